@@ -53,10 +53,11 @@ env:  ## the environments, from their locks (VARIANT=cpu or cuda; kept for later
 driver:  ## the environment of Snakemake: all that hosted models need
 	@envs/setup driver
 
-check: driver  ## format, lint, types, workflow lint
+check: driver  ## format, lint, types, English, workflow lint
 	.venv/driver/bin/ruff format --check .
 	.venv/driver/bin/ruff check .
 	.venv/driver/bin/snakefmt --check Snakefile workflow/Snakefile workflow/rules
+	$(PYTHON) tests/prose.py
 	$(PYTHON) -m mypy
 	PYTHONPATH=workflow .venv/driver/bin/lint-imports --no-cache
 	$(SNAKEMAKE) --lint --configfile $(DEMO)

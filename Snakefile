@@ -1,4 +1,4 @@
-"""Maieutic: how good is a language model as a tutor? What a run consists of stands in workflow/Snakefile."""
+"""Maieutic evaluates language models as tutors. workflow/Snakefile contains the rules."""
 
-# With its default target, which an `include:` would leave behind.
+# A module keeps its default target; `include:` would not.
 workflow.include("workflow/Snakefile", overwrite_default_target=True)

@@ -1,7 +1,7 @@
-"""CPU seconds of cheap jobs, and of Snakemake itself: baselines alone on the demo's data, then the same run again.
+"""Measure the CPU seconds of cheap jobs and of Snakemake itself: a run of baselines on the demo's data, then a re-run.
 
-The workflow runs in a copy of this checkout; a wrapper round the interpreter keeps each command's CPU time. Prints one
-line of JSON: the median by command, all jobs together, and the run that has nothing to do.
+The workflow runs in a copy of this checkout, in which a wrapper around the interpreter records each command's CPU time.
+Prints one line of JSON: the median by command, the sum over all jobs, and the re-run, which has nothing to do.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ sys.exit(code)
 
 
 def copied(folder: Path) -> None:
-    """This checkout without results, on the same environments."""
+    """Copy this checkout without its results; the environments are shared by a link."""
     shutil.copytree(ROOT, folder, symlinks=True, ignore=shutil.ignore_patterns(".*", "results", "tests"))
     (folder / ".venv").symlink_to(ROOT / ".venv")
 
 
 def cpu(line: list[str], folder: Path) -> float:
-    """CPU seconds of a command and its children."""
+    """Run a command, and return the CPU seconds that it and its children used."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(line, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -1,6 +1,6 @@
-"""Seconds of the demo from nothing but the environments: two trainings, a judge, four benchmarks; then the same again.
+"""Measure the seconds of the demo with only the environments installed: two trainings, a judge and four benchmarks.
 
-It runs in a copy of this checkout, so that no result is there. Prints one line of JSON.
+The demo runs in a copy of this checkout without results, and then once more. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ DEMO = "config/demo.yaml"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run", type=json.loads, default={}, help="other keys of `run`, as JSON: for a smaller run")
+    parser.add_argument(
+        "--run", type=json.loads, default={}, help="keys of `run` to override, as JSON, for a smaller run"
+    )
     keys = parser.parse_args().run
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "checkout"

@@ -1,7 +1,7 @@
-"""How much time does the driver itself cost? 2,000 requests (`--requests`) to a scripted server that takes 50 ms for each.
+"""Measure the time of the driver itself: 2,000 requests (`--requests`) to a scripted server that takes 50 ms for each.
 
-The driver has its journal on. Prints, of one run on one machine, a line of JSON: seconds, the ratio to one request at a
-time, CPU and memory; then the same of 100,000 requests (`--many`), whose memory must be no larger.
+The driver writes its journal. Prints one line of JSON: seconds, speed-up over one request at a time, CPU and memory;
+then the same for 100,000 requests (`--many`), which must not need more memory.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
 
 from maieutic.config.cards import read_card
 from maieutic.config.models import HostedModel
-from maieutic.core.collector import collect_seldom
+from maieutic.core.garbage_collection import collect_garbage_rarely
 from maieutic.core.records import Item, write_records
-from maieutic.replies.generate import CardItems, Limits, ask_tutor
+from maieutic.replies.generate import CardItems, RequestLimits, ask_tutor
 from maieutic.serving.backends import JobFiles
-from maieutic.serving.client import Client, Server
+from maieutic.serving.client import Client, ServerSettings
 
 SECONDS, CONCURRENCY, ONE_BY_ONE = 0.050, 256, 40
 HERE = Path(__file__).parent
 
 
 def work(folder: Path, requests: int) -> CardItems:
-    """Items with prompts of the benchmark's own length, all different, from a file as in a run."""
+    """Return distinct items with prompts of the benchmark's usual length, read from a file as in a run."""
     loaded = read_card(Path("resources/benchmarks/mathtutorbench/mistake_location.yaml"))
     fields = {"task": loaded.card.task, "cluster": "c", "reference": {}}
     words = {"student_solution": "Step 1 - 2+2 = 5"}
@@ -41,8 +41,8 @@ def work(folder: Path, requests: int) -> CardItems:
 
 
 async def one_by_one(address: str) -> float:
-    """Seconds for a request when the next waits for it."""
-    client = Client(Server(base_url=address, model="m", concurrency=1))
+    """Return the seconds per request if each request is sent after the answer to the previous one."""
+    client = Client(ServerSettings(base_url=address, model="m", concurrency=1))
     began = time.perf_counter()
     for number in range(ONE_BY_ONE):
         message = {"role": "system", "content": str(number)}
@@ -52,13 +52,13 @@ async def one_by_one(address: str) -> float:
 
 
 def driven(address: str, requests: int) -> dict[str, float]:
-    """Seconds, CPU and memory of the driver for so many requests, its journal on; memory is of this process."""
+    """Return the driver's seconds and CPU for a number of requests with its journal, and this process's memory."""
     model = HostedModel(engine="hosted", base_url=address, model="m", concurrency=CONCURRENCY)
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("journal.jsonl", "log", "out.jsonl", "prompts.jsonl")]
         items = work(Path(folder), requests)
         before, began = time.process_time(), time.perf_counter()
-        ask_tutor("m", model, items, Limits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])
+        ask_tutor("m", model, items, RequestLimits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])
         seconds, cpu = time.perf_counter() - began, time.process_time() - before
         kept = paths[0].read_text(encoding="utf-8").count("\n")
     assert kept == requests
@@ -70,10 +70,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--many", type=int, default=100_000, help="requests of the run whose memory is measured")
-    parser.add_argument("--at", help=argparse.SUPPRESS)  # a server that runs: one measurement in this process
+    parser.add_argument("--at", help=argparse.SUPPRESS)  # address of a running server: measure once, in this process
     given = parser.parse_args()
     if given.at:
-        collect_seldom()  # as every command does
+        collect_garbage_rarely()  # as every command does
         print(json.dumps(driven(given.at, given.requests)))
         return
     server = subprocess.Popen(

@@ -1,6 +1,7 @@
-"""CPU seconds and memory of a dry run: 100 and 500 models over four benchmarks, with the demo's judge and reward model.
+"""Measure the CPU seconds and memory of a dry run of 100 and 500 models on four benchmarks.
 
-Each number of models (`--models`) is planned in a process of its own. Prints one line of JSON.
+The demo's judge and reward model are planned too. Each number of models (`--models`) is planned in a separate process.
+Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ DEMO = "config/demo.yaml"
 
 
 def planned(number: int) -> tuple[int, float, float]:
-    """Jobs, CPU seconds and MB of the dry run of so many models."""
+    """Return the jobs, CPU seconds and MB of a dry run with a number of models."""
     models = {
         f"model-{n}": {"engine": "vllm", "weights": {"repo": f"org/model-{n}", "revision": f"{n:040x}"}}
         for n in range(number)
@@ -41,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=int, nargs="+", default=[100, 500])
     figures: dict[str, float] = {}
-    planned(1)  # the first plan after a change of the code reads all of it
+    planned(1)  # warm up: the first plan after a code change reads all of the code
     for number in parser.parse_args().models:
         jobs, seconds, memory = planned(number)
         figures |= {

@@ -1,9 +1,9 @@
-"""Coverage and width of the 95 % intervals by simulation: shares, macro F1, paired differences.
+"""Simulate the coverage and width of the 95 % intervals of shares, macro F1 and paired differences.
 
     python bench/intervals.py [RUNS]
 
 Outcomes of a problem's items are beta-binomial with an intra-problem correlation; each problem has one to three items.
-Prints the worst coverage and the mean width of each row, beside those of the percentile bootstrap of 500 draws.
+Prints the worst coverage and the mean width of each row, beside those of a percentile bootstrap with 500 draws.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
 
 import numpy as np
 from maieutic.core.intervals import bounded_interval, clopper_pearson, paired_difference
-from maieutic.core.stats import SHARE, without_each
-from maieutic.scores.metrics.common import macro
+from maieutic.core.stats import SHARE, leave_one_out
+from maieutic.scores.metrics.common import macro_f1
 
 RUNS = 1_000
 PROBLEMS = (20, 50, 200)
@@ -28,7 +28,7 @@ Array = np.ndarray
 
 
 def outcomes(chance: np.random.Generator, problems: int, share: float, correlation: float) -> Array:
-    """Right answers and items of each problem: problems x 2."""
+    """Return the numbers of right answers and of items of each problem, with shape problems x 2."""
     items = chance.integers(1, 4, problems)
     if correlation:
         scale = 1 / correlation - 1
@@ -38,15 +38,15 @@ def outcomes(chance: np.random.Generator, problems: int, share: float, correlati
     return np.column_stack([right, items]).astype(float)
 
 
-def bootstrap(chance: np.random.Generator, sums: Array, of_sums: Callable[[Array], Array]) -> tuple[float, float]:
-    """The percentile interval, for comparison."""
+def bootstrap(chance: np.random.Generator, sums: Array, from_sums: Callable[[Array], Array]) -> tuple[float, float]:
+    """Return the bootstrap percentile interval, for comparison."""
     places = chance.integers(0, len(sums), (DRAWS, len(sums)))
-    low, high = np.nanpercentile(of_sums(sums[places].sum(axis=1)), [2.5, 97.5])
+    low, high = np.nanpercentile(from_sums(sums[places].sum(axis=1)), [2.5, 97.5])
     return float(low), float(high)
 
 
 def shares(chance: np.random.Generator, runs: int) -> None:
-    """Coverage of shares, and the width beside Clopper and Pearson's on the true effective size."""
+    """Print the coverage of shares, and the width relative to Clopper and Pearson's with the true effective size."""
     for problems in PROBLEMS:
         for share in SHARES:
             ours, others, widths = [], [], []
@@ -55,8 +55,8 @@ def shares(chance: np.random.Generator, runs: int) -> None:
                 for _ in range(runs):
                     sums = outcomes(chance, problems, share, correlation)
                     value = float(sums[:, 0].sum() / sums[:, 1].sum())
-                    interval = bounded_interval(value, without_each(sums, SHARE.of_sums), 0.0, 1.0)
-                    drawn = bootstrap(chance, sums, SHARE.of_sums)
+                    interval = bounded_interval(value, leave_one_out(sums, SHARE.from_sums), 0.0, 1.0)
+                    drawn = bootstrap(chance, sums, SHARE.from_sums)
                     items = sums[:, 1]
                     size = items.sum() / (1 + correlation * ((items**2).sum() / items.sum() - 1))
                     exact = clopper_pearson(value, float(size))
@@ -79,7 +79,7 @@ def shares(chance: np.random.Generator, runs: int) -> None:
 
 
 def labels(chance: np.random.Generator, problems: int, accuracy: float, classes: int) -> Array:
-    """Counts of hits, predictions and members of each class, an item a problem: problems x (3 x classes)."""
+    """Return hits, predictions and members of each class for one item per problem: problems x (3 x classes)."""
     gold = chance.integers(0, classes, problems)
     wrong = (gold + chance.integers(1, classes, problems)) % classes
     said = np.where(chance.random(problems) < accuracy, gold, wrong)
@@ -87,18 +87,20 @@ def labels(chance: np.random.Generator, problems: int, accuracy: float, classes:
     return np.concatenate([true * predicted, predicted, true], axis=1)
 
 
-def macro_f1(chance: np.random.Generator, runs: int) -> None:
-    """Coverage of macro F1 of two and of nine classes."""
+def coverage_of_macro_f1(chance: np.random.Generator, runs: int) -> None:
+    """Print the coverage of macro F1 for two and for nine classes."""
     for classes in (2, 9):
         for problems in PROBLEMS:
             row = []
             for accuracy in (0.7, 0.9, 0.97):
-                truth = float(macro(labels(chance, 200_000, accuracy, classes).sum(axis=0)))
+                truth = float(macro_f1(labels(chance, 200_000, accuracy, classes).sum(axis=0)))
                 found = []
                 for _ in range(runs):
                     sums = labels(chance, problems, accuracy, classes)
-                    interval = bounded_interval(float(macro(sums.sum(axis=0))), without_each(sums, macro), 0.0, 1.0)
-                    drawn = bootstrap(chance, sums, macro)
+                    interval = bounded_interval(
+                        float(macro_f1(sums.sum(axis=0))), leave_one_out(sums, macro_f1), 0.0, 1.0
+                    )
+                    drawn = bootstrap(chance, sums, macro_f1)
                     found.append([interval[0] <= truth <= interval[1], drawn[0] <= truth <= drawn[1]])
                 row.append(np.mean(found, axis=0))
             print(
@@ -108,19 +110,20 @@ def macro_f1(chance: np.random.Generator, runs: int) -> None:
 
 
 def differences(chance: np.random.Generator, runs: int) -> None:
-    """Coverage of paired differences of shares."""
+    """Print the coverage of paired differences of shares."""
     for first, second in ((0.99, 0.97), (0.97, 0.9)):
         for problems in PROBLEMS:
             found = []
             for run in range(runs):
-                joint = chance.random(problems) if run % 2 else None  # half of the runs share their luck
+                # In half of the runs both sides share their random numbers.
+                joint = chance.random(problems) if run % 2 else None
                 luck = [chance.random(problems) if joint is None else joint for _ in range(2)]
                 sides = [
                     np.column_stack([one < share, np.ones(problems)]).astype(float)
                     for one, share in zip(luck, (first, second), strict=True)
                 ]
                 values = tuple(float(side[:, 0].mean()) for side in sides)
-                left_out = tuple(without_each(side, SHARE.of_sums) for side in sides)
+                left_out = tuple(leave_one_out(side, SHARE.from_sums) for side in sides)
                 contrast = paired_difference(values, left_out, (0.0, 1.0))
                 low, high = contrast.interval() if contrast else (-1.0, 1.0)
                 places = chance.integers(0, problems, (DRAWS, problems))
@@ -135,5 +138,5 @@ if __name__ == "__main__":
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
     chance = np.random.default_rng(1)
     shares(chance, runs)
-    macro_f1(chance, runs)
+    coverage_of_macro_f1(chance, runs)
     differences(chance, runs)

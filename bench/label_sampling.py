@@ -1,9 +1,9 @@
-"""How people's labels are best drawn: coverage of corrected intervals, and labels saved, on replies with known truth.
+"""Compare schemes for sampling people's labels on simulated replies: coverage of corrected intervals, and labels saved.
 
-Replies of three tutors, a judge with the errors that are given, labels drawn as `maieutic label` draws them by each of
-its schemes, and replies drawn one by one with unequal probabilities; each corrected rate by the code of the workflow.
-Prints one line of JSON: by scheme the share of 95 % intervals that hold the truth, and by number of labels how many more
-a plain mean of labels would need for the same interval.
+The simulated judge errs at a fixed rate. Labels are drawn by each scheme of `maieutic label`, and reply by reply with
+unequal probabilities. Corrected rates are computed by the workflow's own code. Prints one line of JSON: by scheme, the
+share of 95 % intervals that contain the true rate; by number of labels, how many more labels a plain mean would need
+for an interval of the same width.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
 
 from maieutic.core.records import Item
-from maieutic.people.sample import Candidate, drawn
-from maieutic.validation.designs import Drawn, Parts, corrected_mean, interval_of
+from maieutic.people.sample import Candidate, draw_sample
+from maieutic.validation.survey_estimators import CorrectedRate, SampledReply, corrected_interval, corrected_mean
 
 SCHEMES = ("random", "verdict", "disagreement", "one by one")
 BLIND = "disagreement that tells nothing"
-Reply = tuple[float, float, bool]  # what people and judge say of it, and whether a second judge differs
+Reply = tuple[float, float, bool]  # people's label, the judge's verdict, True if a second judge differs
 
 
 def replies_of(chance: np.random.Generator, count: int, rate: float, error: float, tells: bool) -> list[Reply]:
-    """A tutor's replies: the desired label at a rate, a judge that errs more often where there is none to praise.
+    """Return simulated replies: desired labels at a rate, and a judge that errs more often on undesired ones.
 
-    tells: whether judges differ more often where the first one errs.
+    error: the judge's error rate on undesired labels; tells: True if judges differ more often where the first one errs.
     """
     people = (chance.random(count) < rate).astype(float)
     wrong = chance.random(count) < np.where(people == 1, error / 2, error)
@@ -43,18 +43,18 @@ def replies_of(chance: np.random.Generator, count: int, rate: float, error: floa
 
 @cache
 def items(count: int) -> list[Item]:
-    """The items that are replied to, the same in every world."""
+    """Return the items of the simulated replies, the same in every simulation."""
     return [Item(id=str(place), task="t", cluster=str(place), vars={}, reference={}) for place in range(count)]
 
 
-def labelled(replies: Sequence[Reply], n: int, seed: int, scheme: str) -> list[Drawn]:
-    """Which replies people label, each with the probability that it had."""
+def labelled(replies: Sequence[Reply], n: int, seed: int, scheme: str) -> list[SampledReply]:
+    """Return the replies that people label under a scheme, each with its probability of being drawn."""
     if scheme == "one by one":
         chance = random.Random(seed)
         weights = [2.0 if torn else 1.0 for _, _, torn in replies]
         shares = [min(1.0, n * weight / sum(weights)) for weight in weights]
         return [
-            Drawn(gold, said, share)
+            SampledReply(gold, said, share)
             for (gold, said, _), share in zip(replies, shares, strict=True)
             if chance.random() < share
         ]
@@ -62,12 +62,12 @@ def labelled(replies: Sequence[Reply], n: int, seed: int, scheme: str) -> list[D
         Candidate("t", item, "m", ("",), {}, str(said), torn)
         for item, (_, said, torn) in zip(items(len(replies)), replies, strict=True)
     ]
-    units = drawn(candidates, n, seed, "disagreement" if scheme == BLIND else scheme)  # type: ignore[arg-type]
-    return [Drawn(*replies[int(unit.candidate.item.id)][:2], unit.probability, unit.stratum) for unit in units]
+    units = draw_sample(candidates, n, seed, "disagreement" if scheme == BLIND else scheme)  # type: ignore[arg-type]
+    return [SampledReply(*replies[int(unit.candidate.item.id)][:2], unit.probability, unit.stratum) for unit in units]
 
 
-def estimates(scheme: str, runs: int, count: int, n: int, rate: float, error: float) -> list[Parts]:
-    """The corrected rate of one tutor in many worlds."""
+def estimates(scheme: str, runs: int, count: int, n: int, rate: float, error: float) -> list[CorrectedRate]:
+    """Return the corrected rate of one tutor in each of many simulations."""
     found = []
     for seed in range(runs):
         chance = np.random.default_rng(seed)
@@ -77,8 +77,8 @@ def estimates(scheme: str, runs: int, count: int, n: int, rate: float, error: fl
 
 
 def coverage(scheme: str, runs: int, count: int, n: int, rate: float, error: float) -> float:
-    """The share of intervals that hold the rate by which the replies were drawn."""
-    intervals = [interval_of(parts) for parts in estimates(scheme, runs, count, n, rate, error)]
+    """Return the share of intervals that contain the true rate."""
+    intervals = [corrected_interval(parts) for parts in estimates(scheme, runs, count, n, rate, error)]
     return float(np.mean([low is not None and low <= rate <= high for low, high in intervals]))  # type: ignore[operator]
 
 
@@ -94,7 +94,9 @@ def main() -> None:
         for rate, share in zip((0.3, 0.5, 0.7), held, strict=True):
             figures[f"{scheme}, rate {rate}: % of intervals that hold the truth"] = round(100 * share, 1)
         for n in given.labels:
-            saved = np.mean([parts.saved for parts in estimates(scheme, given.runs // 5, given.replies, n, 0.6, 0.2)])
+            saved = np.mean(
+                [parts.labels_saved for parts in estimates(scheme, given.runs // 5, given.replies, n, 0.6, 0.2)]
+            )
             figures[f"{scheme}, {n} labels: labels saved"] = round(float(saved), 1)
     print(json.dumps(figures))
 

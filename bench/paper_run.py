@@ -1,7 +1,7 @@
-"""A full run on paper: requests, tokens, GPU hours and money, for models of 1B to 405B, from 10 to 1,000 of them.
+"""Estimate a full run without running it: requests, tokens, GPU hours and cost of 10 to 1,000 models of 1B to 405B.
 
-Writes the tables of docs/scale.md between its markers, from the measured sizes of requests (resources/sizes.csv) and
-the model of a served model's time (maieutic.plan.scale). `--print` prints the page instead.
+Writes the tables of docs/scale.md between its markers, from measured request sizes (resources/sizes.csv) and the
+estimate of serving time (maieutic.plan.serving_time). `--print` prints the page instead.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
 
-from maieutic.plan.requests import VERDICT_TOKENS, Size, sizes, tokens
-from maieutic.plan.scale import GPUS, START_SECONDS, Weights, fits, seconds_of
+from maieutic.plan.requests import VERDICT_TOKENS, RequestSize, measured_sizes, tokens_of_chars
+from maieutic.plan.serving_time import GPUS, START_SECONDS, ParameterCount, fits_in_memory, server_seconds
 
 PAGE = ROOT / "docs/scale.md"
-AT_ONCE = 256  # models.*.concurrency of a served model
+AT_ONCE = 256  # requests in flight, as models.*.concurrency of a served model
 BENCHMARKS = ("mathtutorbench", "kmpbench", "mrbench", "tutorbench")
 RUBRICS = ("mrbench_critic", "kmp_dialogue", "kmp_similar_problems", "kmp_followup_problems", "kmp_error_reason", "tutorbench")  # fmt: skip
 MODELS = {
-    "1B": Weights(1, 1), "7B": Weights(7, 7), "32B": Weights(32, 32), "70B": Weights(70, 70),
-    "120B, 5B active": Weights(117, 5.1), "405B": Weights(405, 405),
+    "1B": ParameterCount(1, 1), "7B": ParameterCount(7, 7), "32B": ParameterCount(32, 32), "70B": ParameterCount(70, 70),
+    "120B, 5B active": ParameterCount(117, 5.1), "405B": ParameterCount(405, 405),
 }  # fmt: skip
 SHOWN = ("l40s", "a100", "h100", "h200", "b200")
 PRICES = {"a small hosted model (0.15 / 0.60 USD a million tokens)": (0.15, 0.6), "a large one (2.50 / 10.00)": (2.5, 10.0)}  # fmt: skip
-# A node's eight GPUs are the most that one server gets.
+# A server uses at most the eight GPUs of one node.
 MOST = 8
 
 
 class Load(NamedTuple):
-    """What is asked of one model: requests, and tokens of all of them together."""
+    """Requests to one model, and the total tokens of their prompts and answers."""
 
     requests: float
     prompts: float
@@ -40,40 +40,40 @@ class Load(NamedTuple):
 
 
 def tutor_load(benchmark: str) -> Load:
-    """All of a benchmark's tasks, every item once."""
-    rows = [size for (name, _, rubric), size in sizes().items() if name == benchmark and not rubric]
-    return together([(size, tokens(size.answer_chars)) for size in rows])
+    """Return the load of all tasks of a benchmark, with every item once."""
+    rows = [size for (name, _, rubric), size in measured_sizes().items() if name == benchmark and not rubric]
+    return together([(size, tokens_of_chars(size.answer_chars)) for size in rows])
 
 
 def judge_load() -> Load:
-    """What the papers' rubrics ask about one tutor."""
-    rows = [size for (name, _, rubric), size in sizes().items() if name in BENCHMARKS and rubric in RUBRICS]
+    """Return a judge's load under the papers' rubrics, for one tutor."""
+    rows = [size for (name, _, rubric), size in measured_sizes().items() if name in BENCHMARKS and rubric in RUBRICS]
     return together([(size, VERDICT_TOKENS) for size in rows])
 
 
-def together(rows: list[tuple[Size, float]]) -> Load:
-    """Sizes with the tokens of an answer, summed."""
+def together(rows: list[tuple[RequestSize, float]]) -> Load:
+    """Return the total load. rows: request sizes, each with the tokens of an answer."""
     requests = [size.items * size.requests for size, _ in rows]
-    prompts = sum(number * tokens(size.prompt_chars) for number, (size, _) in zip(requests, rows, strict=True))
+    prompts = sum(number * tokens_of_chars(size.prompt_chars) for number, (size, _) in zip(requests, rows, strict=True))
     answers = sum(number * answer for number, (_, answer) in zip(requests, rows, strict=True))
     return Load(sum(requests), prompts, answers)
 
 
-def gpus_for(size: Weights, kind: str) -> int | None:
-    """The fewest GPUs (1, 2, 4, 8) that hold a model; None where a node's do not."""
-    return next((number for number in (1, 2, 4, MOST) if fits(size, GPUS[kind], number)), None)
+def gpus_for(size: ParameterCount, kind: str) -> int | None:
+    """Return the smallest number of GPUs (1, 2, 4, 8) that a model fits on, or None if it does not fit on one node."""
+    return next((number for number in (1, 2, 4, MOST) if fits_in_memory(size, GPUS[kind], number)), None)
 
 
-def hours_of(size: Weights, kind: str, loads: list[Load]) -> float | None:
-    """GPU hours of a model, a server for each load."""
+def hours_of(size: ParameterCount, kind: str, loads: list[Load]) -> float | None:
+    """Return the GPU hours of a model with a separate server for each load, or None if it does not fit on one node."""
     gpus = gpus_for(size, kind)
     if gpus is None:
         return None
-    return sum(gpus * seconds_of(size, GPUS[kind], gpus, *load, AT_ONCE) for load in loads) / 3600
+    return sum(gpus * server_seconds(size, GPUS[kind], gpus, *load, AT_ONCE) for load in loads) / 3600
 
 
 def number(value: float) -> str:
-    """Two figures that mean something."""
+    """Return a value with two significant digits."""
     digits = f"{value:.2g}"
     return f"{float(digits):,.0f}" if value >= 10 else digits
 
@@ -100,7 +100,7 @@ def hour_rows() -> list[str]:
 
 
 def run_rows() -> list[str]:
-    """Models of 7B on H100s, judged by one of 70B."""
+    """Return the rows for runs with 10 to 1,000 models of 7B on H100s and a judge of 70B."""
     loads, judged = [tutor_load(name) for name in BENCHMARKS], judge_load()
     requests = sum(load.requests for load in loads)
     small, large = MODELS["7B"], MODELS["70B"]
@@ -134,7 +134,7 @@ def money_rows() -> list[str]:
 
 
 def limit_rows() -> list[str]:
-    """How long providers' limits make one tutor take, and its judge."""
+    """Return the hours of one tutor and of its judge under providers' rate limits."""
     asked, judged = sum(tutor_load(name).requests for name in BENCHMARKS), judge_load().requests
     rows = [
         f"| {limit:,} requests a minute | {number(asked / limit / 60)} | {number(judged / limit / 60)} |"
@@ -147,7 +147,7 @@ TABLES = {"work": work_rows, "hours": hour_rows, "runs": run_rows, "money": mone
 
 
 def page(text: str) -> str:
-    """The page with every table between its markers anew."""
+    """Return the page with every table between its markers replaced."""
     for name, rows in TABLES.items():
         head, rest = text.split(f"<!-- {name} -->\n", 1)
         _, tail = rest.split("<!-- end -->", 1)

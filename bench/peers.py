@@ -1,10 +1,9 @@
-"""The request phase of other harnesses beside this one's, on one server and in one run: 2,000 requests (`--requests`).
+"""Compare the request phase of this workflow with that of other harnesses: 2,000 requests (`--requests`) to one server.
 
-lm-evaluation-harness and Inspect run in an environment of their own (`envs/setup peers`), each as its documentation
-says, with 256 requests in flight, against the scripted server that takes 50 ms for a request. Of this software twice:
-its client with requests that are made before, as those of the others are, and a whole job, which reads items, fills in
-prompts, keeps its journal and writes replies.
-Prints a line of JSON: seconds of the request phase and of the whole process, by harness.
+lm-evaluation-harness and Inspect run in a separate environment (`envs/setup peers`), each used as documented, with 256
+requests in flight, against the scripted server that takes 50 ms for a request. This workflow is measured twice: its
+client alone with prepared requests, like the others, and a whole job, which reads items, renders prompts, writes its
+journal and writes replies. Prints one line of JSON: seconds of the request phase and of the whole process, by harness.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ SECONDS = 0.050
 CLIENT = """
 import asyncio, json, sys, time
 sys.path.insert(0, "workflow")
-from maieutic.serving.client import Client, Server
+from maieutic.serving.client import Client, ServerSettings
 address, number = sys.argv[1], int(sys.argv[2])
 prompts = [f"Problem {n}\\nStep 1 - 2+2 = 5" for n in range(number)]
 asked = [
@@ -32,7 +31,7 @@ asked = [
     for prompt in prompts
 ]
 async def main():
-    client = Client(Server(base_url=address, model="m", concurrency=256))
+    client = Client(ServerSettings(base_url=address, model="m", concurrency=256))
     answers = await asyncio.gather(*map(client.ask, asked))
     await client.close()
     return answers
@@ -78,7 +77,7 @@ print(json.dumps({"seconds": seconds}))
 
 
 def measured(line: list[str]) -> dict[str, float]:
-    """Seconds that a harness says its requests took, and those of its process."""
+    """Return the seconds that a harness reports for its requests, and the seconds of its process."""
     began = time.perf_counter()
     done = subprocess.run(line, cwd=HERE.parent, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -90,7 +89,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2000)
     number = parser.parse_args().requests
     if not PEERS.exists():
-        sys.exit("the other harnesses are not installed. Fix: envs/setup peers")
+        sys.exit("the other harnesses are not installed. Fix: run envs/setup peers")
     server = subprocess.Popen(
         [sys.executable, str(HERE / "slow_server.py"), str(SECONDS)], stdout=subprocess.PIPE, text=True
     )

@@ -1,10 +1,10 @@
-"""The report of a large run: 1, 20 and 100 tutors (`--tutors`) with 30,000 items each (`--items`; of 100 tutors 1,000).
+"""Measure the report of a large run: 1, 20 and 100 tutors (`--tutors`) with 30,000 items each (`--items`).
 
-Over all tasks of the demo. One tutor is run for real, on a scripted endpoint; its items are multiplied, and its files copied under the other
-tutors' names, so that the report reads what it would read of a run of that size; the differences of all pairs are
-computed. Prints a line of JSON: seconds and
-memory of `build-report`, the size of the page and of all that lies beside it, and, where Chromium is there, the seconds
-from its start to the page's first table, less those of an empty page.
+With more than 20 tutors, a thirtieth of the items is used. The run covers all tasks of the demo. One tutor is run on a
+scripted endpoint; its items are multiplied and its files copied under the other tutors' names, so that the report reads
+as much as in a run of that size. The differences of all pairs are computed. Prints one line of JSON: seconds and memory
+of `build-report`, and the sizes of the page and of the files beside it. If Chromium is installed, the line also
+contains the seconds from its start to the page's first table, less those of an empty page.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ import yaml
 from cheap_jobs import ROOT, SNAKEMAKE, copied
 
 FIRST = "tutor-001"
-MANY = 20  # tutors; of more of them the disk holds fewer items
+MANY = 20  # tutors above which fewer items are used, to save disk space
 TASKS = yaml.safe_load((ROOT / "config/demo.yaml").read_text(encoding="utf-8"))["run"]["tasks"]
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-# Without these a browser asks for hosts at its start, and waits for them where there is no network.
+# Without these options the browser contacts hosts at its start and, without a network, waits for a time-out.
 QUIET = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
 
 
-# The rule compare_tutors of every benchmark, without Snakemake.
+# Runs the rule compare_tutors of every benchmark without Snakemake.
 COMPARE = """
 import sys
 from pathlib import Path
-from maieutic.core.documents import read_yaml
+from maieutic.core.yaml_files import read_yaml
 from maieutic.plan.rules import plan_of
-from maieutic.report.record.contents import flat, steps
+from maieutic.report.record.contents import flat_paths, score_steps
 from maieutic.report.record.verify import run_step
 plan = plan_of(read_yaml(Path(sys.argv[1])))
-for step in steps(plan):
+for step in score_steps(plan):
     if step.rule == "compare_tutors":
-        written = {path: Path(path) for path in flat(step.outs)}
+        written = {path: Path(path) for path in flat_paths(step.outputs)}
         for path in written.values():
             path.parent.mkdir(parents=True, exist_ok=True)
         run_step(plan, step, Path.cwd(), written)
@@ -51,7 +51,7 @@ for step in steps(plan):
 
 
 def numbered(line: str, number: int, kind: str) -> str:
-    """A record's line as that of its copy `number`, of an item and a problem of its own."""
+    """Return a record's line as copy `number`, under the id of a separate item and, for items, a separate problem."""
     record = json.loads(line)
     record["id"] = f"{record['id']}-{number}"
     if kind == "items":
@@ -60,7 +60,7 @@ def numbered(line: str, number: int, kind: str) -> str:
 
 
 def multiply(path: Path, times: int, kind: str) -> None:
-    """Every record of a file so many times, as other items."""
+    """Repeat every record of a file a number of times, each time under different ids."""
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     with open(path, "w", encoding="utf-8") as handle:
         for number in range(times):
@@ -68,12 +68,12 @@ def multiply(path: Path, times: int, kind: str) -> None:
 
 
 def files_of(results: Path, kind: str, name: str) -> Iterable[Path]:
-    """The files of a tutor, of one folder of the results."""
+    """Return the files of a tutor in one folder of the results. kind: the folder; name: the tutor."""
     return sorted((results / kind).rglob(f"{name}.*"))
 
 
 def enlarge(results: Path, tutors: list[str], items: int) -> int:
-    """Make of a run of one tutor one of many with many items; gives the items a tutor."""
+    """Turn a run of one tutor into a run of many tutors and items, and return the number of items per tutor."""
     own = sum(path.read_text(encoding="utf-8").count("\n") for path in files_of(results, "replies", FIRST) if path.parent.name != "prompts")  # fmt: skip
     times = max(items // own, 1)
     for kind, pattern in (("items", "*.jsonl"), ("replies", "*.jsonl"), ("grades", "*.jsonl")):
@@ -89,7 +89,7 @@ def enlarge(results: Path, tutors: list[str], items: int) -> int:
 
 
 def measured(line: list[str], folder: Path) -> dict[str, float]:
-    """Seconds, CPU seconds and MB of a command."""
+    """Run a command, and return its seconds, CPU seconds and MB of memory."""
     began = time.perf_counter()
     environment = {**os.environ, "PYTHONPATH": str(folder / "workflow")}
     process = subprocess.Popen(line, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
@@ -99,7 +99,7 @@ def measured(line: list[str], folder: Path) -> dict[str, float]:
 
 
 def seconds_to_show(page: Path) -> float:
-    """Seconds until Chromium has a page with its scripts done."""
+    """Return the seconds until Chromium has loaded a page and run its scripts."""
     assert CHROMIUM is not None
     with tempfile.TemporaryDirectory() as profile:
         began = time.perf_counter()
@@ -112,7 +112,7 @@ def seconds_to_show(page: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tutors", type=int, nargs="+", default=[1, 20, 100])
-    parser.add_argument("--items", type=int, default=30_000, help="a tutor")
+    parser.add_argument("--items", type=int, default=30_000, help="items per tutor")
     parser.add_argument("--tasks", nargs="+", default=TASKS)
     args = parser.parse_args()
     figures: dict[str, float] = {}
@@ -128,7 +128,7 @@ def main() -> None:
 
 
 def run_one_tutor(folder: Path, names: list[str], tasks: list[str]) -> None:
-    """Leave the first tutor's results in a checkout, and the configuration of the whole run as large.yaml."""
+    """Write the first tutor's results into a checkout, and the configuration of the whole run as large.yaml."""
     server = subprocess.Popen(
         [sys.executable, str(ROOT / "bench/slow_server.py"), "0"], stdout=subprocess.PIPE, text=True
     )
@@ -151,7 +151,7 @@ def run_one_tutor(folder: Path, names: list[str], tasks: list[str]) -> None:
 
 
 def figures_of(folder: Path, names: list[str], items: int) -> dict[str, float]:
-    """What the report of the enlarged run takes."""
+    """Return the figures of the enlarged run's report. items: wanted number of items per tutor."""
     own = enlarge(folder / "results", names, items)
     out = folder / "large"
     compared = measured([sys.executable, "-c", COMPARE, "large.yaml"], folder)
@@ -172,7 +172,7 @@ def figures_of(folder: Path, names: list[str], items: int) -> dict[str, float]:
     if CHROMIUM:
         empty = folder / "empty.html"
         empty.write_text("<!doctype html><p>", encoding="utf-8")
-        seconds_to_show(empty)  # its first start reads it from the disk
+        seconds_to_show(empty)  # warm up: the first start reads Chromium from the disk
         seconds = seconds_to_show(page) - seconds_to_show(empty)
         figures[f"{size}: seconds to the first table"] = round(max(seconds, 0.01), 2)
     return figures

@@ -1,8 +1,8 @@
-"""What requests hold: for each task, and each rubric that may judge it, the mean characters of a request on real data.
+"""Measure request sizes on real data: the mean characters of a request for each task and each of its rubrics.
 
-Writes resources/sizes.csv, by which `maieutic estimate` and dry runs suppose what nobody has asked yet. Where the
-published data are not in the folder (MAIEUTIC_DATA), the demo's items stand for them; the number of items is the card's.
-Later turns are worded with the human reference's replies, whose length is that of an answer.
+Writes resources/sizes.csv, from which `maieutic estimate` and dry runs predict requests that have not been sent. If the
+published data are not in the folder (MAIEUTIC_DATA), the demo's items are measured instead; the number of items is
+still the card's. Later turns are rendered with the human reference's replies, whose length also serves as the answers'.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from maieutic.config.datasets import Dataset
 from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.config.people import LabelSet
 from maieutic.config.prompts import render
-from maieutic.core.documents import read_yaml
 from maieutic.core.records import Item, Reply
+from maieutic.core.yaml_files import read_yaml
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import demo_folder, read_source
 from maieutic.judges.assignments import pair_case, reply_cases, rubric_for_labels
-from maieutic.judges.judging import Panel, request_of
-from maieutic.judges.labels import label_source
-from maieutic.judges.questions import questions_of
+from maieutic.judges.judging import JudgeSettings, judge_request
+from maieutic.judges.labelled_sets import label_source
+from maieutic.judges.questions import questions_about
 from maieutic.judges.rubrics import read_rubric
 from maieutic.replies.baselines import TUTORS, baseline_reply
 from maieutic.replies.generate import first_messages
@@ -42,12 +42,12 @@ from maieutic.rewards.pairs import PAIR_SOURCES
 DATA = Path(os.environ.get("MAIEUTIC_DATA", ROOT / "../shared/data"))
 OUT = ROOT / "resources/sizes.csv"
 MODEL = HostedModel(engine="hosted", model="m", base_url="http://x/v1", endpoint="chat", structured=True, images=False)
-MOST = 300  # items of a task that are measured
+MOST = 300  # approximate number of measured items per task
 COLUMNS = ("benchmark", "task", "rubric", "items", "requests", "prompt_chars", "answer_chars", "measured_on")
 
 
 def items_of(loaded: LoadedCard, datasets: dict[str, Any]) -> tuple[list[Item], str]:
-    """A task's items: of the published data where they are, else of the demo."""
+    """Return a task's items and their source: the published data if present, else the demo."""
     dataset = Dataset.model_validate(datasets[loaded.card.dataset])
     load = LOADERS[loaded.card.loader].load
     path = DATA / dataset.published.path
@@ -56,16 +56,16 @@ def items_of(loaded: LoadedCard, datasets: dict[str, Any]) -> tuple[list[Item], 
     if dataset.demo is None:
         return [], "none"
     path = demo_folder(ROOT / "resources/demo", dataset.demo.path) / dataset.demo.path
-    return load(read_source(path, dataset.form_of("demo"), str(path)), loaded.card.task), "demo"
+    return load(read_source(path, dataset.format_of("demo"), str(path)), loaded.card.task), "demo"
 
 
 def length(messages: list[dict[str, Any]]) -> int:
-    """Characters of a request's messages, as a server is sent them."""
+    """Return the number of characters of a request's messages as JSON, the form that a server receives."""
     return len(json.dumps(messages, ensure_ascii=False))
 
 
 def requests_of(loaded: LoadedCard, item: Item, reply: Reply) -> Iterator[int]:
-    """The length of the request of each turn, when the tutor replies as the reference does."""
+    """Yield the length of each turn's request if the tutor gives the reference's replies."""
     messages = first_messages(loaded, item, None, False, "user")
     yield length(messages)
     for number, template in enumerate(loaded.templates[1:], 1):
@@ -76,7 +76,7 @@ def requests_of(loaded: LoadedCard, item: Item, reply: Reply) -> Iterator[int]:
 
 
 def reference_of(loaded: LoadedCard, item: Item) -> Reply:
-    """The reference tutor's reply; an empty one where nobody has replied."""
+    """Return the reference tutor's reply, or the echo tutor's if the item has no reference reply."""
     try:
         return baseline_reply("reference", "reference", item, len(loaded.templates))
     except (KeyError, TypeError, IndexError):
@@ -84,7 +84,7 @@ def reference_of(loaded: LoadedCard, item: Item) -> Reply:
 
 
 def rows_of(loaded: LoadedCard, datasets: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A row for the tutors, and one for each rubric that the card names."""
+    """Yield a row for the tutors' requests, and a row for each rubric that the card names."""
     card = loaded.card
     items, source = items_of(loaded, datasets)
     items = items[:: max(1, len(items) // MOST)]
@@ -98,17 +98,17 @@ def rows_of(loaded: LoadedCard, datasets: dict[str, Any]) -> Iterator[dict[str, 
     by_key = {(item.task, item.id): item for item in items}
     for name in card.rubrics:
         rubric = read_rubric(name)
-        panel = Panel("j", JudgeModel(engine="judge", model="m", rubrics=[name]), MODEL, 1)
+        panel = JudgeSettings("j", JudgeModel(engine="judge", model="m", rubrics=[name]), MODEL, 1)
         cases = reply_cases(rubric, by_key, replies)
-        questions = [(case, question) for _, case in cases for question in questions_of(rubric.rubric, case)]
+        questions = [(case, question) for _, case in cases for question in questions_about(rubric.rubric, case)]
         if questions:
-            sent = [length(request_of(rubric, case, question, panel)["messages"]) for case, question in questions]
+            sent = [length(judge_request(rubric, case, question, panel)["messages"]) for case, question in questions]
             per_item = len(questions) / len(items)
             yield {**common, "rubric": name, "requests": round(per_item, 2), "prompt_chars": round(mean(sent)), "answer_chars": 0}  # fmt: skip
 
 
 def label_rows(datasets: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A row for each labelled release whose files are here, and each rubric that can be checked on it."""
+    """Yield a row for each labelled release with files in the folder, and each rubric that can be validated on it."""
     for release, raw in read_yaml(ROOT / "config/datasets.yaml")["labels"].items():
         entry = LabelSet.model_validate(raw)
         source = label_source(release, entry, ())
@@ -118,7 +118,7 @@ def label_rows(datasets: dict[str, Any]) -> Iterator[dict[str, Any]]:
             continue
         made = source.load(*[read_source(path, entry.format, str(path)) for path, entry in zip(paths, entries, strict=True)])  # fmt: skip
         items = {(item.task, item.id): item for item in made.items}
-        labelled = {label.criterion for label in made.labels} or set(source.asked)
+        labelled = {label.criterion for label in made.labels} or set(source.judged_criteria)
         for name in every_rubric():
             judge = JudgeModel(engine="judge", model="m", rubrics=[name])
             if (rubric := rubric_for_labels(judge, source.about)) is None:
@@ -131,7 +131,7 @@ def label_rows(datasets: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def pair_rows() -> Iterator[dict[str, Any]]:
-    """A row for each rubric for pairs, on the test pairs."""
+    """Yield a row for each rubric for pairs, measured on the test pairs."""
     files = [DATA / f"bridge/{name}.json" for name in ("train", "validation", "test")] + [
         DATA / "mrbench/MRBench_V1.json"
     ]
@@ -143,18 +143,18 @@ def pair_rows() -> Iterator[dict[str, Any]]:
 
 
 def row_of(benchmark: str, task: str, rubric: str, items: int, work: list[tuple[Any, Any]]) -> dict[str, Any]:
-    """A row of what a judge is asked."""
-    panel = Panel("j", JudgeModel(engine="judge", model="m", rubrics=[rubric]), MODEL, 1)
+    """Return the row of a judge's requests. work: the cases to judge, each with its rubric."""
+    panel = JudgeSettings("j", JudgeModel(engine="judge", model="m", rubrics=[rubric]), MODEL, 1)
     sent = [
-        length(request_of(loaded, case, question, panel)["messages"])
+        length(judge_request(loaded, case, question, panel)["messages"])
         for loaded, case in work
-        for question in questions_of(loaded.rubric, case)
+        for question in questions_about(loaded.rubric, case)
     ]
     return {"benchmark": benchmark, "task": task, "rubric": rubric, "items": items, "requests": round(len(sent) / items, 2), "prompt_chars": round(mean(sent)), "answer_chars": 0, "measured_on": "published"}  # fmt: skip
 
 
 def every_rubric() -> list[str]:
-    """The rubric cards that are shipped."""
+    """Return the names of all shipped rubrics."""
     folders = [ROOT / "resources/rubrics", *(CARDS / name / "rubrics" for name in BENCHMARKS)]
     return sorted(path.stem for folder in folders for path in folder.glob("*.yaml"))
 

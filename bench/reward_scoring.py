@@ -1,12 +1,12 @@
-"""How fast does a reward model score n tutors? Against a loop over single conversations, and packed batches.
+"""Compare the speed of reward-model scoring with a loop over single conversations and with packed batches.
 
-Run by the serving environment:
+Run it in the serving environment:
     PYTHONPATH=workflow .venv/serve/bin/python bench/reward_scoring.py [--model FOLDER] [--data FILE] [--tutors 4]
 
-The loop is what the released scorer does: for every reply two forward passes, its own and the human's, one conversation
-each. Packed batches are the forward pass over the tokens that the loop has, without padding: the ceiling of a scorer
-that reads every conversation whole; one that reads shared beginnings once gets past it. All in one run, with the same
-weights, on the same machine; printed as a line of JSON.
+The loop follows the released scorer: two forward passes per reply, one for the tutor's conversation and one for the
+human's. Packed batches are a forward pass over the loop's tokens without padding. They are the ceiling of a scorer that
+reads every conversation in full; a scorer that reads shared beginnings only once can exceed it. All three are measured
+in one run, with the same weights on the same machine. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pathlib import Path
 
 import torch
 from maieutic.benchmarks.mathtutorbench.mathdial_bridge import next_turn
-from maieutic.core.journal import Journal, Scored
+from maieutic.core.journal import Journal, ScoredConversation
 from maieutic.core.records import Item
 from maieutic.rewards.loading import load_classifier, load_tokenizer
 from maieutic.rewards.prefix_sharing import passes_for
 from maieutic.rewards.scorer import Ids, score_all
-from maieutic.rewards.scoring import before_reply
-from maieutic.serving.conversations import conversation, encode, instruction
+from maieutic.rewards.scoring import scored_dialogue
+from maieutic.serving.conversations import encode_conversations, messages_to_score, system_instruction
 
 WARM = 4
 DEMO_MODEL = Path("results/rewards/models/demo-reward-model")
@@ -34,7 +34,7 @@ DEMO_DATA = Path("resources/demo/mathtutorbench/datasets/mathdial_bridge.json")
 
 
 def replies(items: list[Item], tutors: int) -> list[tuple[Item, str]]:
-    """Replies of realistic length, all different: another dialogue's human reply, twice an item (two tasks a tutor)."""
+    """Return distinct replies of realistic length, two per item and tutor: human replies to other dialogues."""
     said = []
     for tutor in range(2 * tutors):
         for number, item in enumerate(items):
@@ -44,7 +44,7 @@ def replies(items: list[Item], tutors: int) -> list[tuple[Item, str]]:
 
 
 def packed(model: torch.nn.Module, tokens: int, row: int, rows: int, device: str) -> float:
-    """Seconds for `tokens` tokens in full rows, no padding."""
+    """Return the seconds for `tokens` tokens without padding. row: tokens per row; rows: rows per batch."""
     ids = torch.randint(5, 1000, (rows, row), device=device)
     mask = torch.ones_like(ids)
     passes = max(1, round(tokens / ids.numel()))
@@ -58,14 +58,14 @@ def packed(model: torch.nn.Module, tokens: int, row: int, rows: int, device: str
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, default=DEMO_MODEL, help="folder of a reward model (the demo's)")
-    parser.add_argument("--data", type=Path, default=DEMO_DATA, help="mathdial_bridge.json (the demo's)")
+    parser.add_argument("--model", type=Path, default=DEMO_MODEL, help="folder of a reward model (default: the demo's)")
+    parser.add_argument("--data", type=Path, default=DEMO_DATA, help="mathdial_bridge.json (default: the demo's)")
     parser.add_argument("--tutors", type=int, default=4)
     parser.add_argument("--items", type=int, default=24)
     parser.add_argument("--budget", type=int, default=4096)
     given = parser.parse_args()
     if not given.model.exists():
-        parser.error(f"{given.model} is not there: run make demo first, or name a reward model with --model")
+        parser.error(f"{given.model} does not exist. Fix: run make demo first, or pass a reward model as --model")
     logging.disable(logging.INFO)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = "bfloat16" if device == "cuda" else "float32"
@@ -75,10 +75,12 @@ def main() -> None:
     forward = passes.plain
     items = next_turn(json.loads(given.data.read_text(encoding="utf-8")), "bench")[: given.items]
     said = replies(items, given.tutors)
-    system = instruction("extended")
-    mine = encode(tokenizer, [conversation(before_reply(item), text, system) for item, text in said], None)
-    human = encode(
-        tokenizer, [conversation(before_reply(item), item.reference["text"], system) for item, _ in said], None
+    system = system_instruction("extended")
+    mine = encode_conversations(
+        tokenizer, [messages_to_score(scored_dialogue(item), text, system) for item, text in said], None
+    )
+    human = encode_conversations(
+        tokenizer, [messages_to_score(scored_dialogue(item), item.reference["text"], system) for item, _ in said], None
     )
     for ids in mine[:WARM]:
         forward([ids])
@@ -87,7 +89,7 @@ def main() -> None:
     single = [(forward([ours])[0], forward([theirs])[0]) for ours, theirs in zip(mine, human, strict=True)]
     loop = time.perf_counter() - began
 
-    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "j.jsonl", Scored) as journal:
+    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "j.jsonl", ScoredConversation) as journal:
         began = time.perf_counter()
         found: list[Ids] = [*mine, *human]
         names = [item.id for item, _ in said] * 2

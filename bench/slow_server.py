@@ -1,4 +1,4 @@
-"""An endpoint of completions and chats that takes a fixed time for every request, any number at once. Prints its port."""
+"""Completions and chat endpoint that takes a fixed time per request, for any number in parallel. Prints its port."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 
-MESSAGE = {"role": "assistant", "content": "2"}  # both forms at once: of a completion and of a chat
+MESSAGE = {"role": "assistant", "content": "2"}  # for chats; `text` below is for completions
 CHOICE = {"index": 0, "text": "2", "message": MESSAGE, "finish_reason": "stop", "logprobs": None}
 USAGE = {"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 101}
 BODY = json.dumps(
@@ -16,12 +16,12 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
-    """One connection, request after request."""
+    """Answer the requests of one connection in turn. seconds: time that each request takes."""
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
             lengths = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")]
-            length = int(lengths[0].split(b":")[1]) if lengths else 0  # of a look whether somebody is there
+            length = int(lengths[0].split(b":")[1]) if lengths else 0  # health checks have no body
             await reader.readexactly(length)
             await asyncio.sleep(seconds)
             writer.write(ANSWER)

@@ -1,7 +1,7 @@
-"""What a job costs through SLURM beside its own work: `touch` jobs, submitted with different settings.
+"""Measure SLURM's overhead per job: `touch` jobs, submitted with different settings.
 
-Needs a cluster (tests/slurm/cluster up makes one). Prints the table of docs/cluster.md: seconds from the start of
-Snakemake to its end for one job and for eight at once, and how long each job held its allocation.
+Needs a cluster (`tests/slurm/cluster up` starts one). Prints the table of docs/cluster.md: the seconds of a Snakemake
+run with one job and with eight parallel jobs, and the seconds that each job kept its allocation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SUBMITTED = re.compile(r"SLURM jobid (\d+)")
 
 
 def allocated(job: str) -> float:
-    """Seconds that a job held its allocation."""
+    """Return the seconds that a job kept its allocation."""
     listed = subprocess.run(
         ["squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%M"],
         text=True,
@@ -42,7 +42,10 @@ def allocated(job: str) -> float:
 
 
 def measure(jobs: int, interval: str) -> tuple[float, list[float]]:
-    """Wall seconds of a run of `jobs` touch jobs, and the seconds that each held its allocation."""
+    """Return the wall seconds of a run of `jobs` touch jobs, and the seconds that each job kept its allocation.
+
+    interval: seconds before the executor's first status check.
+    """
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "Snakefile").write_text(SNAKEFILE.format(jobs=jobs), encoding="utf-8")
         began = time.monotonic()
@@ -56,8 +59,8 @@ def measure(jobs: int, interval: str) -> tuple[float, list[float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=8, help="of the larger of two runs")
-    parser.add_argument("--interval", choices=SETTINGS.values(), help="this one alone")
+    parser.add_argument("--jobs", type=int, default=8, help="number of jobs of the larger run")
+    parser.add_argument("--interval", choices=SETTINGS.values(), help="measure only this setting")
     given = parser.parse_args()
     print(
         f"| `slurm-init-seconds-before-status-checks` | one job, s | {given.jobs} jobs, s "

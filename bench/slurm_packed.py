@@ -1,7 +1,8 @@
-"""What `servers.pack` saves on a cluster: the demo's tutor on four benchmarks, a job a benchmark and one job for all.
+"""Measure the savings of `servers.pack` on a cluster: the demo's tutor in a job per benchmark, and in one job for all.
 
-Needs a cluster (tests/slurm/cluster up makes one). Real weights and vLLM; `--config` names another run file, whose
-first tutor is measured. Prints a line of JSON: submitted jobs, seconds of their allocations, seconds of the whole run.
+Needs a cluster (`tests/slurm/cluster up` starts one), and uses real weights and vLLM. `--config` names a run file that
+is measured instead of the demo. Prints one line of JSON: submitted jobs, seconds of their allocations, and seconds
+of the whole run.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SITE = ["--profile", "slurm", "--slurm-init-seconds-before-status-checks", "3", 
 
 
 def measured(folder: Path, config: dict[str, Any], pack: bool, site: list[str]) -> tuple[dict[str, float], set[str]]:
-    """A run from its items on, its weights prepared: its figures, and the ids of its jobs."""
+    """Run a configuration whose files are fetched already, and return its figures and the ids of its jobs."""
     path = folder / "run.yaml"
     path.write_text(json.dumps({**config, "servers": {"pack": pack}}), encoding="utf-8")
     line = [str(Path(sys.executable).parent / "snakemake"), *site, "--configfile", str(path)]
@@ -45,7 +46,7 @@ def measured(folder: Path, config: dict[str, Any], pack: bool, site: list[str]) 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", type=Path, help="a run file")
-    parser.add_argument("--site", nargs="*", default=[], help="further words of Snakemake's line")
+    parser.add_argument("--site", nargs="*", default=[], help="further arguments of Snakemake")
     args = parser.parse_args()
     run: dict[str, Any] = {"tutors": ["smollm2-135m"], "tasks": TASKS, "limit": 4, "max_tokens": 32}
     config = yaml.safe_load(args.config.read_text(encoding="utf-8")) if args.config else {"edition": "demo", "run": run}

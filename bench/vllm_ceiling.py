@@ -1,10 +1,10 @@
-"""How near a served job comes to vLLM itself: the same prompts through this software's server and client, and offline.
+"""Compare a served job with vLLM alone: the same prompts through this workflow's server and client, and offline.
 
-Run by the serving environment, after `make demo`, whose tutor it asks:
+Run it in the serving environment after `make demo`, whose tutor answers the prompts:
     PYTHONPATH=workflow .venv/serve/bin/python bench/vllm_ceiling.py [--requests 96]
 
-Offline is vLLM's own `LLM.generate` with the same arguments, all prompts in one call and no server: the ceiling. Both
-are timed from the ready engine to the last answer. Prints a line of JSON.
+The ceiling is vLLM's `LLM.generate` with the same arguments, with all prompts in one call and no server. Both are timed
+from the ready engine to the last answer. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from typing import Any
 import yaml
 from driver_overhead import work
 from maieutic.config.models import VllmModel
-from maieutic.core.journal import Entry, answers_on_file
-from maieutic.core.ledger import ledger_of, lines_of
+from maieutic.core.journal import FinishedRequest, load_journal_answers
+from maieutic.core.ledger import ledger_lines, ledger_path
 from maieutic.core.records import Prompt, read_records
-from maieutic.replies.generate import Limits, ask_tutor
+from maieutic.replies.generate import RequestLimits, ask_tutor
 from maieutic.serving.backends import JobFiles
 from maieutic.serving.server import served_dtype
 
 DEMO_WEIGHTS = Path("results/weights/smollm2-135m")
-TOKENS, LENGTH = 48, 1024  # of an answer, of the context
+TOKENS, LENGTH = 48, 1024  # tokens of an answer, and of the context
 OFFLINE = """
 import json, sys, time
 import maieutic.serving.engine  # the CPU build answers for vLLM's own version
@@ -44,21 +44,26 @@ print(json.dumps({"seconds": seconds, "tokens": sum(len(output.outputs[0].token_
 
 
 def served(entry: VllmModel, weights: Path, folder: Path, requests: int) -> tuple[float, int, dict[str, str]]:
-    """Seconds and tokens of a job, and what was answered to each prompt."""
+    """Return the seconds and tokens of a served job, and its answer to each prompt."""
     files = [folder / name for name in ("journal.jsonl", "server.log", "out.jsonl", "prompts.jsonl")]
     items = work(folder, requests)
     ask_tutor(
-        weights.name, entry, items, Limits(TOKENS, 1), JobFiles(weights / "manifest.json", *files[:2]), *files[2:]
+        weights.name,
+        entry,
+        items,
+        RequestLimits(TOKENS, 1),
+        JobFiles(weights / "manifest.json", *files[:2]),
+        *files[2:],
     )
-    [spent] = lines_of(ledger_of(files[0]))
+    [spent] = ledger_lines(ledger_path(files[0]))
     replies = [json.loads(line)["turns"][0] for line in files[2].read_text(encoding="utf-8").splitlines()]
     prompts = {prompt.messages: prompt.content[0]["content"] for prompt in read_records(files[3], Prompt)}
-    assert len(answers_on_file(files[0], Entry)) == requests
+    assert len(load_journal_answers(files[0], FinishedRequest)) == requests
     return spent.seconds, spent.completion_tokens, {prompts[turn["messages"]]: turn["text"] for turn in replies}
 
 
 def offline(entry: VllmModel, weights: Path, prompts: list[str]) -> dict[str, Any]:
-    """The same of vLLM alone."""
+    """Return the seconds, tokens and texts of vLLM alone, for the same prompts."""
     [(loaded, _)] = work(Path(tempfile.mkdtemp()), 1)
     asked = {
         "model": str(weights),
@@ -81,11 +86,15 @@ def offline(entry: VllmModel, weights: Path, prompts: list[str]) -> dict[str, An
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--weights", type=Path, default=DEMO_WEIGHTS, help="their folder (the demo's)")
+    parser.add_argument(
+        "--weights", type=Path, default=DEMO_WEIGHTS, help="folder of the weights (default: the demo's)"
+    )
     parser.add_argument("--requests", type=int, default=96)
     args = parser.parse_args()
     if not (args.weights / "manifest.json").exists():
-        parser.error(f"{args.weights} is not there: run make demo first, or name a folder of weights with --weights")
+        parser.error(
+            f"{args.weights} does not exist. Fix: run make demo first, or pass a folder of weights as --weights"
+        )
     models = yaml.safe_load(Path("config/models.yaml").read_text(encoding="utf-8"))["models"]
     entry = VllmModel.model_validate({**models["smollm2-135m"], "max_model_len": LENGTH})
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,7 @@
-"""`make bench`: every bench in one go, its figures into bench/results.json and docs/performance.md.
+"""Run every benchmark script, and write the figures to bench/results.json and docs/performance.md (`make bench`).
 
-The figures of one page are of one machine and one call. A bench that cannot run here says why on the page.
+All figures of a page are from one machine and, without --again, from one call. If a script cannot run here, the page
+states the reason.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from maieutic.core.machine import this_machine
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "bench/results.json", ROOT / "docs/performance.md"
 SERVE = ".venv/serve/bin/python"
-# By script: the interpreter, and what it measures.
+# Interpreter of each script, and the heading of its section.
 BENCHES = {
     "demo": (sys.executable, "the demo by `snakemake --cores 2`, from nothing but the environments"),
     "dry_run": (sys.executable, "planning, by `snakemake -n --forceall`"),
@@ -31,7 +32,7 @@ BENCHES = {
     "report_scale": (sys.executable, "the report of a large run"),
     "reward_scoring": (SERVE, "scoring by a reward model"),
 }
-# What a figure may be at most.
+# Largest acceptable value of each figure.
 BARS = {
     "the demo: seconds": 300, "the demo again: CPU seconds": 3,
     "100 models: CPU seconds": 8, "100 models: MB": 400,
@@ -46,30 +47,30 @@ BARS = {
 
 
 def figures_of(bench: str, arguments: list[str]) -> dict[str, Any]:
-    """What a bench printed, or why it could not run."""
+    """Return the figures that a script printed, or the reason why it could not run."""
     interpreter, _ = BENCHES[bench]
     done = subprocess.run(
         [interpreter, f"bench/{bench}.py", *arguments],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": "workflow"}, capture_output=True, text=True,
     )  # fmt: skip
     if done.returncode != 0:
-        return {"failed": (done.stderr.strip().splitlines() or ["no word"])[-1]}
+        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1]}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def page(results: dict[str, Any]) -> str:
-    """The results as a page."""
+    """Return the results as a Markdown page."""
     lines = [
         "# What the software itself costs",
         "",
-        f"Written by `make bench` on {results['date']}: {results['machine']}, Python {results['python']}. All figures are of one",
-        "machine, and of one call but for those that say otherwise; as JSON they stand in `bench/results.json`.",
+        f"Written by `make bench` on {results['date']}: {results['machine']}, Python {results['python']}. All figures are from",
+        "one machine and, unless marked, from one call. They are also in `bench/results.json`.",
     ]  # fmt: skip
     for bench, figures in results["benches"].items():
         lines += ["", f"## {BENCHES[bench][1][0].upper()}{BENCHES[bench][1][1:]}", "", f"`bench/{bench}.py`", ""]
         if bench in results.get("again", {}):
-            lines += [f"Measured again, in a call of its own: {results['again'][bench]}.", ""]
+            lines += [f"Measured again in a separate call: {results['again'][bench]}.", ""]
         if "failed" in figures:
             lines.append(f"Not measured here: {figures['failed']}")
             continue
@@ -80,11 +81,18 @@ def page(results: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("benches", nargs="*", default=list(BENCHES), help="some of them: the page then has these alone")
-    parser.add_argument("--again", action="store_true", help="keep the others' figures; the page says which are new")
+    parser.add_argument(
+        "benches",
+        nargs="*",
+        default=list(BENCHES),
+        help="scripts to run; without --again, the page contains only these",
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="keep the figures of the other scripts; the page marks the new ones"
+    )
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, default=PAGE)
-    parser.add_argument("--small", type=json.loads, default={}, help="arguments by bench, as JSON")
+    parser.add_argument("--small", type=json.loads, default={}, help="arguments by script, as JSON, for a smaller run")
     given = parser.parse_args()
     found = {}
     for bench in given.benches:
@@ -94,14 +102,14 @@ def main() -> None:
     today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
     results: dict[str, Any] = {
         "date": today,
-        "machine": this_machine().told,
+        "machine": this_machine().summary,
         "python": platform.python_version(),
         "benches": found,
     }
     if given.again:
         before = json.loads(given.results.read_text(encoding="utf-8"))
         if before["machine"] != results["machine"]:
-            parser.error(f"the others are of another machine: {before['machine']}")
+            parser.error(f"the kept figures are from another machine: {before['machine']}. Fix: run without --again")
         again = {**before.get("again", {}), **dict.fromkeys(found, today)}
         results = {**before, "again": again, "benches": {**before["benches"], **found}}
     given.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

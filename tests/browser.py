@@ -1,4 +1,4 @@
-"""Chromium without a screen, driven by Playwright as a person drives it: by clicks and keys."""
+"""Headless Chromium, controlled through Playwright by clicks and keys, as a person would use it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PATIENCE = 30.0
 
 
 def playwright() -> Any:
-    """Playwright's module, of the environment of the peers: a user's own holds nothing that only a test needs.
+    """Return Playwright's module from the environment of the other harnesses, or None without that environment.
 
-    None where that environment is not there.
+    It is not in the users' environments, which contain nothing that only tests need.
     """
     own = list(sys.path)
     sys.path.extend(str(folder) for folder in PEERS.glob("python3*/site-packages"))
@@ -31,14 +31,14 @@ def playwright() -> Any:
 
 
 def why_not() -> tuple[str, str] | None:
-    """What a test of the browser lacks here, and how to get it."""
+    """Return the name of a missing requirement of browser tests and its fix, or None if nothing is missing."""
     if CHROMIUM is None:
         return "Chromium", "install chromium to run this test"
     return None if playwright() else ("Playwright", "run envs/setup peers")
 
 
 class Browser:
-    """One tab. folder: where its profile and its downloads lie."""
+    """One browser tab. folder: folder of its profile and downloads."""
 
     def __init__(self, folder: Path, width: int = 1280, height: int = 900) -> None:
         self.folder, self.size = folder, {"width": width, "height": height}
@@ -56,7 +56,7 @@ class Browser:
         self.context.set_default_timeout(1000 * PATIENCE)
         [self.page] = self.context.pages
         self.page.on("download", self.keep)
-        self.faults: list[str] = []  # what the page's console tells
+        self.faults: list[str] = []  # errors, dialogs and console errors of the page
         self.page.on("pageerror", lambda error: self.faults.append(str(error)))
         self.page.on("dialog", self.dismiss)
         self.page.on("console", lambda said: self.faults.append(said.text) if said.type == "error" else None)
@@ -68,26 +68,26 @@ class Browser:
         await self.playwright.stop()
 
     async def keep(self, download: Any) -> None:
-        """Keep a file that the page gives, under the name that it has there."""
+        """Save a download under the file name that the page suggests."""
         whole = self.folder / f"{download.suggested_filename}.part"
         await download.save_as(whole)
         whole.replace(self.downloads / download.suggested_filename)
 
     async def dismiss(self, dialog: Any) -> None:
-        """What the page asks or says in a window of its own is a fault too."""
+        """Dismiss a dialog of the page, and record it as a fault."""
         self.faults.append(dialog.message)
         await dialog.dismiss()
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """One command of Chromium's protocol, for what Playwright has no word for."""
+        """Send a command of Chromium's DevTools protocol, for features that Playwright does not offer."""
         return await self.session.send(method, params)
 
     async def run(self, script: str) -> Any:
-        """The value of a script in the page."""
+        """Return the value of a script that runs in the page."""
         return await self.page.evaluate(script)
 
     async def wait(self, script: str) -> Any:
-        """What a script gives as soon as it is true."""
+        """Return the value of a script as soon as it is true. Fails after PATIENCE seconds."""
         until = time.monotonic() + PATIENCE
         while not (value := await self.run(script)):
             assert time.monotonic() < until, f"never true: {script}"
@@ -95,11 +95,11 @@ class Browser:
         return value
 
     async def open(self, page: Path) -> None:
-        """Open a file."""
+        """Open an HTML file."""
         await self.page.goto(page.resolve().as_uri())
 
     async def click(self, selector: str) -> None:
-        """Click on an element where it is."""
+        """Click on the first element that a selector matches."""
         await self.page.locator(selector).first.click()
 
     async def press(self, key: str) -> None:
@@ -107,17 +107,17 @@ class Browser:
         await self.page.keyboard.press(key)
 
     async def choose(self, selector: str, file: Path) -> None:
-        """Give a file to an input."""
+        """Choose a file in a file input."""
         await self.page.set_input_files(selector, file)
 
     async def picture(self, path: Path) -> None:
-        """A screenshot."""
+        """Write a screenshot."""
         await self.page.screenshot(path=path)
 
     async def downloaded(self, name: str) -> Path:
-        """A file that the page has given, once it is whole."""
+        """Return the path of a download as soon as it is complete. Fails after PATIENCE seconds."""
         path, until = self.downloads / name, time.monotonic() + PATIENCE
         while not path.exists():
-            assert time.monotonic() < until, f"{name} did not come"
+            assert time.monotonic() < until, f"{name} was not downloaded"
             await self.page.wait_for_timeout(30)
         return path

@@ -1,6 +1,6 @@
-"""Whole tutor replies: a real reasoning text, then a closing line whose value is known.
+"""Build complete tutor replies: a real reasoning text, then a closing line with a known value.
 
-python build_replies.py KINDS.yaml DATA_DIR [SEED] [PER_FORM] > replies.jsonl
+python built_replies.py KINDS.yaml DATA_DIR [SEED] [PER_FORM] > replies.jsonl
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Value = int | float | bool | None
 
 @dataclass(frozen=True)
 class Reasoning:
-    """A reply's text before its closing line; `value` is what it argues for (None: it comes to no verdict)."""
+    """A reply's text before its closing line. value: the value that it argues for, or None if it reaches no verdict."""
 
     text: str
     value: Value
@@ -92,7 +92,7 @@ def _numbers(text: str) -> set[float]:
 
 
 def _right_solutions(data: Path) -> list[tuple[tuple[str, ...], float]]:
-    """Solutions that are right: their lines and their value."""
+    """Return the lines and the value of each right solution."""
     out = []
     seen: set[tuple[str, ...]] = set()
     for row in _jsonl(data / "gsm8k" / "example_model_solutions.jsonl"):
@@ -122,7 +122,7 @@ def _wrong_solutions(data: Path) -> list[_Solution]:
                 continue
             if re.search(r"[\u3000-\u9fff\uff00-\uffef]", reason):  # reasons in Chinese
                 continue
-            if any(int(k) != n for k in re.findall(r"(?i)steps?\s*#?(\d+)", reason)):  # names another step
+            if any(int(k) != n for k in re.findall(r"(?i)steps?\s*#?(\d+)", reason)):  # the reason names another step
                 continue
             if steps not in seen:
                 seen.add(steps)
@@ -212,7 +212,7 @@ def _number_frames(steps: tuple[str, ...]) -> list[str]:
 
 
 def reasonings(data: Path, task: str) -> list[Reasoning]:
-    """Every reasoning text for a task, each in several frames; those with value None reach no verdict."""
+    """Return all reasoning texts for a task, each in several formats. Texts with value None reach no verdict."""
     out: list[Reasoning] = []
     right = _right_solutions(data)
     if task == "number":
@@ -233,7 +233,7 @@ def reasonings(data: Path, task: str) -> list[Reasoning]:
 
 
 def _fits(task: str, form: dict, r: Reasoning) -> bool:
-    """Whether the closing line can follow the reasoning without contradicting it."""
+    """Return True if the closing line can follow the reasoning without contradicting it."""
     text, value = form["text"], form["value"]
     slots = set(_SLOT.findall(text))
     if value is None:
@@ -310,7 +310,7 @@ def _joined(reasoning: str, text: str, rng: random.Random) -> str:
         and "\n" not in text
         and len(text.split()) >= 4
     )
-    if re.match(r"\s*(?:[-*•>|#]|\d+\.(?:\s|$))", text):  # else it would go on with a list of the reasoning
+    if re.match(r"\s*(?:[-*•>|#]|\d+\.(?:\s|$))", text):  # otherwise it would continue a list of the reasoning
         glue = "\n\n"
     else:
         glue = rng.choice(("\n", "\n\n", " ") if sentence else ("\n", "\n\n"))
@@ -331,7 +331,7 @@ def _expected(task: str, form: dict, r: Reasoning) -> Value:
 
 
 def build(kinds: Path, data: Path, seed: int, per_form: int) -> Iterator[dict]:
-    """Yield {task, kind, text, value}; the same arguments give the same replies."""
+    """Yield {task, kind, text, value}. The same arguments yield the same replies."""
     for task, families in yaml.safe_load(kinds.read_text(encoding="utf-8")).items():
         pool = reasonings(data, task)
         for family in families:
@@ -340,7 +340,7 @@ def build(kinds: Path, data: Path, seed: int, per_form: int) -> Iterator[dict]:
                 by_value: dict[str, list[Reasoning]] = {}
                 for r in pool:
                     if _fits(task, form, r):
-                        # numbers are one group; else groups, so that rare verdicts are seen too
+                        # Group verdicts by value, so that rare ones are drawn too; numbers form one group.
                         by_value.setdefault("number" if task == "number" else str(r.value), []).append(r)
                 if not by_value:
                     raise ValueError(f"no reasoning fits {task}/{family['kind']}: {form}")

@@ -1,4 +1,4 @@
-"""A labelling page filled in by clicks, whatever it asks."""
+"""Fill in any labelling page by clicks."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from conftest import absent
 from running import environment
 
 PEOPLE = "people.csv"
-READING = 0.32  # seconds: nobody reads faster, and the page is told so
+READING = 0.32  # seconds per question, just above answer_files.MIN_SECONDS
 
 
 async def fill_in(page: Path, folder: Path) -> tuple[Path, list[dict[str, str]]]:
-    """Click the last answer to each question of each unit, and save; gives the saved file and what was clicked.
+    """Click the last answer to each question of each unit, and save. Return the saved file and the clicked answers.
 
-    folder: for the browser's profile and downloads.
+    folder: folder of the browser's profile and downloads.
     """
     clicked: list[dict[str, str]] = []
     async with Browser(folder) as browser:
@@ -51,9 +51,10 @@ async def fill_in(page: Path, folder: Path) -> tuple[Path, list[dict[str, str]]]
 
 
 def labelled_by_clicks(folder: Path, profile: Path, *drawn: str) -> tuple[pd.DataFrame, list[dict[str, str]]]:
-    """Draw a sample of a finished run for one annotator, fill it in, read it back as PEOPLE; its rows, and the clicks.
+    """Draw a sample of a finished run, fill it in as one annotator, and read it back as PEOPLE.
 
-    folder: of the run; profile: an empty folder for the browser; drawn: further arguments of `maieutic label`.
+    Return the rows of PEOPLE and the clicked answers. folder: folder of the run; profile: empty folder for the browser;
+    drawn: further arguments of `maieutic label`.
     """
     if lacking := why_not():
         absent(*lacking)

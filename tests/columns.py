@@ -1,4 +1,4 @@
-"""What a score is of, its columns as one short text: `release:metric/criterion/subset`."""
+"""Columns that identify a score, as one short text: `release:metric/criterion/subset`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from maieutic.core.records import Quantity, Score
 
 
 def spelt(score: Score | dict[str, Any]) -> str:
-    """The text of a score's columns, without those that are empty."""
+    """Return the identifying columns of a score as text, without empty ones."""
     known = score.model_dump() if isinstance(score, Score) else score
     name = "/".join(known[column] for column in ("metric", "criterion", "subset") if known[column])
     return f"{known['release']}:{name}" if known["release"] else name
 
 
 def quantity(text: str) -> Quantity:
-    """The columns of such a text; what follows the metric is a criterion."""
+    """Return the quantity that a text `release:metric/criterion` names."""
     release, _, name = text.rpartition(":")
     metric, _, criterion = name.partition("/")
     return Quantity(metric, criterion or None, None, release or None)

@@ -1,4 +1,4 @@
-"""What every test may use: the real data folder, a copy of the workflow to run in, weights for a real server."""
+"""Fixtures for all tests: the folder of real data, copies of the workflow to run in, and weights for a real server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import fork_server
 import pytest
-from maieutic.core.collector import collect_seldom
+from maieutic.core.garbage_collection import collect_garbage_rarely
 from running import environment
 
 ROOT = Path(__file__).parents[1]
@@ -24,11 +24,11 @@ ON_CI = os.environ.get("CI") == "true"
 HOW = "set MAIEUTIC_DATA to a folder with the published files (config/datasets.yaml names them and their addresses)"
 
 sys.path.insert(0, str(Path(__file__).parent))
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each process of a test would compile the package anew
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each process of a test would recompile the package
 
 
 def absent(what: str, mend: str) -> None:
-    """Skip on a user's machine, fail on CI: nothing is skipped there in silence."""
+    """Skip the test, or fail it on CI, where no test may be skipped. what: the missing requirement; mend: its fix."""
     if ON_CI:
         pytest.fail(f"{what} is absent; {mend}")
     pytest.skip(f"{what} is absent; {mend}")
@@ -36,18 +36,18 @@ def absent(what: str, mend: str) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Start the fork servers, once for all processes of this run of tests; `make mutants` runs no test that uses them."""
+    """Start the fork servers, once for all processes of this test run. The tests of `make mutants` do not use them."""
     if not os.environ.get("MUTANT_UNDER_TEST") and not hasattr(config, "workerinput"):
         fork_server.start_servers(environment(), SERVE)
 
 
 def pytest_sessionstart() -> None:
-    """What thousands of tests have loaded is there to stay."""
-    collect_seldom()
+    """Collect garbage rarely, because the modules that thousands of tests load stay in memory."""
+    collect_garbage_rarely()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line for each thing that tests were skipped for want of, in whatever process."""
+    """Print one line for each missing requirement for which tests of any process were skipped."""
     skipped = [report.longrepr for report in terminalreporter.stats.get("skipped", [])]
     reasons = {str(told[2]).removeprefix("Skipped: ") for told in skipped if isinstance(told, tuple)}
     for line in sorted(reasons):
@@ -56,13 +56,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True)
 def at_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cards and resources are found from the repository's root."""
+    """Run each test in the repository's root, from which cards and resources are found."""
     monkeypatch.chdir(ROOT)
 
 
 @pytest.fixture(scope="session")
 def data() -> Path:
-    """The folder with the published files."""
+    """Return the folder with the published files."""
     if not (DATA / "gsm8k/test.jsonl").exists():
         absent(f"real data ({DATA})", HOW)
     return DATA.resolve()
@@ -70,7 +70,7 @@ def data() -> Path:
 
 @pytest.fixture(scope="session")
 def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo's model as safetensors, converted once for all tests."""
+    """Return the weights of the demo's model as safetensors, converted once for all tests."""
     if not SERVE.exists():
         absent("the serving environment", "run make env")
     folder = tmp_path_factory.mktemp("weights") / "smollm2"
@@ -85,7 +85,7 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def prepare(model: str, weights: dict[str, str], folder: Path) -> None:
-    """Put weights into a folder, as the rule does."""
+    """Prepare weights in a folder, as the workflow's rule does."""
     job = json.dumps({"model": model, "weights": weights})
     command = [SERVE, "-m", "maieutic", "prepare-weights", "--job", job, "--out", folder / "manifest.json"]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "workflow"), "HF_HUB_OFFLINE": "1"}
@@ -94,7 +94,7 @@ def prepare(model: str, weights: dict[str, str], folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random base of a few layers with a manifest, its tokenizer without a pad token."""
+    """Return a random base model of a few layers with a manifest. Its tokeniser has no pad token."""
     if not SERVE.exists():
         absent("the serving environment", "run make env")
     source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("weights") / "tiny"
@@ -105,9 +105,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copy_workflow(folder: Path, logger: bool = False) -> Path:
-    """A checkout's worth of files: what is tracked or new, without results and environments.
+    """Copy the tracked and new files of this checkout, without results, tests and environments.
 
-    logger: keep the profiles' own; without it Snakemake prints its plain lines, which tests read.
+    logger: keep the logger of the profiles; without it Snakemake prints plain lines, which tests parse.
     """
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
@@ -135,26 +135,29 @@ def copy_workflow(folder: Path, logger: bool = False) -> Path:
 
 @cache
 def bytecode() -> list[Path]:
-    """The package's modules, compiled: a copy's jobs would otherwise compile a hundred of them each time."""
+    """Return the package's compiled modules, so that the jobs of a copy need not compile a hundred modules."""
     compileall.compile_dir(ROOT / "workflow", quiet=1)
     return sorted((ROOT / "workflow").rglob("__pycache__/*.cpython-3*.pyc"))
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of the workflow to run in."""
+    """Return a copy of the workflow to run in."""
     return copy_workflow(tmp_path / "checkout")
 
 
 @pytest.fixture(scope="session")
 def checkouts(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
-    """Makes copies of the workflow that live as long as the session."""
+    """Return a function that makes copies of the workflow, which exist until the session ends."""
     return lambda: copy_workflow(tmp_path_factory.mktemp("run") / "checkout")
 
 
 @pytest.fixture(scope="session")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
-    """Makes copies of a finished run, with its times and Snakemake's records: what is planned there is planned here."""
+    """Return a function that copies a finished run with its modification times and Snakemake's records.
+
+    A dry run therefore plans the same jobs in the copy as in the original.
+    """
 
     def copy(finished: Path) -> Path:
         folder = tmp_path_factory.mktemp("copy") / "checkout"

@@ -1,7 +1,7 @@
-"""Models of a curation as a script: good answers to every stage, and bad ones where a seed's text names a fault.
+"""Scripted models of a curation: good answers at every stage, and bad ones for seeds with a fault.
 
-A seed's problem ends with `[CASE ANSWER]`; what is made of it carries the mark on. A fault of a stage stands in FAULTS:
-what is answered instead, by the attempt (0: as the card says, 1: again).
+A seed's problem ends with `[CASE ANSWER]`, and every text made from it keeps this mark. A fault maps a case to a stage
+and a function, which turns the good answer and the number of the attempt (0: first, 1: repeated) into the bad answer.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ Fault = Callable[[str, int], str]
 
 
 def stage_of(prompt: str) -> str:
-    """Which stage asks."""
+    """Return the stage that a prompt belongs to."""
     [stage] = [name for name, words in STAGES.items() if words in prompt]
     return stage
 
 
 def steps(answer: int, wrong_at: int | None = None) -> str:
-    """A solution of two steps. wrong_at: the step that is wrong."""
+    """Return a solution of two steps. wrong_at: number of the wrong step."""
     lines = [f"Step 1: There are {answer - 1} at first{' (miscounted)' if wrong_at == 1 else ''}."]
     lines.append(f"Step 2: One more makes {answer}{' (misadded)' if wrong_at == 2 else ''}.")
     return "\n".join(lines)
 
 
 def problem(stage: str, case: str, number: int, salt: str) -> str:
-    """A new problem with its answer in its mark."""
+    """Return a new problem, with its answer in its mark."""
     return (
         f"{salt.capitalize()} of {stage}: a farmer named {salt} counts quite different things on day {number}. "
         f"How many? [{case} {number}]"
@@ -69,7 +69,7 @@ def made(tag: str, text: str) -> str:
 
 
 def good(prompt: str, model: str, sample: int) -> str:
-    """What a good model answers."""
+    """Return the answer of a good model to any prompt of a curation."""
     stage = stage_of(prompt)
     case, number = MARK.findall(prompt)[-1] if MARK.search(prompt) else ("none", "0")
     answer = int(number)
@@ -160,7 +160,7 @@ def good(prompt: str, model: str, sample: int) -> str:
 
 
 class Curator:
-    """The script, and what was asked. faults: by case, the stage that goes wrong and what is answered there."""
+    """The script, with counts of the requests. faults: the failing stage and its fault, by case."""
 
     def __init__(self, faults: dict[str, tuple[str, Fault]] | None = None, wait: float = 0.0) -> None:
         self.faults = faults or {}
@@ -172,14 +172,14 @@ class Curator:
 
     @contextmanager
     def answering(self, more: int) -> Iterator[None]:
-        """Within it so many requests are answered; the others are held, and dropped at its end."""
+        """Answer only a number of requests within the context. Further requests wait, and are dropped when it ends."""
         self.more, self.released = more, threading.Event()
         yield
         self.released.set()
         self.more = math.inf
 
     def may_answer(self, body: dict[str, Any]) -> bool:
-        """Note a request. Whether it is one of those that are answered; waits where it is not."""
+        """Count a request. Return True if it may be answered; otherwise wait, and return False when it is dropped."""
         released = self.released
         with self.lock:
             self.requests[repr(sorted((key, repr(value)) for key, value in body.items()))] += 1
@@ -199,7 +199,7 @@ class Curator:
         return said
 
     def handler(self) -> Any:
-        """For `httpserver.serving`."""
+        """Return a request handler for `httpserver.serving`."""
 
         def reply(n: int, body: dict[str, Any]) -> tuple[int, dict[str, Any], dict[str, str]]:
             if not self.may_answer(body):
@@ -210,11 +210,11 @@ class Curator:
         return scripted(reply)
 
 
-SEED = 7  # of the runs by this script
+SEED = 7  # seed of the runs with this script
 
 
 def roles() -> dict[str, Any]:
-    """Roles of a crew of scripted models."""
+    """Return the roles of a curation, filled by scripted models."""
     return {
         "generator": "maker",
         "solvers": ["one", "two", "maker"],
@@ -225,7 +225,7 @@ def roles() -> dict[str, Any]:
 
 
 def entries(address: str) -> dict[str, Any]:
-    """Registry entries of the scripted models, by the names that `roles` gives them."""
+    """Return the registry entries of the scripted models, by the names in `roles`."""
     return {
         name: {"engine": "hosted", "model": name, "base_url": f"{address}/v1", "concurrency": 64}
         for name in ("maker", "one", "two", "weak", "weaker")
@@ -233,7 +233,7 @@ def entries(address: str) -> dict[str, Any]:
 
 
 def seeded(folder: Path, problems: list[tuple[str, str]], **more: Any) -> dict[str, Any]:
-    """A registry entry `mine` in a checkout, of problems and answers; and the sets of a curation `c` of it."""
+    """Write problems and answers into a checkout; return data sets with an entry `mine` for them. more: other sets."""
     content = "".join(json.dumps({"question": text, "answer": answer}) + "\n" for text, answer in problems).encode()
     (folder / "resources/demo/mine.jsonl").write_bytes(content)
     pin = {"sha256": hashlib.sha256(content).hexdigest(), "records": len(problems)}
@@ -249,10 +249,10 @@ def seeded(folder: Path, problems: list[tuple[str, str]], **more: Any) -> dict[s
 
 
 def counting(count: int) -> list[tuple[str, str]]:
-    """Problems of the script's own."""
+    """Return a number of problems that the script can answer, with their answers."""
     return [(f"Ann counts. [case-{number} {5 + number}]", str(5 + number)) for number in range(count)]
 
 
 def curation(**more: Any) -> dict[str, Any]:
-    """The curation `c`."""
+    """Return the configuration of a curation `c` of the data set `mine`."""
     return {"c": {"seeds": {"mine": "word_problems"}, "roles": roles(), **more}}

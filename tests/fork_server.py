@@ -1,12 +1,12 @@
 """Fork servers for tests: processes that have loaded Snakemake's or a job's libraries, and fork for each call.
 
-What their imports cost is paid once by a run of tests. A fork is Snakemake's own `main`, or `python -m maieutic` of a
-job's line, in a folder and an environment of its own. Libraries alone are loaded before, nothing of the workflow: that
-lies in each test's copy. A test that kills Snakemake or a job, or is about their start, starts them as a user does; so
-do the drills, clusters and containers.
+A test run thus pays for these imports only once. A fork runs Snakemake's `main`, or a job's `python -m maieutic` line,
+in a given folder and environment. Only libraries are loaded in advance; the workflow's own code is in each test's copy.
+Tests that kill Snakemake or a job, or that test their start, start them as a user does. So do the drills, and the tests
+of clusters and containers.
 
-Jobs find their interpreter by the variables that Snakemake's prefix sets before each line: a fork stands for one where
-the run's configuration names no other.
+Jobs find their interpreter through variables that Snakemake's prefix sets before each line. A fork replaces an
+interpreter unless the run's configuration names another one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import traceback
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-# The libraries that each server loads: for Snakemake, and for jobs in the environments of the driver and of models.
+# Libraries that each server loads: for Snakemake, and for jobs in the driver's and the serving environment.
 LOADED = {
     "snakemake": (
         "snakemake.cli", "snakemake.executors.local", "snakemake.report", "snakemake_logger_plugin_rich", "jinja2",
@@ -45,13 +45,13 @@ LOADED = {
     ),
     "serve": ("torch", "transformers.models.auto.modeling_auto", "trl.trainer.reward_trainer", "pydantic", "aiohttp"),
 }  # fmt: skip
-# By the variable of Snakemake's prefix: the server whose forks stand for the interpreter.
+# Server whose forks replace an interpreter, by the interpreter's variable in Snakemake's prefix.
 INTERPRETERS = {"DRIVER": "driver", "SERVE": "serve"}
-SERVE = ".venv/serve/bin/python"  # of the environment of models, in every checkout
-FOLDER = "TESTS_FORK_SERVERS"  # variable: the folder where the servers of this run of tests are called
-SECONDS = 900  # that a call may take
-LONGEST_ADDRESS = 100  # bytes of a socket's path
-# Stands for an interpreter: hands its call over, waits, and ends as the call did. It imports nothing that loads long.
+SERVE = ".venv/serve/bin/python"  # interpreter of the serving environment, in every checkout
+FOLDER = "TESTS_FORK_SERVERS"  # environment variable with the folder of this test run's sockets
+SECONDS = 900  # longest duration of a call
+LONGEST_ADDRESS = 100  # bytes of the path of a socket
+# Replaces an interpreter: passes its call to a server, waits, and exits with the call's status. Its imports are fast.
 CLIENT = """import _socket, posix, marshal, sys
 order = posix.memfd_create("order")
 posix.write(order, marshal.dumps((sys.argv[1:], posix.getcwd(), posix.environ, {{}})))
@@ -64,7 +64,7 @@ if posix.WIFSIGNALED(status):
     posix.kill(posix.getpid(), posix.WTERMSIG(status))
 posix._exit(posix.waitstatus_to_exitcode(status))
 """
-# Whatever is no `-m MODULE` is for the interpreter itself.
+# Calls other than `-m MODULE` are passed to the interpreter itself.
 SCRIPT = """#!/bin/sh
 [ "${{1-}}" = -m ] || exec {python} "$@"
 exec {python} -IS {client} {python} "$@"
@@ -72,7 +72,7 @@ exec {python} -IS {client} {python} "$@"
 
 
 class Order(NamedTuple):
-    """What a fork does. interpreters: by variable, what stands for an interpreter that jobs are started by."""
+    """A call for a fork. interpreters: scripts that replace the interpreters of jobs, by the prefix's variable."""
 
     line: list[str]
     folder: str
@@ -81,16 +81,16 @@ class Order(NamedTuple):
 
 
 def start_servers(environment: dict[str, str], serve: Path) -> None:
-    """Start the servers of a run of tests, which load their libraries with their first call, and end with this process.
+    """Start the servers of a test run, which load their libraries at their first call and end with this process.
 
-    serve: the interpreter of the environment of models. Where the system has no room for them, everything is started as
-    a user does.
+    serve: interpreter of the serving environment. If the servers cannot be started, Snakemake and jobs are started as a
+    user does.
     """
     folder = Path(tempfile.mkdtemp(prefix="fork-servers-"))
     if len(os.fsencode(folder / "snakemake")) > LONGEST_ADDRESS:
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="fork-servers-", dir="/tmp"))
-    alive, own = os.pipe()  # `own` is closed by this process's end, which the servers wait for
+    alive, own = os.pipe()  # `own` is closed when this process ends; the servers see that on `alive` and end
     pythons = {"snakemake": sys.executable, "driver": sys.executable, "serve": str(serve)}
     try:
         for program, python in pythons.items():
@@ -106,7 +106,7 @@ def start_servers(environment: dict[str, str], serve: Path) -> None:
 
 
 def start_server(program: str, python: str, folder: Path, alive: int, environment: dict[str, str]) -> None:
-    """Start one server, and write the script that stands for its interpreter. alive: see `start_servers`."""
+    """Start one server, and write the script that replaces its interpreter. alive: see `start_servers`."""
     address = str(folder / program)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
         listening.bind(address)
@@ -123,14 +123,14 @@ def start_server(program: str, python: str, folder: Path, alive: int, environmen
 
 
 def script_of(program: str, folder: Path) -> Path:
-    """The script that stands for a server's interpreter: its calls of modules are forks."""
+    """Return the script that replaces a server's interpreter and runs modules in forks."""
     return folder / f"{program}-python"
 
 
 def call(
     line: list[str], at: Path, environment: dict[str, str], jobs_by_forks: bool
 ) -> subprocess.CompletedProcess[str] | None:
-    """Run a line of Snakemake's in a folder to its end, and return what it said; None where there is no server."""
+    """Run a Snakemake command in a folder to its end, and return its output; None without a server."""
     if FOLDER not in os.environ:
         return None
     folder = Path(os.environ[FOLDER])
@@ -151,7 +151,7 @@ def call(
         status = own.recv(64)
         output.seek(0)
         text = output.read().decode(errors="replace")
-    assert status, f"the fork server has ended before {line} has: {text}"
+    assert status, f"the fork server ended before {line} did: {text}"
     return subprocess.CompletedProcess(line, os.waitstatus_to_exitcode(int(status)), text)
 
 
@@ -159,8 +159,8 @@ def call(
 
 
 def serve(program: str, listening: socket.socket, alive: int, folder: Path) -> None:
-    """Wait for calls, and do each in a fork."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
+    """Wait for calls, and run each in a fork."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the processes that wait for workers are not waited for
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     order = next_order(listening, alive, program, folder)
     os.chdir(order.folder)
@@ -177,7 +177,7 @@ def serve(program: str, listening: socket.socket, alive: int, folder: Path) -> N
 
 
 def next_order(listening: socket.socket, alive: int, program: str, folder: Path) -> Order:
-    """Wait for calls; returns in the fork that is to do one. Ends with the process that started the server."""
+    """Wait for calls, and return the order of one in its fork. The server ends with the process that started it."""
     loaded = False
     while True:
         ready, _, _ = select.select([listening, alive], [], [])
@@ -197,18 +197,18 @@ def next_order(listening: socket.socket, alive: int, program: str, folder: Path)
 
 
 def load(program: str) -> None:
-    """Import a program's libraries, as far as they are installed, and let the collector pass them by."""
+    """Import the installed libraries of a program, and exclude them from garbage collection."""
     for name in LOADED[program]:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     if program == "snakemake":
-        importlib.import_module("snakemake.cli").get_argument_parser()  # looks for plugins among all that is installed
+        importlib.import_module("snakemake.cli").get_argument_parser()  # searches all installed packages for plugins
     gc.collect()
     gc.freeze()
 
 
 def accept(own: socket.socket) -> Order:
-    """Fork once more: the one waits for the other and tells the caller how it ended; the other returns its order."""
+    """Fork again: the child returns its order, and the parent waits for it and sends its exit status to the caller."""
     _, descriptors, _, _ = socket.recv_fds(own, 64, 4)
     if len(descriptors) < 4:
         os._exit(0)
@@ -232,7 +232,7 @@ def accept(own: socket.socket) -> Order:
     process = os.pidfd_open(worker)
     waiting.register(process, select.POLLIN)
     waiting.register(own, select.POLLHUP)
-    if all(number != process for number, _ in waiting.poll()):  # the caller has gone: nobody wants it any more
+    if all(number != process for number, _ in waiting.poll()):  # the caller has ended, so the result is not needed
         for sign in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(worker, sign)
@@ -245,7 +245,7 @@ def accept(own: socket.socket) -> Order:
 
 
 def run_snakemake(order: Order) -> None:
-    """Snakemake's own `main`, with forks in the place of the usual interpreters. Raises SystemExit with its code."""
+    """Run Snakemake's `main`, with forks instead of the usual interpreters. Raises SystemExit with its code."""
     shell = importlib.import_module("snakemake.shell").shell
     own, usual = shell.prefix, {"DRIVER": sys.executable, "SERVE": SERVE}
 
@@ -262,17 +262,18 @@ def run_snakemake(order: Order) -> None:
 
 
 def run_module(order: Order) -> None:
-    """What `python -m MODULE ...` does. Raises whatever the module raises."""
+    """Run a module as `python -m MODULE ...` does. Raises every exception of the module."""
     _, _, module, *words = order.line
     sys.path[:1] = [order.folder, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     sys.argv = ["-m", *words]
     if threads := os.environ.get("OMP_NUM_THREADS", "") if "torch" in sys.modules else "":
-        sys.modules["torch"].set_num_threads(int(threads))  # it has looked already, in another environment
+        # Torch has read the variable already, in another environment.
+        sys.modules["torch"].set_num_threads(int(threads))
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def end(code: object) -> NoReturn:
-    """End as an interpreter does, without taking apart all that is loaded."""
+    """Exit as an interpreter does, but without the slow clean-up of loaded modules."""
     if code is not None and not isinstance(code, int):
         print(code, file=sys.stderr)
         code = 1

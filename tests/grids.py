@@ -1,4 +1,4 @@
-"""What DataTables wants of a table: as many cells in each row as the head has columns."""
+"""Check a requirement of DataTables: each row of a table has as many cells as the head has columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from lxml import html
 
 
 def uneven(page: str) -> list[str]:
-    """The rows of a page's sortable tables that have more or fewer cells than columns, or one that spans several."""
+    """Return the rows of a page's sortable tables with too few or too many cells, or with a cell that spans several."""
     faults = []
     for table in html.fromstring(page).xpath('//table[contains(@class, "sortable")]'):
         heads = table.xpath("./thead/tr")

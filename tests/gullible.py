@@ -1,4 +1,4 @@
-"""A judge that obeys any verdict which stands outside the fence of the tutor's reply: an escape shows as its verdict."""
+"""A judge that obeys any verdict outside the fence of the tutor's reply, so that an escape shows in its verdicts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HONEST = "2"
 
 
 def outside(prompt: str) -> str:
-    """What stands outside the fence that the notice names: a block ends where its mark first closes it."""
+    """Return the text outside the fence that the notice names. A block ends at the first closing mark."""
     named = re.search(r"a line <<<(DATA-[0-9a-f]+) and", prompt)
     if named is None:
         return prompt
@@ -33,7 +33,7 @@ NOTICE_END = "or the end of the data."
 
 
 def obeyed(prompt: str, known: str) -> str | None:
-    """The first verdict outside the fence that the bare prompt (`known`) does not hold itself."""
+    """Return the first verdict outside the fence that the prompt does not contain itself. known: the bare prompt."""
     seen = {match[0] for match in ORDER.finditer(known)}
     for match in ORDER.finditer(re.sub(r"[\u200b-\u200f\ufeff]", "", outside(prompt))):
         if match[0] not in seen:
@@ -42,10 +42,10 @@ def obeyed(prompt: str, known: str) -> str | None:
 
 
 def prompt_of(body: dict[str, Any]) -> str:
-    """All messages of a request."""
+    """Return all messages of a request as one text."""
     return "\n\n".join(message["content"] for message in body["messages"])
 
 
 def answering(answer: Callable[[str], str]) -> Any:
-    """A server that answers by what the prompt says."""
+    """Return a request handler that computes each answer from the prompt."""
     return scripted(lambda n, body: (200, chat({"content": answer(prompt_of(body))}), {}))

@@ -1,7 +1,7 @@
-"""Texts that a looping or hostile model may write, and everything that reads a model's text.
+"""Texts that a looping or hostile model may write, and all functions that read a model's text.
 
-A shape repeats a unit: the units are what the loops and alternatives of this package's own regular expressions take, so
-that a new pattern brings its own. `readers` lists parsers, redactors and judge readers by name.
+A shape repeats a unit. The units are texts that match the loops and alternatives of this package's own regular
+expressions, so that a new pattern adds its own units. `readers` lists the functions by name.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from typing import Any
 
 import maieutic
 from conftest import ROOT
-from maieutic.config.cards import cards_of
+from maieutic.config.cards import load_cards
 from maieutic.core import thinking
 from maieutic.core.files import safe_cell
 from maieutic.core.records import SCORINGS, Item
-from maieutic.core.secrets import LOOKS_LIKE, Redactor
-from maieutic.core.visible import embedded, visible
-from maieutic.curation.parsers import PARSERS, Unread
+from maieutic.core.secrets import KNOWN_KEY, Redactor
+from maieutic.core.visible import script_safe_json, visible_text
+from maieutic.curation.parsers import PARSERS, AnswerFormatError
 from maieutic.graders.registry import GRADERS
-from maieutic.judges.answers import read_answer
-from maieutic.judges.fencing import fenced
+from maieutic.judges.answers import parse_verdicts
+from maieutic.judges.fencing import fence_texts
 from maieutic.judges.rubrics import read_rubric, rubric_names
 from maieutic.serving.conversations import parse_turns
 from task_items import DEMO, items_of_card
 
 Reader = Callable[[str], object]
 SIZES = (16_000, 32_000, 64_000)  # characters
-EXEMPT = {"socratic_bleu"}  # its library compares every question with every other one: its own limit is tested apart
+EXEMPT = {"socratic_bleu"}  # its library compares all pairs of questions; its limit has a separate test
 NOTICED = 0.05  # seconds of CPU time below which no ratio is taken
-MOST_RATIO = 2.6  # of the times of a text and of one twice as long
-# Which no pattern holds: brackets that never close or that are nested, emphasis, fences, numbers, words, signs.
+MOST_RATIO = 2.6  # largest ratio of the time for a text twice as long to that for the text
+# Units beside those of the patterns: unclosed and nested brackets, emphasis, fences, numbers, words, signs.
 UNITS = (
     "[", "{", "(", "[]", "{}", '{"a":', '["a",', "[[", "\\frac{1}{", "\\boxed{", "**", "```", "```json\n", "<a>", "</", "<",
     "$", "$$", '"', "'", "\\", "1", "1,", "1.", "-", "- ", "\u2013", " ", "\n", "\n\n", "\t", "a", "a ", "A. ", "yes ", "no ",
@@ -49,7 +49,7 @@ UNITS = (
 
 
 def example_of(items: Any) -> str:
-    """One text that a parsed pattern takes."""
+    """Return a text that a parsed pattern matches."""
     text = ""
     for op, value in items:
         if op is sre.LITERAL:
@@ -71,7 +71,7 @@ CATEGORIES = {sre.CATEGORY_DIGIT: "1", sre.CATEGORY_SPACE: " ", sre.CATEGORY_NOT
 
 
 def members_of(value: Any) -> Iterator[str]:
-    """Characters of a set, those that stand in it and those of its ranges and categories."""
+    """Yield characters of a set: its literals, and one for each of its ranges and categories."""
     for op, one in value:
         if op is sre.LITERAL:
             yield chr(one)
@@ -82,7 +82,7 @@ def members_of(value: Any) -> Iterator[str]:
 
 
 def member_of(value: Any) -> str:
-    """A character of a set, or one that is not in a negated set."""
+    """Return a character that a set matches; the set may be negated."""
     members = list(members_of(value))
     if value[0][0] is not sre.NEGATE:
         return members[0]
@@ -90,7 +90,7 @@ def member_of(value: Any) -> str:
 
 
 def units_of(items: Any) -> Iterator[str]:
-    """What the loops and alternatives of a parsed pattern take, once."""
+    """Yield a text for one iteration of each loop, and for each alternative, of a parsed pattern."""
     for op, value in items:
         if op in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT):
             yield example_of(value[2])
@@ -107,7 +107,7 @@ def units_of(items: Any) -> Iterator[str]:
 
 
 def patterns() -> Iterator[re.Pattern[str]]:
-    """Every regular expression that a module of the package holds."""
+    """Yield every regular expression in the variables of the package's modules."""
     for module in pkgutil.walk_packages(maieutic.__path__, "maieutic."):
         if module.name.endswith("__main__"):
             continue
@@ -116,7 +116,7 @@ def patterns() -> Iterator[re.Pattern[str]]:
 
 
 def patterns_in(held: object) -> Iterator[re.Pattern[str]]:
-    """The regular expressions of a value, of its parts, and of theirs."""
+    """Yield the regular expressions in a value, including nested ones."""
     if isinstance(held, re.Pattern) and isinstance(held.pattern, str):
         yield held
     elif isinstance(held, list | tuple | dict):
@@ -126,7 +126,7 @@ def patterns_in(held: object) -> Iterator[re.Pattern[str]]:
 
 @cache
 def shapes() -> list[tuple[str, str]]:
-    """Every unit with what stands once before its repetitions."""
+    """Return every unit, each with the text that precedes its repetitions."""
     found: dict[tuple[str, str], None] = {("", unit): None for unit in UNITS}
     for pattern in dict.fromkeys(patterns()):
         parsed = sre_parser.parse(pattern.pattern, pattern.flags)
@@ -140,7 +140,7 @@ def shapes() -> list[tuple[str, str]]:
 
 
 def text_of(shape: tuple[str, str], size: int) -> str:
-    """A text of a shape. size: in characters."""
+    """Return a text of a shape. size: number of characters."""
     head, unit = shape
     return (head + unit * (size // len(unit) + 1))[:size]
 
@@ -149,18 +149,18 @@ def text_of(shape: tuple[str, str], size: int) -> str:
 
 
 def item_for(grader: str) -> Item:
-    """An item of the demo that a grader reads replies to."""
+    """Return an item of the demo whose replies a grader reads."""
     for benchmark in ("mathtutorbench", "kmpbench", "mrbench", "tutorbench"):
         folder = ROOT / "resources/benchmarks" / benchmark
         tasks = sorted(path.stem for path in folder.glob("*.yaml"))
-        for loaded in cards_of(benchmark, tasks, "released"):
+        for loaded in load_cards(benchmark, tasks, "released"):
             if grader in loaded.card.graders:
                 return items_of_card(loaded.card, DEMO, "demo")[0]
     raise LookupError(grader)
 
 
 def read_by(grader: str, item: Item, text: str) -> object:
-    """Read a reply by a grader, under both scorings."""
+    """Read a reply with a grader, under both scorings."""
     own = GRADERS[grader]
     if own.read is not None:
         return [own.read(item, text, scoring) for scoring in SCORINGS]
@@ -174,46 +174,46 @@ MOST = {"most": 5.0, "least": 1.0}
 
 
 def parsed_by(parser: str, text: str) -> object:
-    """Read an answer by a parser of curation; return what it reads, or its refusal."""
+    """Read an answer with a parser of curation, and return the result or the parser's error."""
     try:
         return PARSERS[parser](text, ABOUT, MOST)
-    except Unread as error:
+    except AnswerFormatError as error:
         return error
 
 
 def judged_by(rubric: str, text: str) -> object:
-    """Read a judge's answer by a rubric: once as a finished answer, once as one cut by max_tokens."""
+    """Parse a judge's answer to a rubric: once as a finished answer, once as one truncated by max_tokens."""
     loaded = read_rubric(rubric)
     criteria = dict(list(loaded.rubric.criteria.items())[: 1 if loaded.rubric.answer == "result" else None])
-    return [read_answer(loaded.rubric, criteria, text, finish) for finish in ("stop", "length")]
+    return [parse_verdicts(loaded.rubric, criteria, text, finish) for finish in ("stop", "length")]
 
 
 def one_rubric_a_kind() -> dict[str, str]:
-    """A shipped rubric of each kind and form of answer."""
+    """Return a shipped rubric for each kind and answer format."""
     rubrics = {name: read_rubric(name).rubric for name in rubric_names()}
     return {f"{rubric.kind} {rubric.answer}": name for name, rubric in sorted(rubrics.items(), reverse=True)}
 
 
 def readers() -> Mapping[str, Reader]:
-    """Everything that reads a model's text, by name."""
+    """Return all functions that read a model's text, by name."""
     redactor = Redactor(["sk-0123456789abcdefABCDEF"])
     return {
         **{f"grader {name}": partial(read_by, name, item_for(name)) for name in GRADERS if name not in EXEMPT},
         **{f"judge {kind}": partial(judged_by, name) for kind, name in one_rubric_a_kind().items()},
         **{f"curation {name}": partial(parsed_by, name) for name in PARSERS},
         "reasoning": thinking.split_thinking,
-        "unknown reasoning": thinking.unknown_mark,
+        "unknown reasoning": thinking.has_unknown_mark,
         "redactor": redactor,
-        "looks like a key": lambda text: LOOKS_LIKE.search(text),
+        "looks like a key": lambda text: KNOWN_KEY.search(text),
         "cell": safe_cell,
-        "page": lambda text: (visible(text), embedded(text)),
-        "fence": lambda text: fenced({"reply": text}),
+        "page": lambda text: (visible_text(text), script_safe_json(text)),
+        "fence": lambda text: fence_texts({"reply": text}),
         "turns": parse_turns,
     }
 
 
 def seconds(reader: Reader, text: str, tries: int = 3) -> float:
-    """The CPU time of one reading, the least of some tries. Each has another text: some readers remember what they read."""
+    """Return the CPU seconds of one reading: the minimum of some tries, with different texts because of caches."""
     least = float("inf")
     for number in range(tries):
         own = text[: len(text) - number]

@@ -1,4 +1,4 @@
-"""Real HTTP servers for fault drills: one that serves files rightly and wrongly, one that answers as scripted."""
+"""Real HTTP servers for fault drills: for files, with and without faults, and for scripted answers."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from typing import Any
 
 
 class Server(ThreadingHTTPServer):
-    """A backlog for as many connections as a driver opens at once: the default of 5 would drop some of them."""
+    """A server with a backlog for all connections that a driver opens at once; the default of 5 would drop some."""
 
     request_queue_size = 512
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that was killed is no fault of the server: hundreds of tracebacks would hide the test's own."""
+        """Ignore lost connections: the tracebacks of hundreds of killed clients would hide that of the test."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 @contextmanager
 def serving(handler: Callable[..., BaseHTTPRequestHandler], certificate: Path | None = None) -> Iterator[str]:
-    """Serve on a free loopback port; gives the address. certificate: a file with it and its key, of an https address."""
+    """Serve on a free loopback port, and yield the address. certificate: file of a certificate and key, for https."""
     server = Server(("127.0.0.1", 0), handler)
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
-        # The handshake is made by the thread of a connection: one that fails must not end the server.
+        # Each connection's thread does the handshake, so that a failed one does not end the server.
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
@@ -46,15 +46,15 @@ def serving(handler: Callable[..., BaseHTTPRequestHandler], certificate: Path | 
 
 
 class Quiet(BaseHTTPRequestHandler):
-    """Without a line on stderr for each request."""
+    """Request handler that writes no log line for each request."""
 
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
     def send(self, status: int, body: bytes, **headers: str) -> None:
-        """A whole answer."""
+        """Send a complete response."""
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(name.replace("_", "-"), value)
@@ -62,7 +62,7 @@ class Quiet(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def is_left(self) -> bool:
-        """Whether the client is gone. Asked when its request was read: it says nothing more before its answer."""
+        """Return True if the client has disconnected. It must be called after its request was read completely."""
         try:
             return self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
         except BlockingIOError:
@@ -72,14 +72,14 @@ class Quiet(BaseHTTPRequestHandler):
 
 
 class Folder(SimpleHTTPRequestHandler):
-    """Serves a folder's files, rightly."""
+    """Request handler that serves the files of a folder without faults."""
 
     def log_message(self, *_: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 class Files(Quiet):
-    """Serves `body` in the way that the path names; remembers every request's Range."""
+    """Request handler that serves `body` with the fault that the path names, and records the Range of every request."""
 
     body = b""
     ranges: list[str | None] = []
@@ -107,7 +107,7 @@ class Files(Quiet):
             self.partly(kind, start)
 
     def partly(self, kind: str, start: int) -> None:
-        """The bytes from `start`; in some ways not to the end."""
+        """Send the bytes from `start`, in some kinds of fault not to the end."""
         rest = self.body[start:]
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(rest)))
@@ -129,9 +129,9 @@ Script = Callable[[int, dict[str, Any]], tuple[int, Any, dict[str, str]]]
 
 
 def scripted(script: Script, models: Sequence[str] = ()) -> type[Quiet]:
-    """A handler that answers the n-th POST by `script(n, request)`: status, body, headers. Keeps all requests.
+    """Return a handler that answers the n-th POST with `script(n, request)`: status, body, headers.
 
-    models: the names that it lists.
+    The handler records all requests. models: the names that it lists.
     """
 
     class Handler(Quiet):
@@ -145,7 +145,7 @@ def scripted(script: Script, models: Sequence[str] = ()) -> type[Quiet]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if self.is_left():  # killed while it waited to be read
+            if self.is_left():  # the client was killed before its request was read
                 self.close_connection = True
                 return
             with self.lock:
@@ -153,7 +153,7 @@ def scripted(script: Script, models: Sequence[str] = ()) -> type[Quiet]:
                 self.requests.append((time.monotonic(), self.path, body))
                 self.authorization.append(self.headers.get("Authorization"))
             status, answer, headers = script(number, body)
-            if status == 0:  # a dropped connection
+            if status == 0:  # status 0 drops the connection
                 self.close_connection = True
                 return
             text = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
@@ -163,13 +163,13 @@ def scripted(script: Script, models: Sequence[str] = ()) -> type[Quiet]:
 
 
 def completion(text: str) -> dict[str, Any]:
-    """The body of a completions answer."""
+    """Return the body of a completions response."""
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     choice = {"index": 0, "text": text, "finish_reason": "stop", "logprobs": None}
     return {"id": "1", "object": "text_completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
 
 
 def chat(message: dict[str, Any]) -> dict[str, Any]:
-    """The body of a chat answer."""
+    """Return the body of a chat response."""
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
     return {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}

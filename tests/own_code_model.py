@@ -1,6 +1,6 @@
-"""Makes a tiny reward model of InternLM2's form, by code of its own: own_code_model.py OUT [TOKEN_IDS as JSON].
+"""Make a tiny reward model like InternLM2's, with remote code: own_code_model.py OUT [TOKEN_IDS as JSON].
 
-With token ids it prints the model's own scores of them instead, as its `get_score` makes them.
+With token ids, print the scores that the model's `get_score` returns for them instead.
 """
 
 import json
@@ -48,7 +48,7 @@ class InternLM2ForRewardModel(PreTrainedModel):
 
 
 def make(out: Path) -> None:
-    """Write code, config, weights and tokenizer."""
+    """Write code, config, weights and tokeniser."""
     out.mkdir(parents=True)
     (out / "modeling_internlm2.py").write_text(CODE)
     words = tokenizer([Path("README.md").read_text(encoding="utf-8")])

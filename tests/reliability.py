@@ -1,6 +1,7 @@
-"""Run the fault drills, and print their table: `make drills`. The full form writes docs/reliability.md too.
+"""Run the fault drills and print their table (`make drills`). The full form also writes docs/reliability.md.
 
-Arguments are pytest's. MAIEUTIC_DRILLS=full: the full form. On CI (CI=true) without those that `make test` has run.
+Arguments are passed to pytest. MAIEUTIC_DRILLS=full selects the full form. On CI (CI=true), tests that `make test` has
+run already are left out.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ import yaml
 ROOT = Path(__file__).parents[1]
 DRILLS = ROOT / "tests/drills.yaml"
 PAGE = ROOT / "docs/reliability.md"
-REPORTS = ROOT / ".drills"  # of the last call, as JUnit writes them
+REPORTS = ROOT / ".drills"  # JUnit reports of the last call
 HEAD = """# Reliability
 
-Written by `make drills FULL=1`. What happens when things go wrong, as tests with figures: real SIGKILLs, real servers that answer nonsense, a real
-browser. `make drills` runs the short form, as CI does. What may do what to whom is in [SECURITY.md](../SECURITY.md).
+Written by `make drills FULL=1`. The fault drills use real SIGKILLs, real servers with invalid answers and a real browser.
+`make drills` runs the short form, as CI does. [SECURITY.md](../SECURITY.md) describes the threats.
 
 """
 
 
 class Outcome(NamedTuple):
-    """What became of a file's tests: how many passed, how many did not, the figures that they put down by drill."""
+    """Results of a file's tests: numbers of passed and failed ones, and the figures that they recorded, by drill."""
 
     passed: int
     failed: int
@@ -37,7 +38,7 @@ class Outcome(NamedTuple):
 
 
 def outcomes(report: Path) -> dict[str, Outcome]:
-    """By file below tests/, what a JUnit report says."""
+    """Return the results in a JUnit report, by file below tests/."""
     passed: dict[str, int] = defaultdict(int)
     failed: dict[str, int] = defaultdict(int)
     figures: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -53,22 +54,32 @@ def outcomes(report: Path) -> dict[str, Outcome]:
 
 
 def rows_of(drills: list[dict[str, Any]], by_file: dict[str, Outcome], date: str) -> list[tuple[str, ...]]:
-    """The table's rows: number, drill, how, figure, date."""
+    """Return the rows of the table: number, drill, method, tests and date."""
     rows = []
     for number, drill in enumerate(drills, 1):
         ran = [by_file[name] for name in drill["tests"] if name in by_file]
         passed, failed = sum(outcome.passed for outcome in ran), sum(outcome.failed for outcome in ran)
-        told = [f"{passed} tests passed" + (f", {failed} did not" if failed else "")] if ran else ["by `make test`"]
-        told += [figure for outcome in ran for figure in outcome.figures.get(number, ())]
+        tests = f"{passed} passed" + (f", {failed} failed" if failed else "") if ran else "by `make test`"
         if "elsewhere" in drill:
-            told.append(f"and `{drill['elsewhere']}`")
-        rows.append((str(number), drill["drill"], drill["how"], "; ".join(told), date))
+            tests += f", and `{drill['elsewhere']}`"
+        rows.append((str(number), drill["drill"], drill["how"], tests, date))
     return rows
 
 
+def figure_lines(drills: list[dict[str, Any]], by_file: dict[str, Outcome]) -> list[str]:
+    """Return the figures that the drills recorded, one line of Markdown each."""
+    return [
+        f"- Drill {number}: {figure}."
+        for number, drill in enumerate(drills, 1)
+        for name in drill["tests"]
+        if name in by_file
+        for figure in by_file[name].figures.get(number, ())
+    ]
+
+
 def table(rows: list[tuple[str, ...]]) -> str:
-    """The rows as Markdown."""
-    lines = ["| | drill | how | figure | date |", "| --- | --- | --- | --- | --- |"]
+    """Return the rows as a Markdown table."""
+    lines = ["| | drill | method | tests | date |", "| --- | --- | --- | --- | --- |"]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
 
 
@@ -80,7 +91,7 @@ def main() -> int:
     files = sorted(faults | (set() if os.environ.get("CI") == "true" else named))
     ended, by_file = 0, dict[str, Outcome]()
     REPORTS.mkdir(exist_ok=True)
-    # A call for each: files of one name in two folders are one module to pytest.
+    # One call per folder, because pytest treats files of the same name in two folders as one module.
     for folder in ("faults", "workflow", "unit"):
         if own := [str(ROOT / "tests" / name) for name in files if name.startswith(folder)]:
             report = REPORTS / f"{folder}.xml"
@@ -88,6 +99,8 @@ def main() -> int:
             ended = subprocess.run(line, cwd=ROOT).returncode or ended
             by_file |= outcomes(report)
     written = table(rows_of(drills, by_file, datetime.now(UTC).date().isoformat()))
+    if figures := figure_lines(drills, by_file):
+        written += "\n## Figures\n\n" + "\n".join(figures) + "\n"
     print(f"\n{written}")
     if full and not ended:
         PAGE.write_text(HEAD + written, encoding="utf-8")

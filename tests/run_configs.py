@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.plan import jobs
-from maieutic.plan.patterns import judges_answered_by
 from maieutic.plan.plan import BASELINE_BATCH, Plan
+from maieutic.plan.wildcard_patterns import judges_with_engine
 from shipped import shipped
 
 HOSTED = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
@@ -138,10 +138,10 @@ def rule_names() -> list[str]:
 def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, str]]:
     """Yield the wildcards of each job of a rule in a run."""
     trained = rule in {"train_reward_model", "write_model_card"}
-    # As in verdicts.smk: a panel and a word list have rules of their own, in which no model is asked.
-    askers = judges_answered_by(plan, plan.run.judges, "vllm", "hosted")
+    # As in verdicts.smk: panels and word lists have separate rules, which call no model.
+    askers = judges_with_engine(plan, plan.run.judges, "vllm", "hosted")
     judges = {"judge_replies": askers, "judge_labelled": askers, "judge_all_replies": plan.packed_judges}
-    judges |= dict.fromkeys(("judge_by_words", "judge_labelled_by_words"), plan.judges_by_words)
+    judges |= dict.fromkeys(("judge_by_words", "judge_labelled_by_words"), plan.word_list_judges)
     judges |= dict.fromkeys(("combine_verdicts", "combine_labelled"), plan.panels)
     graders = {"validate_judge": plan.run.judges, "validate_reward_model": plan.reward_models}
     graders |= {"validate_reward_on_pairs": plan.reward_models}

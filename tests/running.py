@@ -1,4 +1,4 @@
-"""Running the workflow in a copy of it, as a user would."""
+"""Run the workflow in a copy of it, as a user would."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ JOB = re.compile(r"^(?:local)?rule (\w+):$|^    wildcards: (.*)$", re.MULTILINE)
 
 
 def environment() -> dict[str, str]:
-    """The caller's environment without what concerns its own Python; numpy starts no threads in Snakemake itself."""
+    """Return the environment without Python's and pytest's variables; numpy is limited to one thread in Snakemake."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST_"))}
     return {**own, "OPENBLAS_NUM_THREADS": "1"}
 
 
-# For a run that only prepares a test: without the page, which costs more than all that is before it, and what checks it.
+# Omits the report and its checks, which cost more than all jobs before them, from runs that only prepare a test.
 NO_PAGE = ("--omit-from", "build_report")
-# Training and judging cost minutes: only the tests that are about reward models or judges have some.
+# Training and judging take minutes, so only tests of reward models or judges include them.
 NO_GRADERS: dict[str, list[str]] = {
     "reward_models": [],
     "reward_comparisons": [],
@@ -35,27 +35,29 @@ NO_GRADERS: dict[str, list[str]] = {
 
 
 def overlay(folder: Path, config: dict[str, Any], name: str = "overlay.yaml") -> Path:
-    """Write a run file (JSON is YAML): MathTutorBench's demo without graders that are models, unless it names some."""
+    """Write a run file (JSON is YAML): by default MathTutorBench's demo without models as graders."""
     path = folder / name
     run_keys = {"tutors": ["smollm2-135m"], "tasks": ["mathtutorbench"], **NO_GRADERS, **config.get("run", {})}
     few: dict[str, Any] = {"edition": "demo", "report": {"resamples": 100}}
     if any("--pace" in entry.get("runtime_args", ()) for entry in config.get("models", {}).values()):
-        few["interpreters"] = {"serve": str(ROOT / "tests/stub/python")}  # a model of the drills' engine
+        few["interpreters"] = {
+            "serve": str(ROOT / "tests/stub/python")
+        }  # the model is served by the drills' stub engine
     path.write_text(json.dumps({**few, **config, "run": run_keys}), encoding="utf-8")
     return path
 
 
 def command(config: Path | None, *more: str) -> list[str]:
-    """The line that a user would type. A profile says itself where jobs run."""
+    """Return the command line that a user would type. Cores are set unless a profile sets where jobs run."""
     where = [] if "--profile" in more or "--workflow-profile" in more else ["--cores", "2"]
     line = [str(SNAKEMAKE), *where, *more]
     return [*line, "--configfile", str(config or "config/demo.yaml")]
 
 
 def run(folder: Path, config: Path | None = None, *more: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run Snakemake to its end and return what it said."""
+    """Run Snakemake to its end, and return its exit code and output."""
     line, around = command(config, *more), {**environment(), **env}
-    # What only the start of a program reads needs a start; drills, clusters and containers start jobs as users do.
+    # Variables that are read when a program starts need a new process. Drills, clusters and containers use no forks.
     if not any(name.startswith(("LD_", "PYTHON")) for name in around):
         forks = "tests/workflow/" in os.environ.get("PYTEST_CURRENT_TEST", "") and "--profile" not in more
         if (done := fork_server.call(line, folder, around, forks)) is not None:
@@ -73,7 +75,7 @@ def start(folder: Path, config: Path | None = None, *more: str, **env: str) -> s
 
 
 def planned(folder: Path, config: Path | None = None, *more: str) -> set[str]:
-    """The jobs of a dry run, as `rule` or `rule wildcard=value, ...`."""
+    """Return the jobs of a dry run, as `rule` or `rule wildcard=value, ...`."""
     done = run(folder, config, "-n", *more)
     assert done.returncode == 0, done.stdout
     jobs: list[str] = []

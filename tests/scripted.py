@@ -1,4 +1,4 @@
-"""Tutors and a judge at a scripted endpoint that is fast enough for the published files."""
+"""Tutors and a judge on a scripted endpoint that is fast enough for the published files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RUBRICS = ["mrbench_taxonomy", "kmp_similar_problems", "kmp_followup_problems", 
 
 @contextmanager
 def endpoint() -> Iterator[str]:
-    """The address of the endpoint, a process of its own."""
+    """Start the endpoint in a separate process, and yield its address."""
     command = [sys.executable, str(Path(__file__).with_name("scripted_server.py"))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -26,7 +26,7 @@ def endpoint() -> Iterator[str]:
 
 
 def at_endpoint(address: str, data: Path, tutors: Sequence[str], **run: object) -> dict[str, object]:
-    """An overlay for hosted tutors and, where the run names `scripted-judge`, a judge that answers at `address`."""
+    """Return a run file for hosted tutors at `address`, with a judge `scripted-judge` that the run may name."""
     common = {"engine": "hosted", "base_url": f"{address}/v1", "concurrency": 128}
     models: dict[str, object] = {name: {**common, "model": name} for name in tutors}
     models["scripted"] = {**common, "model": "scripted", "structured": True}
@@ -35,6 +35,6 @@ def at_endpoint(address: str, data: Path, tutors: Sequence[str], **run: object) 
 
 
 def served(address: str) -> int:
-    """How many requests the endpoint has answered."""
+    """Return the number of requests that the endpoint has answered."""
     with urllib.request.urlopen(f"{address}/count") as answer:
         return int(json.load(answer)["served"])

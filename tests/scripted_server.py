@@ -1,7 +1,7 @@
-"""A scripted endpoint that is fast enough for the papers' scale: it answers as `MODEL` of the request says.
+"""Scripted endpoint that is fast enough for the papers' scale.
 
-A tutor's answer depends on its name and on the request alone. A judge's is made of the schema that the request asks
-for. Run as a process of its own: `python server.py`; it prints its port.
+A tutor's answer depends only on its name and on the prompt. A judge's answer is generated from the JSON schema in the
+request. Run it as a separate process, `python scripted_server.py`, which prints its port.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PHRASES = (
 
 
 def schema_answer(schema: dict[str, Any], seed: int) -> Any:
-    """An instance of a JSON schema, of values that `seed` picks."""
+    """Return an instance of a JSON schema, with values that `seed` selects."""
     if "enum" in schema:
         return schema["enum"][seed % len(schema["enum"])]
     if "const" in schema:
@@ -39,7 +39,7 @@ def schema_answer(schema: dict[str, Any], seed: int) -> Any:
 
 
 def tutor_answer(model: str, prompt: str, seed: int) -> str:
-    """What a tutor says: each one in a manner of its own, so that no two have the same numbers."""
+    """Return a tutor's answer. It varies with the tutor's name, so that no two tutors have the same scores."""
     manner = sum(map(ord, model)) % 5
     numbers = {"a": seed % 97, "b": seed % 31, "c": 1 + seed % 4}
     text = PHRASES[(seed + manner) % len(PHRASES)].format(**numbers)
@@ -48,14 +48,14 @@ def tutor_answer(model: str, prompt: str, seed: int) -> str:
     if "<problem>" in prompt:
         return f"<problem>{text}</problem>\n<solution>{text}</solution>"
     if seed % 11 == manner:
-        return "I am sorry, I cannot help with that."  # cannot be read
+        return "I am sorry, I cannot help with that."  # an unreadable reply
     if seed % 5 == 0:
         return "Yes" if seed & 1 else "No"
     return text if seed % 3 else f"{text} Final answer: {seed % 60}"
 
 
 def answer(request: dict[str, Any]) -> bytes:
-    """The body of the response."""
+    """Return the body of the response to a request."""
     model = str(request["model"])
     messages = request.get("messages")
     prompt = str(messages if messages is not None else request["prompt"])
@@ -75,7 +75,7 @@ def answer(request: dict[str, Any]) -> bytes:
 
 
 class KeptAlive(asyncio.Protocol):
-    """One kept-alive connection, cut into its requests."""
+    """A keep-alive connection, split into its requests."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport, self.held = transport, b""
@@ -95,7 +95,7 @@ class KeptAlive(asyncio.Protocol):
             self.requested(lines[0].decode(), rest[:length])
 
     def requested(self, line: str, body: bytes) -> None:
-        """A whole request has come."""
+        """Handle a complete request. line: its request line."""
         raise NotImplementedError
 
     def respond(self, told: bytes) -> None:
@@ -104,7 +104,7 @@ class KeptAlive(asyncio.Protocol):
 
 
 class Connection(KeptAlive):
-    """Requests one after the other, answered at once."""
+    """A connection that answers each request immediately."""
 
     served = 0
 
@@ -115,7 +115,7 @@ class Connection(KeptAlive):
 
 
 async def serve() -> None:
-    """Serve on a free loopback port, for ever."""
+    """Serve on a free loopback port until the process ends."""
     server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", 0, backlog=2048)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()

@@ -1,4 +1,4 @@
-"""The configuration as it is shipped."""
+"""The shipped configuration."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from functools import cache
 from typing import Any
 
 from conftest import ROOT
-from maieutic.core.documents import read_yaml
+from maieutic.core.yaml_files import read_yaml
 from snakemake.utils import update_config
 
 
 @cache
 def read(name: str) -> dict[str, Any]:
-    """A file of `config`, read once for all tests."""
+    """Return the content of a file of `config`, read once for all tests."""
     return read_yaml(ROOT / f"config/{name}.yaml")
 
 
 def registries() -> dict[str, Any]:
-    """Every model, dataset and set of people's words that exists. The caller may change it."""
+    """Return the registries of models, data sets and human labels. The caller may change them."""
     return copy.deepcopy(read("models") | read("datasets"))
 
 
 def shipped(*names: str) -> dict[str, Any]:
-    """The registries with some run files; without names, with the demo. The caller may change it."""
+    """Return the registries merged with run files (default: the demo). The caller may change the result."""
     merged = registries()
     for name in names or ("demo",):
         update_config(merged, copy.deepcopy(read(name)))  # mappings are merged, as by --configfile

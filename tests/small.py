@@ -1,4 +1,4 @@
-"""A run with a small real model or with an engine that stands for one, and how the drills watch it from outside."""
+"""Runs with a small real model or the drills' stub engine, and functions that observe a run from outside."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE = 240.0
 
 
 def model_of(weights: Path, **more: Any) -> dict[str, Any]:
-    """The demo's real model as a registry entry, from weights that are converted already."""
+    """Return a registry entry for the demo's real model with converted weights."""
     return {
         "engine": "vllm",
         "weights": {"path": str(weights)},
@@ -42,19 +42,20 @@ def model_of(weights: Path, **more: Any) -> dict[str, Any]:
 
 
 def stub_of(folder: Path, pace: float = 0.02, **more: Any) -> dict[str, Any]:
-    """A model that the drills' engine serves: no weights, `pace` seconds an answer, a worker of its own.
+    """Return a registry entry for the drills' stub engine: no weights, `pace` seconds per answer, a separate worker.
 
-    folder: where its registry entry finds files that look like weights.
+    folder: folder for placeholder files of the weights.
     """
     weights = folder / "stub"
     weights.mkdir(exist_ok=True)
     (weights / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
-    (weights / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")  # conversations are asked in chat
+    # With a template, conversations use the chat endpoint.
+    (weights / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
     return model_of(weights, **{"runtime_args": ["--pace", str(pace)], "environment": {}, **more})
 
 
 def graders_of(weights: Path) -> dict[str, dict[str, Any]]:
-    """A tiny reward model with a random head, and its base: every step of a reward model but the learning."""
+    """Return entries for a reward model with a random head and for its base, which need every step except training."""
     needs = {"cpus": 1, "mem_mb": 1000, "runtime": 10}
     return {
         "tiny": {"engine": "weights", "weights": {"path": str(weights)}, "needs": needs},
@@ -63,13 +64,13 @@ def graders_of(weights: Path) -> dict[str, dict[str, Any]]:
 
 
 def configure(folder: Path, model: dict[str, Any], **run_keys: object) -> Path:
-    """The demo with one such model."""
+    """Write the run file of the demo with one model, a registry entry."""
     keys = {"tutors": [NAME], "max_tokens": 16, **run_keys}
     return overlay(folder, {"models": {NAME: model}, "run": keys})
 
 
 def journal_keys(folder: Path) -> list[str]:
-    """The keys of the whole lines of the journal."""
+    """Return the keys of the complete lines of the journal."""
     path = folder / JOURNAL
     if not path.exists():
         return []
@@ -84,7 +85,7 @@ def journal_keys(folder: Path) -> list[str]:
 
 
 def answered(folder: Path) -> int:
-    """Requests that the server itself counted as answered, over all its lives."""
+    """Return the number of answered requests in the server's log, over all its starts."""
     path = folder / SERVER_LOG
     return len(ANSWERED.findall(path.read_text(encoding="utf-8", errors="replace"))) if path.exists() else 0
 
@@ -97,12 +98,12 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 
 def driver_pid(folder: Path) -> int:
-    """The driver's pid, from the lock that it holds."""
+    """Return the driver's pid, read from its lock file."""
     return int((folder / LOCK).read_text(encoding="utf-8").split()[-1])
 
 
 def children(pid: int) -> list[int]:
-    """All descendants of a process."""
+    """Return the pids of all descendants of a process."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
     below: dict[int, list[int]] = {}
     for line in listed.splitlines():
@@ -117,7 +118,7 @@ def children(pid: int) -> list[int]:
 
 
 def alive(pids: list[int]) -> list[int]:
-    """The processes of `pids` that still run; a zombie does not."""
+    """Return those of `pids` whose processes are running. Zombies do not count."""
 
     def runs(pid: int) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""The first steps of a run by themselves, as their rules do them in the working directory, on the demo's data."""
+"""Run the first steps of a run without Snakemake, as their rules do, in the working directory on the demo's data."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from pathlib import Path
 from maieutic.core import paths
 from maieutic.datasets.fetch import fetch_dataset
 from maieutic.datasets.items import make_items
-from maieutic.judges.labels import make_labels
+from maieutic.judges.labelled_sets import make_labels
 from maieutic.plan import jobs
 from maieutic.plan.rules import RulePlan
 from maieutic.rewards.pairs import make_pairs
 
 
 def fetched(plan: RulePlan, dataset: str) -> Path:
-    """The file of a dataset."""
+    """Fetch a data set, and return its file."""
     source = Path(paths.SOURCE.of(dataset=dataset))
     fetch_dataset(job=jobs.fetch_dataset(plan, dataset), demo_dir=Path("resources/demo"), out=source)
     return source
 
 
 def items_of(plan: RulePlan, benchmark: str, task: str) -> Path:
-    """The file of a task's items; the task has no pictures."""
+    """Make the items of a task without pictures, and return their file."""
     items = Path(paths.ITEMS.of(benchmark=benchmark, task=task))
     source = fetched(plan, plan.card(benchmark, task).dataset)
     make_items(job=jobs.make_items(plan, benchmark, task), source=source, pictures=[], out=items)
@@ -29,7 +29,7 @@ def items_of(plan: RulePlan, benchmark: str, task: str) -> Path:
 
 
 def labels_of(plan: RulePlan, release: str) -> Path:
-    """The folder of a labelled set."""
+    """Make a labelled set, and return its folder."""
     items = Path(paths.LABELLED_ITEMS.of(release=release))
     sources = [fetched(plan, dataset) for dataset in plan.label_datasets(release)]
     make_labels(job=jobs.make_labels(plan, release), sources=sources, out=items)
@@ -37,7 +37,7 @@ def labels_of(plan: RulePlan, release: str) -> Path:
 
 
 def pairs_of(plan: RulePlan, source: str) -> Path:
-    """The file of a set of pairs."""
+    """Make a set of preference pairs, and return its file."""
     pairs, counts = Path(paths.PAIRS.of(source=source)), Path(paths.PAIR_COUNTS.of(source=source))
     sources = [fetched(plan, dataset) for dataset in plan.pair_datasets(source)]
     make_pairs(job=jobs.make_pairs(plan, source), sources=sources, out=pairs, counts=counts)

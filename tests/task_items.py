@@ -9,7 +9,7 @@ from maieutic.config.cards import Card
 from maieutic.config.datasets import Dataset
 from maieutic.core.records import Item
 from maieutic.datasets.registry import LOADERS
-from maieutic.datasets.sources import check_source
+from maieutic.datasets.sources import read_checked_source
 from shipped import read
 
 DEMO = ROOT / "resources/demo"
@@ -19,6 +19,6 @@ REGISTRY = {name: Dataset.model_validate(entry) for name, entry in read("dataset
 def items_of_card(card: Card, folder: Path, edition: str) -> list[Item]:
     """Return the items of a task, after the checks of its source. edition: `demo` or `published`."""
     dataset = REGISTRY[card.dataset]
-    copy = dataset.copy_of(card.dataset, edition)
-    records = check_source(folder / copy.path, dataset, copy, copy.path)
+    copy = dataset.file_of(card.dataset, edition)
+    records = read_checked_source(folder / copy.path, dataset, copy, copy.path)
     return LOADERS[card.loader].load(records, card.task)

@@ -1,4 +1,4 @@
-"""Makes a tiny random causal model with a tokenizer of its own. Run by the serving environment: tiny_model.py OUT."""
+"""Make a tiny random causal model with its own tokeniser, in the serving environment: tiny_model.py OUT."""
 
 import sys
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ SPECIAL = ["<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
 
 
 def tokenizer(text: list[str], special: Sequence[str] = SPECIAL, template: str = TEMPLATE) -> PreTrainedTokenizerFast:
-    """A byte-level BPE without a pad token, as some bases are."""
+    """Return a byte-level BPE tokeniser without a pad token, as some base models have."""
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()

@@ -1,7 +1,7 @@
-"""The pictures of docs/tour.md: `make tour`. The demo's run with two trivial tutors beside its model, in Chromium.
+"""Take the screenshots of docs/tour.md (`make tour`): the demo's run with two trivial tutors added, in Chromium.
 
-Eight pages at three widths, as PNG files of few colours in docs/tour. The demo's results are used as they are; only the
-differences of the tutors and the page are made anew.
+The screenshots show eight pages at three widths, as PNG files with few colours in docs/tour. The demo's results are
+reused; only the comparison of tutors and the report are made again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = "tour"
 TUTORS = ["smollm2-135m", "reference", "always-ask"]
 WIDTHS = {"desktop": (1280, 900), "tablet": (820, 1100), "phone": (390, 844)}
 COLOURS = 192
-# By name the address, and what is done before the picture is taken.
+# Address of each page, and a script to run before the screenshot.
 PAGES = {
     "first-screen": ("#/", ""),
     "leaderboard": ("#/", "document.getElementById('leaderboard').scrollIntoView()"),
@@ -41,7 +41,7 @@ PAGES = {
 
 
 def make_page() -> Path:
-    """The page of the demo with more tutors, under a name of its own."""
+    """Build the report of the demo with more tutors under a separate run name, and return its page."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", dir=ROOT) as handle:
         json.dump({"run": {"name": NAME, "tutors": TUTORS}}, handle)
         handle.flush()
@@ -51,7 +51,7 @@ def make_page() -> Path:
 
 
 def few_colours(picture: bytes) -> bytes:
-    """A picture as a PNG file of few colours, a third as large."""
+    """Return a picture as a PNG file with few colours, a third as large."""
     held = io.BytesIO()
     with Image.open(io.BytesIO(picture)) as full:
         full.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(held, "PNG", optimize=True)
@@ -59,7 +59,7 @@ def few_colours(picture: bytes) -> bytes:
 
 
 async def take(page: Path) -> None:
-    """Take every picture."""
+    """Take all screenshots of a report."""
     OUT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         async with Browser(Path(folder)) as browser:

@@ -1,8 +1,8 @@
-"""Hold a folder against RO-Crate's Workflow Run profile, by roc-validator, without a network.
+"""Validate a folder against RO-Crate's Workflow Run profile with roc-validator, offline.
 
-Run by the interpreter that has roc-validator: `python validate_crate.py FOLDER`. Prints what is not as required, ends
-with 1 where something is. The two JSON-LD contexts that a crate names lie on the network; CONTEXT stands for them: they
-map a term to schema.org's of the same name, apart from a few.
+Run it with an interpreter that has roc-validator: `python validate_crate.py FOLDER`. It prints the violations, and
+exits with 1 if there is any. CONTEXT replaces the two online JSON-LD contexts that a crate names. Apart from a few
+terms, they map each term to schema.org's term of the same name.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ as_published = util.source_to_json
 
 
 def source_to_json(source: Any, *args: Any, **kwargs: Any) -> Any:
-    """What rdflib loads: for a context of RO-Crate the one above."""
+    """Load a JSON-LD source as rdflib does, with CONTEXT for RO-Crate's contexts."""
     if str(source).startswith("https://w3id.org/ro/"):
         return CONTEXT, None
     return as_published(source, *args, **kwargs)
 
 
 class Answer:
-    """What the validator is given for a context that it fetches itself."""
+    """Response that the validator receives for a context that it fetches itself."""
 
     status_code, ok, content, text = 200, True, json.dumps(CONTEXT).encode(), json.dumps(CONTEXT)
     headers: ClassVar[dict[str, str]] = {"Content-Type": "application/ld+json"}

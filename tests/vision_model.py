@@ -1,5 +1,6 @@
-"""Makes a tiny random Idefics3 (a picture encoder and Llama) with a tokenizer of its own. Run by the serving
-environment: vision_model.py OUT. Of the architectures with pictures it is one whose code in vLLM needs no torchvision.
+"""Make a tiny random Idefics3 (a picture encoder and Llama) with its own tokeniser, in the serving environment.
+
+Run it as vision_model.py OUT. Idefics3 was chosen because its code in vLLM does not need torchvision.
 """
 
 import sys
@@ -17,7 +18,7 @@ from transformers import (
 )
 
 SIDE, PATCH, SCALE = 32, 8, 2
-TOKENS = (SIDE // PATCH) ** 2 // SCALE**2  # of a picture; three more stand around them
+TOKENS = (SIDE // PATCH) ** 2 // SCALE**2  # tokens of a picture; three more surround them
 SPECIAL = [
     *OF_TEXT,
     *("<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>"),
@@ -34,7 +35,7 @@ TEMPLATE = (
 def main(out: Path) -> None:
     torch.manual_seed(0)
     words = tokenizer([Path(__file__).read_text(encoding="utf-8")], SPECIAL, TEMPLATE)
-    # The heads are 32 wide: vLLM's attention on the CPU knows no 16.
+    # The heads are 32 wide, because vLLM's attention on the CPU does not support 16.
     layers = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2, "initializer_range": 0.2}
     text = LlamaConfig(
         vocab_size=len(words),

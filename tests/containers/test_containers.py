@@ -118,7 +118,7 @@ def test_a_failure_inside_leaves_a_partial_report(images: dict[str, str], bare: 
     (weights / "model.safetensors").write_bytes(b"not weights")
     done = run(bare, configure(bare, images, weights), "--sdm", "apptainer", **CAPABILITIES)
     assert done.returncode != 0
-    assert "what is there so far: results/report/partial/index.html" in done.stdout
+    assert "partial report: results/report/partial/index.html" in done.stdout
     assert "failed: no scores" in (bare / "results/report/partial/index.html").read_text(encoding="utf-8")
 
 
@@ -133,7 +133,7 @@ def refusal(folder: Path, images: dict[str, str]) -> str:
 
 def test_an_image_that_is_not_there(images: dict[str, str], bare: Path) -> None:
     line = refusal(bare, {**images, "driver": "containers/driver.sif"})
-    assert line == "containers.driver: containers/driver.sif is not there. Fix: containers/build driver"
+    assert line == "containers.driver: containers/driver.sif does not exist. Fix: run containers/build driver"
 
 
 def test_an_image_from_another_lock(images: dict[str, str], bare: Path) -> None:
@@ -141,7 +141,7 @@ def test_an_image_from_another_lock(images: dict[str, str], bare: Path) -> None:
     lock.write_text(lock.read_text(encoding="utf-8") + "# one more\n", encoding="utf-8")
     line = refusal(bare, images)
     assert f"{images['driver']} was built from lock " in line and "this checkout has " in line
-    assert line.endswith("Fix: containers/build driver")
+    assert line.endswith("Fix: run containers/build driver")
 
 
 def test_a_file_that_is_no_image(images: dict[str, str], bare: Path) -> None:

@@ -138,7 +138,9 @@ def test_a_full_disk_and_a_read_only_one_are_one_line_and_cost_nothing(
     with serving(handler) as address, small_disk(folder / "results", "600k") as remount:
         config = overlay(folder, {"models": {"m": hosted(address, concurrency=1)}, "run": keys})
         full = run(folder, config, CANARY_KEY=KEY)
-        assert full.returncode != 0 and "No space left on device. Fix: make room" in full.stdout, full.stdout[-2000:]
+        assert full.returncode != 0 and "No space left on device. Fix: free disk space" in full.stdout, full.stdout[
+            -2000:
+        ]
         assert "Traceback" not in full.stdout
         kept, asked = journaled(folder), len(handler.requests)
         remount("size=200m,ro")
@@ -234,7 +236,7 @@ def test_nine_of_ten_models_have_their_columns(checkouts: Callable[[], Path], re
     partial = folder / "results/report/partial"
     table = pd.read_csv(partial / "scores.csv")
     assert {name for name in names if name in set(table.tutor)} == set(names) - {"m7"}
-    assert "No scores of m7" in (partial / "index.html").read_text(encoding="utf-8")
+    assert "There are no scores of m7" in (partial / "index.html").read_text(encoding="utf-8")
     record_property("figure", "17: nine columns of ten, the tenth marked on the page")
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from conftest import ROOT, SERVE, prepare
 from maieutic.config.models import JudgeModel
-from maieutic.core.journal import Entry
+from maieutic.core.journal import FinishedRequest
 from maieutic.core.records import Judgement, read_records
 from maieutic.datasets.mrbench import LABELS
 from maieutic.datasets.sources import read_source
 from maieutic.judges.commands import JudgeLabelled
-from maieutic.judges.labels import LABEL_LOADERS, write_labels
+from maieutic.judges.labelled_sets import LABEL_LOADERS, write_labels
 from small import model_of, stub_of, until
 
 REPLIES = 8
@@ -72,14 +72,14 @@ def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 TOKENS = """
 import json, sys
 from transformers import AutoTokenizer
-from maieutic.judges.questions import Case, messages_of, questions_of
+from maieutic.judges.questions import Case, question_messages, questions_about
 from maieutic.judges.rubrics import read_rubric
 tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
 loaded = read_rubric("mrbench_taxonomy")
 counts = []
 for reply in json.loads(sys.argv[2]):
     case = Case("1", "t", "m", {"history": "Student: 5"}, {"response": reply})
-    messages = messages_of(loaded, case, questions_of(loaded.rubric, case)[0])
+    messages = question_messages(loaded, case, questions_about(loaded.rubric, case)[0])
     ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
     counts.append([ids.count(special) for special in tokenizer.all_special_ids])
 print(json.dumps(counts))
@@ -123,7 +123,7 @@ def test_a_killed_judge_goes_on_where_it_was(tmp_path: Path, labels: Path) -> No
     before = journal(cut)
     assert REPLIES // 3 <= len(before) < REPLIES
     assert start(cut, answering, labels).wait() == 0
-    keys = [Entry.model_validate_json(line).key for line in journal(cut)]
+    keys = [FinishedRequest.model_validate_json(line).key for line in journal(cut)]
     assert len(keys) == len(set(keys)) and keys[: len(before)] == [json.loads(line)["key"] for line in before]
     log = (cut / "log.jsonl").read_text(encoding="utf-8")
     asked = re.search(r"(\d+) requests in", log)

@@ -181,6 +181,6 @@ def test_sigterm_ends_the_driver_and_its_server(ctrl_c: Any, undisturbed: Path, 
     assert len(folders) == 1
     until(lambda: not folders[0].exists(), "the sockets' folder is gone")
     log = (folder / f"results/logs/generate_replies/mathtutorbench/{NAME}.log").read_text(encoding="utf-8")
-    assert "was interrupted; what was finished is kept" in log
-    assert "told to end: takes the answers that come within 20 s" in log
+    assert "was interrupted; finished work is kept" in log
+    assert "shutting down: requests in progress have 20 s to finish" in log
     assert len(journal_keys(folder)) == answered(folder) < 108, "what was asked is kept, and nothing else was asked"

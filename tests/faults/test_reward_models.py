@@ -20,7 +20,7 @@ from maieutic.core.files import sha256_of
 from maieutic.core.records import Item, PairReward, Reply, Reward, Turn, read_records, write_records
 from maieutic.datasets import mrbench
 from maieutic.datasets.sources import read_source
-from maieutic.judges.labels import LABEL_LOADERS, write_labels
+from maieutic.judges.labelled_sets import LABEL_LOADERS, write_labels
 from maieutic.rewards.criteria import TrainCriteria
 from maieutic.rewards.pairs import write_pairs
 from maieutic.rewards.scoring import ScorePairs, ScoreRewards
@@ -294,7 +294,10 @@ def test_odd_models_are_refused_by_one_line(trained: Path, tiny: Path, preferenc
         "labels": preferences / "labels/labels.jsonl",
     }  # fmt: skip
     done = serve("score-pairs", weights=two / "manifest.json", **given)
-    assert done.returncode == 2 and "models.m.weights: a reward model has one output, found 2. Fix:" in done.stdout
+    assert (
+        done.returncode == 2
+        and "models.m.weights: expected a reward model with one output, found 2. Fix:" in done.stdout
+    )
     pickle = tmp_path / "pickle"
     pickle.mkdir()
     (pickle / "pytorch_model.bin").write_bytes(b"\x80\x04never loaded")
@@ -303,7 +306,7 @@ def test_odd_models_are_refused_by_one_line(trained: Path, tiny: Path, preferenc
         [SERVE, "-m", "maieutic", "prepare-weights", "--job", refused, "--out", tmp_path / "w/manifest.json"],
         env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    assert done.returncode == 2 and "holds no *.safetensors" in done.stdout
+    assert done.returncode == 2 and "contains no *.safetensors" in done.stdout
 
 
 def test_a_reward_model_by_code_of_its_own_scores_as_its_authors_do(preferences: Path, tmp_path: Path) -> None:
@@ -347,10 +350,10 @@ import json, sys
 from pathlib import Path
 from maieutic.core.records import Pair, read_records
 from maieutic.rewards.loading import load_tokenizer
-from maieutic.serving.conversations import conversation, encode
+from maieutic.serving.conversations import messages_to_score, encode_conversations
 pairs = read_records(Path(sys.argv[2]), Pair)
-talks = [conversation(pair.prompt, text, "") for pair in pairs for text in (pair.chosen, pair.rejected)]
-print(json.dumps(encode(load_tokenizer(Path(sys.argv[1])), talks, 199)))
+talks = [messages_to_score(pair.prompt, text, "") for pair in pairs for text in (pair.chosen, pair.rejected)]
+print(json.dumps(encode_conversations(load_tokenizer(Path(sys.argv[1])), talks, 199)))
 """
 
 
@@ -371,7 +374,7 @@ def test_criteria_classifiers_go_on_after_a_kill(tiny: Path, preferences: Path, 
     done = serve("train-criteria", **given("whole"))
     assert done.returncode == 0, done.stdout
     counts = json.loads((tmp_path / "whole/training.json").read_text())["counts"]
-    assert counts["train_replies"] + counts["test_replies"] == len(mrbench.labelled(records))
+    assert counts["train_replies"] + counts["test_replies"] == len(mrbench.labelled_replies(records))
     bridge = read_records(tmp_path / "whole/bridge.jsonl", PairReward)
     assert {one.criterion for one in bridge} == {"Actionability", "Tutor_Tone"} and len(bridge) == 40
     assert all(0 <= float(one.chosen or 0) <= 1 for one in bridge)

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from conftest import ROOT
 from maieutic.config.models import VllmModel
-from maieutic.serving import recover, room
-from maieutic.serving.handover import RUN, Run, started
-from maieutic.serving.lent import key_of
+from maieutic.serving import eviction, recover
+from maieutic.serving.leased_server import pool_key
+from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun, process_start_ticks
 from small import alive, children, stub_of, until
 
 # A job: it takes a server, asks it something, and holds it as long as its standard input is open.
@@ -28,9 +28,9 @@ import asyncio, json, os, sys
 from pathlib import Path
 from maieutic.config.models import VllmModel
 from maieutic.core.logs import log_to
-from maieutic.serving import devices, lent, room, server
+from maieutic.serving import devices, leased_server, eviction, server
 from maieutic.serving.backends import vllm_backend
-devices.FOLDER = room.FOLDER = server.SOCKETS = lent.SOCKETS = Path(os.environ["PLACE"])
+devices.FOLDER = eviction.FOLDER = server.SOCKETS = leased_server.SOCKETS = Path(os.environ["PLACE"])
 log_to(None)
 
 async def main():
@@ -51,8 +51,8 @@ SITE = """
 import os
 from pathlib import Path
 if os.environ.get("PLACE"):
-    from maieutic.serving import devices, room, server
-    devices.FOLDER = room.FOLDER = server.SOCKETS = Path(os.environ["PLACE"])
+    from maieutic.serving import devices, eviction, server
+    devices.FOLDER = eviction.FOLDER = server.SOCKETS = Path(os.environ["PLACE"])
 """
 
 
@@ -67,7 +67,7 @@ class Jobs:
         self.weights = self.weights_of("weights")
         # What stands for Snakemake: a process that the keepers watch.
         self.snakemake = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-        self.run = Run(self.snakemake.pid, started(self.snakemake.pid) or "", linger)
+        self.run = SnakemakeRun(self.snakemake.pid, process_start_ticks(self.snakemake.pid) or "", linger)
         self.jobs: list[subprocess.Popen[str]] = []
 
     def weights_of(self, name: str) -> Path:
@@ -91,7 +91,7 @@ class Jobs:
         entry = stub_of(self.folder, pace=0.01, **{"needs": {"cpus": 1, "mem_mb": 100}, **more})
         model = VllmModel.model_validate(entry).model_dump_json()
         path = f"{self.folder / 'site'}:{ROOT / 'workflow'}:{ROOT / 'tests/stub'}:{ROOT / 'tests'}"
-        run = {RUN: self.run.variable() if shared else ""}
+        run = {RUN_VARIABLE: self.run.variable() if shared else ""}
         with open(self.folder / f"job{len(self.jobs)}.log", "w", encoding="utf-8") as log:
             job = subprocess.Popen(
                 [sys.executable, "-c", JOB, model, name, str(self.weights_of(weights))],
@@ -128,7 +128,7 @@ class Jobs:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def keepers(self) -> list[int]:
-        return recover.keepers_of(self.folder)
+        return recover.manager_pids(self.folder)
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def jobs(tmp_path: Path) -> Iterator[Callable[[float], Jobs]]:
         for job in (*one.jobs, one.snakemake):
             job.kill()
             job.communicate()
-        recover.end_keepers(one.folder)
+        recover.end_managers(one.folder)
         shutil.rmtree(one.place)
 
 
@@ -154,7 +154,7 @@ def test_one_server_serves_one_job_after_the_other_and_ends_with_the_run(jobs: C
     run = jobs()
     first, second, third = (run.finish(run.job()) for _ in range(3))
     assert first == second == third, "one server"
-    assert "uses the vLLM server of m, up for " in run.log(run.jobs[1])
+    assert "using the running vLLM server of m, up for " in run.log(run.jobs[1])
     [keeper] = run.keepers()
     below = [keeper, *children(keeper)]
     assert len(below) >= 3, "the keeper, the server and its worker"
@@ -170,7 +170,7 @@ def test_nobody_comes(jobs: Callable[..., Jobs]) -> None:
     run = jobs(0.5)
     run.finish(run.job())
     until(lambda: not run.keepers(), "it ends after a while")
-    assert [record["end"] for record in run.records()] == ["nobody came"]
+    assert [record["end"] for record in run.records()] == ["idle timeout"]
     assert 0.5 <= run.records()[0]["idle_seconds"] < 20
     assert run.finish(run.job())["text"], "and the next job starts another one"
 
@@ -203,15 +203,15 @@ def test_what_differs_is_another_server(jobs: Callable[..., Jobs], tmp_path: Pat
     other = run.finish(run.job(environment={"VLLM_A": "1"}))
     assert other["socket"] != tutor["socket"]
     base = {"engine": "vllm", "weights": {"path": "x"}}
-    keys = {key_of(VllmModel.model_validate({**base, **change}), run.weights) for change in (
+    keys = {pool_key(VllmModel.model_validate({**base, **change}), run.weights) for change in (
         {}, {"dtype": "float32"}, {"engine_args": ["--enforce-eager"]}, {"runtime_args": ["--enforce-eager"]}, {"needs": {"gpus": 1}},
         {"max_model_len": 128},
     )}  # fmt: skip
     assert len(keys) == 6
     same = [{"concurrency": 3}, {"label": "L"}, {"attempts": 2}, {"needs": {"mem_mb": 700}}]
-    assert {key_of(VllmModel.model_validate({**base, **change}), run.weights) for change in same} <= keys
+    assert {pool_key(VllmModel.model_validate({**base, **change}), run.weights) for change in same} <= keys
     (run.weights / "manifest.json").write_text('{"files": {"model.safetensors": "01"}}')
-    assert key_of(VllmModel.model_validate(base), run.weights) not in keys, "other weights in the same place"
+    assert pool_key(VllmModel.model_validate(base), run.weights) not in keys, "other weights in the same place"
 
 
 def test_a_killed_job_gives_its_server_back(jobs: Callable[..., Jobs]) -> None:
@@ -234,7 +234,7 @@ def test_a_job_is_told_of_the_death_of_its_server(victim: str, jobs: Callable[..
     until(lambda: not alive([keeper, *below]), "keeper, server and worker die together")
     job.communicate("")
     assert job.returncode != 0
-    words = "the keeper of the server has ended: " if victim == "keeper" else "the vLLM server ended with -9"
+    words = "the lease manager of the server has ended: " if victim == "keeper" else "the vLLM server ended with -9"
     assert words in run.log(job)
     assert run.finish(run.job())["text"], "the next job starts another one in its place"
 
@@ -247,7 +247,7 @@ def test_a_server_that_does_not_start_says_why(jobs: Callable[..., Jobs]) -> Non
     assert job.returncode != 0 and "a header of 1099511627776 bytes" in run.log(job)
     until(lambda: not run.keepers(), "a keeper without a server ends")
     [record] = run.records()
-    assert (record["jobs"], record["end"]) == (0, "it did not start")
+    assert (record["jobs"], record["end"]) == (0, "the start failed")
 
 
 GPU = {"cpus": 1, "mem_mb": 100, "gpus": 1}
@@ -260,7 +260,7 @@ def test_an_idle_server_gives_its_device_to_another_model(jobs: Callable[..., Jo
     other = run.job("second", "second", env=one, needs=GPU)
     assert run.said(other)["text"] and "waits for 1 of 1 GPUs" in run.log(other)
     assert [(record["model"], record["end"], record["gpus"]) for record in run.records()] == [
-        ("first", "its place was wanted", 1)
+        ("first", "evicted for another job", 1)
     ]
     third = run.job("third", "third", env=one, needs=GPU)
     time.sleep(1.5)
@@ -284,10 +284,10 @@ def test_a_job_of_the_same_model_waits_for_its_server(jobs: Callable[..., Jobs])
 def test_an_idle_server_gives_way_to_who_needs_its_memory(jobs: Callable[..., Jobs]) -> None:
     run = jobs()
     run.finish(run.job())
-    _, total = room.memory_mb()
+    _, total = eviction.memory_mb()
     large = run.job("large", "large", needs={"cpus": 1, "mem_mb": 10 * total})
-    assert run.finish(large)["text"] and "idle servers end" in run.log(large)
-    assert run.records()[0]["end"] == "its place was wanted"
+    assert run.finish(large)["text"] and "idle servers shut down" in run.log(large)
+    assert run.records()[0]["end"] == "evicted for another job"
 
 
 def test_recover_ends_what_outlived_its_run(jobs: Callable[..., Jobs]) -> None:
@@ -298,4 +298,4 @@ def test_recover_ends_what_outlived_its_run(jobs: Callable[..., Jobs]) -> None:
     below = [keeper, *children(keeper)]
     recover.recover(run.folder / "results")
     assert not alive(below) and alive([spared]) == [spared], "of this folder alone"
-    assert run.records()[0]["end"] == "it was ended from outside"
+    assert run.records()[0]["end"] == "terminated by a signal"

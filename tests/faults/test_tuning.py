@@ -176,7 +176,7 @@ def test_what_cannot_be_learned_is_refused_by_one_line(tiny: Path, examples: Pat
     shutil.copytree(tiny, bare)
     (bare / "chat_template.jinja").unlink()
     done = tune(bare, examples, tmp_path / "t2")
-    assert done.returncode == 2 and "tunings.t.base: tiny has no chat template. Fix: name a base" in done.stdout
+    assert done.returncode == 2 and "tunings.t.base: tiny has no chat template. Fix: choose a base" in done.stdout
     assert "Traceback" not in done.stdout
 
 
@@ -282,7 +282,7 @@ import json, sys
 from pathlib import Path
 from maieutic.config.curation import FineTuning
 from maieutic.core.errors import UserError
-from maieutic.curation.encoding import IGNORED, encode
+from maieutic.curation.encoding import IGNORED, encode_chats
 from maieutic.rewards.loading import load_tokenizer
 folder = Path(sys.argv[1])
 tokenizer = load_tokenizer(folder)
@@ -291,7 +291,7 @@ for template, chat, longest in json.load(sys.stdin):
     tokenizer.chat_template = template or tokenizer.chat_template
     train = FineTuning(base="tiny", mix={"x": 1.0}, max_length=longest)
     try:
-        [ids], [labels], _ = encode(tokenizer, [chat], "t", train, folder)
+        [ids], [labels], _ = encode_chats(tokenizer, [chat], "t", train, folder)
     except UserError as error:
         results.append([None, str(error)])
     else:
@@ -324,6 +324,6 @@ def test_templates_of_other_models(tiny: Path) -> None:
     folded, begun, moving, broken, longer = json.loads(done.stdout.split("RESULT")[1])
     assert folded == ["<user>SYSTEM\n\nUSER<end><assistant>ASSISTANT<end>", "ASSISTANT<end>"]
     assert begun[1] == "ASSISTANT<end>" * 2 and begun[0].startswith("<assistant>ASSISTANT<end><user>")
-    assert moving[1].startswith("tunings.t.base: its chat template lays a turn out differently")
-    assert "cannot lay out the example that begins 'USER': Conversation roles must alternate" in broken[1]
-    assert "exceed the context of " in longer[1] and "overlong: drop; the base has " in longer[1]
+    assert moving[1].startswith("tunings.t.base: its chat template renders a turn differently")
+    assert "cannot render the example that begins 'USER': Conversation roles must alternate" in broken[1]
+    assert "exceed the context of " in longer[1] and "set overlong: drop; the context of the base is " in longer[1]

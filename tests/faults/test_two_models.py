@@ -40,4 +40,7 @@ def test_two_models(devices: str, together: bool, checkouts: Callable[[], Path])
     assert {first, second} == set(devices.split(","))
     if not together:
         logs = (folder / "results/logs/generate_replies/mathtutorbench").glob("*.log")
-        assert sum("waits for 1 of 1 GPUs: others use them" in log.read_text(encoding="utf-8") for log in logs) == 1
+        assert (
+            sum("waits for 1 of 1 GPUs: other processes use them" in log.read_text(encoding="utf-8") for log in logs)
+            == 1
+        )

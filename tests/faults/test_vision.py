@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, SERVE, absent, prepare
-from maieutic.benchmarks.tutorbench.items import multimodal
+from maieutic.benchmarks.tutorbench.items import multimodal_items
 from maieutic.config.models import VllmModel
 from maieutic.core.records import Reply, read_records, write_records
 from maieutic.datasets.sources import read_source
@@ -45,7 +45,7 @@ def painted(store: Path, colour: str) -> str:
 def test_a_served_model_sees_each_picture(tmp_path: Path, vision: Path) -> None:
     store, demo = tmp_path / "pictures", Path("resources/demo/tutorbench/train.csv")
     item = next(
-        one for one in multimodal(read_source(demo, "csv"), "multimodal") if one.tags["use_case"] == "assessment"
+        one for one in multimodal_items(read_source(demo, "csv"), "multimodal") if one.tags["use_case"] == "assessment"
     )
     shown = {"red": [painted(store, "red")], "blue": [painted(store, "blue")], "nothing": []}
     items = [item.model_copy(update={"id": name, "images": files}) for name, files in shown.items()]

@@ -179,7 +179,7 @@ REFUSED = {
     "unknown partition": (("--set-resources", "generate_replies:slurm_partition=gpus"), {}, "slurm_partition: 'gpus' is not a partition of this cluster. Fix: did you mean 'gpu'?"),
     "longer than the partition allows": ((), {"needs": {**NEEDS, "runtime": 1500}}, f"models.{NAME}.needs.runtime: 1500 minutes, partition gpu ends jobs after 1440. Fix: "),
     "more GPUs than a node has": ((), {"needs": {**NEEDS, "gpus": 2}}, f"models.{NAME}.needs.gpus: 2 needed on one node, the nodes of partition gpu have at most 1. Fix: "),
-    "no accounting database": (("--slurm-status-command", "sacct"), {}, "slurm-status-command: sacct, but this cluster keeps no accounting database. Fix: give --slurm-status-command squeue"),
+    "no accounting database": (("--slurm-status-command", "sacct"), {}, "slurm-status-command: found sacct, but this cluster keeps no accounting database. Fix: pass --slurm-status-command squeue"),
 }  # fmt: skip
 
 

@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 from columns import quantity, spelt
 from maieutic.benchmarks.mrbench.predictions import score_predictions
-from maieutic.benchmarks.mrbench.section import attainable, cell_notes
-from maieutic.benchmarks.mrbench.statistics import statistics
+from maieutic.benchmarks.mrbench.section import cell_notes, is_attainable
+from maieutic.benchmarks.mrbench.statistics import release_statistics
 from maieutic.core.errors import UserError
 from maieutic.core.records import (
     Judgement,
     Label,
-    LabelSetAbout,
+    LabelSetDescription,
     Pair,
     Quantity,
     Reply,
@@ -31,43 +31,51 @@ from maieutic.core.records import (
     read_records,
     write_records,
 )
-from maieutic.core.stats import Sampling
-from maieutic.datasets.mrbench import DESIRED, LABELS, SCALES, labelled_set
-from maieutic.judges.answers import read_answer
-from maieutic.judges.labels import LABEL_LOADERS, Labels, read_labels, sampled, write_labels
+from maieutic.core.stats import BootstrapSettings
+from maieutic.datasets.mrbench import DESIRED_LABELS, LABELS, SCALES, labelled_set
+from maieutic.judges.answers import parse_verdicts
+from maieutic.judges.labelled_sets import LABEL_LOADERS, LabelledData, read_labelled_data, sample_replies, write_labels
 from maieutic.judges.rubrics import Criterion, Rubric
-from maieutic.people.labels import majority, read_people
+from maieutic.people.labels import read_human_labels, resolved_labels
 from maieutic.report.trust import leniency_word
 from maieutic.scores.papers import printed_rows
-from maieutic.validation.agreement import MEASURES, Pairing, fleiss, krippendorff_alpha, mean_cohen, measure, tables_of
-from maieutic.validation.graders import (
+from maieutic.validation.agreement import (
+    MEASURES,
+    Pairing,
+    estimate_agreement,
+    fleiss_kappa_of,
+    krippendorff_alpha,
+    mean_pairwise_cohen,
+    tables_of,
+)
+from maieutic.validation.corrected_rates import annotator_scores, corrected_rates, prediction_powered_mean
+from maieutic.validation.pairs import judge_pair_scores
+from maieutic.validation.traffic_light import Light, light_of
+from maieutic.validation.trust import (
+    LENGTH_THIRDS,
+    LabelsByReply,
+    agreement_scores,
+    correlations_by_tutor,
+    desired_match_rates,
+    leniency_scores,
+    pairings_of,
+    panel_gain,
+    verdict_labels,
+)
+from maieutic.validation.validation_jobs import (
     CheckJudges,
     CorrectByPeople,
     ValidateJudge,
     check_judges,
     correct_by_people,
-    on_release,
     validate_judge,
-)
-from maieutic.validation.pairs import pair_scores
-from maieutic.validation.people import annotator_scores, corrected_rates, prediction_powered
-from maieutic.validation.traffic_light import Light, light_of
-from maieutic.validation.trust import (
-    THIRDS,
-    Said,
-    agreement_scores,
-    correlations_by_tutor,
-    leniency_scores,
-    match_rates,
-    pairings_of,
-    panel_gain,
-    said_by,
+    with_release,
 )
 from scipy.stats import pearsonr, spearmanr
 from shipped import registries
 from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score
 
-FEW = Sampling(100, 1)
+FEW = BootstrapSettings(100, 1)
 SHORT = {"MI": "Mistake_Identification", "ML": "Mistake_Location", "PG": "Providing_Guidance", "AC": "Actionability"}
 
 
@@ -77,10 +85,10 @@ def raw(data: Path) -> dict[str, list]:
     return {key: json.loads((data / f"mrbench/{name}.json").read_text()) for key, name in names.items()}
 
 
-def labels_of(records: list) -> Labels:
+def labels_of(records: list) -> LabelledData:
     made = labelled_set(records)
     about = LABEL_LOADERS["mrbench"].about
-    return Labels({item.id: item for item in made.items}, made.replies, made.labels, about)
+    return LabelledData({item.id: item for item in made.items}, made.replies, made.labels, about)
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +122,10 @@ def test_subsets_of_v3_are_told_by_its_ids(raw: dict[str, list]) -> None:
 
 
 def test_damr_is_that_of_pandas(raw: dict[str, list], table: pd.DataFrame) -> None:
-    found = {(one.tutor, spelt(one)): one for one in match_rates("people", labels_of(raw["mrbench"]), None, FEW)}
-    table = table.assign(hit=table.label == table.criterion.map(DESIRED))
+    found = {
+        (one.tutor, spelt(one)): one for one in desired_match_rates("people", labels_of(raw["mrbench"]), None, FEW)
+    }
+    table = table.assign(hit=table.label == table.criterion.map(DESIRED_LABELS))
     for subset in ("all", "bridge", "mathdial"):
         part = table if subset == "all" else table[table.subset == subset]
         expected = part.groupby(["tutor", "criterion"]).hit.agg(["mean", "size"])
@@ -129,7 +139,7 @@ def test_damr_is_that_of_pandas(raw: dict[str, list], table: pd.DataFrame) -> No
 
 
 def test_statistics_are_those_of_pandas(raw: dict[str, list]) -> None:
-    found = statistics(labelled_set(raw["mrbench"]))
+    found = release_statistics(labelled_set(raw["mrbench"]))
     rows = [
         {"subset": record["Data"].lower(), "tutor": tutor, "length": len(given["response"].strip())}
         for record in raw["mrbench"]
@@ -153,8 +163,8 @@ def test_which_printed_cells_can_be_had() -> None:
     """F3: 8 of the 72 cells of Table 8 and 1 of the 64 of Table 9 are shares of 60 and 132 replies."""
     cells = {number: [one for one in printed_rows("mrbench") if one.table == number] for number in ("3", "8", "9")}
     assert {number: len(of) for number, of in cells.items()} == {"3": 72, "8": 72, "9": 64}
-    assert sum(attainable(one.value, 60) for one in cells["8"]) == 8
-    assert sum(attainable(one.value, 132) for one in cells["9"]) == 1
+    assert sum(is_attainable(one.value, 60) for one in cells["8"]) == 8
+    assert sum(is_attainable(one.value, 132) for one in cells["9"]) == 1
     tone = next(one for one in cells["3"] if (one.row, one.metric) == ("Expert", "Tutor_Tone"))
     assert any("imply 12.19" in note for note in cell_notes(tone, 0.1719))
     swapped = [one for one in cells["8"] if one.text]
@@ -177,7 +187,7 @@ def predictions(data: Path, raw: dict[str, list]) -> dict[str, list[dict]]:
     return {path.stem.split("_")[1]: [json.loads(line) for line in path.open()] for path in paths}
 
 
-def judgements_from(rows: list[dict], labels: Labels) -> list[Judgement]:
+def judgements_from(rows: list[dict], labels: LabelledData) -> list[Judgement]:
     """The predictions as a judge's answers. They stand in the order of the release."""
     told = []
     for row, reply in zip(rows, labels.replies, strict=True):
@@ -198,7 +208,7 @@ def test_real_predictions_give_the_bea_figures(
     labels, rows = labels_of(raw["mrbench_v3"]), predictions[judge]
     assert sum(row["pred"] is None for row in rows) == unread
     scores = agreement_scores(
-        judge, pairings_of(labels.labels, said_by(judgements_from(rows, labels)), {}, SCALES), SCALES, FEW
+        judge, pairings_of(labels.labels, verdict_labels(judgements_from(rows, labels)), {}, SCALES), SCALES, FEW
     )
     found = {(spelt(one), one.scoring): one for one in scores}
     three = ["Yes", "To some extent", "No"]
@@ -237,14 +247,14 @@ def test_real_judges_raw_answers_are_read_as_their_authors_read_them(
         rubric="r", version=1, title="R", source="S", kind="labels", answer="json", prompt="p", criteria=criteria
     )
     for row in predictions[judge]:
-        said = {one.criterion: one.value for one in read_answer(card, criteria, row["raw"], "stop")}
+        said = {one.criterion: one.value for one in parse_verdicts(card, criteria, row["raw"], "stop")}
         assert said == (row["pred"] or dict.fromkeys(SHORT)), row["raw"]
 
 
 @pytest.mark.filterwarnings("ignore:An input array is constant")  # of the oracle's
 def test_ac_in_both_codings_is_that_of_scipy(predictions: dict[str, list[dict]], raw: dict[str, list]) -> None:
     labels = labels_of(raw["mrbench_v3"])
-    told = said_by(judgements_from(predictions["Qwen"], labels))
+    told = verdict_labels(judgements_from(predictions["Qwen"], labels))
     found = {(one.tutor, spelt(one)): one.value for one in correlations_by_tutor("q", labels, told)}
     people = {"Yes": 1.0, "To some extent": 0.5, "No": 0.0}
     critic = {"Yes": 1, "To some extent": 2, "No": 3}
@@ -270,23 +280,26 @@ def test_what_the_bootstrap_resamples_is_the_measure_itself(name: str, seed: int
         said = gold if chance.random() < 0.5 else chance.choice([0, 1, 2, None])
         pairings.append(Pairing(gold, said, f"p{number % 30}"))
     about = MEASURES[name]
-    read = [one for one in pairings if one.said is not None]
+    read = [one for one in pairings if one.verdict is not None]
     used = pairings if about.strict else read
-    said = [3 if one.said is None else one.said for one in used]
+    said = [3 if one.verdict is None else one.verdict for one in used]
     value = about.value([one.gold for one in used], said, 3)
     sums = about.of_tables(tables_of(used, 3).sum(0).reshape(3, 4))
     assert float(sums) == pytest.approx(value)
-    found = measure(name, pairings, 3, strict=True, sampling=Sampling(200, 1))
+    found = estimate_agreement(name, pairings, 3, strict=True, sampling=BootstrapSettings(200, 1))
     assert found.interval.low < value < found.interval.high
 
 
 def test_a_constant_side_has_no_correlation_and_no_kappa() -> None:
     pairings = [Pairing(0, 0, f"p{number}") for number in range(10)]
     for name in ("kappa", "weighted_kappa", "ac", "ac_paper", "spearman"):
-        assert measure(name, pairings, 3, False, FEW).value is None
-    assert measure("accuracy", pairings, 3, False, FEW).value == 1.0
+        assert estimate_agreement(name, pairings, 3, False, FEW).value is None
+    assert estimate_agreement("accuracy", pairings, 3, False, FEW).value == 1.0
     said = [Pairing(number % 3, 1, f"p{number}") for number in range(9)]
-    assert measure("ac", said, 3, False, FEW).value is None and measure("kappa", said, 3, False, FEW).value == 0.0
+    assert (
+        estimate_agreement("ac", said, 3, False, FEW).value is None
+        and estimate_agreement("kappa", said, 3, False, FEW).value == 0.0
+    )
 
 
 def test_codings_stand_as_written_down() -> None:
@@ -305,15 +318,17 @@ def test_fleiss_kappa_of_a_published_table() -> None:
         [7, 7, 0, 0, 0], [3, 2, 6, 3, 0], [2, 5, 3, 2, 2], [6, 5, 2, 1, 0], [0, 2, 2, 3, 7],
     ]  # fmt: skip
     rated = [[str(kind) for kind, n in enumerate(row) for _ in range(n)] for row in counts]
-    assert fleiss(rated) == pytest.approx(0.210, abs=5e-4)
-    assert fleiss([]) is None and fleiss([["Yes"]]) is None
+    assert fleiss_kappa_of(rated) == pytest.approx(0.210, abs=5e-4)
+    assert fleiss_kappa_of([]) is None and fleiss_kappa_of([["Yes"]]) is None
     two = [["Yes", "Yes"], ["No", "Yes"], ["No", "No"], ["Yes", "Yes"]]
     named = [{"ann": ann, "bob": bob} for ann, bob in two]
-    assert mean_cohen(named) == pytest.approx(cohen_kappa_score(*zip(*two, strict=True)))
+    assert mean_pairwise_cohen(named) == pytest.approx(cohen_kappa_score(*zip(*two, strict=True)))
     # By name: ann and bob are always opposed, bob and eve always agree.
     opposed = [{"ann": a, "bob": b} for a, b in (("Yes", "No"), ("No", "Yes")) * 5]
     agreed = [{"bob": label, "eve": label} for label in ("Yes", "No") * 5]
-    assert mean_cohen([*opposed, *agreed]) == pytest.approx(0.0) and mean_cohen(agreed) == pytest.approx(1.0)
+    assert mean_pairwise_cohen([*opposed, *agreed]) == pytest.approx(0.0) and mean_pairwise_cohen(
+        agreed
+    ) == pytest.approx(1.0)
 
 
 def pair(number: int, chosen: str = "Why?", rejected: str = "It is 4, as I said.") -> Pair:
@@ -339,7 +354,7 @@ def test_place_and_merit_are_told_apart_on_pairs() -> None:
     told = [verdict(number, order, always_first[order]) for number in range(4) for order in ("ab", "ba")]
     told += [verdict(number, order, "first") for number in (4, 5, 6) for order in ("ab", "ba")]  # the expert's, always
     told += [verdict(7, "ab", "first"), verdict(7, "ba", None)]
-    found = {spelt(one): one for one in pair_scores("j", pairs, told, "r", FEW, headline=True)}
+    found = {spelt(one): one for one in judge_pair_scores("j", pairs, told, "r", FEW, headline=True)}
     assert found["pair_accuracy/r"].value == pytest.approx((4 + 6 + 1) / 15) and found["pair_accuracy/r"].headline
     assert (found["consistent_accuracy/r"].value, found["consistent_accuracy/r"].n) == (pytest.approx(3 / 7), 7)
     assert found["flip_rate/r"].value == pytest.approx(4 / 7)
@@ -354,7 +369,7 @@ def test_a_prediction_powered_mean_mends_a_biased_judge() -> None:
     for _ in range(60):
         people = (chance.random(400) < 0.6).astype(float)
         judge = np.where(chance.random(400) < 0.85, people, 1.0)  # says yes too often
-        found = prediction_powered(list(people[:100]), list(judge[:100]), list(judge[100:]))
+        found = prediction_powered_mean(list(people[:100]), list(judge[:100]), list(judge[100:]))
         held += found.interval.low <= people.mean() <= found.interval.high
         errors.append((abs(found.value - people.mean()), abs(judge.mean() - people.mean())))
     mended, biased = np.array(errors).mean(0)
@@ -381,18 +396,18 @@ def test_what_is_lost_is_not_quietly_left_out() -> None:
     assert whole.value == pytest.approx(0.75, abs=0.02) and whole.low < whole.value < whole.high, (
         "people have said it all"
     )
-    sure = prediction_powered([1.0] * 20, [1.0] * 20, [1.0] * 100)
+    sure = prediction_powered_mean([1.0] * 20, [1.0] * 20, [1.0] * 100)
     assert (sure.value, sure.interval) == (1.0, (None, None)), "labels that do not vary say nothing of the error"
 
 
 def test_a_perfect_judge_is_not_red_for_a_rare_label(raw: dict[str, list]) -> None:
     labels = labels_of(raw["mrbench"])
     for seed in range(6):
-        chosen = {(one.id, one.tutor) for one in sampled(labels.replies, 32, seed)}
+        chosen = {(one.id, one.tutor) for one in sample_replies(labels.replies, 32, seed)}
         mine = [one for one in labels.labels if (one.id, one.tutor) in chosen]
         told = {(one.id, one.tutor, one.criterion): one.label for one in mine}
         scores = agreement_scores("j", pairings_of(mine, told, {}, SCALES), SCALES, FEW)
-        scores = on_release(scores, "mrbench")
+        scores = with_release(scores, "mrbench")
         found = {one.quantity: one for one in scores if one.scoring == "robust"}
         kappa = found[quantity("mrbench:mean_weighted_kappa")]
         assert (kappa.value, kappa.low) == (pytest.approx(1.0), pytest.approx(1.0))
@@ -401,14 +416,14 @@ def test_a_perfect_judge_is_not_red_for_a_rare_label(raw: dict[str, list]) -> No
 
 def test_resamples_without_a_value_do_not_widen_the_interval() -> None:
     pairings = [Pairing(int(number < 3), int(number < 3), f"p{number}") for number in range(20)]
-    found = measure("kappa", pairings, 3, False, Sampling(2000, 1))
+    found = estimate_agreement("kappa", pairings, 3, False, BootstrapSettings(2000, 1))
     assert (found.value, found.interval) == (1.0, (1.0, 1.0)), "a resample that lost the rare label has no kappa"
 
 
 def test_a_prediction_powered_mean_needs_labels_and_takes_a_constant_judge() -> None:
-    assert prediction_powered([1.0] * 10, [1.0] * 10, [1.0] * 50) is None, "too few labels"
-    assert prediction_powered([1.0] * 50, [1.0] * 50, []) is None, "nothing to predict"
-    found = prediction_powered([1.0, 0.0] * 20, [1.0] * 40, [1.0] * 100)
+    assert prediction_powered_mean([1.0] * 10, [1.0] * 10, [1.0] * 50) is None, "too few labels"
+    assert prediction_powered_mean([1.0] * 50, [1.0] * 50, []) is None, "nothing to predict"
+    found = prediction_powered_mean([1.0, 0.0] * 20, [1.0] * 40, [1.0] * 100)
     assert found.value == pytest.approx(0.5) and found.interval.low < 0.5 < found.interval.high
 
 
@@ -422,14 +437,14 @@ BAD_PEOPLE = {
     "t,1,m,Kindness,Yes,a": "no such label",
     "t,,m,Actionability,Yes,a": "item is missing",
     "t,1,m": "criterion, label is missing",
-    "t,1,m,Actionability,No,a": "such a label already",
+    "t,1,m,Actionability,No,a": "duplicate label of this reply, criterion and annotator",
 }
 
 
 @pytest.mark.parametrize(("row", "told"), BAD_PEOPLE.items())
 def test_a_bad_line_of_labels_is_named(row: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=told) as caught:
-        read_people(people_csv(tmp_path / "people.csv", "t,1,m,Actionability,Yes,a", row), {"t": SCALES})
+        read_human_labels(people_csv(tmp_path / "people.csv", "t,1,m,Actionability,Yes,a", row), {"t": SCALES})
     assert "people.csv:3" in str(caught.value)
 
 
@@ -441,11 +456,11 @@ def test_labels_of_several_people_are_compared_and_merged(tmp_path: Path) -> Non
         "t,7,m,Actionability,No,a",
         "t,7,m,Actionability,No,b",
     ]
-    labels = read_people(people_csv(tmp_path / "people.csv", *rows), {"t": SCALES})
+    labels = read_human_labels(people_csv(tmp_path / "people.csv", *rows), {"t": SCALES})
     found = {spelt(one): one for one in annotator_scores("j", labels, SCALES)}
     assert found["cohen_kappa/Actionability"].value == pytest.approx(0.6)
     assert found["fleiss_kappa/Actionability"].n == 8
-    assert {one.id: label for one, label in majority(labels)} == {
+    assert {one.id: label for one, label in resolved_labels(labels)} == {
         **dict.fromkeys("012345", "Yes"), "6": None, "7": "No",
     }, "6 is divided"  # fmt: skip
     stray = [*labels, labels[0].model_copy(update={"annotator": "eve"})]
@@ -548,23 +563,23 @@ def lengthy(tutor: str, item: int, words: int, label: str) -> tuple[Reply, Label
     return reply, Label(id=name, task="t", tutor=tutor, criterion="Actionability", label=label, problem=f"p{item}")
 
 
-def labelled_by(given: Sequence[tuple[Reply, Label]]) -> Labels:
+def labelled_by(given: Sequence[tuple[Reply, Label]]) -> LabelledData:
     replies, labels = zip(*given, strict=True)
-    return Labels({}, list(replies), list(labels), LabelSetAbout(scales=SCALES))
+    return LabelledData({}, list(replies), list(labels), LabelSetDescription(scales=SCALES))
 
 
 def test_leniency_is_the_judges_rate_less_peoples_by_length() -> None:
     """Stricter on long replies alone: of each third 20 replies, of which people call all actionable."""
     given = [lengthy("m", number, 10 + number, "Yes") for number in range(60)]
-    verdicts: Said = {
+    verdicts: LabelsByReply = {
         (label.id, "m", "Actionability"): "No" if number >= 50 else "Yes" for number, (_, label) in enumerate(given)
     }
     scores = leniency_scores("j", labelled_by(given), verdicts, FEW)
     found = {(one.criterion, one.subset): one for one in scores}
-    values = [found["Actionability", subset].value for subset in (None, *THIRDS)]
+    values = [found["Actionability", subset].value for subset in (None, *LENGTH_THIRDS)]
     assert values == [pytest.approx(-10 / 60), 0.0, 0.0, pytest.approx(-0.5)]
-    assert [found[None, subset].value for subset in (None, *THIRDS)] == values and found[None, None].n == 60
-    assert leniency_word([found["Actionability", subset] for subset in THIRDS]) == "stricter at some lengths"
+    assert [found[None, subset].value for subset in (None, *LENGTH_THIRDS)] == values and found[None, None].n == 60
+    assert leniency_word([found["Actionability", subset] for subset in LENGTH_THIRDS]) == "stricter at some lengths"
     always = leniency_scores("j", labelled_by(given), dict.fromkeys(verdicts, "No"), FEW)
     assert leniency_word([one for one in always if one.criterion and one.subset]) == "stricter at every length"
     assert leniency_word([]) == "" and leniency_scores("j", labelled_by(given), {}, FEW) == []
@@ -575,14 +590,14 @@ def test_a_panel_is_compared_with_its_best_judge_on_shared_verdicts() -> None:
     given = [lengthy("m", number, 10, "Yes" if number % 2 else "No") for number in range(60)]
     labels = labelled_by(given)
 
-    def said_except(wrong: int) -> Said:
+    def said_except(wrong: int) -> LabelsByReply:
         other = {"Yes": "No", "No": "Yes"}
         return {
             (label.id, "m", "Actionability"): other[label.label] if number % 3 == wrong else label.label
             for number, (_, label) in enumerate(given)
         }
 
-    panel: Said = {(label.id, "m", "Actionability"): label.label for _, label in given}
+    panel: LabelsByReply = {(label.id, "m", "Actionability"): label.label for _, label in given}
     judges = {f"j{wrong}": said_except(wrong) for wrong in range(3)}
     gain, p = panel_gain("panel", panel, judges, labels)
     assert (gain.by, gain.n) == ("j0", 60) and gain.value == pytest.approx(1 - 1 / 3)
@@ -594,15 +609,15 @@ def test_a_panel_is_compared_with_its_best_judge_on_shared_verdicts() -> None:
 
 def test_a_sample_of_labelled_replies_grows_without_changing(raw: dict[str, list]) -> None:
     replies = labelled_set(raw["mrbench"]).replies
-    some = {limit: {(one.id, one.tutor) for one in sampled(replies, limit, 1)} for limit in (20, 60)}
-    assert len(some[60]) == 60 and some[20] < some[60] and len(sampled(replies, None, 1)) == 1589
+    some = {limit: {(one.id, one.tutor) for one in sample_replies(replies, limit, 1)} for limit in (20, 60)}
+    assert len(some[60]) == 60 and some[20] < some[60] and len(sample_replies(replies, None, 1)) == 1589
 
 
 @pytest.mark.slow
 def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: Path) -> None:
     """A judge that repeats the labels of people agrees with them in every number; half the labels mend nothing."""
     write_labels("mrbench", LABEL_LOADERS["mrbench"], [raw["mrbench"]], tmp_path / "mrbench")
-    labels = read_labels(tmp_path / "mrbench")
+    labels = read_labelled_data(tmp_path / "mrbench")
     by_reply: dict[tuple[str, str], list[Label]] = {}
     for label in labels.labels:
         by_reply.setdefault((label.id, label.tutor), []).append(label)
@@ -707,15 +722,15 @@ def test_all_lines_with_one_kind_of_fault_are_named_at_once(raw: dict[str, list]
     record = raw["mrbench_v3"][0]
     good = {"conversation_id": record["conversation_id"], "tutor": "GPT4", "pred": {"Actionability": "Yes"}}
     cases = {
-        "unknown ids": ([good, {**good, "conversation_id": "x"}, {**good, "conversation_id": "y"}], r"mine.jsonl:2: 0 dialogues have its id 'x' \(2 such lines: 2, 3\)"),
-        "unknown tutors": ([{**good, "tutor": "Nobody"}, {**good, "tutor": "Nemo"}], r"mine.jsonl:1: Nobody has no reply .*2 such lines: 1, 2.*tutors of the release: .*GPT4"),
-        "labels": ([{**good, "pred": {"Actionability": "maybe"}}], r"mine.jsonl:1: no such label Actionability: 'maybe'.*known: Yes, To some extent, No"),
-        "tutors' names": ([{**good, "pred": {"tutor_identification": "Nobody"}}], r"mine.jsonl:1: no such label tutor_identification: 'Nobody'.*known: .*GPT4"),
-        "dimensions without labels": ([{**good, "pred": {"Coherence": "Yes"}}], r"mine.jsonl:1: the release has no labels of Coherence.*leave it out; the release has Mistake_Identification"),
+        "unknown ids": ([good, {**good, "conversation_id": "x"}, {**good, "conversation_id": "y"}], r"mine.jsonl:2: no dialogue of the release has the id 'x' \(2 such lines: 2, 3\)"),
+        "unknown tutors": ([{**good, "tutor": "Nobody"}, {**good, "tutor": "Nemo"}], r"mine.jsonl:1: Nobody has no reply .*2 such lines: 1, 2.*use one of the tutors of the release: .*GPT4"),
+        "labels": ([{**good, "pred": {"Actionability": "maybe"}}], r"mine.jsonl:1: 'maybe' is not a label of Actionability.*use one of Yes, To some extent, No"),
+        "tutors' names": ([{**good, "pred": {"tutor_identification": "Nobody"}}], r"mine.jsonl:1: 'Nobody' is not a label of tutor_identification.*use one of .*GPT4"),
+        "dimensions without labels": ([{**good, "pred": {"Coherence": "Yes"}}], r"mine.jsonl:1: the release has no labels of Coherence.*remove this track; the release has Mistake_Identification"),
         "integer ids": ([{**good, "conversation_id": 7}], r"mine.jsonl:1: cannot be read: conversation_id: Input should be a valid string, found 7"),
         "integer labels": ([{**good, "pred": {"Actionability": 1}}], r"mine.jsonl:1: cannot be read: pred.Actionability: .*found 1"),
         "nothing left": ([{**good, "pred": {"Actionability": None}}], "Actionability: no label is left to score"),
-        "empty": ([], "no prediction is in it: the file is empty"),
+        "empty": ([], "expected predictions, found an empty file"),
         "unknown item": ([{**good, "item": "mrbench-999"}], "its item is unknown.*mrbench-000"),
     }  # fmt: skip
     path = tmp_path / "mine.jsonl"
@@ -725,7 +740,7 @@ def test_all_lines_with_one_kind_of_fault_are_named_at_once(raw: dict[str, list]
             score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1, "exclude")
         assert not (tmp_path / "out.json").exists()
     path.write_text(json.dumps(good).replace('"Yes"', '"Yes", "Actionability": "No"'), encoding="utf-8")
-    with pytest.raises(UserError, match=r"mine.jsonl:1: cannot be read: the key 'Actionability' stands twice"):
+    with pytest.raises(UserError, match=r"mine.jsonl:1: cannot be read: the key 'Actionability' occurs twice"):
         score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1)
 
 
@@ -744,7 +759,7 @@ def test_a_track_of_nulls_is_wrong_throughout_and_one_that_no_line_names_is_said
     found = json.loads((tmp_path / "out.json").read_text())
     assert list(found) == ["Actionability"] and found["Actionability"]["accuracy"]["value"] == 0.0
     assert found["Actionability"]["missing"] == {"rule": "wrong", "replies": 2476, "absent": 0, "unparsed": 2476}
-    assert "so without a score: Mistake_Identification, Mistake_Location" in capsys.readouterr().out
+    assert "has no predictions for them: Mistake_Identification, Mistake_Location" in capsys.readouterr().out
     with pytest.raises(UserError, match="2476 replies 0 have no line and 2476 no label"):
         score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1, "refuse")
 
@@ -814,11 +829,11 @@ def test_predictions_of_ones_own_are_scored_by_all_five_tracks(
         ('{"conversation_id": "x"', "cannot be read"),
         ('{"conversation_id": ["x"], "tutor": "GPT4", "pred": null}', "cannot be read"),
         ('{"conversation_id": "x", "tutor": "GPT4", "pred": []}', "cannot be read"),
-        ('{"conversation_id": "x", "tutor": "GPT4", "pred": null}', "0 dialogues have its id"),
+        ('{"conversation_id": "x", "tutor": "GPT4", "pred": null}', "no dialogue of the release has the id"),
         (json.dumps({**told[0], "pred": {"actionability": "Yes"}}), "did you mean 'Actionability'"),
         (f"{json.dumps(told[0])}\n{json.dumps(told[0])}", "mine.jsonl:2: this reply is predicted twice"),
         (json.dumps({**told[0], "tutor": "Nobody"}), "Nobody has no reply"),
-        (json.dumps({**told[0], "pred": {"Actionability": "Maybe"}}), "no such label Actionability"),
+        (json.dumps({**told[0], "pred": {"Actionability": "Maybe"}}), "'Maybe' is not a label of Actionability"),
     ):
         path.write_text(bad, encoding="utf-8")
         with pytest.raises(UserError, match=why):

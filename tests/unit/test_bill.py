@@ -13,9 +13,9 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from maieutic.config.settings import Config, read_config
-from maieutic.plan import bill
-from maieutic.plan.bill import Part, as_json, licence_of, sbom
-from maieutic.report.page import GRID
+from maieutic.plan import bill_of_materials
+from maieutic.plan.bill_of_materials import SbomComponent, cyclonedx_json, licence_of, sbom
+from maieutic.report.page import DATATABLES
 from shipped import registries
 
 
@@ -36,13 +36,15 @@ def test_the_bill_of_materials_lists_packages_models_and_data(
     assert by_name["smollm2-135m"]["hashes"][0]["alg"] == "SHA-256"
     library = by_name["datatables.net"]
     assert library["licenses"] == [{"license": {"id": "MIT"}}] and library["purl"].startswith("pkg:npm/datatables.net@")
-    assert f"DataTables {library['version']}\n" in GRID.read_text(encoding="utf-8"), "the page holds what the lock says"
+    assert f"DataTables {library['version']}\n" in DATATABLES.read_text(encoding="utf-8"), (
+        "the page holds what the lock says"
+    )
     printed = capsys.readouterr().out
     assert len(printed.splitlines()) == len(parts) and "gsm8k" in printed and "not stated" in printed
 
 
 def test_a_package_stands_with_its_licence_and_its_environment() -> None:
-    found = {(part.name, part.where): part for part in bill.packages()}
+    found = {(part.name, part.source): part for part in bill_of_materials.package_components()}
     [pydantic] = [part for (name, where), part in found.items() if (name, where) == ("pydantic", "driver")]
     assert (pydantic.kind, pydantic.version, pydantic.licence) == ("package", version("pydantic"), "MIT")
     assert list(found) == sorted(found, key=lambda key: (key[1], key[0])), "by environment, then by name"
@@ -121,22 +123,25 @@ def config() -> Config:
 
 
 def test_what_has_weights_or_an_endpoint_is_a_part(config: Config) -> None:
-    expected = [Part("model", name, *of) for name, (_, of) in sorted(MODELS.items()) if of is not None]
-    assert list(bill.models(config, list(MODELS))) == expected and list(bill.models(config, [])) == []
+    expected = [SbomComponent("model", name, *of) for name, (_, of) in sorted(MODELS.items()) if of is not None]
+    assert (
+        list(bill_of_materials.model_components(config, list(MODELS))) == expected
+        and list(bill_of_materials.model_components(config, [])) == []
+    )
 
 
 def test_files_are_parts_by_what_pins_them(config: Config) -> None:
-    expected = [Part("data", name, of[0], "CC0", *of[1:]) for name, (_, of) in sorted(DATA.items())]
-    assert list(bill.datasets(config, list(DATA))) == expected
+    expected = [SbomComponent("data", name, of[0], "CC0", *of[1:]) for name, (_, of) in sorted(DATA.items())]
+    assert list(bill_of_materials.dataset_components(config, list(DATA))) == expected
 
 
 def test_each_part_is_a_component_with_all_that_it_is() -> None:
     parts = [
-        Part("package", "a", "1", "MIT", "driver"), Part("package", "a", "1", None, "serve"),
-        Part("package", "j", "2", "MIT", bill.PAGE), Part("model", "m", None, "own words", "org/m", "a" * 64),
-        Part("data", "d", "3" * 40, "CC0-1.0", None),
+        SbomComponent("package", "a", "1", "MIT", "driver"), SbomComponent("package", "a", "1", None, "serve"),
+        SbomComponent("package", "j", "2", "MIT", bill_of_materials.PAGE), SbomComponent("model", "m", None, "own words", "org/m", "a" * 64),
+        SbomComponent("data", "d", "3" * 40, "CC0-1.0", None),
     ]  # fmt: skip
-    told = json.loads(as_json(parts))
+    told = json.loads(cyclonedx_json(parts))
     root = told["metadata"]["component"]
     assert (root["name"], root["type"]) == ("maieutic", "application")
     where = "maieutic:where"
@@ -162,7 +167,7 @@ def test_each_part_is_a_component_with_all_that_it_is() -> None:
     assert {one["ref"]: sorted(one.get("dependsOn", [])) for one in told["dependencies"]}[root["bom-ref"]] == sorted(
         components
     )
-    assert as_json(parts).startswith('{\n "')
+    assert cyclonedx_json(parts).startswith('{\n "')
 
 
 def test_a_bill_is_of_what_a_run_uses_or_of_everything(
@@ -172,9 +177,9 @@ def test_a_bill_is_of_what_a_run_uses_or_of_everything(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
-    parts = [Part("package", "a", None, None, "driver"), Part("package", "b", "1", "MIT", "serve")]
-    monkeypatch.setattr(bill, "packages", lambda: iter(parts))
-    monkeypatch.setattr(bill, "page_libraries", lambda: iter(()))
+    parts = [SbomComponent("package", "a", None, None, "driver"), SbomComponent("package", "b", "1", "MIT", "serve")]
+    monkeypatch.setattr(bill_of_materials, "package_components", lambda: iter(parts))
+    monkeypatch.setattr(bill_of_materials, "page_components", lambda: iter(()))
     sbom()
     all_lines = capsys.readouterr().out.splitlines()
     assert (
@@ -189,7 +194,7 @@ def test_a_bill_is_of_what_a_run_uses_or_of_everything(
         all_lines
     )
     unstated = sum(line.endswith("  not stated") for line in lines)
-    assert caplog.messages[-1] == f"{len(lines)} parts, {unstated} of which state no licence here"
+    assert caplog.messages[-1] == f"{len(lines)} parts, {unstated} without a stated licence"
     assert len(json.loads((tmp_path / "deep/bom.json").read_text(encoding="utf-8"))["components"]) == len(lines)
 
 
@@ -201,8 +206,8 @@ def test_the_pages_libraries_come_from_its_lock(monkeypatch: pytest.MonkeyPatch,
         "node_modules/späte-liste": {"version": "3"},
     }
     lock.write_text(json.dumps({"lockfileVersion": 3, "packages": packages}, ensure_ascii=False), encoding="utf-8")
-    monkeypatch.setattr(bill, "PAGE_LOCK", lock)
-    assert list(bill.page_libraries()) == [
-        Part("package", "grid", "1.0.2", "MIT", "page"),
-        Part("package", "späte-liste", "3", None, "page"),
+    monkeypatch.setattr(bill_of_materials, "PAGE_LOCK", lock)
+    assert list(bill_of_materials.page_components()) == [
+        SbomComponent("package", "grid", "1.0.2", "MIT", "page"),
+        SbomComponent("package", "späte-liste", "3", None, "page"),
     ]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import vl_convert
 from maieutic.core import caching
-from maieutic.core.caching import cache_folder, cached_text, forget_old, newest_first
+from maieutic.core.caching import cache_folder, cached_text, delete_old_files, newest_first
 from maieutic.report import figures
 
 TEXTS = {
@@ -98,7 +98,7 @@ def test_files_of_another_pattern_are_not_forgotten(tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
         os.utime(tmp_path / name, (number, number))
     assert [path.name for path in newest_first(tmp_path)] == ["d.json", "c.json", "b.txt", "a.json"]
-    forget_old(tmp_path, 1, "*.json")
+    delete_old_files(tmp_path, 1, "*.json")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.txt", "d.json"]
 
 
@@ -107,7 +107,7 @@ def test_another_process_may_forget_at_the_same_time(monkeypatch: pytest.MonkeyP
     for path in (paths[0], paths[2]):
         path.write_text("")
     monkeypatch.setattr(caching, "newest_first", lambda folder, pattern: paths)
-    forget_old(tmp_path, 1)
+    delete_old_files(tmp_path, 1)
     assert list(tmp_path.iterdir()) == [tmp_path / "newest"]
 
 

@@ -6,7 +6,7 @@ import pytest
 from maieutic.core.options import options_of
 from maieutic.core.records import SCORINGS, Item, Scoring
 from maieutic.datasets import word_problems
-from maieutic.graders.answers import answer
+from maieutic.graders.answers import grade_answer
 from maieutic.graders.choices import chosen_option
 from maieutic.graders.gold import gold_answer
 
@@ -62,7 +62,7 @@ def test_the_chosen_option_is_read(reply: str, letter: str | None) -> None:
 
 
 def item(answer: str, question: str = PROBLEM) -> Item:
-    [made] = word_problems.solving([{"question": question, "answer": answer}], "problem_solving")
+    [made] = word_problems.word_problem_items([{"question": question, "answer": answer}], "problem_solving")
     return made
 
 
@@ -72,7 +72,7 @@ def test_a_task_of_ones_own_may_hold_multiple_choice_problems(scoring: Scoring) 
     golds = gold_answer(problem)
 
     def right(text: str) -> bool | None:
-        [reading] = answer(problem, text, scoring)
+        [reading] = grade_answer(problem, text, scoring)
         return reading.correct
 
     [gold], [[wrong]] = golds
@@ -84,8 +84,8 @@ def test_answers_that_are_neither_are_listed_at_once() -> None:
     records = [{"question": "?", "answer": answer} for answer in ("1/2", "B", "12", "nan")]
     told = r"found record 1: 'B', record 3: 'nan'$"
     with pytest.raises(ValueError, match=told):
-        word_problems.solving(records, "problem_solving")
-    assert len(word_problems.solving(records, word_problems.SEEDS)) == 4, "a curation leaves them out itself"
+        word_problems.word_problem_items(records, "problem_solving")
+    assert len(word_problems.word_problem_items(records, word_problems.SEEDS)) == 4, "a curation leaves them out itself"
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_answers_that_are_neither_are_listed_at_once() -> None:
     ],
 )  # fmt: skip
 def test_an_answer_of_ones_own_is_a_number_or_refused(written: str, digits: str | None) -> None:
-    assert word_problems.number_in(written) == digits
+    assert word_problems.single_number(written) == digits

@@ -18,18 +18,18 @@ from pathlib import Path
 import pytest
 from maieutic import cli
 from maieutic import commands as commands_module
-from maieutic.commands import PEOPLE, commands, name_of
+from maieutic.commands import USER_STAGE, all_commands, name_of_command
 from maieutic.core.errors import UserError
-from maieutic.core.jobs import Job, arguments
-from maieutic.plan.lines import SERVE, Literal, command
+from maieutic.core.jobs import Job, parse_rule_arguments
 from maieutic.plan.rules import INPUTS, JOBS
+from maieutic.plan.shell_lines import SERVE, LiteralWord, command_line
 
-FUNCTIONS = [function for functions in commands().values() for function in functions]
+FUNCTIONS = [function for functions in all_commands().values() for function in functions]
 RULE = re.compile(r"^rule (\w+):\n((?:    .*\n|\n)+)", re.MULTILINE)
 
 
 def function_of(place: str) -> Callable[..., None]:
-    function = commands_module.function_of(name_of(place))
+    function = commands_module.command_function(name_of_command(place))
     assert function is not None
     return function
 
@@ -50,7 +50,7 @@ def test_a_command_says_what_it_does_and_types_every_argument(place: str) -> Non
 
 
 def test_each_command_has_one_name() -> None:
-    names = [name_of(place) for place in FUNCTIONS]
+    names = [name_of_command(place) for place in FUNCTIONS]
     assert len(set(names)) == len(names) > 40
 
 
@@ -58,7 +58,7 @@ def written_by(rule: str) -> set[str]:
     """The arguments that a rule's line has flags for."""
     shell = rules()[rule].partition("    shell:\n")[2]
     call = ast.parse(textwrap.dedent(shell)).body[0].value  # type: ignore[attr-defined]
-    assert ast.unparse(call.func) == "lines.command" and call.args[0].value == rule.replace("_", "-")
+    assert ast.unparse(call.func) == "shell_lines.command_line" and call.args[0].value == rule.replace("_", "-")
     words = {"job": "True"} | {str(one.arg): ast.unparse(one.value) for one in call.keywords if one.arg != "python"}
     return {word for word, value in words.items() if value != "False"}
 
@@ -77,12 +77,12 @@ def test_a_rule_gives_its_command_what_it_takes(rule: str) -> None:
 
 
 def test_a_line_is_quoted_and_ends_in_its_log() -> None:
-    assert command("find-overlap", items="i", labels_out="{output.x}") == (
+    assert command_line("find-overlap", items="i", labels_out="{output.x}") == (
         '"$DRIVER" -m maieutic find-overlap --job {params.job:q} --items i --labels-out {output.x:q} --log {log:q}'
     )
-    folder = Literal("/a {b} $(touch pwned)/demo")
-    assert "--demo-dir '/a {{b}} $(touch pwned)/demo'" in command("fetch-dataset", demo_dir=folder)
-    assert command("check-report", job=False, python=SERVE) == '"$SERVE" -m maieutic check-report --log {log:q}'
+    folder = LiteralWord("/a {b} $(touch pwned)/demo")
+    assert "--demo-dir '/a {{b}} $(touch pwned)/demo'" in command_line("fetch-dataset", demo_dir=folder)
+    assert command_line("check-report", job=False, python=SERVE) == '"$SERVE" -m maieutic check-report --log {log:q}'
 
 
 def test_score_replies_takes_little() -> None:
@@ -113,20 +113,22 @@ def test_a_fault_of_the_command_line_is_one_line(
     assert cli.main(words) == 2
     said = capsys.readouterr().err
     assert told in said and said.count("\n") == 1
-    known = words and words[0] in {name_of(function) for functions in commands().values() for function in functions}
-    assert said.rstrip().endswith(f"Fix: maieutic {words[0]} --help" if known else "Fix: maieutic --help")
+    known = words and words[0] in {
+        name_of_command(function) for functions in all_commands().values() for function in functions
+    }
+    assert said.rstrip().endswith(f"Fix: run `maieutic {words[0]} --help`" if known else "Fix: run `maieutic --help`")
 
 
 ENDS = {
     "what a user can mend": (UserError("place", "problem", "fix"), 2, "place: problem. Fix: fix"),
     "a full disk": (
         OSError(errno.ENOSPC, "No space left on device", "out.jsonl"), 2,
-        "out.jsonl: No space left on device. Fix: make room or mend the permissions, then run again: what was finished is kept\n",
+        "out.jsonl: No space left on device. Fix: free disk space or correct the permissions, then run again: finished work is kept\n",
     ),
-    "a used quota": (OSError(errno.EDQUOT, "Disk quota exceeded"), 2, "results: Disk quota exceeded. Fix: make room"),
-    "a read-only disk": (OSError(errno.EROFS, "Read-only file system", "o"), 2, "o: Read-only file system. Fix: make room"),
+    "a used quota": (OSError(errno.EDQUOT, "Disk quota exceeded"), 2, "results: Disk quota exceeded. Fix: free disk space"),
+    "a read-only disk": (OSError(errno.EROFS, "Read-only file system", "o"), 2, "o: Read-only file system. Fix: free disk space"),
     "a folder of somebody else's": (PermissionError(errno.EACCES, "Permission denied", "o"), 2, "o: Permission denied. Fix: "),
-    "an interrupt": (KeyboardInterrupt(), 130, "recover was interrupted; what was finished is kept"),
+    "an interrupt": (KeyboardInterrupt(), 130, "recover was interrupted; finished work is kept"),
     "a fault of the program": (ValueError("odd"), 1, "recover failed"),
     "a file that is not there": (FileNotFoundError(2, "No such file", "x"), 1, "recover failed"),
 }  # fmt: skip
@@ -135,20 +137,20 @@ ENDS = {
 @pytest.mark.parametrize(("error", "code", "told"), ENDS.values(), ids=ENDS.keys())
 def test_how_a_command_ends(error: BaseException, code: int, told: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
-        assert cli.end_of(error, "recover") == code
+        assert cli.exit_code_of(error, "recover") == code
     assert told in caplog.text
 
 
 def test_of_many_faults_a_rule_s_log_has_all_and_the_terminal_the_first(caplog: pytest.LogCaptureFixture) -> None:
     faults = UserError.of([UserError(f"p{number}", "wrong", "mend it") for number in range(9)])
     with caplog.at_level(logging.WARNING):
-        cli.end_of(faults, "make-items", Path("x.log"))
+        cli.exit_code_of(faults, "make-items", Path("x.log"))
     shown = [record.getMessage() for record in caplog.records if not getattr(record, "log_alone", False)]
-    assert shown == ["p0: wrong. Fix: mend it", "p1: wrong. Fix: mend it", "and 7 more: x.log"]
+    assert shown == ["p0: wrong. Fix: mend it", "p1: wrong. Fix: mend it", "and 7 more faults: x.log"]
     assert sum("wrong" in record.getMessage() for record in caplog.records) == 9
     assert caplog.records[-1].levelno == logging.WARNING, "the run's last lines quote the last error"
     caplog.clear()
-    cli.end_of(faults, "doctor")
+    cli.exit_code_of(faults, "doctor")
     assert len(caplog.records) == 9, "at the command line there is no log"
 
 
@@ -179,15 +181,15 @@ def test_a_rule_s_line_is_read_without_the_library_as_with_it(rule: str, monkeyp
     function = function_of(place)
     given = [one for one in inspect.signature(function).parameters.values() if one.name in written_by(rule)]
     if "job" not in {one.name for one in given}:
-        assert arguments(function, ["--out", "o"]) is None
+        assert parse_rule_arguments(function, ["--out", "o"]) is None
         return
     monkeypatch.setattr(inspect.getmodule(function), given[0].annotation, AnyJob)
     words = ["--job", '{"tutor": "--log"}']
     words += [word for one in given[1:] for word in of_a_kind(one.name, one.annotation)]
-    _, bound, _ = cli.application().parse_args([name_of(place), *words], exit_on_error=False, print_error=False)
-    assert arguments(function, words) == {**bound.arguments, "log": None}
-    assert arguments(function, [*words, "--log", "l"]) == {**bound.arguments, "log": Path("l")}
-    assert arguments(function, words[2:]) is None and arguments(function, words[:2]) is None
+    _, bound, _ = cli.application().parse_args([name_of_command(place), *words], exit_on_error=False, print_error=False)
+    assert parse_rule_arguments(function, words) == {**bound.arguments, "log": None}
+    assert parse_rule_arguments(function, [*words, "--log", "l"]) == {**bound.arguments, "log": Path("l")}
+    assert parse_rule_arguments(function, words[2:]) is None and parse_rule_arguments(function, words[:2]) is None
 
 
 class AnyJob(Job):
@@ -222,9 +224,9 @@ OTHER_FORMS = {
 
 @pytest.mark.parametrize("words", OTHER_FORMS.values(), ids=OTHER_FORMS.keys())
 def test_any_other_line_is_left_to_the_library(words: list[str]) -> None:
-    assert arguments(judge, words) is None
+    assert parse_rule_arguments(judge, words) is None
     given = {"job": AnyJob(tutor="a"), "votes": [], "out": Path("o")}
-    assert arguments(judge, [*PLAIN, "--rounds", "3"]) == {**given, "rounds": 3, "log": None}
+    assert parse_rule_arguments(judge, [*PLAIN, "--rounds", "3"]) == {**given, "rounds": 3, "log": None}
 
 
 def test_a_job_crosses_as_it_was(tmp_path: Path) -> None:
@@ -251,9 +253,9 @@ def printed_by(code: str) -> str:
 def test_no_command_leaves_a_core_dump() -> None:
     """A key would stand in it; children inherit the limit."""
     code = (
-        "import resource, subprocess, sys; from maieutic.cli import run\n"
+        "import resource, subprocess, sys; from maieutic.cli import run_command\n"
         "ask = 'import resource; print(resource.getrlimit(resource.RLIMIT_CORE)[0])'\n"
-        "run('doctor', lambda: subprocess.run([sys.executable, '-c', ask]), None)\n"
+        "run_command('doctor', lambda: subprocess.run([sys.executable, '-c', ask]), None)\n"
         "print(resource.getrlimit(resource.RLIMIT_CORE)[0])"
     )
     assert printed_by(code).split() == ["0", "0"]
@@ -261,12 +263,12 @@ def test_no_command_leaves_a_core_dump() -> None:
 
 def test_cycles_are_looked_for_seldom_and_at_the_end_not_at_all() -> None:
     """In a command, and in Snakemake from the plan on."""
-    assert "collect_seldom()" in Path("workflow/rules/common.smk").read_text(encoding="utf-8")
+    assert "collect_garbage_rarely()" in Path("workflow/rules/common.smk").read_text(encoding="utf-8")
     code = (
         "import atexit, gc\n"
         "atexit.register(lambda: print(gc.get_threshold(), gc.isenabled(), gc.get_freeze_count() > 0))\n"
-        "from maieutic.cli import run\n"
-        "run('label', lambda: None, None)\n"
+        "from maieutic.cli import run_command\n"
+        "run_command('label', lambda: None, None)\n"
     )
     assert printed_by(code) == "(100000, 50, 1000) True True\n"
 
@@ -280,9 +282,9 @@ def test_help_has_a_line_for_each_command_of_people_and_loads_nothing_heavy() ->
     env = {**os.environ, "PYTHONPATH": "workflow", "COLUMNS": "200"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     helped, steps = done.stdout.split("\nData\n")
-    for function in commands()[PEOPLE]:
-        assert re.search(rf"{name_of(function)} +[A-Z`][^│]{{15,}}", helped), f"{function} {done.stderr}"
+    for function in all_commands()[USER_STAGE]:
+        assert re.search(rf"{name_of_command(function)} +[A-Z`][^│]{{15,}}", helped), f"{function} {done.stderr}"
     assert "score-replies" not in helped and "estimate" not in steps
-    of_rules = [function for stage, own in commands().items() if stage != PEOPLE for function in own]
-    assert all(re.search(rf"^  {name_of(function)} +\S", steps, re.MULTILINE) for function in of_rules)
+    of_rules = [function for stage, own in all_commands().items() if stage != USER_STAGE for function in own]
+    assert all(re.search(rf"^  {name_of_command(function)} +\S", steps, re.MULTILINE) for function in of_rules)
     assert done.stdout.rstrip().endswith("[]")

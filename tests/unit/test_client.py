@@ -31,25 +31,25 @@ from maieutic.config.budget import Budget
 from maieutic.config.cards import CARDS, read_card
 from maieutic.config.models import HostedModel, Price, VllmModel
 from maieutic.core.errors import UserError
-from maieutic.core.journal import Entry, answers_on_file
+from maieutic.core.journal import FinishedRequest, load_journal_answers
 from maieutic.core.records import SCORINGS, Item, Prompt, Reply, read_records, write_records
-from maieutic.graders.parsing import readings_of
+from maieutic.graders.parsing import read_reply
 from maieutic.graders.reading import Reading
-from maieutic.replies.generate import CardItems, Limits, Shard, ask_tutor, request_of, together
+from maieutic.replies.generate import CardItems, RequestLimits, Shard, ask_tutor, run_concurrently, tutor_request
 from maieutic.replies.shards import gather_shards
-from maieutic.report.tables import spent_on
+from maieutic.report.tables import reply_costs
 from maieutic.serving import client
 from maieutic.serving.backends import Backend, JobFiles, hosted_backend
-from maieutic.serving.budget import VARIABLE, Allowance, Purse
-from maieutic.serving.client import Client, Server, Unanswered
-from maieutic.serving.server import VllmServer, identity
+from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, BudgetFile
+from maieutic.serving.client import Client, ServerSettings, Unanswered
+from maieutic.serving.server import VllmServer, vllm_identity
 
 KEY = "sk-canary-5f0c1d"
 OK = {}
 
 
-def server(address: str, **settings: Any) -> Server:
-    return Server(**{"base_url": f"{address}/v1", "model": "m", "timeout": 5.0, "concurrency": 64, **settings})
+def server(address: str, **settings: Any) -> ServerSettings:
+    return ServerSettings(**{"base_url": f"{address}/v1", "model": "m", "timeout": 5.0, "concurrency": 64, **settings})
 
 
 def request(text: str = "hi", endpoint: str = "completions", **more: Any) -> dict[str, Any]:
@@ -108,23 +108,25 @@ def test_the_text_as_sent_is_on_file_and_paper_compat_reads_it(key: None, tmp_pa
     handler = scripted(lambda n, body: (200, chat({"content": said}), {}))
     with serving(handler) as address:
         paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
-        ask_tutor("m", hosted(address, endpoint="chat"), work(1), Limits(8, 1), JobFiles(None, *paths[:2]), *paths[2:])
+        ask_tutor(
+            "m", hosted(address, endpoint="chat"), work(1), RequestLimits(8, 1), JobFiles(None, *paths[:2]), *paths[2:]
+        )
     [reply] = read_records(tmp_path / "o.jsonl", Reply)
     assert (reply.text, reply.released, reply.turns[0].endpoint) == ("Final answer: 12", said, "chat")
     item = work(1)[0][1].model_copy(update={"reference": {"incorrect": True}})
     thought = reply.model_copy(
         update={"turns": [reply.turns[0].model_copy(update={"raw": "<think>yes?</think>No.", "text": "No."})]}
     )
-    read = {scoring: readings_of("yes_no", item, thought, scoring)[0].value for scoring in SCORINGS}
+    read = {scoring: read_reply("yes_no", item, thought, scoring)[0].value for scoring in SCORINGS}
     assert read == {"paper_compat": True, "robust": False}
     silent = reply.model_copy(
         update={"turns": [reply.turns[0].model_copy(update={"raw": None, "text": "", "no_text": True})]}
     )
     why = "the released code fails: the server sent no text"
-    assert readings_of("yes_no", item, silent, "paper_compat") == [Reading(None, None, "", why)]
+    assert read_reply("yes_no", item, silent, "paper_compat") == [Reading(None, None, "", why)]
     refused = reply.model_copy(update={"turns": [], "error": "too long"})
     for scoring in SCORINGS:
-        assert readings_of("yes_no", item, refused, scoring) == [
+        assert read_reply("yes_no", item, refused, scoring) == [
             Reading(None, None, "", "refused: too long", refused=True)
         ]
 
@@ -339,15 +341,15 @@ def test_a_wait_is_bounded_by_the_patience(value: str) -> None:
 def test_a_long_wait_is_said_with_its_end_and_cut_to_the_patience(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(client, "SAID_WAIT", 0.2)
+    monkeypatch.setattr(client, "LOGGED_WAIT", 0.2)
     bad: tuple[int, Any, dict[str, str]] = (429, b"{}", {"Retry-After": "1e9"})
     handler = scripted(lambda n, body: bad if n == 0 else (200, completion("x"), {}))
     with serving(handler) as address:
         answers = ask(address, *(request(str(n)) for n in range(3)), concurrency=1, patience=0.6)
     assert [answer.text for answer in answers] == ["x"] * 3
     assert 0.6 <= handler.requests[1][0] - handler.requests[0][0] < 30
-    [said] = [record.getMessage() for record in caplog.records if "asks to wait" in record.getMessage()]
-    assert re.search(r"nothing is asked until \d\d:\d\d:\d\d", said)
+    [said] = [record.getMessage() for record in caplog.records if "sent Retry-After" in record.getMessage()]
+    assert re.search(r"no requests until \d\d:\d\d:\d\d", said)
 
 
 @pytest.mark.slow
@@ -431,8 +433,10 @@ def test_identities_hold_all_that_can_change_an_answer(tmp_path: Path, key: None
         "extra_body": {"top_k": 1},
         "omit": ["stop"],
     }
-    found = [identity(VllmModel.model_validate({**base, **{name: value}}), tmp_path) for name, value in changes.items()]
-    found.append(identity(VllmModel.model_validate(base), tmp_path))
+    found = [
+        vllm_identity(VllmModel.model_validate({**base, **{name: value}}), tmp_path) for name, value in changes.items()
+    ]
+    found.append(vllm_identity(VllmModel.model_validate(base), tmp_path))
     assert len({json.dumps(one, sort_keys=True) for one in found}) == len(changes) + 1
     same = {
         "runtime_args": ["--max-num-seqs", "2"],
@@ -442,9 +446,9 @@ def test_identities_hold_all_that_can_change_an_answer(tmp_path: Path, key: None
         "label": "L",
     }
     for name, value in same.items():
-        assert identity(VllmModel.model_validate({**base, name: value}), tmp_path) == found[-1], name
+        assert vllm_identity(VllmModel.model_validate({**base, name: value}), tmp_path) == found[-1], name
     (tmp_path / "manifest.json").write_text('{"files": {"model.safetensors": "ab"}}', encoding="utf-8")
-    assert identity(VllmModel.model_validate(base), tmp_path) != found[-1]
+    assert vllm_identity(VllmModel.model_validate(base), tmp_path) != found[-1]
     others = [{}, {"model": "n"}, {"base_url": "http://y/v1"}, {"extra_body": {"a": 1}}, {"omit": ["stop"]}]
     hosts = [hosted_backend("m", hosted("http://x", **{**change}))[1] for change in others]
     assert len({json.dumps(one, sort_keys=True) for one in hosts}) == len(others)
@@ -454,7 +458,7 @@ def test_identities_hold_all_that_can_change_an_answer(tmp_path: Path, key: None
 @pytest.mark.parametrize("computes", [True, False])
 def test_the_dtype_of_a_trial_is_this_machines(computes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The line that starts the server has it; the requests' keys do not, or a colleague would ask everything again."""
-    monkeypatch.setattr("maieutic.serving.server.computes_in_bfloat16", lambda: computes)
+    monkeypatch.setattr("maieutic.serving.server.has_bfloat16", lambda: computes)
     (tmp_path / "manifest.json").write_text('{"files": {"model.safetensors": "aa"}}', encoding="utf-8")
     base = {"engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": 0}}
     for dtype in ("bfloat16-or-float32", "float16", "auto"):
@@ -462,7 +466,7 @@ def test_the_dtype_of_a_trial_is_this_machines(computes: bool, tmp_path: Path, m
         line = VllmServer("m", model, tmp_path, tmp_path / "log", tmp_path).command()
         expected = dtype if dtype != "bfloat16-or-float32" else "bfloat16" if computes else "float32"
         assert line[line.index("--dtype") + 1] == expected
-        assert identity(model, tmp_path)["dtype"] == dtype
+        assert vllm_identity(model, tmp_path)["dtype"] == dtype
 
 
 @pytest.mark.parametrize("status", [401, 402, 403, 404])
@@ -543,7 +547,7 @@ def certificate_for(folder: Path, name: str, *options: str) -> Path:
     ("why", "name", "trusted", "message"),
     [
         ("of no authority", "IP:127.0.0.1", False, r"no encrypted connection: .*self.signed.*Fix: export SSL_CERT_FILE=FILE with the certificate"),
-        ("of another host", "DNS:elsewhere.example", True, "no encrypted connection: .*Fix: write into base_url the host name"),
+        ("of another host", "DNS:elsewhere.example", True, "no encrypted connection: .*Fix: set base_url to the host name"),
     ],
 )  # fmt: skip
 def test_a_certificate_that_fails_ends_the_job_at_once(
@@ -592,7 +596,7 @@ def test_a_handshake_that_breaks_off_is_tried_again(key: None, tmp_path: Path, m
 def test_a_server_without_tls_behind_https_is_told(key: None, tmp_path: Path) -> None:
     with serving(scripted(lambda n, body: (200, completion("x"), {}))) as address, pytest.raises(UserError) as error:
         drive(address.replace("http:", "https:"), tmp_path, 5)
-    assert "no encrypted connection" in str(error.value) and error.value.mend.startswith("write http:// in base_url")
+    assert "no encrypted connection" in str(error.value) and error.value.fix.startswith("write http:// in base_url")
 
 
 @pytest.mark.parametrize(
@@ -628,7 +632,7 @@ def test_the_words_of_a_refusal_beside_null_are_kept(key: None, tmp_path: Path) 
         [reply] = drive(address, tmp_path, 1, endpoint="chat")
     turn = reply.turns[0]
     assert (reply.text, turn.finish, turn.no_text, reply.error) == ("I cannot help with that.", "refusal", True, None)
-    assert spent_on(tmp_path / "out.jsonl", hosted("http://x"))["declined"] == 1
+    assert reply_costs(tmp_path / "out.jsonl", hosted("http://x"))["declined"] == 1
 
 
 @pytest.mark.parametrize("value", ["sk-canary-\n5f0c1d", "sk-canary\x1b5f0c1d", "sk-canary-\u00e9f0c1d"])
@@ -668,29 +672,29 @@ def test_what_is_paid_is_on_file_before_the_purse_is_touched(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Purse, "settle", full)
+    monkeypatch.setattr(BudgetFile, "settle", full)
     handler = scripted(lambda n, body: (200, completion("4"), {}))
     with serving(handler) as address, pytest.raises(OSError, match="No space left"):
         drive(address, tmp_path, 3, concurrency=1)
-    assert len(answers_on_file(tmp_path / "journal.jsonl", Entry)) >= 1
+    assert len(load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)) >= 1
 
 
 ENDED = """
 import sys
 from pathlib import Path
 sys.path[:0] = ["tests", "tests/unit"]
-from maieutic.cli import end_of
+from maieutic.cli import exit_code_of
 from maieutic.core.logs import log_to
 import shutil
 import signal
-from maieutic.cli import interrupt
+from maieutic.cli import handle_sigterm
 from test_client import drive
 log_to(Path(sys.argv[2]) / "log")
-signal.signal(signal.SIGTERM, interrupt)
+signal.signal(signal.SIGTERM, handle_sigterm)
 try:
     drive(sys.argv[1], Path(sys.argv[2]), 12, concurrency=4, grace=float(sys.argv[3]))
 except BaseException as error:
-    sys.exit(end_of(error, "generate-replies"))
+    sys.exit(exit_code_of(error, "generate-replies"))
 """
 
 
@@ -713,17 +717,17 @@ def test_a_job_that_is_told_to_end_takes_what_it_has_asked(grace: int, key: None
             assert asked.acquire(timeout=30)
         job.send_signal(signal.SIGTERM)
         log = tmp_path / "log"
-        while "told to end" not in log.read_text():
+        while "shutting down" not in log.read_text():
             time.sleep(0.02)
         if not grace:
             job.wait(10)
         go_on.set()
         assert job.wait(10) == 130, "interrupted"
-        kept = len(answers_on_file(tmp_path / "journal.jsonl", Entry))
+        kept = len(load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest))
         assert (len(handler.requests), kept) == (4, 4 if grace else 0)
-        told = f"WARNING told to end: takes the answers that come within {grace} s; once more ends at once\n"
+        told = f"WARNING shutting down: requests in progress have {grace} s to finish; a second signal stops at once\n"
         assert log.read_text().count(told) == 1
-        assert "was interrupted; what was finished is kept" in log.read_text() and "Traceback" not in log.read_text()
+        assert "was interrupted; finished work is kept" in log.read_text() and "Traceback" not in log.read_text()
         assert len(drive(address, tmp_path, 12, concurrency=4)) == 12
         assert len(handler.requests) == 12 + 4 - kept
 
@@ -731,8 +735,8 @@ def test_a_job_that_is_told_to_end_takes_what_it_has_asked(grace: int, key: None
 def with_budget(monkeypatch: pytest.MonkeyPatch, folder: Path, **budget: Any) -> None:
     """A run whose jobs may spend so much."""
     prices = {"m": Price(input=1000.0, output=0.0)}
-    allowance = Allowance(budget=Budget.model_validate(budget), purse=folder / "purse.jsonl", prices=prices)
-    monkeypatch.setenv(VARIABLE, allowance.to_json())
+    allowance = Allowance(budget=Budget.model_validate(budget), budget_file=folder / "purse.jsonl", prices=prices)
+    monkeypatch.setenv(BUDGET_VARIABLE, allowance.to_json())
 
 
 # A request has a prompt of one token and an answer of one, and costs 0.001 USD.
@@ -754,14 +758,16 @@ def test_a_budget_ends_a_job_in_one_line_and_keeps_everything(
     with serving(handler) as address:
         with pytest.raises(UserError, match=problem) as error:
             drive(address, tmp_path, 12, concurrency=1)
-        assert "\n" not in error.value.lines and "what was answered is kept. Fix: raise it" in error.value.line
-        assert len(handler.requests) == len(answers_on_file(tmp_path / "journal.jsonl", Entry)) == 5
+        assert (
+            "\n" not in error.value.lines and "all received answers are kept. Fix: raise this limit" in error.value.line
+        )
+        assert len(handler.requests) == len(load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)) == 5
         [ledger] = [json.loads(line) for line in (tmp_path / "journal.ledger").read_text().splitlines()]
         assert (ledger["requests"], ledger["prompt_tokens"]) == (5, 5)
         (tmp_path / "purse.jsonl").unlink()  # as the start of another run does
         with pytest.raises(UserError, match="is spent"):
             drive(address, tmp_path, 12, concurrency=1)
-        monkeypatch.delenv(VARIABLE)
+        monkeypatch.delenv(BUDGET_VARIABLE)
         assert len(drive(address, tmp_path, 12)) == 12 and len(handler.requests) == 12
 
 
@@ -786,10 +792,12 @@ def test_jobs_at_once_have_one_purse_and_what_is_not_answered_is_not_counted(
             thread.start()
         for thread in jobs:
             thread.join()
-    answered = sum(len(answers_on_file(tmp_path / f"{number}/journal.jsonl", Entry)) for number in range(3))
+    answered = sum(
+        len(load_journal_answers(tmp_path / f"{number}/journal.jsonl", FinishedRequest)) for number in range(3)
+    )
     assert 17 <= answered <= 20 and len(failures) == 3, "a request that failed gives back what it had reserved"
-    purse = Purse(Allowance(budget=Budget(), purse=tmp_path / "purse.jsonl"), "m")
-    with purse.opened():
+    purse = BudgetFile(Allowance(budget=Budget(), budget_file=tmp_path / "purse.jsonl"), "m")
+    with purse.locked():
         assert purse.spent["m"].requests == answered
 
 
@@ -817,7 +825,7 @@ def hosted(address: str, **more: Any) -> HostedModel:
 def drive(address: str, folder: Path, count: int, **more: Any) -> list[Reply]:
     """Run the driver on `count` items."""
     paths = [folder / name for name in ("journal.jsonl", "server.log", "out.jsonl", "prompts.jsonl")]
-    ask_tutor("m", hosted(address, **more), work(count), Limits(8, 1), JobFiles(None, *paths[:2]), *paths[2:])
+    ask_tutor("m", hosted(address, **more), work(count), RequestLimits(8, 1), JobFiles(None, *paths[:2]), *paths[2:])
     return read_records(paths[2], Reply)
 
 
@@ -856,7 +864,7 @@ def test_a_failing_job_keeps_what_was_answered(key: None, tmp_path: Path) -> Non
     with serving(handler) as address:
         with pytest.raises(
             UserError,
-            match=r"1 of 10 items stayed unanswered \(500 at try 2: 1\). Fix: run again: only these are asked",
+            match=r"1 of 10 items stayed unanswered \(500 at try 2: 1\). Fix: run again: only unanswered requests are sent",
         ):
             drive(address, tmp_path, 10)
         assert not (tmp_path / "out.jsonl").exists()
@@ -884,7 +892,7 @@ def test_a_refused_item_is_recorded_and_not_asked_again(key: None, tmp_path: Pat
 def test_the_smallest_bound_on_tokens_counts(run: int | None, model: int | None, sent: int) -> None:
     loaded, _ = work(1)[0]
     entry = hosted("http://x", max_tokens=model)
-    assert request_of(loaded, [], entry, Limits(run, 1))["max_tokens"] == sent
+    assert tutor_request(loaded, [], entry, RequestLimits(run, 1))["max_tokens"] == sent
 
 
 def test_items_with_the_same_prompt_are_one_request(key: None, tmp_path: Path) -> None:
@@ -892,7 +900,7 @@ def test_items_with_the_same_prompt_are_one_request(key: None, tmp_path: Path) -
     items = [(loaded, item.model_copy(update={"vars": {"question": "same"}})) for loaded, item in work(6)]
     with serving(handler) as address:
         paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
-        ask_tutor("m", hosted(address), items, Limits(8, 1), JobFiles(None, *paths[:2]), *paths[2:])
+        ask_tutor("m", hosted(address), items, RequestLimits(8, 1), JobFiles(None, *paths[:2]), *paths[2:])
     assert len(handler.requests) == 1
     assert len(read_records(tmp_path / "o.jsonl", Reply)) == 6
 
@@ -927,7 +935,9 @@ def test_memory_does_not_grow_with_the_items(key: None, tmp_path: Path) -> None:
 
     with serving(scripted(reply)) as address:
         paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
-        ask_tutor("m", hosted(address, concurrency=4), items, Limits(8, 1), JobFiles(None, *paths[:2]), *paths[2:])
+        ask_tutor(
+            "m", hosted(address, concurrency=4), items, RequestLimits(8, 1), JobFiles(None, *paths[:2]), *paths[2:]
+        )
     assert max(ahead) <= 3 * 4, "two conversations a slot, one answer a slot that is not taken in yet"
     replies = read_records(paths[2], Reply)
     assert [reply.id for reply in replies] == [item.id for _, item in items.items]
@@ -953,7 +963,7 @@ def test_a_server_that_did_not_start_is_not_started_again_by_other_work_of_the_j
 
     async def all_of() -> None:
         backend = Backend(start)
-        await together([ask_for(backend) for _ in range(4)], backend)
+        await run_concurrently([ask_for(backend) for _ in range(4)], backend)
 
     with pytest.raises(UserError, match="ended with 1") as error:
         asyncio.run(all_of())
@@ -973,9 +983,9 @@ def test_one_piece_of_work_that_fails_ends_no_other_and_each_fault_is_told() -> 
     closed: list[bool] = []
     backend = Backend(start=asyncio.sleep, stop=lambda: closed.append(True))
     with pytest.raises(UserError) as error:
-        asyncio.run(together([piece("a", True), piece("b", False), piece("c", True)], backend))
+        asyncio.run(run_concurrently([piece("a", True), piece("b", False), piece("c", True)], backend))
     assert [fault.place for fault in error.value.all] == ["a", "c"] and done == ["b"] and closed == [True]
-    assert asyncio.run(together([piece("a", False), piece("b", False)], backend)) == ["a", "b"]
+    assert asyncio.run(run_concurrently([piece("a", False), piece("b", False)], backend)) == ["a", "b"]
 
 
 def test_retries_are_put_down_once_however_many_journals_share_a_client() -> None:
@@ -1033,7 +1043,7 @@ def test_a_shard_that_lacks_replies_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         gather_shards(files, files, tmp_path / "out", tmp_path / "prompts")
     assert error.value.line == (
-        f"{tmp_path / 'b'}: a shard of 1 replies where 2 of 7 are due. Fix: delete the folder of the shards and run again: "
+        f"{tmp_path / 'b'}: expected 2 of 7 replies in this shard, found 1. Fix: delete the folder of the shards and run again: "
         "they are rebuilt from the journals"
     )
     assert not (tmp_path / "out").exists()
@@ -1083,11 +1093,11 @@ def test_the_tokens_of_a_servers_cache_are_kept_and_told(
     handler = scripted(lambda n, body: (200, {**completion("x"), "usage": usage}, {}))
     with serving(handler) as address, caplog.at_level("INFO"):
         drive(address, tmp_path, 2)
-    assert [entry.cached_tokens for entry in answers_on_file(tmp_path / "journal.jsonl", Entry).values()] == [
-        cached
-    ] * 2
+    assert [
+        entry.cached_tokens for entry in load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest).values()
+    ] == [cached] * 2
     [line] = [record.getMessage() for record in caplog.records if "2 requests in" in record.getMessage()]
-    assert line.endswith("the prompts' tokens from its cache") == (cached is not None)
+    assert line.endswith("the prompt tokens from its cache") == (cached is not None)
     assert ("64 % of" in line) == (cached == 64)
 
 
@@ -1107,7 +1117,12 @@ def test_several_turns_see_the_tutors_own_answers(key: None, tmp_path: Path) -> 
     with serving(handler) as address:
         paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
         ask_tutor(
-            "m", hosted(address, endpoint="chat"), [(two, item)], Limits(8, 1), JobFiles(None, *paths[:2]), *paths[2:]
+            "m",
+            hosted(address, endpoint="chat"),
+            [(two, item)],
+            RequestLimits(8, 1),
+            JobFiles(None, *paths[:2]),
+            *paths[2:],
         )
     sent = [body["messages"] for _, _, body in handler.requests]
     assert [message["content"] for message in sent[1]] == ["First 0+1?", "answer 1", "Then, after answer 1?"]
@@ -1138,14 +1153,14 @@ def test_a_refusal_of_some_requests_is_theirs_and_one_of_all_ends_the_job(case: 
         assert len(handler.requests) <= 40 + 3, "probes are few"
     else:
         assert all(isinstance(answer, UserError) for answer in answers)
-        assert case["fix"] in answers[0].mend, answers[0].mend
+        assert case["fix"] in answers[0].fix, answers[0].fix
         assert len(handler.requests) <= 16, "requests in vain"
 
 
 def test_a_key_that_the_entry_does_not_name_is_asked_for() -> None:
     with serving(scripted(lambda n, body: (401, {"error": {"message": "No auth credentials found"}}, {}))) as address:
         [fault] = ask(address, request())
-    assert fault.mend == "set key_env: MY_API_KEY, a name of your own, and export MY_API_KEY=..."
+    assert fault.fix == "set key_env: MY_API_KEY (any name), and export MY_API_KEY=..."
 
 
 def test_a_refusal_after_many_answers_is_looked_at_again() -> None:
@@ -1157,7 +1172,9 @@ def test_a_refusal_after_many_answers_is_looked_at_again() -> None:
     with serving(scripted(script)) as address:
         answers = ask(address, *(request(f"{n}", endpoint="chat") for n in range(60)), concurrency=1)
     kinds = Counter("fault" if isinstance(answer, UserError) else answer.error or "" for answer in answers)
-    assert kinds[""] == 20 and kinds["400: Nope."] == client.ENOUGH - 1 and kinds["fault"] == 40 - kinds["400: Nope."]
+    assert (
+        kinds[""] == 20 and kinds["400: Nope."] == client.PROBE_AFTER - 1 and kinds["fault"] == 40 - kinds["400: Nope."]
+    )
 
 
 IN_A_200 = {
@@ -1189,7 +1206,7 @@ def test_money_that_is_gone_ends_the_job_inside_a_200_too() -> None:
     handler = scripted(lambda n, _: (200, body, {}))
     with serving(handler) as address:
         answers = ask(address, *(request(f"{n}", endpoint="chat") for n in range(64)))
-    assert all(isinstance(answer, UserError) and "add credit" in answer.mend for answer in answers)
+    assert all(isinstance(answer, UserError) and "add credit" in answer.fix for answer in answers)
     assert len(handler.requests) <= 16
 
 
@@ -1217,9 +1234,9 @@ def test_all_keys_that_help_are_named_at_once_and_help(key: None, tmp_path: Path
         with pytest.raises(UserError) as error:
             drive(address, tmp_path, 5, endpoint="chat", prompt_role="system")
         expected = "set max_tokens_as: max_completion_tokens and omit: [temperature, stop] and prompt_role: user"
-        assert error.value.mend == expected and error.value.place == "models.m"
+        assert error.value.fix == expected and error.value.place == "models.m"
         assert len(handler.requests) <= 16
-        settings = yaml.safe_load(error.value.mend.removeprefix("set ").replace(" and ", "\n"))
+        settings = yaml.safe_load(error.value.fix.removeprefix("set ").replace(" and ", "\n"))
         assert len(drive(address, tmp_path, 5, **{"endpoint": "chat", **settings})) == 5
 
 
@@ -1237,7 +1254,7 @@ def test_what_is_in_flight_is_taken_before_a_fault_ends_the_job(key: None, tmp_p
     handler = scripted(script)
     with serving(handler) as address, pytest.raises(UserError, match="402"):
         drive(address, tmp_path, 40, concurrency=6)
-    kept = len(answers_on_file(tmp_path / "journal.jsonl", Entry))
+    kept = len(load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest))
     assert kept == len(handler.requests) - 1 <= 6
 
 
@@ -1271,7 +1288,7 @@ def test_an_empty_turn_goes_back_as_the_provider_takes_it(key: None, tmp_path: P
     def run() -> list[Reply]:
         paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
         files = JobFiles(None, *paths[:2])
-        ask_tutor("m", hosted(address, endpoint="chat"), [(two, item)], Limits(8, 1), files, *paths[2:])
+        ask_tutor("m", hosted(address, endpoint="chat"), [(two, item)], RequestLimits(8, 1), files, *paths[2:])
         return read_records(tmp_path / "o.jsonl", Reply)
 
     handler = scripted(script)

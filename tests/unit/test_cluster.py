@@ -11,16 +11,16 @@ from maieutic.config.settings import read_config
 from maieutic.core.errors import UserError
 from maieutic.plan import cluster, images
 from maieutic.plan.cluster import (
-    LONGEST_LOOK,
-    Asked,
+    LONGEST_POLL_SECONDS,
+    JobResources,
     Partition,
     check_gpus,
     check_job,
     check_slurm,
     check_status_command,
     minutes_of,
-    partitions,
-    setting,
+    parse_partitions,
+    slurm_setting,
 )
 from shipped import shipped
 
@@ -37,7 +37,7 @@ long|1:00|(null)|more
 
 
 def test_partitions() -> None:
-    assert partitions(LISTED) == {
+    assert parse_partitions(LISTED) == {
         "cpu": Partition(0, 1440),
         "gpu": Partition(4, 480),
         "mixed": Partition(4, None),
@@ -45,7 +45,7 @@ def test_partitions() -> None:
         "2024": Partition(0, 60),
         "long": Partition(2, 1),
     }
-    assert partitions("") == {}
+    assert parse_partitions("") == {}
 
 
 @pytest.mark.parametrize(
@@ -59,62 +59,65 @@ def test_minutes(limit: str, minutes: int | None) -> None:
 @pytest.mark.parametrize(
     "job",
     [
-        Asked("m", 8, 99999, None),
-        Asked("m", 4, 480, "gpu"),
-        Asked("m", 3, 99999, "mixed"),
-        Asked("m", 4, 600, "gpu,mixed"),
-        Asked("m", 1, 60, "gpu,hidden"),
-        Asked("m", 0, 60, "2024"),
+        JobResources("m", 8, 99999, None),
+        JobResources("m", 4, 480, "gpu"),
+        JobResources("m", 3, 99999, "mixed"),
+        JobResources("m", 4, 600, "gpu,mixed"),
+        JobResources("m", 1, 60, "gpu,hidden"),
+        JobResources("m", 0, 60, "2024"),
     ],
 )
-def test_what_can_be_had(job: Asked) -> None:
-    check_job(job, partitions(LISTED))
+def test_what_can_be_had(job: JobResources) -> None:
+    check_job(job, parse_partitions(LISTED))
 
 
 REFUSED = [
-    (Asked("m", 0, 1, "gpus"), "slurm_partition: 'gpus' is not a partition of this cluster. Fix: did you mean 'gpu'?"),
     (
-        Asked("m", 0, 1, "$(id)"),
-        r"slurm_partition: '\$\(id\)' is not a partition.*known: 2024, cpu, gpu, long, mixed, shards",
+        JobResources("m", 0, 1, "gpus"),
+        "slurm_partition: 'gpus' is not a partition of this cluster. Fix: did you mean 'gpu'?",
     ),
     (
-        Asked("m", 8, 1, "gpu"),
-        r"models.m.needs.gpus: 8 needed on one node, the nodes of partition gpu have at most 4. Fix: --set-resources "
+        JobResources("m", 0, 1, "$(id)"),
+        r"slurm_partition: '\$\(id\)' is not a partition.*choose one of 2024, cpu, gpu, long, mixed, shards",
+    ),
+    (
+        JobResources("m", 8, 1, "gpu"),
+        r"models.m.needs.gpus: 8 needed on one node, the nodes of partition gpu have at most 4. Fix: pass --set-resources "
         r"generate_replies:slurm_partition=NAME \(sinfo -o '%P %G' lists them\), or lower needs.gpus$",
     ),
     (
-        Asked("m", 1, 720, "gpu", "judge"),
-        "models.m.needs.runtime: 720 minutes, partition gpu ends jobs after 480. Fix: lower it, name another "
-        "partition, or --set-resources judge:runtime=480$",
+        JobResources("m", 1, 720, "gpu", "judge"),
+        "models.m.needs.runtime: 720 minutes, partition gpu ends jobs after 480. Fix: lower needs.runtime, choose another "
+        "partition, or pass --set-resources judge:runtime=480$",
     ),
-    (Asked("m", 0, 61, "shards,2024"), "61 minutes, partition shards,2024 ends jobs after 60"),
-    (Asked("m", 0, 1, "gpu:"), "'gpu:' is not a partition of this cluster. Fix: did you mean 'gpu'"),
+    (JobResources("m", 0, 61, "shards,2024"), "61 minutes, partition shards,2024 ends jobs after 60"),
+    (JobResources("m", 0, 1, "gpu:"), "'gpu:' is not a partition of this cluster. Fix: did you mean 'gpu'"),
 ]
 
 
 def test_the_nearest_name_is_meant_and_no_other() -> None:
     known = {"gpua": Partition(1, 5), "gpub": Partition(1, 5)}
     with pytest.raises(UserError, match=r"did you mean 'gpub'\?$"):
-        check_job(Asked("m", 1, 5, "gpubb,other"), known)
+        check_job(JobResources("m", 1, 5, "gpubb,other"), known)
 
 
 def test_the_default_partition_is_marked_and_named_once() -> None:
     """The mark is no part of the name, wherever it stands; the letter X is."""
     listed = "gpu*|8:00:00|gpu:4\ngpu*|8:00:00|gpu:2\nX*|8:00:00|gpu:1\nX*|8:00:00|(null)\nMAX|1:00:00|gpu:3\nMAX|1:00:00|(null)"
-    assert partitions(listed) == {"gpu": Partition(4, 480), "X": Partition(1, 480), "MAX": Partition(3, 60)}
+    assert parse_partitions(listed) == {"gpu": Partition(4, 480), "X": Partition(1, 480), "MAX": Partition(3, 60)}
 
 
 def test_a_partition_without_minutes_takes_jobs_without_any() -> None:
     none = {"p": Partition(0, 0)}
-    check_job(Asked("m", 0, 0, "p"), none)
+    check_job(JobResources("m", 0, 0, "p"), none)
     with pytest.raises(UserError, match="1 minutes, partition p ends jobs after 0"):
-        check_job(Asked("m", 0, 1, "p"), none)
+        check_job(JobResources("m", 0, 1, "p"), none)
 
 
 @pytest.mark.parametrize(("job", "expected"), REFUSED)
-def test_what_cannot(job: Asked, expected: str) -> None:
+def test_what_cannot(job: JobResources, expected: str) -> None:
     with pytest.raises(UserError, match=expected):
-        check_job(job, partitions(LISTED))
+        check_job(job, parse_partitions(LISTED))
 
 
 CONFIG = "AccountingStorageType   = {}\nMinJobAge               = {} sec\nAccountingStorageTRES   = cpu\n"
@@ -128,8 +131,8 @@ CONFIG = "AccountingStorageType   = {}\nMinJobAge               = {} sec\nAccoun
         ("squeue", "accounting_storage/slurmdbd", 60, "forgets a job 60 s after its end"),
         ("sacct", "accounting_storage/slurmdbd", 2, None),
         ("squeue", "(null)", 300, None),
-        ("squeue", "(null)", LONGEST_LOOK, None),
-        ("squeue", "(null)", LONGEST_LOOK - 1, "forgets a job 199 s"),
+        ("squeue", "(null)", LONGEST_POLL_SECONDS, None),
+        ("squeue", "(null)", LONGEST_POLL_SECONDS - 1, "forgets a job 199 s"),
         (None, "(null)", 2, None),
         ("mine", "(null)", 2, None),
     ],
@@ -147,16 +150,16 @@ def test_a_way_of_looking_that_would_wait_for_ever(
 
 def test_what_the_executor_should_be_told_instead() -> None:
     for command, other, why in (
-        ("sacct", "squeue", "sacct, but this cluster keeps no accounting database"),
+        ("sacct", "squeue", "found sacct, but this cluster keeps no accounting database"),
         (
             "squeue",
             "sacct",
-            "squeue, but this cluster forgets a job 60 s after its end (MinJobAge), before it is looked for",
+            "found squeue, but this cluster forgets a job 60 s after its end (MinJobAge), before it is polled",
         ),
     ):
         with pytest.raises(UserError) as fault:
             check_status_command(command, CONFIG.format("x", 60))
-        told = f"slurm-status-command: {why}. Fix: give --slurm-status-command {other}, or set it in profiles/slurm/config.yaml"
+        told = f"slurm-status-command: {why}. Fix: pass --slurm-status-command {other}, or set it in profiles/slurm/config.yaml"
         assert fault.value.line == told
 
 
@@ -165,7 +168,7 @@ def test_what_the_executor_should_be_told_instead() -> None:
     [("A = b", "b"), ("A=b = c\n", "b = c"), ("AB = x\n  A   = y  \n", "y"), ("", ""), ("B = A\nA", ""), ("A", "")],
 )
 def test_a_setting_of_slurm(config: str, value: str) -> None:
-    assert setting(config, "A") == value
+    assert slurm_setting(config, "A") == value
 
 
 TOOLS = {
@@ -186,23 +189,25 @@ def tools(folder: Path, patch: pytest.MonkeyPatch, **changed: str | None) -> Non
 
 def test_slurm_is_asked_what_jobs_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools(tmp_path, monkeypatch)
-    check_slurm([Asked("m", 1, 60, "gpu"), Asked("m", 1, 60, None), Asked("m", 1, 60, "gpu")], "sacct")
+    check_slurm(
+        [JobResources("m", 1, 60, "gpu"), JobResources("m", 1, 60, None), JobResources("m", 1, 60, "gpu")], "sacct"
+    )
     with pytest.raises(UserError, match=r"^models\.a\.needs\.gpus: 2 needed"):
-        check_slurm([Asked("b", 3, 60, "gpu"), Asked("a", 2, 60, "gpu")], None)
+        check_slurm([JobResources("b", 3, 60, "gpu"), JobResources("a", 2, 60, "gpu")], None)
 
 
 def test_a_command_that_is_not_there_says_so_itself() -> None:
     with pytest.raises(
         UserError, match=r"^no-such-command: \[Errno 2\] No such file or directory: 'no-such-command'\. Fix"
     ):
-        cluster.ask("no-such-command", "-x")
+        cluster.run_slurm_command("no-such-command", "-x")
 
 
 def test_of_a_long_complaint_the_end_is_said() -> None:
     words = " ".join(f"w{number}" for number in range(200)) + "xy"
     with pytest.raises(UserError) as fault:
-        cluster.ask("sh", "-c", f"echo '{words}' >&2; exit 1")
-    assert fault.value.line == f"sh: {words[-300:]}. Fix: is the controller up? (scontrol ping)"
+        cluster.run_slurm_command("sh", "-c", f"echo '{words}' >&2; exit 1")
+    assert fault.value.line == f"sh: {words[-300:]}. Fix: check that the controller is up (`scontrol ping`)"
     assert words[-301] != " " != words[-300]
 
 
@@ -220,11 +225,11 @@ def test_how_jobs_are_looked_after_is_checked_by_what_slurm_says(
 @pytest.mark.parametrize(
     ("changed", "line"),
     [
-        ({"sbatch": None}, "executor: slurm: there is no sbatch on the PATH. Fix: run it on the cluster's login node (module load slurm?), or without --profile slurm"),
-        ({"sinfo": "echo ' no  controller' >&2; echo more >&2; exit 1"}, "sinfo: no controller more. Fix: is the controller up? (scontrol ping)"),
-        ({"scontrol": "exit 1"}, "scontrol: Command '('scontrol', 'show', 'config')' returned non-zero exit status 1. Fix: is the controller up? (scontrol ping)"),
-        ({"scontrol": f"echo {'x' * 400} >&2; exit 1"}, f"scontrol: {'x' * 300}… Fix: is the controller up? (scontrol ping)"),
-        ({"sinfo": "sleep 5"}, "sinfo: no answer within 1 s. Fix: is the controller up? (scontrol ping)"),
+        ({"sbatch": None}, "executor: slurm: sbatch is not on the PATH. Fix: run snakemake on the cluster's login node (module load slurm?), or without --profile slurm"),
+        ({"sinfo": "echo ' no  controller' >&2; echo more >&2; exit 1"}, "sinfo: no controller more. Fix: check that the controller is up (`scontrol ping`)"),
+        ({"scontrol": "exit 1"}, "scontrol: Command '('scontrol', 'show', 'config')' returned non-zero exit status 1. Fix: check that the controller is up (`scontrol ping`)"),
+        ({"scontrol": f"echo {'x' * 400} >&2; exit 1"}, f"scontrol: {'x' * 300}… Fix: check that the controller is up (`scontrol ping`)"),
+        ({"sinfo": "sleep 5"}, "sinfo: no answer within 1 s. Fix: check that the controller is up (`scontrol ping`)"),
     ],
 )  # fmt: skip
 def test_a_slurm_that_does_not_answer_is_one_line(
@@ -258,8 +263,8 @@ def test_no_model_needs_more_gpus_than_there_are(needed: int, total: int | None,
 
 def test_the_locks_of_this_checkout_are_found() -> None:
     """By the script that makes the environments, wherever the package lies in the checkout."""
-    assert all(len(one) == 16 for stack in ("driver", "serve") for one in images.locks_of(stack))
-    assert images.locks_of("driver")
+    assert all(len(one) == 16 for stack in ("driver", "serve") for one in images.lock_hashes(stack))
+    assert images.lock_hashes("driver")
 
 
 def test_a_script_of_environments_that_fails_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,4 +274,4 @@ def test_a_script_of_environments_that_fails_is_no_lock(tmp_path: Path, monkeypa
     script.chmod(0o755)
     monkeypatch.setattr(images, "ROOT", tmp_path)
     with pytest.raises(subprocess.CalledProcessError):
-        images.locks_of("driver")
+        images.lock_hashes("driver")

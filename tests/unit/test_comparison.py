@@ -8,35 +8,35 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from maieutic.benchmarks.mathtutorbench.printed import RM
+from maieutic.benchmarks.mathtutorbench.printed import PAPER_REWARD_MODEL
 from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel, HostedModel
 from maieutic.config.settings import Config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.records import ReportedScore, Score
-from maieutic.core.stats import Sampling
+from maieutic.core.stats import BootstrapSettings
 from maieutic.datasets.sources import read_source
-from maieutic.judges.labels import LABEL_LOADERS, read_labels, write_labels
+from maieutic.judges.labelled_sets import LABEL_LOADERS, read_labelled_data, write_labels
 from maieutic.plan import checks
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
 from maieutic.report.comparison import Cell, Tally, against_paper, rounding_of, tally_of, verdict_on
-from maieutic.report.tables import asked_otherwise, paper_value
-from maieutic.scores.papers import PEOPLE, Printed
+from maieutic.report.tables import paper_value, prompting_difference
+from maieutic.scores.papers import PEOPLE, PrintedResult
 from maieutic.scores.printed import (
     PAPERS,
-    Circumstances,
+    MeasurementConditions,
     check_papers,
     difference_note,
-    names_for,
-    names_of_tutors,
+    find_printed,
     paper_name,
     paper_title,
-    printed_of,
+    printed_names_for,
+    printed_tutors,
     printed_values,
 )
-from maieutic.validation.trust import match_rates
+from maieutic.validation.trust import desired_match_rates
 from running import NO_GRADERS
 from shipped import shipped
 
@@ -54,13 +54,13 @@ def configuration(tasks: list[str], models: dict[str, Any], edition: str = "publ
 
 
 def test_every_benchmark_prints_its_tutors_in_one_form() -> None:
-    counts = {name: (len(printed_values(name)), len(names_of_tutors()[name])) for name in PAPERS}
+    counts = {name: (len(printed_values(name)), len(printed_tutors()[name])) for name in PAPERS}
     assert counts == {
         "mathtutorbench": (72, 8), "kmpbench": (306, 21), "mrbench": (208, 9), "tutorbench": (42, 16),
     }  # fmt: skip
     values = [one.value for name in PAPERS for one in printed_values(name)]
     assert all(-0.2 <= value <= 1 for value in values), "shares, not per cent"
-    assert {one.by for one in printed_values("mathtutorbench") if one.metric == "win_rate"} == {RM}
+    assert {one.by for one in printed_values("mathtutorbench") if one.metric == "win_rate"} == {PAPER_REWARD_MODEL}
     assert {one.by for one in printed_values("mrbench")} == {PEOPLE}
     assert (
         next(one.value for one in printed_values("tutorbench") if one.model == "GPT-5" and one.metric == "overall")
@@ -77,7 +77,7 @@ def test_every_key_of_the_shipped_registry_has_its_row() -> None:
         (benchmark, paper_name(config.models[name].paper, benchmark))
         for name in tutors
         for benchmark in PAPERS
-        if paper_name(config.models[name].paper, benchmark) in names_of_tutors()[benchmark]
+        if paper_name(config.models[name].paper, benchmark) in printed_tutors()[benchmark]
     }
     assert {benchmark for benchmark, _ in rows} == set(PAPERS), "the comparison works for all four"
     assert len([one for one in rows if one[0] == "tutorbench"]) >= 14
@@ -85,7 +85,7 @@ def test_every_key_of_the_shipped_registry_has_its_row() -> None:
 
 REFUSED = [
     ({"paper": "GPT-4oo"}, r"models\.m\.paper: 'GPT-4oo' is not in any paper's table. Fix: did you mean 'GPT-4o"),
-    ({"paper": "GPT-4o"}, r"models\.m\.paper: 'GPT-4o' is in the tables of .*say which one: paper: \{mathtutorbench: GPT-4o\}"),
+    ({"paper": "GPT-4o"}, r"models\.m\.paper: 'GPT-4o' is in the tables of .*name the benchmark: paper: \{mathtutorbench: GPT-4o\}"),
     ({"paper": {"tutorbench": "GPT-5 (study)"}}, r"models\.m\.paper\.tutorbench: .*did you mean 'GPT-5 study mode'"),
     ({"paper": {"tutorbnch": "GPT-5"}}, r"models\.m\.paper\.tutorbnch: .*did you mean 'tutorbench'"),
     ({"paper": {"mrbench": "GPT-5"}}, r"models\.m\.paper\.mrbench: 'GPT-5' is not in the tables of mrbench"),
@@ -99,7 +99,7 @@ def test_a_name_that_no_table_has_is_refused_with_the_nearest(entry: dict[str, A
 
 
 def test_all_wrong_names_are_said_at_once() -> None:
-    with pytest.raises(UserError, match=r"models\.a\.paper: .*\(so are models\.b\.paper\)"):
+    with pytest.raises(UserError, match=r"models\.a\.paper: .*\(same fault: models\.b\.paper\)"):
         configuration(["mathtutorbench/problem_solving"], {"a": {"paper": "X"}, "b": {"paper": "Y"}})
     judge = {"engine": "judge", "model": "gpt-4o", "rubrics": ["mrbench_taxonomy"], "paper": "GPT-5"}
     with pytest.raises(UserError, match=r"models\.j\.paper: 'GPT-5' is not in any paper's table"):
@@ -113,29 +113,34 @@ def merged_models() -> list[Any]:
     return list(check_config(shipped()).models.values())
 
 
-SAME = Circumstances(published=True, whole=True, protocol="released", changed=False, by=None)
-ROW = Printed("general", "m", "problem_solving", "accuracy", 0.9)
+SAME = MeasurementConditions(published=True, whole=True, protocol="released", changed=False, by=None)
+ROW = PrintedResult("general", "m", "problem_solving", "accuracy", 0.9)
 NOTES = [
     (ROW, "mathtutorbench", SAME, None),
     (ROW, "mathtutorbench", SAME._replace(protocol="paper"), None),
     (ROW, "mathtutorbench", SAME._replace(published=False), "demo data"),
     (ROW, "mathtutorbench", SAME._replace(whole=False), "not all items"),
     (ROW, "mathtutorbench", SAME._replace(protocol="corrected"), "protocol corrected"),
-    (ROW, "mathtutorbench", SAME._replace(changed=True), "another card or prompt than the shipped one"),
-    (ROW._replace(by=RM), "mathtutorbench", SAME._replace(by=RM), None),
-    (ROW, "mathtutorbench", SAME._replace(by=RM), "the paper: by a parser"),
-    (ROW, "mathtutorbench", SAME._replace(otherwise="another model"), "another model"),
+    (ROW, "mathtutorbench", SAME._replace(changed=True), "a card or prompt differs from the shipped one"),
+    (ROW._replace(by=PAPER_REWARD_MODEL), "mathtutorbench", SAME._replace(by=PAPER_REWARD_MODEL), None),
+    (ROW, "mathtutorbench", SAME._replace(by=PAPER_REWARD_MODEL), "graded by a parser in the paper"),
+    (ROW, "mathtutorbench", SAME._replace(deviation="another model"), "another model"),
     (ROW._replace(protocol="study"), "tutorbench", SAME._replace(protocol="study"), None),
     (ROW._replace(protocol="study"), "mathtutorbench", SAME, "protocol released"),
-    (ROW._replace(by=RM), "mathtutorbench", SAME._replace(by="rm-mine"), f"the paper: by {RM}"),
-    (ROW._replace(by=PEOPLE), "mrbench", SAME._replace(by="gpt-4o-judge"), "the paper: by people"),
+    (
+        ROW._replace(by=PAPER_REWARD_MODEL),
+        "mathtutorbench",
+        SAME._replace(by="rm-mine"),
+        f"graded by {PAPER_REWARD_MODEL} in the paper",
+    ),
+    (ROW._replace(by=PEOPLE), "mrbench", SAME._replace(by="gpt-4o-judge"), "graded by people in the paper"),
     (ROW, "kmpbench", SAME, "the paper's data are not released"),
 ]
 
 
 @pytest.mark.parametrize(("printed", "benchmark", "ours", "note"), NOTES)
 def test_the_first_thing_that_was_not_the_same_is_said(
-    printed: Printed, benchmark: str, ours: Circumstances, note: str | None
+    printed: PrintedResult, benchmark: str, ours: MeasurementConditions, note: str | None
 ) -> None:
     assert difference_note(printed, benchmark, ours) == note
 
@@ -152,7 +157,7 @@ def test_the_first_thing_that_was_not_the_same_is_said(
         ("mrbench", {"engine": "recorded", "file": "r.jsonl", "paper": "GPT-4"}, None),
         ("tutorbench", {"paper": {"tutorbench": "GPT-5 study mode"}, "protocol": "study_mode"},
          "preambles for the product's study mode"),
-        ("tutorbench", {"paper": {"tutorbench": "GPT-5"}, "user_last": True}, "the student's work as the user's words"),
+        ("tutorbench", {"paper": {"tutorbench": "GPT-5"}, "user_last": True}, "the student's work sent as a user message"),
         ("tutorbench", {"paper": {"tutorbench": "GPT-5"}}, None),
     ],
 )  # fmt: skip
@@ -164,7 +169,7 @@ def test_a_tutor_that_was_asked_otherwise_is_not_compared(
         entry = {**entry, "file": str(tmp_path / "r.jsonl")}
     monkeypatch.setattr(checks, "local_copy", lambda *given: tmp_path)  # the files themselves are not read here
     plan = Plan(configuration([benchmark], {"m": entry}, tutors=["m"]))
-    assert asked_otherwise(plan, benchmark, "m") == why
+    assert prompting_difference(plan, benchmark, "m") == why
 
 
 def scored(task: str, metric: str, **more: Any) -> ReportedScore:
@@ -182,12 +187,12 @@ LLAMA = {"m": {"paper": "LLaMA3.1-70B-Instruct"}}
 
 def test_a_win_rate_is_compared_under_the_papers_reward_model_alone(tmp_path: Path) -> None:
     own = {"engine": "reward", "weights": {"repo": "me/mine", "revision": COMMIT}}
-    theirs = {"engine": "reward", "weights": {"repo": RM, "revision": COMMIT}}
+    theirs = {"engine": "reward", "weights": {"repo": PAPER_REWARD_MODEL, "revision": COMMIT}}
     for entry, note in (
-        (own, f"the paper: by {RM}"),
+        (own, f"graded by {PAPER_REWARD_MODEL} in the paper"),
         (theirs, None),
-        ({**theirs, "prompt": "none"}, f"the paper: by {RM}"),
-        ({**theirs, "max_length": 64}, f"the paper: by {RM}"),
+        ({**theirs, "prompt": "none"}, f"graded by {PAPER_REWARD_MODEL} in the paper"),
+        ({**theirs, "max_length": 64}, f"graded by {PAPER_REWARD_MODEL} in the paper"),
     ):
         config = configuration(["mathtutorbench/scaffolding_generation"], {**LLAMA, "rm": entry}, reward_models=["rm"])
         score = scored("scaffolding_generation", "win_rate", by="rm")
@@ -251,7 +256,7 @@ def test_tutorbench_stands_beside_its_table_task_by_task_and_overall(tmp_path: P
     shown = against_paper(Plan(other), tmp_path / "none", "tutorbench", cards_of(other), judged)
     assert shown is not None
     notes = {cell.note for row in shown["rows"] for one in row["ours"] for cell in one["cells"] if cell}
-    assert notes == {"the paper: by Claude Sonnet 4"}
+    assert notes == {"graded by Claude Sonnet 4 in the paper"}
 
 
 def test_mrbench_is_compared_where_people_have_labelled(tmp_path: Path) -> None:
@@ -273,7 +278,7 @@ def test_mrbench_is_compared_where_people_have_labelled(tmp_path: Path) -> None:
     shown = against_paper(Plan(config), tmp_path, "mrbench", cards, [judged])
     assert shown is not None
     [ours] = [one for row in shown["rows"] for one in row["ours"]]
-    assert [cell.note for cell in ours["cells"] if cell] == ["the paper: by people"]
+    assert [cell.note for cell in ours["cells"] if cell] == ["graded by people in the paper"]
     corrected = scored("trust", "ppi", criterion="Actionability", n=192, value=0.46)
     paths.CORRECTED.within(tmp_path, judge="gpt-4o-mini-judge").parent.mkdir(parents=True)
     (paths.CORRECTED.within(tmp_path, judge="gpt-4o-mini-judge")).write_text(
@@ -289,7 +294,7 @@ def test_the_rates_of_the_released_labels_count_as_measured(data: Path, tmp_path
     """MRBench, Tables 3, 8 and 9: 208 printed cells."""
     records = read_source(data / "mrbench/MRBench_V1.json", "json")
     write_labels("mrbench", LABEL_LOADERS["mrbench"], [records], tmp_path / "labels")
-    rates = match_rates("people", read_labels(tmp_path / "labels"), None, Sampling(100, 1))
+    rates = desired_match_rates("people", read_labelled_data(tmp_path / "labels"), None, BootstrapSettings(100, 1))
     path = paths.LABEL_SCORES.within(tmp_path, release="mrbench")
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps([score.model_dump(mode="json") for score in rates]))
@@ -346,8 +351,8 @@ def test_a_paper_has_a_title_and_its_rows() -> None:
     assert paper_title("mrbench") == PAPERS["mrbench"].title != "mrbench"
     assert paper_title("no such benchmark") == "no such benchmark"
     rows = printed_values("mrbench")
-    assert printed_of(rows, rows[-1].model, rows[-1].task, rows[-1].metric) == rows[-1]
-    assert printed_of(rows, "nobody", rows[0].task, rows[0].metric) is None
+    assert find_printed(rows, rows[-1].model, rows[-1].task, rows[-1].metric) == rows[-1]
+    assert find_printed(rows, "nobody", rows[0].task, rows[0].metric) is None
 
 
 def hosted(**keys: Any) -> HostedModel:
@@ -355,25 +360,25 @@ def hosted(**keys: Any) -> HostedModel:
 
 
 def test_a_name_in_two_papers_is_one_of_them() -> None:
-    counted = Counter(name for names in names_of_tutors().values() for name in names)
+    counted = Counter(name for names in printed_tutors().values() for name in names)
     name = next(name for name, tables in counted.items() if tables == 2)
-    first, second = [benchmark for benchmark, names in names_of_tutors().items() if name in names]
+    first, second = [benchmark for benchmark, names in printed_tutors().items() if name in names]
     check_papers({"m": hosted(paper={first: name}), "n": hosted(paper={second: name})})
     with pytest.raises(UserError) as fault:
         check_papers({"m": hosted(paper=name)})
     assert fault.value.line == (
-        f"models.m.paper: {name!r} is in the tables of {first} and {second}. Fix: say which one: "
+        f"models.m.paper: {name!r} is in the tables of {first} and {second}. Fix: name the benchmark: "
         f"paper: {{{first}: {name}}}"
     )
 
 
 def test_names_that_no_paper_has_are_told_in_one_line() -> None:
     with pytest.raises(
-        UserError, match=r"^models\.a\.paper: 'x' is not in .* \(so are models\.b\.paper, models\.c\.paper\)"
+        UserError, match=r"^models\.a\.paper: 'x' is not in .* \(same fault: models\.b\.paper, models\.c\.paper\)"
     ):
         check_papers({name: hosted(paper="x") for name in ("a", "b", "c")})
 
 
 def test_a_trivial_tutor_is_in_no_paper() -> None:
     trivial = BaselineModel.model_validate({"engine": "baseline", "tutor": "echo"})
-    assert names_for(trivial) == {} and names_for(hosted()) == names_of_tutors()
+    assert printed_names_for(trivial) == {} and printed_names_for(hosted()) == printed_tutors()

@@ -17,8 +17,8 @@ from conftest import ROOT, absent
 from maieutic.core.records import Difference
 from maieutic.plan.plan import Plan
 from maieutic.report import build_report, contrasts, overview
-from maieutic.report.contrasts import Contrast, Ranks, detectable, leading_pair, ranks, seen_from, verdict_of
-from maieutic.report.page import Values, write_contrasts
+from maieutic.report.contrasts import Contrast, Ranks, detectable, leading_pair, ranks, verdict_of, with_first_tutor
+from maieutic.report.page import HeadlineValues, write_contrasts
 from scipy.stats import norm
 from test_page import scored
 from test_report import TASKS, configuration, finished
@@ -80,11 +80,13 @@ def test_ranks_are_ranges_where_tutors_cannot_be_told_apart() -> None:
 
 def test_a_contrast_from_the_other_side_has_every_sign_turned() -> None:
     one = contrast("a", "b", "BETTER", 0.3, first_alone_right=7, second_alone_right=2)
-    other = seen_from(one, "b")
+    other = with_first_tutor(one, "b")
     assert (other.verdict, other.difference.value, other.difference.first) == ("WORSE", -0.3, "b")
     assert (other.difference.low, other.difference.high) == (-0.4, pytest.approx(-0.2))
     assert (other.difference.first_alone_right, other.difference.second_alone_right) == (2, 7)
-    assert seen_from(other, "a").difference == one.difference and seen_from(one, "a") is one
+    assert with_first_tutor(other, "a").difference == one.difference and with_first_tutor(one, "a") is one
+    silent = one._replace(silent=frozenset({"b"}))
+    assert with_first_tutor(silent, "b").silent == {"b"}, "a tutor that answers few items stays marked"
 
 
 def test_a_benchmark_has_a_value_where_no_task_lacks_one() -> None:
@@ -112,11 +114,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_the_first_screen_says_who_is_ahead_and_by_what_rule(run: Path) -> None:
     plan = Plan(configuration(tutors=TUTORS))
-    found = contrasts.contrasts(plan, run)
+    found = contrasts.tutor_contrasts(plan, run)
     claim = overview.claim_of(plan, found)
     assert claim is not None and (claim.first, claim.second) == ("reference", "always-0")
     assert claim.tasks == len(GRADED), "hostile answers too few items of a task to be named"
-    counted = {one.how: one.tasks for one in claim.said}
+    counted = {one.how: one.tasks for one in claim.verdict_sentences}
     assert counted["BETTER"] > 0 and sum(counted.values()) == len(GRADED) and "WORSE" not in counted
     page = (run / "report/index.html").read_text(encoding="utf-8")
     [second] = re.findall(r"<b>Human reference is ahead of (.*?)</b> on (\d+) of (\d+) tasks", page)
@@ -130,8 +132,8 @@ def test_the_first_screen_says_who_is_ahead_and_by_what_rule(run: Path) -> None:
 
 def test_differences_that_are_too_many_for_the_page_lie_beside_it(run: Path, tmp_path: Path) -> None:
     """Each tutor's file has all its pairs, whichever tutor stands first."""
-    found = contrasts.contrasts(Plan(configuration(tutors=TUTORS)), run)
-    values: Values = {}
+    found = contrasts.tutor_contrasts(Plan(configuration(tutors=TUTORS)), run)
+    values: HeadlineValues = {}
     inside = write_contrasts(found, values, tmp_path, 1e9)
     beside = write_contrasts(found, values, tmp_path, 0)
     assert inside["rows"] and "beside" not in inside and beside["rows"] == []
@@ -358,9 +360,9 @@ def test_a_page_without_pairs_has_no_page_of_two_tutors_and_no_library(tmp_path:
     page = (tmp_path / "report/index.html").read_text(encoding="utf-8")
     assert 'id="versus"' not in page and 'id="vega"' not in page and len(page) < 2**20
     build_report(tmp_path / "report/config.yaml", tmp_path, tmp_path / "report")
-    assert "A run of two tutors or more says here which is ahead" in page
+    assert "In a run of two or more tutors this place shows which tutor is ahead" in page
 
 
 def test_a_sentence_names_a_few_of_many() -> None:
-    assert overview.some_of(["a", "b"]) == "a, b" and overview.some_of([]) == ""
-    assert overview.some_of([f"t{number}" for number in range(100)]) == "t0, t1, t2, t3 and 96 more"
+    assert overview.join_first(["a", "b"]) == "a, b" and overview.join_first([]) == ""
+    assert overview.join_first([f"t{number}" for number in range(100)]) == "t0, t1, t2, t3 and 96 more"

@@ -8,21 +8,21 @@ import pytest
 from jinja2 import TemplateError
 from maieutic.core.errors import UserError
 from maieutic.serving.conversations import (
-    as_text,
-    conversation,
-    dialogue,
-    encode,
-    instruction,
-    merged,
+    encode_conversations,
+    merge_turns,
+    messages_before_reply,
+    messages_to_score,
     parse_turns,
-    problem_of,
     role_of,
+    scorer_text,
+    stated_problem,
+    system_instruction,
     task_message,
 )
 
 
 class Tokenizer:
-    """What `as_text` and `encode` use of a tokenizer; it remembers what it was told."""
+    """What `scorer_text` and `encode` use of a tokenizer; it remembers what it was told."""
 
     name_or_path = "some/model"
 
@@ -46,7 +46,7 @@ TURNS = [{"role": "assistant", "content": "Hi."}, {"role": "user", "content": "P
 
 
 def test_without_a_template_it_is_figure_7() -> None:
-    messages = conversation(dialogue("2 + 2?", "4", TURNS), "Why?", "Judge.")
+    messages = messages_to_score(messages_before_reply("2 + 2?", "4", TURNS), "Why?", "Judge.")
     assert messages == [
         {"role": "system", "content": "Judge."},
         {"role": "user", "content": "Problem: 2 + 2?\nReference Solution: 4"},
@@ -56,9 +56,9 @@ def test_without_a_template_it_is_figure_7() -> None:
     text = (
         "Judge.\nProblem: 2 + 2?\nReference Solution: 4\nTeacher: Hi.\nStudent: Problem: none of mine.\nTeacher: Why?"
     )
-    assert as_text(Tokenizer(), messages) == text
-    bare = conversation(dialogue("2 + 2?", "4", TURNS), "Why?", "")
-    assert as_text(Tokenizer(), bare) == text.removeprefix("Judge.\n"), (
+    assert scorer_text(Tokenizer(), messages) == text
+    bare = messages_to_score(messages_before_reply("2 + 2?", "4", TURNS), "Why?", "")
+    assert scorer_text(Tokenizer(), bare) == text.removeprefix("Judge.\n"), (
         "without an instruction the problem stands first"
     )
 
@@ -74,15 +74,15 @@ def test_without_a_template_it_is_figure_7() -> None:
     ],
 )  # fmt: skip
 def test_only_a_first_or_second_message_may_state_the_problem(messages: list[dict[str, str]], text: str) -> None:
-    assert as_text(Tokenizer(), messages) == text
+    assert scorer_text(Tokenizer(), messages) == text
 
 
 def test_a_template_is_the_models_own_and_may_refuse() -> None:
-    assert as_text(Tokenizer("x"), TURNS) == "<assistant>Hi.<user>Problem: none of mine."
+    assert scorer_text(Tokenizer("x"), TURNS) == "<assistant>Hi.<user>Problem: none of mine."
     with pytest.raises(UserError) as caught:
-        as_text(Tokenizer("x", refuses=True), TURNS)
+        scorer_text(Tokenizer("x", refuses=True), TURNS)
     assert str(caught.value) == (
-        "some/model: its chat template refuses the dialogue: roles must alternate."
+        "some/model: its chat template rejects the dialogue: roles must alternate."
         " Fix: set prompt: none, or name another model"
     )
 
@@ -91,8 +91,8 @@ def test_a_template_is_the_models_own_and_may_refuse() -> None:
 @pytest.mark.parametrize("longest", [None, 7])
 def test_the_oldest_tokens_are_cut_and_special_ones_come_once(template: str | None, longest: int | None) -> None:
     tokenizer = Tokenizer(template)
-    ids = encode(tokenizer, [TURNS, TURNS[:1]], longest)
-    assert [bytes(of).decode() for of in ids] == [as_text(tokenizer, TURNS), as_text(tokenizer, TURNS[:1])]
+    ids = encode_conversations(tokenizer, [TURNS, TURNS[:1]], longest)
+    assert [bytes(of).decode() for of in ids] == [scorer_text(tokenizer, TURNS), scorer_text(tokenizer, TURNS[:1])]
     assert all(isinstance(of, list) for of in ids)
     cut = {} if longest is None else {"truncation": True, "max_length": 7}
     assert tokenizer.told == {"add_special_tokens": template is None, **cut} and tokenizer.truncation_side == "left"
@@ -100,16 +100,18 @@ def test_the_oldest_tokens_are_cut_and_special_ones_come_once(template: str | No
 
 def test_nothing_to_encode_asks_no_tokenizer() -> None:
     tokenizer = Tokenizer()
-    assert encode(tokenizer, [], 7) == [] and tokenizer.told == {} and tokenizer.truncation_side == "right"
+    assert (
+        encode_conversations(tokenizer, [], 7) == [] and tokenizer.told == {} and tokenizer.truncation_side == "right"
+    )
 
 
 def test_turns_of_one_speaker_are_joined() -> None:
-    assert merged([("user", " a "), ("user", "b"), ("assistant", ""), ("assistant", "c"), ("user", "d")]) == [
+    assert merge_turns([("user", " a "), ("user", "b"), ("assistant", ""), ("assistant", "c"), ("user", "d")]) == [
         {"role": "user", "content": "a b"},
         {"role": "assistant", "content": "c"},
         {"role": "user", "content": "d"},
     ]
-    assert merged([]) == []
+    assert merge_turns([]) == []
 
 
 def test_a_printed_dialogue_is_read_turn_by_turn() -> None:
@@ -126,13 +128,13 @@ def test_a_printed_dialogue_is_read_turn_by_turn() -> None:
 
 
 def test_a_problem_comes_back_from_its_message() -> None:
-    assert problem_of([task_message("2 + 2?\nSure?", "4")]) == "2 + 2?\nSure?"
-    assert problem_of([task_message("2 + 2?", "4\nReference Solution: 5")]) == "2 + 2?"
-    assert problem_of([{"role": "user", "content": "What is a prime?"}]) == "What is a prime?"
+    assert stated_problem([task_message("2 + 2?\nSure?", "4")]) == "2 + 2?\nSure?"
+    assert stated_problem([task_message("2 + 2?", "4\nReference Solution: 5")]) == "2 + 2?"
+    assert stated_problem([{"role": "user", "content": "What is a prime?"}]) == "What is a prime?"
     assert task_message("a", "b") == {"role": "user", "content": "Problem: a\nReference Solution: b"}
 
 
 def test_instructions_are_the_papers_figures() -> None:
-    assert instruction("none") == ""
-    extended, simple = instruction("extended"), instruction("simple")
+    assert system_instruction("none") == ""
+    extended, simple = system_instruction("extended"), system_instruction("simple")
     assert extended != simple and extended == extended.strip() and len(extended) > len(simple) > 20

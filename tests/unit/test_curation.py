@@ -17,17 +17,16 @@ from curator import SEED, Curator, entries, problem, roles, stage_of, steps
 from gullible import prompt_of
 from httpserver import serving
 from maieutic.benchmarks.kmpbench import items as kmp
-from maieutic.benchmarks.kmpbench.rounds import round_answers
+from maieutic.benchmarks.kmpbench.final_answers import grade_rounds
 from maieutic.config.curation import STAGES as STAGE_CARDS
 from maieutic.config.curation import Roles, read_stage, stage_names
-from maieutic.config.prompts import variables_of
+from maieutic.config.prompts import template_variables
 from maieutic.core import files
 from maieutic.core.errors import UserError
-from maieutic.core.journal import Entry
+from maieutic.core.journal import FinishedRequest
 from maieutic.core.records import Item, read_records, write_records
-from maieutic.curation import examples, leakage, parsers, quality, rating, rules, sets, standards, weaving
-from maieutic.curation.crew import Crew
-from maieutic.curation.parsers import Unread
+from maieutic.curation import dialogues, examples, leakage, parsers, quality, rating, rules, sets, standards
+from maieutic.curation.parsers import AnswerFormatError
 from maieutic.curation.pipeline import (
     STAGES,
     MakeComponents,
@@ -37,9 +36,10 @@ from maieutic.curation.pipeline import (
     write_dialogues,
     write_flows,
 )
-from maieutic.curation.records import Components, Dialogue, Flow, Outcome, Said, Seed
-from maieutic.curation.rules import Answered, Rejected
-from maieutic.curation.seeds import SeedSource, for_evaluation, make_seeds, seeds_of
+from maieutic.curation.records import Components, Dialogue, DialogueTurn, Flow, Outcome, Seed
+from maieutic.curation.rules import ProductRejected, StageAnswer
+from maieutic.curation.seeds import SeedSource, evaluation_seeds, make_seeds, seeds_of
+from maieutic.curation.stage_runner import StageRunner
 from maieutic.datasets.text import cluster_of
 from maieutic.graders.gold import gold_rounds
 from maieutic.judges import rubrics
@@ -148,13 +148,13 @@ UNREAD = [
     ("steps", "<steps>Step 1: a\nStep 2: b</steps>", "no <answer>"),
     ("judgement", "Y", "no <judge>"),
     ("feedback", "<correctness>no</correctness>", "no <error_step_num>"),
-    ("feedback", CORRECTION.replace(">2<", ">the last<"), "is no number"),
+    ("feedback", CORRECTION.replace(">2<", ">the last<"), "is not a number"),
     ("feedback", CORRECTION.replace("Bad sum.", " "), "no <error_step>"),
     ("feedback", CORRECTION.replace("Step 2: b", "Step 2: b\nStep 3: c"), "too many steps"),
-    ("clarification", TURNS.replace("type2", "type4"), "<type> are not numbered from 1 on"),
-    ("clarification", TURNS.replace("<query2>q</query2>", ""), "not numbered|not as many"),
+    ("clarification", TURNS.replace("type2", "type4"), "<type> tags are not numbered from 1"),
+    ("clarification", TURNS.replace("<query2>q</query2>", ""), "not numbered|differ in number"),
     ("clarification", TURNS.replace("How", "Who").replace("how", "Who"), "a type that is not"),
-    ("clarification", "", "not as many"),
+    ("clarification", "", "differ in number"),
     ("flow", FLOW.replace("Tflow1", "Tflow2"), "not numbered"),
     ("flow", FLOW.replace("<principles>", "<principle>"), "no <principles>"),
     ("flow", FLOW.replace("<storyline>T</storyline>", ""), "no <storyline>"),
@@ -170,7 +170,7 @@ UNREAD = [
     ("instruction", "Be kind.", "no <instruction>"),
     ("choice", "<choice>" * 20_000, "no <choice>"),
     ("clarification", "<type1>" * 20_000 + "</type1>" * 5, "an empty <type>"),
-    ("clarification", "".join(f"<type{number % 900}>" for number in range(40_000)), "not as many"),
+    ("clarification", "".join(f"<type{number % 900}>" for number in range(40_000)), "differ in number"),
 ]  # fmt: skip
 
 
@@ -178,7 +178,7 @@ UNREAD = [
 def test_an_answer_that_is_not_as_asked_says_why(name: str, text: str, why: str | None) -> None:
     if why is None:  # read or not, it is no error of the program
         return
-    with pytest.raises(Unread, match=why):
+    with pytest.raises(AnswerFormatError, match=why):
         parsers.PARSERS[name](text, OPTIONS, LIMITS)
 
 
@@ -198,52 +198,52 @@ NOTHING = replaced(".*", "I would rather not.")
 ONCE = replaced(".*", "Pardon?", 1)
 BRANCHES: list[tuple[str, str, Any, str, str | None]] = [
     ("tag-none", "tag", replaced(r"<choice>.*</choice>", "<choice>none</choice>"), "tag_domain", "none chosen"),
-    ("tag-odd", "tag", NOTHING, "tag_domain", "unreadable: no <choice>"),
-    ("judge-n", "validate_seed", replaced("<judge>Y", "<judge>N"), "validate_seed", "a validator says N"),
-    ("judge-odd", "validate_seed", NOTHING, "validate_seed", "unreadable: no <judge>"),
+    ("tag-odd", "tag", NOTHING, "tag_domain", "not parsed: no <choice>"),
+    ("judge-n", "validate_seed", replaced("<judge>Y", "<judge>N"), "validate_seed", "a validator answered N"),
+    ("judge-odd", "validate_seed", NOTHING, "validate_seed", "not parsed: no <judge>"),
     ("no-box", "validate_seed", replaced(r"\\boxed", "box"), "validate_seed", "no validator's solution has one box"),
     ("wrong-box", "validate_seed", replaced(r"\\boxed\{", r"\\boxed{9"), "validate_seed", "a validator's own solution has another answer"),
     ("f-again", "follow_up", ONCE, "follow_up", None),
-    ("f-odd", "follow_up", NOTHING, "follow_up", "unreadable: no <question2>"),
-    ("f-same", "follow_up", replaced(r"(<question\d>).*?(\[f-same )\d+", r"\1Ann counts. \g<2>5"), "follow_up", "a question that was there before"),
-    ("f-differ", "follow_up", replaced(r"<answer>\d+", "<answer>1"), "follow_up", "unreadable: answer and box differ"),
+    ("f-odd", "follow_up", NOTHING, "follow_up", "not parsed: no <question2>"),
+    ("f-same", "follow_up", replaced(r"(<question\d>).*?(\[f-same )\d+", r"\1Ann counts. \g<2>5"), "follow_up", "the question repeats an earlier one"),
+    ("f-differ", "follow_up", replaced(r"<answer>\d+", "<answer>1"), "follow_up", "not parsed: answer and box differ"),
     ("f-refined", "follow_up", replaced("<result>no", "<result>yes"), "follow_up", None),
     ("solve-no", "solve", replaced(r"\\boxed\{", r"\\boxed{8"), "solve_follow_up", "no majority for the answer"),
     ("w-right", "wrong_solution", lambda said, attempt: r"It is \boxed{5}.", "wrong_solution", "no wrong solution"),
-    ("w-one", "wrong_solution", lambda said, attempt: r"It is \boxed{6}.", "wrong_solution", "one wrong solution only"),
+    ("w-one", "wrong_solution", lambda said, attempt: r"It is \boxed{6}.", "wrong_solution", "only one wrong solution"),
     ("w-odd", "wrong_solution", NOTHING, "wrong_solution", "no wrong solution"),
-    ("r-odd", "rephrase", NOTHING, "rephrase", "unreadable: no <steps>"),
+    ("r-odd", "rephrase", NOTHING, "rephrase", "not parsed: no <steps>"),
     ("r-answer", "rephrase", replaced(r"<answer>\d+", "<answer>77"), "rephrase", "the answer changed"),
-    ("v-n", "verify_rephrasing", replaced("Y", "N"), "verify_rephrasing", "a judge says N"),
-    ("c-odd", "correct", NOTHING, "correct", "unreadable: no <correctness>"),
+    ("v-n", "verify_rephrasing", replaced("Y", "N"), "verify_rephrasing", "a judge answered N"),
+    ("c-odd", "correct", NOTHING, "correct", "not parsed: no <correctness>"),
     ("c-right", "correct", lambda said, attempt: "<correctness>yes</correctness>", "correct", "a wrong solution is called right"),
     ("c-step", "correct", replaced("<error_step_num>.", "<error_step_num>3"), "correct", "a step that the solution does not have"),
     ("c-zero", "correct", replaced("<error_step_num>.", "<error_step_num>0"), "correct", "a wrong solution is called right"),
     ("c-answer", "correct", lambda said, attempt: re.sub(r"(<answer>|boxed\{)\d+", r"\g<1>1", said), "correct", "the corrected answer is wrong"),
-    ("c-differ", "correct", replaced(r"<answer>\d+", "<answer>1"), "correct", "unreadable: answer and box differ"),
+    ("c-differ", "correct", replaced(r"<answer>\d+", "<answer>1"), "correct", "not parsed: answer and box differ"),
     ("c-rewrite", "correct", replaced("Step 1: There", "Step 1: Here"), "correct", "steps before the mistake were rewritten"),
-    ("s-odd", "similar", NOTHING, "similar", "unreadable: no <question1>"),
-    ("s-copy", "similar", lambda said, attempt: re.sub("<question>.*</question>", f"<question>{text_of('s-copy', 6)}</question>", said), "similar", "more than 90% of the seed"),
-    ("k-odd", "clarify", NOTHING, "clarify", "unreadable: types, queries and answers are not as many"),
+    ("s-odd", "similar", NOTHING, "similar", "not parsed: no <question1>"),
+    ("s-copy", "similar", lambda said, attempt: re.sub("<question>.*</question>", f"<question>{text_of('s-copy', 6)}</question>", said), "similar", "overlaps the seed by more than 90%"),
+    ("k-odd", "clarify", NOTHING, "clarify", "not parsed: types, queries and answers differ in number"),
     ("k-two", "clarify", replaced("<type3>.*", ""), "clarify", "too few or too many turns"),
     ("k-why", "clarify", replaced("<type3>Why", "<type3>What"), "clarify", "no Why"),
     ("k-again", "clarify", ONCE, "clarify", None),
-    ("p-odd", "flow", NOTHING, "flow", "unreadable: no <objectives>"),
-    ("p-strange", "flow", replaced("<source_material>seed<", "<source_material>seed_song<"), "flow", "a material that is not there"),
+    ("p-odd", "flow", NOTHING, "flow", "not parsed: no <objectives>"),
+    ("p-strange", "flow", replaced("<source_material>seed<", "<source_material>seed_song<"), "flow", "an unknown material"),
     ("p-three", "flow", replaced("Feedback,", "Feedback,Practice,"), "flow", "not one or two principles"),
-    ("p-other", "flow", replaced("Feedback,", "Praise,"), "flow", "a principle that is none of the six"),
+    ("p-other", "flow", replaced("Feedback,", "Praise,"), "flow", "an unknown principle"),
     ("p-short", "flow", replaced("<Sflow2>.*", ""), "flow", "too few or too many exchanges"),
     ("p-again", "flow", ONCE, "flow", None),
     ("d-discard", "verify_flow", replaced("truncate", "discard"), "verify_flow", "discarded"),
     ("d-keep", "verify_flow", replaced("truncate", "keep"), "verify_flow", None),
-    ("d-beyond", "verify_flow", replaced("<last>2", "<last>9"), "verify_flow", "truncated after an exchange that it does not have"),
-    ("d-odd", "verify_flow", NOTHING, "verify_flow", "unreadable: no <decision>"),
+    ("d-beyond", "verify_flow", replaced("<last>2", "<last>9"), "verify_flow", "truncated after an exchange that does not exist"),
+    ("d-odd", "verify_flow", NOTHING, "verify_flow", "not parsed: no <decision>"),
     ("e-odd", "expand", NOTHING, "expand", "not as many exchanges as planned"),
     ("e-more", "expand", lambda said, attempt: said + "<S3>a</S3><T3>b</T3>", "expand", "not as many exchanges as planned"),
-    ("e-turns", "expand", replaced("<T2>.*?</T2>", ""), "expand", "unreadable: student and tutor do not take turns"),
+    ("e-turns", "expand", replaced("<T2>.*?</T2>", ""), "expand", "not parsed: student and tutor do not take turns"),
     ("e-refined", "expand", replaced("<result>no", "<result>yes"), "expand", None),
     ("t-none", "choose_turns", replaced(r"\d+", "none"), "choose_turns", "none chosen"),
-    ("i-odd", "write_instruction", NOTHING, "write_instruction", "unreadable: no <instruction>"),
+    ("i-odd", "write_instruction", NOTHING, "write_instruction", "not parsed: no <instruction>"),
 ]  # fmt: skip
 
 
@@ -358,10 +358,10 @@ def test_a_multiple_choice_seed_comes_to_the_end(tmp_path: Path) -> None:
     *wrong, right = found.solutions
     assert right.answer == "B" and len(wrong) == 2 and all(one.answer in {"C", "D", "E", "F"} for one in wrong)
     [line] = map(sets.skills_record, [found])
-    [item] = kmp.follow_up([line], "fqa")
+    [item] = kmp.kmp_fqa_items([line], "fqa")
     golds = gold_rounds(item)
-    right_readings = round_answers(item, golds.right, "robust")
-    wrong_readings = round_answers(item, golds.wrong[0], "robust")
+    right_readings = grade_rounds(item, golds.right, "robust")
+    wrong_readings = grade_rounds(item, golds.wrong[0], "robust")
     assert [one.correct for one in right_readings] == [True] * 3 and right_readings[0].value == "B"
     assert [one.correct for one in wrong_readings] == [False] * 3
 
@@ -371,7 +371,7 @@ def test_every_template_of_a_generator_has_room_for_examples() -> None:
     stages = [stage for stage in map(read_stage, stage_names()) if stage.card.role == "generator"]
     assert len(stages) > 5
     for stage in stages:
-        assert "shots" in variables_of(stage.template), stage.name
+        assert "shots" in template_variables(stage.template), stage.name
 
 
 def test_examples_that_a_template_does_not_show_are_refused(tmp_path: Path) -> None:
@@ -380,7 +380,7 @@ def test_examples_that_a_template_does_not_show_are_refused(tmp_path: Path) -> N
     (tmp_path / "solve.shots.txt").write_text("An example.")
     card = tmp_path / "solve_similar.yaml"
     card.write_text(card.read_text() + "shots: solve.shots.txt\n")
-    with pytest.raises(UserError, match=r"shots: solve\.shots\.txt is not shown by solve\.jinja"):
+    with pytest.raises(UserError, match=r"shots: solve\.shots\.txt is not used by solve\.jinja"):
         read_stage("solve_similar", tmp_path)
 
 
@@ -409,7 +409,7 @@ def test_every_branch_is_walked(walked: Curated, case: str, stage: str, reason: 
 def test_counts_of_every_stage_add_up(walked: Curated) -> None:
     told = walked.outcomes
     order = [*STAGES["make_components"], "complete", *STAGES["write_flows"], *STAGES["write_dialogues"]]
-    table = {row["stage"]: row for row in quality.yields(told, order)}
+    table = {row["stage"]: row for row in quality.stage_yields(told, order)}
     assert list(table) == order
     for stage, row in table.items():
         assert row["came_in"] == row["accepted"] + sum(row["rejected"].values()), stage
@@ -426,7 +426,10 @@ def test_counts_of_every_stage_add_up(walked: Curated) -> None:
     assert table["expand"]["accepted"] == table["choose_turns"]["came_in"]
     dialogues = read_records(walked.at("dialogues.jsonl"), Dialogue)
     assert table["write_instruction"]["accepted"] == len(dialogues)
-    assert quality.recomputed(told)["validate_seed"] == {"of": len(BRANCHES) + 1, "confirmed": len(BRANCHES) - 3}
+    assert quality.recomputed_answers(told)["validate_seed"] == {
+        "of": len(BRANCHES) + 1,
+        "confirmed": len(BRANCHES) - 3,
+    }
 
 
 def test_nothing_is_asked_twice_and_a_second_run_asks_nothing(walked: Curated) -> None:
@@ -474,7 +477,7 @@ def test_people_decide_instead_of_the_verifier(tmp_path: Path) -> None:
         "a-1": (None, False, ["people"]),
         "a-2": (None, True, ["people"]),
         "a-3": ("discarded", False, ["people"]),
-        "a-4": ("truncated after an exchange that it does not have", False, ["people"]),
+        "a-4": ("truncated after an exchange that does not exist", False, ["people"]),
     }
     with open(made.at("flows.csv"), encoding="utf-8", newline="") as handle:
         rows = list(csv.DictReader(handle))
@@ -487,9 +490,9 @@ def test_people_decide_instead_of_the_verifier(tmp_path: Path) -> None:
         writer = csv.DictWriter(handle, rows[0].keys())
         writer.writeheader()
         writer.writerows(rows)
-    assert {name: one.decision for name, one in weaving.read_sheet(tmp_path / "again.csv").items()} == dict.fromkeys(
-        ("a-1", "a-2", "a-3", "a-4"), "keep"
-    )
+    assert {
+        name: one.decision for name, one in dialogues.read_flow_decisions(tmp_path / "again.csv").items()
+    } == dict.fromkeys(("a-1", "a-2", "a-3", "a-4"), "keep")
 
 
 @pytest.mark.parametrize(
@@ -499,12 +502,12 @@ def test_people_decide_instead_of_the_verifier(tmp_path: Path) -> None:
         ([("a", "truncate", "")], "last is ''"),
         ([("a", "keep", "3")], "last is '3'"),
         ([("a", "truncate", "soon")], "last is 'soon'"),
-        ([("a", "keep", ""), ("a", "keep", "")], "a is there twice"),
+        ([("a", "keep", ""), ("a", "keep", "")], "found a second decision on a"),
     ],
 )  # fmt: skip
 def test_a_sheet_with_faults_names_every_row(tmp_path: Path, rows: list[tuple[str, str, str]], expected: str) -> None:
     with pytest.raises(UserError) as fault:
-        weaving.read_sheet(sheet_of(tmp_path / "s.csv", rows))
+        dialogues.read_flow_decisions(sheet_of(tmp_path / "s.csv", rows))
     assert re.search(expected, fault.value.lines)
 
 
@@ -519,8 +522,8 @@ def test_a_sheet_of_other_flows_is_refused(tmp_path: Path) -> None:
         with serving(script.handler()) as address, pytest.raises(UserError, match=expected):
             made.run(address)
     (tmp_path / "people.csv").write_text("flow,verdict\na,keep\n")
-    with pytest.raises(UserError, match="no column decision, last"):
-        weaving.read_sheet(tmp_path / "people.csv")
+    with pytest.raises(UserError, match="missing columns: decision, last"):
+        dialogues.read_flow_decisions(tmp_path / "people.csv")
 
 
 # the sets -------------------------------------------------------------------------------------------------------------
@@ -543,17 +546,21 @@ def assembled(tmp_path: Path, share: float, count: int = 6) -> tuple[Curated, Pa
 
 def test_the_sets_are_in_the_formats_that_the_benchmark_reads(tmp_path: Path) -> None:
     made, out = assembled(tmp_path, 0.5)
-    skills, tests = files.read_lines(out / "skills.jsonl"), files.read_lines(out / "dialogues.jsonl")
-    assert len(skills) == len(tests) == 3 and len(files.read_lines(out / "raw.jsonl")) == 3
-    assert len(kmp.follow_up(skills, "fqa")) == 3
-    assert len(kmp.error_correction(skills, "ec")) == 9
-    assert len(kmp.gen_similar(skills, "gen_similar")) == len(kmp.gen_follow_up(skills, "gen_followup")) == 3
-    cases = kmp.dialogue(tests, "dialogue")
+    skills, tests = files.read_json_lines(out / "skills.jsonl"), files.read_json_lines(out / "dialogues.jsonl")
+    assert len(skills) == len(tests) == 3 and len(files.read_json_lines(out / "raw.jsonl")) == 3
+    assert len(kmp.kmp_fqa_items(skills, "fqa")) == 3
+    assert len(kmp.kmp_ec_items(skills, "ec")) == 9
+    assert (
+        len(kmp.kmp_gen_similar_items(skills, "gen_similar"))
+        == len(kmp.kmp_gen_followup_items(skills, "gen_followup"))
+        == 3
+    )
+    cases = kmp.kmp_dialogue_items(tests, "dialogue")
     assert len(cases) == 3 and all(item.vars["instruction"].startswith("You are a patient") for item in cases)
     seeds = read_records(made.seeds, Seed)
-    tested = for_evaluation(seeds, 0.5, SEED)
+    tested = evaluation_seeds(seeds, 0.5, SEED)
     assert {one["id"] for one in skills} == tested
-    assert {one["id"] for one in files.read_lines(out / "raw.jsonl")} == {seed.id for seed in seeds} - tested
+    assert {one["id"] for one in files.read_json_lines(out / "raw.jsonl")} == {seed.id for seed in seeds} - tested
     sheet = json.loads((out / "evaluation.json").read_text())
     assert sheet["licences"] == ["CC0"] and sheet["models"] == {"maker": "m"}
     assert sheet["skills"]["records"] == 3 and sheet["skills"]["wrong_solutions"] == 6
@@ -565,14 +572,14 @@ def test_the_sets_are_in_the_formats_that_the_benchmark_reads(tmp_path: Path) ->
     assert target.read_bytes() == (out / "skills.jsonl").read_bytes()
     with open(out / "skills.jsonl", "a") as handle:
         handle.write("{}\n")
-    with pytest.raises(UserError, match=r"skills\.jsonl: expected sha256 .* Fix: delete it"):
+    with pytest.raises(UserError, match=r"skills\.jsonl: expected sha256 .* Fix: delete the file and run again"):
         sets.fetch_curated(made=out / "skills.jsonl", sheet=out / "evaluation.json", out=target)
 
 
 def test_an_empty_set_is_refused_in_one_line(tmp_path: Path) -> None:
     _, out = assembled(tmp_path, 0.0, 2)
-    assert files.read_lines(out / "skills.jsonl") == [] and len(files.read_lines(out / "raw.jsonl")) == 2
-    with pytest.raises(UserError, match=r"no seed got so far: the set is empty\. Fix: see the yields"):
+    assert files.read_json_lines(out / "skills.jsonl") == [] and len(files.read_json_lines(out / "raw.jsonl")) == 2
+    with pytest.raises(UserError, match=r"the set is empty: no seed passed all stages\. Fix: see the yields"):
         sets.fetch_curated(made=out / "skills.jsonl", sheet=out / "evaluation.json", out=tmp_path / "x")
 
 
@@ -607,7 +614,7 @@ def test_no_problem_of_an_evaluation_item_is_in_the_training_set(tmp_path: Path)
     assert set(left) == {"case-1", "case-2"}
     assert left["case-1"]["evaluation"] == "t exact" and left["case-1"]["similarity"] == 1.0
     assert left["case-2"]["evaluation"] == "t near" and 0.5 < left["case-2"]["similarity"] < 1.0
-    kept = files.read_lines(out / "training.jsonl")
+    kept = files.read_json_lines(out / "training.jsonl")
     assert (
         [one["id"] for one in kept] == ["case-0", "case-3"] == pq.read_table(out / "training.parquet")["id"].to_pylist()
     )
@@ -620,14 +627,14 @@ def test_no_problem_of_an_evaluation_item_is_in_the_training_set(tmp_path: Path)
 
 
 def test_a_longest_common_subsequence_is_as_appendix_d3_says() -> None:
-    assert rules.overlap("abcdef", "abcdef") == 1.0
-    assert rules.overlap("abcd", "axcx") == 0.5
-    assert rules.overlap("ABCD", "abcd") == 1.0
-    assert rules.overlap("abc", "abcdefghij") == pytest.approx(0.3)
+    assert rules.subsequence_overlap("abcdef", "abcdef") == 1.0
+    assert rules.subsequence_overlap("abcd", "axcx") == 0.5
+    assert rules.subsequence_overlap("ABCD", "abcd") == 1.0
+    assert rules.subsequence_overlap("abc", "abcdefghij") == pytest.approx(0.3)
 
 
-def answered(*values: Any) -> list[Answered]:
-    return [Answered(f"m{place}", "", value) for place, value in enumerate(values)]
+def answered(*values: Any) -> list[StageAnswer]:
+    return [StageAnswer(f"m{place}", "", value) for place, value in enumerate(values)]
 
 
 @pytest.mark.parametrize(
@@ -636,10 +643,10 @@ def answered(*values: Any) -> list[Answered]:
 )  # fmt: skip
 def test_more_than_half_is_a_majority(answers: list[str | None], kept: bool) -> None:
     if kept:
-        assert rules.majority(answered(*answers), {"answer": "5"}, {}).value
+        assert rules.accept_majority(answered(*answers), {"answer": "5"}, {}).value
     else:
-        with pytest.raises(Rejected):
-            rules.majority(answered(*answers), {"answer": "5"}, {})
+        with pytest.raises(ProductRejected):
+            rules.accept_majority(answered(*answers), {"answer": "5"}, {})
 
 
 @pytest.mark.parametrize(
@@ -647,15 +654,15 @@ def test_more_than_half_is_a_majority(answers: list[str | None], kept: bool) -> 
     [(r"\frac{3}{4}", "0.75"), ("1{,}000", "1000"), (r"10\,000", "10000"), (r"2\frac{1}{2}", "2.5"), (r"18\text{ cm}^2", "18")],
 )  # fmt: skip
 def test_a_box_is_read_with_its_latex(content: str, value: str) -> None:
-    assert parsers.only_box(rf"So it is \boxed{{{content}}}.") == value
+    assert parsers.answer_in_only_box(rf"So it is \boxed{{{content}}}.") == value
 
 
 def test_steps_of_a_long_text_are_read_in_no_time() -> None:
     """Time that grows with the square would be minutes here."""
-    with pytest.raises(parsers.Unread, match="an empty step"):
-        parsers.in_steps("Step 1: a" + "\n" * 400_000 + "Step 2:")
-    with pytest.raises(parsers.Unread):
-        parsers.in_steps("- * # > " * 100_000)
+    with pytest.raises(parsers.AnswerFormatError, match="an empty step"):
+        parsers.split_steps("Step 1: a" + "\n" * 400_000 + "Step 2:")
+    with pytest.raises(parsers.AnswerFormatError):
+        parsers.split_steps("- * # > " * 100_000)
 
 
 PROBLEM = (
@@ -699,32 +706,35 @@ def test_a_tutor_that_poses_a_problem_and_a_system_message_with_one_are_leaks() 
 
 def test_what_is_looked_for_is_the_problem_of_a_dialogue_too(tmp_path: Path) -> None:
     _, out = assembled(tmp_path, 1.0, 2)
-    [dialogue, _] = files.read_lines(out / "dialogues.jsonl")
-    [case] = kmp.dialogue([dialogue], "dialogue")
+    [dialogue, _] = files.read_json_lines(out / "dialogues.jsonl")
+    [case] = kmp.kmp_dialogue_items([dialogue], "dialogue")
     assert dialogue["problem"] in leakage.texts_in(case)
-    named = leakage.set_texts("s", [*files.read_lines(out / "skills.jsonl"), dialogue])
+    named = leakage.set_texts("s", [*files.read_json_lines(out / "skills.jsonl"), dialogue])
     assert len(named) == 2 * (1 + 2 + 2) + 1 and (f"s {dialogue['id']}", dialogue["problem"]) in named
 
 
 def test_the_second_look_for_leaks_is_by_another_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leakage.EvaluationTexts, "held_by", lambda *_: None)
-    with pytest.raises(RuntimeError, match="1 training examples hold an evaluation text still, x among them"):
+    monkeypatch.setattr(leakage.EvaluationTexts, "contained_in", lambda *_: None)
+    with pytest.raises(RuntimeError, match="1 training examples still contain an evaluation text, for example x"):
         leakage.without_leaks({"x": [PROBLEM], "y": ["Hello!"]}, [("hens", PROBLEM)], 0.7)
 
 
 def test_examples_of_one_id_are_examples_still() -> None:
     records = [{"id": "conv", "n": number} for number in range(3)] + [{"id": "other", "n": 3}]
-    named = examples.by_name("s", records)
+    named = examples.name_examples("s", records)
     assert list(named) == ["s conv", "s conv #2", "s conv #3", "s other"]
     assert [record["n"] for record in named.values()] == [0, 1, 2, 3]
 
 
 def test_a_rated_turn_is_any_of_a_dialogue() -> None:
-    turns = [Said(speaker=speaker, text="x", principles=[]) for _ in range(6) for speaker in ("student", "tutor")]
+    turns = [
+        DialogueTurn(speaker=speaker, text="x", principles=[]) for _ in range(6) for speaker in ("student", "tutor")
+    ]
     about = {"problem": "p", "solution": "s", "persona": "", "student_profile": "", "objectives": [], "turns": turns}
     loaded = rubrics.read_rubric("mrbench_taxonomy")
     places = Counter(
-        rating.case_of(loaded, Dialogue(id=str(number), **about), SEED).id.rpartition("-")[2] for number in range(300)
+        rating.rating_case(loaded, Dialogue(id=str(number), **about), SEED).id.rpartition("-")[2]
+        for number in range(300)
     )
     assert set(places) == {"1", "3", "5", "7", "9", "11"} and max(places.values()) < 2 * min(places.values())
 
@@ -734,15 +744,15 @@ def test_an_answer_that_was_cut_off_is_no_solution() -> None:
 
     class Asked:
         async def ask(self, request: dict[str, Any]) -> Any:
-            return Entry(
+            return FinishedRequest(
                 key="k", text="There are 13 eggs. Then she bakes with 4", finish="length", seconds=0.1, attempts=1
             )
 
     job = MakeComponents(curation="c", roles=Roles(**roles()), models=entries("http://127.0.0.1:9"), seed=SEED)
-    crew = object.__new__(Crew)
+    crew = object.__new__(StageRunner)
     crew.seed, crew.models, crew.asking = SEED, job.models, {"maker": Asked()}  # type: ignore[dict-item]
     for stage in ("wrong_solution", "solve_similar"):
-        answer = asyncio.run(crew.answer("maker", "?", read_stage(stage), {}, 0, 0))
+        answer = asyncio.run(crew.ask_model("maker", "?", read_stage(stage), {}, 0, 0))
         assert answer.value is None and answer.why_none == "cut off"
 
 
@@ -751,18 +761,18 @@ def test_every_rejected_attempt_is_kept_with_what_it_decided_on(walked: Curated)
     again = outcomes["k-again", "clarify"]
     assert again.reason is None and again.attempts == 2
     [earlier] = again.earlier
-    assert earlier.reason.startswith("unreadable") and "Pardon?" in earlier.answers[0]["text"]
+    assert earlier.reason.startswith("not parsed") and "Pardon?" in earlier.answers[0]["text"]
     assert outcomes["v-n", "verify_rephrasing"].judged["steps"]
     assert outcomes["solve-no", "solve_follow_up"].judged["problem"]
     assert outcomes["t-none", "choose_turns"].judged["turns"]
     assert set(outcomes["k-odd", "complete"].product) == {"follow-ups", "wrong solutions", "similar problems"}
     order = [*STAGES["make_components"], "complete", *STAGES["write_flows"], *STAGES["write_dialogues"]]
-    table = {row["stage"]: row for row in quality.yields(walked.outcomes, order)}
+    table = {row["stage"]: row for row in quality.stage_yields(walked.outcomes, order)}
     assert sum(table["clarify"]["earlier"].values()) >= 1
 
 
 def test_what_parsers_and_rules_read_of_the_limits_is_what_is_checked_before() -> None:
-    for functions, limits in ((parsers.PARSERS, parsers.LIMITS), (rules.RULES, rules.LIMITS)):
+    for functions, limits in ((parsers.PARSERS, parsers.PARSER_LIMITS), (rules.RULES, rules.RULE_LIMITS)):
         for name, function in functions.items():
             assert set(re.findall(r'limits\["(\w+)"\]', inspect.getsource(function))) == limits.get(name, frozenset())
 
@@ -773,7 +783,7 @@ def test_solutions_in_any_script_are_told_apart() -> None:
         "\u041f\u043e\u043b\u0443\u0447\u0438\u043b\u043e\u0441\u044c 6",
     )
     solutions = [parsers.Attempt(text, "6") for text in (first, second, first)]
-    kept = rules.two_distinct_wrong(answered(*solutions), {"answer": "5"}, {}).value
+    kept = rules.accept_two_distinct_wrong(answered(*solutions), {"answer": "5"}, {}).value
     assert [one.value.text for one in kept] == [first, second]
 
 
@@ -783,7 +793,7 @@ def test_near_duplicates_are_found_by_minhash_and_compared_exactly() -> None:
     one_changed = " ".join([*words[:-1], "other"])
     half = " ".join([*words[:20], *(f"v{number}" for number in range(20))])
     assert leakage.duplicates([("a", text), ("b", one_changed), ("c", half), ("d", text.upper())], 0.7) == ["b", "d"]
-    index = leakage.Index([("a", text)], 0.7)
+    index = leakage.NearDuplicateIndex([("a", text)], 0.7)
     found = index.nearest(one_changed)
     assert found and found[0] == "a" and found[1] == pytest.approx(35 / 37)
     assert index.nearest(half) is None and index.nearest("w0 w1") is None
@@ -795,8 +805,10 @@ def test_diversity_is_distinct_runs_and_self_bleu() -> None:
     apart = quality.diversity(["one two three four five", "six seven eight nine ten"])
     assert apart["distinct_2"] == 1.0 and apart["self_bleu"] < 10
     assert quality.diversity([]) == {"distinct_1": None, "distinct_2": None, "distinct_3": None, "self_bleu": None, "texts": 0}  # fmt: skip
-    assert quality.balance([1, 1, 1, 1, 1, 1]) == 1.0 and quality.balance([6, 0, 0, 0, 0, 0]) == 0.0
-    assert quality.balance([0] * 6) is None and quality.balance([3, 3, 0, 0, 0, 0]) == pytest.approx(0.3869, abs=1e-4)
+    assert quality.evenness_of([1, 1, 1, 1, 1, 1]) == 1.0 and quality.evenness_of([6, 0, 0, 0, 0, 0]) == 0.0
+    assert quality.evenness_of([0] * 6) is None and quality.evenness_of([3, 3, 0, 0, 0, 0]) == pytest.approx(
+        0.3869, abs=1e-4
+    )
 
 
 def test_the_hierarchy_has_eleven_domains_and_every_standard_once() -> None:
@@ -838,16 +850,19 @@ def test_seeds_are_problems_with_plain_answers_and_each_is_there_once(tmp_path: 
     assert [(one.problem, one.answer) for one in found] == [
         ("One and one?", "2"), ("Half of one?", "0.5"), ("Two and two?", "1004.5"), (OPTIONED, "B"), ("Which is it? A) red B) blue", "A"),
     ]  # fmt: skip
-    with pytest.raises(UserError, match=r"^curations\.c\.seeds\.mine: no seed in it: no question or no answer"):
+    with pytest.raises(
+        UserError,
+        match=r"^curations\.c\.seeds\.mine: expected problems with plain answers, found none \(no question or no answer",
+    ):
         seeds_of([item_of("x", "No answer?")], source, "curations.c.seeds.mine")
 
 
 def test_a_split_is_random_and_stays(tmp_path: Path) -> None:
     seeds = [seed_of(f"s-{number}", number) for number in range(20)]
-    tested = for_evaluation(seeds, 0.25, 3)
-    assert len(tested) == 5 and tested == for_evaluation(list(reversed(seeds)), 0.25, 3)
-    assert tested != for_evaluation(seeds, 0.25, 4) and tested < for_evaluation(seeds, 0.5, 3)
-    assert for_evaluation(seeds, 0.0, 3) == set() and len(for_evaluation(seeds, 1.0, 3)) == 20
+    tested = evaluation_seeds(seeds, 0.25, 3)
+    assert len(tested) == 5 and tested == evaluation_seeds(list(reversed(seeds)), 0.25, 3)
+    assert tested != evaluation_seeds(seeds, 0.25, 4) and tested < evaluation_seeds(seeds, 0.5, 3)
+    assert evaluation_seeds(seeds, 0.0, 3) == set() and len(evaluation_seeds(seeds, 1.0, 3)) == 20
 
 
 def test_the_script_itself_makes_problems_apart() -> None:

@@ -34,7 +34,7 @@ from maieutic.graders import parsing
 from maieutic.graders.parsing import ParseReplies, parse_replies
 from maieutic.judges.assignments import work_on_replies
 from maieutic.judges.grading import GradeVerdicts, grade_verdicts
-from maieutic.people.labels import read_people
+from maieutic.people.labels import read_human_labels
 from maieutic.scores import differences
 from maieutic.scores import score as scores
 from maieutic.scores.differences import CompareTutors, compare_tutors
@@ -121,7 +121,7 @@ def test_each_parser_of_a_card_reads_every_reply_that_is_there(tmp_path: Path, m
     """A judge among a card's graders has a job of its own; a recorded tutor may lack a reply."""
     items_in(tmp_path)
     card = SimpleNamespace(card=SimpleNamespace(task=TASK, graders=["answer", "judge", "corrected_answer"]))
-    monkeypatch.setattr(parsing, "cards_of", lambda *given: [card])
+    monkeypatch.setattr(parsing, "load_cards", lambda *given: [card])
     file = tmp_path / "replies.jsonl"
     lines = [reply(0), {**reply(1), "turns": [], "error": NO_REPLY}, reply(2)]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -150,7 +150,7 @@ def test_each_task_is_read_by_its_card_and_scored_with_its_judges(
 ) -> None:
     items, told = items_in(tmp_path), []
     file = tmp_path / "lines.jsonl"
-    monkeypatch.setattr(parsing, "cards_of", lambda *given: told.append(given) or [])
+    monkeypatch.setattr(parsing, "load_cards", lambda *given: told.append(given) or [])
     file.write_text("".join(json.dumps(reply(number)) + "\n" for number in range(3)))
     parse(tmp_path, file)
     assert told == [("mathtutorbench", [TASK], "released")]
@@ -169,7 +169,7 @@ def test_each_task_is_read_by_its_card_and_scored_with_its_judges(
     assert (task, tutor, [one.id for one in of_task], judges) == (TASK, "t", ["i0", "i1", "i2"], ["j"])
     assert (sampling.resamples, sampling.seed) == (100, 1)
     told.clear()
-    monkeypatch.setattr(differences, "measured_on", lambda card, *given: told.append((card.task, *given)) or [])
+    monkeypatch.setattr(differences, "measure_task", lambda card, *given: told.append((card.task, *given)) or [])
     compared = CompareTutors(
         benchmark="mathtutorbench", tutors=["t"], tasks=[TASK], absent=[], resamples=100, seed=1, judging={TASK: ["j"]}
     )
@@ -196,7 +196,7 @@ def test_damaged_lines_are_refused_by_name(name: str, tmp_path: Path) -> None:
     whole = [line(0), line(1), line(2)]
     assert f"{file}:4: repeats line 2, a {type_of(line)} of" in refusal([*whole, line(1)])
     assert f"{file}:3: contradicts line 2" in refusal([line(0), line(1), line(1, **other)])
-    assert re.search(rf"{file}:4: a \w+ of .*'i9'.*, and {TASK} has no such item", refusal([*whole, line(9)]))
+    assert re.search(rf"{file}:4: a \w+ of .*'i9'.*, but {TASK} has no such item", refusal([*whole, line(9)]))
     assert f"{file}:2: expected a {type_of(line)} record" in refusal([line(0), {"id": 1}])
     if foreign:
         assert f"{file}:3: expected " in refusal([line(0), line(1), line(2, **foreign)])
@@ -220,17 +220,23 @@ def test_whole_files_pass(tmp_path: Path) -> None:
 
 
 ODD = {
-    "number beyond a float": ('{"a": 1e400}', "the number 1e400, which is beyond any float"),
+    "number beyond a float": ('{"a": 1e400}', "the number 1e400, which is beyond the range of a float"),
     "negative one": ('{"a": [-1e999]}', "the number -1e999, which"),
     "not a number": ('{"a": NaN}', "the number NaN"),
     "infinity": ('{"a": -Infinity}', "the number -Infinity"),
     "integer of 5,000 digits": ('{"a": ' + "9" * 5000 + "}", "expected a JSON record, found"),
-    "nested": ('{"a": ' + "[" * 70 + "]" * 70 + "}", "nested too deeply (limits.source_depth)"),
+    "nested": (
+        '{"a": ' + "[" * 70 + "]" * 70 + "}",
+        "nested more deeply than limits.source_depth. Fix: raise limits.source_depth (at most 500)",
+    ),
     "nested between others": (
         '{"a": ' + "[[0]," * 70 + "1" + "]" * 70 + "}",
-        "nested too deeply (limits.source_depth)",
+        "nested more deeply than limits.source_depth. Fix: raise limits.source_depth (at most 500)",
     ),
-    "nested beyond a parser": ('{"a": ' + "[" * 200_000 + "]" * 200_000 + "}", "(limits.source_depth)"),
+    "nested beyond a parser": (
+        '{"a": ' + "[" * 200_000 + "]" * 200_000 + "}",
+        "levels deep. Fix: raise limits.source_depth (at most 500)",
+    ),
     "NUL": ('{"a": "\0"}', "expected a JSON record, found"),
 }
 
@@ -258,13 +264,15 @@ def test_what_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     with path.open("wb") as handle:
         handle.truncate(5 << 30)
-    with pytest.raises(UserError, match=r"5,120 MB, more than limits\.source_mb, 4096\. Fix: raise it"):
+    with pytest.raises(
+        UserError, match=r"5,120 MB, more than limits\.source_mb \(4096\)\. Fix: raise limits\.source_mb"
+    ):
         read_source(path, "csv")
-    with pytest.raises(UserError, match=r"more than limits\.labels_mb, 64 MB"):
-        read_people(path, {"t": {}})
+    with pytest.raises(UserError, match=r"larger than limits\.labels_mb \(64 MB\)"):
+        read_human_labels(path, {"t": {}})
     small = tmp_path / "y.jsonl"
     small.write_text('{"a": 1}\n' * 200_000)
-    with pytest.raises(UserError, match=r"2 MB, more than limits\.source_mb, 1"):
+    with pytest.raises(UserError, match=r"2 MB, more than limits\.source_mb \(1\)"):
         read_source(small, "jsonl", limits=Limits(source_mb=1))
 
 
@@ -273,7 +281,7 @@ def test_labels_that_are_none_are_one_line(content: bytes, tmp_path: Path) -> No
     path = tmp_path / "labels.csv"
     path.write_bytes(content + b"\n1,2\n")
     with pytest.raises(UserError) as error:
-        read_people(path, {"t": {}})
+        read_human_labels(path, {"t": {}})
     assert str(path) in error.value.line and "\n" not in error.value.line
 
 
@@ -304,34 +312,34 @@ def test_the_formats_of_pictures_are_a_closed_list_and_none_starts_a_program(mon
     started: list[Any] = []
     monkeypatch.setattr(subprocess, "Popen", lambda *args, **more: started.append(args))
     for kind in ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"):
-        assert pictures.looked_at(picture(kind))[2:] == (4, 4)
+        assert pictures.verify_picture(picture(kind))[2:] == (4, 4)
     for kind in ("EPS", "PDF", "PPM", "TGA", "ICO", "PCX", "SGI"):
-        with pytest.raises(pictures.Missing, match="no picture"):
-            pictures.looked_at(picture(kind))
+        with pytest.raises(pictures.PictureMissing, match="no picture"):
+            pictures.verify_picture(picture(kind))
     assert not started
 
 
 def test_a_picture_has_so_many_bytes_and_pixels_at_most() -> None:
-    with pytest.raises(pictures.Missing, match="no picture"):
-        pictures.looked_at(bomb(60_000, 60_000))
+    with pytest.raises(pictures.PictureMissing, match="no picture"):
+        pictures.verify_picture(bomb(60_000, 60_000))
     with (
         pytest.warns(Warning, match="decompression bomb"),
-        pytest.raises(pictures.Missing, match="more than 90 million"),
+        pytest.raises(pictures.PictureMissing, match="more than 90 million"),
     ):
-        pictures.looked_at(bomb(12_000, 8_000))
+        pictures.verify_picture(bomb(12_000, 8_000))
     with (
         pytest.warns(Warning, match="decompression bomb"),
-        pytest.raises(pictures.Missing, match="more than 1 million"),
+        pytest.raises(pictures.PictureMissing, match="more than 1 million"),
     ):
-        pictures.looked_at(bomb(1001, 1000), Limits(picture_megapixels=1))
-    with pytest.raises(pictures.Missing, match=r"more than 0\.0001 MB"):
-        pictures.looked_at(picture("BMP", (40, 40)), Limits(picture_mb=0.0001))
+        pictures.verify_picture(bomb(1001, 1000), Limits(picture_megapixels=1))
+    with pytest.raises(pictures.PictureMissing, match=r"more than 0\.0001 MB"):
+        pictures.verify_picture(picture("BMP", (40, 40)), Limits(picture_mb=0.0001))
 
 
 @pytest.mark.parametrize("path", ["a\0b.png", "x" * 5000, "../" * 2000 + "x"])
 def test_a_path_that_is_none_is_a_missing_picture(path: str, tmp_path: Path) -> None:
-    with pytest.raises((pictures.Missing, UserError)):
-        pictures.beside(path, tmp_path)
+    with pytest.raises((pictures.PictureMissing, UserError)):
+        pictures.read_local_picture(path, tmp_path)
 
 
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\n]+)", re.MULTILINE)

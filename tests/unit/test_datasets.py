@@ -12,8 +12,8 @@ from maieutic.core.records import Item, read_records
 from maieutic.datasets import word_problems
 from maieutic.datasets.items import MakeItems, make_items
 from maieutic.datasets.registry import LOADERS
-from maieutic.datasets.sampling import select
-from maieutic.datasets.sources import check_source, read_source
+from maieutic.datasets.sampling import sample_items
+from maieutic.datasets.sources import read_checked_source, read_source
 from maieutic.graders.registry import GRADERS
 from task_items import REGISTRY, items_of_card
 
@@ -101,11 +101,11 @@ def test_the_history_ends_before_the_student_first_speaks(data: Path) -> None:
 
 def test_a_larger_limit_contains_a_smaller_one(data: Path) -> None:
     items = items_of("problem_solving", data, "published")
-    small, large = (select(items, limit, seed=1) for limit in (40, 60))
+    small, large = (sample_items(items, limit, seed=1) for limit in (40, 60))
     assert len(small) == 40 and {item.id for item in small} < {item.id for item in large}
     assert small == [item for item in items if item in small], "source order is kept"
-    assert select(items, 40, seed=2) != small
-    assert select(items, 5000, seed=1) == items
+    assert sample_items(items, 40, seed=2) != small
+    assert sample_items(items, 5000, seed=1) == items
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_damaged_source_is_refused_by_name(damage: object, expected: str, tmp_
     path.write_text(damage(Path("resources/demo/gsm8k/test.jsonl").read_text(encoding="utf-8")), encoding="utf-8")
     dataset = REGISTRY["gsm8k"]
     with pytest.raises(UserError, match=expected) as refusal:
-        check_source(path, dataset, dataset.copy_of("gsm8k", "demo"), "test.jsonl")
+        read_checked_source(path, dataset, dataset.file_of("gsm8k", "demo"), "test.jsonl")
     assert "\n" not in str(refusal.value) and "Fix:" in str(refusal.value)
 
 
@@ -142,17 +142,20 @@ def test_a_truncated_json_list_and_bad_bytes_are_refused(tmp_path: Path) -> None
 def test_an_unpinned_dataset_refuses_to_run() -> None:
     entry = REGISTRY["gsm8k"].model_dump()
     entry["published"]["sha256"] = None
-    with pytest.raises(UserError, match=r"datasets.gsm8k.published: sha256 or records is null.*Fix: maieutic pin"):
-        Dataset.model_validate(entry).copy_of("gsm8k", "published")
+    with pytest.raises(UserError, match=r"datasets.gsm8k.published: sha256 or records is null.*Fix: run `maieutic pin"):
+        Dataset.model_validate(entry).file_of("gsm8k", "published")
     entry["published"]["url"] = None
-    with pytest.raises(UserError, match=r"datasets.gsm8k.published: .* is null.*Fix: it is your own file: set both"):
-        Dataset.model_validate(entry).copy_of("gsm8k", "published")
+    with pytest.raises(
+        UserError,
+        match=r"datasets.gsm8k.published: .* is null.*Fix: set sha256 \(`sha256sum FILE`\) and records for your own file",
+    ):
+        Dataset.model_validate(entry).file_of("gsm8k", "published")
 
 
 def test_a_source_that_the_loader_cannot_read_is_one_clear_error(tmp_path: Path) -> None:
     source = tmp_path / "gsm8k.source"
     source.write_text('{"question": 5, "answer": "#### 5"}\n', encoding="utf-8")
-    with pytest.raises(UserError, match="loader gsm8k_solving cannot read it"):
+    with pytest.raises(UserError, match="loader gsm8k_solving cannot read the file"):
         make_items(job=SOLVING, source=source, pictures=[], out=tmp_path / "o")
     assert not (tmp_path / "o").exists()
 
@@ -170,14 +173,14 @@ def test_items_are_written_and_read_back(tmp_path: Path) -> None:
 
 def test_word_problems_of_ones_own() -> None:
     """An answer is a number or its text; what cannot be one is said with its record and field."""
-    made = word_problems.solving(
+    made = word_problems.word_problem_items(
         [{"question": "a?", "answer": 12}, {"id": "x", "question": "b?", "answer": "1,200 ", "solution": "So."}], "t"
     )
     assert [item.reference["answer"] for item in made] == ["12", "1200"] and made[1].id == "x"
     assert made[1].reference["text"] == "So.\nFinal answer: 1200"
     choice = {"question": "What is 3 x 4? (A) 7 (B) 12", "answer": "(b)"}
-    assert word_problems.solving([choice], "t")[0].reference["answer"] == "B"
+    assert word_problems.word_problem_items([choice], "t")[0].reference["answer"] == "B"
     for wrong, told in (({"answer": 1}, "record 0: question"), ({"question": "?", "answer": None}, "record 0: answer"),
-                        ({"question": "?", "answer": True}, "found True"), ({"question": " ", "answer": 1}, "question is a text")):  # fmt: skip
+                        ({"question": "?", "answer": True}, "found True"), ({"question": " ", "answer": 1}, "question: expected a text or a number")):  # fmt: skip
         with pytest.raises(ValueError, match=told):
-            word_problems.solving([wrong], "t")
+            word_problems.word_problem_items([wrong], "t")

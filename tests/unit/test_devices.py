@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from maieutic.core.errors import UserError
 from maieutic.serving import devices
-from maieutic.serving.devices import VARIABLES, candidates, joules, lock_file, take_gpus, try_devices
-from maieutic.serving.keeper import Meter
+from maieutic.serving.devices import VARIABLES, energy_joules, lock_file, lock_gpus, try_devices, visible_devices
+from maieutic.serving.lease_manager import UsageMeter
 
 HOLDER = """
 import asyncio, os, sys, time
 from pathlib import Path
 from maieutic.serving import devices
 devices.FOLDER, devices.POLL_SECONDS = Path(sys.argv[1]), 0.02
-grant = asyncio.run(devices.take_gpus("m", int(sys.argv[2]), os.environ))
+grant = asyncio.run(devices.lock_gpus("m", int(sys.argv[2]), os.environ))
 print(grant.environment["CUDA_VISIBLE_DEVICES"], flush=True)
 time.sleep(60)
 """
@@ -86,7 +86,7 @@ def test_all_or_none(locks: Path) -> None:
 
 
 def test_a_server_keeps_its_device_when_the_driver_is_gone(locks: Path) -> None:
-    grant = asyncio.run(take_gpus("m", 1, {"CUDA_VISIBLE_DEVICES": "0"}))
+    grant = asyncio.run(lock_gpus("m", 1, {"CUDA_VISIBLE_DEVICES": "0"}))
     server = subprocess.Popen(["sleep", "60"], pass_fds=grant.locks)
     grant.release()
     try:
@@ -122,19 +122,19 @@ def test_devices_of_two_slurm_jobs_are_different_ones(locks: Path) -> None:
     ],
 )
 def test_candidates(environment: dict[str, str], expected: tuple[str, list[str]]) -> None:
-    assert candidates(environment) == expected
+    assert visible_devices(environment) == expected
 
 
 def test_without_a_variable_they_are_all_of_this_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "gpu_names", lambda: ["H100", "H100"])
-    grant = asyncio.run(take_gpus("m", 2, {}))
+    grant = asyncio.run(lock_gpus("m", 2, {}))
     named = {"CUDA_VISIBLE_DEVICES": "0,1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     assert named.items() <= grant.environment.items()
     grant.release()
 
 
 FEWER = {
-    "a machine without": ({}, "1 needed, this machine offers 0. Fix: lower needs.gpus, run it where"),
+    "a machine without": ({}, "1 needed, this machine offers 0. Fix: lower needs.gpus, run on a machine with GPUs"),
     "a scheduler capped it": ({"CUDA_VISIBLE_DEVICES": "", "SLURM_JOB_ID": "7"}, "1 needed, SLURM job 7 was granted 0. Fix: raise"),
 }  # fmt: skip
 
@@ -142,11 +142,11 @@ FEWER = {
 @pytest.mark.parametrize(("environment", "expected"), FEWER.values(), ids=FEWER)
 def test_fewer_than_needed_is_an_error_before_any_start(environment: dict[str, str], expected: str) -> None:
     with pytest.raises(UserError, match=expected):
-        asyncio.run(take_gpus("m", 1, environment))
+        asyncio.run(lock_gpus("m", 1, environment))
 
 
 def test_a_model_on_the_cpu_takes_nothing_and_sees_nothing(locks: Path) -> None:
-    assert asyncio.run(take_gpus("m", 0, {"CUDA_VISIBLE_DEVICES": "0"})).environment == dict.fromkeys(VARIABLES, "")
+    assert asyncio.run(lock_gpus("m", 0, {"CUDA_VISIBLE_DEVICES": "0"})).environment == dict.fromkeys(VARIABLES, "")
     assert list(locks.iterdir()) == []
 
 
@@ -164,7 +164,7 @@ if __name__ == "__main__":
 def test_a_servers_spawned_worker_keeps_the_device(locks: Path) -> None:
     """The process that uses the GPU is a child of the server, and spawning closes what it is not told to keep."""
     (locks / "spawner.py").write_text(SPAWNER, encoding="utf-8")
-    grant = asyncio.run(take_gpus("m", 1, {"CUDA_VISIBLE_DEVICES": "0"}))
+    grant = asyncio.run(lock_gpus("m", 1, {"CUDA_VISIBLE_DEVICES": "0"}))
     server = subprocess.Popen(
         [sys.executable, locks / "spawner.py"],
         stdout=subprocess.PIPE,
@@ -230,8 +230,8 @@ def test_joules_of_a_server_are_those_of_its_gpus_by_what_it_did(monkeypatch: py
     """A scripted NVML: what GPUs count themselves, start, work and idleness apart; without one nothing is claimed."""
     counts = Counts()
     monkeypatch.setitem(sys.modules, "pynvml", counts)
-    assert joules(()) is None and joules(("0", "GPU-b")) == 5.0
-    meter = Meter()
+    assert energy_joules(()) is None and energy_joules(("0", "GPU-b")) == 5.0
+    meter = UsageMeter()
     meter.watch(("0", "GPU-b"))
     for doing, used in (("start", 100.0), ("busy", 200.0), ("idle", 20.0), ("busy", 1.5)):
         counts.millijoules["GPU-b"] += 1000 * used
@@ -241,4 +241,4 @@ def test_joules_of_a_server_are_those_of_its_gpus_by_what_it_did(monkeypatch: py
     counts.fails = True
     meter.add("idle")
     assert meter.columns()["idle_joules"] is None and meter.columns()["busy_joules"] == 201.5
-    assert Meter().columns()["busy_joules"] is None, "a server on the CPU"
+    assert UsageMeter().columns()["busy_joules"] is None, "a server on the CPU"

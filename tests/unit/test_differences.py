@@ -12,20 +12,20 @@ import pytest
 from maieutic.config.cards import Card, Metric, read_card
 from maieutic.core.intervals import StudentT, paired_difference
 from maieutic.core.records import Difference, Grade, Item, Scoring, write_records
-from maieutic.core.stats import SHARE, Sampling, estimate, without_each
+from maieutic.core.stats import SHARE, BootstrapSettings, estimate_statistic, leave_one_out
 from maieutic.scores.differences import (
-    Compared,
     CompareTutors,
+    ComparisonKey,
     compare_tutors,
-    differences,
     exact_mcnemar,
+    holm_corrected,
     smallest_p,
-    with_holm,
+    tutor_differences,
 )
-from maieutic.scores.metrics.common import RELEASED, Graded
+from maieutic.scores.metrics.common import RELEASED, GradedItem
 from maieutic.scores.metrics.common import Metric as Function
 from maieutic.scores.metrics.registry import METRICS
-from maieutic.scores.score import Found, Measured
+from maieutic.scores.score import Measurement, MetricEvidence
 from scipy.stats import binomtest, ttest_1samp
 
 TASK = "problem_solving"
@@ -83,7 +83,9 @@ def test_a_difference_is_that_of_the_values_and_its_interval_knows_that_items_ar
     plain = ttest_1samp(first.astype(float) - second, 0.0).confidence_interval()
     assert (found.low, found.high) == (pytest.approx(plain.low, abs=0.01), pytest.approx(plain.high, abs=0.01))
     assert found.low > 0, "two intervals that overlap hide what pairs show"
-    alone = estimate(SHARE, list(second.astype(float)), [f"i{n:03}" for n in range(300)], Sampling(500, 1))
+    alone = estimate_statistic(
+        SHARE, list(second.astype(float)), [f"i{n:03}" for n in range(300)], BootstrapSettings(500, 1)
+    )
     assert found.high - found.low < (alone.interval.high - alone.interval.low) / 2
     assert (found.first_alone_right, found.second_alone_right) == (int((first & ~second).sum()), 0)
     assert found.mcnemar_p == pytest.approx(binomtest(0, int((first & ~second).sum()), 0.5).pvalue)
@@ -115,7 +117,7 @@ def test_only_items_that_both_have_count(tmp_path: Path) -> None:
 def apart_of(first: np.ndarray, second: np.ndarray) -> StudentT:
     """The contrast of two tutors' shares, one item a problem."""
     sides = [np.column_stack([side, np.ones(len(side))]).astype(float) for side in (first, second)]
-    left_out = [without_each(sums, SHARE.of_sums) for sums in sides]
+    left_out = [leave_one_out(sums, SHARE.from_sums) for sums in sides]
     found = paired_difference((float(first.mean()), float(second.mean())), (left_out[0], left_out[1]), (0.0, 1.0))
     assert found is not None
     return found
@@ -146,7 +148,7 @@ def test_a_large_difference_is_found_among_many_pairs() -> None:
     p = apart_of(first, second).p_value()
     expected = float(ttest_1samp(first.astype(float) - second, 0.0).pvalue)
     assert p < 1e-4 and math.log10(p) == pytest.approx(math.log10(expected), abs=2)
-    assert with_holm([difference(p), *(difference(0.5) for _ in range(1519))])[0].p_holm < 0.05
+    assert holm_corrected([difference(p), *(difference(0.5) for _ in range(1519))])[0].p_holm < 0.05
 
 
 @pytest.mark.parametrize(("problems", "smallest"), [(2, 0.5), (3, 0.25), (12, 2 / 4096)])
@@ -173,7 +175,7 @@ def difference(p: float | None, scoring: str = "robust") -> Difference:
 
 def test_holm_by_hand() -> None:
     """0.01 x 3, then the larger of that and 0.03 x 2, then the larger of that and 0.04; another scoring is apart."""
-    found = with_holm(
+    found = holm_corrected(
         [difference(0.04), difference(0.01), difference(None), difference(0.03), difference(0.5, "paper_compat")]
     )
     assert [one.p_holm for one in found] == [pytest.approx(0.06), pytest.approx(0.03), None, pytest.approx(0.06), 0.5]
@@ -241,17 +243,19 @@ def test_a_reference_is_not_compared_by_what_holds_replies_against_it(tmp_path: 
     assert (found.first, found.second, found.by, found.criterion, found.value) == ("a", "b", "rm", "win", 0.5)
 
 
-def by_function(function: str, scoring: Scoring, first: list[Graded], second: list[Graded]) -> Difference:
+def by_function(function: str, scoring: Scoring, first: list[GradedItem], second: list[GradedItem]) -> Difference:
     """The difference of two tutors by a metric that is no card's headline, as a team's own may be."""
     items = [
         Item(id=f"i{number}", task=TASK, cluster=f"i{number}", vars={}, reference={}) for number in range(len(first))
     ]
     metric = Metric(headline=True, function=function)
     measured = {
-        tutor: Measured("own", metric, scoring, None, Found(list(zip(items, graded, strict=True)), 0, len(items)))
+        tutor: Measurement(
+            "own", metric, scoring, None, MetricEvidence(list(zip(items, graded, strict=True)), 0, len(items))
+        )
         for tutor, graded in (("a", first), ("b", second))
     }
-    [found] = differences(CARD, Compared(TASK, scoring, None), measured)
+    [found] = tutor_differences(CARD, ComparisonKey(TASK, scoring, None), measured)
     return found
 
 
@@ -260,8 +264,8 @@ def test_a_difference_is_computed_as_its_scoring_computes_the_metric(
     scoring: Scoring, functions: Mapping[str, Function]
 ) -> None:
     gold = ["x", "y", "x", "y"]
-    first = [Graded(said, said == true, true) for said, true in zip(["x", "y", "z", "y"], gold, strict=True)]
-    second = [Graded(said, said == true, true) for said, true in zip(["x", "y", "y", "y"], gold, strict=True)]
+    first = [GradedItem(said, said == true, true) for said, true in zip(["x", "y", "z", "y"], gold, strict=True)]
+    second = [GradedItem(said, said == true, true) for said, true in zip(["x", "y", "y", "y"], gold, strict=True)]
     of = functions["macro_f1"]
     found = by_function("macro_f1", scoring, first, second)
     assert found.value == of.value(first) - of.value(second) and (found.metric, found.n) == ("own", 4)
@@ -269,6 +273,6 @@ def test_a_difference_is_computed_as_its_scoring_computes_the_metric(
 
 
 def test_a_difference_of_no_number_is_none() -> None:
-    nothing = [Graded(None, None, None, (Graded(1, True, True), Graded(None, None, None)))] * 2
+    nothing = [GradedItem(None, None, None, (GradedItem(1, True, True), GradedItem(None, None, None)))] * 2
     found = by_function("reason_accuracy", "robust", nothing, nothing)
     assert found.value is None

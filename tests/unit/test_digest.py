@@ -13,12 +13,12 @@ import pytest
 from maieutic.core import caching
 from maieutic.datasets.registry import LOADERS
 from maieutic.plan import digest
-from maieutic.plan.digest import NEUTRAL, Code, Source, closure_of, code_of, commands, roots_of
-from maieutic.plan.syntax import ANY, Module, Name, bare, definitions_of
+from maieutic.plan.digest import NEUTRAL_MODULES, PackageCode, Source, closure_of, code_of, command_functions, roots_of
+from maieutic.plan.syntax import WHOLE_MODULE, Module, Name, definitions_of, without_docstrings
 from maieutic.rewards.pairs import PAIR_SOURCES
 
 # Of the package as it is; read once.
-read_source = digest.source_among(digest.package_sources())
+read_source = digest.source_lookup(digest.package_sources())
 
 
 def module_names() -> list[str]:
@@ -91,12 +91,12 @@ ROOT = [Name("work", "run")]
 
 
 def found(**changed: str) -> str:
-    code = Code({**PACKAGE, **changed}.get)
+    code = PackageCode({**PACKAGE, **changed}.get)
     return code.digest(code.closure(ROOT, {}))
 
 
 def test_the_closure_follows_names_through_imports_attributes_bases_and_late_imports() -> None:
-    assert {tuple(one) for one in Code(PACKAGE.get).closure(ROOT, {})} == {
+    assert {tuple(one) for one in PackageCode(PACKAGE.get).closure(ROOT, {})} == {
         ("work", "run"), ("work", "PATTERN"), ("tools", "LIMIT"), ("tools", "TABLE"), ("tools", "helped"),
         ("tools", "inner"), ("tools", "Kind"), ("base", "Base"), ("late", "late"), ("late", ""), ("deep.below", "bottom"),
     }  # fmt: skip
@@ -138,7 +138,7 @@ def test_a_digest_changes_by_what_can_change_a_result_and_by_nothing_else(
     ("text", "why"),
     [
         ("from maieutic.tools import *\n", "instead of \\*"),
-        ("from . import tools\n", "a relative import"),
+        ("from . import tools\n", "expected an absolute import, found a relative one"),
         ("import maieutic.tools\n", "write `from maieutic"),
     ],
 )
@@ -149,7 +149,7 @@ def test_an_import_that_cannot_be_followed_is_refused(text: str, why: str) -> No
 
 def test_a_definition_that_is_not_there_is_refused() -> None:
     with pytest.raises(LookupError, match=r"maieutic\.work has no gone"):
-        Code(PACKAGE.get).closure([Name("work", "gone")], {})
+        PackageCode(PACKAGE.get).closure([Name("work", "gone")], {})
 
 
 MODULES = {
@@ -167,17 +167,17 @@ from json import dumps
 from maieutic import tools, HOME
 from maieutic.deep import below as under
 from maieutic.deep.below import bottom, top as summit
-from maieutic.core.plugins import parts, merged
+from maieutic.core.plugins import plugin_objects, merged_plugin_tables
 """
 USES: dict[str, tuple[str, str, set[tuple[str, str]]]] = {
     "a constant of the package itself": ("x = HOME", "x", {("", "HOME")}),
     "a definition under another name": ("x = summit()", "x", {("deep.below", "top")}),
     "an attribute of a module": ("x = tools.LIMIT", "x", {("tools", "LIMIT")}),
     "of a module under another name": ("x = under.bottom()", "x", {("deep.below", "bottom")}),
-    "a module in a module": ("from maieutic import deep\nx = deep.below", "x", {("deep.below", ANY)}),
+    "a module in a module": ("from maieutic import deep\nx = deep.below", "x", {("deep.below", WHOLE_MODULE)}),
     "a name in a module that has submodules": ("from maieutic import deep\nx = deep.other", "x", {("deep", "other")}),
-    "a module that is passed on": ("x = f(tools)", "x", {("tools", ANY)}),
-    "a module that is passed on and asked": ("x = tools.A + f(under)", "x", {("tools", "A"), ("deep.below", ANY)}),
+    "a module that is passed on": ("x = f(tools)", "x", {("tools", WHOLE_MODULE)}),
+    "a module that is passed on and asked": ("x = tools.A + f(under)", "x", {("tools", "A"), ("deep.below", WHOLE_MODULE)}),
     "other libraries": ("x = os.path, dumps(1)", "x", set()),
     "a name of its own": ("y = 1\nx = y", "x", {("here", "y")}),
     "a local name of that spelling": ("def x(y):\n    return y", "x", set()),
@@ -193,17 +193,17 @@ USES: dict[str, tuple[str, str, set[tuple[str, str]]]] = {
     "a late import": ("def x():\n    from maieutic.deep.below import late\n    return late", "x", {("deep.below", "late")}),
     "a late import of a module": ("def x():\n    from maieutic import deep\n    return deep.a", "x", {("deep", "a")}),
     "a late import elsewhere": ("def y():\n    from maieutic.deep import late\ndef x():\n    return late", "x", set()),
-    "what benchmarks plug in": ("x = parts('planning', 'PLAN')", "x", {
-        ("core.plugins", "parts"), ("benchmarks.mrbench.planning", "PLAN"), ("benchmarks.kmpbench.planning", "PLAN"),
+    "what benchmarks plug in": ("x = plugin_objects('planning', 'PLAN')", "x", {
+        ("core.plugins", "plugin_objects"), ("benchmarks.mrbench.planning", "PLAN"), ("benchmarks.kmpbench.planning", "PLAN"),
     }),
-    "what they plug in together": ("x = merged('planning', 'PLAN')", "x", {
-        ("core.plugins", "merged"), ("benchmarks.mrbench.planning", "PLAN"), ("benchmarks.kmpbench.planning", "PLAN"),
+    "what they plug in together": ("x = merged_plugin_tables('planning', 'PLAN')", "x", {
+        ("core.plugins", "merged_plugin_tables"), ("benchmarks.mrbench.planning", "PLAN"), ("benchmarks.kmpbench.planning", "PLAN"),
     }),
     "a function of that name": ("def parts(a, b): ...\nx = tools.parts('planning', 'PLAN')", "x", {("tools", "parts")}),
     "what the module does besides": ("print(HOME)", "", {("", "HOME")}),
     "a condition at import": ("if HOME:\n    y = bottom", "", {("", "HOME"), ("deep.below", "bottom")}),
     "what it passes on": ("", "summit", {("deep.below", "top")}),
-    "a module that it passes on": ("", "under", {("deep.below", ANY)}),
+    "a module that it passes on": ("", "under", {("deep.below", WHOLE_MODULE)}),
 }  # fmt: skip
 
 
@@ -238,7 +238,7 @@ def test_the_classes_that_arguments_are_read_as_are_named() -> None:
         ("here", "K"),
     }
     assert defined["z"].arguments == defined["summit"].arguments == frozenset()
-    one = Code({"here": IMPORTS + text, **dict.fromkeys(MODULES, "")}.get)
+    one = PackageCode({"here": IMPORTS + text, **dict.fromkeys(MODULES, "")}.get)
     named = [("deep.below", "bottom"), ("deep.below", "top"), ("here", "K"), ("tools", "A")]
     assert one.arguments(Name("here", "x")) == named
     for gone in (Name("here", "y"), Name("nowhere", "x")):
@@ -250,9 +250,9 @@ def test_the_classes_that_arguments_are_read_as_are_named() -> None:
     ("text", "line"),
     [
         ("\nimport maieutic", "line 2: write `from maieutic... import ...`"), ("import os, maieutic.tools", "line 1: write"),
-        ("from .. import tools", "line 1: a relative import"), ("from maieutic import *", "line 1: name what is imported instead of *"),
-        ("from maieutic.core.plugins import parts\nx = parts(name, 'A')", "line 2: name the module and the object of a benchmark's part by constants"),
-        ("def x():\n    from maieutic.tools import *", "line 2: name what"),
+        ("from .. import tools", "line 1: expected an absolute import, found a relative one"), ("from maieutic import *", "line 1: import names instead of *"),
+        ("from maieutic.core.plugins import plugin_objects\nx = plugin_objects(name, 'A')", "line 2: pass the module and the object of a plug-in as constants"),
+        ("def x():\n    from maieutic.tools import *", "line 2: import names"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_followed_is_named_by_its_line(text: str, line: str) -> None:
@@ -282,7 +282,7 @@ def test_other_libraries_are_not_followed(text: str) -> None:
     ],
 )  # fmt: skip
 def test_words_for_people_are_no_syntax(before: str, after: str, same: bool) -> None:
-    assert (ast.dump(bare(ast.parse(before))) == ast.dump(bare(ast.parse(after)))) is same
+    assert (ast.dump(without_docstrings(ast.parse(before))) == ast.dump(without_docstrings(ast.parse(after)))) is same
 
 
 def package_at(folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -304,7 +304,7 @@ def package_at(folder: Path, patch: pytest.MonkeyPatch) -> None:
 def test_a_module_is_found_by_its_dotted_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package_at(tmp_path, monkeypatch)
     (tmp_path / "words.py").write_text("# \u00e9\n", encoding="utf-8")
-    read_source = digest.source_among(digest.package_sources())
+    read_source = digest.source_lookup(digest.package_sources())
     assert read_source("tools") == PACKAGE["tools"] and read_source("deep.below") == PACKAGE["deep.below"]
     assert read_source("deep") == "" and read_source("") == "" and read_source("words") == "# \u00e9\n"
     assert read_source("gone") is None and read_source("deep.gone") is None and read_source("tools.helped") is None
@@ -325,7 +325,9 @@ def test_definitions_of_a_small_package_are_kept(tmp_path: Path, monkeypatch: py
     read = digest.package_code.__wrapped__
     fresh = read()
     [kept] = (tmp_path / "cache" / "maieutic" / "definitions").iterdir()
-    assert kept == digest.kept_at(kept.parent, checksums()) and re.fullmatch("[0-9a-f]{64}.json", kept.name)
+    assert kept == digest.definitions_cache_file(kept.parent, checksums()) and re.fullmatch(
+        "[0-9a-f]{64}.json", kept.name
+    )
     names = {name: fresh.module(name) for name in module_names()}
     assert read_kept(kept) == names and names["work"]["run"].uses and names["work"]["run"].arguments == frozenset()
     again = read()
@@ -344,14 +346,16 @@ def test_definitions_of_a_small_package_are_kept(tmp_path: Path, monkeypatch: py
 
 
 def test_a_definition_stands_for_those_that_a_job_uses(tmp_path: Path) -> None:
-    code = Code(PACKAGE.get)
+    code = PackageCode(PACKAGE.get)
     inner, table = Name("tools", "inner"), Name("tools", "TABLE")
     closure = code.closure(ROOT, {Name("tools", "helped"): (inner,)})
     assert inner in closure and Name("base", "Base") in closure and table not in closure
     assert Name("tools", "helped") not in closure
-    whole = code.closure([Name("tools", ANY)], {})
+    whole = code.closure([Name("tools", WHOLE_MODULE)], {})
     [first] = ROOT
-    assert code.closure([first, Name("tools", ANY)], {}) == whole | code.closure([first], {}), "all roots are followed"
+    assert code.closure([first, Name("tools", WHOLE_MODULE)], {}) == whole | code.closure([first], {}), (
+        "all roots are followed"
+    )
     assert {one.name for one in whole if one.module == "tools"} == {
         "LIMIT",
         "TABLE",
@@ -361,14 +365,16 @@ def test_a_definition_stands_for_those_that_a_job_uses(tmp_path: Path) -> None:
         "unused",
         "Base",
     }
-    assert not any(one.name == ANY for one in whole)
+    assert not any(one.name == WHOLE_MODULE for one in whole)
     with pytest.raises(LookupError, match=r"^maieutic\.gone has no \*"):
-        code.closure([Name("gone", ANY)], {})
-    assert code.closure([Name(next(iter(NEUTRAL)), "anything")], {}) == set(), "what decides nothing is not even read"
+        code.closure([Name("gone", WHOLE_MODULE)], {})
+    assert code.closure([Name(next(iter(NEUTRAL_MODULES)), "anything")], {}) == set(), (
+        "what decides nothing is not even read"
+    )
 
 
 def test_a_digest_is_of_each_definition_with_its_place() -> None:
-    code = Code({"a": "x = 1\ny = 2\n", "b": "x = 1\n"}.get)
+    code = PackageCode({"a": "x = 1\ny = 2\n", "b": "x = 1\n"}.get)
     names = [Name("a", "x"), Name("a", "y"), Name("b", "x")]
     told = [code.digest([one]) for one in names]
     assert len(set(told)) == 3 and all(re.fullmatch("[0-9a-f]{16}", one) for one in told)
@@ -376,8 +382,8 @@ def test_a_digest_is_of_each_definition_with_its_place() -> None:
 
 
 def test_a_function_is_a_definition_of_its_module() -> None:
-    assert digest.name_of(code_of) == ("plan.digest", "code_of")
-    assert digest.name_of(Code.closure) == ("plan.digest", "Code.closure")
+    assert digest.as_definition(code_of) == ("plan.digest", "code_of")
+    assert digest.as_definition(PackageCode.closure) == ("plan.digest", "PackageCode.closure")
 
 
 # the package itself ---------------------------------------------------------------------------------------------------
@@ -396,7 +402,7 @@ def test_every_rule_depends_on_the_code_of_its_command() -> None:
         for rule, body in re.findall(r"^use rule (\w+) as \w+ with:\n((?:    .*\n|\n)+)", text, re.MULTILINE):
             assert f'code=plan.code_of("{rule}")' in body, rule
         assert "maieutic/" not in text, path
-    assert used <= set(commands()) and len(used) > 30
+    assert used <= set(command_functions()) and len(used) > 30
 
 
 def edited(text: str) -> str:
@@ -413,7 +419,7 @@ def edited(text: str) -> str:
     return ast.unparse(tree)
 
 
-class Watched(Code):
+class Watched(PackageCode):
     """Code that notes which modules are looked at."""
 
     def __init__(self, source: Source, modules: dict[str, Module | None]) -> None:
@@ -435,8 +441,8 @@ PARSED: dict[str, Module | None] = {}
 @cache
 def unchanged() -> dict[str, tuple[str, set[str]]]:
     """The digest of every command, and the modules that were looked at for it: no other one can change it."""
-    codes = {name: Watched(read_source, PARSED) for name in commands()}
-    return {name: (codes[name].of(function), codes[name].looked_at) for name, function in commands().items()}
+    codes = {name: Watched(read_source, PARSED) for name in command_functions()}
+    return {name: (codes[name].of(function), codes[name].looked_at) for name, function in command_functions().items()}
 
 
 def digests(**changed: str) -> dict[str, str]:
@@ -446,7 +452,7 @@ def digests(**changed: str) -> dict[str, str]:
     code = Watched(lambda name: changed.get(name, read_source(name)), parsed)
     return {
         name: code.of(function) if before[name][1] & changed.keys() else before[name][0]
-        for name, function in commands().items()
+        for name, function in command_functions().items()
     }
 
 
@@ -459,7 +465,7 @@ def now() -> dict[str, str]:
 def users() -> dict[str, set[str]]:
     """By module, the commands whose closure holds one of its definitions."""
     found: dict[str, set[str]] = {}
-    for name in commands():
+    for name in command_functions():
         for module in {one.module for one in closure_of(name)}:
             found.setdefault(module, set()).add(name)
     return found
@@ -473,11 +479,13 @@ def test_each_module_decides_the_commands_that_use_it_and_no_other(module: str, 
     text = read_source(module)
     assert text is not None
     own = users().get(module, set())
-    assert not own or module not in NEUTRAL
+    assert not own or module not in NEUTRAL_MODULES
     after = digests(**{module: edited(text)})
     assert {name for name in now if after[name] != now[name]} == own
     commented = re.sub(r"\n\n\n", "\n\n\n# a comment\n\n\n", text) + "\n# a comment\n"
-    assert commented != text and Code({module: commented}.get).module(module) == Code({module: text}.get).module(module)
+    assert commented != text and PackageCode({module: commented}.get).module(module) == PackageCode(
+        {module: text}.get
+    ).module(module)
 
 
 # Commands that a rule runs: another one re-runs nothing.
@@ -502,7 +510,7 @@ def test_the_table_of_what_reruns_is_true() -> None:
 def test_a_silenced_parser_rereads_replies_and_asks_nobody(now: dict[str, str]) -> None:
     text = str(read_source("graders.parsing"))
     silent = text.replace('        return [Reading(None, None, "", refused)]\n', "        return []\n", 1)
-    silent = re.sub(r"(def readings_of\(.*\n    \"\"\".*\"\"\"\n)", r"\1    return []\n", text)
+    silent = re.sub(r"(def read_reply\(.*\n    \"\"\".*\"\"\"\n)", r"\1    return []\n", text)
     assert silent != text
     after = digests(**{"graders.parsing": silent})
     for_people = {"check-graders", "share", "verify"}  # they do every such step again, in no rule
@@ -520,24 +528,24 @@ DEAR = {
         "rewards.scoring", "rewards.prefix_sharing", "serving.weights",
     },
     "generate-replies": {
-        "serving.backends", "replies.baselines", "benchmarks.kmpbench.baselines", "benchmarks.kmpbench.forms",
-        "benchmarks.tutorbench.baselines", "config.cards", "core.documents", "serving.answers", "serving.client", "serving.refusals", "serving.responses", "replies.generate", "config.models", "config.thinking", "serving.pictures", "config.prompts", "core.paths", "core.records",
+        "serving.backends", "replies.baselines", "benchmarks.kmpbench.baselines", "benchmarks.kmpbench.answer_formats",
+        "benchmarks.tutorbench.baselines", "config.cards", "core.yaml_files", "serving.answers", "serving.client", "serving.refusals", "serving.responses", "replies.generate", "config.models", "config.thinking", "serving.pictures", "config.prompts", "core.paths", "core.records",
         "replies.sentences", "core.thinking", "serving.weights",
     },
     "generate-all-replies": {
-        "serving.backends", "config.cards", "core.documents", "serving.answers", "serving.client", "serving.refusals", "serving.responses",
+        "serving.backends", "config.cards", "core.yaml_files", "serving.answers", "serving.client", "serving.refusals", "serving.responses",
         "replies.generate", "replies.packed", "config.models", "config.thinking", "serving.pictures", "config.prompts", "core.paths",
         "core.records", "core.thinking", "serving.weights",
     },
     "tune-tutor": {
-        "config.curation", "config.models", "core.parent", "curation.encoding", "curation.processes",
+        "config.curation", "config.models", "core.parent_process", "curation.encoding", "curation.processes",
         "curation.training", "curation.tuning", "replies.generate", "rewards.checkpoints", "rewards.loading",
         "rewards.training", "serving.weights",
     },
     "make-components": {
-        "config.curation", "config.models", "config.thinking", "config.prompts", "core.documents", "core.paths", "core.records", "core.thinking",
-        "curation.components", "curation.crew", "curation.parsers", "curation.pipeline", "curation.records", "curation.rules",
-        "curation.standards", "curation.texts", "curation.weaving", "graders.answers", "graders.choices", "core.objects", "core.options", "graders.number_words", "graders.numerals", "graders.passages", "graders.reading",
+        "config.curation", "config.models", "config.thinking", "config.prompts", "core.yaml_files", "core.paths", "core.records", "core.thinking",
+        "curation.components", "curation.stage_runner", "curation.parsers", "curation.pipeline", "curation.records", "curation.rules",
+        "curation.standards", "curation.texts", "curation.dialogues", "graders.answers", "graders.choices", "core.json_text", "core.options", "graders.number_words", "graders.numerals", "graders.passages", "graders.reading",
         "replies.generate", "serving.answers", "serving.backends", "serving.client", "serving.pictures", "serving.refusals", "serving.responses", "serving.weights",
     },
 }  # fmt: skip
@@ -566,18 +574,18 @@ def test_a_job_depends_on_the_loader_that_it_uses() -> None:
     def of(loader: str) -> set[Name]:
         part = {
             Name("datasets.registry", "LOADERS"): [
-                digest.name_of(LOADERS[loader].load),
+                digest.as_definition(LOADERS[loader].load),
                 Name("datasets.loaders", "Loader"),
             ]
         }
         return closure_of("make-items", part)
 
-    assert Name("datasets.gsm8k", "solving") in of("gsm8k_solving")
+    assert Name("datasets.gsm8k", "gsm8k_items") in of("gsm8k_solving")
     assert not any(one.module in {"datasets.tutorbench", "datasets.kmp"} for one in of("gsm8k_solving"))
     assert any(one.module == "datasets.gsm8k" for one in of("mathchat_fqa")), "it makes MathChat's first question"
     for name in LOADERS:
-        assert digest.name_of(LOADERS[name].load) in of(name)
-    sources = [digest.name_of(one.load) for one in PAIR_SOURCES.values()]
+        assert digest.as_definition(LOADERS[name].load) in of(name)
+    sources = [digest.as_definition(one.load) for one in PAIR_SOURCES.values()]
     assert set(sources) <= closure_of("make-pairs")
 
 
@@ -605,13 +613,13 @@ def test_definitions_are_read_once_and_kept(tmp_path: Path, monkeypatch: pytest.
     with monkeypatch.context() as patch:
         patch.setattr(digest, "definitions_of", unread)
         again = read()
-    for function in commands().values():
+    for function in command_functions().values():
         closure = fresh.closure(roots_of(function, fresh), {})
         assert again.closure(roots_of(function, again), {}) == closure
         assert again.digest(closure) == fresh.digest(closure)
     for damaged in ("", "[]", '{"": 1}', text.replace("]", "", 1), text[:1000]):
         kept.write_text(damaged, encoding="utf-8")
-        with pytest.raises(digest.NO_DEFINITIONS):
+        with pytest.raises(digest.CACHE_ERRORS):
             read_kept(kept)
     assert read().modules.keys() >= {"core.stats"} and kept.read_text(encoding="utf-8") == text
     kept.unlink()
@@ -635,7 +643,7 @@ def test_after_an_edit_only_what_it_concerns_is_read(tmp_path: Path, monkeypatch
         seen.clear()
         code = read()
         was_read = set(seen)
-        anew = Code(digest.source_among(digest.package_sources()))
+        anew = PackageCode(digest.source_lookup(digest.package_sources()))
         assert {name: code.module(name) for name in module_names()} == {
             name: anew.module(name) for name in module_names()
         }
@@ -643,7 +651,7 @@ def test_after_an_edit_only_what_it_concerns_is_read(tmp_path: Path, monkeypatch
         return was_read
 
     def at() -> Path:
-        return digest.kept_at(tmp_path / "cache/maieutic/definitions", checksums())
+        return digest.definitions_cache_file(tmp_path / "cache/maieutic/definitions", checksums())
 
     monkeypatch.setattr(digest, "definitions_of", noted)
     everything = set(module_names())
@@ -694,7 +702,7 @@ def test_definitions_of_another_text_or_python_are_others(monkeypatch: pytest.Mo
     sources = {"a.py": b"x = 1", "b.py": b""}
 
     def kept_of(texts: dict[str, bytes]) -> Path:
-        return digest.kept_at(Path(), digest.module_checksums(texts))
+        return digest.definitions_cache_file(Path(), digest.module_checksums(texts))
 
     checksums = {kept_of(sources), kept_of({"a.py": b"x = 2", "b.py": b""})}
     checksums |= {kept_of({"a.py": b"", "b.py": b"x = 1"}), kept_of({"c.py": b"x = 1", "b.py": b""})}
@@ -704,7 +712,9 @@ def test_definitions_of_another_text_or_python_are_others(monkeypatch: pytest.Mo
 
 def test_definitions_are_kept_by_their_modules_in_whatever_order(tmp_path: Path) -> None:
     here = {"a": "1", "b": "2"}
-    assert digest.kept_at(tmp_path, here) == digest.kept_at(tmp_path, dict(reversed(here.items())))
+    assert digest.definitions_cache_file(tmp_path, here) == digest.definitions_cache_file(
+        tmp_path, dict(reversed(here.items()))
+    )
     assert {len(one) for one in digest.module_checksums({"a.py": b"x = 1"}).values()} == {16}
 
 
@@ -713,7 +723,7 @@ SMALL = {"jobs": "class Job: ...\n", "run": "from maieutic.jobs import Job\n\nde
 
 def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
     """With what the arguments of functions name; a newer file that is none of definitions does not matter."""
-    code, checksums = Code(SMALL.get), {"jobs": "1", "run": "2"}
+    code, checksums = PackageCode(SMALL.get), {"jobs": "1", "run": "2"}
     digest.write_definitions(code, tmp_path / "kept.json", checksums)
     assert code.arguments(Name("run", "run")) == [Name("jobs", "Job")]
     (tmp_path / "newer.txt").write_text("{", encoding="utf-8")
@@ -736,8 +746,8 @@ def test_old_definitions_are_forgotten(tmp_path: Path) -> None:
 
 
 def test_what_is_neutral_is_there_and_says_why() -> None:
-    assert all(read_source(name) is not None and len(why) > 10 for name, why in NEUTRAL.items())
-    assert Name("x", ANY) != Name("x", "")
+    assert all(read_source(name) is not None and len(why) > 10 for name, why in NEUTRAL_MODULES.items())
+    assert Name("x", WHOLE_MODULE) != Name("x", "")
 
 
 def test_a_digest_of_code_has_16_digits() -> None:

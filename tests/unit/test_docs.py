@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from maieutic.config import cards, models, settings
-from maieutic.config.datasets import Copy, Dataset
+from maieutic.config.datasets import Dataset, DatasetFile
 from maieutic.config.models import BaselineModel, Model, RewardModel, ServedModel, Training
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
@@ -174,7 +174,7 @@ def test_the_tables_of_keys_are_those_of_the_schema() -> None:
     ]
     bare = [
         f"{kind.__name__}.{name}"
-        for kind in [*settings_, Training, Dataset, Copy]
+        for kind in [*settings_, Training, Dataset, DatasetFile]
         for name, field in kind.model_fields.items()
         if not field.description
         and name not in {"engine", "run", "report", "interpreters", "containers", "needs", "group"}

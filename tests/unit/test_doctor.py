@@ -12,10 +12,10 @@ from httpserver import Quiet, scripted, serving
 from maieutic.config.models import HostedModel
 from maieutic.core.errors import UserError
 from maieutic.plan import cluster, doctor, images, preflight
-from maieutic.plan.doctor import ROOM_MB, Finding
+from maieutic.plan.doctor import RESULTS_MB, Finding
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import plan_of
-from maieutic.plan.scale import Weights
+from maieutic.plan.serving_time import ParameterCount
 from run_configs import HOSTED, NOBODY
 from shipped import shipped
 
@@ -46,8 +46,8 @@ def hosted() -> Plan:
 
 
 def test_the_models_that_a_run_serves_itself(served: Plan, hosted: Plan) -> None:
-    assert sorted(doctor.served(served)) == ["large", "odd", "small"]
-    assert doctor.served(hosted) == doctor.served(None) == {}
+    assert sorted(doctor.served_models(served)) == ["large", "odd", "small"]
+    assert doctor.served_models(hosted) == doctor.served_models(None) == {}
 
 
 SERVE_FIX = "make env (with a GPU: make env VARIANT=cuda)"
@@ -66,26 +66,26 @@ def test_environments_are_there_and_of_their_locks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(images, "locks_of", lambda stack: ["other", "LOCK"])
+    monkeypatch.setattr(images, "lock_hashes", lambda stack: ["other", "LOCK"])
     (tmp_path / ".venv").mkdir()
     for stack, name in there.items():
         (tmp_path / name).mkdir()
         (tmp_path / ".venv" / stack).symlink_to(tmp_path / name)
     for of, states in expected.items():
         found = list(doctor.environments({None: None, "hosted": hosted, "served": served}[of]))
-        assert [one.what for one in found] == ["environment driver", "environment serve"]
+        assert [one.subject for one in found] == ["environment driver", "environment serve"]
         assert tuple(one.state for one in found) == states
         for one, fix in zip(found, ("make driver", SERVE_FIX), strict=True):
             assert one.fix == ("" if one.state == "ok" else fix)
-            finding = "as its lock says" if one.state == "ok" else "built from lock old, this checkout has another"
-            assert one.finding == (finding if there else "not there")
+            finding = "matches its lock" if one.state == "ok" else "built from lock old, but this checkout has another"
+            assert one.finding == (finding if there else "not built")
 
 
 @pytest.mark.parametrize(
     ("free", "of", "state", "finding"),
     [
-        (200_000, None, "ok", "200 GB free, about 5 GB needed"), (ROOM_MB, None, "fault", "5 GB free, about 5 GB needed"),
-        (ROOM_MB + 1, None, "ok", "5 GB free, about 5 GB needed"),
+        (200_000, None, "ok", "200 GB free, about 5 GB needed"), (RESULTS_MB, None, "fault", "5 GB free, about 5 GB needed"),
+        (RESULTS_MB + 1, None, "ok", "5 GB free, about 5 GB needed"),
         (20_000, "served", "ok", "20 GB free, about 19 GB needed, 1 of unknown size"),
         (19_000, "served", "fault", "19 GB free, about 19 GB needed, 1 of unknown size"),
     ],
@@ -96,18 +96,18 @@ def test_the_disk_holds_weights_and_results(
     asked = []
     usage = shutil.disk_usage("/")._replace(free=(free << 20) + 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: asked.append(place) or usage)
-    fix = "make room, or put results on a larger disk (a link)" if state == "fault" else ""
+    fix = "free disk space, or make the folder results a link to a larger disk" if state == "fault" else ""
     assert doctor.disk(served if of else None) == ("disk", state, finding, fix) and asked == ["."]
 
 
 def test_weights_take_two_bytes_a_parameter(served: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     """500 and 1,000 billions of parameters are 3 TB, beside what results need."""
-    sizes = {"small": Weights(500, 5), "large": Weights(1000, 1000)}
+    sizes = {"small": ParameterCount(500, 5), "large": ParameterCount(1000, 1000)}
     monkeypatch.setattr(
-        doctor, "weights_of", lambda name, model: sizes.get(name) if model is served.models[name] else None
+        doctor, "parameter_count", lambda name, model: sizes.get(name) if model is served.models[name] else None
     )
     assert doctor.disk(served).finding.endswith(
-        f" GB free, about {3000 + ROOM_MB // 1000} GB needed, 1 of unknown size"
+        f" GB free, about {3000 + RESULTS_MB // 1000} GB needed, 1 of unknown size"
     )
 
 
@@ -138,15 +138,15 @@ def test_gpus_are_counted_against_what_models_need(
     names: tuple[str, ...], devices: int, served: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "gpu_names", lambda: list(names))
-    monkeypatch.setattr(doctor, "candidates", lambda environment: (None, list(range(devices))))
+    monkeypatch.setattr(doctor, "visible_devices", lambda environment: (None, list(range(devices))))
     first, *lacking = doctor.gpus(served)
     assert first == (
         ("GPUs", "ok", ", ".join(names), "") if names else ("GPUs", "note", "none, or no driver (nvidia-smi)", "")
     )
-    fix = "run it on a cluster (--profile slurm), on a machine with more, or lower needs.gpus"
+    fix = "use a cluster (--profile slurm) or a machine with more GPUs, or lower models.{}.needs.gpus"
     short = {"small": 1, "large": 4}
-    assert {(one.what, one.state, one.finding, one.fix) for one in lacking} == {
-        (f"GPUs of {name}", "note", f"{needed} needed, this machine offers {devices}", fix)
+    assert {(one.subject, one.state, one.finding, one.fix) for one in lacking} == {
+        (f"GPUs of {name}", "note", f"{needed} needed, this machine offers {devices}", fix.format(name))
         for name, needed in short.items()
         if needed > devices
     }
@@ -156,24 +156,29 @@ def test_gpus_are_counted_against_what_models_need(
 def test_a_login_node_has_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[str, str | None] = {"sbatch": None}
     monkeypatch.setattr(shutil, "which", found.get)
-    assert doctor.slurm() == ("SLURM", "note", "no sbatch on the PATH: this machine is no login node", "")
+    assert doctor.slurm() == ("SLURM", "note", "sbatch is not on the PATH, so this is not a login node", "")
     found["sbatch"] = "/usr/bin/sbatch"
     listed = {("sinfo", "--all", "--noheader", "--format=%P|%l|%G"): "gpu|1:00|gpu:2\ncpu*|1:00|(null)\n"}
-    monkeypatch.setattr(cluster, "ask", lambda *words: listed[words])
+    monkeypatch.setattr(cluster, "run_slurm_command", lambda *words: listed[words])
     assert doctor.slurm() == ("SLURM", "ok", "partitions: cpu (0 GPUs a node), gpu (2 GPUs a node)", "")
 
     def silent(*words: str) -> str:
         raise UserError("sinfo", "no answer", "wake it")
 
-    monkeypatch.setattr(cluster, "ask", silent)
+    monkeypatch.setattr(cluster, "run_slurm_command", silent)
     assert doctor.slurm() == ("SLURM", "note", "no answer", "wake it")
 
 
 def test_images_are_those_of_this_checkout(served: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[str, str | None] = {"apptainer": None, "singularity": None}
     monkeypatch.setattr(shutil, "which", found.get)
-    assert doctor.containers(served) == ("containers", "note", "no apptainer: --sdm apptainer cannot be used", "")
-    none_yet = ("containers", "note", "apptainer is here, no images yet", "containers/build")
+    assert doctor.containers(served) == (
+        "containers",
+        "note",
+        "apptainer is not on the PATH, so --sdm apptainer cannot be used",
+        "",
+    )
+    none_yet = ("containers", "note", "apptainer is available, but no image exists yet", "run containers/build")
     for engine in ("apptainer", "singularity"):
         found |= {"apptainer": None, "singularity": None, engine: f"/usr/bin/{engine}"}
         assert doctor.containers(None) == none_yet
@@ -182,7 +187,7 @@ def test_images_are_those_of_this_checkout(served: Plan, tmp_path: Path, monkeyp
     named = {"driver": f"{tmp_path}/driver.sif", "serve": f"{tmp_path}/serve.sif"}
     checked: list[Any] = []
     monkeypatch.setattr(images, "check_images", checked.append)
-    right = ("containers", "ok", "images of this checkout's locks: driver, serve", "")
+    right = ("containers", "ok", "images match this checkout's locks: driver, serve", "")
     assert doctor.containers(made("far", containers=named)) == right
     assert checked == [{stack: (path, path) for stack, path in named.items()}]
     away = {"driver": "docker://somewhere/image", "serve": f"{tmp_path}/gone.sif"}
@@ -204,18 +209,18 @@ def test_endpoints_are_asked_one_by_one(served: Plan, monkeypatch: pytest.Monkey
             raise UserError("models.near.base_url", "it is silent", "start it")
         return []
 
-    monkeypatch.setattr(preflight, "check_endpoint", check)
+    monkeypatch.setattr(preflight, "list_endpoint_models", check)
     assert sorted(doctor.endpoints(served, offline=False)) == [
-        ("endpoint of far", "ok", "http://far/v1 answers, FAR_KEY is set, and lists no models", ""),
+        ("endpoint of far", "ok", "http://far/v1 answers, FAR_KEY is set, but it lists no models", ""),
         ("endpoint of near: models.near.base_url", "fault", "it is silent", "start it"),
     ]
     assert sorted(asked) == [("far", "http://far/v1"), ("near", "http://near/v1")]
-    monkeypatch.setattr(preflight, "check_endpoint", lambda name, model: [model.model])
+    monkeypatch.setattr(preflight, "list_endpoint_models", lambda name, model: [model.model])
     assert ("endpoint of near", "ok", "http://near/v1 answers", "") in list(doctor.endpoints(served, offline=False))
-    monkeypatch.delattr(preflight, "check_endpoint")
+    monkeypatch.delattr(preflight, "list_endpoint_models")
     assert sorted(doctor.endpoints(served, offline=True)) == [
-        ("endpoint of far", "note", "http://far/v1 would get the value of FAR_KEY", ""),
-        ("endpoint of near", "note", "http://near/v1 would get no key", ""),
+        ("endpoint of far", "note", "http://far/v1 would be sent the value of FAR_KEY", ""),
+        ("endpoint of near", "note", "http://near/v1 would be sent no key", ""),
     ]
 
 
@@ -223,7 +228,7 @@ def test_endpoints_are_asked_one_by_one(served: Plan, monkeypatch: pytest.Monkey
     ("listed", "fix"),
     [
         (["gpt-5"], None), ([], None), (["models/gpt-5", "models/n"], None), (["gpt-5o", "other"], "set model: gpt-5o"),
-        (["other", "another"], "set model to one that is: another, other"),
+        (["other", "another"], "set model to one of: another, other"),
     ],
 )  # fmt: skip
 def test_the_doctor_looks_whether_an_endpoint_lists_the_model(listed: list[str], fix: str | None) -> None:
@@ -234,13 +239,13 @@ def test_the_doctor_looks_whether_an_endpoint_lists_the_model(listed: list[str],
         config["run"] |= {**NOBODY, "tutors": ["far"], "tasks": ["mathtutorbench/problem_solving"], "labels": []}
         found = list(doctor.endpoints(plan_of(config), offline=False))
     assert found[0].state == "ok" and [one.fix for one in found[1:]] == ([fix] if fix else [])
-    assert all(one.state == "note" and one.what == "endpoint of far: models.far.model" for one in found[1:])
+    assert all(one.state == "note" and one.subject == "endpoint of far: models.far.model" for one in found[1:])
 
 
 @pytest.mark.parametrize(
     "variables, said, fix",
     [
-        ({}, "does not answer (ConnectionError)", "start the server, or mend the address"),
+        ({}, "does not answer (ConnectionError)", "start the server, or correct base_url"),
         ({"http_proxy": "http://me:secret@127.0.0.1:9"}, "does not answer (ProxyError)", "export no_proxy=127.0.0.1"),
         ({"HTTP_PROXY": "http://127.0.0.1:9", "no_proxy": "a.org"}, "(ProxyError)", "export no_proxy=a.org,127.0.0.1"),
         ({"http_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1"}, "(ConnectionError)", "start the server"),
@@ -258,7 +263,7 @@ def test_a_proxy_of_the_environment_is_named(
         monkeypatch.setenv(name, value)
     model = HostedModel(engine="hosted", base_url="http://127.0.0.1:9/v1", model="m")
     with pytest.raises(UserError) as error:
-        preflight.check_endpoint("m", model)
+        preflight.list_endpoint_models("m", model)
     assert said in str(error.value) and fix in str(error.value) and "secret" not in str(error.value)
 
 
@@ -276,15 +281,18 @@ def test_a_proxy_that_wants_a_name_is_no_refused_key(monkeypatch: pytest.MonkeyP
         monkeypatch.delenv("no_proxy", raising=False)
         model = HostedModel(engine="hosted", base_url="http://tutor.example/v1", model="m")
         with pytest.raises(UserError, match=r"407.*proxy of http_proxy.*no_proxy=tutor\.example"):
-            preflight.check_endpoint("m", model)
+            preflight.list_endpoint_models("m", model)
 
 
 def test_all_faults_of_a_check_are_findings() -> None:
     def check() -> None:
         raise UserError.of([UserError("a", "b", "c"), UserError("d", "e", "f")])
 
-    assert list(doctor.checked("it", check, "right")) == [("it: a", "fault", "b", "c"), ("it: d", "fault", "e", "f")]
-    assert list(doctor.checked("it", lambda: None, "right")) == [("it", "ok", "right", "")]
+    assert list(doctor.findings_of_check("it", check, "right")) == [
+        ("it: a", "fault", "b", "c"),
+        ("it: d", "fault", "e", "f"),
+    ]
+    assert list(doctor.findings_of_check("it", lambda: None, "right")) == [("it", "ok", "right", "")]
 
 
 def test_findings_are_printed_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -295,7 +303,7 @@ def test_findings_are_printed_a_line_each(monkeypatch: pytest.MonkeyPatch, capsy
     ]
     asked: list[Any] = []
     monkeypatch.setattr(doctor, "findings_of", lambda files, offline: asked.append((files, offline)) or told)
-    with pytest.raises(UserError, match=r"^maieutic doctor: 1 of the lines above are faults"):
+    with pytest.raises(UserError, match=r"^maieutic doctor: found 1 fault\(s\), listed above"):
         doctor.doctor(configfile=[Path("run.yaml")], offline=True)
     assert (
         capsys.readouterr().out == f"ok    disk: [5] GB free.\nnote  x: y. Fix: z [1]\nfault {'a' * 200}: b. Fix: c\n"
@@ -325,12 +333,12 @@ def test_the_machine_is_looked_at_with_and_without_a_run_file(tmp_path: Path, mo
     path = tmp_path / "run.yaml"
     path.write_text("edition: demo\nrun: {tutors: [echo], tasks: [mrbench]}\n", encoding="utf-8")
     first, *others = doctor.findings_of([path], True)
-    assert first == ("run file", "ok", f"{path} is right", "") and [one[0] for one in others] == [*names, "endpoints"]
+    assert first == ("run file", "ok", f"{path} is valid", "") and [one[0] for one in others] == [*names, "endpoints"]
     plans = {id(one) for one in of[:-1]}
     assert len(plans) == 1 and of[-1] == (of[0], True) and of[0].run.tutors == ["echo"]
     more = tmp_path / "more.yaml"
     more.write_text("run: {limit: 1}\n", encoding="utf-8")
-    assert next(doctor.findings_of([path, more])).finding == f"{path}, {more} is right"
+    assert next(doctor.findings_of([path, more])).finding == f"{path}, {more} is valid"
     of.clear()
     list(doctor.findings_of([path]))
     assert of[-1][1] is False
@@ -341,6 +349,6 @@ def test_a_run_without_pins_is_looked_at_all_the_same(tmp_path: Path) -> None:
     model = "{engine: vllm, weights: {repo: nobody/nothing, revision: null}}"
     path.write_text(f"models: {{open: {model}}}\nrun: {{tutors: [open], tasks: [mrbench]}}\n", encoding="utf-8")
     found = list(doctor.findings_of([path], offline=True))
-    faults = {one.what: one.fix for one in found if one.state == "fault"}
+    faults = {one.subject: one.fix for one in found if one.state == "fault"}
     assert "maieutic pin" in faults["run file: models.open.weights.revision"]
-    assert {"disk", "memory", "SLURM", "containers"} <= {one.what for one in found}
+    assert {"disk", "memory", "SLURM", "containers"} <= {one.subject for one in found}

@@ -12,36 +12,39 @@ from types import SimpleNamespace
 from urllib.parse import quote, quote_plus
 
 import pytest
-from maieutic.core import documents, secrets
-from maieutic.core.documents import content_of, read_yaml
+from maieutic.core import secrets, yaml_files
 from maieutic.core.errors import UserError, cut_word
 from maieutic.core.files import safe_cell
-from maieutic.core.logs import WithoutSecrets
-from maieutic.core.secrets import BEGINS, INSTEAD, Redactor, forms_of, is_named_as_secret, redacted
-from maieutic.core.visible import embedded, visible
-from maieutic.plan.texts import check_texts
-from maieutic.serving.inherited import inherited
+from maieutic.core.logs import RedactingFormatter
+from maieutic.core.secrets import KEY_PREFIX, REDACTED, Redactor, is_named_as_secret, redact, searchable_encodings
+from maieutic.core.visible import script_safe_json, visible_text
+from maieutic.core.yaml_files import parse_yaml, read_yaml
+from maieutic.plan.config_files import check_config_files
+from maieutic.serving.environment_allow_list import inherited_environment
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 8)
 )
 REFUSED = {
-    "name of Python": ("x: !!python/name:os.system", "line 1: the tag !!python/name:os.system is not read"),
+    "name of Python": ("x: !!python/name:os.system", "line 1: the tag !!python/name:os.system is not allowed"),
     "object of Python": ("x: !!python/object/apply:os.system [id]", "the tag !!python/object/apply:os.system is not"),
-    "own tag": ("a: 1\nx: !mine 2", "line 2: the tag !mine is not read"),
-    "aliases": (BOMB, "line 6: more than 500,000 values, with those that aliases repeat"),
-    "alias of itself": ("x: &x [*x]", "an alias repeats what it stands in"),
-    "key that stands twice": ("run:\n  seed: 1\n  seed: 2", "line 3: 'seed' stands on line 2 already"),
-    "nested": ("[" * 100 + "]" * 100, "nested more than 64 deep"),
-    "nested so that a parser would end": ("[ " * 100_000, "nested more than 64 deep"),
-    "nested after much that is closed": ("[" * 40 + "[], " * 30 + "[" * 40 + "]" * 80, "nested more than 64 deep"),
-    "nested blocks": ("\n".join(" " * n + "a:" for n in range(80)), "nested more than 64 deep"),
+    "own tag": ("a: 1\nx: !mine 2", "line 2: the tag !mine is not allowed"),
+    "aliases": (BOMB, "line 6: more than 500,000 values after resolving aliases"),
+    "alias of itself": ("x: &x [*x]", "an alias refers to a node that contains it"),
+    "key that stands twice": ("run:\n  seed: 1\n  seed: 2", "line 3: duplicate key 'seed', first on line 2"),
+    "nested": ("[" * 100 + "]" * 100, "nested more than 64 levels deep"),
+    "nested so that a parser would end": ("[ " * 100_000, "nested more than 64 levels deep"),
+    "nested after much that is closed": (
+        "[" * 40 + "[], " * 30 + "[" * 40 + "]" * 80,
+        "nested more than 64 levels deep",
+    ),
+    "nested blocks": ("\n".join(" " * n + "a:" for n in range(80)), "nested more than 64 levels deep"),
     "nested by aliases": (
         "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 200)),
-        "nested more than 64 deep, with what",
+        "nested more than 64 levels deep after resolving aliases",
     ),
-    "expressions": ("__use_yte__: true\nx: ?1 + 1", "line 1: __use_yte__ would run what the file says"),
-    "NUL": ("a: b\0c", "not YAML that can be read safely: unacceptable character"),
+    "expressions": ("__use_yte__: true\nx: ?1 + 1", "line 1: __use_yte__ would execute expressions in the file"),
+    "NUL": ("a: b\0c", "invalid YAML: unacceptable character"),
 }
 
 
@@ -57,7 +60,7 @@ def test_yaml_that_no_configuration_needs_is_refused_by_its_line(name: str, tmp_
 
 def test_what_a_configuration_needs_is_read() -> None:
     text = "a: &a {x: 1, y: null}\nb: {<<: *a, x: 2}\nc: [1.5, yes, 2024-01-01, '\\u2028']\n"
-    assert content_of(text)["b"] == {"x": 2, "y": None} and content_of("") is None
+    assert parse_yaml(text)["b"] == {"x": 2, "y": None} and parse_yaml("") is None
 
 
 def test_a_file_that_is_too_long_or_cannot_be_one_is_refused(tmp_path: Path) -> None:
@@ -71,22 +74,22 @@ def test_a_file_that_is_too_long_or_cannot_be_one_is_refused(tmp_path: Path) -> 
 
 def test_what_is_just_short_enough_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten values, of which the list is one; twenty bytes."""
-    monkeypatch.setattr(documents, "MOST_VALUES", 10)
-    assert content_of("[1, 2, 3, 4, [5, 6, 7], 8]") == [1, 2, 3, 4, [5, 6, 7], 8]
-    with pytest.raises(documents.Unsafe, match=r"^line 1: more than 10 values$"):
-        content_of("[1, 2, 3, 4, [5, 6, 7], 8, 9]")
+    monkeypatch.setattr(yaml_files, "MOST_VALUES", 10)
+    assert parse_yaml("[1, 2, 3, 4, [5, 6, 7], 8]") == [1, 2, 3, 4, [5, 6, 7], 8]
+    with pytest.raises(yaml_files.UnsafeDocument, match=r"^line 1: more than 10 values$"):
+        parse_yaml("[1, 2, 3, 4, [5, 6, 7], 8, 9]")
     repeated = "a: &x [1, 2]\nb: [*x, *x]"
-    monkeypatch.setattr(documents, "MOST_VALUES", 13)  # a list of two, three times; two keys, a mapping and a list
-    assert content_of(repeated) == {"a": [1, 2], "b": [[1, 2], [1, 2]]}
-    monkeypatch.setattr(documents, "MOST_VALUES", 12)
-    with pytest.raises(documents.Unsafe, match=r"^line 1: more than 12 values, with those that aliases repeat$"):
-        content_of(repeated)
-    monkeypatch.setattr(documents, "LONGEST", 20)
+    monkeypatch.setattr(yaml_files, "MOST_VALUES", 13)  # a list of two, three times; two keys, a mapping and a list
+    assert parse_yaml(repeated) == {"a": [1, 2], "b": [[1, 2], [1, 2]]}
+    monkeypatch.setattr(yaml_files, "MOST_VALUES", 12)
+    with pytest.raises(yaml_files.UnsafeDocument, match=r"^line 1: more than 12 values after resolving aliases$"):
+        parse_yaml(repeated)
+    monkeypatch.setattr(yaml_files, "LONGEST", 20)
     path = tmp_path / "a.yaml"
     path.write_text("a: " + "x" * 17)
     assert read_yaml(path) == {"a": "x" * 17}
     path.write_text("a: " + "x" * 18)
-    with pytest.raises(UserError, match="no configuration is as long"):
+    with pytest.raises(UserError, match="the limit of a configuration file"):
         read_yaml(path)
     assert cut_word("x" * 300) == "x" * 300 and cut_word("x" * 301) == "x" * 300 + "…"
 
@@ -96,9 +99,9 @@ def test_all_run_files_are_looked_at_before_they_are_used(tmp_path: Path) -> Non
     for file, text in zip(files, ("a: 1", "a: !!python/name:os.system", "a: 1\na: 2"), strict=True):
         file.write_text(text)
     with pytest.raises(UserError) as error:
-        check_texts(SimpleNamespace(config_settings=SimpleNamespace(configfiles=files)))
+        check_config_files(SimpleNamespace(config_settings=SimpleNamespace(configfiles=files)))
     assert [fault.place for fault in error.value.all] == [str(file) for file in files[1:]]
-    check_texts(SimpleNamespace(config_settings=SimpleNamespace(configfiles=None)))
+    check_config_files(SimpleNamespace(config_settings=SimpleNamespace(configfiles=None)))
 
 
 KEY = "sk-canary/5f0c1d+x"
@@ -114,9 +117,9 @@ def test_no_form_of_a_key_is_left_in_a_text() -> None:
     texts += [text.translate(str.maketrans("+/", "-_")) for text in texts]
     texts += [KEY, quote(KEY), quote(KEY, safe=""), f"x{KEY}y", KEY.replace("/", "\\u002f") + KEY]
     for text in texts:
-        assert INSTEAD in redactor(text) and redactor.finds(text), text
-        assert len(redactor(text).replace(INSTEAD, "")) < 30, "what is left are letters beside it"
-    assert redactor("nothing here") == "nothing here" and not Redactor(["short"]).finds("short")
+        assert REDACTED in redactor(text) and redactor.contains_secret(text), text
+        assert len(redactor(text).replace(REDACTED, "")) < 30, "what is left are letters beside it"
+    assert redactor("nothing here") == "nothing here" and not Redactor(["short"]).contains_secret("short")
 
 
 def in_base64(data: bytes, before: int) -> str:
@@ -132,8 +135,8 @@ def test_a_key_has_these_forms_and_no_others(key: str) -> None:
     bases = [in_base64(data, before) for before in range(3)]
     bases += [text.replace("+", "-").replace("/", "_") for text in bases]
     in_addresses = [quote(data), quote(data, safe=""), quote_plus(data)]
-    assert forms_of(key) == {key, json.dumps(key).strip('"'), *in_addresses, *bases}
-    assert Redactor([key])(f"a {key} b") == f"a {INSTEAD} b"
+    assert searchable_encodings(key) == {key, json.dumps(key).strip('"'), *in_addresses, *bases}
+    assert Redactor([key])(f"a {key} b") == f"a {REDACTED} b"
 
 
 @pytest.mark.parametrize("key", ["sk-proj-Ab1cD2eF3gH4iJ5kL6mN7", "hf_Ab1cD2eF3gH4iJ5kL6", "a-key/of+our own 1234567"])
@@ -141,40 +144,40 @@ def test_a_key_without_its_end_is_replaced_in_words_and_logs(key: str, monkeypat
     """Whatever its spelling; but a text that holds no more than what its service's keys share is left as it is."""
     known = Redactor()
     known.add(key, beginnings=True)
-    shared = BEGINS.match(key)
+    shared = KEY_PREFIX.match(key)
     fixed = shared.end() if shared else 0
     for end in range(fixed + 12, len(key)):
         begins = key[:end]
         encoded = base64.b64encode(b"user:" + begins.encode()).decode()
         for text in (f"wrong key {begins}...", f"k={quote(begins, safe='')}&", f"{encoded} is no user"):
-            assert INSTEAD in known(text), (end, text)
+            assert REDACTED in known(text), (end, text)
             assert key[fixed : fixed + 4] not in known(text)
-        assert known(f"{begins}\u2026") == f"{INSTEAD}\u2026", "as far as it goes"
+        assert known(f"{begins}\u2026") == f"{REDACTED}\u2026", "as far as it goes"
     assert known(key[: fixed + 11]) == key[: fixed + 11]
-    monkeypatch.setattr(secrets, "redacted", Redactor())
-    monkeypatch.setattr(secrets, "keys_in_use", Redactor())
-    secrets.use_key(key)
-    assert secrets.redacted(key[:-1]) == INSTEAD and secrets.keys_in_use(key[:-1]) == key[:-1], "a reply is kept"
-    assert secrets.keys_in_use(key) == INSTEAD
+    monkeypatch.setattr(secrets, "redact", Redactor())
+    monkeypatch.setattr(secrets, "redact_sent_keys", Redactor())
+    secrets.register_sent_key(key)
+    assert secrets.redact(key[:-1]) == REDACTED and secrets.redact_sent_keys(key[:-1]) == key[:-1], "a reply is kept"
+    assert secrets.redact_sent_keys(key) == REDACTED
 
 
 @pytest.mark.parametrize("keys", [["abcd1234", "abcd1234-efgh"], ["abcd1234-efgh", "abcd1234"]])
 def test_a_key_that_begins_as_another_one_is_whole(keys: list[str]) -> None:
-    assert Redactor(keys)("abcd1234-efgh abcd1234") == f"{INSTEAD} {INSTEAD}"
+    assert Redactor(keys)("abcd1234-efgh abcd1234") == f"{REDACTED} {REDACTED}"
 
 
 def test_a_log_has_no_key_not_even_in_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redacted, "secrets", set())
-    monkeypatch.setattr(redacted, "pattern", None)
-    redacted.add(KEY)
+    monkeypatch.setattr(redact, "secrets", set())
+    monkeypatch.setattr(redact, "pattern", None)
+    redact.add(KEY)
     try:
         raise ValueError(f"bad header {KEY}")
     except ValueError as error:
         record = logging.LogRecord(
             "x", logging.ERROR, "x", 1, "said %s", (KEY,), (type(error), error, error.__traceback__)
         )
-    told = WithoutSecrets("%(message)s").format(record)
-    assert KEY not in told and told.count(INSTEAD) == 2 and "Traceback" in told
+    told = RedactingFormatter("%(message)s").format(record)
+    assert KEY not in told and told.count(REDACTED) == 2 and "Traceback" in told
 
 
 NAMES = {
@@ -193,29 +196,29 @@ def test_a_served_model_inherits_no_key() -> None:
         "LD_LIBRARY_PATH": "/l",
         "HOME": "/h",
     }
-    kept = inherited(
+    kept = inherited_environment(
         {**ours, "OPENBLAS_NUM_THREADS": "1", "OPENBLAS_CORETYPE": "H", "SLURM_JOB_ID": "3", "http_proxy": "p"}
     )
-    assert inherited({"SITE_THING": "1", "SITE_TOKEN": "2", "MAIEUTIC_INHERIT": "SITE_THING, SITE_TOKEN"}) == {
-        "SITE_THING": "1"
-    }
+    assert inherited_environment(
+        {"SITE_THING": "1", "SITE_TOKEN": "2", "MAIEUTIC_INHERIT": "SITE_THING, SITE_TOKEN"}
+    ) == {"SITE_THING": "1"}
     assert set(kept) == {
         "PATH", "TOKENIZERS_PARALLELISM", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "HOME", "OPENBLAS_CORETYPE",
         "SLURM_JOB_ID",
     }  # fmt: skip
-    assert {"PATH", "HOME"} <= inherited(os.environ).keys()
+    assert {"PATH", "HOME"} <= inherited_environment(os.environ).keys()
 
 
 def test_data_in_a_page_close_no_script_and_are_short() -> None:
-    assert embedded({"a": ["<é>&", 1]}) == '{"a":["\\u003c\\u00e9\\u003e\\u0026",1]}'
+    assert script_safe_json({"a": ["<é>&", 1]}) == '{"a":["\\u003c\\u00e9\\u003e\\u0026",1]}'
 
 
 def test_a_control_character_is_a_sign_and_markup_stays_markup() -> None:
     from markupsafe import Markup
 
-    assert visible("a\x1b[31m\x00b\u2028c\x85\ud800\ufffe") == "a\u241b[31m\u2400b\u21b5c\ufffd\ufffd\ufffd"
-    assert visible("a\n\tb \u05d0") == "a\n\tb \u05d0"
-    assert type(visible(Markup("<b>\x1b</b>"))) is Markup
+    assert visible_text("a\x1b[31m\x00b\u2028c\x85\ud800\ufffe") == "a\u241b[31m\u2400b\u21b5c\ufffd\ufffd\ufffd"
+    assert visible_text("a\n\tb \u05d0") == "a\n\tb \u05d0"
+    assert type(visible_text(Markup("<b>\x1b</b>"))) is Markup
 
 
 @pytest.mark.parametrize("before", ["", " ", "\t", "\u00a0 ", "\u3000", "\ufeff", "\u200b", "\n "])

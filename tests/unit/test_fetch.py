@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from httpserver import Files, serving
-from maieutic.config.datasets import Copy, Dataset
+from maieutic.config.datasets import Dataset, DatasetFile
 from maieutic.core.errors import UserError
 from maieutic.datasets import downloads
 from maieutic.datasets.fetch import FetchDataset, fetch_dataset
@@ -32,7 +32,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def dataset(url: str | None) -> Dataset:
     """GSM8K's entry, with the demo file as the published one."""
-    copy = Copy(path="gsm8k/test.jsonl", url=url, sha256=hashlib.sha256(BODY).hexdigest(), records=12)
+    copy = DatasetFile(path="gsm8k/test.jsonl", url=url, sha256=hashlib.sha256(BODY).hexdigest(), records=12)
     return Dataset(title="t", licence="l", format="jsonl", fields=["question", "answer"], published=copy, demo=None)
 
 
@@ -66,7 +66,7 @@ def test_a_broken_download_goes_on_where_it_stopped(files: str, tmp_path: Path) 
 
 def test_what_an_earlier_run_left_is_continued(files: str, tmp_path: Path) -> None:
     out = tmp_path / "gsm8k.source"
-    with pytest.raises(UserError, match=r"no progress in 5 tries .*; 10 bytes are kept.*Fix: run again"):
+    with pytest.raises(UserError, match=r"no progress in 5 tries .*; 10 bytes are kept.*Fix: run `snakemake"):
         get(f"{files}/always-breaks", out)
     assert not out.exists()
     [part] = leftovers(out)
@@ -126,7 +126,7 @@ def test_files_that_are_already_there_take_the_same_way(tmp_path: Path) -> None:
     assert out.read_bytes() == BODY
     for folder, place in ((Path("nowhere"), "no gsm8k/test.jsonl in nowhere"), (None, "in data_dir, which is null")):
         with pytest.raises(
-            UserError, match=rf"^datasets.gsm8k.published: .*{place}.* nor below .*Fix: mend path, or set"
+            UserError, match=rf"^datasets.gsm8k.published: .*{place}.* nor below .*Fix: correct path, or set"
         ):
             fetch_dataset(
                 job=FetchDataset(name="gsm8k", dataset=dataset(None), edition="published", data_dir=folder),
@@ -187,7 +187,7 @@ def test_files_of_a_hub_are_joined_without_its_client(tmp_path: Path, monkeypatc
         pq.write_table(pa.table({"question": rows}), tmp_path / f"train-{number}.parquet")
     HubOfParts.parts = {path.name: path.read_bytes() for path in sorted(tmp_path.glob("*.parquet"))}
     HubOfParts.asked, HubOfParts.tokens, HubOfParts.breaks = [], set(), 1
-    copy = Copy(path="x", hub={"repo": "o/n", "revision": "1" * 40, "files": "data/train-*.parquet"}, records=3)
+    copy = DatasetFile(path="x", hub={"repo": "o/n", "revision": "1" * 40, "files": "data/train-*.parquet"}, records=3)
     entry = Dataset(title="t", licence="l", format="parquet", fields=["question"], published=copy, demo=None)
     job = FetchDataset(name="x", dataset=entry, edition="published", data_dir=None)
     out = tmp_path / "out/x.source"

@@ -11,9 +11,17 @@ from typing import Any
 import pytest
 import yaml
 from maieutic.core.records import Item
-from maieutic.graders.answers import Final, after_marker, answer, chosen, of_calculation, read_final, without_brackets
-from maieutic.graders.numerals import numerals, written
-from maieutic.graders.reading import plain
+from maieutic.graders.answers import (
+    FinalAnswer,
+    calculation_result,
+    choose_number,
+    grade_answer,
+    line_after_marker,
+    read_final,
+    without_brackets,
+)
+from maieutic.graders.numerals import numerals, parse_digits
+from maieutic.graders.reading import plain_notation
 
 TABLE: dict[str, list[Any]] = yaml.safe_load(
     (Path(__file__).parents[1] / "tables/final_numbers.yaml").read_text(encoding="utf-8")
@@ -45,9 +53,9 @@ def test_every_rule_for_what_is_ambiguous_stands_in_the_docs() -> None:
 
 def test_a_reply_without_a_single_number_says_why() -> None:
     item = Item(id="i", task="t", cluster="c", vars={}, reference={"answer": "4"})
-    [range_] = answer(item, "Final answer: 3 to 5 days", "robust")
+    [range_] = grade_answer(item, "Final answer: 3 to 5 days", "robust")
     assert (range_.value, range_.correct, range_.why_none) == (None, None, "a range")
-    [box] = answer(item, "\\boxed{3 \\times 4}", "robust")
+    [box] = grade_answer(item, "\\boxed{3 \\times 4}", "robust")
     assert box.why_none == "a calculation without its result"
 
 
@@ -59,18 +67,23 @@ def test_a_number_is_right_within_a_millionth(text: str, right: bool) -> None:
     """A float's noise is forgiven, a rounded or cut-off result is not."""
     item = Item(id="i", task="t", cluster="c", vars={}, reference={"answer": "4"})
     for scoring in ("robust", "paper_compat"):
-        [read] = answer(item, f"Final answer: {text}", scoring)
+        [read] = grade_answer(item, f"Final answer: {text}", scoring)
         assert (read.value, read.correct) == (float(text), right), scoring
     large = Item(id="i", task="t", cluster="c", vars={}, reference={"answer": "4000000000"})
-    [read] = answer(large, "Final answer: 4000000001", "robust")
+    [read] = grade_answer(large, "Final answer: 4000000001", "robust")
     assert read.correct is True, "a billionth of a large number"
-    [read] = answer(large, "Final answer: 4000000005", "robust")
+    [read] = grade_answer(large, "Final answer: 4000000005", "robust")
     assert read.correct is False
 
 
 def test_numbers_know_their_place() -> None:
     text = "The 3 friends pay $5 each for 2 days: 30"
-    assert [(one.text, one.weak) for one in numerals(text)] == [("3", True), ("$5", True), ("2", True), ("30", False)]
+    assert [(one.text, one.circumstance) for one in numerals(text)] == [
+        ("3", True),
+        ("$5", True),
+        ("2", True),
+        ("30", False),
+    ]
     assert [text[one.start : one.end].strip() for one in numerals(text)] == ["3", "$5", "2", "30"]
 
 
@@ -129,9 +142,9 @@ def test_of_one_number_in_two_spellings_a_box_gives_the_first() -> None:
 
 
 def test_a_number_of_more_than_300_digits_is_beyond_all() -> None:
-    assert written("1,234.5", ",", ".") == 1234.5 and written("1.234,5", ".", ",") == 1234.5
-    assert written("1" * 300, "", "") == float("1" * 300)
-    assert written("0." + "0" * 299, "", ".") == math.inf
+    assert parse_digits("1,234.5", ",", ".") == 1234.5 and parse_digits("1.234,5", ".", ",") == 1234.5
+    assert parse_digits("1" * 300, "", "") == float("1" * 300)
+    assert parse_digits("0." + "0" * 299, "", ".") == math.inf
 
 
 UNITS = "a quantity in two units"
@@ -190,17 +203,17 @@ NUMERALS: dict[str, list[tuple[float, str, bool, str | None]]] = {
     ],
 )
 def test_signs_of_print_become_those_of_a_keyboard(text: str, read: str) -> None:
-    assert plain(text) == read
+    assert plain_notation(text) == read
 
 
 def test_a_calculation_gives_the_first_number_behind_it() -> None:
-    assert of_calculation("1 + 2 = the 3 boxes hold 12") == Final(3.0, "3")
-    assert of_calculation("2 * 13 = 26 inches in 13 years") == Final(26.0, "26")
-    assert of_calculation("1 + 2 = 3 boxes, and 12 more") is None
+    assert calculation_result("1 + 2 = the 3 boxes hold 12") == FinalAnswer(3.0, "3")
+    assert calculation_result("2 * 13 = 26 inches in 13 years") == FinalAnswer(26.0, "26")
+    assert calculation_result("1 + 2 = 3 boxes, and 12 more") is None
 
 
 def test_what_is_no_single_number_is_told_with_its_characters() -> None:
-    assert chosen(numerals("3-5 apples"), last=True) == Final(None, "5", "a range")
+    assert choose_number(numerals("3-5 apples"), last=True) == FinalAnswer(None, "5", "a range")
 
 
 def test_the_last_line_is_read_by_itself() -> None:
@@ -210,10 +223,10 @@ def test_the_last_line_is_read_by_itself() -> None:
 
 
 def test_the_mark_of_a_list_behind_a_marker_is_no_answer() -> None:
-    assert after_marker("Final answer:\n1. 42 apples") == "42 apples"
-    assert after_marker("Final answer: 7 apples\n1. 42 apples") == " 7 apples"
+    assert line_after_marker("Final answer:\n1. 42 apples") == "42 apples"
+    assert line_after_marker("Final answer: 7 apples\n1. 42 apples") == " 7 apples"
 
 
 @pytest.mark.parametrize("text", NUMERALS)
 def test_each_number_of_a_text_is_told_with_what_speaks_against_it(text: str) -> None:
-    assert [(one.value, one.text, one.weak, one.unsettled) for one in numerals(text)] == NUMERALS[text]
+    assert [(one.value, one.text, one.circumstance, one.unsettled) for one in numerals(text)] == NUMERALS[text]

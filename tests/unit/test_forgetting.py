@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.core.journal import Entry, answers_on_file
+from maieutic.core.journal import FinishedRequest, load_journal_answers
 from maieutic.plan.forgetting import forget
 
 
 def line(key: str, error: str | None = None) -> str:
-    return Entry(key=key, text="4", seconds=0.0, attempts=1, error=error).model_dump_json() + "\n"
+    return FinishedRequest(key=key, text="4", seconds=0.0, attempts=1, error=error).model_dump_json() + "\n"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def left(pattern: paths.Pattern, **names: str) -> set[str]:
-    return set(answers_on_file(Path(pattern.of(**names)), Entry))
+    return set(load_journal_answers(Path(pattern.of(**names)), FinishedRequest))
 
 
 def test_refusals_of_every_run_are_dropped_and_answers_stay(folder: Path) -> None:

@@ -14,33 +14,43 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from maieutic.core import parent
+from maieutic.core import parent_process
 from maieutic.core.errors import Unpinned, UserError, check_in_turn
-from maieutic.core.files import bare_cell, read_lines, safe_cell, write_csv, write_json, write_lines
-from maieutic.core.ledger import SUFFIX, Spent, append_line, now, put_down, spent_since, whole_lines
-from maieutic.core.parent import PARENT
+from maieutic.core.files import read_json_lines, safe_cell, unquote_cell, write_csv, write_json, write_json_lines
+from maieutic.core.ledger import (
+    SUFFIX,
+    JobSpending,
+    append_line,
+    append_spending,
+    spent_since,
+    utc_now,
+    valid_json_lines,
+)
+from maieutic.core.parent_process import PARENT_VARIABLE
 from maieutic.core.paths import Pattern
-from maieutic.core.records import Item, each_record
+from maieutic.core.records import Item, iter_records
 
 OWN = {
-    **{k: v for k, v in os.environ.items() if k != PARENT},
+    **{k: v for k, v in os.environ.items() if k != PARENT_VARIABLE},
     "PYTHONPATH": str(Path(__file__).parents[2] / "workflow"),
 }
 
 
-def spent(time_: str, asker: str = "a") -> Spent:
-    return Spent(time=time_, asker=asker, requests=2, prompt_tokens=3, completion_tokens=4, seconds=0.5, retries={})
+def spent(time_: str, asker: str = "a") -> JobSpending:
+    return JobSpending(
+        time=time_, asker=asker, requests=2, prompt_tokens=3, completion_tokens=4, seconds=0.5, retries={}
+    )
 
 
 def test_a_ledger_gives_what_was_spent_from_a_time_on_in_its_order(tmp_path: Path) -> None:
     late, early, before = (f"2026-01-0{day}T00:00:00+00:00" for day in (3, 2, 1))
-    put_down(tmp_path / "x/one.jsonl", spent(late))
-    put_down(tmp_path / "x/one.jsonl", spent(before))
-    put_down(tmp_path / "y/two.jsonl", spent(early, "Zoë"))
+    append_spending(tmp_path / "x/one.jsonl", spent(late))
+    append_spending(tmp_path / "x/one.jsonl", spent(before))
+    append_spending(tmp_path / "y/two.jsonl", spent(early, "Zoë"))
     append_line(tmp_path / f"y/two{SUFFIX}", {"time": early, "foreign": True})
     with open(tmp_path / f"y/two{SUFFIX}", "ab") as handle:
         handle.write(b"\xff torn\n")
-    put_down(tmp_path / "y/two.jsonl", spent(late, "b"))
+    append_spending(tmp_path / "y/two.jsonl", spent(late, "b"))
     found = spent_since(early, tmp_path)
     assert [line.time for line in found] == [early, late, late]
     assert found[0].asker == "Zoë" and {line.asker for line in found[1:]} == {"a", "b"}
@@ -48,17 +58,17 @@ def test_a_ledger_gives_what_was_spent_from_a_time_on_in_its_order(tmp_path: Pat
 
 def test_a_torn_line_is_left_out_whatever_bytes_it_ends_with(tmp_path: Path) -> None:
     (tmp_path / "lines").write_bytes(b'{"a": 1}\n{"b": \xff\xfe\n{"c": "\xc3\xa9"}\n')
-    assert list(whole_lines(tmp_path / "lines")) == [{"a": 1}, {"c": "é"}]
+    assert list(valid_json_lines(tmp_path / "lines")) == [{"a": 1}, {"c": "é"}]
 
 
 def test_a_line_makes_its_folders_and_is_lost_where_it_cannot_be_written(tmp_path: Path) -> None:
     append_line(tmp_path / "a/b/lines", {"a": 1})
     append_line(tmp_path / "a/b/lines/c", {"a": 1})
-    assert list(whole_lines(tmp_path / "a/b/lines")) == [{"a": 1}]
+    assert list(valid_json_lines(tmp_path / "a/b/lines")) == [{"a": 1}]
 
 
 def test_the_time_of_a_line_is_in_utc() -> None:
-    assert datetime.fromisoformat(now()).utcoffset() == timedelta(0)
+    assert datetime.fromisoformat(utc_now()).utcoffset() == timedelta(0)
 
 
 def test_a_pattern_is_filled_in_by_parts() -> None:
@@ -70,26 +80,26 @@ def test_a_pattern_is_filled_in_by_parts() -> None:
 
 
 def test_lines_are_kept_as_people_read_them(tmp_path: Path) -> None:
-    write_lines(tmp_path / "a.jsonl", [{"text": "Zoë √2"}, {"text": "\n"}])
+    write_json_lines(tmp_path / "a.jsonl", [{"text": "Zoë √2"}, {"text": "\n"}])
     assert (tmp_path / "a.jsonl").read_bytes() == '{"text": "Zoë √2"}\n{"text": "\\n"}\n'.encode()
     plain = {**OWN, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     line = (
-        "import pathlib, sys; from maieutic.core.files import read_lines; "
-        "print(ascii(read_lines(pathlib.Path(sys.argv[1]))))"
+        "import pathlib, sys; from maieutic.core.files import read_json_lines; "
+        "print(ascii(read_json_lines(pathlib.Path(sys.argv[1]))))"
     )
     said = subprocess.run(
         [sys.executable, "-c", line, tmp_path / "a.jsonl"], env=plain, check=True, capture_output=True, text=True
     ).stdout
-    assert said.strip() == ascii(read_lines(tmp_path / "a.jsonl")), "whatever the machine's language is"
+    assert said.strip() == ascii(read_json_lines(tmp_path / "a.jsonl")), "whatever the machine's language is"
 
 
 @pytest.mark.parametrize("text", ["=1+1", "-x", "plain", "'quoted", "'", ""])
 def test_a_cell_is_read_as_it_was_written(text: str) -> None:
-    assert bare_cell(safe_cell(text)) == text
+    assert unquote_cell(safe_cell(text)) == text
 
 
 def test_an_apostrophe_that_nobody_put_there_stays() -> None:
-    assert bare_cell("'quoted'") == "'quoted'"
+    assert unquote_cell("'quoted'") == "'quoted'"
 
 
 def test_a_table_has_the_line_ends_of_every_other_file(tmp_path: Path) -> None:
@@ -99,7 +109,7 @@ def test_a_table_has_the_line_ends_of_every_other_file(tmp_path: Path) -> None:
 
 CHILD = """
 import os, time
-from maieutic.core.parent import tie_to_parent
+from maieutic.core.parent_process import tie_to_parent
 tie_to_parent()
 print(os.getpid(), os.environ[{parent!r}], flush=True)
 {rest}
@@ -118,7 +128,7 @@ def alive(pid: int) -> bool:
     "rest", ["time.sleep(60)", "child = os.fork(); os.write(1, b'%d\\n' % os.getpid()); time.sleep(60)"]
 )
 def test_what_is_tied_dies_with_its_parent_and_so_do_its_forks(rest: str) -> None:
-    child = CHILD.format(parent=PARENT, rest=rest)
+    child = CHILD.format(parent=PARENT_VARIABLE, rest=rest)
     middle = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     with subprocess.Popen([sys.executable, "-c", middle], env=OWN, stdout=subprocess.PIPE, text=True) as between:
         assert between.stdout is not None
@@ -145,27 +155,29 @@ def test_a_process_asks_for_the_signal_and_names_itself(monkeypatch: pytest.Monk
     before, registered, ended = signal_at_parents_end(), [], []
     monkeypatch.setattr(os, "register_at_fork", lambda **hooks: registered.append(hooks))
     monkeypatch.setattr(os, "_exit", ended.append)
-    monkeypatch.delenv(PARENT, raising=False)
+    monkeypatch.delenv(PARENT_VARIABLE, raising=False)
     try:
-        parent.tie_to_parent()
+        parent_process.tie_to_parent()
         assert signal_at_parents_end() == signal.SIGKILL
     finally:
-        ctypes.CDLL(None).prctl(parent.PR_SET_PDEATHSIG, before)
-    assert registered == [{"after_in_child": parent.die_with_parent}]
-    assert os.environ[PARENT] == str(os.getpid()) and not ended
+        ctypes.CDLL(None).prctl(parent_process.PR_SET_PDEATHSIG, before)
+    assert registered == [{"after_in_child": parent_process.die_with_parent}]
+    assert os.environ[PARENT_VARIABLE] == str(os.getpid()) and not ended
     for named, left in ((os.getppid(), []), (os.getpid(), []), (1, [1]), (os.getpid() + 1, [1])):
-        monkeypatch.setenv(PARENT, str(named))
+        monkeypatch.setenv(PARENT_VARIABLE, str(named))
         ended.clear()
-        parent.end_where_parent_is_gone()
-        assert ended == left and os.environ[PARENT] == str(os.getpid())
+        parent_process.exit_without_parent()
+        assert ended == left and os.environ[PARENT_VARIABLE] == str(os.getpid())
 
 
 def test_what_is_named_to_another_parent_ends_at_once() -> None:
-    child = CHILD.format(parent=PARENT, rest="pass")
-    gone = subprocess.run([sys.executable, "-c", child], env={**OWN, PARENT: "1"}, capture_output=True, text=True)
+    child = CHILD.format(parent=PARENT_VARIABLE, rest="pass")
+    gone = subprocess.run(
+        [sys.executable, "-c", child], env={**OWN, PARENT_VARIABLE: "1"}, capture_output=True, text=True
+    )
     assert (gone.returncode, gone.stdout) == (1, "")
     kept = subprocess.run(
-        [sys.executable, "-c", child], env={**OWN, PARENT: str(os.getpid())}, capture_output=True, text=True
+        [sys.executable, "-c", child], env={**OWN, PARENT_VARIABLE: str(os.getpid())}, capture_output=True, text=True
     )
     assert kept.returncode == 0 and kept.stdout
 
@@ -210,4 +222,4 @@ def test_a_record_that_is_none_is_told_by_its_field(tmp_path: Path) -> None:
     for line, field in (({**whole, "tags": {"a": []}}, "tags.a"), ([], "the line")):
         path.write_text(json.dumps(line) + "\n")
         with pytest.raises(UserError, match=rf"^{path}:1: expected a Item record, found .* at {field}\. Fix: "):
-            list(each_record(path, Item))
+            list(iter_records(path, Item))

@@ -12,21 +12,29 @@ from pathlib import Path
 
 import pytest
 from maieutic.core.errors import UserError
-from maieutic.core.journal import Entry, Journal, answers_on_file, digest, journals_of, request_key, take_lock
+from maieutic.core.journal import (
+    FinishedRequest,
+    Journal,
+    canonical_digest,
+    load_journal_answers,
+    reply_journals,
+    request_key,
+    take_lock,
+)
 from maieutic.core.records import read_records
 from maieutic.core.spool import Spool
-from maieutic.serving.recover import held_by, recover
+from maieutic.serving.recover import lock_owner, recover
 
 REQUEST = {"endpoint": "chat", "messages": [{"role": "user", "content": "2+2?"}], "temperature": 0.0, "max_tokens": 8}
 MODEL = {"engine": "vllm", "files": {"model.safetensors": "aa"}, "dtype": "float32"}
 
 
-def entry(key: str, text: str = "4") -> Entry:
-    return Entry(key=key, text=text, seconds=0.1, attempts=1)
+def entry(key: str, text: str = "4") -> FinishedRequest:
+    return FinishedRequest(key=key, text=text, seconds=0.1, attempts=1)
 
 
 def filled(path: Path, count: int = 5) -> Path:
-    with Journal(path, Entry) as journal:
+    with Journal(path, FinishedRequest) as journal:
         for number in range(count):
             journal.append(entry(f"k{number}", f"text {number}\nline \u2028 \x00"))
     return path
@@ -34,7 +42,7 @@ def filled(path: Path, count: int = 5) -> Path:
 
 def test_answers_come_back(tmp_path: Path) -> None:
     path = filled(tmp_path / "j.jsonl")
-    with Journal(path, Entry) as journal:
+    with Journal(path, FinishedRequest) as journal:
         assert list(journal.answers) == ["k0", "k1", "k2", "k3", "k4"]
         assert journal.answers["k3"].text == "text 3\nline \u2028 \x00"
         assert journal.broken == 0
@@ -43,7 +51,7 @@ def test_answers_come_back(tmp_path: Path) -> None:
 def test_answers_are_read_from_the_file_when_they_are_asked_for(tmp_path: Path) -> None:
     """What is in memory does not grow with their texts; an answer that was just appended is there too."""
     path = filled(tmp_path / "j.jsonl")
-    with Journal(path, Entry) as journal:
+    with Journal(path, FinishedRequest) as journal:
         journal.append(entry("k5", "x" * 100_000), entry("k6", "long \u00fc\u2028 \U0001f600"))
         journal.append(entry("k7"))
         assert sys.getsizeof(journal.answers.places) < 1000 and len(journal.answers) == 8
@@ -58,7 +66,7 @@ def test_answers_are_read_from_the_file_when_they_are_asked_for(tmp_path: Path) 
             path.write_bytes(damage)
             with pytest.raises(UserError) as error:
                 journal.answers["k7"]
-            line = f"{path}, byte {place}: a line that could be read before cannot any more. Fix: run again"
+            line = f"{path}, byte {place}: a line that was valid is now damaged. Fix: run again"
             assert error.value.line == line
 
 
@@ -66,20 +74,20 @@ def test_answers_of_other_journals_count_and_are_left_as_they_are(tmp_path: Path
     """Of shards: what one of them has answered is not asked by another. The own answer goes first."""
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     for path, told in ((first, "first"), (second, "second")):
-        with Journal(path, Entry) as journal:
+        with Journal(path, FinishedRequest) as journal:
             journal.append(entry("both", told), entry(told, told))
     before = [path.read_bytes() for path in (first, second)]
     own = tmp_path / "own.jsonl"
-    with Journal(own, Entry, [second, tmp_path / "none.jsonl", first]) as journal:
+    with Journal(own, FinishedRequest, [second, tmp_path / "none.jsonl", first]) as journal:
         assert [journal.answers[key].text for key in ("both", "first", "second")] == ["second", "first", "second"]
         assert "first" in journal.answers and "third" not in journal.answers and journal.answers.get("third") is None
         journal.append(entry("first", "not again"), entry("mine", "mine"))
         assert list(journal.answers) == ["mine"], "what an other journal has is not put down twice"
         assert journal.answers["first"].text == "first"
     assert [path.read_bytes() for path in (first, second)] == before and own.read_text().count("\n") == 1
-    with Journal(second, Entry, [first]) as journal:
+    with Journal(second, FinishedRequest, [first]) as journal:
         assert journal.answers["both"].text == "second", "its own"
-    looked = answers_on_file(own, Entry, [first])
+    looked = load_journal_answers(own, FinishedRequest, [first])
     assert (len(looked), looked["both"].text, looked["mine"].text) == (1, "first", "mine")
 
 
@@ -95,20 +103,20 @@ def test_the_journals_of_a_tutor_are_found_whichever_shards_there_were(tmp_path:
     for name in [*names, "a[b].jsonl", "ab.jsonl"]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    assert journals_of(tmp_path, "m") == [tmp_path / name for name in names[:3]]
-    assert journals_of(tmp_path, "a[b]") == [tmp_path / "a[b].jsonl"], "a name is no pattern"
+    assert reply_journals(tmp_path, "m") == [tmp_path / name for name in names[:3]]
+    assert reply_journals(tmp_path, "a[b]") == [tmp_path / "a[b].jsonl"], "a name is no pattern"
 
 
 def test_a_spool_gives_records_back_in_any_order_and_leaves_no_file(tmp_path: Path) -> None:
-    spool: Spool[int, Entry] = Spool(tmp_path / "new/folder")
+    spool: Spool[int, FinishedRequest] = Spool(tmp_path / "new/folder")
     assert Path(f"/proc/self/fd/{spool._file.fileno()}").readlink().is_relative_to(tmp_path / "new/folder")
     Spool(tmp_path / "new/folder").close()
     for number in (2, 0, 1):
         spool.put(number, entry(f"k{number}", "\n\u2028" * number))
-    assert [Entry.model_validate_json(line).key for line in spool.lines([0, 2])] == ["k0", "k2"]
+    assert [FinishedRequest.model_validate_json(line).key for line in spool.lines([0, 2])] == ["k0", "k2"]
     spool.put(3, entry("k3"))
     spool.write(tmp_path / "out.jsonl")
-    records = read_records(tmp_path / "out.jsonl", Entry)
+    records = read_records(tmp_path / "out.jsonl", FinishedRequest)
     assert [record.text for record in records] == ["", "\n\u2028", "\n\u2028" * 2, "4"]
     assert (len(spool), 3 in spool, 4 in spool) == (4, True, False)
     with pytest.raises(KeyError):
@@ -121,12 +129,12 @@ def test_a_spool_gives_records_back_in_any_order_and_leaves_no_file(tmp_path: Pa
 def test_a_torn_last_line_costs_that_answer_only(cut: int, tmp_path: Path) -> None:
     path = filled(tmp_path / "j.jsonl")
     path.write_bytes(path.read_bytes()[:-cut])
-    with Journal(path, Entry) as journal:
+    with Journal(path, FinishedRequest) as journal:
         lost = {"k4"} if cut > 1 else set()
         assert set(journal.answers) == {"k0", "k1", "k2", "k3", "k4"} - lost
         journal.append(entry("k4", "again"))
         journal.append(entry("k5"))
-    with Journal(path, Entry) as journal:
+    with Journal(path, FinishedRequest) as journal:
         assert {"k4", "k5"} <= set(journal.answers), "what is written after a torn line is whole"
 
 
@@ -145,16 +153,16 @@ def test_a_torn_last_line_costs_that_answer_only(cut: int, tmp_path: Path) -> No
 def test_a_damaged_journal_keeps_what_is_whole(damage: object, kept: int, broken: int, tmp_path: Path) -> None:
     path = filled(tmp_path / "j.jsonl")
     path.write_bytes(b"".join(damage(path.read_bytes().splitlines(keepends=True))))
-    with Journal(path, Entry) as journal:
+    with Journal(path, FinishedRequest) as journal:
         assert (len(journal.answers), journal.broken) == (kept, broken)
 
 
 def test_a_repeated_key_keeps_its_first_answer(tmp_path: Path) -> None:
-    with Journal(tmp_path / "j.jsonl", Entry) as journal:
+    with Journal(tmp_path / "j.jsonl", FinishedRequest) as journal:
         journal.append(entry("k", "first"))
         journal.append(entry("k", "second"))
     assert (tmp_path / "j.jsonl").read_text().count("\n") == 1
-    with Journal(tmp_path / "j.jsonl", Entry) as journal:
+    with Journal(tmp_path / "j.jsonl", FinishedRequest) as journal:
         assert journal.answers["k"].text == "first"
 
 
@@ -182,9 +190,9 @@ def test_a_key_depends_on_all_that_can_change_the_answer() -> None:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from maieutic.core.journal import Journal, Entry
-with Journal(Path(sys.argv[1]), Entry) as journal:
-    journal.append(Entry(key="k", text="t", seconds=0, attempts=1))
+from maieutic.core.journal import Journal, FinishedRequest
+with Journal(Path(sys.argv[1]), FinishedRequest) as journal:
+    journal.append(FinishedRequest(key="k", text="t", seconds=0, attempts=1))
     print("ready", flush=True)
     time.sleep(60)
 """
@@ -206,27 +214,27 @@ def test_a_second_writer_is_refused_and_told_whom_to_end(tmp_path: Path) -> None
     path = tmp_path / "results/journal/replies/b/m.jsonl"
     process = holder(path)
     try:
-        with pytest.raises(UserError, match=rf"pid {process.pid}.*make recover"), Journal(path, Entry):
+        with pytest.raises(UserError, match=rf"pid {process.pid}.*make recover"), Journal(path, FinishedRequest):
             pass
     finally:
         process.kill()
         process.wait()
-    with Journal(path, Entry) as journal:  # the kernel dropped the dead process's lock
+    with Journal(path, FinishedRequest) as journal:  # the kernel dropped the dead process's lock
         assert "k" in journal.answers, "an answer is on file from the moment that it was appended"
 
 
 def test_recover_ends_a_driver_that_lives_on(tmp_path: Path) -> None:
     process = holder(tmp_path / "results/journal/replies/b/m.jsonl")
     lock = tmp_path / "results/journal/replies/b/m.lock"
-    assert held_by(lock) is not None
+    assert lock_owner(lock) is not None
     recover(tmp_path / "results")
-    assert held_by(lock) is None
+    assert lock_owner(lock) is None
     assert process.wait(10) == -signal.SIGTERM
     recover(tmp_path / "results")  # nothing to do is no error
 
 
 def test_appending_is_flushed_at_once(tmp_path: Path) -> None:
-    with Journal(tmp_path / "j.jsonl", Entry) as journal:
+    with Journal(tmp_path / "j.jsonl", FinishedRequest) as journal:
         for number in range(3):
             journal.append(entry(f"k{number}"))
             assert (tmp_path / "j.jsonl").read_text().count("\n") == number + 1
@@ -237,12 +245,14 @@ def test_recover_cancels_a_job_that_lives_on_another_node(tmp_path: Path, monkey
     monkeypatch.setenv("SLURM_JOB_ID", "77")
     process = holder(tmp_path / "results/journal/replies/b/m.jsonl")
     lock = tmp_path / "results/journal/replies/b/m.lock"
-    assert held_by(lock) == (socket.gethostname(), process.pid, "77")
+    assert lock_owner(lock) == (socket.gethostname(), process.pid, "77")
     lock.write_text("host elsewhere pid 1 slurm job 77\n", encoding="utf-8")
     end_orphans_by(tmp_path, 'echo "no such job" >&2; exit 1', monkeypatch)
-    assert held_by(lock) is not None and process.poll() is None, "a refused scancel is said, and nothing else happens"
+    assert lock_owner(lock) is not None and process.poll() is None, (
+        "a refused scancel is said, and nothing else happens"
+    )
     end_orphans_by(tmp_path, f'[ "$*" = 77 ] && kill {process.pid}', monkeypatch)
-    assert held_by(lock) is None
+    assert lock_owner(lock) is None
     assert process.wait(10) == -signal.SIGTERM
 
 
@@ -261,12 +271,12 @@ def end_orphans_by(folder: Path, scancel: str, monkeypatch: pytest.MonkeyPatch) 
 
 def test_keys_are_what_they_have_always_been() -> None:
     """Of journals that users have: the values are frozen, not computed."""
-    assert digest({"b": 1, "a": ["\u00e9", None, 0.5]}) == (
+    assert canonical_digest({"b": 1, "a": ["\u00e9", None, 0.5]}) == (
         "sha256:" + hashlib.sha256(b'{"a":["\\u00e9",null,0.5],"b":1}').hexdigest()
     )
-    assert digest([]) == "sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
+    assert canonical_digest([]) == "sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
     key = request_key(REQUEST, MODEL)
-    assert key == digest({"model": MODEL, "request": REQUEST})
+    assert key == canonical_digest({"model": MODEL, "request": REQUEST})
     assert key == "sha256:8c3b849e522641b3286fcb286aafd099161b4eae7947504815022af2df449eda"
 
 
@@ -284,8 +294,8 @@ def test_a_lock_says_who_holds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert path.read_text(encoding="utf-8") == f"{expected}\n", "nothing of an earlier holder is left"
             with pytest.raises(UserError) as fault:
                 take_lock(path)
-            assert (fault.value.place, fault.value.problem, fault.value.mend) == (
-                str(path), f"its journal is being written by {expected}", "wait for it, or end it with `make recover`",
+            assert (fault.value.place, fault.value.problem, fault.value.fix) == (
+                str(path), f"its journal is being written by {expected}", "wait for the other process, or stop it with `make recover`",
             )  # fmt: skip
     with take_lock(path):
         path.write_text("", encoding="utf-8")
@@ -295,21 +305,21 @@ def test_a_lock_says_who_holds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_journal_locks_beside_its_file_and_its_lines_end_alike_everywhere(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    with Journal(path, Entry) as journal:
+    with Journal(path, FinishedRequest) as journal:
         assert (tmp_path / "answers.lock").exists()
         journal.append(entry("k", "caf\u00e9"), entry("l"))
     lines = path.read_bytes().decode("utf-8").split("\n")
     assert len(lines) == 3 and lines[2] == "" and "\r" not in lines[0] and "caf\u00e9" in lines[0]
-    assert Entry.model_validate_json(lines[1]).key == "l"
+    assert FinishedRequest.model_validate_json(lines[1]).key == "l"
     with pytest.raises(RuntimeError, match=r"^the journal is not open$"):
-        Journal(path, Entry).append(entry("m"))
+        Journal(path, FinishedRequest).append(entry("m"))
 
 
 def test_the_disk_is_asked_to_keep_answers_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now, synced = [100.0], [0]
     monkeypatch.setattr("maieutic.core.journal.time.monotonic", lambda: now[0])
     monkeypatch.setattr("maieutic.core.journal.os.fsync", lambda number: synced.__setitem__(0, synced[0] + 1))
-    with Journal(tmp_path / "j.jsonl", Entry) as journal:
+    with Journal(tmp_path / "j.jsonl", FinishedRequest) as journal:
         counts = []
         for step, seconds in enumerate((0.0, 0.5, 0.5, 0.01, 0.5, 2.0)):
             now[0] += seconds
@@ -324,6 +334,6 @@ def test_damaged_lines_are_told_with_their_journal(tmp_path: Path, caplog: pytes
     path = filled(tmp_path / "j.jsonl", 2)
     with open(path, "a") as handle:
         handle.write("{\n\n[]\n")
-    with Journal(path, Entry) as journal:
+    with Journal(path, FinishedRequest) as journal:
         assert (journal.broken, len(journal.answers)) == (2, 2)
-    assert caplog.messages == [f"{path}: 2 unreadable line(s) left out; those requests are asked again"]
+    assert caplog.messages == [f"{path}: 2 damaged line(s) skipped; their requests are sent again"]

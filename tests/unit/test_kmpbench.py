@@ -16,40 +16,46 @@ import yaml
 from gullible import answering, obeyed, prompt_of
 from httpserver import chat, scripted, serving
 from maieutic.benchmarks.kmpbench import items as kmp
-from maieutic.benchmarks.kmpbench.alignment import ALL, AlignJudge, align_judge, aligned, judged_verdicts
-from maieutic.benchmarks.kmpbench.detection import detection, located
-from maieutic.benchmarks.kmpbench.mathchat import rounds_of, stated
-from maieutic.benchmarks.kmpbench.metrics import overall_of
-from maieutic.benchmarks.kmpbench.problems import new_problem
-from maieutic.benchmarks.kmpbench.rounds import round_answers
-from maieutic.benchmarks.kmpbench.section import DELTA, DETECTION, DIALOGUE, SKILLS, paper_rows
-from maieutic.benchmarks.kmpbench.study import INSTANCES, KEY, draw_study, read_study
+from maieutic.benchmarks.kmpbench.alignment import (
+    ALL_TUTORS,
+    AlignJudge,
+    align_judge,
+    alignment_scores,
+    judged_verdicts,
+)
+from maieutic.benchmarks.kmpbench.detection import names_error_step, parse_detection
+from maieutic.benchmarks.kmpbench.final_answers import grade_rounds
+from maieutic.benchmarks.kmpbench.mathchat import rounds_of, stated_number
+from maieutic.benchmarks.kmpbench.metrics import mean_of_levels
+from maieutic.benchmarks.kmpbench.problems import grade_new_problem
+from maieutic.benchmarks.kmpbench.section import DETECTION, DIALOGUE, GAIN_MODELS, SKILLS, paper_rows
+from maieutic.benchmarks.kmpbench.study import INSTANCES, KEY_FILE, draw_study, read_study
 from maieutic.config.cards import CARDS, JUDGE, check_variables, read_card
 from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.core.errors import UserError
 from maieutic.core.records import SCORINGS, Item, Judgement, Reply, Scoring, Turn, Verdict, read_records, write_records
+from maieutic.core.stats import BootstrapSettings
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.answers import final_number
 from maieutic.graders.grader import Grader
-from maieutic.graders.parsing import grades_of, readings_of
+from maieutic.graders.parsing import grades_of, read_reply
 from maieutic.graders.reading import Reading
 from maieutic.graders.registry import GRADERS
-from maieutic.judges.answers import read_answer
-from maieutic.judges.assignments import case_of, reply_cases, work_on_replies
+from maieutic.judges.answers import parse_verdicts
+from maieutic.judges.assignments import case_of_reply, reply_cases, work_on_replies
 from maieutic.judges.grading import DESIRED_SHARE, SAME_IN_BOTH, grades_by_judge
-from maieutic.judges.judging import Panel, run_judge
-from maieutic.judges.questions import messages_of, questions_of
-from maieutic.judges.rubrics import read_rubric, rubric_names, scales_of
-from maieutic.people.labels import majority, read_people
+from maieutic.judges.judging import JudgeSettings, run_judge
+from maieutic.judges.questions import question_messages, questions_about
+from maieutic.judges.rubrics import annotation_scales, read_rubric, rubric_names
+from maieutic.people.labels import read_human_labels, resolved_labels
 from maieutic.replies.baselines import TUTORS, baseline_reply
-from maieutic.replies.generate import Limits, ask_tutor
-from maieutic.scores.metrics.common import Graded, mr_of
+from maieutic.replies.generate import RequestLimits, ask_tutor
+from maieutic.scores.metrics.common import GradedItem, combine_mr
 from maieutic.scores.metrics.registry import METRICS
 from maieutic.scores.papers import printed_rows
-from maieutic.scores.score import index_of, score_task
+from maieutic.scores.score import index_grades, score_task
 from maieutic.serving.backends import JobFiles
-from maieutic.validation.trust import Sampling
 from sklearn.metrics import matthews_corrcoef
 
 FOLDER = CARDS / "kmpbench"
@@ -74,7 +80,7 @@ def test_all_rows_of_table_4_give_their_mr_score() -> None:
     rows = printed("4")
     assert len(rows) == 13
     for of in rows.values():
-        ours = mr_of(np.array(of["task1_mcc"]), np.array(of["task2_step"]), np.array(of["task3_reason"]))
+        ours = combine_mr(np.array(of["task1_mcc"]), np.array(of["task2_step"]), np.array(of["task3_reason"]))
         assert float(ours) == pytest.approx(of["mr_score"], abs=WITHIN)
 
 
@@ -83,7 +89,9 @@ def test_all_rows_of_table_5_give_their_overall() -> None:
     assert len(rows) == 19
     for of in rows.values():
         principles = np.mean([of[name] for name in kmp.PRINCIPLES])
-        assert float(overall_of(np.array(of["general_level"]), principles)) == pytest.approx(of["overall"], abs=WITHIN)
+        assert float(mean_of_levels(np.array(of["general_level"]), principles)) == pytest.approx(
+            of["overall"], abs=WITHIN
+        )
 
 
 def test_shipped_tables_are_the_papers(data: Path) -> None:
@@ -106,7 +114,7 @@ def test_shipped_tables_are_the_papers(data: Path) -> None:
         }
         for name in names:
             for row in rows(name):
-                who = " minus ".join(DELTA) if row["group"] == "delta" else row["model"]
+                who = " minus ".join(GAIN_MODELS) if row["group"] == "delta" else row["model"]
                 values = [row[key] for key in row if key not in {"group", "model", "size", "source", "note"}]
                 for value, ours in zip(values, shown[who], strict=True):
                     # The gain of Overall is of the values before rounding.
@@ -118,7 +126,7 @@ def test_shipped_tables_are_the_papers(data: Path) -> None:
     }
 
 
-def parts(n: int = 200) -> list[Graded]:
+def parts(n: int = 200) -> list[GradedItem]:
     """Items with a verdict, a step and, where the step is right, mostly a reason."""
     found = []
     for _ in range(n):
@@ -126,8 +134,10 @@ def parts(n: int = 200) -> list[Graded]:
         said = gold if RNG.random() < 0.8 else not gold
         step = said == gold and bool(RNG.integers(3))
         asked = gold and step and RNG.random() < 0.9
-        reason = Graded("x", bool(RNG.integers(2)), None) if asked else None
-        found.append(Graded(None, None, None, (Graded(said, said == gold, gold), Graded(1, step, gold), reason)))
+        reason = GradedItem("x", bool(RNG.integers(2)), None) if asked else None
+        found.append(
+            GradedItem(None, None, None, (GradedItem(said, said == gold, gold), GradedItem(1, step, gold), reason))
+        )
     return found
 
 
@@ -144,7 +154,7 @@ def test_mr_score_is_that_of_its_definition() -> None:
     task3 = METRICS["reason_accuracy"].value([item._replace(parts=item.parts[1:]) for item in items])
     assert task3 == pytest.approx(reason)
     inverse = [
-        item._replace(parts=(Graded(not item.parts[0].gold, False, item.parts[0].gold), *item.parts[1:]))
+        item._replace(parts=(GradedItem(not item.parts[0].gold, False, item.parts[0].gold), *item.parts[1:]))
         for item in items
     ]
     assert METRICS["mr_score"].value(inverse) == pytest.approx(0.3 * step + 0.5 * reason), "a negative MCC counts as 0"
@@ -152,7 +162,7 @@ def test_mr_score_is_that_of_its_definition() -> None:
 
 def test_detection_f1_is_the_harmonic_mean_of_both_accuracies() -> None:
     items = [
-        Graded(1, right, gold)
+        GradedItem(1, right, gold)
         for right, gold in [(True, True), (False, True), (True, False), (True, False), (False, False)]
     ]
     assert METRICS["detection_f1"].value(items) == pytest.approx(2 * (1 / 2) * (2 / 3) / (1 / 2 + 2 / 3))
@@ -160,17 +170,17 @@ def test_detection_f1_is_the_harmonic_mean_of_both_accuracies() -> None:
 
 
 def test_levels_count_where_they_apply() -> None:
-    one, none = (lambda value: Graded(value, None, None)), None
+    one, none = (lambda value: GradedItem(value, None, None)), None
     items = [
-        Graded(None, None, None, (one(1.0), one(0.5), none, none, none, none, none)),
-        Graded(None, None, None, (one(0.0), one(0.0), one(1.0), none, none, none, none)),
+        GradedItem(None, None, None, (one(1.0), one(0.5), none, none, none, none, none)),
+        GradedItem(None, None, None, (one(0.0), one(0.0), one(1.0), none, none, none, none)),
     ]
     assert np.isnan(METRICS["kmp_overall"].value([item._replace(parts=(none, *item.parts[1:])) for item in items]))
     assert METRICS["kmp_overall"].value(items) == pytest.approx((0.5 + (0.25 + 1.0) / 2) / 2)
     principles = [item._replace(parts=item.parts[1:]) for item in items]
     assert METRICS["kmp_principles"].value(principles) == pytest.approx((0.25 + 1.0) / 2)
     for name, of in (("kmp_overall", items), ("kmp_principles", principles), ("mr_score", parts(30))):
-        assert METRICS[name].of_sums(METRICS[name].counts(of).sum(0)) == pytest.approx(METRICS[name].value(of))
+        assert METRICS[name].from_sums(METRICS[name].counts(of).sum(0)) == pytest.approx(METRICS[name].value(of))
 
 
 # Readers.
@@ -178,13 +188,13 @@ def test_levels_count_where_they_apply() -> None:
 
 @pytest.mark.parametrize("case", DETECTIONS, ids=lambda case: case["name"])
 def test_detections_are_read_as_stated_or_not_at_all(case: dict[str, Any]) -> None:
-    found = detection(case["text"])
+    found = parse_detection(case["text"])
     assert (None if found is None else list(found)) == case["found"]
 
 
 def ec_item(step: int = 2) -> Item:
-    said = kmp.Solved(["a", "b", "c"], step, "because")
-    return kmp.detected("i", "ec", kmp.Posed("What is 1+1?", "It is 2.", "2"), said)
+    said = kmp.StudentAttempt(["a", "b", "c"], step, "because")
+    return kmp.ec_item("i", "ec", kmp.SolvedProblem("What is 1+1?", "It is 2.", "2"), said)
 
 
 def reply(item: Item, *texts: str, model: str = "m", key: str = "k") -> Reply:
@@ -218,8 +228,8 @@ def test_a_false_alarm_is_wrong_even_without_a_place() -> None:
 
 
 def test_what_was_said_before_a_refusal_counts() -> None:
-    seed = kmp.Posed("p", "s", "1")
-    item = kmp.asked("i", "fqa", seed, [kmp.Posed("q", "s", "2"), kmp.Posed("r", "s", "3")])
+    seed = kmp.SolvedProblem("p", "s", "1")
+    item = kmp.fqa_item("i", "fqa", seed, [kmp.SolvedProblem("q", "s", "2"), kmp.SolvedProblem("r", "s", "3")])
     said = reply(item, "\\boxed{1}", "\\boxed{2}", "").model_copy(update={"error": "400: too long"})
     for scoring in ("robust", "paper_compat"):
         found = {one.criterion: one for one in grades_of("round_answers", item, said) if one.scoring == scoring}
@@ -228,7 +238,9 @@ def test_what_was_said_before_a_refusal_counts() -> None:
     card = read_card(FOLDER / "fqa.yaml").card
     scores = {
         one.metric: one
-        for one in score_task(card, "m", [item], index_of(grades_of("round_answers", item, said)), Sampling(100, 1))
+        for one in score_task(
+            card, "m", [item], index_grades(grades_of("round_answers", item, said)), BootstrapSettings(100, 1)
+        )
         if one.scoring == "robust"
     }
     last = scores["final_round"]
@@ -239,10 +251,10 @@ def test_what_was_said_before_a_refusal_counts() -> None:
 @pytest.mark.parametrize("scoring", ["robust", "paper_compat"])
 def test_turns_that_were_not_asked_after_a_refusal_are_refused_too(scoring: Scoring) -> None:
     """A conversation ends with its refusal: its later turns are no replies at all."""
-    seed = kmp.Posed("p", "s", "1")
-    item = kmp.asked("i", "fqa", seed, [kmp.Posed("q", "s", "2"), kmp.Posed("r", "s", "3")])
+    seed = kmp.SolvedProblem("p", "s", "1")
+    item = kmp.fqa_item("i", "fqa", seed, [kmp.SolvedProblem("q", "s", "2"), kmp.SolvedProblem("r", "s", "3")])
     said = reply(item, "\\boxed{1}").model_copy(update={"error": "400: too long"})
-    first, *others = readings_of("round_answers", item, said, scoring)
+    first, *others = read_reply("round_answers", item, said, scoring)
     assert first == Reading(1.0, True, "1", None, "round_1")
     assert others == [Reading(None, None, "", "refused: 400: too long", f"round_{n}", refused=True) for n in (2, 3)]
 
@@ -250,7 +262,7 @@ def test_turns_that_were_not_asked_after_a_refusal_are_refused_too(scoring: Scor
 @pytest.mark.parametrize("scoring", ["robust", "paper_compat"])
 def test_a_problem_that_was_never_written_is_refused_and_not_wrong(scoring: Scoring) -> None:
     said = reply(GEN, GOOD).model_copy(update={"error": "400: too long"})
-    assert readings_of("new_problem", GEN, said, scoring) == [
+    assert read_reply("new_problem", GEN, said, scoring) == [
         Reading(None, None, "", "refused: 400: too long", refused=True)
     ]
 
@@ -262,22 +274,22 @@ def test_each_scoring_reads_what_was_said_before_a_refusal_its_own_way(monkeypat
     monkeypatch.setitem(GRADERS, "toy", Grader(read_all=read_all))
     said = reply(ec_item(), "a").model_copy(update={"error": "400: too long"})
     for scoring in SCORINGS:
-        found = readings_of("toy", ec_item(), said, scoring)
+        found = read_reply("toy", ec_item(), said, scoring)
         assert [one.value for one in found] == [f"{scoring} a", f"{scoring} "]
 
 
 def test_of_what_nobody_graded_there_is_no_score() -> None:
     """Neither of parsers nor of a judge whose verdicts are beside parsers' grades that are not there."""
     card = read_card(FOLDER / "ec.yaml").card
-    assert score_task(card, "m", [ec_item()], {}, Sampling(100, 1)) == []
-    assert score_task(card, "m", [ec_item()], {}, Sampling(100, 1), ["j"]) == []
+    assert score_task(card, "m", [ec_item()], {}, BootstrapSettings(100, 1)) == []
+    assert score_task(card, "m", [ec_item()], {}, BootstrapSettings(100, 1), ["j"]) == []
 
 
 def test_only_a_right_step_has_a_reason_to_judge() -> None:
     good = "<correctness>no</correctness><error_step_num>2</error_step_num>"
-    assert located(ec_item(2), [good]) and not located(ec_item(3), [good])
+    assert names_error_step(ec_item(2), [good]) and not names_error_step(ec_item(3), [good])
     right = ec_item(0)
-    assert not located(right, [right.reference["replies"][0]])
+    assert not names_error_step(right, [right.reference["replies"][0]])
     work = reply_cases(
         read_rubric("kmp_error_reason"),
         {("ec", "i"): ec_item()},
@@ -287,20 +299,20 @@ def test_only_a_right_step_has_a_reason_to_judge() -> None:
 
 
 def test_rounds_are_compared_one_by_one() -> None:
-    seed = kmp.Posed("p", "s", "1000")
-    item = kmp.asked("i", "fqa", seed, [kmp.Posed("q", "s", "2.5"), kmp.Posed("r", "s", "-3")])
+    seed = kmp.SolvedProblem("p", "s", "1000")
+    item = kmp.fqa_item("i", "fqa", seed, [kmp.SolvedProblem("q", "s", "2.5"), kmp.SolvedProblem("r", "s", "-3")])
     texts = ["So \\boxed{1,000}.", "5/2", "no idea"]
-    robust = round_answers(item, texts, "robust")
+    robust = grade_rounds(item, texts, "robust")
     assert [(one.criterion, one.correct) for one in robust] == [("round_1", True), ("round_2", True), ("round_3", None)]
-    assert [one.correct for one in round_answers(item, texts, "paper_compat")] == [True, True, False]
+    assert [one.correct for one in grade_rounds(item, texts, "paper_compat")] == [True, True, False]
 
 
 GOOD = "<problem>A bus has 4 rows of 5 seats. How many seats?</problem>\n<solution>4 * 5 = \\boxed{20}</solution>"
-GEN = kmp.constructed(
+GEN = kmp.gen_item(
     "i",
     "gen_similar",
-    kmp.Posed("Tom has 3 bags of 7 nuts. How many nuts?", "3 * 7 = 21", "21"),
-    [kmp.Posed("x", "y", "1")] * 2,
+    kmp.SolvedProblem("Tom has 3 bags of 7 nuts. How many nuts?", "3 * 7 = 21", "21"),
+    [kmp.SolvedProblem("x", "y", "1")] * 2,
 )
 
 
@@ -320,7 +332,7 @@ GEN = kmp.constructed(
     ids=["copy of the first", "new", "without tags", "copy of the seed", "no solution", "copy with a preface", "no problem", "heading", "empty"],
 )  # fmt: skip
 def test_a_new_problem_has_a_solution_and_copies_nothing(texts: list[str], right: bool | None) -> None:
-    assert new_problem(GEN, texts, "robust")[0].correct is right
+    assert grade_new_problem(GEN, texts, "robust")[0].correct is right
 
 
 @pytest.mark.parametrize(
@@ -373,13 +385,16 @@ def test_real_data_give_items_that_can_be_asked_and_graded(task: str, data: Path
 
 
 def test_mathchats_answers_are_single_numbers() -> None:
-    assert stated("x. The answer is \\ANSWER{14}.") == "14" and stated("The answer is \\(\\textbf{9}\\).") == "9"
     assert (
-        stated("The answer is \\(\\ANSWER{170 \\text{ miles}}\\).") == "170"
-        and stated("The answer is $1,200.") == "1200"
+        stated_number("x. The answer is \\ANSWER{14}.") == "14"
+        and stated_number("The answer is \\(\\textbf{9}\\).") == "9"
+    )
+    assert (
+        stated_number("The answer is \\(\\ANSWER{170 \\text{ miles}}\\).") == "170"
+        and stated_number("The answer is $1,200.") == "1200"
     )
     for text in ("\\ANSWER{12 and 40}", "\\ANSWER{9:15 PM}", "\\ANSWER{Yes}", "no answer"):
-        assert stated(text) is None
+        assert stated_number(text) is None
     assert len(rounds_of("A: one?\nB: 1. The answer is \\ANSWER{1}.\n\nA: two?\nB: 2. The answer is \\ANSWER{2}.")) == 2
     assert rounds_of("A:** broken\n\n**B:** no end") == []
 
@@ -398,7 +413,7 @@ def dialogue_record(**more: Any) -> dict[str, Any]:
 def test_a_dialogue_is_cut_before_a_tutors_turn() -> None:
     record = dialogue_record()
     record["turns"][3]["evaluate"] = True
-    [item] = kmp.dialogue([record], "dialogue")
+    [item] = kmp.kmp_dialogue_items([record], "dialogue")
     assert item.id == "d-3" and item.reference["text"] == "See." and item.vars["question"] == "2+2+1"
     assert [one["role"] for one in item.history] == ["user", "assistant"]
     assert item.vars["history"] == "Student: I got 5.\nTutor: How?\nStudent: 2+2+1"
@@ -406,12 +421,12 @@ def test_a_dialogue_is_cut_before_a_tutors_turn() -> None:
         assert part in item.vars["instruction"]
     assert item.reference["groups"] == ["general", "explanation", "feedback"]
     record["turns"][3]["instruction"] = "Be brief."
-    assert kmp.dialogue([record], "dialogue")[0].vars["instruction"] == "Be brief."
+    assert kmp.kmp_dialogue_items([record], "dialogue")[0].vars["instruction"] == "Be brief."
 
 
 def test_without_a_named_turn_the_dialogues_name_decides() -> None:
     records = [dialogue_record(id=f"d{number}") for number in range(40)]
-    chosen = Counter(item.id.split("-")[1] for item in kmp.dialogue(records, "dialogue"))
+    chosen = Counter(item.id.split("-")[1] for item in kmp.kmp_dialogue_items(records, "dialogue"))
     assert set(chosen) == {"1", "3"} and min(chosen.values()) > 8
     for wrong, told in (
         ({"principles": ["Feedback"]}, "one or two of"),
@@ -421,7 +436,7 @@ def test_without_a_named_turn_the_dialogues_name_decides() -> None:
         spoilt = dialogue_record()
         spoilt["turns"][2].update(wrong)
         with pytest.raises(ValueError, match=told):
-            kmp.dialogue([spoilt], "dialogue")
+            kmp.kmp_dialogue_items([spoilt], "dialogue")
     for solution in (
         {"steps": "a"},
         {"steps": ["a"], "error_step": 2, "error_reason": "x"},
@@ -429,15 +444,15 @@ def test_without_a_named_turn_the_dialogues_name_decides() -> None:
         {"steps": ["a"], "error_reason": "x"},
     ):
         with pytest.raises(ValueError, match="s, solution 1"):
-            kmp.error_correction(
+            kmp.kmp_ec_items(
                 [{"id": "s", "problem": "p", "solution": "s", "answer": "1", "solutions": [solution]}], "ec"
             )
     with pytest.raises(ValueError, match="'nan' is neither a plain number nor"):
-        kmp.posed({"question": "q", "solution": "s", "answer": "nan"})
+        kmp.problem_of_record({"question": "q", "solution": "s", "answer": "nan"})
     bad = dialogue_record()
     bad["turns"][2]["evaluate"] = True
     with pytest.raises(ValueError, match="d, turn 2"):
-        kmp.dialogue([bad], "dialogue")
+        kmp.kmp_dialogue_items([bad], "dialogue")
 
 
 # Cards and rubrics.
@@ -450,7 +465,7 @@ def test_cards_ask_for_what_their_loaders_give(task: str) -> None:
     check_variables(path, loaded, LOADERS[loaded.card.loader].variables)
     assert "KMP-Bench" in loaded.card.source and loaded.card.task == task
     if JUDGE in loaded.card.graders:
-        alone = loaded.card.without(JUDGE)
+        alone = loaded.card.without_grader(JUDGE)
         assert alone.headline == "f1" if task.startswith("ec") else alone.missing_grader == JUDGE
 
 
@@ -494,17 +509,17 @@ def test_the_papers_texts_are_quoted_word_for_word(data: Path) -> None:
 def dialogue_item(name: str = "d-1", *principles: str) -> Item:
     record = dialogue_record(id=name)
     record["turns"][1].update(evaluate=True, principles=list(principles or ("questioning",)))
-    return kmp.dialogue([record], "dialogue")[0]
+    return kmp.kmp_dialogue_items([record], "dialogue")[0]
 
 
 def judged(
     folder: Path, address: str, rubric: str, item: Item, said: Reply, structured: bool = True, **more: Any
 ) -> list[Judgement]:
     model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", structured=structured, attempts=1)
-    panel = Panel("j", JudgeModel(engine="judge", model="m", rubrics=[rubric], **more), model, 1)
+    panel = JudgeSettings("j", JudgeModel(engine="judge", model="m", rubrics=[rubric], **more), model, 1)
     loaded = read_rubric(rubric)
     files = JobFiles(None, folder / "j.jsonl", folder / "s.log")
-    run_judge(panel, [(loaded, case_of(loaded, item, said))], files, folder / "o.jsonl")
+    run_judge(panel, [(loaded, case_of_reply(loaded, item, said))], files, folder / "o.jsonl")
     return read_records(folder / "o.jsonl", Judgement)
 
 
@@ -564,14 +579,14 @@ def test_no_reply_gives_an_order_outside_its_fence(rubric: str) -> None:
     )
 
     def prompts(text: str) -> list[str]:
-        case = case_of(loaded, item, reply(item, *[text] * len(item.reference.get("replies", [text]))))
+        case = case_of_reply(loaded, item, reply(item, *[text] * len(item.reference.get("replies", [text]))))
         case = (
             case
             if rubric != "kmp_error_types"
             else case._replace(replies={"tutor_response": text, "reference_response": "x"})
         )
-        asked = questions_of(loaded.rubric, case)
-        return ["\n\n".join(one["content"] for one in messages_of(loaded, case, question)) for question in asked]
+        asked = questions_about(loaded.rubric, case)
+        return ["\n\n".join(one["content"] for one in question_messages(loaded, case, question)) for question in asked]
 
     known = "\n".join(prompts("Look again."))
     for text in INJECTIONS:
@@ -605,11 +620,11 @@ def test_a_checklist_fails_by_default_and_its_rounds_are_apart(tmp_path: Path) -
     ]
     halves.append({name.replace("first", "second"): "fail" for name in halves[0]})
     criteria = read_rubric("kmp_similar_problems").rubric.criteria
-    told = read_answer(
+    told = parse_verdicts(
         read_rubric("kmp_similar_problems").rubric, criteria, " and ".join(map(json.dumps, halves)), "stop"
     )
     assert [one.value for one in told] == [True] * 4 + [False] * 4, "two objects for two problems are one answer"
-    told = read_answer(
+    told = parse_verdicts(
         read_rubric("kmp_similar_problems").rubric, criteria, json.dumps(halves[0]) + '{"second_', "length"
     )
     assert [one.value for one in told] == [True] * 4 + [None] * 4, "what was cut has not failed"
@@ -646,7 +661,12 @@ def test_every_trivial_tutor_says_something_to_every_item() -> None:
 def test_scores_join_parsers_and_judge() -> None:
     card = read_card(FOLDER / "ec.yaml").card
     items = [
-        kmp.detected(f"i{n}", "ec", kmp.Posed(f"What is {n}?", "It is 2.", "2"), kmp.Solved(["a", "b"], n % 3, "x"))
+        kmp.ec_item(
+            f"i{n}",
+            "ec",
+            kmp.SolvedProblem(f"What is {n}?", "It is 2.", "2"),
+            kmp.StudentAttempt(["a", "b"], n % 3, "x"),
+        )
         for n in range(6)
     ]
     said = [baseline_reply("reference", "reference", item, 2) for item in items]
@@ -661,9 +681,11 @@ def test_scores_join_parsers_and_judge() -> None:
             Verdict(criterion="error_reason", value="correct" if item.reference["step"] == 1 else "incorrect")])
         for item in items if item.reference["incorrect"]
     ]  # fmt: skip
-    index = index_of([*parsed, *grades_by_judge("j", reasons, "m")])
+    index = index_grades([*parsed, *grades_by_judge("j", reasons, "m")])
     found = {
-        one.metric: one for one in score_task(card, "m", items, index, Sampling(100, 1)) if one.scoring == "robust"
+        one.metric: one
+        for one in score_task(card, "m", items, index, BootstrapSettings(100, 1))
+        if one.scoring == "robust"
     }
     assert found["mr_score"].value == pytest.approx(0.2 + 0.3 + 0.5 / 2) and found["mr_score"].headline
     assert (found["task1_mcc"].value, found["task2_step"].value, found["task3_reason"].value) == (1, 1, 0.5)
@@ -672,17 +694,21 @@ def test_scores_join_parsers_and_judge() -> None:
         one.model_copy(update={"verdicts": [Verdict(criterion="error_reason", value=None, why_none="cut")]})
         for one in reasons[:1]
     ]
-    index_again = index_of([*parsed, *grades_by_judge("j", [*broken, *reasons[1:]], "m")])
-    again = score_task(card, "m", items, index_again, Sampling(100, 1))
+    index_again = index_grades([*parsed, *grades_by_judge("j", [*broken, *reasons[1:]], "m")])
+    again = score_task(card, "m", items, index_again, BootstrapSettings(100, 1))
     score = next(one for one in again if one.metric == "mr_score" and one.scoring == "robust")
     assert (score.n, score.missing) == (5, 1), "an unreadable reason is missing, never wrong"
     assert score.value == pytest.approx(0.2 + 0.3 + 0.5 * 1 / 3), "the others stand for it"
     silent = [one.model_copy(update={"verdicts": broken[0].verdicts}) for one in reasons]
-    again = score_task(card, "m", items, index_of([*parsed, *grades_by_judge("j", silent, "m")]), Sampling(100, 1))
+    again = score_task(
+        card, "m", items, index_grades([*parsed, *grades_by_judge("j", silent, "m")]), BootstrapSettings(100, 1)
+    )
     assert next(one for one in again if one.metric == "mr_score" and one.scoring == "robust").value is None
     elsewhere = [one.model_copy(update={"task": "dialogue"}) for one in grades_by_judge("of dialogues", reasons, "m")]
-    index = index_of([*elsewhere, *parsed, *grades_by_judge("j", reasons, "m")])
-    heads = [one for one in score_task(card, "m", items, index, Sampling(100, 1), ["j"]) if one.metric == "mr_score"]
+    index = index_grades([*elsewhere, *parsed, *grades_by_judge("j", reasons, "m")])
+    heads = [
+        one for one in score_task(card, "m", items, index, BootstrapSettings(100, 1), ["j"]) if one.metric == "mr_score"
+    ]
     assert {(one.by, one.headline) for one in heads} == {("j", True)}, "a judge of other tasks says nothing of this"
 
 
@@ -693,8 +719,11 @@ def test_a_conversation_has_system_history_and_the_tutors_own_answers(tmp_path: 
     item = dialogue_item()
     dialogue = read_card(FOLDER / "dialogue.yaml")
     fqa = read_card(FOLDER / "fqa.yaml")
-    asked = kmp.asked(
-        "q", "fqa", kmp.Posed("one?", "s", "1"), [kmp.Posed("two?", "s", "2"), kmp.Posed("three?", "s", "3")]
+    asked = kmp.fqa_item(
+        "q",
+        "fqa",
+        kmp.SolvedProblem("one?", "s", "1"),
+        [kmp.SolvedProblem("two?", "s", "2"), kmp.SolvedProblem("three?", "s", "3")],
     )
     handler = scripted(lambda n, body: (200, chat({"content": f"answer {n}"}), {}))
     with serving(handler) as address:
@@ -704,7 +733,9 @@ def test_a_conversation_has_system_history_and_the_tutors_own_answers(tmp_path: 
             )
             work = [(dialogue, item), (fqa, asked)]
             files = JobFiles(None, tmp_path / f"{role}.jsonl", tmp_path / "log")
-            ask_tutor("m", model, work, Limits(None, 1), files, tmp_path / f"{role}-out.jsonl", tmp_path / "p.jsonl")
+            ask_tutor(
+                "m", model, work, RequestLimits(None, 1), files, tmp_path / f"{role}-out.jsonl", tmp_path / "p.jsonl"
+            )
     sent = [body["messages"] for _, _, body in handler.requests]
     with_system, folded = [one for one in sent if "kind" in one[0]["content"]]
     assert [one["role"] for one in with_system] == ["system", "user"] and with_system[1]["content"] == "I got 5."
@@ -721,7 +752,7 @@ def test_a_conversation_has_system_history_and_the_tutors_own_answers(tmp_path: 
 HEAD = "task,item,tutor,criterion,label,annotator,resolves\n"
 
 
-COMPARED = {"dialogue": scales_of(read_rubric("kmp_dialogue").rubric)}
+COMPARED = {"dialogue": annotation_scales(read_rubric("kmp_dialogue").rubric)}
 
 
 def people(tmp_path: Path, *lines: str) -> Path:
@@ -739,11 +770,11 @@ def judgement(item: str, tutor: str, **verdicts: str) -> Judgement:
 
 def test_the_resolver_decides_where_annotators_differ(tmp_path: Path) -> None:
     row = "dialogue,i,m,Universal_1"
-    labels = read_people(people(tmp_path, f"{row},Win,a,", f"{row},Tie,b,", f"{row},LOSE,e,yes"), COMPARED)
-    assert [chosen for _, chosen in majority(labels)] == ["lose"]
-    assert [chosen for _, chosen in majority(labels[:2])] == [None]
+    labels = read_human_labels(people(tmp_path, f"{row},Win,a,", f"{row},Tie,b,", f"{row},LOSE,e,yes"), COMPARED)
+    assert [chosen for _, chosen in resolved_labels(labels)] == ["lose"]
+    assert [chosen for _, chosen in resolved_labels(labels[:2])] == [None]
     with pytest.raises(UserError, match=r"people\.csv:2: no such label Universal_1: 'won'.*win, tie, lose"):
-        read_people(people(tmp_path, f"{row},won,a,"), COMPARED)
+        read_human_labels(people(tmp_path, f"{row},won,a,"), COMPARED)
 
 
 def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> None:
@@ -780,7 +811,7 @@ def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> 
     ] == pytest.approx(0.5)
     assert found["overall/people"]["value"] == pytest.approx((0.75 + 0.5) / 2)
     assert found["overall_judgement/judge"]["n"] == 1 and {one["by"] for one in found.values()} == {"judge", "people"}
-    with pytest.raises(UserError, match="no compared reply of x to dialogue/i"):
+    with pytest.raises(UserError, match="found a label of x's reply to dialogue/i"):
         wrong = people(tmp_path, "dialogue,i,x,overall,win,a,")
         align_judge(job=job, verdicts=judged, people=wrong, out=tmp_path / "o")
 
@@ -798,11 +829,11 @@ def test_several_tutors_have_a_row_together() -> None:
     verdicts = {("dialogue", "i", name): {"Universal_1": "win"} for name in ("m", "n")}
     found = {
         (one.tutor, one.metric): one.value
-        for one in aligned(
-            "j", verdicts, {**verdicts, ("dialogue", "i", "n"): {"Universal_1": "lose"}}, Sampling(100, 1)
+        for one in alignment_scores(
+            "j", verdicts, {**verdicts, ("dialogue", "i", "n"): {"Universal_1": "lose"}}, BootstrapSettings(100, 1)
         )
     }
-    assert [found[tutor, "alignment_rate"] for tutor in ("m", "n", ALL)] == [1, 0, 0.5]
+    assert [found[tutor, "alignment_rate"] for tutor in ("m", "n", ALL_TUTORS)] == [1, 0, 0.5]
 
 
 @pytest.fixture
@@ -830,7 +861,7 @@ def fill(path: Path, answer: str) -> list[dict[str, str]]:
 def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path) -> None:
     study, out = tmp_path / "study", tmp_path / "people.csv"
     draw_study(results=run_results, tutors=["first", "second"], n=6, annotators=["a", "b", "c", "d"], seed=5, out=study)
-    key = json.loads((study / KEY).read_text(encoding="utf-8"))["instances"]
+    key = json.loads((study / KEY_FILE).read_text(encoding="utf-8"))["instances"]
     assert len({one["item"] for one in key.values()}) == 6, "no item twice: its reference would show"
     assert Counter(one["tutor"] for one in key.values()) == {"first": 3, "second": 3}
     shown = "".join(path.read_text(encoding="utf-8") for path in study.glob("*.csv"))
@@ -854,8 +885,8 @@ def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path
     read_study(study=study, resolver="e", out=out)
     assert len(fill(study / "sheet-e.csv", "1")) == 3 * 8, "the resolver gets the rows on which a and b differ"
     read_study(study=study, resolver="e", out=out)
-    labels = read_people(out, COMPARED)
-    chosen = {(one.id, one.tutor, one.criterion): label for one, label in majority(labels)}
+    labels = read_human_labels(out, COMPARED)
+    chosen = {(one.id, one.tutor, one.criterion): label for one, label in resolved_labels(labels)}
     assert len(chosen) == 6 * 8 and None not in chosen.values()
     for (item, tutor, _), label in chosen.items():
         about = next(one for one in key.values() if (one["item"], one["tutor"]) == (item, tutor))
@@ -868,9 +899,9 @@ def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path
 def test_a_study_refuses_what_would_spoil_it(run_results: Path, tmp_path: Path) -> None:
     draw = {"results": run_results, "tutors": ["first", "second"]}
     for n, annotators, told in (
-        (40, ["a"], "40 replies are wanted, first has 10"),
+        (40, ["a"], "expected 40 replies spread over 2 tutors, found 10 of first"),
         (4, ["a", "b", "c"], "work in pairs"),
-        (4, ["a/b"], "no name for a file"),
+        (4, ["a/b"], "'a/b' is not usable in a file name"),
     ):
         with pytest.raises(UserError, match=told):
             draw_study(**draw, n=n, annotators=annotators, out=tmp_path / f"study{n}{len(annotators)}")

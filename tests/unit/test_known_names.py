@@ -17,7 +17,7 @@ from maieutic.config.settings import Config
 from maieutic.plan.checks import check_config
 from maieutic.report import figures
 from maieutic.report.record.export import export
-from maieutic.report.record.opened import open_run
+from maieutic.report.record.finished_run import load_finished_run
 from test_report import configuration, finished
 
 
@@ -46,7 +46,7 @@ def test_a_run_of_names_that_languages_know_has_a_whole_page(run: Path) -> None:
     assert set(pd.read_parquet(run / "scores.parquet").label) >= set(NAMES)
     drawn = "".join(path.read_text(encoding="utf-8") for path in (run / "figures").glob("*.svg"))
     assert all(f">{name}<" in drawn for name in NAMES) and figures.JOINER not in drawn
-    opened = open_run(run)
+    opened = load_finished_run(run)
     assert {score.tutor for score in opened.headlines("constructor")} == {"constructor"}
 
 

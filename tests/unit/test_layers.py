@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from maieutic.benchmarks import BENCHMARKS
-from maieutic.plan.syntax import bare
+from maieutic.plan.syntax import without_docstrings
 
 PACKAGE = Path("workflow/maieutic")
 pytestmark = pytest.mark.own_text
@@ -44,7 +44,7 @@ def test_generic_code_names_no_benchmark() -> None:
 
 def words_in(path: Path) -> str:
     """What a module says besides comments, docstrings and descriptions: its names, and the strings that it uses."""
-    tree = bare(ast.parse(path.read_text(encoding="utf-8")))
+    tree = without_docstrings(ast.parse(path.read_text(encoding="utf-8")))
     return ast.dump(tree).casefold()
 
 

@@ -16,7 +16,7 @@ import pytest
 from maieutic.core import files, paths, plugins, progress
 from maieutic.core.errors import UserError, check_all
 from maieutic.core.jobs import Job
-from maieutic.core.logs import LOG_ALONE, log_to
+from maieutic.core.logs import LOG_ONLY, log_to
 
 
 @contextmanager
@@ -111,7 +111,7 @@ def test_a_person_at_the_command_line_gets_everything_on_the_terminal(tmp_path: 
     [(0, "0:00"), (9.99, "0:09"), (60, "1:00"), (125, "2:05"), (3599, "59:59"), (3600, "1:00:00"), (7384, "2:03:04")],
 )
 def test_a_time_is_hours_minutes_seconds(seconds: float, shown: str) -> None:
-    assert progress.clock(seconds) == shown
+    assert progress.format_duration(seconds) == shown
 
 
 class Clock:
@@ -158,13 +158,13 @@ def test_the_last_line_is_said_once_and_has_no_time_left(
     clock.now += 8.0
     shown.step()
     assert not caplog.messages, "the end is for its caller to say"
-    shown.say()
+    shown.log_line()
     assert caplog.messages == ["judge: 2/2, 0.2 requests/s, 0 tokens/s"]
     none = progress.Progress("nobody", 0)
-    none.say()
+    none.log_line()
     one = progress.Progress("one", 3)
     one.step(tokens=5)
-    one.say()
+    one.log_line()
     assert caplog.messages[1:] == ["nobody: 0/0", "one: 1/3"], "no rate of a single moment"
 
 
@@ -214,7 +214,7 @@ def test_the_rate_of_batches_is_that_of_the_whole(
     clock = Clock()
     monkeypatch.setattr(progress, "time", clock)
     shown = progress.Progress("reward", 5000)
-    shown.said = 1e9
+    shown.logged_at = 1e9
     shown.step(known=True)
     for _ in range(batches):
         clock.now += 8.0
@@ -222,7 +222,7 @@ def test_the_rate_of_batches_is_that_of_the_whole(
             clock.now += 1e-6 * (number > 0)
             shown.step(tokens=16)
     caplog.set_level(logging.INFO)
-    shown.say()
+    shown.log_line()
     assert caplog.messages[0].startswith(f"reward: {batches * size + 1}/5000, 1 from the journal, ")
     rate = float(caplog.messages[0].split(", ")[2].removesuffix(" requests/s"))
     assert rate == pytest.approx(size / 8, abs=0.18), "one request more or less in the time of a batch"
@@ -236,9 +236,9 @@ def test_of_no_time_there_is_no_rate(monkeypatch: pytest.MonkeyPatch, caplog: py
     at_once = progress.Progress("baseline", 2)
     at_once.step()
     at_once.step()
-    at_once.say()
+    at_once.log_line()
     clock.now += 4.0
-    at_once.say()
+    at_once.log_line()
     assert caplog.messages == ["baseline: 2/2", "baseline: 2/2, 0.2 requests/s, 0 tokens/s"]
 
 
@@ -248,7 +248,7 @@ def test_the_rate_is_of_the_last_two_hundred_requests(
     clock = Clock()
     monkeypatch.setattr(progress, "time", clock)
     shown = progress.Progress("tutor", 1000)
-    shown.said = 1e9
+    shown.logged_at = 1e9
     for _ in range(300):
         clock.now += 10.0  # slow at first
         shown.step()
@@ -256,7 +256,7 @@ def test_the_rate_is_of_the_last_two_hundred_requests(
         clock.now += 0.5
         shown.step()
     caplog.set_level(logging.INFO)
-    shown.say()
+    shown.log_line()
     assert "tutor: 500/1000, 2.0 requests/s" in caplog.messages[0]
 
 
@@ -278,14 +278,14 @@ def test_tables_of_benchmarks_are_one_and_no_key_is_in_two(monkeypatch: pytest.M
     known["maieutic.benchmarks"].__dict__["BENCHMARKS"] = ("one", "two", "three")
     monkeypatch.setattr(plugins, "import_module", known.__getitem__)
     monkeypatch.setattr(plugins, "find_spec", known.get)
-    assert plugins.parts("graders", "GRADERS") == {"one": {"a": 1, "b": 2}, "three": {"c": 3}}
-    assert plugins.merged("graders", "GRADERS") == {"a": 1, "b": 2, "c": 3}
+    assert plugins.plugin_objects("graders", "GRADERS") == {"one": {"a": 1, "b": 2}, "three": {"c": 3}}
+    assert plugins.merged_plugin_tables("graders", "GRADERS") == {"a": 1, "b": 2, "c": 3}
     known["maieutic.four.graders"] = module("z", GRADERS={"d": 6})
-    assert plugins.parts("graders", "GRADERS")["four"] == {"d": 6}, "an extension plugs in as a benchmark does"
-    assert plugins.places() == ["benchmarks/one", "benchmarks/two", "benchmarks/three", "four"]
+    assert plugins.plugin_objects("graders", "GRADERS")["four"] == {"d": 6}, "an extension plugs in as a benchmark does"
+    assert plugins.plugin_folders() == ["benchmarks/one", "benchmarks/two", "benchmarks/three", "four"]
     known["maieutic.benchmarks.three.graders"].__dict__["GRADERS"] = {"c": 3, "b": 4, "a": 5}
-    with pytest.raises(ValueError, match=r"^three\.graders\.GRADERS: a, b is in another folder's too$"):
-        plugins.merged("graders", "GRADERS")
+    with pytest.raises(ValueError, match=r"^three\.graders\.GRADERS: another folder also defines a, b$"):
+        plugins.merged_plugin_tables("graders", "GRADERS")
 
 
 class Example(Job):
@@ -331,7 +331,7 @@ def test_checks_go_on_after_a_fault_and_say_each_once() -> None:
     assert ran == ["fine", "one", "two", "three"]
     assert fault.value.lines == "\n".join(f"{name}: is wrong. Fix: mend it" for name in "abc")
     assert str(fault.value) == " Also, ".join(f"{name}: is wrong. Fix: mend it" for name in "abc")
-    assert (fault.value.place, fault.value.problem, fault.value.mend) == ("a", "is wrong", "mend it")
+    assert (fault.value.place, fault.value.problem, fault.value.fix) == ("a", "is wrong", "mend it")
 
 
 def test_a_traceback_is_one_line_on_the_terminal_and_whole_in_the_log(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ def test_a_traceback_is_one_line_on_the_terminal_and_whole_in_the_log(tmp_path: 
             raise KeyError("a\nb" * 200)
         except KeyError as error:
             logging.getLogger("maieutic").error("make-items failed", exc_info=error)
-        logging.getLogger("maieutic").error("hidden", extra={LOG_ALONE: True})
+        logging.getLogger("maieutic").error("hidden", extra={LOG_ONLY: True})
     told, kept = shown.read_text(encoding="utf-8"), log.read_text(encoding="utf-8")
     assert told.count("\n") == 1 and "make-items failed: KeyError: 'a" in told and f"(traceback: {log})" in told
     assert len(told) < 500 and "Traceback" in kept and "test_logs.py" in kept and "hidden" in kept

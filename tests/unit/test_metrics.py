@@ -10,48 +10,48 @@ import numpy as np
 import pytest
 from maieutic.config.cards import CARDS, read_card
 from maieutic.core.records import Item, Reply, Score, Turn
-from maieutic.core.stats import Array, Sampling, clustered_interval
+from maieutic.core.stats import Array, BootstrapSettings, bootstrap_interval
 from maieutic.graders.parsing import grades_of
 from maieutic.replies.baselines import TUTORS
 from maieutic.scores.metrics.common import (
     RELEASED,
-    Graded,
-    level,
-    macro,
-    macro_of_occurring,
-    mean_level,
+    GradedItem,
+    macro_f1,
+    macro_f1_of_occurring,
+    mean_of_part_means,
+    metric_from_counts,
     no_reason_read,
-    of_counts,
-    weighted,
+    part_mean,
+    weighted_f1,
 )
 from maieutic.scores.metrics.registry import METRICS
-from maieutic.scores.score import index_of, score_task
+from maieutic.scores.score import index_grades, score_task
 from sklearn import metrics as sklearn
 from task_items import items_of_card
 
 RNG = np.random.default_rng(7)
 
 
-def random_items(classes: int, n: int = 300) -> list[Graded]:
+def random_items(classes: int, n: int = 300) -> list[GradedItem]:
     """Items with a random label that is right rather often."""
     gold = RNG.integers(0, classes, n)
     said = np.where(RNG.random(n) < 0.6, gold, RNG.integers(0, classes + 1, n))
-    return [Graded(int(a), bool(a == b), int(b)) for a, b in zip(said, gold, strict=True)]
+    return [GradedItem(int(a), bool(a == b), int(b)) for a, b in zip(said, gold, strict=True)]
 
 
 BINARY = {"f1", "precision", "recall", "mcc"}
 
 
-def labels(items: list[Graded]) -> tuple[list, list]:
+def labels(items: list[GradedItem]) -> tuple[list, list]:
     return [item.gold for item in items], [item.value for item in items]
 
 
-def averaged(average: str) -> Callable[[list[Graded]], float]:
+def averaged(average: str) -> Callable[[list[GradedItem]], float]:
     return lambda items: sklearn.f1_score(*labels(items), average=average, zero_division=0)
 
 
 # What scikit-learn says; a metric without an oracle has its own cases in other tests.
-ORACLES: dict[str, Callable[[list[Graded]], float]] = {
+ORACLES: dict[str, Callable[[list[GradedItem]], float]] = {
     "accuracy": lambda items: sklearn.accuracy_score([True] * len(items), [item.correct for item in items]),
     "f1": lambda items: sklearn.f1_score(*labels(items), zero_division=0),
     "precision": lambda items: sklearn.precision_score(*labels(items), zero_division=0),
@@ -79,13 +79,13 @@ def test_sums_give_scikit_learns_value(name: str, kind: str) -> None:
     """What the bootstrap resamples is the same number as the one that is reported."""
     items = random_items(2 if name in BINARY else 5)
     if name in BINARY:
-        items = [Graded(bool(item.value), item.correct, bool(item.gold)) for item in items]
+        items = [GradedItem(bool(item.value), item.correct, bool(item.gold)) for item in items]
     if kind == "always one label":
-        items = [Graded(type(item.value)(1), item.gold == 1, item.gold) for item in items]
+        items = [GradedItem(type(item.value)(1), item.gold == 1, item.gold) for item in items]
     if kind == "single item":
         items = items[:1]
     metric = METRICS[name]
-    assert metric.of_sums(metric.counts(items).sum(0)) == pytest.approx(metric.value(items))
+    assert metric.from_sums(metric.counts(items).sum(0)) == pytest.approx(metric.value(items))
     if name in ORACLES:
         assert metric.value(items) == pytest.approx(ORACLES[name](items), abs=1e-12)
 
@@ -100,9 +100,9 @@ def test_every_metric_of_labels_is_held_against_scikit_learn() -> None:
 
 def test_numbers_of_twenty_digits_are_labels_as_others() -> None:
     """scikit-learn itself takes none of them."""
-    items = [Graded(10**20, False, 3), Graded(3, True, 3), Graded(-1, False, 10**20)]
+    items = [GradedItem(10**20, False, 3), GradedItem(3, True, 3), GradedItem(-1, False, 10**20)]
     places = {-1: 0, 3: 1, 10**20: 2}
-    coded = [Graded(places[item.value], item.correct, places[item.gold]) for item in items]
+    coded = [GradedItem(places[item.value], item.correct, places[item.gold]) for item in items]
     for name in ("micro_f1", "macro_f1", "weighted_f1"):
         assert METRICS[name].value(items) == pytest.approx(ORACLES[name](coded))
 
@@ -115,36 +115,38 @@ def test_a_metric_of_counts_adds_them_up_over_items() -> None:
         asked.append(sums.tolist())
         return bool(sums[0] == 0)
 
-    def counts(items: Sequence[Graded]) -> Array:
+    def counts(items: Sequence[GradedItem]) -> Array:
         return np.array([[item.value, 1.0, 5.0] for item in items])
 
     def share_of(sums: Array) -> Array:
         return sums[..., 0] / sums[..., 1]
 
-    metric = of_counts(counts, share_of, is_open)
-    assert metric.value([Graded(value, None, None) for value in (1.0, 0.0, 1.0, 0.0)]) == 0.5
-    assert np.isnan(metric.value([Graded(0.0, None, None)]))
+    metric = metric_from_counts(counts, share_of, is_open)
+    assert metric.value([GradedItem(value, None, None) for value in (1.0, 0.0, 1.0, 0.0)]) == 0.5
+    assert np.isnan(metric.value([GradedItem(0.0, None, None)]))
     assert asked == [[2.0, 4.0, 20.0], [0.0, 1.0, 5.0]]
-    assert (metric.counts, metric.of_sums) == (counts, share_of)
-    assert of_counts(counts, share_of).value([Graded(0.0, None, None)]) == 0.0, "no metric is open but by its own rule"
+    assert (metric.counts, metric.from_sums) == (counts, share_of)
+    assert metric_from_counts(counts, share_of).value([GradedItem(0.0, None, None)]) == 0.0, (
+        "no metric is open but by its own rule"
+    )
 
 
 def test_f1_is_of_the_classes_that_are_there_resample_by_resample() -> None:
     """Two classes; columns: hits, predictions, true members. A resample may lose a class, or hold it as a guess alone."""
     sums = np.array([[1.0, 0.0, 1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 1.0, 1.0, 1.0, 0.0], [1.0, 0.0, 1.0, 0.0, 1.0, 3.0]])
-    assert macro_of_occurring(sums).tolist() == [1.0, 0.5, 0.5]
-    assert macro(sums).tolist() == [1.0, 1.0, 0.5]
-    assert weighted(sums).tolist() == [1.0, 1.0, 0.25]
-    assert [float(of(sums[2])) for of in (macro_of_occurring, macro, weighted)] == [0.5, 0.5, 0.25]
+    assert macro_f1_of_occurring(sums).tolist() == [1.0, 0.5, 0.5]
+    assert macro_f1(sums).tolist() == [1.0, 1.0, 0.5]
+    assert weighted_f1(sums).tolist() == [1.0, 1.0, 0.25]
+    assert [float(of(sums[2])) for of in (macro_f1_of_occurring, macro_f1, weighted_f1)] == [0.5, 0.5, 0.25]
 
 
 def test_levels_are_of_their_own_columns() -> None:
     """Of each part its sum and how often it applied, of one sample and of resamples alike."""
     sums = np.array([[6.0, 2.0, 4.0, 4.0, 0.0, 0.0], [3.0, 1.0, 0.0, 0.0, 0.0, 0.0]])
-    assert [level(sums[0], part) for part in range(3)] == [3.0, 1.0, 0.0]
-    assert level(sums, 1).tolist() == [1.0, 0.0]
-    assert mean_level(sums).tolist() == [2.0, 3.0], "a part that applies to nothing is left out"
-    assert mean_level(sums[0]) == 2.0
+    assert [part_mean(sums[0], part) for part in range(3)] == [3.0, 1.0, 0.0]
+    assert part_mean(sums, 1).tolist() == [1.0, 0.0]
+    assert mean_of_part_means(sums).tolist() == [2.0, 3.0], "a part that applies to nothing is left out"
+    assert mean_of_part_means(sums[0]) == 2.0
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_interval_of_a_proportion_is_the_normal_one() -> None:
     hits = (np.arange(1000) < 300).astype(float)
     counts = np.stack([hits, np.ones(1000)], axis=1)
     metric = METRICS["accuracy"]
-    found = clustered_interval(counts, metric.of_sums, [str(i) for i in range(1000)], Sampling(4000, 1))
+    found = bootstrap_interval(counts, metric.from_sums, [str(i) for i in range(1000)], BootstrapSettings(4000, 1))
     half = 1.96 * np.sqrt(0.3 * 0.7 / 1000)
     assert (found.low, found.high) == pytest.approx((0.3 - half, 0.3 + half), abs=0.003)
 
@@ -171,10 +173,12 @@ def test_interval_of_doubled_items_is_that_of_the_problems() -> None:
     one = np.stack([hits, np.ones(100)], axis=1)
     names = [str(i) for i in range(100)]
     metric = METRICS["accuracy"]
-    single = clustered_interval(one, metric.of_sums, names, Sampling(2000, 1))
-    tenfold = clustered_interval(np.tile(one, (10, 1)), metric.of_sums, names * 10, Sampling(2000, 1))
+    single = bootstrap_interval(one, metric.from_sums, names, BootstrapSettings(2000, 1))
+    tenfold = bootstrap_interval(np.tile(one, (10, 1)), metric.from_sums, names * 10, BootstrapSettings(2000, 1))
     assert tenfold == pytest.approx(single)
-    naive = clustered_interval(np.tile(one, (10, 1)), metric.of_sums, [str(i) for i in range(1000)], Sampling(2000, 1))
+    naive = bootstrap_interval(
+        np.tile(one, (10, 1)), metric.from_sums, [str(i) for i in range(1000)], BootstrapSettings(2000, 1)
+    )
     assert naive.high - naive.low < 0.4 * (single.high - single.low)
 
 
@@ -182,10 +186,10 @@ def test_same_seed_same_interval_and_one_problem_has_none() -> None:
     counts = np.stack([RNG.random(50), np.ones(50)], axis=1)
     metric = METRICS["mean"]
     names = [str(i % 20) for i in range(50)]
-    assert clustered_interval(counts, metric.of_sums, names, Sampling(500, 3)) == clustered_interval(
-        counts, metric.of_sums, names, Sampling(500, 3)
+    assert bootstrap_interval(counts, metric.from_sums, names, BootstrapSettings(500, 3)) == bootstrap_interval(
+        counts, metric.from_sums, names, BootstrapSettings(500, 3)
     )
-    assert clustered_interval(counts, metric.of_sums, ["p"] * 50, Sampling(500, 3)) == (None, None)
+    assert bootstrap_interval(counts, metric.from_sums, ["p"] * 50, BootstrapSettings(500, 3)) == (None, None)
 
 
 def scores_of(task: str, tutor: str, data: Path) -> dict[tuple[str, str], Score]:
@@ -198,7 +202,7 @@ def scores_of(task: str, tutor: str, data: Path) -> dict[tuple[str, str], Score]
         for grader in card.graders
         for grade in grades_of(grader, item, reply(item, LATE.get(tutor) or TUTORS[tutor]))
     ]
-    found = score_task(card, tutor, items, index_of(grades), Sampling(100, 1))
+    found = score_task(card, tutor, items, index_grades(grades), BootstrapSettings(100, 1))
     return {(score.metric, score.scoring): score for score in found}
 
 
@@ -254,7 +258,7 @@ def test_a_refused_reply_is_missing_and_an_unreadable_one_wrong() -> None:
     grades = [grade for item, one in zip(items, replies, strict=True) for grade in grades_of("answer", item, one)]
     found = {
         (one.metric, one.scoring): (one.value, one.n, one.missing, one.unreadable, one.readable)
-        for one in score_task(card, "m", items, index_of(grades), Sampling(100, 1))
+        for one in score_task(card, "m", items, index_grades(grades), BootstrapSettings(100, 1))
     }
     assert found == {
         ("accuracy", "paper_compat"): (pytest.approx(1 / 3), 3, 1, 1, 0.5),

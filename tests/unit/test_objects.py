@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from maieutic.core.objects import json_objects
+from maieutic.core.json_text import json_objects
 
 DECODER = json.JSONDecoder()
 PARTS = ["{", "}", '"a"', ":", "1", ",", "[", "]", " ", "x", '"', "\\", '{"a":', '{"b":2}', '"{"', "\n", "'", "NaN"]

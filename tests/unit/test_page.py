@@ -24,11 +24,11 @@ from maieutic.judges.rubrics import read_rubric, rubric_path
 from maieutic.plan import provenance
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
-from maieutic.plan.provenance import Code, Provenance, differences, record
+from maieutic.plan.provenance import CodeState, Provenance, changed_files_of_task, provenance_of_plan
 from maieutic.report import check_report, figures, page
 from maieutic.report.contrasts import Ranks
-from maieutic.report.page import HERE, leaderboard, share
-from maieutic.report.sections import Parts, Run
+from maieutic.report.page import HERE, format_share, leaderboard
+from maieutic.report.sections import PartRenderer, ReportInput
 from running import NO_GRADERS
 from shipped import shipped
 
@@ -108,8 +108,8 @@ def test_quantiles_and_means_are_those_of_all_items(drawn: list[dict]) -> None:
 # parts ----------------------------------------------------------------------------------------------------------------
 
 
-def parts() -> Parts:
-    return Parts(Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined), {})
+def parts() -> PartRenderer:
+    return PartRenderer(Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined), {})
 
 
 def test_a_part_that_raises_becomes_a_box_and_the_others_come_out() -> None:
@@ -188,7 +188,7 @@ def test_bold_is_what_stands_out(
 
 
 def board(config: Config, card: Card, scores: list[ReportedScore]) -> str:
-    environment = page.environment_of(Run(Plan(config), Path("nowhere"), {}, None), lambda name, kind: None)
+    environment = page.environment_of(ReportInput(Plan(config), Path("nowhere"), {}, None), lambda name, kind: None)
     return environment.get_template("board.html.jinja").render(
         config=config, scorings=("robust",), name="x", size=100, cards=[card], skills=[("s", 1)],
         boards={"robust": leaderboard(Plan(config), [card], scores, "robust")}, limits={"robust": [(None, None)]},
@@ -215,8 +215,13 @@ def test_the_readable_share_stands_in_the_cells_of_both_scorings() -> None:
         assert (cell["readable"], cell["silent"], cell["best"]) == (0.1, True, False), scoring
     shown = board(config, card, silent)
     assert re.search(r'data-value="0.1" data-last>.*10\u00a0% readable', shown), "sorted last, with its share"
-    assert "less than 80\u00a0% can be read" in shown
-    assert [share(value) for value in (1.0, 0.9999, 0.5, 0.0)] == ["100\u00a0%", "99.9\u00a0%", "50\u00a0%", "0\u00a0%"]
+    assert "if less than 80\u00a0% of its replies, or of the verdicts on them, can be read" in shown
+    assert [format_share(value) for value in (1.0, 0.9999, 0.5, 0.0)] == [
+        "100\u00a0%",
+        "99.9\u00a0%",
+        "50\u00a0%",
+        "0\u00a0%",
+    ]
 
 
 # what a run was made of -----------------------------------------------------------------------------------------------
@@ -224,7 +229,7 @@ def test_the_readable_share_stands_in_the_cells_of_both_scorings() -> None:
 
 def test_what_is_shipped_is_on_file() -> None:
     raw = yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
-    now = provenance.shipped_now({name: Dataset.model_validate(one) for name, one in raw.items()})
+    now = provenance.current_checksums({name: Dataset.model_validate(one) for name, one in raw.items()})
     assert json.loads(provenance.SHIPPED.read_text(encoding="utf-8")) == now, "run make schemas"
     assert len(now["files"]) > 80 and all(len(digest) == 64 for digest in now["files"].values())
 
@@ -235,13 +240,13 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder in ("resources", "config"):
         shutil.copytree(folder, tmp_path / folder)
     monkeypatch.chdir(tmp_path)
-    provenance.shipped.cache_clear()
+    provenance.shipped_checksums.cache_clear()
     return tmp_path
 
 
 def test_one_changed_word_of_a_prompt_marks_its_task_and_no_other(edited: Path) -> None:
     tasks = ["mathtutorbench/problem_solving", "mathtutorbench/socratic_questioning"]
-    before = record(Plan(configuration(tasks=tasks)), Code(commit=None))
+    before = provenance_of_plan(Plan(configuration(tasks=tasks)), CodeState(commit=None))
     assert before.versions["resources/benchmarks/mathtutorbench/problem_solving.yaml"] >= 1
     assert set(before.versions) < set(before.files)
     assert before.differs == {} and before.files["resources/benchmarks/mathtutorbench/problem_solving.yaml"]
@@ -249,23 +254,23 @@ def test_one_changed_word_of_a_prompt_marks_its_task_and_no_other(edited: Path) 
     card = next(loaded for path, loaded in Plan(config).cards.items() if path.stem == "problem_solving")
     prompt = edited / "resources/benchmarks/mathtutorbench" / card.card.turns[0]
     prompt.write_text(prompt.read_text(encoding="utf-8").replace("the", "a", 1), encoding="utf-8")
-    found = record(Plan(configuration(tasks=tasks)), Code(commit=None))
+    found = provenance_of_plan(Plan(configuration(tasks=tasks)), CodeState(commit=None))
     name = f"resources/benchmarks/mathtutorbench/{card.card.turns[0]}"
     assert found.differs == {name: "edited"}
-    told = {one.card.task: differences(found, Plan(config), one.card) for one in Plan(config).cards.values()}
+    told = {one.card.task: changed_files_of_task(found, Plan(config), one.card) for one in Plan(config).cards.values()}
     assert told == {"problem_solving": [f"{name}, edited"], "socratic_questioning": []}
 
 
 def test_data_that_are_not_the_shipped_ones_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan(configuration(tasks=["mathtutorbench"]))
-    data = dict(provenance.shipped()["data"])
-    names = [provenance.data_name(name, "demo") for name in plan.datasets]
+    data = dict(provenance.shipped_checksums()["data"])
+    names = [provenance.source_file_name(name, "demo") for name in plan.datasets]
     first, second = [name for name in names if name in data][:2]
     del data[first]
     data[second] = "another"
-    known = {**provenance.shipped(), "data": data}
-    monkeypatch.setattr(provenance, "shipped", lambda: known)
-    assert record(plan, Code(commit=None)).differs == {first: "not shipped", second: "another file"}
+    known = {**provenance.shipped_checksums(), "data": data}
+    monkeypatch.setattr(provenance, "shipped_checksums", lambda: known)
+    assert provenance_of_plan(plan, CodeState(commit=None)).differs == {first: "not shipped", second: "another file"}
 
 
 def test_a_task_rests_on_the_files_of_who_grades_it() -> None:
@@ -275,19 +280,19 @@ def test_a_task_rests_on_the_files_of_who_grades_it() -> None:
     merged["run"] |= {**NO_GRADERS, **own, "reward_comparisons": ["rm-prompted"]}
     plan = Plan(check_config(merged))
     [card] = [loaded.card for loaded in plan.cards.values() if loaded.card.benchmark == "mrbench"]
-    assert provenance.grader_paths(plan, card, "demo-judge") == rubrics.files_of("mrbench_taxonomy")
+    assert provenance.grader_paths(plan, card, "demo-judge") == rubrics.files_of_rubric("mrbench_taxonomy")
     assert provenance.grader_paths(plan, card, "elsewhere") == [], "a judge of other tasks"
     instruction = provenance.instruction_of(plan.models["rm-prompted"])
     assert provenance.grader_paths(plan, card, "rm-prompted") == instruction and len(instruction) == 1
     assert provenance.grader_paths(plan, card, None) == []
-    versions = provenance.versions_of(plan)
+    versions = provenance.card_versions(plan)
     assert versions[str(rubric_path("kmp_error_reason"))] == read_rubric("kmp_error_reason").rubric.version
 
 
 def test_a_copy_is_of_its_edition_and_a_record_may_lack(tmp_path: Path) -> None:
     dataset = Plan(configuration()).datasets["gsm8k"]
-    assert provenance.copy_of(dataset, "demo") is dataset.demo
-    assert provenance.copy_of(dataset, "published") is dataset.published is not dataset.demo
+    assert provenance.copy_of_edition(dataset, "demo") is dataset.demo
+    assert provenance.copy_of_edition(dataset, "published") is dataset.published is not dataset.demo
     assert provenance.read_provenance(tmp_path / "gone.json") is None
 
 
@@ -295,10 +300,10 @@ def test_a_changed_rubric_marks_the_judges_numbers_and_not_the_parsers(edited: P
     rubric = edited / "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja"
     rubric.write_text(rubric.read_text(encoding="utf-8") + "\nBe kind.", encoding="utf-8")
     config = configuration(tasks=["mrbench"], judges=["demo-judge"])
-    found = record(Plan(config), Code(commit=None))
+    found = provenance_of_plan(Plan(config), CodeState(commit=None))
     [card] = [loaded.card for loaded in Plan(config).cards.values()]
-    assert differences(found, Plan(config), card) == []
-    assert differences(found, Plan(config), card, "demo-judge") == [
+    assert changed_files_of_task(found, Plan(config), card) == []
+    assert changed_files_of_task(found, Plan(config), card, "demo-judge") == [
         "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja, edited"
     ]
 
@@ -308,30 +313,30 @@ def test_data_of_ones_own_and_a_card_of_ones_own_are_said(edited: Path) -> None:
     own.write_text("like: problem_solving\ntask: my_task\n", encoding="utf-8")
     config = configuration(tasks=["mathtutorbench/my_task"])
     config.datasets["gsm8k"].demo.__dict__["sha256"] = "0" * 64
-    found = record(Plan(config), Code(commit=None))
+    found = provenance_of_plan(Plan(config), CodeState(commit=None))
     assert found.differs == {str(own.relative_to(edited)): "not shipped", "gsm8k (demo)": "another file"}
     [card] = [loaded.card for loaded in Plan(config).cards.values()]
-    assert len(differences(found, Plan(config), card)) == 2
+    assert len(changed_files_of_task(found, Plan(config), card)) == 2
 
 
 def test_the_commit_and_what_was_edited_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert provenance.code_state().commit is None and "not a git checkout" in provenance.code_state().told
+    assert provenance.code_state().commit is None and "not a git checkout" in provenance.code_state().as_line
     for command in (["init", "-q"], ["config", "user.email", "a@b"], ["config", "user.name", "a"]):
-        assert provenance.git(*command) is not None
+        assert provenance.git_output(*command) is not None
     (tmp_path / "Snakefile").write_text("1")
     (tmp_path / "README.md").write_text("1")
-    provenance.git("add", "-A")
-    provenance.git("commit", "-qm", "one")
+    provenance.git_output("add", "-A")
+    provenance.git_output("commit", "-qm", "one")
     clean = provenance.code_state()
-    assert re.fullmatch(r"[0-9a-f]{40}", clean.commit) and clean.edited == [] and "nothing edited" in clean.told
+    assert re.fullmatch(r"[0-9a-f]{40}", clean.commit) and clean.edited == [] and "nothing edited" in clean.as_line
     (tmp_path / "README.md").write_text("2")
     assert provenance.code_state().edited == [], "docs decide on no number"
     (tmp_path / "Snakefile").write_text("2")
     (tmp_path / "workflow").mkdir()
     (tmp_path / "workflow/new.py").write_text("x")
     dirty = provenance.code_state()
-    assert set(dirty.edited) == {"Snakefile", "workflow/"} and "with 2 edited files" in dirty.told
+    assert set(dirty.edited) == {"Snakefile", "workflow/"} and "with 2 edited files" in dirty.as_line
     below = tmp_path / "workflow"
     monkeypatch.chdir(below)
     assert provenance.code_state().commit is None, "a folder in somebody else's checkout"
@@ -339,9 +344,9 @@ def test_the_commit_and_what_was_edited_are_recorded(tmp_path: Path, monkeypatch
 
 def test_about_does_not_claim_the_published_configuration_where_it_was_edited() -> None:
     config = configuration()
-    known = Provenance(code=Code(commit="c" * 40), files={"f": "0"}, data={}, differs={})
+    known = Provenance(code=CodeState(commit="c" * 40), files={"f": "0"}, data={}, differs={})
     for differs, claims in (({}, True), ({"resources/x.jinja": "edited"}, False)):
-        run = Run(Plan(config), Path("nowhere"), {}, known.model_copy(update={"differs": differs}))
+        run = ReportInput(Plan(config), Path("nowhere"), {}, known.model_copy(update={"differs": differs}))
         environment = page.environment_of(run, lambda name, kind: None)
         text = environment.get_template("about.html.jinja").render(
             config=config, scorings=(), all_differs=differs, **page.about_section(run)
@@ -353,13 +358,15 @@ def test_about_does_not_claim_the_published_configuration_where_it_was_edited() 
 
 def test_about_says_what_else_keeps_a_run_from_the_published_configuration() -> None:
     config = configuration()
-    code = Code(commit="c" * 40, edited=["workflow/a.py"], n_edited=300)
-    run = Run(Plan(config), Path("nowhere"), {}, Provenance(code=code, files={}, data={}, differs={}))
-    told = page.reservations(run)
-    assert "the items are the demo's, written for this project" in told and "300 files of the code edited" in told
-    assert "with 300 edited files" in code.told
+    code = CodeState(commit="c" * 40, edited=["workflow/a.py"], n_edited=300)
+    run = ReportInput(Plan(config), Path("nowhere"), {}, Provenance(code=code, files={}, data={}, differs={}))
+    told = page.published_departures(run)
+    assert (
+        "the items are those of the demo, written for this project" in told and "300 files of the code edited" in told
+    )
+    assert "with 300 edited files" in code.as_line
     published = config.model_copy(update={"edition": "published", "data_dir": "somewhere"})
-    plain = page.reservations(run._replace(plan=Plan(published), provenance=None))
+    plain = page.published_departures(run._replace(plan=Plan(published), provenance=None))
     assert not any("demo" in one for one in plain)
 
 
@@ -370,7 +377,7 @@ def test_the_pages_of_graders_and_benchmarks_say_what_they_rest_on(edited: Path)
     ):
         (edited / path).write_text((edited / path).read_text(encoding="utf-8") + "\nBe kind.", encoding="utf-8")
     config = configuration(tasks=["mrbench", "mathtutorbench/problem_solving"], judges=["demo-judge"])
-    run = Run(Plan(config), Path("nowhere"), {}, record(Plan(config), Code(commit=None)))
+    run = ReportInput(Plan(config), Path("nowhere"), {}, provenance_of_plan(Plan(config), CodeState(commit=None)))
     rubric = "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja, edited"
     assert page.not_as_shipped(run) == [rubric], "graders rest on rubrics, not on tutors' prompts"
     assert rubric in page.not_as_shipped(run, "mrbench") and len(page.not_as_shipped(run, "mrbench")) == 2

@@ -10,22 +10,22 @@ import pytest
 from maieutic.benchmarks.mathtutorbench import mathdial_bridge
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, Pair, PairReward, Verdict, read_records
-from maieutic.core.stats import Sampling
+from maieutic.core.stats import BootstrapSettings
 from maieutic.datasets import bridge, gsm8k, mathdial, mrbench, ultrafeedback
 from maieutic.datasets.sources import read_source
 from maieutic.plan.checks import check_config
-from maieutic.rewards.criteria import binary, split_by_dialogue
+from maieutic.rewards.criteria import binary_label, split_by_dialogue
 from maieutic.rewards.overlap import items_with_seen_problems, leaked_items
 from maieutic.rewards.pair_table import preferences_of_table
-from maieutic.rewards.pairs import PAIR_SOURCES, refusal, turns_before, write_pairs
-from maieutic.serving.conversations import conversation, dialogue, merged, parse_turns
-from maieutic.validation.pairs import pair_scores as judge_pair_scores
-from maieutic.validation.rewards import leak_scores, on_pairs
-from maieutic.validation.rewards import pair_scores as reward_pair_scores
+from maieutic.rewards.pairs import PAIR_SOURCES, refusal_reason, turns_before, write_pairs
+from maieutic.serving.conversations import merge_turns, messages_before_reply, messages_to_score, parse_turns
+from maieutic.validation.pairs import judge_pair_scores as judge_pair_scores
+from maieutic.validation.rewards import leak_scores, with_pairs_task
+from maieutic.validation.rewards import reward_pair_scores as reward_pair_scores
 from shipped import shipped
 
 DEMO = Path("resources/demo")
-YES = dict(mrbench.DESIRED)
+YES = dict(mrbench.DESIRED_LABELS)
 
 
 def real(data: Path, name: str) -> list[dict[str, Any]]:
@@ -37,9 +37,9 @@ def turns(pairs: list[Pair]) -> float:
 
 
 def test_mrbench_gives_the_published_4521_pairs(data: Path) -> None:
-    pairs = mrbench.preferences(real(data, "mrbench/MRBench_V1.json"))
+    pairs = mrbench.mrbench_pairs(real(data, "mrbench/MRBench_V1.json"))
     assert len(pairs) == 4521 == PAIR_SOURCES["mrbench"].pairs
-    assert not any(map(refusal, pairs)) and len({pair.id for pair in pairs}) == 4521
+    assert not any(map(refusal_reason, pairs)) and len({pair.id for pair in pairs}) == 4521
     assert {pair.margin for pair in pairs} <= set(range(1, 9))
     assert all(pair.prompt[0]["content"].startswith("Problem: ") for pair in pairs)
 
@@ -47,25 +47,25 @@ def test_mrbench_gives_the_published_4521_pairs(data: Path) -> None:
 def test_bridge_without_mrbenchs_topics_gives_the_published_482_pairs(data: Path) -> None:
     splits = [real(data, f"bridge/{name}.json") for name in ("train", "validation", "test")]
     records = real(data, "mrbench/MRBench_V1.json")
-    pairs = bridge.preferences(*splits, records)
+    pairs = bridge.bridge_pairs(*splits, records)
     assert len(pairs) == 482 == PAIR_SOURCES["bridge"].pairs
     assert round(turns(pairs), 2) == 2.79 == PAIR_SOURCES["bridge"].turns
     assert len({pair.problem for pair in pairs}) == 167, "pairs of one topic are drawn together"
-    assert len(bridge.preferences(*splits, [])) == 700, "the leakage rule takes the others out"
+    assert len(bridge.bridge_pairs(*splits, [])) == 700, "the leakage rule takes the others out"
 
 
 def test_other_sources_on_the_splits_that_are_here(data: Path) -> None:
     """The train files are not at hand: the rules are held against what the specification counts on the test splits."""
-    inpainted = gsm8k.inpainted(real(data, "gsm8k/test_socratic.jsonl"))
+    inpainted = gsm8k.inpainted_pairs(real(data, "gsm8k/test_socratic.jsonl"))
     assert len(inpainted) == 4821 - 1319
-    dial = mathdial.preferences(real(data, "mathdial/test.jsonl"))
+    dial = mathdial.mathdial_pairs(real(data, "mathdial/test.jsonl"))
     assert turns(dial) == pytest.approx(2.93, abs=0.006) and len(dial) == 928
-    assert len(ultrafeedback.preferences(real(data, "ultrafeedback/train_clean.jsonl"))) == 1000
+    assert len(ultrafeedback.ultrafeedback_pairs(real(data, "ultrafeedback/train_clean.jsonl"))) == 1000
 
 
 def test_benchmark_replies_in_the_training_pairs(data: Path) -> None:
     """49 of 1,150 and 27 of 327 human replies stand in MRBench after the same student turn."""
-    pairs = mrbench.preferences(real(data, "mrbench/MRBench_V1.json"))
+    pairs = mrbench.mrbench_pairs(real(data, "mrbench/MRBench_V1.json"))
     counts = (("mathdial_bridge", 1150, 49, 200), ("mathdial_bridge_hard", 327, 27, 131))
     for name, items, leaked, shared in counts:
         cases = mathdial_bridge.next_turn(real(data, f"mathtutorbench/datasets/{name}.json"), "task")
@@ -90,11 +90,11 @@ def test_every_source_reads_the_demo(source: str, tmp_path: Path) -> None:
     pairs = read_records(tmp_path / "pairs.jsonl", Pair)
     counts = json.loads((tmp_path / "counts.json").read_text())
     assert len(pairs) == counts["pairs"] > 9
-    assert not any(map(refusal, pairs)) and all(pair.source == source for pair in pairs)
+    assert not any(map(refusal_reason, pairs)) and all(pair.source == source for pair in pairs)
 
 
 def test_the_demos_overlap_is_two_items() -> None:
-    pairs = mrbench.preferences(*demo_records("mrbench"))
+    pairs = mrbench.mrbench_pairs(*demo_records("mrbench"))
     items = mathdial_bridge.next_turn(
         read_source(DEMO / "mathtutorbench/datasets/mathdial_bridge.json", "json"), "task"
     )
@@ -102,7 +102,7 @@ def test_the_demos_overlap_is_two_items() -> None:
 
 
 def test_the_leakage_rule_drops_shared_topics() -> None:
-    assert len(bridge.preferences(*demo_records("bridge"))) == 20
+    assert len(bridge.bridge_pairs(*demo_records("bridge"))) == 20
 
 
 BAD = {
@@ -155,16 +155,16 @@ def test_desired_criteria_are_counted_as_equation_2_says(changes: dict[str, str]
     ],
 )
 def test_labels_become_binary(criterion: str, label: str, value: int) -> None:
-    assert binary(criterion, label) == value
+    assert binary_label(criterion, label) == value
 
 
 def test_each_criterion_has_one_most_negative_label() -> None:
     for criterion, labels in mrbench.LABELS.items():
-        assert [binary(criterion, label) for label in labels].count(0) == 1, criterion
+        assert [binary_label(criterion, label) for label in labels].count(0) == 1, criterion
 
 
 def test_classifiers_are_tested_on_other_dialogues() -> None:
-    replies = mrbench.labelled(*demo_records("mrbench"))
+    replies = mrbench.labelled_replies(*demo_records("mrbench"))
     split = split_by_dialogue(replies, 0.2, 1)
     assert len(split.train) + len(split.test) == len(replies)
     assert not {one.problem for one in split.train} & {one.problem for one in split.test}
@@ -174,7 +174,7 @@ def test_classifiers_are_tested_on_other_dialogues() -> None:
 
 def test_dialogues_as_printed_become_turns() -> None:
     text = "Tutor: Hi\u00a0\n\u00a0Student: I think\nit is 4\u00a0\n\u00a0 4\u00a0\n\u00a0Student: or 5: maybe\u00a0\n\u00a0Tutor: Why?"
-    assert merged(parse_turns(text)) == [
+    assert merge_turns(parse_turns(text)) == [
         {"role": "assistant", "content": "Hi"},
         {"role": "user", "content": "I think\nit is 4 \n  4 or 5: maybe"},
         {"role": "assistant", "content": "Why?"},
@@ -186,9 +186,9 @@ def test_the_layout_is_the_released_scorers() -> None:
         id="i", task="t", cluster="c", vars={"question": "1+1?"},
         reference={"text": "Two.", "solution": "2", "history": [{"role": "user", "content": "3"}]},
     )  # fmt: skip
-    from maieutic.rewards.scoring import before_reply
+    from maieutic.rewards.scoring import scored_dialogue
 
-    assert conversation(before_reply(item), "Why?", "Judge.") == [
+    assert messages_to_score(scored_dialogue(item), "Why?", "Judge.") == [
         {"role": "system", "content": "Judge."},
         {"role": "user", "content": "Problem: 1+1?\nReference Solution: 2"},
         {"role": "user", "content": "3"},
@@ -233,7 +233,7 @@ def test_a_files_own_codes_say_who_wins() -> None:
     lines = [{**LINE, "id": code, "preference": code} for code in ("1", "0", "tie")]
     pairs = preferences_of_table("ours", {}, lines, values=values)
     assert [(pair.chosen == LINE["first"], pair.tie) for pair in pairs] == [(True, False), (False, False), (True, True)]
-    with pytest.raises(UserError, match=r"no such preference: '2'. Fix: known: 1, 0, tie"):
+    with pytest.raises(UserError, match=r"no such preference: '2'. Fix: use one of 1, 0, tie"):
         preferences_of_table("ours", {}, [{**LINE, "preference": "2"}], values=values)
 
 
@@ -243,7 +243,7 @@ def test_the_published_preferences_between_mrbenchs_replies_are_read(data: Path)
     records = real(data, "tutor_preferences/human_preference.csv")
     pairs = preferences_of_table("pub", entry.columns, records, values=entry.values)
     assert len(pairs) == 337 and len({pair.problem for pair in pairs}) == 25
-    assert sum(pair.tie for pair in pairs) == 33 and all(refusal(pair) is None for pair in pairs)
+    assert sum(pair.tie for pair in pairs) == 33 and all(refusal_reason(pair) is None for pair in pairs)
     first = [pair.chosen == record["response_a"].strip() for pair, record in zip(pairs, records, strict=True)]
     assert sum(is_first and not pair.tie for is_first, pair in zip(first, pairs, strict=True)) == 154
 
@@ -252,7 +252,7 @@ BAD_PREFERENCES = {
     "no preference": ({"preference": "maybe"}, r"record 2: no such preference: 'maybe'.*first, second, tie"),
     "nothing": ({"preference": ""}, r"record 2: preference is missing"),
     "a reply that is missing": ({"second": " "}, r"record 2: second is missing"),
-    "said twice": ({}, r"record 2: nobody by name has judged this pair in record 1 already"),
+    "said twice": ({}, r"record 2: an unnamed annotator has judged this pair in record 1 already"),
     "another pair of that id": ({"id": "p1", "first": "Hm"}, r"record 2: its id is that of another pair in record 1"),
 }
 
@@ -273,7 +273,10 @@ def test_ties_are_counted_by_the_rule_that_is_stated() -> None:
     ]  # fmt: skip
     scores = [(2.0, 1.0), (2.0, 1.0), (1.0, 1.0), (0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]
     rewards = [PairReward(id=str(n), problem=str(n), chosen=c, rejected=r) for n, (c, r) in enumerate(scores)]
-    found = {one.metric: one for one in on_pairs(reward_pair_scores("rm", pairs, rewards, Sampling(100, 1)), "s")}
+    found = {
+        one.metric: one
+        for one in with_pairs_task(reward_pair_scores("rm", pairs, rewards, BootstrapSettings(100, 1)), "s")
+    }
     assert (found["pair_accuracy"].value, found["pair_accuracy"].n) == (0.5, 4), "a tie of the model's is wrong"
     assert (found["accuracy_with_ties"].value, found["accuracy_with_ties"].n) == (pytest.approx(3 / 6), 6)
     assert {one.task for one in found.values()} == {"s_pairs"}
@@ -284,16 +287,18 @@ def test_ties_are_counted_by_the_rule_that_is_stated() -> None:
         for n, places in said.items()
         for order, place in zip(("ab", "ba"), places, strict=True)
     ]  # fmt: skip
-    judged = {one.metric: one for one in judge_pair_scores("j", pairs, judgements, "r", Sampling(100, 1), True)}
+    judged = {
+        one.metric: one for one in judge_pair_scores("j", pairs, judgements, "r", BootstrapSettings(100, 1), True)
+    }
     assert judged["consistent_accuracy"].value == 0.5 and judged["consistent_accuracy"].n == 4
     assert judged["accuracy_with_ties"].value == pytest.approx(3 / 6), "0 and 3 by both orders; 4 where both are tied"
-    strict = {one.metric for one in judge_pair_scores("j", pairs[:4], judgements, "r", Sampling(100, 1), True)}
+    strict = {one.metric for one in judge_pair_scores("j", pairs[:4], judgements, "r", BootstrapSettings(100, 1), True)}
     assert "accuracy_with_ties" not in strict
 
 
 def test_what_a_reward_model_has_learnt_from_is_told_by_text_and_by_dialogue() -> None:
     def pair(name: str, turn: str, chosen: str, solution: str = "s") -> Pair:
-        prompt = dialogue("Add.", solution, [{"role": "user", "content": turn}])
+        prompt = messages_before_reply("Add.", solution, [{"role": "user", "content": turn}])
         return Pair(id=name, source="s", problem=name, prompt=prompt, chosen=chosen, rejected="No.", margin=1.0)
 
     tested = [pair("a", "5?", "Look!"), pair("b", "6?", "Hm."), pair("c", "7?", "New.")]
@@ -302,6 +307,6 @@ def test_what_a_reward_model_has_learnt_from_is_told_by_text_and_by_dialogue() -
         pair("y", "6?", "Other", "another solution").model_copy(update={"rejected": "x"}),
     ]
     rewards = [PairReward(id=one.id, problem=one.id, chosen=float(one.id == "c"), rejected=0.5) for one in tested]
-    found = {one.metric: one for one in leak_scores("rm", tested, rewards, trained, Sampling(100, 1))}
+    found = {one.metric: one for one in leak_scores("rm", tested, rewards, trained, BootstrapSettings(100, 1))}
     assert found["leaked_text"].value == pytest.approx(1 / 3) and found["leaked_dialogue"].value == pytest.approx(2 / 3)
     assert (found["clean_pair_accuracy"].value, found["clean_pair_accuracy"].n) == (1.0, 1)

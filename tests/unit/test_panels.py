@@ -19,10 +19,10 @@ from maieutic.judges.panels import (
     PanelWeights,
     combine_labelled,
     combine_verdicts,
-    combined,
-    fit,
-    people_said,
-    votes_of,
+    combine_votes,
+    fit_weights,
+    human_labels_of,
+    labelled_votes,
 )
 from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.rules import plan_of
@@ -58,23 +58,26 @@ def said(*values: str | bool | None) -> dict[str, Verdict]:
     ],
 )
 def test_several_verdicts_are_one(vote: str, values: tuple[str | None, ...], wanted: str | None) -> None:
-    verdict = combined(vote, TAXONOMY, "Mistake_Identification", said(*values), LEVEL)
+    verdict = combine_votes(vote, TAXONOMY, "Mistake_Identification", said(*values), LEVEL)
     assert verdict.value == wanted
     assert (verdict.why_none is not None) == (wanted is None)
 
 
 def test_the_heavier_side_wins_and_who_counts_nothing_alone_still_speaks() -> None:
     weights = {"a": 0.0, "b": 0.4, "c": 0.5}
-    assert combined("fitted", TAXONOMY, "Mistake_Identification", said(YES, YES, NO), weights).value == NO
-    assert combined("fitted", TAXONOMY, "Mistake_Identification", said(YES, None, None), weights).value == YES
+    assert combine_votes("fitted", TAXONOMY, "Mistake_Identification", said(YES, YES, NO), weights).value == NO
+    assert combine_votes("fitted", TAXONOMY, "Mistake_Identification", said(YES, None, None), weights).value == YES
 
 
 def test_pass_and_fail_win_and_lose_and_places_have_a_mean_too() -> None:
     weighted, compared = read_rubric("tutorbench").rubric, read_rubric("kmp_dialogue").rubric
-    assert combined("mean", weighted, "1", said(False, True, True), LEVEL).value is True
-    assert combined("mean", weighted, "1", said(False, True), LEVEL).value is False
-    assert combined("mean", compared, next(iter(compared.criteria)), said("win", "lose"), LEVEL).value == "tie"
-    assert combined("mean", read_rubric("pairs_simple").rubric, None, said("second", "first"), LEVEL).value == "second"
+    assert combine_votes("mean", weighted, "1", said(False, True, True), LEVEL).value is True
+    assert combine_votes("mean", weighted, "1", said(False, True), LEVEL).value is False
+    assert combine_votes("mean", compared, next(iter(compared.criteria)), said("win", "lose"), LEVEL).value == "tie"
+    assert (
+        combine_votes("mean", read_rubric("pairs_simple").rubric, None, said("second", "first"), LEVEL).value
+        == "second"
+    )
 
 
 def job(**more: Any) -> CombineVerdicts:
@@ -99,7 +102,7 @@ def labelled(folder: Path, truths: dict[str, str]) -> list[Path]:
         for name, label in truths.items()
     ]
     write_records(out / "labels.jsonl", labels)
-    scales = {name: scale.model_dump() for name, scale in rubrics.scales_of(TAXONOMY).items()}
+    scales = {name: scale.model_dump() for name, scale in rubrics.annotation_scales(TAXONOMY).items()}
     write_json(out / "about.json", {"scales": scales})
     return [out / "items.jsonl", out / "labels.jsonl"]
 
@@ -165,9 +168,13 @@ def test_a_judge_no_better_than_chance_counts_nothing() -> None:
         }
         for n in range(12)
     }
-    weights = fit(job(judges=["a", "b"]), votes_of(asked, groups, truths)).weights["Mistake_Identification"]
+    weights = fit_weights(job(judges=["a", "b"]), labelled_votes(asked, groups, truths)).weights[
+        "Mistake_Identification"
+    ]
     assert weights["a"] == 0.0 and weights["b"] > 0
-    none = fit(job(judges=["a"]), votes_of({key: {"a": own["a"]} for key, own in asked.items()}, groups, truths))
+    none = fit_weights(
+        job(judges=["a"]), labelled_votes({key: {"a": own["a"]} for key, own in asked.items()}, groups, truths)
+    )
     assert none.weights["Mistake_Identification"] == dict.fromkeys(["a"], 1.0)
 
 
@@ -182,7 +189,7 @@ def test_a_panel_says_who_said_what_and_what_all_of_it_took(tmp_path: Path) -> N
     first, second = read_records(tmp_path / "out.jsonl", Judgement)
     assert first.verdicts[0].value == NO and first.raw == f"Mistake_Identification: a {YES}, b {NO}, c {NO}"
     assert (first.prompt_tokens, first.seconds) == (15, 3.0)
-    assert second.verdicts[0].why_none == "none of 3 judges: empty"
+    assert second.verdicts[0].why_none == "no verdict from 3 judges: empty"
 
 
 def test_pairs_are_fitted_on_what_people_prefer_and_ties_say_nothing(tmp_path: Path) -> None:
@@ -234,21 +241,21 @@ def planned(panel: dict[str, Any], judges: list[str], **members: dict[str, Any])
 @pytest.mark.parametrize(
     ("panel", "judges", "members", "told"),
     [
-        ({"judges": ["one"]}, ["one", "panel"], {}, "'judges' of a panel are two different ones or more"),
-        ({"judges": ["one", "one"]}, ["one", "panel"], {}, "two different ones"),
+        ({"judges": ["one"]}, ["one", "panel"], {}, "expected two or more different 'judges' in a panel"),
+        ({"judges": ["one", "one"]}, ["one", "panel"], {}, "two or more different 'judges'"),
         (
             {"judges": ["one", "two"], "model": "judge-model"},
             ["panel"],
             {},
-            "give the 'model' that answers, or the 'judges' of a panel, or 'words: true'",
+            "set exactly one of 'model', 'judges' (a panel) and 'words: true'",
         ),
         (
             {"judges": ["one", "two"], "max_tokens": 3},
             ["panel"],
             {},
-            "a panel asks nobody: set 'max_tokens' on its judges",
+            "a panel sends no requests: set 'max_tokens' on its judges",
         ),
-        ({"judges": ["one", "two"]}, ["panel", "one"], {}, "models.panel.judges[1]: two is not asked in this run"),
+        ({"judges": ["one", "two"]}, ["panel", "one"], {}, "models.panel.judges[1]: two is not a judge of this run"),
         (
             {"judges": ["one", "twoo"]},
             ["panel", "one"],
@@ -265,13 +272,13 @@ def planned(panel: dict[str, Any], judges: list[str], **members: dict[str, Any])
             {"judges": ["one", "echo"]},
             ["panel", "one"],
             {},
-            "models.panel.judges[1]: 'echo' is no judge: its engine is baseline",
+            "models.panel.judges[1]: expected a judge, found 'echo' with engine baseline",
         ),
         (
             {"judges": ["one", "two"]},
             ["panel", "one", "two"],
             {"two": {**JUDGE, "rubrics": ["mrbench_critic"], "pairs": []}},
-            "models.panel.judges: they share no rubric (one: mrbench_taxonomy, pairs_simple; two: mrbench_critic)",
+            "models.panel.judges: the panel's judges share no rubric (one: mrbench_taxonomy, pairs_simple; two: mrbench_critic)",
         ),
         (
             {"judges": ["one", "two"]},
@@ -297,7 +304,7 @@ def test_a_panel_has_what_its_judges_share_and_asks_nobody() -> None:
     )
     assert plan.judge_entry("panel").rubrics == ["mrbench_taxonomy"]
     assert plan.judge_entry("panel").pairs == ["pairs_simple"]
-    assert plan.panels == ["panel"] and plan.asked_judges == ["one", "two"]
+    assert plan.panels == ["panel"] and plan.judges_with_model == ["one", "two"]
     assert plan.judges_of_card(plan.card("mrbench", "mistake_remediation"))[0] == "panel", "named first, it leads"
     files = plan.inputs_of("combine_labelled")({"judge": "panel"})
     assert files["verdicts"] == ["results/verdicts/one/labelled.jsonl", "results/verdicts/two/labelled.jsonl"]
@@ -316,7 +323,7 @@ def test_labels_without_an_order_have_no_mean(tmp_path: Path, monkeypatch: pytes
         for name in yaml.safe_load(Path(rubrics.rubric_path("mrbench_taxonomy")).read_text())["criteria"]
     )
     (tmp_path / "colours.yaml").write_text(NOMINAL + dropped, encoding="utf-8")
-    monkeypatch.setattr(rubrics, "RUBRICS", tmp_path)
+    monkeypatch.setattr(rubrics, "USER_RUBRICS", tmp_path)
     own = {**JUDGE, "rubrics": ["colours"], "pairs": []}
     with pytest.raises(UserError, match=r"models.panel.vote: the labels of Colour \(colours\) have no order"):
         planned({"judges": ["one", "two"], "vote": "mean"}, ["panel", "one", "two"], one=own, two=own)
@@ -365,7 +372,7 @@ def test_the_labels_of_a_dialogue_are_held_out_in_every_set(tmp_path: Path) -> N
         }
         (path.parent / "items.jsonl").write_text(json.dumps(item) + "\n", encoding="utf-8")
         path.parent.rename(tmp_path / f"set_{name}")
-    groups, _ = people_said([tmp_path / "set_one/labels.jsonl", tmp_path / "set_two/labels.jsonl"], {})
+    groups, _ = human_labels_of([tmp_path / "set_one/labels.jsonl", tmp_path / "set_two/labels.jsonl"], {})
     assert groups["set_one", "d"] == groups["set_two", "d"]
 
 
@@ -376,7 +383,7 @@ def test_types_without_an_order_have_no_mean_in_a_further_question_either() -> N
 
 
 def test_a_panel_has_no_budget_no_pairs_of_its_own_and_the_smallest_sample() -> None:
-    with pytest.raises(UserError, match=r"models\.panel\.pairs: pairs_extended is none of one's"):
+    with pytest.raises(UserError, match=r"models\.panel\.pairs: pairs_extended is not a rubric of one"):
         planned({"judges": ["one", "two"], "pairs": ["pairs_extended"]}, ["panel", "one", "two"])
     plan = planned({"judges": ["one", "two"]}, ["panel", "one", "two"], two={**JUDGE, "label_limit": 10})
     assert plan.label_limit("panel") == 10
@@ -388,5 +395,5 @@ def test_a_panel_has_no_budget_no_pairs_of_its_own_and_the_smallest_sample() -> 
         "panel": {"engine": "judge", "judges": ["one", "two"]},
     }
     run = {"tutors": ["echo"], "tasks": ["mrbench"], "judges": ["panel", "one", "two"]}
-    with pytest.raises(UserError, match=r"run\.budget\.models\.panel: is a judge that asks nobody"):
+    with pytest.raises(UserError, match=r"run\.budget\.models\.panel: is a judge without a model"):
         plan_of({**raw, "edition": "demo", "run": {**run, "budget": {"models": {"panel": {"requests": 5}}}}})

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 from maieutic.core.records import SCORINGS, Grade, Item
-from maieutic.core.thinking import cut_at_stop, split_thinking, unknown_mark
+from maieutic.core.thinking import cut_at_stop, has_unknown_mark, split_thinking
 from maieutic.graders.answers import RELEASED_AMOUNT, quotient, released_corrected_number
-from maieutic.graders.labels import released_step
 from maieutic.graders.registry import GRADERS
+from maieutic.graders.short_answers import released_step
 from maieutic.graders.steps import read_step
-from maieutic.scores.metrics.common import RELEASED, Graded
+from maieutic.scores.metrics.common import RELEASED, GradedItem
 from maieutic.scores.metrics.registry import METRICS
 
 CASES = Path(__file__).parents[1] / "tables"
@@ -96,7 +96,9 @@ def test_thinking_is_kept_and_not_scored(case: dict) -> None:
 
 def test_an_unknown_mark_of_reasoning_is_seen() -> None:
     seen = ["<deep_thought>a</deep_thought>4", "[REASONING]a[/REASONING]4", " <|cot_start|>a"]
-    assert all(map(unknown_mark, seen)) and not any(map(unknown_mark, ["Think of <b>4</b>", "[1] 4", "<answer>4"]))
+    assert all(map(has_unknown_mark, seen)) and not any(
+        map(has_unknown_mark, ["Think of <b>4</b>", "[1] 4", "<answer>4"])
+    )
 
 
 def test_socratic_bleu_follows_the_released_rule() -> None:
@@ -184,7 +186,7 @@ def test_a_step_of_many_digits_is_what_python_reads() -> None:
     assert read_step("1" * 5000) is None
     huge = Grade(id="i", task="t", kind="step", scoring="paper_compat", value=10**40, correct=False, raw="")
     assert Grade.model_validate_json(huge.model_dump_json()).value == 10**40
-    graded = [Graded(10**40, False, 2), Graded(2, True, 2), Graded(0, True, 0)]
+    graded = [GradedItem(10**40, False, 2), GradedItem(2, True, 2), GradedItem(0, True, 0)]
     for name, metric in {**METRICS, **RELEASED}.items():
         if name.endswith("_f1") and name != "detection_f1":
             assert 0 < metric.value(graded) < 1

@@ -16,19 +16,35 @@ import pytest
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Label, Scale, Score
 from maieutic.core.stats import Estimate, Interval
-from maieutic.judges.annotators import joined
+from maieutic.judges.annotators import aggregate_votes
 from maieutic.judges.rubrics import read_rubric
-from maieutic.people.labels import read_people
-from maieutic.people.outputs import Told, write_all
-from maieutic.people.reading import probabilities, read_files
-from maieutic.people.returned import read_labels
-from maieutic.people.sample import Candidate, Key, Unit, assigned, drawn, replies_shown, sections_of, version_of
-from maieutic.people.sizes import Pilot, alone_for, half_width, labels_for, pilot_of, plan_lines
+from maieutic.people.annotation_files import SampleBrief, write_annotation_files
+from maieutic.people.answer_files import labelling_probabilities, read_files
+from maieutic.people.labels import read_human_labels
+from maieutic.people.read_labels_command import read_labels
+from maieutic.people.sample import (
+    Candidate,
+    Key,
+    Unit,
+    assign_units,
+    context_sections,
+    draw_sample,
+    guideline_version,
+    replies_to_show,
+)
+from maieutic.people.sample_sizes import (
+    Pilot,
+    estimate_pilot,
+    half_width,
+    label_plan_lines,
+    labels_for,
+    labels_without_judge,
+)
 from maieutic.plan.labelling import GUIDELINE
-from maieutic.validation.carry_over import BIAS, Residual, mean_residual, state_of, worst_of
-from maieutic.validation.designs import Drawn, corrected_mean, difference_of, interval_of
-from maieutic.validation.people import Cells
-from maieutic.validation.trust import score
+from maieutic.validation.corrected_rates import LabelledVerdicts
+from maieutic.validation.survey_estimators import SampledReply, corrected_interval, corrected_mean, rate_difference
+from maieutic.validation.transportability import BIAS, Residual, audit_state, mean_residual, worst_state
+from maieutic.validation.trust import trust_score
 from truescore import post_stratified_estimate, ppi_estimate, required_gold_labels
 
 RUBRIC = read_rubric("mrbench_taxonomy")
@@ -70,7 +86,7 @@ def test_each_reply_is_drawn_with_the_probability_that_it_says(scheme: Any) -> N
     pool, times = candidates(12, torn=4), Counter[tuple[str, str]]()
     said: dict[tuple[str, str], float] = {}
     for seed in range(600):
-        units = drawn(pool, 10, seed, scheme)
+        units = draw_sample(pool, 10, seed, scheme)
         assert len({unit.name for unit in units}) == 10
         for unit in units:
             key = unit.candidate.item.id, unit.candidate.tutor
@@ -80,19 +96,21 @@ def test_each_reply_is_drawn_with_the_probability_that_it_says(scheme: Any) -> N
         assert times[key] / 600 == pytest.approx(probability, abs=4 * (probability * (1 - probability) / 600) ** 0.5)
     if scheme == "disagreement":
         assert said["i0", "ann"] > 1.5 * said["i11", "ann"]
-    assert [unit.name for unit in drawn(pool, 10, 3, scheme)] == [unit.name for unit in drawn(pool, 10, 3, scheme)]
+    assert [unit.name for unit in draw_sample(pool, 10, 3, scheme)] == [
+        unit.name for unit in draw_sample(pool, 10, 3, scheme)
+    ]
 
 
 def test_a_sample_that_cannot_be_is_refused() -> None:
-    with pytest.raises(UserError, match=r"--n: 25 replies are wanted, there are 24"):
-        drawn(candidates(12), 25, 1)
-    with pytest.raises(UserError, match=r"--n: 3 replies for 2 strata\. Fix: draw 4 or more"):
-        drawn(candidates(12), 3, 1)
+    with pytest.raises(UserError, match=r"--n: 25 replies requested, but there are only 24"):
+        draw_sample(candidates(12), 25, 1)
+    with pytest.raises(UserError, match=r"--n: 3 replies are too few for 2 strata\. Fix: set --n to 4 or more"):
+        draw_sample(candidates(12), 3, 1)
 
 
 def test_annotators_take_turns_and_each_unit_has_as_many_as_planned() -> None:
-    units = drawn(candidates(12), 12, 1)
-    sheets = assigned(units, ["a", "b", "c"], 2)
+    units = draw_sample(candidates(12), 12, 1)
+    sheets = assign_units(units, ["a", "b", "c"], 2)
     counts = Counter(name for own in sheets.values() for name in own)
     assert set(counts.values()) == {2} and len(counts) == 12 and {len(own) for own in sheets.values()} == {8}
 
@@ -103,7 +121,7 @@ def test_what_stands_before_a_reply_is_shown_once_and_turn_by_turn() -> None:
         id="i", task="t", cluster="c", reference={"solution": "4"},
         vars={"history": dialogue, "dialog_history": dialogue.replace("Tutor", "Teacher"), "topic": "", "question": "2 + 2"},
     )  # fmt: skip
-    shown = sections_of(item)
+    shown = context_sections(item)
     assert [section["title"] for section in shown] == ["Question", "Reference solution", "History"]
     assert shown[2]["turns"][1] == {"who": "Student", "text": " 5"}
 
@@ -115,17 +133,17 @@ def test_what_stands_before_a_reply_is_shown_once_and_turn_by_turn() -> None:
 def sample(tmp_path: Path) -> tuple[Path, Key, list[Unit]]:
     """A sample of eight replies for two annotators, on disk."""
     folder = tmp_path / "sample"
-    units = drawn(candidates(12), 8, 1)
-    sheets = assigned(units, ["ann", "ben"], 2)
-    version = version_of(RUBRIC.rubric, units, GUIDELINE)
-    told = Told("s1", version, RUBRIC.rubric, GUIDELINE, tmp_path)
+    units = draw_sample(candidates(12), 8, 1)
+    sheets = assign_units(units, ["ann", "ben"], 2)
+    version = guideline_version(RUBRIC.rubric, units, GUIDELINE)
+    told = SampleBrief("s1", version, RUBRIC.rubric, GUIDELINE, tmp_path)
     by_name = {unit.name: unit for unit in units}
     folder.mkdir()
-    write_all(folder, {name: [by_name[unit] for unit in own] for name, own in sheets.items()}, units, told)
+    write_annotation_files(folder, {name: [by_name[unit] for unit in own] for name, own in sheets.items()}, units, told)
     key = Key(
         sample="s1", seed=1, scheme="random", rubric="mrbench_taxonomy", compared=False, version=version,
         annotators=["ann", "ben"], overlap=2, strata={"t, ann": (12, 4), "t, bob": (12, 4)},
-        units={unit.name: {**unit.told, "criteria": ["Actionability"]} for unit in units},
+        units={unit.name: {**unit.key_columns, "criteria": ["Actionability"]} for unit in units},
         criteria={"Actionability": ["Yes", "To some extent", "No"]}, assigned=sheets,
     )  # fmt: skip
     key.write(folder)
@@ -146,13 +164,13 @@ def saved(key: Key, annotator: str = "ann", **changes: Any) -> dict[str, Any]:
 
 Change = Callable[[dict[str, Any]], Any]
 BAD_FILES: dict[str, tuple[Change, str]] = {
-    "another sample": (lambda file: file.update(sample="other"), "is of sample 'other', this is s1"),
-    "another guideline": (lambda file: file.update(version="0"), "was labelled by guideline '0', this sample has"),
-    "nobody who was asked": (lambda file: file.update(annotator="zoe"), r"zoe is no annotator of this sample \(ann, ben\)"),
-    "no answers": (lambda file: file.update(answers=[]), "answers is no mapping"),
+    "another sample": (lambda file: file.update(sample="other"), "expected sample s1, found 'other'"),
+    "another guideline": (lambda file: file.update(version="0"), r"expected guideline version \w{12}, found '0'"),
+    "nobody who was asked": (lambda file: file.update(annotator="zoe"), r"zoe is not an annotator of this sample \(ann, ben\)"),
+    "no answers": (lambda file: file.update(answers=[]), "expected 'answers' to be a mapping, found list"),
     "an unknown unit": (lambda file: file["answers"].update(u0={"labels": {"Actionability": "Yes"}, "seconds": 9}), "no such unit: 'u0'"),
-    "an unknown criterion": (lambda file: first(file)["labels"].update(Tone="Yes"), "no such criterion: 'Tone'.*known: Actionability"),
-    "outside the scale": (lambda file: first(file)["labels"].update(Actionability="Maybe"), "'Maybe' is no answer.*Yes, To some extent, No"),
+    "an unknown criterion": (lambda file: first(file)["labels"].update(Tone="Yes"), "no such criterion: 'Tone'.*choose one of Actionability"),
+    "outside the scale": (lambda file: first(file)["labels"].update(Actionability="Maybe"), "'Maybe' is not an answer.*choose one of Yes, To some extent, No"),
     "no seconds": (lambda file: first(file).update(seconds=0), "1 labels in 0 seconds"),
     "seconds that are none": (lambda file: first(file).update(seconds="9"), "1 labels in 9 seconds"),
     "no labels": (lambda file: first(file).update(labels=None), "has no labels"),
@@ -187,13 +205,13 @@ def test_one_annotator_where_two_are_needed_and_two_files_of_one(
     folder, key, _ = sample
     for name in ("one", "two"):
         (tmp_path / f"{name}.json").write_text(json.dumps(saved(key)), encoding="utf-8")
-    with pytest.raises(UserError, match=r"ben: no file came; 2 annotators a unit were planned"):
+    with pytest.raises(UserError, match=r"ben: no file found; 2 annotators per unit were planned"):
         read_labels(sample=folder, files=[tmp_path / "one.json"], out=tmp_path / "p.csv")
-    with pytest.raises(UserError, match=r"ann has sent 2 files"):
+    with pytest.raises(UserError, match=r"found 2 files of annotator ann"):
         read_labels(sample=folder, files=[tmp_path / "one.json", tmp_path / "two.json"], out=tmp_path / "p.csv")
     read_labels(sample=folder, files=[tmp_path / "one.json"], out=tmp_path / "p.csv", partial=True)
     scales = {"t": {"Actionability": Scale(labels=("Yes", "To some extent", "No"))}}
-    labels = read_people(tmp_path / "p.csv", scales)
+    labels = read_human_labels(tmp_path / "p.csv", scales)
     assert {label.probability for label in labels} == {4 / 12} and {label.annotator for label in labels} == {"ann"}
 
 
@@ -228,13 +246,13 @@ def test_sheets_and_label_studio_are_other_ways_back(sample: tuple[Path, Key, li
 def test_units_that_were_left_open_lower_the_probability(sample: tuple[Path, Key, list[Unit]]) -> None:
     _, key, units = sample
     of_ann = [unit.name for unit in units if unit.candidate.tutor == "ann"]
-    assert set(probabilities(key, of_ann[:3]).values()) == {3 / 12}
+    assert set(labelling_probabilities(key, of_ann[:3]).values()) == {3 / 12}
 
 
 def test_a_reply_cannot_leave_its_page(tmp_path: Path) -> None:
     hostile = "</script><script>document.title='x'</script><img src=x onerror=alert(1)> & \u2028"
-    [unit] = drawn([candidates(1)[0]._replace(texts=(hostile,))], 1, 1)
-    write_all(tmp_path, {"ann": [unit]}, [unit], Told("s", "v", RUBRIC.rubric, GUIDELINE, tmp_path))
+    [unit] = draw_sample([candidates(1)[0]._replace(texts=(hostile,))], 1, 1)
+    write_annotation_files(tmp_path, {"ann": [unit]}, [unit], SampleBrief("s", "v", RUBRIC.rubric, GUIDELINE, tmp_path))
     page = (tmp_path / "page-ann.html").read_text(encoding="utf-8")
     assert page.count("</script>") == 2 and "<img" not in page.split('id="data">')[1].split("</script>")[0]
 
@@ -254,9 +272,9 @@ def test_a_corrected_rate_is_that_of_another_library() -> None:
     people, judge = world(2)
     chance = np.random.default_rng(3)
     chosen = chance.choice(len(people), 120, replace=False)
-    sample = [Drawn(people[place], judge[place], 120 / 600, "all") for place in chosen]
+    sample = [SampledReply(people[place], judge[place], 120 / 600, "all") for place in chosen]
     parts = corrected_mean(sample, list(judge))
-    theirs = ppi_estimate(judge, people[chosen], chosen, alpha=0.05, lambda_=parts.judge * 600 / 480)
+    theirs = ppi_estimate(judge, people[chosen], chosen, alpha=0.05, lambda_=parts.judge_weight * 600 / 480)
     assert parts.value == pytest.approx(theirs.point, abs=0.02)
     assert parts.variance**0.5 == pytest.approx(theirs.standard_error, rel=0.15)
     strata = np.where(judge == 1, "yes", "no")
@@ -264,12 +282,13 @@ def test_a_corrected_rate_is_that_of_another_library() -> None:
     both = np.concatenate([*by_word.values()])
     shares = {word: float((strata == word).mean()) for word in by_word}
     sample = [
-        Drawn(people[place], judge[place], 60 / (600 * shares[strata[place]]), str(strata[place])) for place in both
+        SampledReply(people[place], judge[place], 60 / (600 * shares[strata[place]]), str(strata[place]))
+        for place in both
     ]
     parts = corrected_mean(sample, list(judge))
     theirs = post_stratified_estimate(judge, people[both], both, strata, shares)
     assert parts.value == pytest.approx(theirs.point, abs=1e-9)
-    low, high = interval_of(parts)
+    low, high = corrected_interval(parts)
     assert (low, high) == (pytest.approx(theirs.low, abs=0.02), pytest.approx(theirs.high, abs=0.02))
 
 
@@ -287,13 +306,13 @@ def test_a_rare_label_has_an_interval_that_holds_it(rate: float) -> None:
 
 def test_labels_alone_and_a_judge_that_is_always_right() -> None:
     people, _ = world(1)
-    sample = [Drawn(value, value, 0.2, "all") for value in people[:120]]
+    sample = [SampledReply(value, value, 0.2, "all") for value in people[:120]]
     sure = corrected_mean(sample, list(people))
-    assert sure.judge == pytest.approx(1.0) and sure.value == pytest.approx(people.mean())
+    assert sure.judge_weight == pytest.approx(1.0) and sure.value == pytest.approx(people.mean())
     alone = corrected_mean(sample, list(people), use_judge=False)
     assert alone.value == pytest.approx(people[:120].mean()) and alone.variance > 2 * sure.variance
-    assert sure.saved > 200 and -20 < alone.saved < 40
-    constant = corrected_mean([Drawn(one.people, 1.0, 0.2, "all") for one in sample], [1.0] * 600)
+    assert sure.labels_saved > 200 and -20 < alone.labels_saved < 40
+    constant = corrected_mean([SampledReply(one.people, 1.0, 0.2, "all") for one in sample], [1.0] * 600)
     assert constant.value == pytest.approx(alone.value), "a judge that always says the same adds nothing"
 
 
@@ -308,14 +327,16 @@ def test_a_difference_of_two_corrected_rates_keeps_its_promise() -> None:
             people = (chance.random(500) < ease + 0.3 * (hard - 0.5)).astype(float)
             judge = np.where(chance.random(500) < 0.85, people, 1 - people)
             own = np.random.default_rng(seed * 7 + number).choice(500, 100, replace=False)
-            rates.append((corrected_mean([Drawn(people[i], judge[i], 0.2, "all") for i in own], list(judge)), judge))
-        apart = difference_of(rates[0][0], rates[1][0], 0.0)
+            rates.append(
+                (corrected_mean([SampledReply(people[i], judge[i], 0.2, "all") for i in own], list(judge)), judge)
+            )
+        apart = rate_difference(rates[0][0], rates[1][0], 0.0)
         held += apart.interval.low <= 0.15 <= apart.interval.high
     assert 0.93 <= held / 400 <= 0.99, "without the items' own correlation it is a little wide"
 
 
 def bias(value: float, low: float | None, high: float | None, problems: int = 40) -> Score:
-    return score(
+    return trust_score(
         None, BIAS, Estimate(value, Interval(low, high), problems, 0, problems), tutor="m", criterion="c", by="j"
     )
 
@@ -334,12 +355,12 @@ STATES = {
 
 @pytest.mark.parametrize(("found", "state"), STATES.values(), ids=STATES)
 def test_the_state_of_a_tutor(found: Score | None, state: str) -> None:
-    assert state_of(found, 0.1) == state
+    assert audit_state(found, 0.1) == state
 
 
 def test_a_tutor_is_as_good_as_its_worst_criterion() -> None:
-    assert worst_of(["PASS", "FAIL", "INCONCLUSIVE"]) == "FAIL" and worst_of(["PASS", "PASS"]) == "PASS"
-    assert worst_of([]) == "NOT CHECKED" and worst_of(["PASS", "NOT CHECKED"]) == "NOT CHECKED"
+    assert worst_state(["PASS", "FAIL", "INCONCLUSIVE"]) == "FAIL" and worst_state(["PASS", "PASS"]) == "PASS"
+    assert worst_state([]) == "NOT CHECKED" and worst_state(["PASS", "NOT CHECKED"]) == "NOT CHECKED"
 
 
 def test_an_audit_by_hand_and_over_problems() -> None:
@@ -359,35 +380,35 @@ def test_an_audit_by_hand_and_over_problems() -> None:
     assert two.interval.high - two.interval.low > 5, "two that are equal decide nothing"
 
 
-def cell(**changes: Any) -> Cells:
+def cell(**changes: Any) -> LabelledVerdicts:
     """Thirty labelled replies of a stratum of 300, drawn at random, and the judge on the others."""
     people, judge = world(4, 300)
     design = [(0.1, "s: t, m", 300)] * 30
     known = {"people": list(people[:30]), "judge": list(judge[:30]), "alone": list(judge[30:]), "lost": [],
-             "labels": list(people[:30]), "drawn": design, "divided": []}  # fmt: skip
-    return Cells(**{**known, **changes})
+             "labels": list(people[:30]), "designs": design, "divided": []}  # fmt: skip
+    return LabelledVerdicts(**{**known, **changes})
 
 
 NOT_THE_SAMPLE: dict[str, dict[str, Any]] = {
-    "a stratum without a label": {"drawn": [(0.1, "s: t, m", 150)] * 30},
-    "two samples in one file": {"drawn": [(0.1, "s: t, m", 300)] * 15 + [(0.1, "r: t, m", 300)] * 15},
-    "one line without its probability": {"drawn": [None, *[(0.1, "s: t, m", 300)] * 29]},
+    "a stratum without a label": {"designs": [(0.1, "s: t, m", 150)] * 30},
+    "two samples in one file": {"designs": [(0.1, "s: t, m", 300)] * 15 + [(0.1, "r: t, m", 300)] * 15},
+    "one line without its probability": {"designs": [None, *[(0.1, "s: t, m", 300)] * 29]},
     "divided annotators": {"divided": ["i"] * 9},
     "too much unread": {"lost": ["i"] * 60},
-    "too few": {"people": [1.0] * 9, "judge": [1.0] * 9, "labels": [1.0] * 9, "drawn": [(0.1, "s: t, m", 300)] * 9},
+    "too few": {"people": [1.0] * 9, "judge": [1.0] * 9, "labels": [1.0] * 9, "designs": [(0.1, "s: t, m", 300)] * 9},
 }
 
 
 @pytest.mark.parametrize("change", NOT_THE_SAMPLE.values(), ids=NOT_THE_SAMPLE)
 def test_a_rate_of_another_population_is_none(change: dict[str, Any]) -> None:
-    assert cell().parts() is not None and cell(**change).parts() is None
+    assert cell().corrected_rate() is not None and cell(**change).corrected_rate() is None
 
 
 def test_the_size_of_a_stratum_counts_and_not_how_many_came_back_under_one_criterion() -> None:
     """Two strata of 500 with rates of 0.1 and 0.9, of one of them only twenty answers under this criterion."""
     chance = np.random.default_rng(1)
-    few = [Drawn(float(chance.random() < 0.1), 0.0, 0.1, "x", 500) for _ in range(20)]
-    many = [Drawn(float(chance.random() < 0.9), 0.0, 0.1, "y", 500) for _ in range(50)]
+    few = [SampledReply(float(chance.random() < 0.1), 0.0, 0.1, "x", 500) for _ in range(20)]
+    many = [SampledReply(float(chance.random() < 0.9), 0.0, 0.1, "y", 500) for _ in range(50)]
     parts = corrected_mean([*few, *many], [0.0] * 1000)
     expected = (np.mean([one.people for one in few]) + np.mean([one.people for one in many])) / 2
     assert parts.value == pytest.approx(expected) and parts.replies == 1000
@@ -398,17 +419,17 @@ def test_labels_are_one_design_or_none_and_a_minus_survives_a_spreadsheet(tmp_pa
     path = tmp_path / "p.csv"
     head = "task,item,tutor,criterion,label,annotator,probability,stratum,stratum_size\n"
     path.write_text(head + "t,'=1,m,c,'-1,a,0.5,s,9\nt,2,m,c,1.0,a,0.5,s,9\n", encoding="utf-8")
-    labels = read_people(path, scales)
+    labels = read_human_labels(path, scales)
     assert [(one.id, one.label, one.stratum_size) for one in labels] == [("=1", "-1", 9), ("2", "1", 9)]
     path.write_text(head + "t,1,m,c,1,a,0.5,,\nt,2,m,c,1,a,,,\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"p\.csv:3: no probability, and other lines have one"):
-        read_people(path, scales)
+    with pytest.raises(UserError, match=r"p\.csv:3: no probability, but other lines have one"):
+        read_human_labels(path, scales)
     path.write_text(head, encoding="utf-8")
-    with pytest.raises(UserError, match="no labels"):
-        read_people(path, scales)
+    with pytest.raises(UserError, match="expected at least one label, found none"):
+        read_human_labels(path, scales)
     path.write_text(head + "t,1,m,c,1,a,0.5,s,many\n", encoding="utf-8")
     with pytest.raises(UserError, match="stratum_size is 'many'"):
-        read_people(path, scales)
+        read_human_labels(path, scales)
 
 
 def test_what_all_annotators_say_stands_whatever_a_resolver_says() -> None:
@@ -417,8 +438,8 @@ def test_what_all_annotators_say_stands_whatever_a_resolver_says() -> None:
             id="i", task="t", tutor="m", criterion="c", label=label, problem="i", annotator=annotator, resolves=resolves
         )
 
-    assert joined([vote("Yes", "a"), vote("Yes", "b"), vote("No", "e", True)]) == "Yes"
-    assert joined([vote("Yes", "a"), vote("No", "b"), vote("No", "e", True)]) == "No"
+    assert aggregate_votes([vote("Yes", "a"), vote("Yes", "b"), vote("No", "e", True)]) == "Yes"
+    assert aggregate_votes([vote("Yes", "a"), vote("No", "b"), vote("No", "e", True)]) == "No"
 
 
 # how many labels ----------------------------------------------------------------------------------------------------
@@ -431,16 +452,18 @@ def test_the_plan_is_the_formula_and_another_library_agrees() -> None:
     n = labels_for(Pilot(0.5, 0.8, 100, (0.3, 0.3), "x"), 20_000, 0.05)
     theirs = required_gold_labels(20_000, target_half_width=0.05, true_rate=0.5, sensitivity=0.9, specificity=0.9)
     assert n == pytest.approx(theirs.required_gold, abs=4), "a judge that errs on a tenth of either kind has rho = 0.8"
-    assert labels_for(pilot, 40, 0.01) is None and alone_for(36, 0.8) == pytest.approx(100)
-    assert alone_for(50, 1.0) == float("inf")
+    assert labels_for(pilot, 40, 0.01) is None and labels_without_judge(36, 0.8) == pytest.approx(100)
+    assert labels_without_judge(50, 1.0) == float("inf")
     assert half_width(pilot, 200, 200) == pytest.approx(1.96 * (0.25 / 200) ** 0.5, rel=0.01), "all are labelled"
 
 
 def test_a_plan_says_what_is_known_and_where_labels_go() -> None:
-    blind = plan_lines(candidates(60), {"Actionability": pilot_of([], [1.0, 0.0], "")}, 40)
-    assert "nothing is known of the judge" in blind[0] and "--scheme random" in blind[-1]
+    blind = label_plan_lines(candidates(60), {"Actionability": estimate_pilot([], [1.0, 0.0], "")}, 40)
+    assert "the judge's agreement with people is unknown" in blind[0] and "--scheme random" in blind[-1]
     pairs = [(1.0, 1.0)] * 60 + [(0.0, 0.0)] * 30 + [(1.0, 0.0)] * 25
-    known = plan_lines(candidates(60), {"Actionability": pilot_of(pairs, [1.0] * 60 + [0.0] * 55, "ours")}, 40)
+    known = label_plan_lines(
+        candidates(60), {"Actionability": estimate_pilot(pairs, [1.0] * 60 + [0.0] * 55, "ours")}, 40
+    )
     assert "known from ours" in known[0] and "replies that the judge calls not desired need" in known[-1]
     assert "too few" in known[3], "sixty replies cannot give so narrow an interval"
 
@@ -448,21 +471,21 @@ def test_a_plan_says_what_is_known_and_where_labels_go() -> None:
 def test_a_pilot_counts_a_reply_for_all_that_it_stands_for() -> None:
     """Twelve replies where the judge is right, drawn at 0.1, and twelve where it errs, drawn at 1."""
     right, wrong = [(1.0, 1.0), (0.0, 0.0)] * 6, [(1.0, 0.0), (0.0, 1.0)] * 6
-    even = pilot_of([*right, *wrong], [], "here")
-    weighted = pilot_of([*right, *wrong], [], "here", [10.0] * 12 + [1.0] * 12)
+    even = estimate_pilot([*right, *wrong], [], "here")
+    weighted = estimate_pilot([*right, *wrong], [], "here", [10.0] * 12 + [1.0] * 12)
     assert even.rho == pytest.approx(0.0)
-    repeated = pilot_of([*right * 10, *wrong], [], "here")
+    repeated = estimate_pilot([*right * 10, *wrong], [], "here")
     assert weighted.rho == pytest.approx(repeated.rho) == pytest.approx(1 - 2 / 11)
-    assert pilot_of([*right, *wrong], [], "here", [2.0] * 24) == even
+    assert estimate_pilot([*right, *wrong], [], "here", [2.0] * 24) == even
 
 
 def test_of_a_pair_both_replies_are_shown_and_never_the_reference() -> None:
     one = candidates(1)[0]
     item = one.item.model_copy(update={"reference": {"text": "THE EXPERT"}})
     pair = one._replace(item=item, others=("theirs",), against="bob")
-    assert replies_shown(Unit("u1", pair, "s", 1.0, True), True) == ["\n\n".join(one.texts), "theirs"]
-    assert replies_shown(Unit("u1", pair, "s", 1.0, False), True) == ["theirs", "\n\n".join(one.texts)]
+    assert replies_to_show(Unit("u1", pair, "s", 1.0, True), True) == ["\n\n".join(one.texts), "theirs"]
+    assert replies_to_show(Unit("u1", pair, "s", 1.0, False), True) == ["theirs", "\n\n".join(one.texts)]
     empty = pair._replace(others=("",))
-    assert "THE EXPERT" not in replies_shown(Unit("u1", empty, "s", 1.0, True), True)
+    assert "THE EXPERT" not in replies_to_show(Unit("u1", empty, "s", 1.0, True), True)
     alone = one._replace(item=item)
-    assert replies_shown(Unit("u1", alone, "s", 1.0, True), True)[1] == "THE EXPERT"
+    assert replies_to_show(Unit("u1", alone, "s", 1.0, True), True)[1] == "THE EXPERT"

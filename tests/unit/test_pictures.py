@@ -17,7 +17,7 @@ import pytest
 import yaml
 from httpserver import Quiet, chat, scripted, serving
 from maieutic.config.cards import CARDS, read_card
-from maieutic.config.datasets import Copy, Dataset, Hub, Pictures
+from maieutic.config.datasets import Dataset, DatasetFile, Hub, PictureFields
 from maieutic.config.models import HostedModel
 from maieutic.core.errors import UserError
 from maieutic.core.journal import Journal
@@ -27,7 +27,7 @@ from maieutic.datasets.fetch import FetchDataset, fetch_dataset
 from maieutic.datasets.items import MakeItems, make_items
 from maieutic.datasets.pictures import FetchPictures, fetch_pictures
 from maieutic.datasets.sources import read_source
-from maieutic.replies.generate import Limits, ask_tutor
+from maieutic.replies.generate import RequestLimits, ask_tutor
 from maieutic.serving.backends import JobFiles
 from maieutic.serving.pictures import as_sent, with_pictures
 from PIL import Image
@@ -82,9 +82,9 @@ def gallery(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def dataset(pin: str | None = None, **published: Any) -> Dataset:
-    copy = Copy(path="x/train.csv", sha256="0" * 64, records=1, pictures=pin, **published)
+    copy = DatasetFile(path="x/train.csv", sha256="0" * 64, records=1, pictures=pin, **published)
     return Dataset(
-        title="t", licence="l", format="csv", fields=FIELDS, published=copy, pictures=Pictures(address="IMAGE_URL")
+        title="t", licence="l", format="csv", fields=FIELDS, published=copy, pictures=PictureFields(address="IMAGE_URL")
     )
 
 
@@ -114,7 +114,7 @@ def with_pin(entry: Dataset, source: Path, folder: Path) -> list[Picture]:
     try:
         fetch_beside(entry, source, folder, out)
     except UserError as error:
-        if entry.published.pictures or "nobody has pinned" not in str(error):
+        if entry.published.pictures or "their list is not pinned" not in str(error):
             raise
         pinned = entry.published.model_copy(update={"pictures": str(error).split()[-1]})
         return with_pin(entry.model_copy(update={"published": pinned}), source, folder)
@@ -155,7 +155,7 @@ def test_what_is_missing_may_be_there_another_time(gallery: str, tmp_path: Path,
 
 
 def test_two_datasets_share_a_store(gallery: str, tmp_path: Path) -> None:
-    with Journal(tmp_path / "store" / pictures.FETCHED.format("other"), pictures.Fetched):
+    with Journal(tmp_path / "store" / pictures.FETCHED_JOURNAL.format("other"), pictures.FetchedPicture):
         assert fetched(tmp_path, [f"{gallery}/red"])[0].file
 
 
@@ -164,11 +164,11 @@ def test_a_phones_picture_keeps_its_bytes_and_a_clear_one_lies_on_paper(tmp_path
     Image.new("RGB", (8, 6), "red").save(
         held, "MPO", save_all=True, append_images=[Image.new("RGB", (8, 6))], exif=Image.Exif()
     )
-    data, suffix, *size = pictures.looked_at(held.getvalue())
+    data, suffix, *size = pictures.verify_picture(held.getvalue())
     assert (data, suffix, size) == (held.getvalue(), "jpg", [8, 6])
     held = io.BytesIO()
     Image.new("RGBA", (2, 2), (0, 0, 0, 0)).save(held, "TIFF")
-    data, suffix, *_ = pictures.looked_at(held.getvalue())
+    data, suffix, *_ = pictures.verify_picture(held.getvalue())
     assert suffix == "png" and Image.open(io.BytesIO(data)).getpixel((0, 0)) == (255, 255, 255)
 
 
@@ -191,9 +191,9 @@ def test_a_broken_connection_ends_the_job_and_keeps_what_is_there(gallery: str, 
 
 def test_pictures_that_nobody_pinned_are_refused_with_the_pin(gallery: str, tmp_path: Path) -> None:
     source, out = listing(tmp_path, [f"{gallery}/red"]), tmp_path / "x.pictures.jsonl"
-    with pytest.raises(UserError, match=r"datasets\.x\.published\.pictures: .*nobody has pinned.* [0-9a-f]{64}"):
+    with pytest.raises(UserError, match=r"datasets\.x\.published\.pictures: .*their list is not pinned.* [0-9a-f]{64}"):
         fetch_beside(dataset(), source, tmp_path, out)
-    with pytest.raises(UserError, match=f"should have {'1' * 64}, found"):
+    with pytest.raises(UserError, match=f"expected a list of pictures with sha256 {'1' * 64}, found"):
         fetch_beside(dataset("1" * 64), source, tmp_path, out)
     assert not out.exists()
 
@@ -203,7 +203,7 @@ def test_a_path_leads_nowhere_else(path: str, tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     (tmp_path / "secret.png").write_bytes(drawn("red"))
-    with pytest.raises(UserError, match="the picture is not there"):
+    with pytest.raises(UserError, match="no such picture in the dataset's folder"):
         fetched(inner, [path])
 
 
@@ -226,14 +226,14 @@ def test_parquet_files_are_one_source_and_hold_their_pictures(gallery: str, tmp_
         ],
     )
     hub = Hub(repo="o/x", revision="0" * 40, files="*.parquet")
-    copy = Copy(path="x/train-*.parquet", hub=hub, records=3)
+    copy = DatasetFile(path="x/train-*.parquet", hub=hub, records=3)
     entry = Dataset(
         title="t",
         licence="l",
         format="parquet",
         fields=FIELDS,
         published=copy,
-        pictures=Pictures(address="IMAGE_URL", embedded="Image"),
+        pictures=PictureFields(address="IMAGE_URL", embedded="Image"),
     )
     out = tmp_path / "x.source"
     fetch_dataset(
@@ -262,7 +262,7 @@ def test_parquet_files_are_one_source_and_hold_their_pictures(gallery: str, tmp_
 def test_parquet_without_the_column_asks_the_addresses(gallery: str, tmp_path: Path) -> None:
     source = tmp_path / "x.source"
     pq.write_table(pa.table({"TASK_ID": ["a", "b"], "IMAGE_URL": [f"{gallery}/red", None]}), source)
-    place = Pictures(address="IMAGE_URL", embedded="Image")
+    place = PictureFields(address="IMAGE_URL", embedded="Image")
     entry = dataset().model_copy(update={"format": "parquet", "pictures": place})
     [one] = with_pin(entry, source, tmp_path)
     assert one.origin == "address" and one.file and one.record == 0
@@ -272,7 +272,7 @@ def test_a_record_that_should_have_a_picture_and_names_none_is_listed(gallery: s
     source = tmp_path / "x.csv"
     rows = [("a", f"{gallery}/red", "MULTIMODAL"), ("b", "", "MULTIMODAL"), ("c", f"{gallery}/blue", "TEXT")]
     source.write_text("TASK_ID,IMAGE_URL,BATCH\n" + "".join(f"{','.join(row)}\n" for row in rows), encoding="utf-8")
-    where = Pictures(address="IMAGE_URL", where={"BATCH": "MULTIMODAL"})
+    where = PictureFields(address="IMAGE_URL", where={"BATCH": "MULTIMODAL"})
     found = with_pin(dataset().model_copy(update={"pictures": where}), source, tmp_path)
     assert [(one.record, bool(one.file), one.why_none) for one in found] == [
         (0, True, None),
@@ -327,7 +327,7 @@ def ask(address: str, items: list[Item], folder: Path, **more: Any) -> list[Repl
     out = folder / "replies.jsonl"
     files = JobFiles(None, folder / "journal.jsonl", folder / "server.log", folder / "store")
     work = [(card, item) for item in items]
-    ask_tutor("seer", model, work, Limits(None, 1), files, out, folder / "prompts.jsonl")
+    ask_tutor("seer", model, work, RequestLimits(None, 1), files, out, folder / "prompts.jsonl")
     return read_records(out, Reply)
 
 
@@ -371,7 +371,7 @@ def test_an_altered_picture_is_never_sent(demo_items: tuple[list[Item], Path], t
         ask(address, items[:1], tmp_path)
     assert recorder.requests == []
     (store / items[0].images[0]).unlink()
-    with pytest.raises(UserError, match="the picture is not there"):
+    with pytest.raises(UserError, match="the picture is missing"):
         as_sent(with_pictures([{"role": "user", "content": "?"}], items[0].images), store)
 
 
@@ -384,7 +384,7 @@ def test_items_without_their_picture_are_left_out_and_counted(tmp_path: Path, ca
         make_items(job=MULTIMODAL, source=DEMO / "tutorbench/train.csv", pictures=[listed], out=tmp_path / "i")
     assert [item.images for item in read_records(tmp_path / "i", Item)] == [[file]]
     assert "2 of 3 items are left out" in caplog.text
-    with pytest.raises(UserError, match="its dataset lists no pictures"):
+    with pytest.raises(UserError, match="the task's dataset lists no pictures"):
         make_items(job=MULTIMODAL, source=DEMO / "tutorbench/train.csv", pictures=[], out=tmp_path / "i")
 
 

@@ -15,12 +15,12 @@ import pytest
 import yaml
 from httpserver import Quiet, serving
 from maieutic.config.models import VllmModel, Weights
-from maieutic.config.pins import DatasetPin, ModelPin, Pins, pinned, read_pins
+from maieutic.config.pins import DatasetPin, ModelPin, Pins, fill_pins, read_pins
 from maieutic.core.errors import UserError
-from maieutic.datasets.downloads import READ_SECONDS, download
+from maieutic.datasets.downloads import READ_SECONDS, download_file
 from maieutic.datasets.hub import fetch_parquet
 from maieutic.plan import pinning
-from maieutic.plan.pinning import HEAD, pin, pin_of_dataset, used, write_lock
+from maieutic.plan.pinning import LOCK_HEADER, pin, pin_of_dataset, used_entries, write_lock
 from maieutic.plan.rules import plan_of
 from shipped import shipped
 
@@ -114,7 +114,7 @@ def test_a_pin_stays_until_its_name_is_given(place: Path, caplog: pytest.LogCapt
     with caplog.at_level("INFO", "maieutic.plan.pinning"):
         pin()
     assert (place / "config/pins.lock.yaml").read_bytes() == before
-    assert caplog.messages[0] == f"newest is now {SECOND}; its pin stays {FIRST} (--update newest)"
+    assert caplog.messages[0] == f"newest is now {SECOND}; its pin stays {FIRST}. Fix: pass --update newest"
     pin(update=["newest"])
     pins = read_pins()
     assert pins.models["newest"].revision == SECOND and pins.datasets["table"].revision == FIRST
@@ -128,7 +128,7 @@ def test_what_is_looked_up_is_said(place: Path, hub: str, caplog: pytest.LogCapt
         pin()
     assert caplog.messages == [
         f"newest: {FIRST}", f"tagged: {'a' * 40}", f"lines: {hashlib.sha256(LINES).hexdigest()}", f"table: {FIRST}",
-        "config/pins.lock.yaml: 4 pins, 4 of them new",
+        "config/pins.lock.yaml: 4 pins, 4 new",
     ]  # fmt: skip
     pins = read_pins()
     days = {one.date for one in [*pins.models.values(), *pins.datasets.values()]}
@@ -140,14 +140,14 @@ def test_what_is_looked_up_is_said(place: Path, hub: str, caplog: pytest.LogCapt
     with caplog.at_level("INFO", "maieutic.plan.pinning"):
         pin(update=["tagged"])
     assert caplog.messages[0] == f"tagged: {'a' * 40}"
-    assert caplog.messages[-1] == "config/pins.lock.yaml: 4 pins, 0 of them new"
+    assert caplog.messages[-1] == "config/pins.lock.yaml: 4 pins, 0 new"
 
 
 def test_a_lock_may_lie_where_nothing_is_yet(place: Path) -> None:
     lock = place / "a/b/pins.yaml"
     pin(lock=lock)
     text = lock.read_text(encoding="utf-8")
-    assert text.startswith(HEAD) and text.index("datasets:") < text.index("models:") and "null" not in text
+    assert text.startswith(LOCK_HEADER) and text.index("datasets:") < text.index("models:") and "null" not in text
     assert set(read_pins(lock).models) == {"newest", "tagged"}
     own = DatasetPin(
         address="https://x.org/" + "a" * 110 + "/\u00e9",
@@ -166,7 +166,7 @@ def test_a_lock_may_lie_where_nothing_is_yet(place: Path) -> None:
 def test_the_demos_own_files_need_no_pin(edition: str, datasets: bool) -> None:
     config = shipped()
     config["edition"] = edition
-    assert bool(used(config).datasets) is datasets and "smollm2-135m" in used(config).models
+    assert bool(used_entries(config).datasets) is datasets and "smollm2-135m" in used_entries(config).models
 
 
 def test_another_tag_is_pinned_anew(place: Path) -> None:
@@ -188,7 +188,9 @@ def test_offline_nothing_is_changed(place: Path, monkeypatch: pytest.MonkeyPatch
     assert [line.partition(": ")[0] for line in fault.value.lines.split("\n")] == [
         "models.newest", "models.tagged", "datasets.table",
     ]  # fmt: skip
-    assert "does not answer (ConnectionError). Fix: run it where there is a network" in fault.value.lines
+    assert (
+        "does not answer (ConnectionError). Fix: run the command on a machine with network access" in fault.value.lines
+    )
 
 
 def test_what_cannot_be_looked_up_is_said_and_the_rest_is_written(place: Path) -> None:
@@ -201,9 +203,10 @@ def test_what_cannot_be_looked_up_is_said_and_the_rest_is_written(place: Path) -
     with pytest.raises(UserError) as fault:
         pin()
     assert (
-        "models.secret: " in fault.value.lines and "answers 403. Fix: ask for access on its page" in fault.value.lines
+        "models.secret: " in fault.value.lines
+        and "answers 403. Fix: request access on the repository's page" in fault.value.lines
     )
-    assert "answers 404. Fix: mend repo or revision in the registry" in fault.value.lines
+    assert "answers 404. Fix: correct repo or revision in the registry" in fault.value.lines
     assert set(read_pins().models) == {"newest", "tagged"}
 
 
@@ -281,12 +284,12 @@ def test_a_server_that_falls_silent_is_not_waited_for(place: Path, hub: str, mon
 
     def noted(own: Callable[..., None]) -> Callable[..., None]:
         def read(*arguments: Any) -> None:
-            waited.append(arguments[2] if own is download else arguments[6])
+            waited.append(arguments[2] if own is download_file else arguments[6])
             own(*arguments)
 
         return read
 
-    monkeypatch.setattr(pinning, "download", noted(download))
+    monkeypatch.setattr(pinning, "download_file", noted(download_file))
     monkeypatch.setattr(pinning, "fetch_parquet", noted(fetch_parquet))
     pin()
     assert waited == [READ_SECONDS, READ_SECONDS]
@@ -299,13 +302,13 @@ def test_a_day_is_the_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
             return cls(2026, 1, 1 if tz is UTC else 2, tzinfo=tz)
 
     monkeypatch.setattr(pinning, "datetime", Late)
-    assert pinning.today() == "2026-01-01"
+    assert pinning.utc_date() == "2026-01-01"
 
 
 def test_a_pattern_of_no_file_is_named_by_its_key(place: Path, hub: str) -> None:
     hub_copy = {"repo": "org/table", "files": "*.csv"}
     kind = {"title": "T", "licence": "MIT", "fields": ["question"], "format": "parquet"}
-    with pytest.raises(UserError, match=r"^datasets\.x\.published\.hub\.files: no file of org/table is \*\.csv"):
+    with pytest.raises(UserError, match=r"^datasets\.x\.published\.hub\.files: no file of org/table matches \*\.csv"):
         pin_of_dataset("x", {**kind, "published": {"path": "t", "hub": hub_copy}})
 
 
@@ -333,7 +336,7 @@ def test_pins_fill_what_the_registry_leaves_open_and_nothing_else() -> None:
             "h": {"published": {"path": "h", "hub": {"repo": "o/d", "files": "*.parquet"}}},
         },
     }
-    filled = pinned(raw, pins)
+    filled = fill_pins(raw, pins)
     assert filled["models"]["m"]["weights"]["revision"] == FIRST and filled["models"]["other"]["weights"] == weights
     file, table = (filled["datasets"][name]["published"] for name in ("f", "h"))
     assert (file["sha256"], file["records"]) == ("b" * 64, 3)
@@ -341,16 +344,18 @@ def test_pins_fill_what_the_registry_leaves_open_and_nothing_else() -> None:
     assert weights["revision"] is None, "what was given is as it was"
     for change in ({"repo": "o/another"}, {"revision": "v2"}, {"revision": SECOND}):
         entry = {"weights": {**weights, **change}}
-        assert pinned({"models": {"m": entry}}, pins)["models"]["m"] == entry
+        assert fill_pins({"models": {"m": entry}}, pins)["models"]["m"] == entry
     moved = {"f": {"published": {"path": "f", "url": "http://a/other"}}}
-    assert pinned({"datasets": moved}, pins)["datasets"] == moved
+    assert fill_pins({"datasets": moved}, pins)["datasets"] == moved
     own = {"f": {"published": {"path": "f", "url": "http://a/f", "sha256": "c" * 64}}}
-    assert pinned({"datasets": own}, pins)["datasets"]["f"]["published"]["sha256"] == "c" * 64
+    assert fill_pins({"datasets": own}, pins)["datasets"]["f"]["published"]["sha256"] == "c" * 64
 
 
 @pytest.mark.parametrize("revision", [None, "main", "v1.0", "1" * 39])
 def test_a_name_alone_does_not_run(revision: str | None) -> None:
-    with pytest.raises(UserError, match=r"^models\.m\.weights\.revision: o/n has no pinned commit\. Fix: maieutic pin"):
+    with pytest.raises(
+        UserError, match=r"^models\.m\.weights\.revision: o/n has no pinned commit\. Fix: run `maieutic pin"
+    ):
         Weights(repo="o/n", revision=revision).refuse_unpinned("models.m.weights")
     with pytest.raises(ValueError, match="only a pinned commit may run code"):
         VllmModel.model_validate(
@@ -386,7 +391,7 @@ def test_a_run_of_a_paper_is_pinned_by_one_command(tmp_path: Path, monkeypatch: 
         raw |= yaml.safe_load(Path(path).read_text())
     with pytest.raises(UserError) as fault:
         plan_of(raw)
-    assert fault.value.lines.count("Fix: maieutic pin --configfile RUN_FILE looks it up") == 2
+    assert fault.value.lines.count("Fix: run `maieutic pin --configfile RUN_FILE`") == 2
     pin(configfile=[Path("run.yaml")])
     plan = plan_of(raw)
     assert {plan.models[name].weights.revision for name in run["run"]["tutors"]} == {FIRST}  # type: ignore[index, union-attr]
@@ -398,7 +403,7 @@ def test_what_extensions_ask_is_looked_up_too() -> None:
     [curation], [tuning] = raw["curations"].values(), raw["tunings"].values()
     curation["roles"]["generator"] = "gemma-2-2b"
     tuning["base"] = "qwen2.5-math-7b-base"
-    assert {"gemma-2-2b", "qwen2.5-math-7b-base"} <= set(used(raw).models)
+    assert {"gemma-2-2b", "qwen2.5-math-7b-base"} <= set(used_entries(raw).models)
 
 
 def test_a_lock_reads_as_it_is_written(tmp_path: Path) -> None:
@@ -411,9 +416,9 @@ def test_a_lock_reads_as_it_is_written(tmp_path: Path) -> None:
     write_lock(tmp_path / "deep/lock.yaml", Pins(datasets={"b": file, "a": file}, models={"z": model, "y": model}))
     text = (tmp_path / "deep/lock.yaml").read_text(encoding="utf-8")
     entry = f"    address: https://x/{words.strip()}\n    sha256: {SHA}\n    records: 2\n    source: https://x/b\n    date: '2026-01-02'\n"
-    lines = text.removeprefix(HEAD)
+    lines = text.removeprefix(LOCK_HEADER)
     assert lines.startswith(f"datasets:\n  a:\n{entry}  b:\n{entry}models:\n  y:\n    repo: org/m\n")
-    assert lines.index("  y:") < lines.index("  z:") and text.startswith(HEAD)
+    assert lines.index("  y:") < lines.index("  z:") and text.startswith(LOCK_HEADER)
     assert read_pins(tmp_path / "deep/lock.yaml").datasets["a"] == file
     longer = file.model_copy(update={"address": f"https://xy/{(words * 2).strip()}"})
     write_lock(tmp_path / "lock.yaml", Pins(datasets={"a": longer}, models={}))
@@ -426,4 +431,4 @@ def test_a_run_file_without_keys_is_one_line(text: str, found: str, tmp_path: Pa
     """`doctor` and `estimate` read it themselves; Snakemake says the same of its own."""
     (tmp_path / "run.yaml").write_text(text)
     with pytest.raises(UserError, match=rf"run\.yaml: expected keys at the top, found {found}\. Fix: write `run:`"):
-        pinning.configuration([tmp_path / "run.yaml"])
+        pinning.merged_configuration([tmp_path / "run.yaml"])

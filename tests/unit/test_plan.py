@@ -23,17 +23,17 @@ from maieutic.core.errors import UserError
 from maieutic.curation import paths as curation_paths
 from maieutic.datasets.registry import LOADERS
 from maieutic.judges.rubrics import Rubric, read_rubric
-from maieutic.plan import checks, digest, inputs, jobs, lines, provenance, rules, schemas
+from maieutic.plan import checks, digest, inputs, jobs, provenance, rules, schemas, shell_lines
 from maieutic.plan.checks import check_config
-from maieutic.plan.entries import for_asking, for_scoring, for_training
 from maieutic.plan.items import items
-from maieutic.plan.new_run import tutors_of
-from maieutic.plan.patterns import judges_answered_by, one_of, patterns
+from maieutic.plan.job_entries import entry_for_asking, entry_for_scoring, entry_for_training
+from maieutic.plan.new_run import tutor_entries
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import TEMPLATES, RulePlan, plan_of
 from maieutic.plan.saving import SaveConfig, save_config
 from maieutic.plan.selection import Selection
 from maieutic.plan.syntax import Name
+from maieutic.plan.wildcard_patterns import constraints_of, judges_with_engine, one_of
 from run_configs import HOSTED, NOBODY, RUNS, demo, functions, many_judges, our_own, places
 from shipped import registries, shipped
 
@@ -60,12 +60,12 @@ def test_the_plan_of_another_configuration_reads_no_card_again(monkeypatch: pyte
         return own(path, protocol)
 
     monkeypatch.setattr(cards, "read_card", noted)
-    second = first.of(plan_of(raw(tasks=["mrbench"], tutors=["reference"])).config)
+    second = first.for_config(plan_of(raw(tasks=["mrbench"], tutors=["reference"])).config)
     read.clear()
     assert type(second) is type(first) and second.run.tutors == ["reference"]
     assert second.tutors_on("mrbench")[0] == "reference" and first.tutors_on("mrbench")[0] == "echo"
     assert second.cards.keys() == first.cards.keys() and read == [], "the card is known"
-    third = second.of(plan_of(raw(tasks=["mathtutorbench/problem_solving"], tutors=["echo"])).config)
+    third = second.for_config(plan_of(raw(tasks=["mathtutorbench/problem_solving"], tutors=["echo"])).config)
     read.clear()
     assert [path.stem for path in third.cards] == ["problem_solving"] == read, "but no other"
 
@@ -192,20 +192,24 @@ def test_what_the_report_alone_shows_is_in_no_job() -> None:
     entry = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     shown = {"label": "M", "group": "g", "notice": "n", "price": {"input": 1, "output": 2}, "protocol": "study_mode"}
     plain, told = HostedModel(**entry), HostedModel(**entry, **shown)
-    assert for_asking(told) == for_asking(plain) and for_asking(told).model == "m"
+    assert entry_for_asking(told) == entry_for_asking(plain) and entry_for_asking(told).model == "m"
 
 
 def test_what_scoring_needs_trains_nothing_and_the_other_way_round() -> None:
     train = {"base": "b", "mix": {"mrbench": 1.0}}
     entry = RewardModel(engine="reward", train=train)
     budget = entry.model_copy(update={"token_budget": 9, "dtype": "float32"})
-    assert for_training(budget) == for_training(entry) and for_scoring(budget) != for_scoring(entry)
+    assert entry_for_training(budget) == entry_for_training(entry) and entry_for_scoring(budget) != entry_for_scoring(
+        entry
+    )
     often = RewardModel(engine="reward", train={**train, "checkpoint_seconds": 1, "epochs": 2})
-    assert for_scoring(often) == for_scoring(entry) and for_training(often) != for_training(entry)
+    assert entry_for_scoring(often) == entry_for_scoring(entry) and entry_for_training(often) != entry_for_training(
+        entry
+    )
 
 
 def test_patterns_match_the_names_of_the_run_and_nothing_else(plan: RulePlan) -> None:
-    found = patterns(plan)
+    found = constraints_of(plan)
     assert re.fullmatch(found["tutor"], "echo") and not re.fullmatch(found["tutor"], "echo2")
     assert not re.fullmatch(one_of([]), "") and not re.fullmatch(one_of([]), "a")
     assert re.fullmatch(one_of(["a.b"]), "a.b") and not re.fullmatch(one_of(["a.b"]), "axb")
@@ -236,12 +240,12 @@ def judged(rubrics: list[str], **run: object) -> Plan:
 def test_a_judge_judges_the_tasks_that_it_has_a_rubric_for() -> None:
     """The other one keeps its parsers, and the page says that it has no judged numbers."""
     plan = judged(["mrbench_taxonomy"])
-    assert plan.unjudged == {"kmpbench": ["ec"]} and plan.judged_benchmarks() == ["mrbench"]
+    assert plan.tasks_without_rubric == {"kmpbench": ["ec"]} and plan.judged_benchmarks() == ["mrbench"]
     assert plan.judges_of("kmpbench", "echo") == [] and not plan.judge_cards("kmpbench")
     assert jobs.score_replies(plan, "kmpbench", "echo").unjudged == ["ec"]
     assert [metric for metric, one in plan.card("kmpbench", "ec").metrics.items() if one.headline] == ["f1"]
     both = judged(["mrbench_taxonomy", "kmp_error_reason"])
-    assert both.unjudged == {} and both.judged_benchmarks() == ["kmpbench", "mrbench"]
+    assert both.tasks_without_rubric == {} and both.judged_benchmarks() == ["kmpbench", "mrbench"]
 
 
 def test_a_rubric_of_ones_own_judges_what_the_one_judges_that_it_is_like(
@@ -255,16 +259,16 @@ def test_a_rubric_of_ones_own_judges_what_the_one_judges_that_it_is_like(
     own.write_text("like: mrbench_taxonomy\nrubric: mine\ntitle: Mine\nmax_tokens: 99\n", encoding="utf-8")
     read_rubric.cache_clear()
     plan = judged(["mine"])
-    assert plan.unjudged == {"kmpbench": ["ec"]} and plan.reply_rubrics("demo-judge", "mrbench") == ["mine"]
+    assert plan.tasks_without_rubric == {"kmpbench": ["ec"]} and plan.reply_rubrics("demo-judge", "mrbench") == ["mine"]
     assert read_rubric("mine").prompt == read_rubric("mrbench_taxonomy").prompt
     files = inputs.rubric_files(["mine"])
     assert "resources/rubrics/mine.yaml" in files and any(
         "mrbench/rubrics/mrbench_taxonomy.jinja" in one for one in files
     )
-    assert plan.releases_for("demo-judge")[:1] == ["mrbench"], "and it is checked on the same labels"
+    assert plan.validating_releases("demo-judge")[:1] == ["mrbench"], "and it is checked on the same labels"
     (tmp_path / "resources/benchmarks/kmpbench/rubrics/mine.yaml").write_text(own.read_text(), encoding="utf-8")
     read_rubric.cache_clear()
-    with pytest.raises(UserError, match=r"kmpbench/rubrics/mine.yaml has that name too"):
+    with pytest.raises(UserError, match=r"kmpbench/rubrics/mine.yaml has the same name"):
         judged(["mine"])
     read_rubric.cache_clear()
 
@@ -305,17 +309,17 @@ def test_a_digest_is_of_the_code_that_a_job_uses(plan: RulePlan) -> None:
 
     items, whole = of("make_items", benchmark="kmpbench", task="ec")
     loader = LOADERS[plan.card("kmpbench", "ec").loader].load
-    instead = {Name("datasets.registry", "LOADERS"): (digest.name_of(loader), Name("datasets.loaders", "Loader"))}
+    instead = {Name("datasets.registry", "LOADERS"): (digest.as_definition(loader), Name("datasets.loaders", "Loader"))}
     assert items == digest.code_of("make-items", instead) != whole
     assert items != of("make_items", benchmark="tutorbench", task="text")[0]
     pairs, whole = of("make_pairs", source="bridge")
     sources = Name("rewards.pairs", "PAIR_SOURCES")
-    load = digest.name_of(plan.pair_source("bridge").load)
+    load = digest.as_definition(plan.pair_source("bridge").load)
     assert pairs == digest.code_of("make-pairs", {sources: (load, Name("rewards.sources", "PairSource"))}) != whole
     asked, whole = of("generate_replies", benchmark="mrbench", tutor="smollm2-135m")
     said, _ = of("generate_replies", benchmark="mrbench", tutor="always-ask")
     assert asked == digest.code_of("generate-replies", {Name("replies.baselines", "baseline_reply"): ()})
-    gone = {Name("serving.backends", "backend_of"): (), Name("replies.generate", "run_job"): ()}
+    gone = {Name("serving.backends", "backend_of"): (), Name("replies.generate", "run_conversations"): ()}
     assert said == digest.code_of("generate-replies", gone) and len({said, asked, whole}) == 3
 
 
@@ -388,13 +392,16 @@ def test_items_to_answer_are_made_by_snakemake(
     with caplog.at_level("INFO"):
         items(configfile=[Path("a.yaml")])
     assert caplog.messages == [f"{paths.QUESTIONS.of(benchmark='mrbench', task='t')}: 2 items"]
-    with pytest.raises(UserError, match=r"^a\.yaml, b\.yaml: snakemake ended with 7. Fix: its cause stands above"):
+    with pytest.raises(
+        UserError,
+        match=r"^a\.yaml, b\.yaml: snakemake ended with 7. Fix: fix the cause that is printed above, then run it again",
+    ):
         items(configfile=[Path("a.yaml"), Path("b.yaml")])
 
 
 def test_variables_of_a_line_are_literal() -> None:
-    assert lines.variables(A="x y", B="{z}", C="") == "A='x y' B='{{z}}' C=''"
-    assert lines.variables() == ""
+    assert shell_lines.environment_assignments(A="x y", B="{z}", C="") == "A='x y' B='{{z}}' C=''"
+    assert shell_lines.environment_assignments() == ""
 
 
 def test_a_run_keeps_the_configuration_that_it_uses_and_no_other(plan: RulePlan) -> None:
@@ -424,7 +431,7 @@ def test_weights_come_with_code_where_it_is_run(entry: dict[str, Any], with_code
 
 
 def test_a_judge_has_the_tasks_that_it_judges(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = plan.asked_judges[0]
+    judge = plan.judges_with_model[0]
     benchmark = plan.judged_benchmarks(judge)[0]
     one = plan.judge_cards(benchmark, judge)[:1]
     monkeypatch.setattr(RulePlan, "judge_cards", lambda plan, name, judge=None: one if judge else [])
@@ -438,7 +445,7 @@ def test_a_judge_has_the_tasks_that_it_judges(plan: RulePlan, monkeypatch: pytes
 def test_pairs_and_labels_are_read_in_the_form_of_their_edition(
     plan: RulePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Dataset, "form_of", lambda dataset, edition: f"of {edition}")
+    monkeypatch.setattr(Dataset, "format_of", lambda dataset, edition: f"of {edition}")
     assert set(jobs.make_pairs(plan, "bridge").forms) == {"of demo"}
     assert set(jobs.make_labels(plan, "mrbench").forms) == {"of demo"}
 
@@ -481,20 +488,20 @@ def test_files_of_pairs_are_in_the_registry_and_pinned() -> None:
     refused = UserError("datasets.a.published", "is not pinned", "pin it")
 
     class File:
-        def copy_of(self, name: str, edition: str) -> None:
+        def file_of(self, name: str, edition: str) -> None:
             if (name, edition) == ("a", "published"):
                 raise refused
 
     plan: Any = SimpleNamespace(pair_datasets={"s": ["a"], "t": ["b"], "u": ["c"]}.get, edition="published")
     plan.datasets = {"a": File(), "b": File()}
-    checks.check_source(plan, "model", "t")
+    checks.check_pair_source(plan, "model", "t")
     with pytest.raises(UserError) as fault:
-        checks.check_source(plan, "model", "u")
-    assert fault.value.line == "source of pairs u: 'c' is not in the registry. Fix: known: a, b"
+        checks.check_pair_source(plan, "model", "u")
+    assert fault.value.line == "source of pairs u: 'c' is not in the registry. Fix: choose one of a, b"
     with pytest.raises(UserError) as fault:
-        checks.check_source(plan, "model", "s")
+        checks.check_pair_source(plan, "model", "s")
     assert fault.value.line == (
-        "models.model: it learns from s: datasets.a.published: is not pinned. Fix: pin it, or leave model out of "
+        "models.model: it is trained on s: datasets.a.published: is not pinned. Fix: pin it, or remove model from "
         "run.reward_models and run.reward_comparisons"
     )
 
@@ -502,9 +509,9 @@ def test_files_of_pairs_are_in_the_registry_and_pinned() -> None:
 @pytest.mark.parametrize(
     ("key", "line"),
     [
-        ("dataset", "dataset: 'x' is not in the registry. Fix: known: "),
-        ("loader", "loader: 'x' is not in the registry. Fix: known: "),
-        ("graders", "graders: 'x' is not in the registry. Fix: known: "),
+        ("dataset", "dataset: 'x' is not in the registry. Fix: choose one of "),
+        ("loader", "loader: 'x' is not in the registry. Fix: choose one of "),
+        ("graders", "graders: 'x' is not in the registry. Fix: choose one of "),
     ],
 )
 def test_what_a_card_names_is_looked_for_under_its_key(key: str, line: str, plan: RulePlan) -> None:
@@ -534,9 +541,7 @@ def test_each_judge_has_something_to_judge_of_its_own() -> None:
     planned("mrbench_critic")
     with pytest.raises(UserError) as fault:
         planned("pairs_simple")
-    assert fault.value.line.startswith(
-        "run.judges[1]: two has no rubric for any task of run.tasks. Fix: their cards take"
-    )
+    assert fault.value.line.startswith("run.judges[1]: two has no rubric for any task of run.tasks. Fix: add one of ")
 
 
 def test_a_card_without_the_runs_edition_is_told_by_its_dataset(plan: RulePlan) -> None:
@@ -561,16 +566,16 @@ def test_completions_hold_no_conversation(task: str) -> None:
     with pytest.raises(UserError) as fault:
         with_tutor(task, endpoint="completions")
     assert fault.value.line == (
-        f"models.m.endpoint: {task} is a conversation, and completions hold one prompt. Fix: set it to chat, drop it "
-        "(the card says chat), or take the task out of run.tasks"
+        f"models.m.endpoint: {task} is a conversation, but a completion has a single prompt. Fix: set endpoint: chat, "
+        "remove the key (the card uses chat), or remove the task from run.tasks"
     )
 
 
 def test_peoples_replies_are_a_tutor_where_there_are_some() -> None:
     with pytest.raises(UserError) as fault:
         plan_of(raw(tasks=["tutorbench/text"], tutors=["reference"], judges=[], reward_models=[]))
-    problem = "no task of run.tasks has people's replies"
-    assert fault.value.line == f"models.reference.tutor: {problem}. Fix: leave it out of run.tutors"
+    problem = "no task of run.tasks has replies by people"
+    assert fault.value.line == f"models.reference.tutor: {problem}. Fix: remove it from run.tutors"
 
 
 def test_the_prompts_of_a_tutors_own_protocol_are_checked_by_their_cards(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -608,7 +613,7 @@ def with_judge(rubric: str | None = None, changed: dict[str, Any] | None = None,
     [
         (
             {"rubric": "mrbench_taxonomy", "changed": {"when": "x"}},
-            "{rubrics}/mrbench_taxonomy.yaml: when: 'x' is not in the benchmarks' conditions. Fix: known: {conditions}",
+            "{rubrics}/mrbench_taxonomy.yaml: when: 'x' is not in the benchmarks' conditions. Fix: choose one of {conditions}",
         ),
         (
             {"rubrics": ["mrbench_taxonomy", "mrbench_taxonomy"]},
@@ -616,7 +621,7 @@ def with_judge(rubric: str | None = None, changed: dict[str, Any] | None = None,
         ),
         (
             {"rubric": "pairs_simple", "changed": {"both_orders": False}, "pairs": ["pairs_simple"]},
-            "{pairs}/pairs_simple.yaml: one order alone measures the place. Fix: set both_orders: true",
+            "{pairs}/pairs_simple.yaml: a single order allows position bias. Fix: set both_orders: true",
         ),
     ],
 )
@@ -643,8 +648,8 @@ def test_what_is_about_items_with_criteria_needs_some(keys: dict[str, Any], plac
     with pytest.raises(UserError) as fault:
         plan_of(raw(tasks=["mrbench"], tutors=["echo"], judges=["demo-judge"], reward_models=[], **keys))
     assert fault.value.line == (
-        f"{place}: no selected task has items with criteria of their own that a judge judges. Fix: add tutorbench to "
-        "run.tasks and its judge to run.judges, or leave the key out"
+        f"{place}: no selected task has judged items with criteria of their own. Fix: add tutorbench to "
+        "run.tasks and its judge to run.judges, or remove the key"
     )
 
 
@@ -671,7 +676,7 @@ def sets_of_pairs(**keys: Any) -> Any:
     usual = {
         "config": {"preferences": {}}, "run": {"preferences": None}, "preferences": ["s"], "used_sources": ["s"],
         "reward_models": [], "classifiers": [], "pair_source": lambda name: None, "pair_datasets": lambda name: ["a"],
-        "datasets": {"a": SimpleNamespace(copy_of=lambda *words: None)}, "edition": "demo", **keys,
+        "datasets": {"a": SimpleNamespace(file_of=lambda *words: None)}, "edition": "demo", **keys,
     }  # fmt: skip
     return SimpleNamespace(**{**usual, **{name: SimpleNamespace(**usual[name]) for name in ("config", "run")}})
 
@@ -683,7 +688,7 @@ def test_files_of_pairs_that_a_run_checks_can_be_had() -> None:
         if (name, edition) == ("b", "demo"):
             raise refused
 
-    files = {"pair_datasets": {"s": ["a", "b"]}.get, "datasets": dict.fromkeys("ab", SimpleNamespace(copy_of=copy_of))}
+    files = {"pair_datasets": {"s": ["a", "b"]}.get, "datasets": dict.fromkeys("ab", SimpleNamespace(file_of=copy_of))}
     with pytest.raises(UserError) as fault:
         checks.check_preferences(sets_of_pairs(**files))
     assert fault.value is refused
@@ -704,11 +709,11 @@ def pairs_entry(file: str | None = None, loader: str = "own_pairs") -> Any:
         ),
         (
             {"config": {"preferences": {"own": pairs_entry("gone.jsonl")}}},
-            "preferences.own.file: there is no gone.jsonl. Fix: name a file, or leave it out",
+            "preferences.own.file: gone.jsonl does not exist. Fix: correct it, or remove the key",
         ),
         (
             {"config": {"preferences": {"own": pairs_entry()}}, "run": {"preferences": ["own", "x"]}},
-            "run.preferences[1]: 'x' is not in the sets of preferences. Fix: known: own",
+            "run.preferences[1]: 'x' is not in the sets of preferences. Fix: choose one of own",
         ),
         (
             {"config": {"preferences": {"own": pairs_entry()}}, "run": {"preferences": ["own", "own"]}},
@@ -716,17 +721,17 @@ def pairs_entry(file: str | None = None, loader: str = "own_pairs") -> Any:
         ),
         (
             {"preferences": [], "reward_models": ["r"]},
-            "run.preferences: reward models and classifiers are checked on no pairs. Fix: name one of `preferences`, or "
-            "leave the key out",
+            "run.preferences: there are no pairs to validate reward models and classifiers on. Fix: list a set of "
+            "`preferences`, or remove the key",
         ),
         (
             {"preferences": [], "classifiers": ["c"]},
-            "run.preferences: reward models and classifiers are checked on no pairs. Fix: name one of `preferences`, or "
-            "leave the key out",
+            "run.preferences: there are no pairs to validate reward models and classifiers on. Fix: list a set of "
+            "`preferences`, or remove the key",
         ),
         (
             {"pair_datasets": lambda name: ["a", "b"]},
-            "preferences.s.datasets: 'b' is not in the registry. Fix: known: a",
+            "preferences.s.datasets: 'b' is not in the registry. Fix: choose one of a",
         ),
     ],
 )
@@ -744,11 +749,11 @@ def test_sets_of_pairs_exist_and_are_named_once(keys: dict[str, Any], line: str,
 @pytest.mark.parametrize(
     ("keys", "line"),
     [
-        ({"releases": ["set"]}, "labelled release set: 'b' is not in the registry. Fix: known: a"),
+        ({"releases": ["set"]}, "labelled release set: 'b' is not in the registry. Fix: choose one of a"),
         (
-            {"run": SimpleNamespace(labels=["set"], predictions=[], judges=[]), "taxonomies": []},
-            "run.labels[0]: no judge of run.judges has a rubric for set. Fix: name a judge with one (rubrics: [r, s]) in "
-            "run.judges, or leave the release out",
+            {"run": SimpleNamespace(labels=["set"], predictions=[], judges=[]), "taxonomy_releases": []},
+            "run.labels[0]: no judge of run.judges has a rubric for set. Fix: add a judge with a fitting "
+            "rubric (rubrics: [r, s]) to run.judges, or remove the release",
         ),
     ],
 )
@@ -758,7 +763,7 @@ def test_labelled_sets_have_their_files_and_a_judge(
     plan: Any = SimpleNamespace(
         label_sets={"set": SimpleNamespace()}, releases=[], run=SimpleNamespace(labels=[], predictions=[]),
         edition="demo", label_source=lambda name: SimpleNamespace(labelled=True, about="about the set"),
-        label_datasets={"set": ["a", "b"]}.get, datasets={"a": SimpleNamespace(copy_of=lambda *words: None)},
+        label_datasets={"set": ["a", "b"]}.get, datasets={"a": SimpleNamespace(file_of=lambda *words: None)},
     )  # fmt: skip
     monkeypatch.setattr(checks, "check_table", lambda entry: None)
     monkeypatch.setattr(checks, "rubrics_that_fit", {"about the set": ["r", "s"]}.get)
@@ -771,10 +776,10 @@ def test_labelled_sets_have_their_files_and_a_judge(
 
 def test_a_selection_of_another_configuration_takes_the_cards_that_were_read(plan: RulePlan) -> None:
     fresh = Selection(plan.config)
-    assert fresh.of(plan.config).__dict__["_answers"] == {}, "none was"
+    assert fresh.for_config(plan.config).__dict__["_answers"] == {}, "none was"
     path = next(iter(fresh.cards))
     card = fresh.shipped_card(path, plan.run.protocol)
-    assert fresh.of(plan.config).shipped_card(path, plan.run.protocol) is card
+    assert fresh.for_config(plan.config).shipped_card(path, plan.run.protocol) is card
 
 
 @pytest.mark.parametrize(
@@ -799,20 +804,21 @@ def test_two_rubrics_of_a_task_have_one_scale_a_criterion(plan: RulePlan, monkey
     rubrics = {"a": labelled("Yes", "No"), "b": labelled("Yes", "No"), "c": labelled("Yes", "Somewhat", "No")}
     monkeypatch.setattr(checks, "read_rubric", rubrics.get)
     of: Any = SimpleNamespace(people_rubrics={"alike": ["a", "b"], "unlike": ["b", "c"], "one": ["c"]})
-    checks.check_one_scale(of, "alike")
-    checks.check_one_scale(of, "one")
-    with pytest.raises(
-        UserError, match=r"^run\.judges: c and b have the criterion c with other labels, both for unlike"
-    ):
-        checks.check_one_scale(of, "unlike")
+    checks.check_shared_scales(of, "alike")
+    checks.check_shared_scales(of, "one")
+    with pytest.raises(UserError, match=r"^run\.judges: c and b define different labels for the criterion c of unlike"):
+        checks.check_shared_scales(of, "unlike")
 
 
 @pytest.mark.parametrize(
     ("name", "line"),
     [
         ("demo-judg", "'demo-judg' is not in config/models.yaml. Fix: did you mean 'demo-judge'?"),
-        ("demo-judge", "is a judge: the model that answers is asked. Fix: name smollm2-135m"),
-        ("mrbench-word-lists", "is a judge that asks nobody. Fix: leave it out"),
+        (
+            "demo-judge",
+            "is a judge, but a budget applies to the model that answers for it. Fix: use run.budget.models.smollm2-135m",
+        ),
+        ("mrbench-word-lists", "is a judge without a model. Fix: remove this key"),
     ],
 )
 def test_a_budget_names_models_that_are_asked(name: str, line: str) -> None:
@@ -841,7 +847,7 @@ def test_money_is_limited_where_whoever_is_asked_has_a_price(keys: dict[str, lis
     run(price={"input": 1, "output": 2})
     with pytest.raises(UserError) as fault:
         run()
-    assert fault.value.line == "run.budget.usd: m has no price. Fix: set models.m.price"
+    assert fault.value.line == "run.budget.usd: expected a price for m, found none. Fix: set models.m.price"
 
 
 def judged_run(people: Path, *lines: str, **run: Any) -> RulePlan:
@@ -859,7 +865,7 @@ def test_labels_by_people_are_of_this_runs_tutors(tmp_path: Path) -> None:
         judged_run(people, *map(word.format, ("echo", "ech", "nobody", "reference")))
     assert [line.removeprefix(str(tmp_path)) for line in fault.value.lines.splitlines()] == [
         "/people.csv:3: 'ech' is not in the tutors of this run. Fix: did you mean 'echo'?",
-        "/people.csv:4: 'nobody' is not in the tutors of this run. Fix: known: always-ask, echo, reference, reveal",
+        "/people.csv:4: 'nobody' is not in the tutors of this run. Fix: choose one of always-ask, echo, reference, reveal",
     ]
 
 
@@ -867,17 +873,17 @@ def test_labels_by_people_are_of_criteria_and_no_larger_than_the_limits(tmp_path
     people = tmp_path / "people.csv"
     own = {"judges": ["claude-sonnet-4-judge"], "tasks": ["tutorbench/text"], "tutors": ["echo"]}
     judged_run(people, "text,i1,echo,c01,ann,pass", **own)
-    with pytest.raises(UserError, match=r"people\.csv: more than limits\.labels_mb, 1e-05 MB"):
+    with pytest.raises(UserError, match=r"people\.csv: larger than limits\.labels_mb \(1e-05 MB\)"):
         judged_run(people, "text,i1,echo,c01,ann,pass", limits={"labels_mb": 1e-5}, **own)
 
 
 @pytest.mark.parametrize(
     ("run", "line"),
     [
-        ({"judges": []}, "labels by people correct a judge, and run.judges is empty. Fix: name one"),
+        ({"judges": []}, "human labels correct a judge, but run.judges is empty. Fix: add a judge"),
         (
             {"tasks": ["mathtutorbench/problem_solving"]},
-            "no selected task is judged. Fix: add mrbench to run.tasks, or drop the labels",
+            "no selected task is judged. Fix: add mrbench to run.tasks, or remove this key",
         ),
     ],
 )
@@ -889,21 +895,22 @@ def test_labels_by_people_need_a_judge_and_a_judged_task(run: dict[str, Any], li
 
 @pytest.mark.parametrize(
     ("panel", "judge", "found"),
-    [("a", "a", None), ("a", "b", "b"), ("a", None, "none"), (None, "b", None), (None, None, None)],
+    [("a", "a", None), ("a", "b", "b"), ("a", None, "no rubric"), (None, "b", None), (None, None, None)],
 )
 def test_a_panels_judges_read_labelled_sets_by_its_rubric(
     panel: str | None, judge: str | None, found: str | None
 ) -> None:
     by = {"p": panel, "j": judge}
     of: Any = SimpleNamespace(
-        judge_entry=lambda name: SimpleNamespace(rubrics=[]), cards={}, told_releases=lambda name: ["set"],
-        rubric_on=lambda name, release: by[name] and SimpleNamespace(name=by[name]),
+        judge_entry=lambda name: SimpleNamespace(rubrics=[]), cards={}, judged_releases=lambda name: ["set"],
+        rubric_for_release=lambda name, release: by[name] and SimpleNamespace(name=by[name]),
     )  # fmt: skip
     if found is None:
         checks.check_same_rubrics(of, "p", "j")
         return
     with pytest.raises(
-        UserError, match=rf"^models\.j\.rubrics: set: {found}, and the panel p a\. Fix: list the rubrics of both"
+        UserError,
+        match=rf"^models\.j\.rubrics: set: it uses {found}, and the panel p uses a\. Fix: list the rubrics of p and j in",
     ):
         checks.check_same_rubrics(of, "p", "j")
 
@@ -921,18 +928,20 @@ def test_who_is_asked_in_which_kind_of_job() -> None:
     def run_by(names: list[str]) -> list[str]:
         return sorted(set(names) & set(config["run"]["tutors"]))
 
-    assert run_by(apart.sharded("vllm")) == ["dealt"] and apart.sharded("hosted") == ["far"]
-    assert run_by(apart.sharded("vllm", "hosted")) == ["dealt", "far"] and apart.packed == []
-    assert run_by(apart.asked_by_benchmark("vllm")) == ["here"]
-    assert run_by(apart.asked_by_benchmark("hosted")) == ["near"]
-    assert run_by(apart.asked_by_benchmark("vllm", "hosted")) == ["here", "near"]
-    assert judges_answered_by(apart, ["one", "local", "two"], "hosted") == ["one", "two"]
-    assert judges_answered_by(apart, ["one", "local"], "vllm") == ["local"]
-    assert judges_answered_by(apart, ["one", "local"], "vllm", "hosted") == ["one", "local"]
-    assert judges_answered_by(apart, [], "vllm", "hosted") == judges_answered_by(apart, ["one"]) == []
+    assert run_by(apart.sharded_tutors("vllm")) == ["dealt"] and apart.sharded_tutors("hosted") == ["far"]
+    assert run_by(apart.sharded_tutors("vllm", "hosted")) == ["dealt", "far"] and apart.packed_tutors == []
+    assert run_by(apart.tutors_per_benchmark_job("vllm")) == ["here"]
+    assert run_by(apart.tutors_per_benchmark_job("hosted")) == ["near"]
+    assert run_by(apart.tutors_per_benchmark_job("vllm", "hosted")) == ["here", "near"]
+    assert judges_with_engine(apart, ["one", "local", "two"], "hosted") == ["one", "two"]
+    assert judges_with_engine(apart, ["one", "local"], "vllm") == ["local"]
+    assert judges_with_engine(apart, ["one", "local"], "vllm", "hosted") == ["one", "local"]
+    assert judges_with_engine(apart, [], "vllm", "hosted") == judges_with_engine(apart, ["one"]) == []
     together = plan_of({**config, "servers": {"pack": True}})
-    assert run_by(together.packed) == ["here"] and together.asked_by_benchmark("vllm") == []
-    assert run_by(together.asked_by_benchmark("vllm", "hosted")) == ["near"] and together.packed_judges == ["local"]
+    assert run_by(together.packed_tutors) == ["here"] and together.tutors_per_benchmark_job("vllm") == []
+    assert run_by(together.tutors_per_benchmark_job("vllm", "hosted")) == ["near"] and together.packed_judges == [
+        "local"
+    ]
 
 
 def test_a_judge_is_blind_whose_model_reads_no_pictures() -> None:
@@ -960,18 +969,18 @@ def test_what_answers_as_a_tutor_is_offered() -> None:
         "a": {"engine": "vllm"}, "b": {"engine": "judge"}, "c": {"engine": "hosted"}, "d": {"engine": "recorded"},
         "e": {"engine": "baseline"}, "f": {}, "g": {"engine": "reward"}, "h": {"engine": "weights"},
     }  # fmt: skip
-    assert tutors_of({"models": entries, "datasets": {}}) == ["a", "c", "d"]
+    assert tutor_entries({"models": entries, "datasets": {}}) == ["a", "c", "d"]
 
 
 def test_schemas_and_the_page_of_keys_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"# Ours\n\n{schemas.BEGIN}\nold\n{schemas.END}\n\nAfter it.\n", encoding="utf-8")
+    page.write_text(f"# Ours\n\n{schemas.KEYS_BEGIN}\nold\n{schemas.KEYS_END}\n\nAfter it.\n", encoding="utf-8")
     monkeypatch.setattr(schemas, "CONFIG_PAGE", page)
     schemas.export_schemas(tmp_path / "schemas")
     written = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "schemas").iterdir()}
     assert written == schemas.all_schemas() and json.loads(written["config.schema.json"])["required"]
     text = page.read_text(encoding="utf-8")
-    assert text == f"# Ours\n\n{schemas.BEGIN}\n\n{schemas.config_keys()}\n\n{schemas.END}\n\nAfter it.\n"
+    assert text == f"# Ours\n\n{schemas.KEYS_BEGIN}\n\n{schemas.config_keys()}\n\n{schemas.KEYS_END}\n\nAfter it.\n"
     assert "| `run.tutors` | " in text and "\nold\n" not in text
 
 
@@ -1038,9 +1047,11 @@ def test_tutors_are_compared_by_the_judges_of_each_task() -> None:
     plan = judged(["mrbench_taxonomy"])
     of_mrbench, of_kmpbench = (jobs.compare_tutors(plan, benchmark) for benchmark in ("mrbench", "kmpbench"))
     assert of_mrbench.judging == {"mistake_remediation": ["demo-judge"]} and "judge" not in of_mrbench.absent
-    assert of_kmpbench.judging == {} and of_kmpbench.absent == jobs.absent(plan, "kmpbench") == ["judge"]
+    assert of_kmpbench.judging == {} and of_kmpbench.absent == jobs.absent_grader_kinds(plan, "kmpbench") == ["judge"]
     without = Plan(check_config(raw(tutors=["echo"], tasks=["mrbench"], judges=[])))
-    assert jobs.compare_tutors(without, "mrbench").judging == {} and "judge" in jobs.absent(without, "mrbench")
+    assert jobs.compare_tutors(without, "mrbench").judging == {} and "judge" in jobs.absent_grader_kinds(
+        without, "mrbench"
+    )
 
 
 def test_the_configuration_is_kept_in_its_own_letters(tmp_path: Path) -> None:
@@ -1058,7 +1069,7 @@ def test_why_a_tutor_is_not_asked_is_said_in_the_pages_words() -> None:
     plan = Plan(read_config(config))
     chosen = [loaded.card for loaded in plan.cards.values()]
     pictures = next(card for card in chosen if card.images)
-    unanswered = next(card for card in chosen if not LOADERS[card.loader].replied)
-    assert plan.why_not_asked(pictures, "blind") == "this tutor takes no pictures"
-    assert plan.why_not_asked(unanswered, "reference") == "no person has replied to these items"
-    assert plan.why_not_asked(pictures, "seeing") is plan.why_not_asked(unanswered, "seeing") is None
+    unanswered = next(card for card in chosen if not LOADERS[card.loader].has_human_reply)
+    assert plan.why_not_answerable(pictures, "blind") == "this tutor does not accept pictures"
+    assert plan.why_not_answerable(unanswered, "reference") == "these items have no human reply"
+    assert plan.why_not_answerable(pictures, "seeing") is plan.why_not_answerable(unanswered, "seeing") is None

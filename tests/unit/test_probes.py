@@ -14,14 +14,14 @@ from maieutic.core.journal import REPEAT, request_key
 from maieutic.core.records import Item, Judgement, Label, Reply, Turn, Verdict, write_records
 from maieutic.judges import rubrics
 from maieutic.judges.assignments import work_on_labels
-from maieutic.judges.probes import AGAIN, PROBES, apart, task_of, work_on_probes
-from maieutic.judges.questions import messages_of, questions_of
-from maieutic.judges.rubrics import read_rubric, reworded_of
-from maieutic.validation.carry_over import Residual
-from maieutic.validation.probes import PREFERENCE, ValidateProbes, preference, sums_of, validate_probes
+from maieutic.judges.probes import PROBES, REPETITION_PREFIX, probe_task, separate_probes, work_on_probes
+from maieutic.judges.questions import question_messages, questions_about
+from maieutic.judges.rubrics import alternative_wording, read_rubric
+from maieutic.validation.probes import PREFERENCE, ValidateProbes, family_preference, residual_sums, validate_probes
+from maieutic.validation.transportability import Residual
 
 TAXONOMY = read_rubric("mrbench_taxonomy")
-SCALES = rubrics.scales_of(TAXONOMY.rubric)
+SCALES = rubrics.annotation_scales(TAXONOMY.rubric)
 
 
 def labelled(folder: Path, number: int = 12) -> Path:
@@ -57,25 +57,27 @@ def test_each_probe_changes_one_thing_about_the_same_replies(tmp_path: Path) -> 
     folder = labelled(tmp_path)
     plain = {case.id: case for _, case in work_on_labels(judge(), [folder], 5, 1)}
     work = work_on_probes(judge(), [folder], 5, None, 1)
-    assert Counter(case.task for _, case in work) == {task_of(probe, "ours"): 5 for probe in PROBES}
+    assert Counter(case.task for _, case in work) == {probe_task(probe, "ours"): 5 for probe in PROBES}
     assert {case.id for _, case in work} == set(plain), "a sample of what is asked anyway"
     for loaded, case in work:
         before = plain[case.id]
-        if case.task == task_of("repeated", "ours"):
+        if case.task == probe_task("repeated", "ours"):
             assert case._replace(task="ours", repeat=0) == before
-        elif case.task == task_of("reworded", "ours"):
+        elif case.task == probe_task("reworded", "ours"):
             assert loaded.name == "mrbench_taxonomy_reworded" and list(case.criteria) == list(before.criteria)
-            [first], [second] = (questions_of(one.rubric, each) for one, each in ((loaded, case), (TAXONOMY, before)))
+            [first], [second] = (
+                questions_about(one.rubric, each) for one, each in ((loaded, case), (TAXONOMY, before))
+            )
             texts = [
-                messages_of(one, each, asked)
+                question_messages(one, each, asked)
                 for one, each, asked in ((loaded, case, first), (TAXONOMY, before, second))
             ]
             assert texts[0][0]["content"] != texts[1][0]["content"]
-        elif case.task == task_of("shuffled", "ours"):
+        elif case.task == probe_task("shuffled", "ours"):
             assert case._replace(task="ours", criteria=before.criteria) == before
             assert list(case.criteria) != list(before.criteria) and dict(case.criteria) == dict(before.criteria)
         else:
-            assert case.replies == {"response": f"Look again?\n\n{AGAIN}Look again?"}
+            assert case.replies == {"response": f"Look again?\n\n{REPETITION_PREFIX}Look again?"}
     assert work_on_probes(judge(), [folder], 5, None, 1) == work, "seeded"
     assert work_on_probes(judge(), [folder], 0, None, 1) == []
     assert len(work_on_probes(judge(), [folder], 5, 3, 1)) == 3 * len(PROBES), "no more than it is asked about"
@@ -83,7 +85,7 @@ def test_each_probe_changes_one_thing_about_the_same_replies(tmp_path: Path) -> 
 
 def test_what_does_not_apply_is_not_asked(tmp_path: Path) -> None:
     work = work_on_probes(judge(rubrics=["mrbench_critic"]), [labelled(tmp_path)], 4, None, 1)
-    assert {case.task for _, case in work} == {task_of("repeated", "ours"), task_of("padded", "ours")}
+    assert {case.task for _, case in work} == {probe_task("repeated", "ours"), probe_task("padded", "ours")}
 
 
 def test_a_repeated_question_has_a_key_of_its_own() -> None:
@@ -98,8 +100,8 @@ def record(item: str, tutor: str, place: int, **more: Any) -> Judgement:
 
 
 def test_what_comes_back_is_told_apart_by_probe() -> None:
-    records = [record("d1", "t", 0), record("d1", "t", 1, task=task_of("padded", "ours"))]
-    plain, by_probe = apart(records, ["ours"])
+    records = [record("d1", "t", 0), record("d1", "t", 1, task=probe_task("padded", "ours"))]
+    plain, by_probe = separate_probes(records, ["ours"])
     assert [one.task for one in plain] == ["ours"]
     assert [one.task for one in by_probe["padded"]] == ["ours"] and not by_probe["repeated"]
 
@@ -145,18 +147,20 @@ def test_shares_gains_and_the_own_family(tmp_path: Path, caplog: pytest.LogCaptu
 def test_sums_give_the_preference_and_one_side_alone_none() -> None:
     residuals = [(True, Residual(1.0, 2.0, "a")), (True, Residual(0.0, 1.0, "b")), (False, Residual(-1.0, 1.0, "a"))]
     assert PREFERENCE.value(residuals) == pytest.approx(2 / 3 + 1)
-    assert preference(sums_of(residuals).sum(axis=0)) == pytest.approx(2 / 3 + 1)
-    assert preference(sums_of(residuals[:2]).sum(axis=0)) != preference(sums_of(residuals[:2]).sum(axis=0)), "NaN"
+    assert family_preference(residual_sums(residuals).sum(axis=0)) == pytest.approx(2 / 3 + 1)
+    assert family_preference(residual_sums(residuals[:2]).sum(axis=0)) != family_preference(
+        residual_sums(residuals[:2]).sum(axis=0)
+    ), "NaN"
 
 
 def test_other_labels_are_no_other_wording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rubrics, "RUBRICS", tmp_path)
+    monkeypatch.setattr(rubrics, "USER_RUBRICS", tmp_path)
     body = "rubric: own\nversion: 1\ntitle: Own\nsource: here\nlike: mrbench_taxonomy\nreworded: mrbench_critic\n"
     dropped = "criteria: {Coherence: null}\n"
     (tmp_path / "own.yaml").write_text(body + dropped, encoding="utf-8")
     with pytest.raises(UserError, match="mrbench_critic has other criteria or labels than own"):
-        reworded_of("own")
+        alternative_wording("own")
     (tmp_path / "fewer.yaml").write_text(body.replace("own", "fewer").split("reworded")[0] + dropped, encoding="utf-8")
-    assert reworded_of("fewer") == [], "what it inherits is not for its criteria"
-    assert reworded_of("mrbench_taxonomy") == ["mrbench_taxonomy_reworded"]
-    assert reworded_of("mrbench_critic") == []
+    assert alternative_wording("fewer") == [], "what it inherits is not for its criteria"
+    assert alternative_wording("mrbench_taxonomy") == ["mrbench_taxonomy_reworded"]
+    assert alternative_wording("mrbench_critic") == []

@@ -15,8 +15,8 @@ from maieutic.config.cards import CARDS, read_card
 from maieutic.config.models import HostedModel
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Reply, read_records
-from maieutic.replies.generate import Limits, ask_tutor
-from maieutic.serving import client, unheeded
+from maieutic.replies.generate import RequestLimits, ask_tutor
+from maieutic.serving import client, silent_changes
 from maieutic.serving.backends import JobFiles
 
 QUIRKS = json.loads((Path(__file__).parents[1] / "tables/provider_quirks.json").read_text(encoding="utf-8"))
@@ -80,7 +80,7 @@ def drive(address: str, folder: Path, quirk: dict[str, Any], **fix: Any) -> list
     }
     model = HostedModel.model_validate({**entry, **quirk.get("entry", {}), **fix})
     paths = [folder / name for name in ("journal.jsonl", "server.log", "out.jsonl", "prompts.jsonl")]
-    ask_tutor("m", model, items(quirk), Limits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])
+    ask_tutor("m", model, items(quirk), RequestLimits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])
     return read_records(paths[2], Reply)
 
 
@@ -106,14 +106,14 @@ def test_a_run_ends_in_numbers_or_in_a_line_whose_fix_works(quirk: dict[str, Any
         assert len(endpoint.handler.requests) <= 16, "requests in vain"
         fix, settings = quirk["fix"], {}
         if isinstance(fix, str):
-            assert fix in error.value.mend, error.value.mend
+            assert fix in error.value.fix, error.value.fix
             endpoint.paid = True
         elif "model" in fix:
-            assert error.value.mend == "set model to one that the endpoint lists: other, served"
+            assert error.value.fix == "set model to one that the endpoint lists: other, served"
             settings = fix
         else:
-            settings = yaml.safe_load(error.value.mend.removeprefix("set ").replace(" and ", "\n"))  # a line each
-            assert settings == fix, error.value.mend
+            settings = yaml.safe_load(error.value.fix.removeprefix("set ").replace(" and ", "\n"))  # a line each
+            assert settings == fix, error.value.fix
         assert len(error.value.line) < 600 and "\n" not in error.value.line
         replies = drive(address, tmp_path, quirk, **settings)
         assert len(replies) == COUNT and not any(reply.error for reply in replies)
@@ -142,7 +142,7 @@ def test_a_remedy_is_the_key_that_the_words_are_about(
     handler = scripted(lambda n, body: (400, {"error": {"message": words}}, {}))
     with serving(handler) as address, pytest.raises(UserError) as error:
         drive(address, tmp_path, quirk)
-    assert error.value.mend.startswith(f"set {fix}")
+    assert error.value.fix.startswith(f"set {fix}")
 
 
 def test_a_413_that_holds_for_every_request_ends_the_job(tmp_path: Path) -> None:
@@ -164,15 +164,15 @@ SAME = [
 
 @pytest.mark.parametrize(("asked", "answered", "same"), SAME)
 def test_a_snapshot_is_the_asked_model_and_another_version_is_not(asked: str, answered: str, same: bool) -> None:
-    assert unheeded.is_same_model(asked, answered) is same is unheeded.is_same_model(answered, asked)
+    assert silent_changes.is_same_model(asked, answered) is same is silent_changes.is_same_model(answered, asked)
 
 
 @pytest.mark.parametrize("sent", [{"stop": "zW"}, {"max_tokens": None}, {"stop": 7}])
 def test_an_odd_request_costs_no_answer(sent: dict[str, Any]) -> None:
-    watcher, answer = unheeded.Watcher(), client.Answer("4", None, None, 900, 900, 0.0, 1)
+    watcher, answer = silent_changes.SilentChangeWatcher(), client.Answer("4", None, None, 900, 900, 0.0, 1)
     request: dict[str, Any] = {"messages": [{"role": "user", "content": "?"}], "endpoint": "chat"}
     assert (
-        watcher.see(
+        watcher.check_answer(
             request, {"model": "m", **sent}, {"model": "m", "choices": [{"message": {"content": "4z"}}]}, answer
         )
         == []
@@ -183,8 +183,8 @@ def test_azure_answers_under_another_name_than_its_deployment(tmp_path: Path) ->
     said = {"model": "gpt-4o-2024-08-06", "choices": [{"text": "4"}]}
     answer = client.Answer("4", None, None, 1, 1, 0.0, 1)
     for named in (True, False):
-        watcher = unheeded.Watcher(named)
-        assert bool(watcher.see({"messages": []}, {"model": "our-deployment"}, said, answer)) is named
+        watcher = silent_changes.SilentChangeWatcher(named)
+        assert bool(watcher.check_answer({"messages": []}, {"model": "our-deployment"}, said, answer)) is named
 
 
 def test_eight_providers_are_there_each_with_its_source() -> None:
@@ -235,7 +235,9 @@ def test_what_an_endpoint_changes_in_silence_is_found_once(
     with serving(scripted(answer)) as address:
         entry = {"engine": "hosted", "base_url": f"{address}/v1", "model": "m", "endpoint": "chat"}
         paths = [tmp_path / name for name in ("journal.jsonl", "server.log", "out.jsonl", "prompts.jsonl")]
-        ask_tutor("m", HostedModel.model_validate(entry), work, Limits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])
+        ask_tutor(
+            "m", HostedModel.model_validate(entry), work, RequestLimits(None, 1), JobFiles(None, *paths[:2]), *paths[2:]
+        )
     [line] = (tmp_path / "journal.ledger").read_text(encoding="utf-8").splitlines()
     kept, warned = list(json.loads(line)["unheeded"].values()), [one.getMessage() for one in caplog.records]
     assert len(kept) == (told is not None)
@@ -244,10 +246,10 @@ def test_what_an_endpoint_changes_in_silence_is_found_once(
 
 
 def test_the_first_answers_are_looked_at_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    watcher, answer = unheeded.Watcher(), client.Answer("4", None, None, 1, 1, 0.0, 1)
-    monkeypatch.setattr(unheeded, "LOOKED_AT", 2)
+    watcher, answer = silent_changes.SilentChangeWatcher(), client.Answer("4", None, None, 1, 1, 0.0, 1)
+    monkeypatch.setattr(silent_changes, "CHECKED_ANSWERS", 2)
     other = {"model": "other", "choices": [{"text": "4"}]}
     same = {**other, "model": "m"}
     request: dict[str, Any] = {"messages": [{"role": "user", "content": "?"}]}
-    told = [watcher.see(request, {"model": "m"}, said, answer) for said in (same, same, other)]
+    told = [watcher.check_answer(request, {"model": "m"}, said, answer) for said in (same, same, other)]
     assert told == [[], [], []]

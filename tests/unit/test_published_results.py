@@ -14,14 +14,14 @@ import yaml
 from maieutic.benchmarks.mrbench.predictions import score_predictions
 from maieutic.config.cards import CARDS, read_card
 from maieutic.core.records import Grade, Reply, read_records, write_records
-from maieutic.core.stats import Sampling
+from maieutic.core.stats import BootstrapSettings
 from maieutic.graders.parsing import ParseReplies, parse_replies
-from maieutic.graders.rubric import Weighed, arr_w, clipped
-from maieutic.judges.answers import read_answer
-from maieutic.judges.labels import LABEL_LOADERS, write_labels
+from maieutic.graders.weighted_rubric import WeightedCriterion, arr_w, clip_score
+from maieutic.judges.answers import parse_verdicts
+from maieutic.judges.labelled_sets import LABEL_LOADERS, write_labels
 from maieutic.judges.rubrics import read_rubric
 from maieutic.replies.recorded import ReadReplies, read_replies
-from maieutic.scores.score import index_of, score_task
+from maieutic.scores.score import index_grades, score_task
 from task_items import items_of_card
 
 MATCH = {  # results-Qwen3-4B-Instruct-2507.yaml, `match`
@@ -64,7 +64,7 @@ def test_the_released_match_of_a_published_tutor_is_reproduced(
         replies=replies,
         out=grades,
     )
-    scores = score_task(card, "qwen", items, index_of(read_records(grades, Grade)), Sampling(100, 1))
+    scores = score_task(card, "qwen", items, index_grades(read_records(grades, Grade)), BootstrapSettings(100, 1))
     [match] = [score for score in scores if score.metric == "match" and score.scoring == "paper_compat"]
     assert match.value == pytest.approx(MATCH[task], abs=1e-12) and match.n == len(items)
 
@@ -75,13 +75,13 @@ def test_every_line_of_a_published_tutorbench_run_has_its_score(published: Path)
     found = []
     for record in map(json.loads, text.splitlines()):
         ratings = {str(rating["criterion_index"]): rating for rating in record["ratings"]}
-        weights = {name: Weighed(rating["inferred_weight"], False) for name, rating in ratings.items()}
+        weights = {name: WeightedCriterion(rating["inferred_weight"], False) for name, rating in ratings.items()}
         passed = {name: rating["passed"] for name, rating in ratings.items()}
         value = arr_w(weights, passed, "satisfied")
         assert value is not None
         assert value == pytest.approx(record["score"]["arrw_raw"], abs=1e-12), record["task"]["task_id"]
-        assert clipped(value) == pytest.approx(record["score"]["arrw"], abs=1e-12), record["task"]["task_id"]
-        found.append(clipped(value))
+        assert clip_score(value) == pytest.approx(record["score"]["arrw"], abs=1e-12), record["task"]["task_id"]
+        found.append(clip_score(value))
     assert len(found) == 150 and fmean(found) == pytest.approx(0.596454, abs=5e-7)
 
 
@@ -142,7 +142,7 @@ def test_a_published_critic_is_read_as_its_authors_read_it(published: Path) -> N
     for record in records:
         for theirs, ours in DIMENSIONS.items():
             answer, criterion = record[f"eval_{theirs}_result"], rubric.criteria[ours]
-            [verdict] = read_answer(rubric, {ours: criterion}, answer["result"], "stop")
+            [verdict] = parse_verdicts(rubric, {ours: criterion}, answer["result"], "stop")
             if verdict.value is None:
                 unread[str(verdict.why_none)] += 1
             elif verdict.value != criterion.labels[int(answer["number"]) - 1]:

@@ -18,21 +18,27 @@ import duckdb
 import pandas as pd
 import pytest
 from maieutic.core.errors import UserError
-from maieutic.core.files import safe_name, write_lines
-from maieutic.core.machine import computes_in_bfloat16, this_machine
+from maieutic.core.files import safe_name, write_json_lines
+from maieutic.core.machine import has_bfloat16, this_machine
 from maieutic.core.records import Grade, read_records
 from maieutic.core.visible import DIRECTIONS
-from maieutic.plan.provenance import Code, read_provenance
+from maieutic.plan.provenance import CodeState, read_provenance
 from maieutic.report import write_report
 from maieutic.report.record import export as exporting
 from maieutic.report.record import summary
 from maieutic.report.record import verify as verifying
-from maieutic.report.record.altered import same
 from maieutic.report.record.compare import compare
-from maieutic.report.record.costs import Server, Work, with_shares
-from maieutic.report.record.costs import told as told_of
+from maieutic.report.record.costs import ServerCost, StageCost, with_server_shares
+from maieutic.report.record.costs import format_quantities as told_of
 from maieutic.report.record.export import export
-from maieutic.report.record.opened import OF, differing, open_run, plan_of_run, values_of
+from maieutic.report.record.file_comparison import nearly_equal
+from maieutic.report.record.finished_run import (
+    ROW_COLUMNS,
+    differing_columns,
+    load_finished_run,
+    numbers_by_row,
+    plan_of_run,
+)
 from maieutic.report.record.received import MANIFEST
 from maieutic.report.record.samples import read_samples
 from maieutic.report.record.share import share
@@ -47,7 +53,7 @@ TUTORS = ["reference", "always-0", "hostile"]
 @pytest.fixture(autouse=True)
 def of_one_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this checkout the one that the runs name, with nothing edited."""
-    monkeypatch.setattr(verifying, "code_state", lambda _: Code(commit=COMMIT))
+    monkeypatch.setattr(verifying, "code_state", lambda _: CodeState(commit=COMMIT))
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +74,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "seconds": 1,
         "retries": {},
     }
-    write_lines(results / "journal/replies/mathtutorbench/hostile.ledger", [{**spent, "asker": "hostile"}])
-    write_lines(results / "journal/grades/a/mrbench/all.ledger", [{**spent, "asker": "a", "model": "hostile"}])
-    write_lines(results / "logs/servers.jsonl", [*servers, {"model": "of another run", **seconds}])
+    write_json_lines(results / "journal/replies/mathtutorbench/hostile.ledger", [{**spent, "asker": "hostile"}])
+    write_json_lines(results / "journal/grades/a/mrbench/all.ledger", [{**spent, "asker": "a", "model": "hostile"}])
+    write_json_lines(results / "logs/servers.jsonl", [*servers, {"model": "of another run", **seconds}])
     with open(results / "logs/servers.jsonl", "a", encoding="utf-8") as handle:
         handle.write('{"model": "hostile", "gpus": 2, "busy_sec')  # a disk that was full
     return results / "report"
@@ -134,8 +140,11 @@ def test_an_export_that_a_full_disk_ends_leaves_nothing(
         raise full
 
     (place / "earlier").write_text("kept")
-    monkeypatch.setattr(exporting, "write", write)
-    with pytest.raises(UserError, match=rf"{place}: cannot be written to: .*No space left on device.*make room there"):
+    monkeypatch.setattr(exporting, "write_format", write)
+    with pytest.raises(
+        UserError,
+        match=rf"{place}: cannot be written to: .*No space left on device.*free disk space or allow writing there",
+    ):
         export(name, run=run, out=place / "out")
     assert written and [path.name for path in place.iterdir()] == ["earlier"]
 
@@ -173,19 +182,19 @@ def test_the_summary_is_a_table_that_no_name_breaks(run: Path, tmp_path: Path) -
 
 
 def test_the_summary_keeps_lights_and_what_is_missing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = open_run(run)
+    opened = load_finished_run(run)
     cards = [loaded.card for loaded in opened.plan.cards.values()]
     score = opened.headlines("always-0")[0]
-    assert summary.shown(score.model_copy(update={"missing": 3})).endswith(f"(3 of {score.n + 3} missing)")
+    assert summary.score_cell(score.model_copy(update={"missing": 3})).endswith(f"(3 of {score.n + 3} missing)")
     assert (
-        summary.shown(score.model_copy(update={"value": None, "missing": 3})) == "– (3 missing)"
-        and summary.shown(None) == "–"
+        summary.score_cell(score.model_copy(update={"value": None, "missing": 3})) == "– (3 missing)"
+        and summary.score_cell(None) == "–"
     )
-    monkeypatch.setattr(summary, "headliner", lambda plan, card: "always-0")
+    monkeypatch.setattr(summary, "headline_grader", lambda plan, card: "always-0")
     monkeypatch.setattr(summary, "kind_on", lambda plan, by, card: "pairs")
     light = Light("amber", "kappa 0.5", "MRBench")
-    assert summary.head_of(opened, cards[0], lambda by, kind: light).endswith(", by Always 0 \U0001f7e1")
-    [line] = summary.lights_of(opened, lambda by, kind: light)
+    assert summary.task_heading(opened, cards[0], lambda by, kind: light).endswith(", by Always 0 \U0001f7e1")
+    [line] = summary.light_lines(opened, lambda by, kind: light)
     assert line.startswith("- \U0001f7e1 Always 0, which of two replies is better: ") and "kappa 0.5; MRBench" in line
 
 
@@ -229,8 +238,8 @@ def test_a_hostile_name_leads_nowhere_else(text: str, name: str) -> None:
 
 
 def test_a_folder_without_a_run_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no run has written it.*maieutic runs"):
-        open_run(tmp_path)
+    with pytest.raises(UserError, match=r"expected a run's configuration, found no file\. Fix: .*maieutic runs"):
+        load_finished_run(tmp_path)
 
 
 # a shared run ---------------------------------------------------------------------------------------------------------
@@ -255,7 +264,7 @@ def test_what_is_shared_holds_what_it_says_and_nothing_of_other_runs(run: Path, 
         "start: 0.000 GPU hours, energy in joules 10; busy: 2.000 GPU hours, energy in joules 5400000; "
         "idle: 0.500 GPU hours, energy in joules not measured"
     )
-    assert entities["#machine"]["value"] == this_machine().told
+    assert entities["#machine"]["value"] == this_machine().summary
     hostile = entities["#cost-hostile-mathtutorbench"]["value"]
     assert hostile.endswith("GPU hours: 1.000, joules: 2700000"), "another run's judge asked it as much"
     verify(shared)
@@ -265,20 +274,20 @@ def test_what_a_shared_server_takes_is_shared_out_by_tokens() -> None:
     """A tutor that judges too, another model without a count of joules, a panel, a hosted one."""
     busy = {"start": 0.1, "busy": 2.0, "idle": 0.5}
     kept = {
-        "a": Server(busy, {"start": 1.0, "busy": 900.0, "idle": None}),
-        "b": Server(busy, {"start": None, "busy": None, "idle": None}),
+        "a": ServerCost(busy, {"start": 1.0, "busy": 900.0, "idle": None}),
+        "b": ServerCost(busy, {"start": None, "busy": None, "idle": None}),
     }
     asked = {"a": 600, "b": 10, "lost": 3}  # of "a" as many tokens for another run
     found = [
-        Work("a-x", "a on x", "a", 100, {"requests": 3}),
-        Work("judge-x", "judge on x", "a", 200, {"questions": 5}),
-        Work("b-x", "b on x", "b", 10, {}),
-        Work("panel-x", "panel on x", "", 0, {}),
-        Work("c-x", "c on x", "c", 10, {}),
-        Work("lost-x", "lost on x", "lost", 10, {}),
+        StageCost("a-x", "a on x", "a", 100, {"requests": 3}),
+        StageCost("judge-x", "judge on x", "a", 200, {"questions": 5}),
+        StageCost("b-x", "b on x", "b", 10, {}),
+        StageCost("panel-x", "panel on x", "", 0, {}),
+        StageCost("c-x", "c on x", "c", 10, {}),
+        StageCost("lost-x", "lost on x", "lost", 10, {}),
     ]
     kept["lost"] = kept["a"]
-    shares = {work.name: measured for work, measured in with_shares(found, kept, asked)}
+    shares = {work.name: measured for work, measured in with_server_shares(found, kept, asked)}
     assert shares["a-x"] == {"requests": 3, "GPU hours": pytest.approx(1 / 3), "joules": pytest.approx(150)}
     assert shares["judge-x"]["joules"] == pytest.approx(300) and shares["judge-x"]["questions"] == 5
     assert shares["lost-x"] == {"GPU hours": None, "joules": None}, "its ledger has lost a line"
@@ -304,7 +313,7 @@ def test_a_machine_says_what_it_is(
             (tmp_path / name).write_text(text, encoding="latin-1")
     found = this_machine(tmp_path)
     assert (found.processor, found.memory_gib) == (processor, memory), why
-    assert found.cores == len(os.sched_getaffinity(0)) and found.told.count(",") == 2
+    assert found.cores == len(os.sched_getaffinity(0)) and found.summary.count(",") == 2
 
 
 def test_a_machine_has_the_cores_that_this_process_may_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,7 +351,7 @@ def test_a_processor_says_whether_it_computes_in_bfloat16(
 ) -> None:
     if cpuinfo is not None:
         (tmp_path / "cpuinfo").write_text(cpuinfo, encoding="utf-8")
-    assert computes_in_bfloat16(tmp_path) is computes, why
+    assert has_bfloat16(tmp_path) is computes, why
 
 
 @pytest.mark.slow
@@ -350,7 +359,7 @@ def test_an_archive_is_checked_as_a_folder_is(run: Path, tmp_path: Path) -> None
     share(run=run, out=tmp_path / "run.zip")
     assert not (tmp_path / "run").exists() and zipfile.is_zipfile(tmp_path / "run.zip")
     verify(tmp_path / "run.zip")
-    with pytest.raises(UserError, match="it is there already"):
+    with pytest.raises(UserError, match="already exists"):
         share(run=run, out=tmp_path / "run.zip")
 
 
@@ -361,7 +370,9 @@ def test_an_archive_lies_beside_a_folder_of_its_name(run: Path, tmp_path: Path) 
     share(run=run, out=tmp_path / "run.zip")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run.zip"], "nothing else is left"
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["mine"]
-    with pytest.raises(UserError, match=r"none\.zip: it is not there\. Fix: name what maieutic share wrote"):
+    with pytest.raises(
+        UserError, match=r"none\.zip: not found\. Fix: pass the folder or \.zip file that maieutic share wrote"
+    ):
         verify(tmp_path / "none.zip")
 
 
@@ -386,7 +397,7 @@ PARSED = "results/grades/mathtutorbench/_parsers/always-0.jsonl"
     ("why", "change", "message"),
     [
         ("altered", lambda folder: rewrite(folder / SCORES, lambda text: text.replace("0.0", "0.9", 1)), f"{SCORES} was altered"),
-        ("gone", lambda folder: (folder / PARSED).unlink(), f"{PARSED} is gone"),
+        ("gone", lambda folder: (folder / PARSED).unlink(), f"{PARSED} is missing"),
         ("added", lambda folder: (folder / "more.txt").write_text("x"), "more.txt was added"),
         ("no manifest", lambda folder: (folder / MANIFEST).unlink(), f"it has no {MANIFEST}"),
     ],
@@ -412,7 +423,7 @@ def test_a_score_that_does_not_follow_from_its_grades_is_found_whatever_the_mani
     signed_again(folder, SCORES)
     with pytest.raises(UserError) as caught:
         verify(folder)
-    assert f"it was altered: {SCORES}: record {place + 1}, value: 0.25, computed again 0.0" in str(caught.value)
+    assert f"was altered: {SCORES}: record {place + 1}, value: found 0.25, recomputed 0.0" in str(caught.value)
 
 
 def test_a_grade_that_does_not_follow_from_its_reply_is_found(shared: Path, tmp_path: Path) -> None:
@@ -423,7 +434,7 @@ def test_a_grade_that_does_not_follow_from_its_reply_is_found(shared: Path, tmp_
     with pytest.raises(UserError) as caught:
         verify(folder)
     faults = [fault.line for fault in caught.value.all]
-    assert f"it was altered: {PARSED}: record 1, correct: True" in faults[0] and any(
+    assert f"was altered: {PARSED}: record 1, correct: found True" in faults[0] and any(
         SCORES in line for line in faults
     ), "all are listed at once"
 
@@ -452,7 +463,7 @@ def test_a_key_in_a_file_stops_the_sharing(tmp_path: Path, monkeypatch: pytest.M
     rewrite(results / "replies/mathtutorbench/hostile.jsonl", lambda text: text.replace("onerror", key, 1))
     with pytest.raises(UserError) as caught:
         share(run=results / "report", out=tmp_path / "leaking")
-    assert "replies/mathtutorbench/hostile.jsonl holds the value of MY_TEST_KEY" in str(caught.value)
+    assert "replies/mathtutorbench/hostile.jsonl contains the value of MY_TEST_KEY" in str(caught.value)
     other = tmp_path / "other"
     shutil.copytree(tmp_path / "results", other / "results")
     rewrite(other / "results/replies/mathtutorbench/hostile.jsonl", lambda text: text.replace(key, "onerror"))
@@ -463,7 +474,7 @@ def test_a_key_in_a_file_stops_the_sharing(tmp_path: Path, monkeypatch: pytest.M
         ("Bearer abcdefghijklmnop1234", "what looks like a key"),
     ):
         rewrite(other / "results/report/runtime.csv", lambda _, text=text: f"{'x' * 20_000_000} {text}")
-        with pytest.raises(UserError, match=rf"runtime\.csv holds {told}"):
+        with pytest.raises(UserError, match=rf"runtime\.csv contains {told}"):
             share(run=other / "results/report", out=tmp_path / "leaking")
     assert key not in str(caught.value) and not (tmp_path / "leaking").exists()
 
@@ -471,7 +482,9 @@ def test_a_key_in_a_file_stops_the_sharing(tmp_path: Path, monkeypatch: pytest.M
 def test_a_run_that_is_not_whole_is_not_shared(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run.parent, tmp_path / "results")
     (tmp_path / "results/scores/mathtutorbench/always-0.json").unlink()
-    with pytest.raises(UserError, match=r"not all of the run is there: results/scores/mathtutorbench/always-0\.json"):
+    with pytest.raises(
+        UserError, match=r"expected all files of the run, not found: results/scores/mathtutorbench/always-0\.json"
+    ):
         share(run=tmp_path / "results/report", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -488,7 +501,7 @@ def test_a_run_that_is_not_whole_is_not_shared(run: Path, tmp_path: Path) -> Non
     ],
 )
 def test_numbers_are_the_same_but_for_their_last_digits(one: object, other: object, equal: bool) -> None:
-    assert same(one, other) is equal
+    assert nearly_equal(one, other) is equal
 
 
 # two runs -------------------------------------------------------------------------------------------------------------
@@ -507,7 +520,7 @@ def test_two_runs_differ_by_what_was_changed(run: Path, tmp_path: Path, capsys: 
     compare(run, run)
     said = capsys.readouterr().out
     assert said.count("  the same") == 3 and " to " in said and "0.000" in said and "\x1b" not in said
-    assert not any(word in said for word in ("BETTER", "WORSE", "another"))
+    assert not any(word in said for word in ("BETTER", "WORSE", "another", "changed"))
 
 
 def test_what_was_shared_is_compared_as_it_came(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -519,7 +532,7 @@ def test_what_was_shared_is_compared_as_it_came(run: Path, tmp_path: Path, capsy
         assert capsys.readouterr().out.count("  the same") == 3
     with pytest.raises(UserError, match="expected the folder of one run, found 0"):
         compare(tmp_path, run)
-    with pytest.raises(UserError, match=r"an archive is a .zip. Fix: --out .*shared.zip"):
+    with pytest.raises(UserError, match=r"expected a folder or a .zip file, found .gz. Fix: pass --out .*shared.zip"):
         share(run=run, out=tmp_path / "shared.tar.gz")
 
 
@@ -538,17 +551,17 @@ def test_a_run_is_compared_by_its_name(
 
 def test_scores_of_fewer_items_are_not_taken_for_a_runs_own() -> None:
     """A later run of a smaller limit may have the same value: its n and its interval are others."""
-    row = {**dict.fromkeys(OF, "x"), "value": 0.0, "low": 0.0, "high": 0.71, "n": 3}
-    one, other = (values_of(pd.DataFrame([line])) for line in (row, {**row, "high": 0.84, "n": 2}))
+    row = {**dict.fromkeys(ROW_COLUMNS, "x"), "value": 0.0, "low": 0.0, "high": 0.71, "n": 3}
+    one, other = (numbers_by_row(pd.DataFrame([line])) for line in (row, {**row, "high": 0.84, "n": 2}))
     [key] = one
-    assert differing(one[key], other[key]) == ["high", "n"] and differing(one[key], one[key]) == []
+    assert differing_columns(one[key], other[key]) == ["high", "n"] and differing_columns(one[key], one[key]) == []
 
 
 @pytest.mark.parametrize(
     ("readers", "line"),
     [
-        ({"step": 9}, "reading step: version 2 -> 9: the same reply may have another grade"),
-        ({}, "readings: not recorded in the second run, which may have read otherwise"),
+        ({"step": 9}, "parser step: version 2 -> 9, so the same reply may get another grade"),
+        ({}, "parsers: versions not recorded in the second run, so grades may differ"),
     ],
 )
 def test_runs_that_were_read_by_other_versions_say_so(
@@ -570,11 +583,9 @@ def test_a_run_whose_results_a_later_run_has_written_anew_is_not_taken_for_it(ru
     place = next(at for at, score in enumerate(scores) if score["value"] == 0.0 and score["headline"])
     scores[place]["value"] = 0.25
     path.write_text(json.dumps(scores))
-    with pytest.raises(
-        UserError, match=r"since a later run wrote others: \d of .*always-0.* has value 0\.25 and had 0"
-    ):
+    with pytest.raises(UserError, match=r"which a later run replaced: \d of .*always-0.* has value 0\.25 and had 0"):
         export("markdown", run=tmp_path / "results/report", out=tmp_path / "x.md")
-    with pytest.raises(UserError, match=r"run it again: replies are on file"):
+    with pytest.raises(UserError, match=r"run the workflow of this run again: no finished request is repeated"):
         share(run=tmp_path / "results/report", out=tmp_path / "shared")
 
 
@@ -596,7 +607,9 @@ def test_only_what_is_of_the_run_is_shared(run: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere.csv").write_text("private")
     (results / "report/runtime.csv").unlink()
     (results / "report/runtime.csv").symlink_to(tmp_path / "elsewhere.csv")
-    with pytest.raises(UserError, match=r"results/report/runtime\.csv: it leads out of the results"):
+    with pytest.raises(
+        UserError, match=r"results/report/runtime\.csv: is a link that points outside the results folder"
+    ):
         share(run=results / "report", out=tmp_path / "more")
 
 
@@ -604,10 +617,10 @@ def test_only_what_is_of_the_run_is_shared(run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("why", "change", "message"),
     [
-        ("a table", lambda folder: rewrite(folder / "results/report/scores.csv", lambda text: text.replace(",1.0,", ",0.5,", 1)), r"it was altered: scores\.csv: row mathtutorbench"),
+        ("a table", lambda folder: rewrite(folder / "results/report/scores.csv", lambda text: text.replace(",1.0,", ",0.5,", 1)), r"was altered: scores\.csv: row mathtutorbench"),
         ("broken JSON", lambda folder: (folder / SCORES).write_text("[{"), "JSONDecodeError"),
-        ("no scores", lambda folder: (folder / SCORES).write_text("[]"), "0 records, computed again"),
-        ("a configuration of another kind", lambda folder: (folder / "results/report/config.yaml").write_text("[]"), "cannot be computed again"),
+        ("no scores", lambda folder: (folder / SCORES).write_text("[]"), "found 0 records, recomputed"),
+        ("a configuration of another kind", lambda folder: (folder / "results/report/config.yaml").write_text("[]"), "cannot be recomputed"),
     ],
 )  # fmt: skip
 def test_whatever_was_signed_again_is_told_in_a_line(
@@ -658,7 +671,7 @@ def test_a_shared_run_is_looked_at_where_its_makers_files_are_not(run: Path, tmp
 
 def test_samples_of_a_task_come_to_its_headline(run: Path) -> None:
     """Replies that cannot be read count as wrong in both."""
-    opened = open_run(run)
+    opened = load_finished_run(run)
     cards = {loaded.card.task: loaded.card for loaded in opened.plan.cards.values()}
     for tutor in TUTORS:
         samples = read_samples(opened, "mathtutorbench", tutor)

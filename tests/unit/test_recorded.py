@@ -13,7 +13,7 @@ from maieutic.config.cards import card_path, read_card
 from maieutic.core.errors import UserError
 from maieutic.core.records import NO_REPLY, Item, Reply, read_records, write_records
 from maieutic.datasets.items import MakeItems, make_items
-from maieutic.datasets.mrbench import remediation
+from maieutic.datasets.mrbench import remediation_items
 from maieutic.datasets.sources import read_source
 from maieutic.graders.parsing import ParseReplies, parse_replies
 from maieutic.plan.checks import check_config
@@ -108,7 +108,7 @@ def dialogues(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The items of the demo's MRBench."""
     path = tmp_path_factory.mktemp("items") / "mrbench/mistake_remediation.jsonl"
     records = read_source(MRBENCH, "json")
-    write_records(path, remediation(records, "mistake_remediation"))
+    write_records(path, remediation_items(records, "mistake_remediation"))
     return [path]
 
 
@@ -144,7 +144,7 @@ def test_a_benchmarks_own_file_holds_several_tutors_replies(
         read_form(tmp_path, dialogues, shuffled, "Exprt", ["mistake_remediation"])
     other = tmp_path / "other.json"
     other.write_text('[{"conversation_history": "Tutor: Hi", "replies": {}}]', encoding="utf-8")
-    with pytest.raises(UserError, match=r"not in the form of mrbench: KeyError"):
+    with pytest.raises(UserError, match=r"not in the format of mrbench: KeyError"):
         read_form(tmp_path, dialogues, other, "Expert", ["mistake_remediation"])
 
 
@@ -155,7 +155,7 @@ def test_a_benchmarks_own_file_holds_several_tutors_replies(
             {"file": "x.json", "form": "mrbench"},
             r"models\.ours\.speaker: a file of the form mrbench has several tutors",
         ),
-        ({"file": "x.jsonl", "speaker": "Expert"}, "speaker goes with form"),
+        ({"file": "x.jsonl", "speaker": "Expert"}, "speaker needs form"),
         ({"file": ["x.jsonl", "y.txt"]}, "y.txt"),
         (
             {"file": "x.json", "form": "mrbnch", "speaker": "Expert"},
@@ -176,7 +176,7 @@ def test_a_prompt_names_its_item(tmp_path: Path, items: list[Path]) -> None:
     prompt = first_prompt(loaded, item("problem_solving", 1))
     replies = read(tmp_path, items, [{"prompt": "  " + prompt.replace(" ", "\n"), "reply": "2"}])
     assert [reply.text for reply in replies.values() if not reply.error] == ["2"]
-    with pytest.raises(UserError, match=r"record 1: no item has this prompt\. Fix: give ids"):
+    with pytest.raises(UserError, match=r"record 1: no item has this prompt\. Fix: add ids"):
         read(tmp_path, items, [{"prompt": "What?", "reply": "2"}])
 
 
@@ -200,12 +200,12 @@ def test_a_line_of_another_task_is_no_fault_and_the_task_chooses(tmp_path: Path,
 
 BAD: list[tuple[list[dict[str, Any]], str]] = [
     ([{"id": "problem_solving-9", "reply": "x"}], r"record 1: there is no item 'problem_solving-9'\. Fix: did you mean 'problem_solving-\d'\?"),
-    ([{"reply": "x"}], "no column id; found reply"),
+    ([{"reply": "x"}], "missing columns: id; found: reply"),
     ([["problem_solving-0", "x"]], "record 1: (expected a mapping|.*not a record)"),  # type: ignore[list-item]
     ([{"id": {"a": 1}, "reply": "x"}], "record 1: there is no item"),
-    ([{"id": "problem_solving-0", "reply": 3}], "record 1: reply is no text"),
-    ([{"id": "problem_solving-0", "reply": ["x", None]}], "record 1: reply is no text"),
-    ([{"id": "problem_solving-0", "reply": "x"}, {"id": "problem_solving-0", "reply": "y"}], "record 2: problem_solving-0 has another reply above"),
+    ([{"id": "problem_solving-0", "reply": 3}], "record 1: reply is not text"),
+    ([{"id": "problem_solving-0", "reply": ["x", None]}], "record 1: reply is not text"),
+    ([{"id": "problem_solving-0", "reply": "x"}, {"id": "problem_solving-0", "reply": "y"}], "record 2: problem_solving-0 has a different reply in an earlier record"),
     ([], r"models\.mine\.file: .* has no records"),
 ]  # fmt: skip
 
@@ -222,7 +222,9 @@ def test_what_fits_no_item_is_refused(
 def test_all_faults_are_said_at_once(tmp_path: Path, items: list[Path]) -> None:
     with pytest.raises(UserError) as fault:
         read(tmp_path, items, [{"id": f"nobody-{number}", "reply": "x"} for number in range(9)])
-    assert len(fault.value.lines.split("\n")) == 6 and "4 further records fit no item either" in fault.value.lines
+    assert (
+        len(fault.value.lines.split("\n")) == 6 and "4 further records do not fit an item either" in fault.value.lines
+    )
 
 
 def test_a_limited_run_has_not_all_items_and_refuses_a_wrong_id_all_the_same(tmp_path: Path) -> None:
@@ -244,7 +246,7 @@ def test_a_limited_run_has_not_all_items_and_refuses_a_wrong_id_all_the_same(tmp
     for others in ([line for line in lines if line["id"] != every[4]], []):
         with pytest.raises(UserError, match=rf"there is no item '{every[4]}x'\. Fix: did you mean '{every[4]}'"):
             read(tmp_path, [out], [*others, {"id": every[4] + "x", "reply": "x"}], **whole)
-    with pytest.raises(UserError, match=rf"there is no item '{every[4]}x'\. Fix: `maieutic items"):
+    with pytest.raises(UserError, match=rf"there is no item '{every[4]}x'\. Fix: run `maieutic items"):
         read(tmp_path, [out], [*lines, {"id": every[4] + "x", "reply": "x"}], **whole)  # no id is left to be meant
     undrawn = [line for line in lines if line["id"] not in drawn]
     with pytest.raises(UserError, match="none of its 9 records fits an item of this run"):
@@ -363,7 +365,7 @@ EMPTY = {  # what holds no text that is known is refused, and never read as an e
 
 @pytest.mark.parametrize("name", EMPTY)
 def test_what_holds_no_text_is_refused(name: str, tmp_path: Path, items: list[Path]) -> None:
-    with pytest.raises(UserError, match=r"record 1: (reply is no text|not in the form that it looks like)"):
+    with pytest.raises(UserError, match=r"record 1: (reply is not text|not in the format that its fields suggest)"):
         read(tmp_path, items, [EMPTY[name]])
 
 
@@ -387,7 +389,7 @@ def test_a_foreign_id_of_an_item_that_was_not_drawn_is_no_fault(tmp_path: Path) 
 
 
 BROKEN = {
-    "no archive": ("x.eval", b"not a zip", "no archive of Inspect that can be read here"),
+    "no archive": ("x.eval", b"not a zip", "not a readable archive of Inspect"),
     "another object": ("x.json", b'{"results": {}}', "expected a list of replies or a log of Inspect, found results"),
     "no JSON": ("x.json", b'{"results": ', "expected JSON, found"),
 }
@@ -435,7 +437,7 @@ def test_inline_reasoning_of_a_recorded_reply_is_kept_apart() -> None:
 def test_the_release_itself_is_read_as_recorded_replies(data: Path, tmp_path: Path) -> None:
     """MRBench V1 has four pairs of dialogues with one history: each record is its own item's. V2 and V3 hold others too."""
     source = data / "mrbench/MRBench_V1.json"
-    items = remediation(read_source(source, "json"), "mistake_remediation")
+    items = remediation_items(read_source(source, "json"), "mistake_remediation")
     path = tmp_path / "mrbench/mistake_remediation.jsonl"
     path.parent.mkdir()
     write_records(path, items)

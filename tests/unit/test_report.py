@@ -18,19 +18,19 @@ from browser import CHROMIUM
 from conftest import absent
 from maieutic.config import settings
 from maieutic.config.models import BaselineModel
-from maieutic.core.ledger import Spent, put_down
+from maieutic.core.ledger import JobSpending, append_spending
 from maieutic.core.records import Item, Prompt, Reply, Turn, read_records, write_records
+from maieutic.core.visible import script_safe_json
 from maieutic.datasets.items import MakeItems, make_items
 from maieutic.graders.parsing import ParseReplies, parse_replies
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
-from maieutic.plan.provenance import Code, record
+from maieutic.plan.provenance import CodeState, provenance_of_plan
 from maieutic.plan.saving import SaveConfig, save_config
 from maieutic.replies.baselines import baseline_reply
 from maieutic.report import build_report
-from maieutic.report.browser import embedded
 from maieutic.report.exports import exported_tables
-from maieutic.report.page import GRID
+from maieutic.report.page import DATATABLES
 from maieutic.report.sections import Page
 from maieutic.report.tables import safe_cell
 from maieutic.scores.differences import CompareTutors, compare_tutors
@@ -130,7 +130,8 @@ def finished(
         )
     save_config(
         job=SaveConfig(
-            config=config.model_dump(mode="json"), provenance=record(Plan(config), Code(commit=commit)).model_dump()
+            config=config.model_dump(mode="json"),
+            provenance=provenance_of_plan(Plan(config), CodeState(commit=commit)).model_dump(),
         ),
         out=folder / "report/config.yaml",
         provenance=folder / "report/provenance.json",
@@ -190,7 +191,7 @@ def test_no_two_tables_of_the_pages_share_a_file() -> None:
 
 def test_no_reply_becomes_markup(results: Path) -> None:
     page = (results / "report/index.html").read_text(encoding="utf-8")
-    library = GRID.read_text(encoding="utf-8")
+    library = DATATABLES.read_text(encoding="utf-8")
     assert page.count(library) == 1 and "</script" not in library and "<!--" not in library
     page = page.replace(library, "")
     assert page.count("<script") == 3 and page.count("</script") == 3, "the page's data, the library, the page's own"
@@ -199,7 +200,7 @@ def test_no_reply_becomes_markup(results: Path) -> None:
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
     replies = [reply for items in data["tasks"].values() for item in items for reply in item["replies"]]
     assert HOSTILE + CONTROLS in {reply["text"] for reply in replies}
-    assert json.loads(embedded(HOSTILE)) == HOSTILE
+    assert json.loads(script_safe_json(HOSTILE)) == HOSTILE
 
 
 def test_the_page_needs_nothing_from_outside(results: Path) -> None:
@@ -262,7 +263,7 @@ def test_items_that_are_too_many_for_the_page_lie_beside_it(results: Path, tmp_p
     assert everything["tasks"] == list(data["beside"])
     assert re.search(r"\b(\d+) of \1 replies", everything["text"]), "of the first task"
     shutil.rmtree(out / "items")
-    assert "they lie in items/mathtutorbench-" in in_browser(out, "#/items", tmp_path)["text"]
+    assert "they are in items/mathtutorbench-" in in_browser(out, "#/items", tmp_path)["text"]
     build_report(results / "report/config.yaml", results, out)
     assert not list((out / "items").iterdir()), "a small run is one file, and what was beside it is gone"
 
@@ -299,7 +300,7 @@ def test_a_dead_tutor_is_marked_and_the_others_are_there(results: Path, tmp_path
     shutil.copytree(results, partial)
     # Snakemake deletes the replies of a job that fails; the scores of an earlier run still lie there.
     (partial / "replies/mathtutorbench/hostile.jsonl").unlink()
-    with pytest.raises(Exception, match="no scores of hostile"):
+    with pytest.raises(Exception, match="expected scores of every tutor, found none of hostile"):
         build_report(partial / "report/config.yaml", partial, partial / "report", missing_ok=False)
     build_report(partial / "report/config.yaml", partial, partial / "report", missing_ok=True)
     page = (partial / "report/index.html").read_text(encoding="utf-8")
@@ -367,12 +368,12 @@ def test_the_first_screen_says_what_an_endpoint_changed_in_silence(results: Path
     copied = tmp_path / "results"
     shutil.copytree(results, copied)
     journal = copied / "journal/replies/mathtutorbench/hostile.jsonl"
-    spent = Spent(
+    spent = JobSpending(
         time="2026-06-01T00:00:00+00:00", asker="hostile", requests=1, prompt_tokens=1, completion_tokens=1, seconds=1.0,
         retries={}, unheeded={"prompt": "a prompt of 900 words was read as 512 tokens, so it was cut: <b>raise</b> it"},
     )  # fmt: skip
-    put_down(journal, spent)
-    put_down(journal.with_name("nobody.jsonl"), spent.model_copy(update={"asker": "nobody"}))
+    append_spending(journal, spent)
+    append_spending(journal.with_name("nobody.jsonl"), spent.model_copy(update={"asker": "nobody"}))
     build_report(copied / "report/config.yaml", copied, copied / "report", missing_ok=False)
     text = (copied / "report/index.html").read_text(encoding="utf-8")
     assert text.count("a prompt of 900 words was read as 512 tokens") == 1 and "cut: <b>raise" not in text

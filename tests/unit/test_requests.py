@@ -16,23 +16,23 @@ from httpserver import chat, scripted, serving
 from maieutic.config import cards
 from maieutic.config.models import VllmModel
 from maieutic.core import paths
-from maieutic.core.journal import Entry
+from maieutic.core.journal import FinishedRequest
 from maieutic.judges.commands import judge_labelled, judge_replies
 from maieutic.judges.probes import PROBES
 from maieutic.plan import inputs, jobs, rehearsal, requests
-from maieutic.plan.rehearsal import NotOnFile, OnFile, Rehearsal, identity_of
+from maieutic.plan.rehearsal import AnswersOnFile, NotOnFile, Rehearsal, request_identity
 from maieutic.plan.requests import (
     VERDICT_TOKENS,
     NewRequests,
-    asking_jobs,
-    mean_answer,
-    new_labelled,
+    countable_jobs,
+    estimated_label_checks,
+    mean_answer_tokens,
+    measured_sizes,
+    new_label_checks,
     new_replies,
     new_requests,
     new_verdicts,
-    sizes,
-    supposed_labelled,
-    tokens,
+    tokens_of_chars,
 )
 from maieutic.plan.rules import RulePlan, plan_before_pins, plan_of
 from maieutic.replies.generate import Shard, generate_replies
@@ -128,8 +128,8 @@ def test_a_tutor_is_asked_what_its_journal_lacks_turn_by_turn(plan: RulePlan, mo
     fresh = counted_now(plan, new_replies, **NAMES)
     assert fresh[:4] == ("tutors", TUTOR, TUTOR, 2 * count) and fresh.exact
     assert fresh.prompt_tokens > 100 * count and fresh.answer_tokens > 0, "as such requests were measured"
-    measured = sizes()[BENCHMARK, TASK, ""].answer_chars
-    assert fresh.answer_tokens == pytest.approx(fresh.requests * tokens(measured)), "of the human reference"
+    measured = measured_sizes()[BENCHMARK, TASK, ""].answer_chars
+    assert fresh.answer_tokens == pytest.approx(fresh.requests * tokens_of_chars(measured)), "of the human reference"
     Path(items).rename("aside")
     assert counted_now(plan, new_replies, **NAMES) == fresh, "they are made from the demo's file, the same ones"
     supposed = counted_now(plan, new_replies, Nothing, **NAMES)
@@ -150,9 +150,9 @@ def test_a_tutor_is_asked_what_its_journal_lacks_turn_by_turn(plan: RulePlan, mo
 def test_tutors_that_are_asked_alike_are_worded_once(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as none of them has an answer; an entry that is asked otherwise, or one with answers, is its own."""
     worded: list[str] = []
-    own = requests.conversed
+    own = requests.count_later_turns
     monkeypatch.setattr(
-        requests, "conversed", lambda job, items, on_file: worded.append(job.tutor) or own(job, items, on_file)
+        requests, "count_later_turns", lambda job, items, on_file: worded.append(job.tutor) or own(job, items, on_file)
     )
     with Rehearsal(plan, ()) as rehearsal:
         counts = {name: new_replies(plan, BENCHMARK, name, rehearsal) for name in (TUTOR, "twin", "longer")}
@@ -168,9 +168,9 @@ def test_requests_are_those_of_the_planned_jobs(plan: RulePlan, monkeypatch: pyt
     names = dict(NAMES)
     baselines = {**BATCH, "batch": "_baselines"}
     everything = [("generate_replies", names), ("judge_replies", baselines), ("judge_replies", BATCH)]
-    assert list(asking_jobs(plan)) == everything
+    assert list(countable_jobs(plan)) == everything
     for rule in ("generate_replies", "judge_replies"):
-        monkeypatch.setitem(requests.COUNTS, rule, lambda plan, rehearsal, rule=rule, **names: (rule, names))
+        monkeypatch.setitem(requests.REQUEST_COUNTERS, rule, lambda plan, rehearsal, rule=rule, **names: (rule, names))
     nothing: Any = None
     assert new_requests(plan, nothing) == everything == new_requests(plan, nothing, everything)
     assert new_requests(plan, nothing, [("judge_replies", BATCH), ("parse_replies", names)]) == everything[2:]
@@ -215,7 +215,7 @@ def test_a_judge_of_a_known_and_an_unknown_tutor_is_asked_of_both(
     """Of the one it is counted, of the other supposed."""
     ask_the_tutor(plan)
     alone = counted_now(plan, new_verdicts, **BATCH)
-    monkeypatch.setattr(RulePlan, "belongs", lambda plan, card, tutor: True)
+    monkeypatch.setattr(RulePlan, "is_answered_by", lambda plan, card, tutor: True)
     monkeypatch.setattr(RulePlan, "judge_batches", lambda plan, benchmark: {TUTOR: [TUTOR, "other"]})
     monkeypatch.setattr(
         Rehearsal,
@@ -223,7 +223,7 @@ def test_a_judge_of_a_known_and_an_unknown_tutor_is_asked_of_both(
         lambda self, benchmark, tutor: self.make_replies(benchmark, tutor) if tutor == TUTOR else None,
     )
     both = counted_now(plan, new_verdicts, **BATCH)
-    more = requests.supposed_verdicts(plan, JUDGE, plan.card(BENCHMARK, TASK), TUTOR)
+    more = requests.estimated_verdicts(plan, JUDGE, plan.card(BENCHMARK, TASK), TUTOR)
     assert more is not None and both.requests == (alone.requests or 0) + (more.requests or 0) and not both.exact
 
 
@@ -265,20 +265,26 @@ def ask_about_labels(plan: RulePlan, judge: str) -> Path:
 
 def test_a_judge_is_supposed_to_be_asked_of_each_release_each_pair_and_each_probe(checked: RulePlan) -> None:
     """Before any of it is there: as many as the limit says, else all; probes ask about replies of a release again."""
-    labels, pairs = sizes()["labels", "mrbench", "mrbench_taxonomy"], sizes()["pairs", "bridge", "pairs_json"]
+    labels, pairs = (
+        measured_sizes()["labels", "mrbench", "mrbench_taxonomy"],
+        measured_sizes()["pairs", "bridge", "pairs_json"],
+    )
     assert labels.items > 1000 and pairs.items == 482 and pairs.requests == 2.0
     for judge, replies, compared in ((JUDGE, 4, 4), ("freer", labels.items, pairs.items)):
         probed = len(PROBES) * 3
         requests = [round((replies + probed) * labels.requests), round(compared * 2.0)]
-        prompts = [requests[0] * tokens(labels.prompt_chars), requests[1] * tokens(pairs.prompt_chars)]
-        told = counted_now(checked, new_labelled, Nothing, judge=judge)
+        prompts = [
+            requests[0] * tokens_of_chars(labels.prompt_chars),
+            requests[1] * tokens_of_chars(pairs.prompt_chars),
+        ]
+        told = counted_now(checked, new_label_checks, Nothing, judge=judge)
         assert told == ("checks", judge, TUTOR, sum(requests), sum(prompts), sum(requests) * VERDICT_TOKENS, False)
-    parts = supposed_labelled(checked, JUDGE)
+    parts = estimated_label_checks(checked, JUDGE)
     assert [part.requests for part in parts] == [16, 8]
 
 
 def test_a_judge_that_probes_more_than_its_limit_is_asked_about_that_many(checked: RulePlan) -> None:
-    parts = supposed_labelled(checked, "few")
+    parts = estimated_label_checks(checked, "few")
     assert [part.requests for part in parts] == [2 + 2 * len(PROBES), 4]
 
 
@@ -292,19 +298,19 @@ def test_a_judge_is_asked_of_its_own_tasks_alone(plan: RulePlan, monkeypatch: py
 def test_a_judge_of_a_task_that_nobody_measured_is_supposed_to_be_asked_once_an_item(
     plan: RulePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests, "sizes", lambda: {})
+    monkeypatch.setattr(requests, "measured_sizes", lambda: {})
     card = plan.card(BENCHMARK, TASK)
-    items = requests.items_of(plan, card)
-    found = requests.supposed_verdicts(plan, JUDGE, card, TUTOR)
-    assert found == (items, items * tokens(4000.0), items * VERDICT_TOKENS) and items > 1
+    items = requests.item_count_of(plan, card)
+    found = requests.estimated_verdicts(plan, JUDGE, card, TUTOR)
+    assert found == (items, items * tokens_of_chars(4000.0), items * VERDICT_TOKENS) and items > 1
 
 
 def test_a_release_that_a_judge_is_not_checked_on_is_not_probed(
     checked: RulePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RulePlan, "told_releases", lambda plan, judge: ["mrbench"])
-    monkeypatch.setattr(RulePlan, "releases_for", lambda plan, judge: [])
-    assert [part.requests for part in supposed_labelled(checked, JUDGE)] == [4, 8]
+    monkeypatch.setattr(RulePlan, "judged_releases", lambda plan, judge: ["mrbench"])
+    monkeypatch.setattr(RulePlan, "validating_releases", lambda plan, judge: [])
+    assert [part.requests for part in estimated_label_checks(checked, JUDGE)] == [4, 8]
 
 
 def test_probes_are_of_as_many_replies_as_the_judge_is_asked_about(
@@ -316,7 +322,7 @@ def test_probes_are_of_as_many_replies_as_the_judge_is_asked_about(
     monkeypatch.setattr(requests, "work_on_labels", lambda *given: [])
     monkeypatch.setattr(requests, "work_on_pairs", lambda *given: [])
     monkeypatch.setattr(requests, "work_on_probes", lambda *given: told.append(given[1:]) or [])
-    counted_now(checked, new_labelled, judge="few")
+    counted_now(checked, new_label_checks, judge="few")
     folder = Path(paths.LABELS.of(release="mrbench")).parent
     assert told == [([folder], checked.run.probes, checked.label_limit("few"), checked.run.seed)]
     assert checked.label_limit("few") is not None
@@ -325,37 +331,37 @@ def test_probes_are_of_as_many_replies_as_the_judge_is_asked_about(
 def test_a_pair_or_release_that_nobody_measured_is_not_known(
     checked: RulePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = {key: size for key, size in sizes().items() if key[0] != "pairs"}
-    monkeypatch.setattr(requests, "sizes", lambda: known)
-    assert [part.requests for part in supposed_labelled(checked, JUDGE)] == [16, None]
-    assert counted_now(checked, new_labelled, Nothing, judge=JUDGE).requests is None
+    known = {key: size for key, size in measured_sizes().items() if key[0] != "pairs"}
+    monkeypatch.setattr(requests, "measured_sizes", lambda: known)
+    assert [part.requests for part in estimated_label_checks(checked, JUDGE)] == [16, None]
+    assert counted_now(checked, new_label_checks, Nothing, judge=JUDGE).requests is None
 
 
 def test_a_judge_is_asked_about_what_people_have_labelled(checked: RulePlan) -> None:
     """Where labels and pairs are there it is counted: what the journal lacks, question by question."""
     labels_of(checked, "mrbench")
     pairs_of(checked, "bridge")
-    fresh = counted_now(checked, new_labelled, judge=JUDGE)
+    fresh = counted_now(checked, new_label_checks, judge=JUDGE)
     assert fresh[:3] == ("checks", JUDGE, TUTOR) and fresh.exact and fresh.requests is not None
     assert 4 + 2 * 4 < fresh.requests <= 4 + 2 * 4 + 4 * len(PROBES), "replies, pairs in both orders, probes"
     assert fresh.prompt_tokens > 100 * fresh.requests and fresh.answer_tokens == fresh.requests * VERDICT_TOKENS
     with Rehearsal(checked) as rehearsal:
-        assert new_labelled(checked, JUDGE, rehearsal) == fresh, "made anew, they are the same"
+        assert new_label_checks(checked, JUDGE, rehearsal) == fresh, "made anew, they are the same"
     labels, pairs = paths.LABELS.of(release="mrbench"), paths.PAIRS.of(source="bridge")
     for remade in (labels, pairs):
         with Nothing(checked, {remade}) as rehearsal:
-            assert not new_labelled(checked, JUDGE, rehearsal).exact, f"{remade} will be another"
+            assert not new_label_checks(checked, JUDGE, rehearsal).exact, f"{remade} will be another"
     journal = ask_about_labels(checked, JUDGE)
     kept = lines_of(journal)
     assert len(kept) == fresh.requests, "it was asked what was told"
-    assert counted_now(checked, new_labelled, judge=JUDGE) == ("checks", JUDGE, TUTOR, 0, 0.0, 0.0, True)
+    assert counted_now(checked, new_label_checks, judge=JUDGE) == ("checks", JUDGE, TUTOR, 0, 0.0, 0.0, True)
     journal.write_text("".join(kept[2:]), encoding="utf-8")
-    lacking = counted_now(checked, new_labelled, judge=JUDGE)
+    lacking = counted_now(checked, new_label_checks, judge=JUDGE)
     assert (lacking.requests, lacking.exact, lacking.answer_tokens) == (2, True, 2 * VERDICT_TOKENS)
-    more = counted_now(checked, new_labelled, judge="freer")
+    more = counted_now(checked, new_label_checks, judge="freer")
     assert more.exact and (more.requests or 0) > 2 * fresh.requests, "it has no limit, and a journal of its own"
     Path(pairs).unlink()
-    assert not counted_now(checked, new_labelled, Nothing, judge=JUDGE).exact
+    assert not counted_now(checked, new_label_checks, Nothing, judge=JUDGE).exact
 
 
 def test_an_estimate_names_each_asking_job_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -419,8 +425,8 @@ def test_what_follows_from_the_verdicts_on_file_is_asked_of_the_file_too(monkeyp
 
     loaded: Any = SimpleNamespace(rubric=None)
     monkeypatch.setattr(requests, "judge_case", judged)
-    monkeypatch.setattr(requests, "questions_of", lambda rubric, case: "12")
-    monkeypatch.setattr(requests, "follow_ups", further)
+    monkeypatch.setattr(requests, "questions_about", lambda rubric, case: "12")
+    monkeypatch.setattr(requests, "follow_up_work", further)
     nobody: Any = None
     asyncio.run(requests.verdicts_on_file([(loaded, "a"), (loaded, "b")], nobody, nobody))
     assert asked == [(case, question) for case in "abc" for question in "12"]
@@ -430,7 +436,7 @@ def test_what_follows_from_the_verdicts_on_file_is_asked_of_the_file_too(monkeyp
 def test_one_job_for_all_benchmarks_asks_a_tutor_what_each_of_them_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
     monkeypatch.setattr(requests, "new_replies", lambda *given: told.append(given) or given[1])
-    monkeypatch.setattr(requests, "summed", lambda *given: given)
+    monkeypatch.setattr(requests, "total_requests", lambda *given: given)
     plan, rehearsal = SimpleNamespace(benchmarks=["a", "b"]), object()
     given: Any = (plan, "t", rehearsal)
     assert requests.all_new_replies(*given) == ("tutors", "t", "t", ["a", "b"])
@@ -439,11 +445,11 @@ def test_one_job_for_all_benchmarks_asks_a_tutor_what_each_of_them_asks(monkeypa
 
 def test_what_is_not_on_file_is_as_long_as_the_mean_of_it() -> None:
     """Requests that nobody can word yet are as long as those that can be; where there are none, of unknown length."""
-    on_file: Any = SimpleNamespace(lacking={"a": 40, "b": 80})
-    found = requests.counted("tutors", "t", "m", on_file, 2, 5.0)
-    assert found == ("tutors", "t", "m", 4, 4 * tokens(60), 20.0, True)
-    on_file.lacking = {}
-    assert requests.counted("tutors", "t", "m", on_file, 3, 5.0) == ("tutors", "t", "m", 3, 0.0, 15.0, True)
+    on_file: Any = SimpleNamespace(unanswered_lengths={"a": 40, "b": 80})
+    found = requests.unanswered_requests("tutors", "t", "m", on_file, 2, 5.0)
+    assert found == ("tutors", "t", "m", 4, 4 * tokens_of_chars(60), 20.0, True)
+    on_file.unanswered_lengths = {}
+    assert requests.unanswered_requests("tutors", "t", "m", on_file, 3, 5.0) == ("tutors", "t", "m", 3, 0.0, 15.0, True)
 
 
 def test_weights_that_are_there_are_part_of_what_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -451,24 +457,24 @@ def test_weights_that_are_there_are_part_of_what_is_asked(tmp_path: Path, monkey
     monkeypatch.setattr(rehearsal, "served_identity", lambda *given: told.append(given) or {"commit": "x"})
     model = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}})
     manifest = tmp_path / "m/manifest.json"
-    assert identity_of(model, []) is None and identity_of(model, [str(manifest)]) is None and not told
+    assert request_identity(model, []) is None and request_identity(model, [str(manifest)]) is None and not told
     manifest.parent.mkdir()
     manifest.write_text("{}", encoding="utf-8")
-    assert identity_of(model, [str(manifest), "other"]) == {"commit": "x"}
+    assert request_identity(model, [str(manifest), "other"]) == {"commit": "x"}
     assert told == [(model, manifest.parent)]
 
 
 def test_an_input_of_a_rule_is_one_file_or_several() -> None:
-    assert requests.listed("one") == ["one"] and requests.listed(("one", "two")) == ["one", "two"]
+    assert requests.as_list("one") == ["one"] and requests.as_list(("one", "two")) == ["one", "two"]
 
 
 def test_a_task_of_which_nobody_says_how_many_items_it_has_has_an_unknown_number() -> None:
     card: Any = SimpleNamespace(dataset="d", items=None)
     dataset = SimpleNamespace(demo=None, published=SimpleNamespace(records=None))
     plan: Any = SimpleNamespace(datasets={"d": dataset}, edition="published", run=SimpleNamespace(limit=None))
-    assert requests.items_of(plan, card) is None
-    assert requests.share_of(asked_of(None), Shard(number=2, of=4)).requests is None
-    shares = [requests.share_of(asked_of(10), Shard(number=number, of=4)) for number in (1, 2, 3, 4)]
+    assert requests.item_count_of(plan, card) is None
+    assert requests.shard_share(asked_of(None), Shard(number=2, parts=4)).requests is None
+    shares = [requests.shard_share(asked_of(10), Shard(number=number, parts=4)) for number in (1, 2, 3, 4)]
     assert [one.requests for one in shares] == [3, 3, 2, 2] and sum(one.prompt_tokens for one in shares) == 80.0
 
 
@@ -496,16 +502,16 @@ def test_a_shard_is_asked_what_its_own_journal_and_the_others_lack(
         return [], 3
 
     monkeypatch.setattr(jobs, "generate_shard", lambda plan, *names: told.update(names=names) or job)
-    monkeypatch.setattr(requests, "mean_answer", lambda on_file, loadeds: 7.0)
-    monkeypatch.setattr(requests, "held", behind)
-    own, kept = OnFile, []
+    monkeypatch.setattr(requests, "mean_answer_tokens", lambda on_file, loadeds: 7.0)
+    monkeypatch.setattr(requests, "run_conversations_on_file", behind)
+    own, kept = AnswersOnFile, []
 
     def noted(*given: Any) -> Any:
         kept.append(given)
         return own(*given[:4])
 
-    monkeypatch.setattr(requests, "OnFile", noted)
-    folder: Any = SimpleNamespace(items=lambda benchmark, tasks: (benchmark, tasks), fresh={})
+    monkeypatch.setattr(requests, "AnswersOnFile", noted)
+    folder: Any = SimpleNamespace(items=lambda benchmark, tasks: (benchmark, tasks), counts_by_settings={})
     found = new_replies(plan, **NAMES, shard="2-of-3", rehearsal=folder)
     journal = Path(paths.SHARD_JOURNAL.of(**NAMES, shard="2-of-3"))
     [(asker, model, identity, at, others)] = kept
@@ -518,11 +524,11 @@ def test_a_shard_is_asked_what_its_own_journal_and_the_others_lack(
 def test_a_tutor_of_a_task_that_nobody_measured_is_supposed_to_be_asked_at_length(
     plan: RulePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests, "sizes", lambda: {})
+    monkeypatch.setattr(requests, "measured_sizes", lambda: {})
     [loaded] = [one for one in plan.benchmarks[BENCHMARK] if one.card.task == TASK]
-    found = requests.supposed_replies(plan, loaded)
+    found = requests.estimated_replies(plan, loaded)
     assert found.requests and found.requests > 1
-    assert found[1:] == (found.requests * tokens(2000.0), found.requests * tokens(600.0))
+    assert found[1:] == (found.requests * tokens_of_chars(2000.0), found.requests * tokens_of_chars(600.0))
 
 
 def test_a_judge_draws_by_the_seed_of_the_run(plan: RulePlan) -> None:
@@ -531,19 +537,19 @@ def test_a_judge_draws_by_the_seed_of_the_run(plan: RulePlan) -> None:
 
 def test_answers_in_other_journals_are_on_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(rehearsal, "answers_on_file", lambda *given: told.append(given) or Answers({}))
+    monkeypatch.setattr(rehearsal, "load_journal_answers", lambda *given: told.append(given) or Answers({}))
     model: Any = None
-    OnFile("t", model, {}, tmp_path / "one", [tmp_path / "two"])
-    assert told == [(tmp_path / "one", Entry, [tmp_path / "two"])]
+    AnswersOnFile("t", model, {}, tmp_path / "one", [tmp_path / "two"])
+    assert told == [(tmp_path / "one", FinishedRequest, [tmp_path / "two"])]
 
 
 def test_one_job_for_all_benchmarks_is_asked_what_each_of_them_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
     monkeypatch.setattr(requests, "new_verdicts", lambda *given: told.append(given) or f"of {given[2]}")
-    monkeypatch.setattr(requests, "summed", lambda *given: given)
+    monkeypatch.setattr(requests, "total_requests", lambda *given: given)
     plan: Any = SimpleNamespace(
         benchmarks_of_batch=lambda judge, batch: ["a", "b"] if (judge, batch) == ("j", "x") else [],
-        answering={"j": "m"}.get,
+        answering_entry={"j": "m"}.get,
     )
     folder: Any = object()
     assert requests.all_new_verdicts(plan, "j", "x", folder) == ("judges", "j", "m", ["of a", "of b"])
@@ -561,13 +567,13 @@ def test_an_answer_is_as_long_as_those_on_file_or_as_measured(plan: RulePlan) ->
     answers = Answers()
     on_file: Any = SimpleNamespace(journal=SimpleNamespace(answers=answers))
     tasks = [plan.selected_card(cards.card_path(BENCHMARK, task), plan.run.protocol) for task in (TASK, "fqa")]
-    measured = [sizes()[BENCHMARK, one.card.task, ""].answer_chars for one in tasks]
+    measured = [measured_sizes()[BENCHMARK, one.card.task, ""].answer_chars for one in tasks]
     assert measured[0] != measured[1]
-    assert mean_answer(on_file, tasks) == pytest.approx(tokens(sum(measured) / 2))
-    assert mean_answer(on_file, tasks[:1]) == pytest.approx(tokens(measured[0]))
-    assert mean_answer(on_file, []) == 150.0
+    assert mean_answer_tokens(on_file, tasks) == pytest.approx(tokens_of_chars(sum(measured) / 2))
+    assert mean_answer_tokens(on_file, tasks[:1]) == pytest.approx(tokens_of_chars(measured[0]))
+    assert mean_answer_tokens(on_file, []) == 150.0
     answers["a"] = SimpleNamespace(completion_tokens=None)
-    assert mean_answer(on_file, []) == 150.0, "of an answer that nobody counted nothing is known"
+    assert mean_answer_tokens(on_file, []) == 150.0, "of an answer that nobody counted nothing is known"
     answers.others = ({"b": SimpleNamespace(completion_tokens=30)}, {"c": SimpleNamespace(completion_tokens=50)})
     answers["d"] = SimpleNamespace(completion_tokens=10)
-    assert mean_answer(on_file, tasks) == 30.0
+    assert mean_answer_tokens(on_file, tasks) == 30.0

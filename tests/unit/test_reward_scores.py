@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from columns import spelt
 from maieutic.benchmarks.mathtutorbench import mathdial_bridge
 from maieutic.config.cards import card_path, read_card
-from maieutic.core.journal import Journal, Scored
+from maieutic.core.journal import Journal, ScoredConversation
 from maieutic.core.records import (
     Grade,
     Item,
@@ -19,25 +20,30 @@ from maieutic.core.records import (
     PairReward,
     Reply,
     Reward,
-    Scalar,
+    RewardScalar,
     Score,
     Turn,
     write_records,
 )
-from maieutic.core.stats import Sampling
+from maieutic.core.stats import BootstrapSettings
 from maieutic.datasets.sources import read_source
-from maieutic.rewards.grading import grades_of_reply
-from maieutic.rewards.scorer import Passes, batches, common, group_batches, groups_of, score_all
-from maieutic.rewards.scoring import texts_of
-from maieutic.scores.score import index_of, score_task
+from maieutic.plan.checks import check_config
+from maieutic.plan.plan import Plan
+from maieutic.report.graders import ablation_rows
+from maieutic.rewards.grading import grades_by_reward_model
+from maieutic.rewards.scorer import Passes, common_prefix_length, group_batches, groups_of, score_all, token_batches
+from maieutic.rewards.scoring import scored_texts
+from maieutic.scores.printed import paper_name
+from maieutic.scores.score import index_grades, score_task
 from maieutic.validation.rewards import (
     BEST_3,
     ValidateCriteria,
-    ensemble,
-    heldout_scores,
-    pair_scores,
+    classifier_heldout_scores,
+    reward_pair_scores,
+    sum_criteria,
     validate_criteria,
 )
+from shipped import shipped
 
 CARD = read_card(card_path("mathtutorbench", "scaffolding_generation")).card
 
@@ -65,7 +71,7 @@ CASES = {
 def test_a_win_is_strictly_above_the_human(
     text: str, mine: float | None, human: float | None, expected: dict[str, bool | None]
 ) -> None:
-    grades = grades_of_reply(
+    grades = grades_by_reward_model(
         "first", item("a"), text, reward("a", "m", mine), reward("a", "reference", human), leaked=False, known=False
     )
     wins = {grade.scoring: grade for grade in grades if grade.criterion == "win"}
@@ -78,7 +84,7 @@ def graded(values: Sequence[tuple[float | None, bool]]) -> tuple[list[Item], lis
     grades = [
         grade
         for case, (score, leaked) in zip(items, values, strict=True)
-        for grade in grades_of_reply(
+        for grade in grades_by_reward_model(
             "first", case, "x", reward(case.id, "m", score), reward(case.id, "r", 0.0), leaked, False
         )
     ]
@@ -88,7 +94,7 @@ def graded(values: Sequence[tuple[float | None, bool]]) -> tuple[list[Item], lis
 def scores_by(values: Sequence[tuple[float | None, bool]]) -> dict[tuple[str, str | None], Score]:
     items, grades = graded(values)
     second = [one.model_copy(update={"by": "second"}) for one in grades]
-    found = score_task(CARD, "m", items, index_of([*grades, *second]), Sampling(100, 1))
+    found = score_task(CARD, "m", items, index_grades([*grades, *second]), BootstrapSettings(100, 1))
     return {(one.metric, one.by): one for one in found if one.scoring == "robust"}
 
 
@@ -107,13 +113,13 @@ def test_the_second_clean_subset_leaves_out_known_problems_too() -> None:
     grades = [
         grade
         for case, (leaked, known) in zip(items, flags, strict=True)
-        for grade in grades_of_reply(
+        for grade in grades_by_reward_model(
             "first", case, "x", reward(case.id, "m", 1.0), reward(case.id, "r", 0.0), leaked, known
         )
     ]
     found = {
         one.metric: one
-        for one in score_task(CARD, "m", items, index_of(grades), Sampling(100, 1))
+        for one in score_task(CARD, "m", items, index_grades(grades), BootstrapSettings(100, 1))
         if one.scoring == "robust"
     }
     assert [found[name].n for name in ("win_rate", "win_rate_clean", "win_rate_clean_problems")] == [3, 2, 1]
@@ -121,7 +127,9 @@ def test_the_second_clean_subset_leaves_out_known_problems_too() -> None:
 
 def test_a_refused_reply_never_wins() -> None:
     refused = reward("a", "m", None).model_copy(update={"refused": True, "why_none": "refused: 400"})
-    grades = grades_of_reply("first", item("a"), "", refused, reward("a", "reference", 0.5), leaked=False, known=False)
+    grades = grades_by_reward_model(
+        "first", item("a"), "", refused, reward("a", "reference", 0.5), leaked=False, known=False
+    )
     wins = {one.scoring: one for one in grades if one.criterion == "win"}
     assert (wins["robust"].value, wins["robust"].why_none) == (False, "refused: 400")
     assert wins["paper_compat"].value is None, "the released code has no such reply"
@@ -130,9 +138,9 @@ def test_a_refused_reply_never_wins() -> None:
 
 def test_paper_compat_compares_the_texts_that_the_released_scorer_takes() -> None:
     """Blanks around a human reply move its reward: the released scorer leaves them there."""
-    unstripped = Scalar(key="reference, unstripped", score=1.5)
+    unstripped = RewardScalar(key="reference, unstripped", score=1.5)
     human = reward("a", "reference", 0.5).model_copy(update={"released": unstripped})
-    grades = grades_of_reply("first", item("a"), "Why?", reward("a", "m", 1.0), human, leaked=False, known=False)
+    grades = grades_by_reward_model("first", item("a"), "Why?", reward("a", "m", 1.0), human, leaked=False, known=False)
     wins = {one.scoring: one.value for one in grades if one.criterion == "win"}
     assert wins == {"robust": True, "paper_compat": False}
     shown = {one.scoring: one.value for one in grades if one.criterion == "reference_score"}
@@ -141,17 +149,17 @@ def test_paper_compat_compares_the_texts_that_the_released_scorer_takes() -> Non
 
 def test_a_text_is_scored_twice_only_where_the_released_scorer_takes_another() -> None:
     def of(**turn: object) -> list[str]:
-        return texts_of(Reply(id="i", task="t", tutor="m", key="k", turns=[Turn(messages="", **turn)]))
+        return scored_texts(Reply(id="i", task="t", tutor="m", key="k", turns=[Turn(messages="", **turn)]))
 
     assert of(text="Why?", endpoint="completions") == ["Why?"]
     assert of(text=" Why?\n", endpoint="completions") == ["Why?"], "the released client strips completions"
     assert of(text=" Why?\n", endpoint="chat") == ["Why?", " Why?\n"], "and no chat answers"
     assert of(text="Why?", raw="<think>Hm.</think>Why?", endpoint="chat") == ["Why?", "<think>Hm.</think>Why?"]
-    assert texts_of(Reply(id="i", task="t", tutor="m", key="k", turns=[], error="400: too long")) == []
+    assert scored_texts(Reply(id="i", task="t", tutor="m", key="k", turns=[], error="400: too long")) == []
 
 
 def test_without_reward_models_a_task_has_no_headline() -> None:
-    alone = CARD.without("reward")
+    alone = CARD.without_grader("reward")
     assert CARD.headline == alone.headline == "win_rate" and "reward" not in alone.graders
     assert CARD.headline_metric is not None and CARD.missing_grader is None
     assert alone.headline_metric is None and alone.missing_grader == "reward"
@@ -160,7 +168,7 @@ def test_without_reward_models_a_task_has_no_headline() -> None:
 
 @pytest.mark.parametrize("lengths", [[], [5], [900, 5, 5, 5], [3] * 50, list(range(1, 80))])
 def test_batches_keep_the_budget_and_lose_nothing(lengths: list[int]) -> None:
-    found = batches(lengths, 100)
+    found = token_batches(lengths, 100)
     assert sorted(position for batch in found for position in batch) == list(range(len(lengths)))
     for batch in found:
         longest = max(lengths[position] for position in batch)
@@ -169,9 +177,9 @@ def test_batches_keep_the_budget_and_lose_nothing(lengths: list[int]) -> None:
 
 def test_what_a_kill_left_is_batched_as_it_would_have_been() -> None:
     lengths = [7, 90, 33, 33, 20, 61, 5, 5, 12]
-    whole = batches(lengths, 100)
+    whole = token_batches(lengths, 100)
     left = [position for batch in whole[2:] for position in sorted(batch)]
-    again = batches([lengths[position] for position in left], 100)
+    again = token_batches([lengths[position] for position in left], 100)
     assert [[left[one] for one in batch] for batch in again] == whole[2:]
 
 
@@ -180,7 +188,7 @@ def test_what_a_kill_left_is_batched_as_it_would_have_been() -> None:
     [([[1, 2, 3], [1, 2, 4]], 2), ([[1, 2], [1, 2, 3]], 1), ([[1], [2]], 0), ([[5, 6, 7]] * 2, 2), ([[1, 9], [1, 2, 3], [1, 9, 9]], 1)],
 )  # fmt: skip
 def test_conversations_share_their_beginning_and_keep_a_token_each(conversations: list[list[int]], shared: int) -> None:
-    assert common(conversations) == shared
+    assert common_prefix_length(conversations) == shared
 
 
 def test_replies_to_one_dialogue_are_read_together() -> None:
@@ -223,7 +231,7 @@ def test_forward_passes_for_n_tutors_are_2954_n_plus_1477(data: Path, tmp_path: 
     def ids(case: Item, reply: str) -> list[int]:
         return list(f"{case.vars}{case.reference['history']}{reply}".encode())
 
-    with Journal(tmp_path / "j.jsonl", Scored) as journal:
+    with Journal(tmp_path / "j.jsonl", ScoredConversation) as journal:
         for tutor in ("reference", "reference", "one", "two"):
             said = [
                 ids(case, case.reference["text"] if tutor == "reference" else f"{tutor} {task} {case.id}")
@@ -242,11 +250,11 @@ def test_nothing_is_scored_twice_and_equal_conversations_share_a_score(tmp_path:
         return [float(len(one)) for one in conversations]
 
     path = tmp_path / "j.jsonl"
-    with Journal(path, Scored) as journal:
+    with Journal(path, ScoredConversation) as journal:
         first = score_all("m", [[1, 2], [3], [1, 2]], list("aba"), "w", journal, 100, lambda: Passes(forward, None, 0))
     assert [one.score for one in first] == [2.0, 1.0, 2.0] and calls == [2]
     path.write_bytes(path.read_bytes()[:-9])  # a torn last line
-    with Journal(path, Scored) as journal:
+    with Journal(path, ScoredConversation) as journal:
         again = score_all("m", [[1, 2], [3], [1, 2]], list("aba"), "w", journal, 100, lambda: Passes(forward, None, 0))
         assert [one.score for one in again] == [one.score for one in first]
         score_all("m", [[1, 2]], ["a"], "other weights", journal, 100, lambda: Passes(forward, None, 0))
@@ -264,7 +272,7 @@ def test_pair_accuracy_is_strict_and_length_stands_beside_it() -> None:
         PairReward(id=one.id, problem=one.id, chosen=better, rejected=worse)
         for one, (better, worse) in zip(pairs, values, strict=True)
     ]
-    found = {one.metric: one for one in pair_scores("m", pairs, rewards, Sampling(100, 1))}
+    found = {one.metric: one for one in reward_pair_scores("m", pairs, rewards, BootstrapSettings(100, 1))}
     assert found["pair_accuracy"].value == pytest.approx(1 / 3) and found["pair_accuracy"].missing == 1
     assert found["ties"].value == pytest.approx(1 / 3) and found["mean_margin"].value == 0.0
     assert found["longer_reply_accuracy"].value == pytest.approx(1 / 3)
@@ -277,9 +285,9 @@ def test_the_ensemble_sums_verdicts() -> None:
         PairReward(id="a", problem="a", criterion="y", chosen=0.6, rejected=0.7),
         PairReward(id="a", problem="a", criterion="z", chosen=0.1, rejected=0.9),
     ]
-    [both] = ensemble(rewards, ["x", "y"])
+    [both] = sum_criteria(rewards, ["x", "y"])
     assert (both.chosen, both.rejected) == (2.0, 1.0)
-    [three] = ensemble(rewards, ["x", "y", "z"])
+    [three] = sum_criteria(rewards, ["x", "y", "z"])
     assert (three.chosen, three.rejected) == (2.0, 2.0)
 
 
@@ -288,7 +296,7 @@ def test_heldout_accuracy_stands_beside_the_frequent_label() -> None:
         Labelling(id=str(n), dialogue=str(n), criterion="x", label=label, probability=p, tokens=1)
         for n, (label, p) in enumerate([(1, 0.9), (1, 0.2), (0, 0.4), (1, 0.8)])
     ]
-    found = {spelt(one): one.value for one in heldout_scores("m", given, Sampling(100, 1))}
+    found = {spelt(one): one.value for one in classifier_heldout_scores("m", given, BootstrapSettings(100, 1))}
     assert found == {"heldout_accuracy/x": 0.75, "majority_accuracy/x": 0.75}
 
 
@@ -320,21 +328,41 @@ def test_a_classifier_without_a_number_gives_the_pair_none() -> None:
         PairReward(id="a", problem="a", criterion="x", chosen=0.9, rejected=0.2),
         PairReward(id="a", problem="a", criterion="y", chosen=None, rejected=0.7),
     ]
-    [pair_of_both] = ensemble(rewards, ["x", "y"])
+    [pair_of_both] = sum_criteria(rewards, ["x", "y"])
     assert pair_of_both.chosen is None and pair_of_both.why_none == "a classifier gave no number"
     given = [
         Labelling(id="1", dialogue="1", criterion="x", label=1, probability=None, tokens=1),
         Labelling(id="2", dialogue="2", criterion="x", label=1, probability=0.9, tokens=1),
     ]
-    found = {spelt(one): (one.value, one.n, one.missing) for one in heldout_scores("m", given, Sampling(100, 1))}
+    found = {
+        spelt(one): (one.value, one.n, one.missing)
+        for one in classifier_heldout_scores("m", given, BootstrapSettings(100, 1))
+    }
     assert found["heldout_accuracy/x"] == (1.0, 1, 1)
 
 
 def test_a_score_that_is_no_number_is_none_and_is_not_asked_for_again(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     for _ in range(2):
-        with Journal(path, Scored) as journal:
+        with Journal(path, ScoredConversation) as journal:
             forward = Passes(lambda rows: [float("nan")] * len(rows), None, 0)
             [one] = score_all("m", [[1, 2]], ["a"], "w", journal, 100, lambda forward=forward: forward)
         assert one.score is None
     assert len(path.read_text().splitlines()) == 1
+
+
+def test_the_papers_mixes_have_this_runs_numbers_beside_them() -> None:
+    """MathTutorBench, Table 3: the row of a mix shows the accuracy and margin of the reward model that names it."""
+    plan = Plan(check_config(shipped()))
+    [name] = [name for name in plan.reward_models if paper_name(plan.models[name].paper, "mathtutorbench")]
+    scores = [
+        Score(
+            task="bridge", grader=name, metric=metric, scoring="robust", headline=True, value=0.7, low=0.6, high=0.8,
+            n=9, missing=0, clusters=9,
+        )
+        for metric in ("pair_accuracy", "mean_margin")
+    ]  # fmt: skip
+    measured: dict[str, Any] = {model: {} for model in plan.reward_models}
+    measured[name] = {score.quantity: score for score in scores}
+    rows = [row for mix in ablation_rows(plan, measured) for row in mix["ours"]]
+    assert [(row["accuracy"], row["margin"]) for row in rows if row["accuracy"]] == [tuple(scores)]

@@ -8,8 +8,8 @@ import pytest
 from maieutic.config.cards import CARDS, Card, read_card
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item
-from maieutic.graders.gold import answer_line
-from maieutic.plan.self_check import Checked, check_card, failures_on, report, why_skipped
+from maieutic.graders.gold import final_answer_line
+from maieutic.plan.self_check import GraderCheck, check_card_on_gold, failures_on, report_checks, why_skipped
 from task_items import DEMO, REGISTRY, items_of_card
 
 CARD_PATHS = sorted(CARDS.glob("*/*.yaml"))
@@ -29,9 +29,9 @@ def pinned(path: Path, edition: str) -> bool:
     return copy is not None and copy.sha256 is not None
 
 
-def checked_on(path: Path, folder: Path, edition: str) -> list[Checked]:
+def checked_on(path: Path, folder: Path, edition: str) -> list[GraderCheck]:
     card = read_card(path).card
-    return check_card(card, items_of_card(card, folder, edition))
+    return check_card_on_gold(card, items_of_card(card, folder, edition))
 
 
 @pytest.mark.parametrize("path", copies("demo"), ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -50,10 +50,10 @@ def test_every_grader_agrees_with_the_gold_answers_of_the_published_data(path: P
 def test_what_is_not_held_against_itself_says_why() -> None:
     graders = {grader for path in CARD_PATHS for grader in read_card(path).card.graders}
     assert {grader: why for grader in sorted(graders) if (why := why_skipped(grader))} == {
-        "judge": "a model grades, which the report's validation is about",
+        "judge": "a model grades, and the report validates it",
         "new_problem": "its rule has no gold answer",
         "question": "its rule has no gold answer",
-        "reward": "a model grades, which the report's validation is about",
+        "reward": "a model grades, and the report validates it",
         "statistics": "it describes a reply, right or wrong",
     }
 
@@ -71,9 +71,12 @@ def test_what_a_grader_refuses_or_takes_wrongly_is_named() -> None:
 
 
 def test_failures_are_all_told_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    rows = [Checked("b/t", "step", 30, [f"item {number}" for number in range(30)]), Checked("b/t", "judge", 0, [], "a")]
+    rows = [
+        GraderCheck("b/t", "step", 30, [f"item {number}" for number in range(30)]),
+        GraderCheck("b/t", "judge", 0, [], "a"),
+    ]
     with caplog.at_level("INFO"), pytest.raises(UserError, match=r"30 failures item 0 .*and 10 more") as error:
-        report(rows)
+        report_checks(rows)
     assert "item 19" in str(error.value) and "item 20" not in str(error.value)
     assert [record.message for record in caplog.records] == [
         "b/t, step: 30 items, 30 failures",
@@ -83,4 +86,4 @@ def test_failures_are_all_told_at_once(caplog: pytest.LogCaptureFixture) -> None
 
 @pytest.mark.parametrize(("value", "line"), [(18, "18"), (0.5, "0.5"), ("1e6", "1000000"), (100.0, "100"), (-3, "-3")])
 def test_an_answer_is_written_without_exponent(value: object, line: str) -> None:
-    assert answer_line(value) == f"Final Answer: {line}"
+    assert final_answer_line(value) == f"Final Answer: {line}"

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
-from maieutic.serving import lent, server
+from maieutic.serving import leased_server, server
 from maieutic.serving.backends import vllm_backend
-from maieutic.serving.causes import READ, SHORTER, STARTED, cause_of
-from maieutic.serving.handover import RUN, Run
-from maieutic.serving.server import sweep
+from maieutic.serving.failure_causes import READ_LOG, START_MARK, USE_LESS_MEMORY, server_failure_cause
+from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
+from maieutic.serving.server import remove_stale_sockets
 
 
 @pytest.fixture(name="gone")
@@ -32,7 +32,7 @@ def test_folders_of_killed_drivers_are_removed_and_no_others(gone: int, tmp_path
     kept = [f"maieutic-{os.getpid()}-a", "maieutic-x-a", f"maieutic.{gone}", f"other-{gone}-a"]
     for name in [*kept, f"maieutic-{gone}-a", f"maieutic-{gone}-b"]:
         (tmp_path / name).mkdir()
-    sweep(tmp_path)
+    remove_stale_sockets(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
 
 
@@ -48,7 +48,7 @@ def test_two_processes_may_sweep_at_once(gone: int, tmp_path: Path, monkeypatch:
             remove(tmp_path / name, **options)
 
     monkeypatch.setattr(server.shutil, "rmtree", the_other_is_faster)
-    sweep(tmp_path)
+    remove_stale_sockets(tmp_path)
     assert len(asked) == 1 and not list(tmp_path.iterdir())
 
 
@@ -59,9 +59,9 @@ def test_a_job_that_asks_nothing_leaves_no_folder(
     """Only keepers remove a run's folder: where all answers are in the journal, there is none."""
     sockets = tmp_path / "sockets"
     sockets.mkdir()
-    for module in (lent, server):
+    for module in (leased_server, server):
         monkeypatch.setattr(module, "SOCKETS", sockets)
-    monkeypatch.setenv(RUN, Run.here(5.0 if shared else 0.0).variable())
+    monkeypatch.setenv(RUN_VARIABLE, SnakemakeRun.here(5.0 if shared else 0.0).variable())
     (tmp_path / "manifest.json").write_text('{"files": {"model.safetensors": "aa"}}', encoding="utf-8")
     model = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": 0}})
     backend, _ = vllm_backend("m", model, tmp_path, tmp_path / "log")
@@ -76,10 +76,10 @@ FAILED = (
     "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
 )
 LOGS: dict[str, tuple[str | None, str, str]] = {
-    "no log": (None, "it wrote nothing", READ),
-    "an empty one": ("\n", "it wrote nothing", READ),
-    "no error": ("starts\nready\n", "ready", READ),
-    "an error": ("KeyError: 'x'\nends\n", "KeyError: 'x'", READ),
+    "no log": (None, "the log is empty", READ_LOG),
+    "an empty one": ("\n", "the log is empty", READ_LOG),
+    "no error": ("starts\nready\n", "ready", READ_LOG),
+    "an error": ("KeyError: 'x'\nends\n", "KeyError: 'x'", READ_LOG),
     # https://github.com/vllm-project/vllm/issues/18730
     "too long for the cache": (
         f"{CORE}EngineCore failed to start.\n{CORE}Traceback (most recent call last):\n"
@@ -98,7 +98,7 @@ LOGS: dict[str, tuple[str | None, str, str]] = {
     # https://github.com/vllm-project/vllm/issues/16749
     "out of memory": (
         f"{CORE}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n{FAILED}",
-        "torch.OutOfMemoryError: CUDA out of memory.", SHORTER,
+        "torch.OutOfMemoryError: CUDA out of memory.", USE_LESS_MEMORY,
     ),
     # https://github.com/odysseus-dev/odysseus/issues/191
     "a quantization that this device lacks": (
@@ -107,18 +107,18 @@ LOGS: dict[str, tuple[str | None, str, str]] = {
         " Minimum capability: 70. Current capability: 61. [type=value_error, input_value=ArgsKwargs((), {}), input_type=A]\n"
         "(APIServer pid=1068)     For further information visit https://errors.pydantic.dev/2.13/v/value_error\n",
         "ValidationError: Value error, The quantization method compressed-tensors is not supported for the current GPU.",
-        "name weights in a form",
+        "name weights in a format that this vLLM and this device support",
     ),
     # https://github.com/vllm-project/vllm/issues/23176
     "a compiler's": (
         f"(EngineCore_0 pid=1179302) ERROR 08-19 13:12:57 [core.py:708] subprocess.CalledProcessError: Command '['ninja']' "
         f"returned non-zero exit status 1.\n(EngineCore_0 pid=1) ERROR 08-19 13:12:57 [core.py:708] \n{FAILED}",
-        "subprocess.CalledProcessError: Command '['ninja']' returned", READ,
+        "subprocess.CalledProcessError: Command '['ninja']' returned", READ_LOG,
     ),
     "an older start's": (
-        f"{STARTED}m ==\nValueError: old\n{STARTED}m ==\nKeyError: 'new'\n", "KeyError: 'new'", READ
+        f"{START_MARK}m ==\nValueError: old\n{START_MARK}m ==\nKeyError: 'new'\n", "KeyError: 'new'", READ_LOG
     ),
-    "what follows alone": (FAILED, "RuntimeError: Engine core initialization failed.", READ),
+    "what follows alone": (FAILED, "RuntimeError: Engine core initialization failed.", READ_LOG),
 }  # fmt: skip
 
 
@@ -127,18 +127,18 @@ def test_the_root_cause_of_a_server_that_ended(name: str, tmp_path: Path) -> Non
     text, words, fix = LOGS[name]
     if text is not None:
         (tmp_path / "log").write_text(text)
-    cause = cause_of(tmp_path / "log", 1)
-    assert cause.words.startswith(words) and len(cause.words) <= 300 and fix in cause.fix
+    cause = server_failure_cause(tmp_path / "log", 1)
+    assert cause.error_line.startswith(words) and len(cause.error_line) <= 300 and fix in cause.fix
 
 
 def test_a_server_that_was_killed_says_so(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("loading\n")
-    assert cause_of(tmp_path / "log", -9) == (
+    assert server_failure_cause(tmp_path / "log", -9) == (
         "it was killed",
         "raise needs.mem_mb: the machine's memory may have run out",
     )
     (tmp_path / "log").write_text("MemoryError: x\n")
-    assert cause_of(tmp_path / "log", -9).words == "MemoryError: x"
+    assert server_failure_cause(tmp_path / "log", -9).error_line == "MemoryError: x"
 
 
 @pytest.mark.parametrize(
@@ -162,6 +162,6 @@ def test_a_base_model_without_a_chat_template_is_refused_before_it_is_started(
             backend.refuse({"endpoint": "chat"})
         else:
             with pytest.raises(
-                UserError, match=r"^models.m: its weights have no chat template.*set endpoint: completions"
+                UserError, match=r"^models.m: the weights have no chat template.*set endpoint: completions"
             ):
                 backend.refuse({"endpoint": "chat"})

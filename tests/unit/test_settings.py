@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from maieutic.core.errors import UserError
-from maieutic.core.names import check_names
-from maieutic.core.secrets import headers_of
+from maieutic.core.names import check_file_names
+from maieutic.core.secrets import model_list_headers
 from maieutic.plan.checks import check_config
-from maieutic.plan.entries import for_asking
+from maieutic.plan.job_entries import entry_for_asking
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import plan_of
 from shipped import shipped
@@ -44,56 +44,56 @@ def test_the_shipped_configuration_is_right_and_adds_the_baselines() -> None:
 BAD = [
     ("unknown key", "run/tutor", ["echo"], r"^run\.tutor: is not a known key\. Fix: did you mean 'tutors'\?"),
     ("unknown top key", "edtion", "demo", r"^edtion: is not a known key\. Fix: did you mean 'edition'\?"),
-    ("missing key", "run/tutors", "-", r"^run\.tutors: no tutors are named\. Fix: name some in a run file"),
+    ("missing key", "run/tutors", "-", r"^run\.tutors: expected at least one tutor, found none\. Fix: list tutors in a run file"),
     ("wrong type", "run/limit", "many", r"^run\.limit: input should be a valid integer.*found 'many'"),
     ("limit of zero", "run/limit", 0, r"^run\.limit: input should be greater than or equal to 1, found"),
     ("unknown model", "run/tutors", ["smollm"], r"^run\.tutors\[0\]: 'smollm' is not in config/models\.yaml\. Fix: did you"),
     ("model twice", "run/tutors", ["echo", "echo"], r"^run\.tutors\[1\]: 'echo' is listed twice"),
-    ("no model", "run/tutors", [], r"^run\.tutors: no tutors are named\. Fix: .*config/demo\.yaml"),
+    ("no model", "run/tutors", [], r"^run\.tutors: expected at least one tutor, found none\. Fix: .*config/demo\.yaml"),
     ("unknown task", "run/tasks", ["mathtutorbench/mistake_locaton"], r"^run\.tasks\[0\].*did you mean 'mathtutorbench/mistake_location'"),
     ("unknown benchmark", "run/tasks", ["mathtutor"], r"^run\.tasks\[0\]: 'mathtutor' is not in resources/benchmarks"),
     ("path as task", "run/tasks", ["../../etc"], r"^run\.tasks\[0\]: '\.\./\.\./etc' is not in resources/benchmarks"),
     ("unknown protocol", "run/protocol", "papers", r"^run\.protocol: 'papers' is not in .*did you mean 'paper'"),
-    ("unpinned model", "run/tutors", ["llama-3.1-8b"], r"^models\.llama-3\.1-8b\.weights\.revision: .* no pinned commit\. Fix: maieutic pin --configfile"),
+    ("unpinned model", "run/tutors", ["llama-3.1-8b"], r"^models\.llama-3\.1-8b\.weights\.revision: .* no pinned commit\. Fix: run `maieutic pin --configfile"),
     ("unknown engine", "models/m", {"engine": "vlm"}, r"^models\.m: .*'vllm', 'hosted', 'baseline'"),
     ("braces in a file", "models/m", {"engine": "recorded", "file": "a{b}.jsonl"}, r"^models\.m\.file: .*found 'a\{b\}\.jsonl'"),
     ("replies of another form", "models/m", {"engine": "recorded", "file": "a.xlsx"}, r"^models\.m\.file: .*found 'a\.xlsx'"),
-    ("misspelt name of an engine", "models/m", {"engine": "hostd"}, r"^models\.m: 'hostd' is no engine, .* Fix: did you mean 'hosted'\?$"),
+    ("misspelt name of an engine", "models/m", {"engine": "hostd"}, r"^models\.m: expected engine to be one of 'vllm', .*, found 'hostd'\. Fix: did you mean 'hosted'\?$"),
     ("misspelt choice", "run/negative_weights", "violatd", r"^run\.negative_weights: .*found 'violatd'\. Fix: did you mean 'violated'\?$"),
     ("unknown model key", "models/m", {**VLLM, "gpu": 1}, r"^models\.m\.gpu: is not a known key"),
     ("argument that loads code", "models/m", {**VLLM, "engine_args": ["--trust-remote-code"]}, r"^models\.m: .*engine_args may not have --trust-remote-code \(set trust_remote_code: true"),
     ("arguments and variables at once", "models/m", {**VLLM, "engine_args": ["--mi", "x"], "environment": {"LD_PRELOAD": "x"}}, r"^models\.m: .*engine_args may not have --mi .*; environment may not have LD_PRELOAD"),
-    ("secret that stands first", "models/m", {"extra_body": {"api_key": "hunter2"}, **HOSTED}, r"^models\.m: .*extra_body\.api_key is a secret's place(?!.*hunter2)"),
-    ("its abbreviation", "models/m", {**VLLM, "runtime_args": ["--mi", "x.Y"]}, r"^models\.m: .*runtime_args may not have --mi \(put it into reviewed_args"),
-    ("its other spelling", "models/m", {**VLLM, "engine_args": ["--tool_parser_plugin=/x.py"]}, r"^models\.m: .*--tool_parser_plugin=/x\.py \(put it into"),
-    ("plugin within JSON", "models/m", {**VLLM, "engine_args": ["--structured-outputs-config", '{"reasoning_parser_plugin": "x"}']}, r"^models\.m: .*reasoning_parser_plugin.*put it into reviewed_args"),
-    ("class of an executor", "models/m", {**VLLM, "runtime_args": ["--distributed-executor-backend", "evil.Executor"]}, r"^models\.m: .*evil\.Executor \(put it into"),
-    ("address of other servers", "models/m", {**VLLM, "engine_args": ["--data-parallel-address", "10.0.0.1"]}, r"^models\.m: .*--data-parallel-address \(put it into"),
-    ("class within a dotted argument", "models/m", {**VLLM, "engine_args": ["--structured-outputs-config.reasoning_parser_plugin", "x"]}, r"^models\.m: .*reasoning_parser_plugin \(put it into"),
+    ("secret that stands first", "models/m", {"extra_body": {"api_key": "hunter2"}, **HOSTED}, r"^models\.m: .*extra_body\.api_key looks like a secret(?!.*hunter2)"),
+    ("its abbreviation", "models/m", {**VLLM, "runtime_args": ["--mi", "x.Y"]}, r"^models\.m: .*runtime_args may not have --mi \(move it to reviewed_args"),
+    ("its other spelling", "models/m", {**VLLM, "engine_args": ["--tool_parser_plugin=/x.py"]}, r"^models\.m: .*--tool_parser_plugin=/x\.py \(move it to reviewed_args"),
+    ("plugin within JSON", "models/m", {**VLLM, "engine_args": ["--structured-outputs-config", '{"reasoning_parser_plugin": "x"}']}, r"^models\.m: .*reasoning_parser_plugin.*move it to reviewed_args"),
+    ("class of an executor", "models/m", {**VLLM, "runtime_args": ["--distributed-executor-backend", "evil.Executor"]}, r"^models\.m: .*evil\.Executor \(move it to reviewed_args"),
+    ("address of other servers", "models/m", {**VLLM, "engine_args": ["--data-parallel-address", "10.0.0.1"]}, r"^models\.m: .*--data-parallel-address \(move it to reviewed_args"),
+    ("class within a dotted argument", "models/m", {**VLLM, "engine_args": ["--structured-outputs-config.reasoning_parser_plugin", "x"]}, r"^models\.m: .*reasoning_parser_plugin \(move it to reviewed_args"),
     ("cache with code", "models/m", {**VLLM, "environment": {"TRITON_CACHE_MANAGER": "x:Y", "VLLM_CACHE_ROOT": "/x"}}, r"^models\.m: .*may not have TRITON_CACHE_MANAGER, VLLM_CACHE_ROOT: .*MAIEUTIC_INHERIT"),
-    ("variable that says nothing of a key", "models/m", {**HOSTED, "key_env": "MY_SERVICE"}, r"^models\.m\.key_env: .*the variable's name has to say so"),
+    ("variable that says nothing of a key", "models/m", {**HOSTED, "key_env": "MY_SERVICE"}, r"^models\.m\.key_env: .*the variable's name must mark a secret"),
     ("credentials of a cloud", "models/m", {**HOSTED, "key_env": "AWS_SECRET_ACCESS_KEY"}, r"^models\.m\.key_env: .*credentials of a cloud or a cluster"),
-    ("budget of a judge", "run/budget", {"models": {"demo-judge": {"requests": 1}}}, r"^run\.budget\.models\.demo-judge: is a judge: .*Fix: name smollm2-135m"),
+    ("budget of a judge", "run/budget", {"models": {"demo-judge": {"requests": 1}}}, r"^run\.budget\.models\.demo-judge: is a judge, .*Fix: use run\.budget\.models\.smollm2-135m"),
     ("dtype of a CPU on a GPU", "models/m", {**VLLM, "dtype": "bfloat16-or-float32", "needs": {"gpus": 1}}, r"^models\.m: .*bfloat16-or-float32 is for a CPU \(needs\.gpus: 0\)"),
     ("key of a server", "models/m", {**VLLM, "runtime_args": ["--api-key", "x"]}, r"^models\.m: .*--api-key \(no key is needed"),
-    ("preloaded library", "models/m", {**VLLM, "environment": {"LD_PRELOAD": "/x.so"}}, r"^models\.m: .*environment may not have LD_PRELOAD: it is for settings"),
+    ("preloaded library", "models/m", {**VLLM, "environment": {"LD_PRELOAD": "/x.so"}}, r"^models\.m: .*environment may not have LD_PRELOAD: this key is for engine settings"),
     ("Python's path", "models/m", {**VLLM, "environment": {"PYTHONPATH": "/x"}}, r"^models\.m: .*environment may not have PYTHONPATH"),
     ("plugins of vLLM", "models/m", {**VLLM, "environment": {"VLLM_PLUGINS": "x"}}, r"^models\.m: .*environment may not have VLLM_PLUGINS"),
     ("tools of OpenMP", "models/m", {**VLLM, "environment": {"OMP_TOOL_LIBRARIES": "x"}}, r"^models\.m: .*environment may not have OMP_TOOL_LIBRARIES"),
     ("key in an address", "models/m", {**HOSTED, "base_url": "https://x.org/v1?api_key=hunter2hunter2"}, r"^models\.m\.base_url: .*an endpoint has no query(?!.*hunter2)"),
-    ("key in a body", "models/m", {**HOSTED, "extra_body": {"a": [{"x-api-key": "hunter2hunter2"}]}}, r"^models\.m: .*extra_body\.a\.x-api-key is a secret's place(?!.*hunter2)"),
-    ("messages in a body", "models/m", {**HOSTED, "extra_body": {"messages": []}}, r"^models\.m: .*extra_body\.messages would replace what is asked: leave it out"),
-    ("several answers in a body", "models/m", {**HOSTED, "extra_body": {"n": 4, "a": 1}}, r"^models\.m: .*extra_body\.n would replace what is asked"),
+    ("key in a body", "models/m", {**HOSTED, "extra_body": {"a": [{"x-api-key": "hunter2hunter2"}]}}, r"^models\.m: .*extra_body\.a\.x-api-key looks like a secret(?!.*hunter2)"),
+    ("messages in a body", "models/m", {**HOSTED, "extra_body": {"messages": []}}, r"^models\.m: .*extra_body\.messages would replace a field that the task sets: remove it"),
+    ("several answers in a body", "models/m", {**HOSTED, "extra_body": {"n": 4, "a": 1}}, r"^models\.m: .*extra_body\.n would replace a field that the task sets"),
     ("a stop in a body", "models/m", {**HOSTED, "extra_body": {"stop": ["x"]}}, r"^models\.m: .*extra_body\.stop would replace"),
-    ("headers in a body", "models/m", {**HOSTED, "extra_body": {"extra_headers": {"A": "b"}}}, r"^models\.m: .*extra_body\.extra_headers is a secret's place"),
-    ("key in a label", "models/m", {**HOSTED, "label": "sk-Abcdefghijklmnop1234"}, r"^models\.m\.label: here stands what looks like a key\. Fix: export it(?!.*sk-Abc)"),
-    ("key as a name", "models/sk-Abcdefghijklmnop1234", HOSTED, r"^models\.\[key\]: here stands what looks like a key(?!.*sk-Abc)"),
-    ("bearer in a notice", "models/m", {**HOSTED, "notice": "Bearer abcdefghijklmnop"}, r"^models\.m\.notice: here stands"),
-    ("key of a data set", "datasets/gsm8k/published/url", "https://x.org/a?token=hunter2", r"^datasets\.gsm8k\.published\.url: .*an address has no user, password or key in it"),
-    ("password of a data set", "datasets/gsm8k/published/url", "https://u:hunter2@x.org/a", r"^datasets\.gsm8k\.published\.url: .*no user, password or key"),
-    ("file as an address", "datasets/gsm8k/published/url", "file:///etc/passwd", r"^datasets\.gsm8k\.published\.url: .*begins with https"),
-    ("port", "models/m", {**HOSTED, "base_url": "http://x:99999/v1"}, r"^models\.m\.base_url: .*the address cannot be read: Port out of range"),
-    ("NUL in an address", "models/m", {**HOSTED, "base_url": "http://a\0b/v1"}, r"^models\.m\.base_url: .*the address holds a control character"),
+    ("headers in a body", "models/m", {**HOSTED, "extra_body": {"extra_headers": {"A": "b"}}}, r"^models\.m: .*extra_body\.extra_headers looks like a secret"),
+    ("key in a label", "models/m", {**HOSTED, "label": "sk-Abcdefghijklmnop1234"}, r"^models\.m\.label: this looks like a secret key\. Fix: export the key as an environment variable(?!.*sk-Abc)"),
+    ("key as a name", "models/sk-Abcdefghijklmnop1234", HOSTED, r"^models\.\[key\]: this looks like a secret key(?!.*sk-Abc)"),
+    ("bearer in a notice", "models/m", {**HOSTED, "notice": "Bearer abcdefghijklmnop"}, r"^models\.m\.notice: this looks like a secret key"),
+    ("key of a data set", "datasets/gsm8k/published/url", "https://x.org/a?token=hunter2", r"^datasets\.gsm8k\.published\.url: .*expected an address without a user, password or key"),
+    ("password of a data set", "datasets/gsm8k/published/url", "https://u:hunter2@x.org/a", r"^datasets\.gsm8k\.published\.url: .*expected an address without a user, password or key"),
+    ("file as an address", "datasets/gsm8k/published/url", "file:///etc/passwd", r"^datasets\.gsm8k\.published\.url: .*expected an address that begins with https"),
+    ("port", "models/m", {**HOSTED, "base_url": "http://x:99999/v1"}, r"^models\.m\.base_url: .*the address cannot be parsed: Port out of range"),
+    ("NUL in an address", "models/m", {**HOSTED, "base_url": "http://a\0b/v1"}, r"^models\.m\.base_url: .*the address contains a control character"),
     ("port of zero", "models/m", {**HOSTED, "base_url": "http://x:0/v1"}, r"^models\.m\.base_url: .*a port from 1 to 65535"),
     ("negative seed", "run/seed", -1, r"^run\.seed: input should be greater than or equal to 0"),
     ("seed that no generator takes", "run/seed", 2**32, r"^run\.seed: input should be less than 4294967296"),
@@ -102,10 +102,10 @@ BAD = [
     ("start without end", "models/m", {**VLLM, "start_timeout": float("inf")}, r"^models\.m\.start_timeout: input should be a finite number"),
     ("patience that is no number", "models/m", {**HOSTED, "patience": float("nan")}, r"^models\.m\.patience: input should be a finite number"),
     ("linger without end", "servers", {"linger": 1e300}, r"^servers\.linger: input should be less than or equal to 86400"),
-    ("braces in data_dir", "data_dir", "/data/{x}", r"^data_dir: .*a path here has no braces, line breaks or control characters, and this one has '\{', '\}'"),
-    ("braces in labels", "run/human_labels", "a{b}.csv", r"^run\.human_labels: .*a path here has no braces"),
-    ("line break in labels", "run/human_labels", "a\nb.csv", r"^run\.human_labels: .*has '\\n'"),
-    ("NUL in a path", "run/human_labels", "a\0b.csv", r"^run\.human_labels: .*has '\\x00'"),
+    ("braces in data_dir", "data_dir", "/data/{x}", r"^data_dir: .*a path must not contain braces, line breaks or control characters \('\{', '\}'\)"),
+    ("braces in labels", "run/human_labels", "a{b}.csv", r"^run\.human_labels: .*a path must not contain braces"),
+    ("line break in labels", "run/human_labels", "a\nb.csv", r"^run\.human_labels: .*control characters \('\\n'\)"),
+    ("NUL in a path", "run/human_labels", "a\0b.csv", r"^run\.human_labels: .*control characters \('\\x00'\)"),
     ("path that is an option", "run/human_labels", "--help", r"^run\.human_labels: .*write \./--help"),
     ("budget of a model that nobody knows", "run/budget", {"models": {"nobody": {"usd": 1}}}, r"^run\.budget\.models\.nobody: 'nobody' is not in"),
     ("budget of nothing", "run/budget", {"usd": 0}, r"^run\.budget\.usd: input should be greater than 0"),
@@ -116,11 +116,11 @@ BAD = [
     ("unknown key of a filter", "run/difficulty", {"belw": 0.5}, r"^run\.difficulty\.belw: .*did you mean 'below'\?"),
     ("unknown key of a file", "datasets/gsm8k/published/sha265", "0", r"^datasets\.gsm8k\.published\.sha265: .*did you mean 'sha256'\?"),
     ("unknown key of the hub", "datasets/tutorbench/published/hub/revison", "0", r"^datasets\.tutorbench\.published\.hub\.revison: .*did you mean 'revision'\?"),
-    ("two unknown keys", "run", {"tutor": [], "tasks": ["mrbench"], "tutors": ["echo"], "limits": 3}, r"^run\.tutor: is not a known key \(so is run\.limits\)\. Fix: did you mean 'tutors'\? did you mean 'limit'\?"),
-    ("nothing near", "run/zzz", 1, r"^run\.zzz: is not a known key\. Fix: known: .*tutors"),
-    ("misspelt engine", "models/m", {"engin": "vllm"}, r"^models\.m: does not say its engine\. Fix: did you mean 'engine' by 'engin'\? Set engine to one of baseline, .*vllm"),
-    ("no engine", "models/m", {"weights": {"path": "x"}}, r"^models\.m: does not say its engine\. Fix: Set engine to one of"),
-    ("unquoted yes", "models/m", {**VLLM, "label": True}, r"^models\.m\.label: .*found 'True'\. Fix: put it in quotes: unquoted, YAML reads yes, on or true as true"),
+    ("two unknown keys", "run", {"tutor": [], "tasks": ["mrbench"], "tutors": ["echo"], "limits": 3}, r"^run\.tutor: is not a known key \(also run\.limits\)\. Fix: did you mean 'tutors'\? did you mean 'limit'\?"),
+    ("nothing near", "run/zzz", 1, r"^run\.zzz: is not a known key\. Fix: choose one of .*tutors"),
+    ("misspelt engine", "models/m", {"engin": "vllm"}, r"^models\.m: key 'engine' is missing\. Fix: rename 'engin' to 'engine', and set engine to one of baseline, .*vllm"),
+    ("no engine", "models/m", {"weights": {"path": "x"}}, r"^models\.m: key 'engine' is missing\. Fix: set engine to one of"),
+    ("unquoted yes", "models/m", {**VLLM, "label": True}, r"^models\.m\.label: .*found 'True'\. Fix: put the value in quotes: unquoted, YAML reads yes, on or true as true"),
     ("no revision of git", "models/m", {**VLLM, "weights": {"repo": "o/n", "revision": "my branch"}}, r"^models\.m\.weights\.revision: string should match pattern"),
     ("two sources", "models/m", {**VLLM, "weights": {"repo": "o/n", "path": "x"}}, r"^models\.m\.weights: .*either 'repo' with 'revision', or 'path'"),
     ("an adapter of a folder", "models/m", {"engine": "reward", "weights": {"path": "x"}, "adapter": "internlm2"}, r"adapter needs weights\.repo: only a pinned commit may run code"),
@@ -133,44 +133,44 @@ BAD = [
     ("unknown edition", "edition", "full", r"^edition: input should be 'demo' or 'published', found 'full'"),
     ("lost baseline", "models/echo", "-", r"baselines: 'echo' is not in the registry"),
     ("lost dataset", "datasets/gsm8k", "-", r"problem_solving\.yaml: dataset: 'gsm8k' is not in the registry"),
-    ("reward model as tutor", "run/tutors", ["demo-reward-model"], r"^run\.tutors\[0\]: 'demo-reward-model' is no tutor: its engine is reward"),
-    ("tutor as reward model", "run/reward_models", ["echo"], r"^run\.reward_models\[0\]: 'echo' is no reward model: its engine is baseline"),
-    ("reward model as classifier", "run/classifiers", ["rm-mrbench"], r"^run\.classifiers\[0\]: 'rm-mrbench' is no criteria classifier"),
+    ("reward model as tutor", "run/tutors", ["demo-reward-model"], r"^run\.tutors\[0\]: expected a tutor, found 'demo-reward-model' with engine reward"),
+    ("tutor as reward model", "run/reward_models", ["echo"], r"^run\.reward_models\[0\]: expected a reward model, found 'echo' with engine baseline"),
+    ("reward model as classifier", "run/classifiers", ["rm-mrbench"], r"^run\.classifiers\[0\]: expected a criteria classifier, found 'rm-mrbench'"),
     ("encoder twice", "run/encoders", ["minilm", "minilm"], r"^run\.encoders\[1\]: 'minilm' is listed twice\. Fix: list it once"),
-    ("encoder that is none", "run/encoders", ["demo-judge"], r"^run\.encoders\[0\]: 'demo-judge' is no weights of an encoder"),
+    ("encoder that is none", "run/encoders", ["demo-judge"], r"^run\.encoders\[0\]: expected a weights-only entry, found 'demo-judge'"),
     ("encoder without pins", "run/encoders", ["qwen2.5-math-7b-base"], r"^models\.qwen2\.5-math-7b-base\.weights"),
-    ("comparison of no reward model", "run/reward_comparisons", ["demo-judge"], r"^run\.reward_comparisons\[0\]: 'demo-judge' is no reward model"),
+    ("comparison of no reward model", "run/reward_comparisons", ["demo-judge"], r"^run\.reward_comparisons\[0\]: expected a reward model, found 'demo-judge'"),
     ("grader twice", "run/reward_comparisons", ["demo-reward-model"], r"^run\.reward_models\[0\]: 'demo-reward-model' is listed twice"),
     ("unpinned reward model", "run/reward_models", ["pedagogical-rm-1.5b"], r"^models\.pedagogical-rm-1\.5b\.weights\.revision: .* has no pinned commit"),
     ("unpinned base", "models/demo-reward-model/train/base", "llama-3.2-3b", r"^models\.llama-3\.2-3b\.weights\.revision: .* has no pinned commit"),
-    ("hosted base", "models/demo-reward-model/train/base", "gpt-4o-mini", r"^models\.demo-reward-model\.train\.base: 'gpt-4o-mini' is no base"),
+    ("hosted base", "models/demo-reward-model/train/base", "gpt-4o-mini", r"^models\.demo-reward-model\.train\.base: expected a base model with weights, found 'gpt-4o-mini' with engine hosted"),
     ("unknown source", "models/demo-reward-model/train/mix", {"mrbanch": 1}, r"'mrbanch' is not in the sources of pairs\. Fix: did you mean 'mrbench'"),
-    ("test pairs to learn from", "models/demo-reward-model/train/mix", {"bridge": 1}, r"^models\.demo-reward-model: bridge holds the test pairs"),
-    ("more than all", "models/demo-reward-model/train/mix", {"mrbench": 1.5}, r"^models\.demo-reward-model\.train: .*mix\.mrbench is a share"),
+    ("test pairs to learn from", "models/demo-reward-model/train/mix", {"bridge": 1}, r"^models\.demo-reward-model: bridge contains the test pairs"),
+    ("more than all", "models/demo-reward-model/train/mix", {"mrbench": 1.5}, r"^models\.demo-reward-model\.train: .*mix\.mrbench must be above 0 and at most 1"),
     ("odd batch", "models/demo-reward-model/train/micro_batch", 3, r"^models\.demo-reward-model\.train: .*micro_batch must divide batch_size"),
     ("unknown criterion", "models/demo-criteria/train/criteria", ["Clarity"], r"^models\.demo-criteria\.train\.criteria: 'Clarity' is not in the criteria of people's labels"),
-    ("criterion twice", "models/demo-criteria/train/criteria", ["Coherence", "Coherence"], r"^models\.demo-criteria\.train: .*names one twice"),
-    ("grader as baseline", "models/echo", {"engine": "weights", "weights": {"path": "x"}}, r"baselines: 'echo' is no baseline tutor: its engine is weights"),
-    ("unpinned pairs", "edition", "published", r"^models\.demo-reward-model: it learns from mathdial: datasets\.mathdial_train\.published: sha256 or records is null"),
+    ("criterion twice", "models/demo-criteria/train/criteria", ["Coherence", "Coherence"], r"^models\.demo-criteria\.train: .*a criterion is listed twice"),
+    ("grader as baseline", "models/echo", {"engine": "weights", "weights": {"path": "x"}}, r"baselines: expected a baseline tutor, found 'echo' with engine weights"),
+    ("unpinned pairs", "edition", "published", r"^models\.demo-reward-model: it is trained on mathdial: datasets\.mathdial_train\.published: sha256 or records is null"),
     ("unpinned dataset", "datasets/gsm8k/published/sha256", None, r"^datasets\.gsm8k\.published: sha256 or records is null"),
     ("unknown judge", "run/judges", ["demo-judges"], r"^run\.judges\[0\]: 'demo-judges' is not in .*did you mean 'demo-judge'"),
-    ("tutor as judge", "run/judges", ["echo"], r"^run\.judges\[0\]: 'echo' is no judge: its engine is baseline"),
+    ("tutor as judge", "run/judges", ["echo"], r"^run\.judges\[0\]: expected a judge, found 'echo' with engine baseline"),
     ("judge twice", "run/judges", ["demo-judge", "demo-judge"], r"^run\.judges\[0\]: 'demo-judge' is listed twice"),
     ("unpinned judge", "run/judges", ["prometheus-critic"], r"^models\.prometheus-7b-v2\.0\.weights\.revision: .* no pinned commit"),
     ("unknown labels", "run/labels", ["mrbench_v4"], r"^run\.labels\[0\]: 'mrbench_v4' is not in .*did you mean 'mrbench_v"),
     ("labels that the demo lacks", "run/labels", ["mrbench_v3"], r"^datasets\.mrbench_v3\.demo: this dataset has no demo edition"),
     ("unknown rubric", "models/demo-judge/rubrics", ["mrbench_critics"], r"mrbench_critics\.yaml: there is no such rubric"),
-    ("rubric for something else", "models/demo-judge/rubrics", ["pairs_simple"], r"^run\.judges\[0\]: demo-judge has no rubric for any task of run\.tasks\. Fix: their cards take mrbench_critic"),
+    ("rubric for something else", "models/demo-judge/rubrics", ["pairs_simple"], r"^run\.judges\[0\]: demo-judge has no rubric for any task of run\.tasks\. Fix: add one of mrbench_critic"),
     ("rubric not for pairs", "models/demo-judge/pairs", ["mrbench_critic"], r"^models\.demo-judge\.pairs: mrbench_critic is of kind labels"),
     ("judge with needs", "models/demo-judge/needs", {"gpus": 1}, r"^models\.demo-judge: .*set 'needs' on the model that answers"),
-    ("baseline that answers", "models/demo-judge/model", "echo", r"^models\.demo-judge\.model: 'echo' is no model that answers"),
+    ("baseline that answers", "models/demo-judge/model", "echo", r"^models\.demo-judge\.model: expected a served or hosted model, found 'echo'"),
     ("unknown tagger", "run/taggers", ["demo-taggr"], r"^run\.taggers\[0\]: 'demo-taggr' is not in .*did you mean"),
     ("judge that cannot tag", "run/taggers", ["demo-judge"], r"^run\.taggers\[0\]: 'demo-judge' has no rubrics to tag by"),
     ("tagger as judge", "run/judges", ["gpt-5-tagger"], r"^run\.judges\[0\]: 'gpt-5-tagger' only tags"),
-    ("rubric that does not tag", "models/demo-judge/tags", ["pairs_simple"], r"^models\.demo-judge: pairs_simple is not about what it is listed for"),
-    ("tags as verdicts", "models/demo-judge/rubrics", ["tutorbench_bloom"], r"^models\.demo-judge: tutorbench_bloom is not about"),
-    ("filter that nobody fails", "run/difficulty", {"tutors": ["smollm2-135m"]}, r"^run\.difficulty\.at_least: 3 of 1 tutors can never fail"),
-    ("filter without a rubric", "run/difficulty", {"tutors": ["smollm2-135m"], "at_least": 1}, r"^run\.difficulty: no selected task has items with criteria"),
+    ("rubric that does not tag", "models/demo-judge/tags", ["pairs_simple"], r"^models\.demo-judge: pairs_simple is about replies\. Fix: list rubrics about items and criteria"),
+    ("tags as verdicts", "models/demo-judge/rubrics", ["tutorbench_bloom"], r"^models\.demo-judge: tutorbench_bloom is about"),
+    ("filter that nobody fails", "run/difficulty", {"tutors": ["smollm2-135m"]}, r"^run\.difficulty\.at_least: found 3, but run\.difficulty\.tutors has 1 tutors"),
+    ("filter without a rubric", "run/difficulty", {"tutors": ["smollm2-135m"], "at_least": 1}, r"^run\.difficulty: no selected task has judged items with criteria"),
     ("filter by a stranger", "run/difficulty", {"tutors": ["gpt-5"], "at_least": 1}, r"^run\.difficulty\.tutors\[0\]: 'gpt-5' is not in run\.tutors"),
     ("unknown reading", "run/negative_weights", "violation", r"^run\.negative_weights: input should be 'by_phrasing', 'violated' or 'satisfied'"),
     ("pictures alone", "run/tasks", ["tutorbench/multimodal"], r"^models\.smollm2-135m\.images: every task of run\.tasks has pictures"),
@@ -212,12 +212,12 @@ def test_what_users_need_is_not_refused(name: str) -> None:
 
 
 def test_a_password_that_is_a_word_refuses_no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    from maieutic.core.secrets import DENSE, secrets_in
+    from maieutic.core.secrets import KEY_LIKE_VALUE, environment_secrets
 
     assert list(
-        secrets_in({"DB_PASSWORD": "postgres", "A_KEY": "sk-canary-0f9e8d", "PATH": "/usr/bin/0123456789ab"})
+        environment_secrets({"DB_PASSWORD": "postgres", "A_KEY": "sk-canary-0f9e8d", "PATH": "/usr/bin/0123456789ab"})
     ) == ["sk-canary-0f9e8d"]
-    assert not DENSE.search("password") and DENSE.search("0123456789abcdef")
+    assert not KEY_LIKE_VALUE.search("password") and KEY_LIKE_VALUE.search("0123456789abcdef")
 
 
 def test_money_for_a_curation_needs_its_models_prices() -> None:
@@ -232,7 +232,7 @@ def test_money_for_a_curation_needs_its_models_prices() -> None:
     }
     config["curations"] = {"c": {"seeds": {"mine": "word_problems"}, "roles": roles}}
     config["run"] |= {"judges": [], "budget": {"usd": 1}}
-    with pytest.raises(UserError, match=r"run\.budget\.usd: maker has no price"):
+    with pytest.raises(UserError, match=r"run\.budget\.usd: expected a price for maker, found none"):
         plan_of(config)
 
 
@@ -287,7 +287,7 @@ def test_all_that_lacks_a_pin_is_named_at_once_with_the_command() -> None:
         "models.llama-3.1-70b.weights.revision",
         "models.qwen2.5-7b.weights.revision",
         "datasets.mr_gsm8k.published",
-    ] and all("Fix: maieutic pin" in line or "your own file" in line for line in lines)
+    ] and all("Fix: run `maieutic pin" in line or "your own file" in line for line in lines)
 
 
 def test_every_unpinned_model_is_named_at_once() -> None:
@@ -318,7 +318,7 @@ def test_a_tutor_that_sees_nothing_is_in_no_batch_of_tasks_with_pictures() -> No
     ],
 )
 def test_a_key_is_shown_as_its_endpoint_wants_it(address: str, names: set[str]) -> None:
-    assert set(headers_of(address, "k")) == names and headers_of(address, None) == {}
+    assert set(model_list_headers(address, "k")) == names and model_list_headers(address, None) == {}
 
 
 @pytest.mark.parametrize(
@@ -328,21 +328,21 @@ def test_a_key_is_shown_as_its_endpoint_wants_it(address: str, names: set[str]) 
 def test_a_name_that_is_no_safe_file_name_is_refused(name: str) -> None:
     config = shipped()
     config["models"][name] = VLLM
-    with pytest.raises(UserError, match="a name has 1 to 64 of the characters") as fault:
+    with pytest.raises(UserError, match="expected a name of 1 to 64 of the characters") as fault:
         check_config(config)
     assert "models." in str(fault.value) and "\n" not in str(fault.value)
 
 
 def test_two_names_that_would_share_a_folder_are_refused() -> None:
-    with pytest.raises(UserError, match=r"models\.Qwen: it would share its files with 'qwen'"):
-        check_names("models", ["qwen", "Qwen"])
+    with pytest.raises(UserError, match=r"models\.Qwen: its files would collide with those of 'qwen'"):
+        check_file_names("models", ["qwen", "Qwen"])
 
 
 def test_names_of_any_number_are_their_own_file_names() -> None:
     names = ["a", "a-b", "a_b", "a.b", "a+b", "A1", "x" * 64, "1b"]
-    check_names("models", names)
+    check_file_names("models", names)
     with pytest.raises(UserError):
-        check_names("models", [*names, "A-B"])
+        check_file_names("models", [*names, "A-B"])
 
 
 def test_what_cannot_change_an_answer_does_not_reach_the_job() -> None:
@@ -353,9 +353,9 @@ def test_what_cannot_change_an_answer_does_not_reach_the_job() -> None:
             {**HOSTED, "label": "L", "notice": "N", "paper": "Phi-4", "group": "G", "price": {"input": 1, "output": 1}},
         )
     )
-    text = for_asking(config.models["m"]).model_dump_json(exclude_defaults=True)
+    text = entry_for_asking(config.models["m"]).model_dump_json(exclude_defaults=True)
     assert all(f'"{key}"' not in text for key in ("label", "notice", "paper", "group", "price"))
-    plain = for_asking(check_config(changed("models/m", HOSTED)).models["m"])
+    plain = entry_for_asking(check_config(changed("models/m", HOSTED)).models["m"])
     assert text == plain.model_dump_json(exclude_defaults=True)
 
 
@@ -364,6 +364,10 @@ def test_a_secret_in_the_wrong_place_is_not_repeated() -> None:
         with pytest.raises(UserError, match=r"^models\.m\.(key_env|base_url): string should match pattern") as fault:
             check_config(changed("models/m", entry))
         assert "SECRET" not in str(fault.value)
+    url = "https://user:SECRET@example.org/file.jsonl"
+    with pytest.raises(UserError, match=r"^datasets\.gsm8k\.published\.url: .*expected an address without") as fault:
+        check_config(changed("datasets/gsm8k/published/url", url))
+    assert "SECRET" not in str(fault.value)
 
 
 @pytest.mark.parametrize("overlay", ["demo", "sample", "curation"])

@@ -9,12 +9,12 @@ import yaml
 from maieutic.config.cards import CARDS, Card, read_card
 from maieutic.config.datasets import Dataset
 from maieutic.core.records import Item, Reply, Score, Turn
-from maieutic.core.stats import Sampling
+from maieutic.core.stats import BootstrapSettings
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.parsing import grades_of
-from maieutic.graders.registry import OBJECTIVE
-from maieutic.scores.score import READABLE, all_metrics, index_of, score_task
+from maieutic.graders.registry import OBJECTIVE_GRADERS
+from maieutic.scores.score import READABLE, all_metrics, index_grades, score_task
 
 SILENT = "I will pass on this."  # without a yes or a no, which the released rules find in any word
 TASKS = {  # the benchmark's task and its metric without judges and reward models
@@ -33,14 +33,14 @@ NOTHING_TO_READ = {"socratic_bleu": "", "question": "", "new_problem": ""}  # of
 
 
 def card_of(name: str) -> Card:
-    return read_card(CARDS / f"{name}.yaml").card.without("reward").without("judge")
+    return read_card(CARDS / f"{name}.yaml").card.without_grader("reward").without_grader("judge")
 
 
 def items_of(card: Card) -> list[Item]:
     registry = yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
     dataset = Dataset.model_validate(registry[card.dataset])
     assert dataset.demo is not None
-    records = read_source(Path("resources/demo") / dataset.demo.path, dataset.form_of("demo"))
+    records = read_source(Path("resources/demo") / dataset.demo.path, dataset.format_of("demo"))
     return LOADERS[card.loader].load(records, card.task)
 
 
@@ -53,7 +53,10 @@ def scores_of(card: Card, items: list[Item], silent: str, answered: int) -> dict
         turns = [Turn(messages="", text=text) for text in texts]
         reply = Reply(id=item.id, task=item.task, tutor="m", key="k", turns=turns)
         grades += [grade for grader in card.graders for grade in grades_of(grader, item, reply)]
-    return {(one.metric, one.scoring): one for one in score_task(card, "m", items, index_of(grades), Sampling(100, 1))}
+    return {
+        (one.metric, one.scoring): one
+        for one in score_task(card, "m", items, index_grades(grades), BootstrapSettings(100, 1))
+    }
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -79,7 +82,7 @@ def test_what_a_tutor_does_not_answer_is_wrong(name: str) -> None:
 
 def test_every_objective_parser_has_a_kind_of_task_here() -> None:
     graders = {grader for name in TASKS for grader in card_of(name).graders}
-    assert graders >= OBJECTIVE
+    assert graders >= OBJECTIVE_GRADERS
 
 
 def test_the_released_rules_have_no_twin_over_readable_answers() -> None:

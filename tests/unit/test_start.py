@@ -19,10 +19,10 @@ from conftest import ROOT
 from maieutic.config.models import HostedModel
 from maieutic.core import paths, run_files
 from maieutic.core.errors import UserError
-from maieutic.plan import cluster, images, preflight, provenance, start, telling
+from maieutic.plan import cluster, images, preflight, provenance, run_hooks, run_messages
 from maieutic.plan.rules import RulePlan, plan_of
-from maieutic.serving.budget import VARIABLE, Allowance
-from maieutic.serving.handover import RUN, Run
+from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
+from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 from rich.console import Console
 from rich.progress import Progress
 from run_configs import many_judges
@@ -74,21 +74,21 @@ def test_an_image_has_a_python_of_its_own_and_shares_no_server(
     methods: tuple[str, ...], inside: bool, plan: RulePlan
 ) -> None:
     flow = workflow(methods)
-    assert start.in_containers(flow) is inside
-    assert start.interpreter(plan, flow, "serve") == ("python3" if inside else "/opt/serve/python")
-    assert start.interpreter(plan, flow, "driver") == ("python3" if inside else sys.executable), "none is named"
-    [(name, value)] = start.shared_servers(plan, flow).items()
-    shared = Run.of({name: value})
-    assert name == RUN and (shared is None) is inside is (value == "")
+    assert run_hooks.uses_containers(flow) is inside
+    assert run_hooks.interpreter(plan, flow, "serve") == ("python3" if inside else "/opt/serve/python")
+    assert run_hooks.interpreter(plan, flow, "driver") == ("python3" if inside else sys.executable), "none is named"
+    [(name, value)] = run_hooks.shared_servers_variable(plan, flow).items()
+    shared = SnakemakeRun.of({name: value})
+    assert name == RUN_VARIABLE and (shared is None) is inside is (value == "")
     if shared is not None:
         assert (shared.pid, shared.linger) == (os.getpid(), plan.config.servers.linger)
 
 
 def test_jobs_are_told_the_budget_by_judge_and_price(plan: RulePlan) -> None:
-    assert start.budget(plan) == {VARIABLE: ""}, "a run without one"
+    assert run_hooks.budget_variable(plan) == {BUDGET_VARIABLE: ""}, "a run without one"
     limited = made(run={**many_judges()["run"], "budget": {"requests": 50}})
-    allowance = Allowance.model_validate_json(start.budget(limited)[VARIABLE])
-    assert allowance.budget.requests == 50 and allowance.purse == Path(paths.PURSE)
+    allowance = Allowance.model_validate_json(run_hooks.budget_variable(limited)[BUDGET_VARIABLE])
+    assert allowance.budget.requests == 50 and allowance.budget_file == Path(paths.RUN_SPENDING)
     assert allowance.models["one"] == "near" and allowance.models["two"] == "far" and "served" not in allowance.models
     prices = {name: (price.input, price.output) for name, price in allowance.prices.items()}
     assert prices["far"] == (1, 2) and "near" not in prices and "served" not in prices
@@ -102,8 +102,8 @@ def test_gpus_are_asked_for_as_the_profile_says(
     defaults: dict[str, str] | None, gres: str | None, plan: RulePlan
 ) -> None:
     flow = workflow(defaults=defaults)
-    assert start.gpu_gres(flow) == gres
-    asked = start.model_resources(plan, flow)
+    assert run_hooks.gpu_gres(flow) == gres
+    asked = run_hooks.model_resources(plan, flow)
     assert set(asked) == {"mem_mb", "runtime", "gpu", "gres", "server_gpus", "nodes"} and asked["nodes"] == 1
     served, hosted = {"benchmark": "mrbench", "tutor": "served"}, {"benchmark": "mrbench", "tutor": "far"}
     assert [asked["mem_mb"](served, attempt) for attempt in (1, 2)] == [900, 1800]
@@ -119,12 +119,12 @@ def test_weights_that_are_only_fetched_need_the_serving_environment_too(
     """`snakemake fetch` on a login node: said before anything is downloaded."""
     into_a_checkout(tmp_path, monkeypatch)
     checked = Checked(monkeypatch)
-    start.start_run(plan, starting([job("prepare_weights", {"model": "served"}), job("fetch")]))
+    run_hooks.start_run(plan, starting([job("prepare_weights", {"model": "served"}), job("fetch")]))
     [(_, _, models, _)] = [told for name, told in checked.told if name == "check_run"]
     assert models == ["served"]
     monkeypatch.undo()
     with pytest.raises(
-        UserError, match=r"^interpreters.serve: /nowhere/python is not there, and served needs it. Fix: make"
+        UserError, match=r"^interpreters.serve: /nowhere/python does not exist, and served needs it. Fix: run `make"
     ):
         preflight.check_run(plan.config, "/nowhere/python", ["served"], set())
 
@@ -133,12 +133,14 @@ def test_jobs_know_the_run_files_as_they_can_be_typed(tmp_path: Path, monkeypatc
     """Below the working folder by their paths from there; quoted; none where none was named."""
     monkeypatch.chdir(tmp_path)
     files = [tmp_path / "my run.yaml", Path("/elsewhere/b.yaml")]
-    variables = start.run_files(SimpleNamespace(overwrite_configfiles=files))
+    variables = run_hooks.run_files_variable(SimpleNamespace(overwrite_configfiles=files))
     assert variables == {"MAIEUTIC_RUN_FILES": "'my run.yaml' /elsewhere/b.yaml"}
     monkeypatch.delenv("MAIEUTIC_RUN_FILES", raising=False)
-    assert run_files.of_run("maieutic items") == "maieutic items --configfile my.yaml"
+    assert run_files.with_run_files("maieutic items") == "maieutic items --configfile my.yaml"
     monkeypatch.setenv("MAIEUTIC_RUN_FILES", variables["MAIEUTIC_RUN_FILES"])
-    assert run_files.of_run("snakemake --cores 1 fetch").endswith("--configfile 'my run.yaml' /elsewhere/b.yaml")
+    assert run_files.with_run_files("snakemake --cores 1 fetch").endswith(
+        "--configfile 'my run.yaml' /elsewhere/b.yaml"
+    )
 
 
 def test_who_is_asked_is_told_by_the_jobs_that_ask(plan: RulePlan) -> None:
@@ -148,8 +150,8 @@ def test_who_is_asked_is_told_by_the_jobs_that_ask(plan: RulePlan) -> None:
         job("judge_replies", {"judge": "one", "benchmark": "mrbench", "batch": "far"}, server_gpus=0),
         job("parse_replies", {"benchmark": "mrbench", "tutor": "far"}), job("all"),
     ]  # fmt: skip
-    assert start.asked_models(plan, planned) == ["near", "served"], "a judge by the one that answers for it"
-    assert start.asked_models(plan, []) == []
+    assert run_hooks.called_models(plan, planned) == ["near", "served"], "a judge by the one that answers for it"
+    assert run_hooks.called_models(plan, []) == []
 
 
 def test_images_are_those_of_planned_jobs(plan: RulePlan) -> None:
@@ -160,8 +162,8 @@ def test_images_are_those_of_planned_jobs(plan: RulePlan) -> None:
         one.container_img, one.container_img_url, one.container_img_path = url and object(), url, url and f"/sif/{url}"
         return one
 
-    assert start.used_images(plan, [inside(url), inside(None), inside(url)]) == {"serve": (url, f"/sif/{url}")}
-    assert start.used_images(plan, [inside(None), inside("docker://another")]) == {}
+    assert run_hooks.used_images(plan, [inside(url), inside(None), inside(url)]) == {"serve": (url, f"/sif/{url}")}
+    assert run_hooks.used_images(plan, [inside(None), inside("docker://another")]) == {}
 
 
 @pytest.mark.parametrize(
@@ -174,9 +176,9 @@ def test_images_are_those_of_planned_jobs(plan: RulePlan) -> None:
 )  # fmt: skip
 def test_what_slurm_is_asked_for_a_job(resources: dict[str, Any], partition: str | None, plan: RulePlan) -> None:
     one = job("generate_replies", {"benchmark": "mrbench", "tutor": "served"}, runtime=50, **resources)
-    assert start.asked_of_slurm(plan, one) == ("served", 2, 50, partition, "generate_replies")
+    assert run_hooks.slurm_request(plan, one) == ("served", 2, 50, partition, "generate_replies")
     del one.resources["runtime"]
-    assert start.asked_of_slurm(plan, one).minutes == 0
+    assert run_hooks.slurm_request(plan, one).minutes == 0
 
 
 def test_a_job_of_several_models_is_asked_for_under_all_their_names(
@@ -184,7 +186,7 @@ def test_a_job_of_several_models_is_asked_for_under_all_their_names(
 ) -> None:
     monkeypatch.setattr(RulePlan, "models_of", lambda plan, wildcards: ["one", "other"])
     monkeypatch.setattr(RulePlan, "needs", lambda plan, wildcards: plan.models["served"].needs)
-    asked = start.asked_of_slurm(plan, job("write_flows"))
+    asked = run_hooks.slurm_request(plan, job("write_flows"))
     assert (asked.model, asked.gpus, asked.step) == ("one, other", 2, "write_flows")
 
 
@@ -194,7 +196,7 @@ def test_a_job_of_several_models_is_asked_for_under_all_their_names(
 def test_the_gpus_of_all_jobs_together(totals: dict[str, int], expected: int | None) -> None:
     flow = workflow()
     flow.global_resources = {name: SimpleNamespace(value=value) for name, value in totals.items()}
-    assert start.gpu_total(flow) == expected
+    assert run_hooks.gpu_total(flow) == expected
 
 
 def into_a_checkout(folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -233,16 +235,16 @@ def test_a_run_is_checked_and_saved_before_its_first_job(
     into_a_checkout(tmp_path, monkeypatch)
     checked = Checked(monkeypatch)
     to_be_asked = lambda given, jobs: {"served"} if given is plan and len(jobs) == 2 else set()  # noqa: E731
-    monkeypatch.setattr(telling, "to_be_asked", to_be_asked)
-    (tmp_path / paths.PURSE).parent.mkdir(parents=True)
-    (tmp_path / paths.PURSE).write_text("spent by an earlier run")
+    monkeypatch.setattr(run_messages, "models_to_call", to_be_asked)
+    (tmp_path / paths.RUN_SPENDING).parent.mkdir(parents=True)
+    (tmp_path / paths.RUN_SPENDING).write_text("spent by an earlier run")
     one = job("generate_replies", {"benchmark": "mrbench", "tutor": "served"}, server_gpus=2, runtime=9)
-    start.start_run(plan, starting([one, job("all")], gpu=4))
+    run_hooks.start_run(plan, starting([one, job("all")], gpu=4))
     assert checked.told == [
         ("check_gpus", (plan.config, ["served"], 4)),
         ("check_run", (plan.config, "/opt/serve/python", ["served"], {"served"})),
     ]
-    assert not Path(paths.PURSE).exists() and capsys.readouterr().err == ""
+    assert not Path(paths.RUN_SPENDING).exists() and capsys.readouterr().err == ""
     saved = yaml.safe_load(Path(paths.RUN_CONFIG).read_text(encoding="utf-8"))
     assert saved["run"]["tutors"] == plan.run.tutors
     assert {"machine", "code"} <= set(json.loads(Path(paths.RUN_PROVENANCE).read_text(encoding="utf-8")))
@@ -250,7 +252,7 @@ def test_a_run_is_checked_and_saved_before_its_first_job(
     checked.told.clear()
     local = job("judge_replies", {"judge": "one", "benchmark": "mrbench", "batch": "far"}, server_gpus=0)
     local.is_local = True
-    start.start_run(plan, starting([one, local], "slurm", ("APPTAINER",)))
+    run_hooks.start_run(plan, starting([one, local], "slurm", ("APPTAINER",)))
     assert [name for name, _ in checked.told] == ["check_images", "check_gpus", "check_slurm", "check_run"]
     told = dict(checked.told)
     assert told["check_images"] == ({},)
@@ -265,7 +267,7 @@ def test_a_page_of_other_settings_is_named_before_it_is_written_anew(
     into_a_checkout(tmp_path, monkeypatch)
     Checked(monkeypatch)
     saved = tmp_path / "results/runs/x/config.yaml"
-    assert start.other_run(saved, {"limit": 8}) is None, "there is no other page"
+    assert run_hooks.overwrite_warning(saved, {"limit": 8}) is None, "there is no other page"
     saved.parent.mkdir(parents=True)
     for before, line in (
         ({"limit": 8, "tutors": ["a"]}, None),
@@ -273,26 +275,25 @@ def test_a_page_of_other_settings_is_named_before_it_is_written_anew(
         ({"tutors": ["b"], "seed": 3}, "run.limit, run.seed, run.tutors"),
     ):
         saved.write_text(yaml.safe_dump({"run": before}), encoding="utf-8")
-        told = start.other_run(saved, {"limit": 8, "tutors": ["a"]})
-        assert told == (
-            line and f"{saved.parent} holds a page of other settings ({line}), written anew now: run.name keeps several"
-        )
-    own = tmp_path / plan.own(paths.CONFIG)
+        told = run_hooks.overwrite_warning(saved, {"limit": 8, "tutors": ["a"]})
+        problem = f"contains the page of a run with other settings ({line}), which this run overwrites"
+        assert told == (line and f"{saved.parent} {problem}. Fix: set run.name to keep both")
+    own = tmp_path / plan.run_path(paths.CONFIG)
     own.parent.mkdir(parents=True, exist_ok=True)
     own.write_text("run: {tutors: [b]}", encoding="utf-8")
-    monkeypatch.setattr(telling, "to_be_asked", lambda plan, jobs: set())
-    start.start_run(plan, starting([]))
+    monkeypatch.setattr(run_messages, "models_to_call", lambda plan, jobs: set())
+    run_hooks.start_run(plan, starting([]))
     assert "run.tutors" in capsys.readouterr().err
     own.write_text("run: [", encoding="utf-8")
-    with pytest.raises(UserError, match="delete it: a run writes it anew"):
-        start.start_run(plan, starting([]))
+    with pytest.raises(UserError, match="delete it: the next run rewrites it"):
+        run_hooks.start_run(plan, starting([]))
 
 
 def test_bars_say_how_long_a_stage_goes_on() -> None:
     clock = [0.0]
     progress = Progress(console=Console(file=io.StringIO(), width=100), get_time=lambda: clock[0])
     handlers = [SimpleNamespace(), SimpleNamespace(progress=progress)]
-    start.show_time_left(SimpleNamespace(logger_manager=SimpleNamespace(get_log_handlers=lambda: handlers)))
+    run_hooks.add_time_left(SimpleNamespace(logger_manager=SimpleNamespace(get_log_handlers=lambda: handlers)))
     column = progress.columns[-1]
     columns = len(progress.columns)
 
@@ -306,7 +307,9 @@ def test_bars_say_how_long_a_stage_goes_on() -> None:
     assert (left(4, 1), left(4, 2)) == ("1:30 left", "0:30 left"), "one of four jobs took half a minute"
     assert column.render(progress.tasks[-1]).style == "dim"
     assert left(None, 1) == left(4, 0) == left(4, 4) == left(4, 1, began=False) == ""
-    start.show_time_left(SimpleNamespace(logger_manager=SimpleNamespace(get_log_handlers=lambda: [SimpleNamespace()])))
+    run_hooks.add_time_left(
+        SimpleNamespace(logger_manager=SimpleNamespace(get_log_handlers=lambda: [SimpleNamespace()]))
+    )
     assert len(progress.columns) == columns
 
 
@@ -316,7 +319,7 @@ def test_a_failed_job_s_command_and_log_are_not_shown_again() -> None:
     handler.event_handler = SimpleNamespace(jobs_info={3: {"log": ["a.log"]}, 4: {"log": ["b.log"]}})
     other = logging.Handler()
     manager = SimpleNamespace(get_log_handlers=lambda: [handler, other])
-    start.show_failures_once(SimpleNamespace(logger_manager=manager))
+    run_hooks.filter_repeated_failures(SimpleNamespace(logger_manager=manager))
 
     def record(message: str, **fields: Any) -> logging.LogRecord:
         made = logging.LogRecord("snakemake", logging.ERROR, "", 0, message, None, None)
@@ -334,13 +337,13 @@ def test_a_failed_job_s_command_and_log_are_not_shown_again() -> None:
 SAYING = """
 import sys
 from types import SimpleNamespace
-from maieutic.plan import start, telling
+from maieutic.plan import run_hooks, run_messages
 kind = sys.argv[1]
-telling.planned_requests = lambda plan, jobs: [plan, *jobs] if kind != "fails" else 1 / 0
-telling.requests_line = lambda plan, asked: f"new requests: {asked}"
+run_messages.planned_requests = lambda plan, jobs: [plan, *jobs] if kind != "fails" else 1 / 0
+run_messages.requests_line = lambda plan, asked: f"new requests: {asked}"
 dag = SimpleNamespace(needrun_jobs=lambda exclude_finished: ["b", exclude_finished])
 flow = {"none": SimpleNamespace(dryrun=True), "early": SimpleNamespace(dryrun=True, _dag=None)}
-start.say_after_dry_run("a", flow.get(kind, SimpleNamespace(dryrun=kind != "runs", _dag=dag)))
+run_hooks.print_requests_after_dry_run("a", flow.get(kind, SimpleNamespace(dryrun=kind != "runs", _dag=dag)))
 print("before")
 """
 
@@ -366,31 +369,31 @@ def test_a_runs_last_lines_name_failed_jobs_in_order(
     plan: RulePlan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(telling, "last_lines", lambda *arguments: told.append(arguments) or ["one", "two"])
+    monkeypatch.setattr(run_messages, "last_lines", lambda *arguments: told.append(arguments) or ["one", "two"])
     failed = [job("b", {"x": "1"}), job("a", {"x": "2"}), job("a", {"x": "1"})]
-    start.end_run(plan, SimpleNamespace(scheduler=SimpleNamespace(failed=failed)), "page")
+    run_hooks.end_run(plan, SimpleNamespace(scheduler=SimpleNamespace(failed=failed)), "page")
     [(of, jobs, since, seconds, page)] = told
     assert [(one.rule.name, one.wildcards["x"]) for one in jobs] == [("a", "1"), ("a", "2"), ("b", "1")]
-    assert (of, since, seconds, page) == (plan, start.BEGAN, start.BEGAN_SECONDS, "page")
+    assert (of, since, seconds, page) == (plan, run_hooks.STARTED_AT, run_hooks.STARTED_AT_SECONDS, "page")
     assert capsys.readouterr().err == "one\ntwo\n"
-    start.end_run(plan, SimpleNamespace(scheduler=None), None)
+    run_hooks.end_run(plan, SimpleNamespace(scheduler=None), None)
     assert list(told[1][1]) == [], "a run that never began"
 
 
 def test_a_failed_run_writes_a_partial_page_beside_the_final_one(plan: RulePlan) -> None:
     flow = SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: [job("all"), job("build_report")]))
-    line = start.partial_report(plan, flow)
+    line = run_hooks.partial_report_command(plan, flow)
     assert line is not None
     words = line.split()
     options = dict(zip(words[3:13:2], words[4:14:2], strict=True))
     assert words[:3] == ["-m", "maieutic", "build-report"]
     assert options == {
         "--config": paths.RUN_CONFIG, "--provenance": paths.RUN_PROVENANCE, "--results": paths.ROOT,
-        "--out": plan.own(paths.PARTIAL_REPORT), "--missing-ok": "--log",
+        "--out": plan.run_path(paths.PARTIAL_REPORT), "--missing-ok": "--log",
     }  # fmt: skip
     assert words[13].endswith("build_report.partial.log") and line.endswith("/index.html' >&2 || true")
     flow.dag.needrun_jobs = lambda: [job("all")]
-    assert start.partial_report(plan, flow) is None, "the report is there"
+    assert run_hooks.partial_report_command(plan, flow) is None, "the report is there"
 
 
 def test_a_dry_run_ends_with_what_it_would_ask(
@@ -398,7 +401,7 @@ def test_a_dry_run_ends_with_what_it_would_ask(
 ) -> None:
     """At the process's end, of a dry run alone; a fault of it is one line."""
     registered: list[Callable[[], None]] = []
-    monkeypatch.setattr(start.atexit, "register", registered.append)
+    monkeypatch.setattr(run_hooks.atexit, "register", registered.append)
     asked = [job("generate_replies", {"benchmark": "mrbench", "tutor": "far"}), job("all")]
 
     class Dag:
@@ -406,14 +409,16 @@ def test_a_dry_run_ends_with_what_it_would_ask(
             return iter([] if exclude_finished else asked)
 
     def said(flow: Any) -> str:
-        start.say_after_dry_run(plan, flow)
+        run_hooks.print_requests_after_dry_run(plan, flow)
         assert capsys.readouterr().out == "", "not before"
         registered.pop()()
         assert registered == []
         return capsys.readouterr().out
 
-    monkeypatch.setattr(telling, "planned_requests", lambda plan, jobs: [plan, jobs])
-    monkeypatch.setattr(telling, "requests_line", lambda plan, counted: f"new requests: {counted == [plan, asked]}")
+    monkeypatch.setattr(run_messages, "planned_requests", lambda plan, jobs: [plan, jobs])
+    monkeypatch.setattr(
+        run_messages, "requests_line", lambda plan, counted: f"new requests: {counted == [plan, asked]}"
+    )
     assert said(SimpleNamespace(_dag=Dag(), dryrun=True)) == "new requests: True\n"
     assert said(SimpleNamespace(_dag=Dag(), dryrun=False)) == said(SimpleNamespace(dryrun=True)) == ""
     assert said(SimpleNamespace(_dag=None, dryrun=True)) == ""
@@ -421,7 +426,7 @@ def test_a_dry_run_ends_with_what_it_would_ask(
     def fails(plan: RulePlan, jobs: Any) -> Any:
         raise KeyError("far")
 
-    monkeypatch.setattr(telling, "planned_requests", fails)
+    monkeypatch.setattr(run_messages, "planned_requests", fails)
     assert said(SimpleNamespace(_dag=Dag(), dryrun=True)) == "new requests: not counted (KeyError: 'far')\n"
 
 
@@ -444,7 +449,7 @@ def test_git_is_asked_for_a_minute_and_may_be_absent(
         return ends
 
     monkeypatch.setattr(subprocess, "run", run)
-    assert provenance.git("rev-parse", "HEAD") == said
+    assert provenance.git_output("rev-parse", "HEAD") == said
     told = {"capture_output": True, "text": True, "check": False, "timeout": 60}
     assert asked == [(["git", "rev-parse", "HEAD"], told)]
 
@@ -461,14 +466,14 @@ def test_the_state_of_the_code_is_that_of_its_own_checkout(lacking: str, monkeyp
             return None if lacking in {"top", "both"} else f"{'/elsewhere' if lacking == 'elsewhere' else Path.cwd()}\n"
         return None if lacking in {"commit", "both"} else "c" * 40 + "\n"
 
-    monkeypatch.setattr(provenance, "git", git)
+    monkeypatch.setattr(provenance, "git_output", git)
     state = provenance.code_state()
     if lacking != "none":
-        assert state == provenance.Code(commit=None)
+        assert state == provenance.CodeState(commit=None)
         return
-    assert state == provenance.Code(commit="c" * 40, edited=["workflow/a.py", "workflow/b c.py"], n_edited=2)
-    assert asked[-1] == ("status", "--porcelain", "--", *provenance.DECISIVE)
-    monkeypatch.setattr(provenance, "git", lambda *words, **_: None if words[0] == "status" else git(*words))
+    assert state == provenance.CodeState(commit="c" * 40, edited=["workflow/a.py", "workflow/b c.py"], n_edited=2)
+    assert asked[-1] == ("status", "--porcelain", "--", *provenance.PATHS_BEHIND_NUMBERS)
+    monkeypatch.setattr(provenance, "git_output", lambda *words, **_: None if words[0] == "status" else git(*words))
     assert provenance.code_state().edited == [], "git that cannot say it"
 
 
@@ -477,7 +482,7 @@ def test_an_image_is_read_by_whichever_of_its_two_names_there_is(
     named: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[Any] = []
-    labels = {"data": {"attributes": {"labels": {images.LABEL: "hash"}}}}
+    labels = {"data": {"attributes": {"labels": {images.LOCK_LABEL: "hash"}}}}
 
     def run(line: list[str], **options: Any) -> Any:
         asked.append((line, options))
@@ -485,15 +490,15 @@ def test_an_image_is_read_by_whichever_of_its_two_names_there_is(
 
     monkeypatch.setattr(images.shutil, "which", lambda name: f"/bin/{name}" if name == named else None)
     monkeypatch.setattr(images.subprocess, "run", run)
-    assert images.built_from("x.sif") == "hash"
+    assert images.lock_of_image("x.sif") == "hash"
     line = [f"/bin/{named}", "inspect", "--labels", "--json", "x.sif"]
     assert asked == [(line, {"capture_output": True, "text": True, "timeout": images.SECONDS, "check": False})]
-    for said, told in (("y" * 300, "y" * 200), ("one\n  two \n\n", "two"), ("", "it said nothing")):
+    for said, told in (("y" * 300, "y" * 200), ("one\n  two \n\n", "two"), ("", "no message")):
         failed = subprocess.CompletedProcess([], 1, "", said)
         monkeypatch.setattr(images.subprocess, "run", lambda line, failed=failed, **options: failed)
         with pytest.raises(UserError) as fault:
-            images.built_from("x.sif")
-        assert fault.value.line == f"x.sif: apptainer cannot read it: {told}. Fix: build it again"
+            images.lock_of_image("x.sif")
+        assert fault.value.line == f"x.sif: apptainer cannot read it: {told}. Fix: build the image again"
 
 
 @pytest.mark.parametrize(
@@ -520,15 +525,15 @@ def test_an_endpoint_is_asked_once_for_its_models(
     monkeypatch.setenv("FAR_KEY", "s3cret")
     monkeypatch.setattr(requests, "get", get)
     model = HostedModel.model_validate({"engine": "hosted", "base_url": base_url, "model": "m", "key_env": "FAR_KEY"})
-    preflight.check_endpoint("far", model)
-    assert seen == [(asked, {"headers": headers, "timeout": preflight.SECONDS, "allow_redirects": False})]
+    preflight.list_endpoint_models("far", model)
+    assert seen == [(asked, {"headers": headers, "timeout": preflight.ENDPOINT_SECONDS, "allow_redirects": False})]
 
 
 HOLDING = """
 import sys
 from pathlib import Path
-from maieutic.plan.start import hold_results
-hold_results(Path("results/.run.lock"))
+from maieutic.plan.run_hooks import lock_results
+lock_results(Path("results/.run.lock"))
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -551,14 +556,14 @@ def test_a_run_of_another_checkout_on_the_same_results_is_refused(
         monkeypatch.chdir(own)
         with pytest.raises(
             UserError,
-            match=rf"{shared}: a run of another checkout works there \(host .* pid {holder.pid}, in {other}\)",
+            match=rf"{shared}: a run of another checkout uses these results \(host .* pid {holder.pid}, in {other}\)",
         ):
-            start.hold_results()
+            run_hooks.lock_results()
         monkeypatch.chdir(other)
-        start.hold_results()  # of one checkout Snakemake's lock decides
+        run_hooks.lock_results()  # of one checkout Snakemake's lock decides
         holder.kill()
         holder.wait()
         monkeypatch.chdir(own)
-        start.hold_results()
-    assert f" in {own}" in (shared / ".run.lock").read_text() and start.HELD
-    start.HELD.pop().close()
+        run_hooks.lock_results()
+    assert f" in {own}" in (shared / ".run.lock").read_text() and run_hooks.LOCK_FILES
+    run_hooks.LOCK_FILES.pop().close()

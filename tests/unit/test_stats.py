@@ -13,58 +13,60 @@ from maieutic.core.stats import (
     MEAN,
     RATING,
     SHARE,
+    BootstrapSettings,
     Estimate,
     Interval,
-    Sampling,
     Statistic,
-    clustered_draws,
-    clustered_interval,
-    estimate,
-    mean_of,
+    bootstrap_draws,
+    bootstrap_interval,
+    estimate_statistic,
+    leave_one_out,
+    mean_statistic,
     normal_half_width,
-    percentiles,
-    share,
+    percentile_interval,
+    safe_ratio,
     sums_by_cluster,
-    without_each,
 )
 from scipy.stats import bootstrap
 
-MANY = Sampling(400, 3)
+MANY = BootstrapSettings(400, 3)
 
 
 @pytest.mark.parametrize("empty", [0.0, math.nan])
 def test_nothing_of_nothing_is_what_the_caller_says(empty: float) -> None:
-    found = share(np.array([[1.0, 0.0], [3.0, 0.0]]), np.array([[2.0, 0.0], [4.0, 5.0]]), empty=empty)
+    found = safe_ratio(np.array([[1.0, 0.0], [3.0, 0.0]]), np.array([[2.0, 0.0], [4.0, 5.0]]), empty=empty)
     assert found.dtype == float
     np.testing.assert_array_equal(found, [[0.5, empty], [0.75, 0.0]])
-    assert share(np.array(1), np.array(4), empty=0.0) == 0.25
+    assert safe_ratio(np.array(1), np.array(4), empty=0.0) == 0.25
 
 
 def test_a_mean_of_something_read_from_each_observation() -> None:
-    lengths: Statistic[str] = mean_of(len)
+    lengths: Statistic[str] = mean_statistic(len)
     assert lengths.value(["a", "abc"]) == 2.0
     np.testing.assert_array_equal(lengths.counts(["a", "abc"]), [[1.0, 1.0], [3.0, 1.0]])
     sums = np.array([[4.0, 2.0], [9.0, 3.0], [0.0, 0.0]])
-    np.testing.assert_array_equal(lengths.of_sums(sums), [2.0, 3.0, 0.0])
+    np.testing.assert_array_equal(lengths.from_sums(sums), [2.0, 3.0, 0.0])
     assert MEAN.value([1, 2]) == 1.5
 
 
 def test_an_estimate_counts_what_it_has_and_what_it_lacks() -> None:
-    nothing = estimate(MEAN, [], [], MANY, missing=4)
+    nothing = estimate_statistic(MEAN, [], [], MANY, missing=4)
     assert nothing == Estimate(None, Interval(None, None), 0, 4, 0)
     without: Statistic[float] = MEAN._replace(value=lambda observed: math.nan)
-    assert estimate(without, [1.0, 2.0], ["a", "b"], MANY, missing=1) == Estimate(None, Interval(None, None), 2, 1, 2)
-    found = estimate(MEAN, [1.0, 2.0, 6.0], ["a", "a", "b"], MANY, 2)
+    assert estimate_statistic(without, [1.0, 2.0], ["a", "b"], MANY, missing=1) == Estimate(
+        None, Interval(None, None), 2, 1, 2
+    )
+    found = estimate_statistic(MEAN, [1.0, 2.0, 6.0], ["a", "a", "b"], MANY, 2)
     assert (found.value, found.n, found.missing, found.clusters) == (3.0, 3, 2, 2)
     assert found.interval.low < 1.5 and found.interval.high > 6.0, "two problems tell little"
-    assert estimate(MEAN, [1.0, 2.0], ["a", "a"], MANY).interval == Interval(None, None), "one problem alone"
-    assert estimate(MEAN, [1.0], ["a"], MANY).missing == 0
+    assert estimate_statistic(MEAN, [1.0, 2.0], ["a", "a"], MANY).interval == Interval(None, None), "one problem alone"
+    assert estimate_statistic(MEAN, [1.0], ["a"], MANY).missing == 0
 
 
 @pytest.mark.parametrize(("known", "there"), [(4, False), (5, False), (6, True), (10, True)])
 def test_an_interval_needs_a_value_in_most_draws(known: int, there: bool) -> None:
     drawn = np.array([float(number) for number in range(known)] + [math.nan] * (10 - known))
-    found = percentiles(drawn, Sampling(10, 1))
+    found = percentile_interval(drawn, BootstrapSettings(10, 1))
     if there:
         assert found == pytest.approx(np.percentile(np.arange(known), [2.5, 97.5]))
         assert type(found.low) is float and type(found.high) is float
@@ -93,13 +95,13 @@ def test_draws_are_scipys_of_the_plain_rows(resamples: int, monkeypatch: pytest.
         (np.arange(len(sums)),), plain, n_resamples=resamples, batch=256, method="percentile", vectorized=True,
         rng=np.random.default_rng(5),
     ).bootstrap_distribution  # fmt: skip
-    found = clustered_draws(MEAN.counts(list(values)), MEAN.of_sums, clusters, Sampling(resamples, 5))
+    found = bootstrap_draws(MEAN.counts(list(values)), MEAN.from_sums, clusters, BootstrapSettings(resamples, 5))
     assert found.shape == (resamples,)
     np.testing.assert_allclose(found, expected)
     low, high = np.percentile(expected, [2.5, 97.5])
-    interval = clustered_interval(MEAN.counts(list(values)), MEAN.of_sums, clusters, Sampling(resamples, 5))
+    interval = bootstrap_interval(MEAN.counts(list(values)), MEAN.from_sums, clusters, BootstrapSettings(resamples, 5))
     assert interval == Interval(pytest.approx(low), pytest.approx(high))
-    other = clustered_draws(MEAN.counts(list(values)), MEAN.of_sums, clusters, Sampling(resamples, 6))
+    other = bootstrap_draws(MEAN.counts(list(values)), MEAN.from_sums, clusters, BootstrapSettings(resamples, 6))
     assert not np.allclose(found, other), "another seed, other draws"
 
 
@@ -111,11 +113,11 @@ def test_a_statistic_without_a_value_in_some_draws_warns_nobody() -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        drawn = clustered_draws(counts, ratio, ["a", "b", "c"], MANY)
-        open_ended = clustered_draws(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]), ratio, ["a", "b", "c"], MANY)
+        drawn = bootstrap_draws(counts, ratio, ["a", "b", "c"], MANY)
+        open_ended = bootstrap_draws(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]), ratio, ["a", "b", "c"], MANY)
     assert len(drawn) == 400 and np.isnan(drawn).any() and not np.isnan(drawn).all()
     assert np.isinf(open_ended).any() and np.isnan(open_ended).any()
-    assert len(clustered_draws(counts[:1], ratio, ["a"], MANY)) == 0
+    assert len(bootstrap_draws(counts[:1], ratio, ["a"], MANY)) == 0
 
 
 def test_a_normal_interval_needs_two_values() -> None:
@@ -136,7 +138,7 @@ def test_a_share_of_single_items_has_clopper_and_pearsons_interval(right: int) -
     """The kept library's, where each problem has one item, on what Student's t leaves of the sample."""
     from statsmodels.stats.proportion import proportion_confint
 
-    found = estimate(SHARE, [1.0] * right + [0.0] * (20 - right), [f"p{n}" for n in range(20)], MANY).interval
+    found = estimate_statistic(SHARE, [1.0] * right + [0.0] * (20 - right), [f"p{n}" for n in range(20)], MANY).interval
     low, high = proportion_confint(right, 20, method="beta")
     assert found.low is not None and found.high is not None
     if right in (0, 20):
@@ -157,19 +159,19 @@ def test_an_exact_interval_is_the_kept_librarys() -> None:
 
 def test_an_interval_of_a_mean_of_zeros_and_ones_is_a_shares() -> None:
     observed, problems = [1.0] * 12, [f"p{number}" for number in range(12)]
-    assert estimate(MEAN, observed, problems, MANY) == estimate(SHARE, observed, problems, MANY)
-    assert estimate(MEAN, [0.7] * 12, problems, MANY).interval == pytest.approx((0.7, 0.7)), (
+    assert estimate_statistic(MEAN, observed, problems, MANY) == estimate_statistic(SHARE, observed, problems, MANY)
+    assert estimate_statistic(MEAN, [0.7] * 12, problems, MANY).interval == pytest.approx((0.7, 0.7)), (
         "nothing is known of its spread"
     )
 
 
 def test_bounds_hold_and_the_value_lies_within() -> None:
-    third = estimate(SHARE, [1.0, 1.0, 0.0, 0.0, 1.0, 1.0], list("aabbcc"), MANY)
+    third = estimate_statistic(SHARE, [1.0, 1.0, 0.0, 0.0, 1.0, 1.0], list("aabbcc"), MANY)
     assert 0 < third.interval.low < third.value < third.interval.high < 1
     correlation = Statistic(
         lambda observed: 1.0, lambda observed: np.ones((len(observed), 1)), lambda sums: np.ones(len(sums)), (-1.0, 1.0)
     )
-    found = estimate(correlation, [1, 2, 3], list("abc"), MANY).interval
+    found = estimate_statistic(correlation, [1, 2, 3], list("abc"), MANY).interval
     assert found.high == 1.0 and -1 < found.low < 1
 
 
@@ -180,17 +182,17 @@ def test_the_interval_covers_a_true_share_near_an_end(problems: int, true: float
     for _ in range(400):
         right = chance.binomial(1, true, problems).astype(float)
         sums = np.column_stack([right, np.ones(problems)])
-        low, high = bounded_interval(float(right.mean()), without_each(sums, SHARE.of_sums), 0.0, 1.0)
+        low, high = bounded_interval(float(right.mean()), leave_one_out(sums, SHARE.from_sums), 0.0, 1.0)
         covered += low <= true <= high
     assert covered / 400 >= 0.93
 
 
 @pytest.mark.parametrize("statistic", [SHARE, RATING], ids=["shares", "ratings"])
 def test_an_interval_of_a_mean_stays_within_its_bounds(statistic: Statistic[float]) -> None:
-    found = estimate(statistic, [0.9, 1.0, 0.4, 1.0], list("abcd"), MANY).interval
+    found = estimate_statistic(statistic, [0.9, 1.0, 0.4, 1.0], list("abcd"), MANY).interval
     assert statistic.bounds is not None
     assert statistic.bounds[0] <= found.low < 0.825 < found.high <= 1.0
-    below = estimate(RATING, [-1.0, 0.5, 0.0], list("abc"), MANY).interval
+    below = estimate_statistic(RATING, [-1.0, 0.5, 0.0], list("abc"), MANY).interval
     assert below.low < -1.0 and below.high <= 1.0
 
 
@@ -201,6 +203,6 @@ def test_the_interval_covers_a_true_mean_of_shares(problems: int, true: float) -
     for _ in range(400):
         rate = chance.beta(4 * true, 4 * (1 - true), problems)
         values = list(chance.binomial(8, rate) / 8)
-        low, high = estimate(SHARE, values, list(map(str, range(problems))), MANY).interval
+        low, high = estimate_statistic(SHARE, values, list(map(str, range(problems))), MANY).interval
         covered += low <= true <= high
     assert covered / 400 >= 0.93

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from maieutic.benchmarks.mrbench.predictions import numbered_rows, spelt
+from maieutic.benchmarks.mrbench.predictions import read_rows, release_spelling
 from maieutic.core.errors import UserError
 
 
@@ -17,11 +17,11 @@ def test_the_submission_form_is_read(tmp_path: Path) -> None:
         "tutor_responses": {"T1": {"response": "Hi", "annotation": {"Actionability": "yes"}}, "T2": {"response": "x"}},
     }
     path.write_text(json.dumps([dialogue], indent=2), encoding="utf-8-sig")
-    rows = [(row.conversation_id, row.tutor, row.pred) for _, row in numbered_rows(path)]
+    rows = [(row.conversation_id, row.tutor, row.pred) for _, row in read_rows(path)]
     assert rows == [("1", "T1", {"Actionability": "yes"}), ("1", "T2", None)]
     path.write_text(json.dumps([{"conversation_id": "1"}]))
     with pytest.raises(UserError, match="not the shared task's submission form: KeyError"):
-        numbered_rows(path)
+        read_rows(path)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_the_submission_form_is_read(tmp_path: Path) -> None:
     [("yes", "Yes"), (" To Some Extent ", "To some extent"), ("No", "No"), ("maybe", "maybe"), (None, None)],
 )
 def test_a_label_is_known_in_any_case(written: str | None, label: str | None) -> None:
-    assert spelt(written, ("Yes", "To some extent", "No")) == label
+    assert release_spelling(written, ("Yes", "To some extent", "No")) == label
 
 
 @pytest.mark.parametrize(
@@ -38,5 +38,5 @@ def test_a_label_is_known_in_any_case(written: str | None, label: str | None) ->
 def test_predictions_that_are_nested_without_end_are_one_line(text: str, tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text(text)
     with pytest.raises(UserError, match="nested more deeply than can be read") as error:
-        numbered_rows(tmp_path / "deep.json")
+        read_rows(tmp_path / "deep.json")
     assert len(error.value.line) < 500

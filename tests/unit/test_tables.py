@@ -9,7 +9,7 @@ import pytest
 from maieutic.core.errors import UserError
 from maieutic.core.tables import read_table
 from maieutic.datasets.sources import read_source
-from maieutic.replies.recorded import read_lines
+from maieutic.replies.recorded import read_reply_lines
 
 ROWS = [
     ("gsm8k-0000", "That\u2019s right \u2013 Final answer: 0"),
@@ -56,7 +56,7 @@ FORMS: dict[str, bytes] = {
 def test_replies_are_read_however_a_spreadsheet_saves_them(form: str, tmp_path: Path) -> None:
     path = tmp_path / "replies.csv"
     path.write_bytes(FORMS[form])
-    assert [(line.id, *line.texts) for line in read_lines(path, "models.m.file")] == ROWS
+    assert [(line.id, *line.texts) for line in read_reply_lines(path, "models.m.file")] == ROWS
     assert [tuple(row[name].strip() for name in HEAD) for _, row in read_table(path, HEAD).rows] == ROWS
 
 
@@ -64,16 +64,16 @@ def test_replies_are_read_however_a_spreadsheet_saves_them(form: str, tmp_path: 
 def test_json_lines_with_a_mark_are_read(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "replies.jsonl"
     path.write_text("".join(json.dumps({"Id": a, " reply": b}) + "\n" for a, b in ROWS), encoding=encoding)
-    assert [(line.id, *line.texts) for line in read_lines(path, "models.m.file")] == ROWS
+    assert [(line.id, *line.texts) for line in read_reply_lines(path, "models.m.file")] == ROWS
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("id,output\na,b\n", r"no column reply; found id, output\. Fix: rename output to reply"),
-        ("item_id,reply\na,b\n", r"no column id; found item_id, reply\. Fix: rename item_id to id"),
+        ("id,output\na,b\n", r"missing columns: reply; found: id, output\. Fix: rename output to reply"),
+        ("item_id,reply\na,b\n", r"missing columns: id; found: item_id, reply\. Fix: rename item_id to id"),
         ("id,replly\na,b\n", r"Fix: rename replly to reply"),
-        ("id,reply\na\n", r"replies\.csv:2: expected 2 cells, found more or fewer\. Fix: mend this line"),
+        ("id,reply\na\n", r"replies\.csv:2: expected 2 cells, found 1\. Fix: correct this line"),
         ("id,reply\na,b,c\n", r"replies\.csv:2: expected 2 cells"),
         ("sep=;\nid;reply\na\n", r"replies\.csv:3: expected 2 cells"),
     ],
@@ -82,7 +82,7 @@ def test_a_file_that_does_not_fit_names_the_column_or_the_line(text: str, told: 
     path = tmp_path / "replies.csv"
     path.write_text(text)
     with pytest.raises(UserError, match=told):
-        read_lines(path, "models.m.file")
+        read_reply_lines(path, "models.m.file")
 
 
 def test_bytes_of_no_text_are_refused(tmp_path: Path) -> None:
@@ -90,6 +90,6 @@ def test_bytes_of_no_text_are_refused(tmp_path: Path) -> None:
     for data in (b"\x81\x8d\x8f", b"id,reply\n\xff\x00\x00", b"\xff\xfe\x00"):
         path.write_bytes(data)
         with pytest.raises(UserError, match=r"replies\.csv: not (?:UTF-8|utf-16) at byte"):
-            read_lines(path, "models.m.file")
-        with pytest.raises(UserError, match="fetch the file anew"):
+            read_reply_lines(path, "models.m.file")
+        with pytest.raises(UserError, match="download the file again"):
             read_source(path, "csv")

@@ -14,23 +14,23 @@ from httpserver import Quiet, serving
 from maieutic.config.settings import read_config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.core.ledger import Spent, ledger_of
-from maieutic.plan import images, preflight, telling
+from maieutic.core.ledger import JobSpending, ledger_path
+from maieutic.plan import images, preflight, run_messages
 from maieutic.plan.plan import Plan
 from maieutic.plan.requests import NewRequests
 from maieutic.plan.rules import RulePlan, plan_of
-from maieutic.plan.telling import (
-    LONGEST,
+from maieutic.plan.run_messages import (
+    MOST_CAUSE_CHARS,
     MOST_FAILURES,
-    cause_of,
-    failures,
+    cost_text,
+    failure_lines,
+    last_error_of,
     last_lines,
-    money,
+    models_to_call,
     planned_requests,
     requests_line,
     spent_line,
-    to_be_asked,
-    uncounted,
+    uncounted_models,
 )
 from run_configs import HOSTED, many_judges
 from shipped import shipped
@@ -70,7 +70,7 @@ LINES: dict[str, tuple[list[NewRequests], str]] = {
     "nine alike": (MANY[-9:], "model-0, model-1 and 7 more: 5 each"),
     "many alike, and one that differs": ([*MANY, FEW[0]], "model-0, model-2 and 9 more: 5 each, model-1 11"),
     "a judge by name": ([JUDGES["two"], *MANY], "model-0, model-1 and 10 more: 5 each, two 5; under 0.01 USD"),
-    "judges in their order": ([*reversed(JUDGES.values())], "one about 70, two 5; under 0.01 USD; no price of near"),
+    "judges in their order": ([*reversed(JUDGES.values())], "one about 70, two 5; under 0.01 USD; no price for near"),
     "somebody else's last": ([asked("others", 3, model="far"), *FEW], "model-0 5, model-1 6, others 3; under 0.01 USD"),
 }  # fmt: skip
 
@@ -100,41 +100,44 @@ MONEY: dict[str, tuple[list[tuple[str, float, float, float]], str]] = {
     "together": ([("far", 1e6, 0, 0), ("far", 0, 1e6, 0)], "about 3.00 USD"),
     "half a cent": ([("far", 5000, 0, 0)], "about 0.01 USD"),
     "less than half a cent": ([("far", 4999, 0, 0)], "under 0.01 USD"),
-    "no price, said once": ([("near", 1, 1, 0), ("near", 1, 1, 0)], "no price of near"),
-    "two without": ([("near", 1, 1, 0), ("nigh", 1, 1, 0)], "no price of near, nigh"),
-    "some with, some without": ([("near", 1, 1, 0), ("far", 1e6, 0, 0)], "about 1.00 USD; no price of near"),
+    "no price, said once": ([("near", 1, 1, 0), ("near", 1, 1, 0)], "no price for near"),
+    "two without": ([("near", 1, 1, 0), ("nigh", 1, 1, 0)], "no price for near, nigh"),
+    "some with, some without": ([("near", 1, 1, 0), ("far", 1e6, 0, 0)], "about 1.00 USD; no price for near"),
 }
 
 
 @pytest.mark.parametrize(("amounts", "words"), MONEY.values(), ids=MONEY)
 def test_money_is_said_of_those_that_have_a_price(amounts: Any, words: str, plan: Plan) -> None:
-    assert money(plan, amounts) == words
+    assert cost_text(plan, amounts) == words
 
 
-def spent(asker: str, requests: int, prompt: int = 1000, answer: int = 10, **retries: int) -> Spent:
-    return Spent(
+def spent(asker: str, requests: int, prompt: int = 1000, answer: int = 10, **retries: int) -> JobSpending:
+    return JobSpending(
         time="2026-01-01T00:00:00+00:00", asker=asker, requests=requests, prompt_tokens=prompt,
         completion_tokens=answer, seconds=1.0, retries=retries,
     )  # fmt: skip
 
 
 def test_what_was_asked_is_one_line(plan: Plan) -> None:
-    assert spent_line(plan, []) == "asked: nobody"
+    assert spent_line(plan, []) == "requests sent: none"
     lines = [spent("far", 3, 1_000_000, 5, status_429=2, timeout=1), spent("two", 4, 10**6), spent("far", 1)]
     assert spent_line(plan, lines) == (
-        "asked: far 4 (1,001,000 + 15 tokens, 3 retries), two 4 (1,000,000 + 10 tokens); about 2.00 USD"
+        "requests sent: far 4 (1,001,000 + 15 tokens, 3 retries), two 4 (1,000,000 + 10 tokens); about 2.00 USD"
     ), "a judge's tokens are paid at the price of the model that answers"
     gone = spent("who-is-no-more", 1)
-    assert spent_line(plan, [gone]) == "asked: who-is-no-more 1 (1,000 + 10 tokens)"
+    assert spent_line(plan, [gone]) == "requests sent: who-is-no-more 1 (1,000 + 10 tokens)"
 
 
 LOGS = {
     "the last error": ("a\n12:00:00 ERROR first\n12:00:01 ERROR x: y. Fix: z  \nafter\n", "x: y. Fix: z"),
     "else its last line": ("a\n b \n\n  \n", "b"),
-    "nothing": ("\n \n", "it wrote nothing"),
-    "no more than fits": ("12:00:00 ERROR " + "x" * 1000, "x" * LONGEST),
-    "its fix is whole": ("12:00:00 ERROR " + "x" * 1000 + ". Fix: do it", "x" * (LONGEST - 15) + " ... Fix: do it"),
-    "a fix that is too long": ("12:00:00 ERROR x. Fix: " + "y" * 1000, "x. Fix: " + "y" * (LONGEST - 8)),
+    "nothing": ("\n \n", "the log is empty"),
+    "no more than fits": ("12:00:00 ERROR " + "x" * 1000, "x" * MOST_CAUSE_CHARS),
+    "its fix is whole": (
+        "12:00:00 ERROR " + "x" * 1000 + ". Fix: do it",
+        "x" * (MOST_CAUSE_CHARS - 15) + " ... Fix: do it",
+    ),
+    "a fix that is too long": ("12:00:00 ERROR x. Fix: " + "y" * 1000, "x. Fix: " + "y" * (MOST_CAUSE_CHARS - 8)),
     "a word that only holds it": ("TERRORS\nsaid ERRORS\n", "said ERRORS"),
 }
 
@@ -142,12 +145,12 @@ LOGS = {
 @pytest.mark.parametrize(("text", "cause"), LOGS.values(), ids=LOGS)
 def test_why_a_job_failed_is_in_its_log(text: str, cause: str, tmp_path: Path) -> None:
     log = tmp_path / "rule.log"
-    assert cause_of(log, 0.0) is None
+    assert last_error_of(log, 0.0) is None
     log.write_text(text, encoding="utf-8")
     os.utime(log, (100, 100))
-    assert cause_of(log, 100.0) == cause and cause_of(log, 100.5) is None, "a log of before says nothing"
+    assert last_error_of(log, 100.0) == cause and last_error_of(log, 100.5) is None, "a log of before says nothing"
     log.write_bytes(b"\xff ERROR torn \xff\n")
-    assert cause_of(log, 0.0) == "torn \ufffd"
+    assert last_error_of(log, 0.0) == "torn \ufffd"
 
 
 def job(rule: str, *logs: Path, output: tuple[str, ...] = (), files: tuple[str, ...] = (), **names: str) -> Any:
@@ -165,25 +168,25 @@ def test_each_failed_job_is_a_line_and_those_out_of_money_are_one(plan: Plan, tm
     for log, text in zip(logs, texts, strict=True):
         log.write_text(text, encoding="utf-8")
     jobs = [job("judge_replies", logs[n], judge="one", benchmark=f"b{n}") for n in range(3)]
-    assert failures([*jobs, job("all")], 0.0) == [
+    assert failure_lines([*jobs, job("all")], 0.0) == [
         f"failed: judge_replies one b0: no key (log: {logs[0]})",
-        "failed: all: it left no log",
+        "failed: all: no log was written",
         "stopped: judge_replies one b1, judge_replies one b2: run.budget: 1.01 USD are spent",
     ]
-    assert failures([job("x", tmp_path / "none.log")], 0.0) == [
-        f"failed: x: it left no log (log: {tmp_path / 'none.log'})"
+    assert failure_lines([job("x", tmp_path / "none.log")], 0.0) == [
+        f"failed: x: no log was written (log: {tmp_path / 'none.log'})"
     ]
-    assert last_lines(plan, [], "", 0.0, None) == ["asked: nobody"]
+    assert last_lines(plan, [], "", 0.0, None) == ["requests sent: none"]
     told = last_lines(plan, [job("x")] * (MOST_FAILURES + 2), "", 0.0, "page.html")
     assert told == [
-        *["failed: x: it left no log"] * MOST_FAILURES, "failed: 2 further jobs", "asked: nobody", "report: page.html",
+        *["failed: x: no log was written"] * MOST_FAILURES, "failed: 2 further jobs", "requests sent: none", "report: page.html",
     ]  # fmt: skip
     assert len(last_lines(plan, [job("x")] * MOST_FAILURES, "", 0.0, None)) == MOST_FAILURES + 1
-    ledger = ledger_of(Path(paths.JOURNALS.of()) / "replies/mrbench/far.jsonl")
+    ledger = ledger_path(Path(paths.JOURNALS.of()) / "replies/mrbench/far.jsonl")
     ledger.parent.mkdir(parents=True)
     lines = [spent("far", 2), spent("far", 5).model_copy(update={"time": "2027-01-01T00:00:00+00:00"})]
     ledger.write_text("".join(json.dumps(line.model_dump()) + "\n" for line in lines), encoding="utf-8")
-    assert last_lines(plan, [], "2026-06-01", 0.0, None) == ["asked: far 5 (1,000 + 10 tokens); under 0.01 USD"]
+    assert last_lines(plan, [], "2026-06-01", 0.0, None) == ["requests sent: far 5 (1,000 + 10 tokens); under 0.01 USD"]
 
 
 def test_what_planned_jobs_ask_is_counted_by_rule_and_names(plan: Plan, monkeypatch: Any) -> None:
@@ -191,10 +194,10 @@ def test_what_planned_jobs_ask_is_counted_by_rule_and_names(plan: Plan, monkeypa
     told: list[Any] = []
 
     def counted(plan: Plan, rehearsal: Any, planned: Any) -> list[NewRequests]:
-        told.append((rehearsal.remade, planned))
+        told.append((rehearsal.rewritten_files, planned))
         return [asked("far", 3)]
 
-    monkeypatch.setattr(telling, "new_requests", counted)
+    monkeypatch.setattr(run_messages, "new_requests", counted)
     jobs = [
         job("judge_replies_locally", output=("verdicts",), judge="one"), job("a_rule", output=("x",), files=()),
         job("write_dialogues", output=("d",), judge="one"),
@@ -204,7 +207,7 @@ def test_what_planned_jobs_ask_is_counted_by_rule_and_names(plan: Plan, monkeypa
     assert told == [
         ({"verdicts", "x", "d"}, [("judge_replies", {"judge": "one"}), ("write_dialogues", {"judge": "one"})])
     ]
-    monkeypatch.setattr(telling, "uncounted", lambda plan, job: ["near", "far"])
+    monkeypatch.setattr(run_messages, "uncounted_models", lambda plan, job: ["near", "far"])
     assert planned_requests(plan, jobs[2:])[1][:4] == ("others", "near + far", "near", None)
 
 
@@ -218,8 +221,8 @@ def test_what_planned_jobs_ask_is_counted_by_rule_and_names(plan: Plan, monkeypa
     ],
 )
 def test_a_model_is_asked_unless_it_surely_is_not(part: NewRequests, known: bool, plan: Plan, monkeypatch: Any) -> None:
-    monkeypatch.setattr(telling, "planned_requests", lambda plan, jobs: [part])
-    assert to_be_asked(plan, []) == ({"far"} if known else set())
+    monkeypatch.setattr(run_messages, "planned_requests", lambda plan, jobs: [part])
+    assert models_to_call(plan, []) == ({"far"} if known else set())
 
 
 @pytest.mark.parametrize(
@@ -230,15 +233,15 @@ def test_a_model_is_asked_unless_it_surely_is_not(part: NewRequests, known: bool
     ],
 )  # fmt: skip
 def test_what_is_not_counted_beforehand(rule: str, counts: bool, plan: Plan) -> None:
-    assert uncounted(plan, job(rule, judge="one")) == (["near"] if counts else [])
+    assert uncounted_models(plan, job(rule, judge="one")) == (["near"] if counts else [])
 
 
 def test_an_old_log_says_nothing_of_this_run(tmp_path: Path, plan: Plan) -> None:
     log = tmp_path / "x.log"
     log.write_bytes(b"1 ERROR a: ERROR b \xc3\xa9 \xff\n\n")
     os.utime(log, (100, 100))
-    assert cause_of(log, 100.0) == "a: ERROR b \u00e9 \ufffd" and cause_of(log, 100.5) is None
-    assert last_lines(plan, [job("x", log)], "", 100.5, None)[0] == f"failed: x: it left no log (log: {log})"
+    assert last_error_of(log, 100.0) == "a: ERROR b \u00e9 \ufffd" and last_error_of(log, 100.5) is None
+    assert last_lines(plan, [job("x", log)], "", 100.5, None)[0] == f"failed: x: no log was written (log: {log})"
     assert last_lines(plan, [job("x", log)], "", 100.0, None)[0] == f"failed: x: a: ERROR b \u00e9 \ufffd (log: {log})"
 
 
@@ -247,7 +250,7 @@ def test_the_last_fault_of_the_budget_is_told(tmp_path: Path) -> None:
     for number, log in enumerate(logs):
         log.write_text(f"1 ERROR run.budget: {number} spent", encoding="utf-8")
     jobs = [job("x", log, n=str(number)) for number, log in enumerate(logs)]
-    assert failures(jobs, 0.0) == ["stopped: x 0, x 1, x 2: run.budget: 2 spent"]
+    assert failure_lines(jobs, 0.0) == ["stopped: x 0, x 1, x 2: run.budget: 2 spent"]
 
 
 def test_jobs_that_ask_are_counted_in_their_order_and_others_are_not(plan: Plan) -> None:
@@ -262,8 +265,11 @@ def test_jobs_that_ask_are_counted_in_their_order_and_others_are_not(plan: Plan)
         ("tutors", "near", True), ("judges", "two", False), ("others", "far", False),
     ]  # fmt: skip
     assert parts[0].requests == parts[1].requests == 8 and parts[2].requests is None
-    assert to_be_asked(plan, [tagging, asking, still, items]) == {"near", "far"} and to_be_asked(plan, [still]) == set()
-    assert uncounted(plan, asking) == [] and uncounted(plan, tagging) == ["far"]
+    assert (
+        models_to_call(plan, [tagging, asking, still, items]) == {"near", "far"}
+        and models_to_call(plan, [still]) == set()
+    )
+    assert uncounted_models(plan, asking) == [] and uncounted_models(plan, tagging) == ["far"]
 
 
 ENGINE = """#!/bin/sh
@@ -275,8 +281,8 @@ ENGINE = """#!/bin/sh
 def test_an_image_is_there_and_of_this_lock(tmp_path: Path, monkeypatch: Any) -> None:
     """By a stand-in for apptainer: what it is asked, and what is made of each answer."""
     image, engine = tmp_path / "driver.sif", tmp_path / "bin/apptainer"
-    [lock] = images.locks_of("driver")
-    assert len(images.locks_of("serve")) == 2, "of the CPU and of CUDA"
+    [lock] = images.lock_hashes("driver")
+    assert len(images.lock_hashes("serve")) == 2, "of the CPU and of CUDA"
     engine.parent.mkdir()
 
     def answers(text: str) -> None:
@@ -288,27 +294,27 @@ def test_an_image_is_there_and_of_this_lock(tmp_path: Path, monkeypatch: Any) ->
             images.check_images({"driver": (named, str(image))})
         return str(told.value)
 
-    assert refused("x.sif") == f"containers.driver: {image} is not there. Fix: containers/build driver"
+    assert refused("x.sif") == f"containers.driver: {image} does not exist. Fix: run containers/build driver"
     assert refused("docker://a/b:c").endswith(f"Fix: build and push a/b:c again, and delete {image}")
     image.touch()
     monkeypatch.setenv("PATH", "/nowhere")
-    assert refused("x.sif") == "--sdm apptainer: there is no apptainer on the PATH. Fix: load or install it"
+    assert refused("x.sif") == "--sdm apptainer: apptainer is not on the PATH. Fix: load or install apptainer"
     monkeypatch.setenv("PATH", f"{engine.parent}:/usr/bin:/bin")
     monkeypatch.setenv("IMAGE", str(image))
     for answer, told in (
-        ("echo first >&2; echo torn image >&2; exit 1", "apptainer cannot read it: torn image. Fix: build it again"),
-        ("exit 1", "apptainer cannot read it: it said nothing. Fix: build it again"),
-        ('echo \'{"data": {"attributes": {"labels": {}}}}\'', f"was built from no lock of ours, this checkout has {lock}. Fix: containers/build driver"),
-        ('echo \'{"data": {"attributes": {"labels": {"maieutic.lock": "abc"}}}}\'', f"was built from lock abc, this checkout has {lock}. Fix: "),
+        ("echo first >&2; echo torn image >&2; exit 1", "apptainer cannot read it: torn image. Fix: build the image again"),
+        ("exit 1", "apptainer cannot read it: no message. Fix: build the image again"),
+        ('echo \'{"data": {"attributes": {"labels": {}}}}\'', f"was built from an unknown lock, but this checkout has {lock}. Fix: run containers/build driver"),
+        ('echo \'{"data": {"attributes": {"labels": {"maieutic.lock": "abc"}}}}\'', f"was built from lock abc, but this checkout has {lock}. Fix: "),
     ):  # fmt: skip
         answers(answer)
         assert told in refused("x.sif")
-    for right in (lock, images.OWN):
+    for right in (lock, images.USER_BUILT):
         answers(f'echo \'{{"data": {{"attributes": {{"labels": {{"maieutic.lock": "{right}"}}}}}}}}\'')
         images.check_images({"driver": ("x.sif", str(image))})
-    one, other = images.locks_of("serve")
+    one, other = images.lock_hashes("serve")
     answers('echo \'{"data": {"attributes": {"labels": {"maieutic.lock": "abc"}}}}\'')
-    with pytest.raises(UserError, match=f"was built from lock abc, this checkout has {one} or {other}"):
+    with pytest.raises(UserError, match=f"was built from lock abc, but this checkout has {one} or {other}"):
         images.check_images({"serve": ("x.sif", str(image))})
 
 
@@ -372,7 +378,7 @@ def test_what_is_not_there_is_told_before_any_work(monkeypatch: Any) -> None:
         preflight.check_run(config, "python", ["far"], {"far"})
     preflight.check_run(config, "nowhere/python", ["echo"], {"echo"})
     preflight.check_run(config, "python", ["smollm2-135m"], set())
-    told = r"interpreters\.serve: nowhere/python is not there, and smollm2-135m needs it\. Fix: make env"
+    told = r"interpreters\.serve: nowhere/python does not exist, and smollm2-135m needs it\. Fix: run `make env`"
     with pytest.raises(UserError, match=told):
         preflight.check_run(config, "nowhere/python", ["echo", "smollm2-135m"], set())
 
@@ -393,10 +399,10 @@ def test_silent_changes_are_told_until_the_entry_mends_them(monkeypatch: Any) ->
         "model": "other answers where m is asked: set model: other", "prompt": "it was cut",
     }  # fmt: skip
     unheeding = [spent(name, 1).model_copy(update={"unheeded": lines}) for name in ("far", "far", "mended", "nobody")]
-    told = telling.unheeded(plan, unheeding)
+    told = run_messages.unhandled_changes(plan, unheeding)
     assert told == [*(("far", line) for line in lines.values()), ("mended", lines["prompt"])]
-    third = {"model": "other answers where m is asked: set model: other, or name a model that is served"}
-    assert telling.unheeded(plan, [spent("mended", 1).model_copy(update={"unheeded": third})]) == []
-    monkeypatch.setattr(telling, "spent_since", lambda since, journals: unheeding[:1])
+    third = {"model": "other answers where m is asked: set model: other, or name a model that the endpoint serves"}
+    assert run_messages.unhandled_changes(plan, [spent("mended", 1).model_copy(update={"unheeded": third})]) == []
+    monkeypatch.setattr(run_messages, "spent_since", lambda since, journals: unheeding[:1])
     said = last_lines(plan, [], "2026-06-01", 0.0, None)
     assert said[: len(lines)] == [f"far: {line}" for line in lines.values()]

@@ -12,34 +12,34 @@ from conftest import absent
 from maieutic.benchmarks.mrbench import figures, toolkit
 from maieutic.benchmarks.mrbench.releases import RELEASES
 from maieutic.core.errors import UserError
-from maieutic.core.records import Item, Label, LabelSetAbout, Reply, Scale, Turn
-from maieutic.core.stats import Sampling
+from maieutic.core.records import Item, Label, LabelSetDescription, Reply, Scale, Turn
+from maieutic.core.stats import BootstrapSettings
 from maieutic.datasets.sources import read_source
-from maieutic.judges.answers import read_answer
-from maieutic.judges.labels import Labels, fits
+from maieutic.judges.answers import parse_verdicts
+from maieutic.judges.labelled_sets import LabelledData, rubric_fits_labels
 from maieutic.judges.questions import Case
 from maieutic.judges.rubrics import read_rubric
-from maieutic.plan.requests import asking_jobs
+from maieutic.plan.requests import countable_jobs
 from maieutic.plan.rules import plan_of
-from maieutic.report.figures import radar_chart, share_chart, side_of
+from maieutic.report.figures import radar_chart, share_chart, title_alignment
 from maieutic.rewards.embeddings import closeness
 from maieutic.scores.score import Score
-from maieutic.validation.measures import (
+from maieutic.validation.surface_measures import (
     CORRELATION,
-    LIST,
-    coded,
-    length,
+    WORD_LIST_MEASURE,
+    bin_by_measure,
+    dialogue_overlap,
+    label_code,
     mean_labels,
     measure_scores,
-    overlap,
-    parts_of,
     uptake,
+    word_count,
 )
-from maieutic.validation.word_lists import JudgeByWords, judged
+from maieutic.validation.word_lists import JudgeByWords, word_list_judgements
 from shipped import registries
 
 SCALE = Scale(labels=("Yes", "To some extent", "No"), desired="Yes")
-SAMPLING = Sampling(100, 1)
+SAMPLING = BootstrapSettings(100, 1)
 
 
 def item(name: str = "d", history: str = "Tutor: What is 3 plus 4?\nStudent: It is eight apples") -> Item:
@@ -87,23 +87,23 @@ def test_on_the_published_labels_they_give_what_the_toolkit_gives(data: Path) ->
         absent(str(path), "see shared data")
     source = RELEASES["mrbench"]
     made = source.load(read_source(path, "json"))
-    labels = Labels({one.id: one for one in made.items}, made.replies, made.labels, source.about)
+    labels = LabelledData({one.id: one for one in made.items}, made.replies, made.labels, source.about)
     found = {(one.criterion, one.by): one for one in measure_scores(labels, SAMPLING)}
     for criterion, theirs in THEIRS.items():
-        assert found[criterion, LIST].value == pytest.approx(theirs, abs=0.0015), criterion
+        assert found[criterion, WORD_LIST_MEASURE].value == pytest.approx(theirs, abs=0.0015), criterion
     assert found["Actionability", "words"].n == 1589
 
 
 def test_what_is_counted_of_a_reply() -> None:
-    assert length(item(), "two words") == 2.0 and length(item(), "") == 0.0
+    assert word_count(item(), "two words") == 2.0 and word_count(item(), "") == 0.0
     assert uptake(item(), "Eight apples, really?") == pytest.approx(2 / 2), "words of three letters or more"
     assert uptake(item(), "Apples?") == 0.5 and uptake(item(history=""), "Apples?") == 0.0
     # the dialogue: tutor, what, plus, student, eight, apples
-    assert overlap(item(), "eight apples now") == pytest.approx(2 * 2 / (6 + 3))
-    assert overlap(item(), "") == 0.0
+    assert dialogue_overlap(item(), "eight apples now") == pytest.approx(2 * 2 / (6 + 3))
+    assert dialogue_overlap(item(), "") == 0.0
 
 
-def labelled(labels: dict[tuple[str, str], str], texts: dict[tuple[str, str], str]) -> Labels:
+def labelled(labels: dict[tuple[str, str], str], texts: dict[tuple[str, str], str]) -> LabelledData:
     items = {name: item(name) for name, _ in labels}
     replies = [
         Reply(id=name, task="t", tutor=tutor, key="k", turns=[Turn(text=texts[name, tutor], messages="m")])
@@ -113,7 +113,7 @@ def labelled(labels: dict[tuple[str, str], str], texts: dict[tuple[str, str], st
         Label(id=name, task="t", tutor=tutor, criterion="Clear", label=label, problem=name)
         for (name, tutor), label in labels.items()
     ]
-    return Labels(items, replies, given, LabelSetAbout(scales={"Clear": SCALE}))
+    return LabelledData(items, replies, given, LabelSetDescription(scales={"Clear": SCALE}))
 
 
 def test_a_measure_that_orders_replies_as_people_do_correlates_with_one() -> None:
@@ -123,7 +123,7 @@ def test_a_measure_that_orders_replies_as_people_do_correlates_with_one() -> Non
     found = {one.by: one for one in measure_scores(labelled(labels, texts), SAMPLING)}
     assert found["words"].value == pytest.approx(1.0) and found["words"].metric == CORRELATION
     assert found["uptake"].value is None, "it does not vary"
-    assert LIST not in found
+    assert WORD_LIST_MEASURE not in found
 
 
 def test_closeness_is_a_cosine_with_what_stands_before() -> None:
@@ -145,17 +145,17 @@ def test_closeness_is_a_cosine_with_what_stands_before() -> None:
 
 
 def test_replies_fall_into_fifths_and_ties_stay_together() -> None:
-    parts = parts_of([float(n) for n in range(10)], [n >= 8 for n in range(10)])
+    parts = bin_by_measure([float(n) for n in range(10)], [n >= 8 for n in range(10)])
     assert [(one.low, one.high, one.number, one.share) for one in parts] == [
         (0, 1, 2, 0), (2, 3, 2, 0), (4, 5, 2, 0), (6, 7, 2, 0), (8, 9, 2, 1)
     ]  # fmt: skip
-    assert [one.number for one in parts_of([0.0] * 9 + [1.0], [True] * 10)] == [9, 1]
-    assert [one.share for one in parts_of([2.0], [False])] == [0.0]
+    assert [one.number for one in bin_by_measure([0.0] * 9 + [1.0], [True] * 10)] == [9, 1]
+    assert [one.share for one in bin_by_measure([2.0], [False])] == [0.0]
 
 
 def test_labels_are_coded_from_one_to_zero() -> None:
-    assert [coded(place, 3) for place in range(3)] == [1.0, 0.5, 0.0]
-    assert [coded(place, 4) for place in range(4)] == pytest.approx([1, 2 / 3, 1 / 3, 0])
+    assert [label_code(place, 3) for place in range(3)] == [1.0, 0.5, 0.0]
+    assert [label_code(place, 4) for place in range(4)] == pytest.approx([1, 2 / 3, 1 / 3, 0])
     made = labelled(
         {("d1", "t"): "Yes", ("d2", "t"): "No", ("d3", "t"): "To some extent", ("d1", "u"): "No"},
         dict.fromkeys([("d1", "t"), ("d2", "t"), ("d3", "t"), ("d1", "u")], "x"),
@@ -173,18 +173,18 @@ def test_people_and_judge_stand_beside_each_other_dialogue_by_dialogue() -> None
     keys = [("d1", "b"), ("d1", "a"), ("d2", "a")]
     made = labelled(dict(zip(keys, ["Yes", "No", "No"], strict=True)), dict.fromkeys(keys, "<b>x</b>"))
     said = {"Judge": {("d1", "a", "Clear"): "Yes", ("d1", "b", "Clear"): "Yes", ("d2", "a", "Clear"): None}}
-    shown = figures.dialogues(made, said, ["Clear"], lambda names: sorted(names), 5, 1)
+    shown = figures.sample_dialogues(made, said, ["Clear"], lambda names: sorted(names), 5, 1)
     [first] = [one for one in shown if one["name"] == "d1"]
     assert [row["tutor"] for row in first["rows"]] == ["a", "b"]
     assert first["rows"][0]["cells"] == [{"people": "No", "judges": ["Judge: Yes"]}]
     assert first["rows"][1]["cells"] == [{"people": "Yes", "judges": []}], "only where they differ"
     [second] = [one for one in shown if one["name"] == "d2"]
-    assert second["rows"][0]["cells"][0]["judges"] == ["Judge: unreadable"]
-    assert len(figures.dialogues(made, said, ["Clear"], lambda names: sorted(names), 1, 1)) == 1
-    table = figures.confusion(made, said["Judge"], "Clear")
-    assert table["columns"] == ["Yes", "To some extent", "No", "unreadable"]
+    assert second["rows"][0]["cells"][0]["judges"] == ["Judge: missing"]
+    assert len(figures.sample_dialogues(made, said, ["Clear"], lambda names: sorted(names), 1, 1)) == 1
+    table = figures.confusion_table(made, said["Judge"], "Clear")
+    assert table["columns"] == ["Yes", "To some extent", "No", "missing"]
     assert [row["counts"] for row in table["rows"]] == [[1, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 1]]
-    shares = figures.shares(made, said, ["Clear"])
+    shares = figures.label_shares(made, said, ["Clear"])
     assert shares[shares.by == "people"].share.tolist() == pytest.approx([1 / 3, 0, 2 / 3])
     assert shares[shares.by == "Judge"].share.tolist() == [1, 0, 0], "of what can be read"
     assert share_chart(shares).startswith("<svg ")
@@ -199,16 +199,18 @@ def test_means_and_measures_are_rows_of_the_paper_and_of_judges() -> None:
 
     people = [one("mean_label", 0.5, tutor="b"), one("mean_label", 0.7, tutor="a"), one(CORRELATION, 0.2, by="words")]
     judge = [one("mean_label", 0.1, tutor="a", by="j"), one("spearman", 0.4, grader="j")]
-    rows = figures.mean_rows({"people": people, "J": judge}, "ours", ["Clear"], lambda names: sorted(names))
+    rows = figures.mean_label_rows({"people": people, "J": judge}, "ours", ["Clear"], lambda names: sorted(names))
     assert [(row["tutor"], row["by"], row["cells"][0].value) for row in rows] == [
         ("a", "people", 0.7), ("", "J", 0.1), ("b", "people", 0.5)
     ]  # fmt: skip
-    measures = figures.measure_rows(people, {"J": judge}, "ours", ["Clear"])
+    measures = figures.correlation_rows(people, {"J": judge}, "ours", ["Clear"])
     assert [(row["what"], row["cells"][0].value) for row in measures] == [("words", 0.2), ("J", 0.4)]
-    drawn = figures.measure_chart(measures, ["Clear"])
+    drawn = figures.correlation_chart(measures, ["Clear"])
     assert drawn.startswith("<svg ") and ">words<" in drawn and ">J<" in drawn
-    assert figures.measure_chart([{"what": "words", "cells": [None]}], ["Clear"]) == ""
-    assert figures.spider(people, "ours", ["Clear"], lambda names: sorted(names)) == "", "two axes are no picture"
+    assert figures.correlation_chart([{"what": "words", "cells": [None]}], ["Clear"]) == ""
+    assert figures.mean_label_radar(people, "ours", ["Clear"], lambda names: sorted(names)) == "", (
+        "two axes are no picture"
+    )
 
 
 def test_a_radar_names_its_axes_and_its_rings() -> None:
@@ -216,7 +218,7 @@ def test_a_radar_names_its_axes_and_its_rings() -> None:
         radar_chart({"A <tutor>": [1, 0.5, 0.2, 0.0], "B": [0.1, 0.2, 0.3, 0.4]}, ["One", "Two", "Three", "Four"])
     )
     assert all(f">{word}<" in drawn for word in ("One", "Two", "Three", "Four", "A <tutor>", "B"))
-    assert [side_of(x) for x in (-1, 0, 1)] == ["right", "center", "left"]
+    assert [title_alignment(x) for x in (-1, 0, 1)] == ["right", "center", "left"]
 
 
 @pytest.mark.parametrize(
@@ -233,13 +235,13 @@ def test_a_radar_names_its_axes_and_its_rings() -> None:
 def test_the_toolkits_critic_gives_three_for_the_first_label(criterion: str, score: int, label: str | None) -> None:
     rubric = read_rubric("mrbench_toolkit").rubric
     criteria = {criterion: rubric.criteria[criterion]}
-    [verdict] = read_answer(rubric, criteria, f"Feedback. [RESULT] {score}", "stop")
+    [verdict] = parse_verdicts(rubric, criteria, f"Feedback. [RESULT] {score}", "stop")
     assert verdict.value == label
 
 
 def test_the_toolkits_critic_fits_mrbenchs_labels_and_its_task() -> None:
     for name in ("mrbench_toolkit", "mrbench_toolkit_reference"):
-        assert fits(RELEASES["mrbench"].about, read_rubric(name))
+        assert rubric_fits_labels(RELEASES["mrbench"].about, read_rubric(name))
     assert "{{ topic }}" in read_rubric("mrbench_toolkit").prompt
     assert "{{ reference_response }}" in read_rubric("mrbench_toolkit_reference").prompt
     assert read_rubric("mrbench_toolkit_reference").system == read_rubric("mrbench_toolkit").system
@@ -257,7 +259,7 @@ def test_lists_of_words_judge_what_they_have_a_list_for() -> None:
             ),
         ),
     ]
-    first, second, third = judged(cases, {("ours", "d"): item()})
+    first, second, third = word_list_judgements(cases, {("ours", "d"): item()})
     words = {verdict.criterion: verdict.value for verdict in first.verdicts}
     assert set(words) == set(taxonomy.rubric.criteria) and first.key == "none"
     assert (words["Mistake_Identification"], words["Actionability"], words["Tutor_Tone"]) == (
@@ -272,11 +274,11 @@ def test_lists_of_words_judge_what_they_have_a_list_for() -> None:
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ({"words": True}, "give 'rubrics'"),
-        ({"words": True, "model": "gpt-4", "rubrics": ["mrbench_taxonomy"]}, "give the 'model' that answers"),
+        ({"words": True}, "word lists need 'rubrics'"),
+        ({"words": True, "model": "gpt-4", "rubrics": ["mrbench_taxonomy"]}, "set exactly one of 'model', 'judges'"),
         (
             {"words": True, "rubrics": ["mrbench_taxonomy"], "max_tokens": 3},
-            "lists of words ask nobody: leave max_tokens out",
+            "word lists send no requests: remove max_tokens",
         ),
         ({"words": True, "rubrics": ["tutorbench"]}, "no criterion of tutorbench has a list of words"),
     ],
@@ -293,8 +295,8 @@ def test_what_can_be_no_judge_by_words_is_refused(entry: dict[str, Any], told: s
 def test_lists_of_words_ask_nobody_in_a_plan() -> None:
     run = {"tutors": ["echo"], "tasks": ["mrbench"], "judges": ["mrbench-word-lists"]}
     plan = plan_of({**registries(), "edition": "demo", "run": run})
-    assert plan.judges_by_words == ["mrbench-word-lists"] and plan.asked_judges == [] and plan.probed_judges == []
-    assert list(asking_jobs(plan)) == []
+    assert plan.word_list_judges == ["mrbench-word-lists"] and plan.judges_with_model == [] and plan.probed_judges == []
+    assert list(countable_jobs(plan)) == []
     place = {"judge": "mrbench-word-lists", "benchmark": "mrbench", "batch": "_baselines"}
     assert plan.inputs_of("judge_by_words")(place)["replies"]
     assert JudgeByWords.model_validate_json(plan.job_of("judge_by_words")(place)).tasks == ["mistake_remediation"]

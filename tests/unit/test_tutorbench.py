@@ -20,34 +20,43 @@ from gullible import obeyed
 from httpserver import chat, scripted, serving
 from maieutic.benchmarks.tutorbench import items as tutorbench
 from maieutic.benchmarks.tutorbench.breakdown import ANSWERED, OVERALL, BreakDown, both_modalities, break_down
-from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty, filter_by_difficulty, hardness
-from maieutic.benchmarks.tutorbench.figures import counts_of
+from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty, filter_by_difficulty, item_difficulty
+from maieutic.benchmarks.tutorbench.figures import data_counts
 from maieutic.benchmarks.tutorbench.raters import RateJudge, rate_judge
 from maieutic.benchmarks.tutorbench.section import paper_rows
-from maieutic.benchmarks.tutorbench.tagging import VoteTags, agreement, vote, vote_tags, voted_tags
+from maieutic.benchmarks.tutorbench.tagging import VoteTags, label_agreement, tag_summary, vote_tags, voted_level
 from maieutic.config.cards import CARDS, read_card
 from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.config.prompts import render
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, NegativeWeights, Reply, Score, Turn, Verdict, write_records
-from maieutic.core.stats import Sampling, normal_half_width
+from maieutic.core.stats import BootstrapSettings, normal_half_width
 from maieutic.datasets.mrbench import SCALES
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
-from maieutic.graders.rubric import ARR_W, READINGS, Weighed, arr_w, clipped, good, prohibits, unclear
-from maieutic.judges.answers import schema_of
-from maieutic.judges.assignments import case_of
-from maieutic.judges.grading import GradeVerdicts, Weighing, grade_verdicts, grades_by_judge
-from maieutic.judges.judging import Panel, request_of, run_judge
-from maieutic.judges.questions import messages_of, questions_of
+from maieutic.graders.weighted_rubric import (
+    ARR_W,
+    NEGATIVE_WEIGHT_READINGS,
+    WeightedCriterion,
+    arr_w,
+    clip_score,
+    favours_reply,
+    is_prohibition,
+    is_unclear_negation,
+)
+from maieutic.judges.answers import answer_schema
+from maieutic.judges.assignments import case_of_reply
+from maieutic.judges.grading import GradeVerdicts, WeightedItems, grade_verdicts, grades_by_judge
+from maieutic.judges.judging import JudgeSettings, judge_request, run_judge
+from maieutic.judges.questions import question_messages, questions_about
 from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.checks import check_config
-from maieutic.plan.entries import for_asking
+from maieutic.plan.job_entries import entry_for_asking
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths
 from maieutic.replies.generate import first_messages
 from maieutic.scores.papers import printed_rows
-from maieutic.scores.score import index_of, score_task
+from maieutic.scores.score import index_grades, score_task
 from maieutic.serving.backends import JobFiles
 from running import NO_GRADERS
 from shipped import shipped
@@ -60,21 +69,21 @@ DEMO = Path("resources/demo/tutorbench/train.csv")
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("reading", NEGATIVE_WEIGHT_READINGS)
 def test_the_formula_by_hand(name: str, reading: Any) -> None:
     rows = CASES[name]["criteria"]
-    criteria = {f"c{place}": Weighed(weight, forbids) for place, (weight, forbids, _) in enumerate(rows)}
+    criteria = {f"c{place}": WeightedCriterion(weight, forbids) for place, (weight, forbids, _) in enumerate(rows)}
     passed = {f"c{place}": said for place, (_, _, said) in enumerate(rows)}
     expected = CASES[name][reading]
     value = arr_w(criteria, passed, reading)
     assert value == (None if expected is None else pytest.approx(expected, abs=1e-15))
     if value is not None:
-        assert clipped(value) == min(1.0, max(0.0, value))
+        assert clip_score(value) == min(1.0, max(0.0, value))
 
 
 def test_a_criterion_without_a_verdict_is_no_failure() -> None:
     with pytest.raises(KeyError):
-        arr_w({"c1": Weighed(5, False), "c2": Weighed(1, False)}, {"c1": True}, "violated")
+        arr_w({"c1": WeightedCriterion(5, False), "c2": WeightedCriterion(1, False)}, {"c1": True}, "violated")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +99,7 @@ def test_a_criterion_without_a_verdict_is_no_failure() -> None:
     ],
 )
 def test_what_speaks_for_a_reply(weight: float, forbids: bool, passed: bool, expected: bool) -> None:
-    assert good(Weighed(weight, forbids), passed, "by_phrasing") is expected
+    assert favours_reply(WeightedCriterion(weight, forbids), passed, "by_phrasing") is expected
 
 
 @pytest.mark.parametrize(
@@ -115,13 +124,13 @@ def test_what_speaks_for_a_reply(weight: float, forbids: bool, passed: bool, exp
     ],
 )
 def test_prohibitions_are_told_from_faults(text: str, expected: bool) -> None:
-    assert prohibits(text) is expected
-    assert unclear(text) is any(word in text for word in ("does not", "without", "which", "avoids"))
+    assert is_prohibition(text) is expected
+    assert is_unclear_negation(text) is any(word in text for word in ("does not", "without", "which", "avoids"))
 
 
 def demo_items() -> list[Item]:
     records = read_source(DEMO, "csv")
-    return [*tutorbench.text(records, "text"), *tutorbench.multimodal(records, "multimodal")]
+    return [*tutorbench.text_items(records, "text"), *tutorbench.multimodal_items(records, "multimodal")]
 
 
 def kind(item: Item) -> str:
@@ -226,15 +235,18 @@ def rubric_of(*severities: str) -> str:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"BATCH": "USE_CASE_4_TEXT"}, "BATCH is USE_CASE_1_TEXT or the like"),
-        ({"BATCH": ""}, "BATCH is USE_CASE_1_TEXT or the like"),
-        ({"BATCH": None}, "BATCH is USE_CASE_1_TEXT or the like"),  # never guessed where the data have batches
-        ({"RUBRICS": "[{"}, "RUBRICS is no JSON"),
-        ({"RUBRICS": "[]"}, "no list of criteria"),
-        ({"RUBRICS": '{"criteria": 1}'}, "no list of criteria"),
-        ({"RUBRICS": '["be good"]'}, "needs a text and a severity"),
-        ({"RUBRICS": rubric_of("fatal")}, "needs a text and a severity"),
-        ({"RUBRICS": rubric_of("critical_negative", "deleted")}, "no criterion with a positive weight"),
+        ({"BATCH": "USE_CASE_4_TEXT"}, "expected a BATCH like USE_CASE_1_TEXT"),
+        ({"BATCH": ""}, "expected a BATCH like USE_CASE_1_TEXT"),
+        ({"BATCH": None}, "expected a BATCH like USE_CASE_1_TEXT"),  # never guessed where the data have batches
+        ({"RUBRICS": "[{"}, "RUBRICS: cannot be parsed as JSON"),
+        ({"RUBRICS": "[]"}, "RUBRICS: expected a list of criteria"),
+        ({"RUBRICS": '{"criteria": 1}'}, "RUBRICS: expected a list of criteria"),
+        ({"RUBRICS": '["be good"]'}, "RUBRICS: expected a criterion with a text and a severity"),
+        ({"RUBRICS": rubric_of("fatal")}, "RUBRICS: expected a criterion with a text and a severity"),
+        (
+            {"RUBRICS": rubric_of("critical_negative", "deleted")},
+            "RUBRICS: expected a criterion with a positive weight",
+        ),
         ({"PROMPT": " "}, "is missing"),
         ({"FOLLOW_UP_PROMPT": None}, "is missing"),
         ({"BATCH": "USE_CASE_2_TEXT", "FOLLOW_UP_PROMPT": ""}, "is missing"),
@@ -242,11 +254,11 @@ def rubric_of(*severities: str) -> str:
 )
 def test_a_broken_record_is_named(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=r"record 1 a: .*" + re.escape(said)):
-        tutorbench.text([record(), record(**changes)], "text")
+        tutorbench.text_items([record(), record(**changes)], "text")
 
 
 def test_deleted_criteria_are_left_out_and_counted() -> None:
-    [item] = tutorbench.text(
+    [item] = tutorbench.text_items(
         [record(RUBRICS=rubric_of("critical", "deleted", "critical_negative", "not_critical"))], "t"
     )
     # The names keep their places, so that people's ratings of the whole rubric still fit.
@@ -272,15 +284,15 @@ def test_an_explicit_weight_is_obeyed_and_a_contradiction_counted(
     usual = {"attributes": {"severity": "critical"}, "criteria": "The response must help."}
     rubric = json.dumps([usual, {"attributes": attributes, "criteria": "The response reveals the answer.", **more}])
     with caplog.at_level("WARNING"):
-        [item] = tutorbench.text([record(RUBRICS=rubric)], "text")
+        [item] = tutorbench.text_items([record(RUBRICS=rubric)], "text")
     assert item.reference["criteria"]["c02"]["weight"] == weight
     assert bool(item.reference["contradictions"]) == contradicts
     severity = attributes["severity"]
-    told = f"text: 1 criteria have a weight that contradicts their severity, the first record 0 a c02: {severity}"
+    told = f"text: 1 criteria have a weight that contradicts their severity, the first in record 0 a c02: {severity}"
     assert (told in caplog.text) == contradicts
-    counts = counts_of([item])
+    counts = data_counts([item])
     assert len(counts["contradictions"]) == contradicts
-    weighed = {"c01": Weighed(5.0, False), "c02": Weighed(weight, False)}
+    weighed = {"c01": WeightedCriterion(5.0, False), "c02": WeightedCriterion(weight, False)}
     both = arr_w(weighed, {"c01": True, "c02": True}, "satisfied")
     assert both == pytest.approx((5 + weight) / (5 + max(weight, 0)))
 
@@ -290,17 +302,17 @@ def test_two_weights_of_one_criterion_are_refused_by_record_where_they_differ() 
         given = {"attributes": {"severity": "critical", "weight": -5}, "criteria": "Help.", "weight": beside}
         return json.dumps([given, {"attributes": {"severity": "critical"}, "criteria": "Help more."}])
 
-    with pytest.raises(ValueError, match=r"record 0 a: RUBRICS: a weight is a number other than 0, and one"):
-        tutorbench.text([record(RUBRICS=rubric(5))], "text")
-    [item] = tutorbench.text([record(RUBRICS=rubric(-5))], "text")
+    with pytest.raises(ValueError, match=r"record 0 a: RUBRICS: expected one weight, a number other than 0"):
+        tutorbench.text_items([record(RUBRICS=rubric(5))], "text")
+    [item] = tutorbench.text_items([record(RUBRICS=rubric(-5))], "text")
     assert item.reference["criteria"]["c01"]["weight"] == -5
 
 
 @pytest.mark.parametrize("weight", ["five", 0, True, float("nan"), [5]])
 def test_a_weight_that_is_none_is_refused_by_record(weight: Any) -> None:
     rubric = json.dumps([{"attributes": {"severity": "critical"}, "criteria": "Help.", "weight": weight}])
-    with pytest.raises(ValueError, match=r"record 0 a: RUBRICS: a weight is a number other than 0"):
-        tutorbench.text([record(RUBRICS=rubric)], "text")
+    with pytest.raises(ValueError, match=r"record 0 a: RUBRICS: expected one weight, a number other than 0"):
+        tutorbench.text_items([record(RUBRICS=rubric)], "text")
 
 
 def test_the_cards_count_what_the_release_holds() -> None:
@@ -319,7 +331,7 @@ def test_a_judge_that_takes_pictures_is_shown_the_items(sees: bool, tmp_path: Pa
     """A real job against a scripted server: the picture travels in the request, and not into the results."""
     [item] = [
         one
-        for one in tutorbench.multimodal(read_source(DEMO, "csv"), "multimodal")
+        for one in tutorbench.multimodal_items(read_source(DEMO, "csv"), "multimodal")
         if kind(one) == "assessment multimodal"
     ]
     name = f"{hashlib.sha256(PIXEL).hexdigest()}.png"
@@ -330,17 +342,19 @@ def test_a_judge_that_takes_pictures_is_shown_the_items(sees: bool, tmp_path: Pa
     )
     loaded = read_rubric("tutorbench")
     work = [
-        (loaded, case_of(loaded, item, reply)),
+        (loaded, case_of_reply(loaded, item, reply)),
         (
             loaded,
-            case_of(loaded, item.model_copy(update={"id": "x", "images": []}), reply.model_copy(update={"id": "x"})),
+            case_of_reply(
+                loaded, item.model_copy(update={"id": "x", "images": []}), reply.model_copy(update={"id": "x"})
+            ),
         ),
     ]
     answer = json.dumps({one: {"reason": "so", "verdict": "pass"} for one in item.reference["criteria"]})
     script = scripted(lambda number, request: (200, chat({"content": answer}), {}))
     with serving(script) as address:
         model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", images=sees, attempts=2)
-        panel = Panel("j", JudgeModel(engine="judge", model="m", rubrics=["tutorbench"]), model, 1)
+        panel = JudgeSettings("j", JudgeModel(engine="judge", model="m", rubrics=["tutorbench"]), model, 1)
         files = JobFiles(None, tmp_path / "journal.jsonl", tmp_path / "log", tmp_path)
         run_judge(panel, work, files, tmp_path / "out.jsonl")
     bodies = [json.dumps(body) for _, _, body in script.requests]
@@ -361,7 +375,7 @@ def test_study_mode_is_a_row_beside_the_same_tutor_without_it() -> None:
     assert asked["gpt-5-study"]["text"].system == read_card(FOLDER / "text.yaml", "study_mode").system
     assert asked["gpt-5"]["text"].system != asked["gpt-5-study"]["text"].system
     assert [plan.protocol_of(name) for name in config.run.tutors] == ["released", "study_mode"]
-    assert for_asking(config.models["gpt-5"]) == for_asking(config.models["gpt-5-study"]), (
+    assert entry_for_asking(config.models["gpt-5"]) == entry_for_asking(config.models["gpt-5-study"]), (
         "its protocol goes its own way"
     )
     card = asked["gpt-5"]["text"].card
@@ -395,7 +409,7 @@ def test_a_tag_that_nobody_knows_is_a_level_of_its_own() -> None:
             "criteria": "The response must be witty.",
         }
     ]
-    [item] = tutorbench.text([record(RUBRICS=json.dumps(rubric), bloom_taxonomy="Meta-Cognition")], "text")
+    [item] = tutorbench.text_items([record(RUBRICS=json.dumps(rubric), bloom_taxonomy="Meta-Cognition")], "text")
     assert item.reference["criterion_tags"]["c01"]["skill"] == "uses_humour"
     assert item.reference["criterion_tags"]["c01"]["dimensions"] == ["style_tone", "wit"]
     assert item.tags["bloom"] == "meta_cognition"
@@ -415,7 +429,7 @@ def test_the_use_case_of_a_row_without_a_batch_is_guessed_and_said() -> None:
             ),
         },
     ]
-    items = tutorbench.copied_text(rows, "copy_text")
+    items = tutorbench.copied_text_items(rows, "copy_text")
     assert [item.tags["use_case"] for item in items] == ["adaptive", "active_learning", "assessment", "active_learning"]
     assert ["use_case_from" in item.tags for item in items] == [False, True, True, True]
     assert [item.id for item in items] == ["row-0001", "row-0002", "row-0003", "row-0004"]
@@ -491,7 +505,7 @@ SAID = [
 
 
 def test_the_grades_of_an_item_and_what_is_missing() -> None:
-    weighing = Weighing({(item.task, item.id): item for item in ITEMS}, "by_phrasing")
+    weighing = WeightedItems({(item.task, item.id): item for item in ITEMS}, "by_phrasing")
     grades = {
         (one.id, one.criterion): one for one in grades_by_judge("j", SAID, "m", weighing) if one.scoring == "robust"
     }
@@ -510,13 +524,13 @@ def test_all_criteria_in_one_question_or_one_each(rubric: str, parts: list[int])
     loaded = read_rubric(rubric)
     item = ITEMS[0].model_copy(update={"vars": dict.fromkeys(tutorbench.VARIABLES, "x")})
     reply = Reply(id="a", task="text", tutor="m", key="k", turns=[Turn(messages="h", text="Hello.")])
-    case = case_of(loaded, item, reply)
-    asked = questions_of(loaded.rubric, case)
+    case = case_of_reply(loaded, item, reply)
+    asked = questions_about(loaded.rubric, case)
     assert [len(question.criteria) for question in asked] == parts
     for question in asked:
-        told = "\n".join(message["content"] for message in messages_of(loaded, case, question))
+        told = "\n".join(message["content"] for message in question_messages(loaded, case, question))
         assert all(f"{name}: {one.definition}" in told for name, one in question.criteria.items())
-        schema = schema_of(loaded.rubric, question.criteria)
+        schema = answer_schema(loaded.rubric, question.criteria)
         assert schema["required"] == list(question.criteria)
         assert {tuple(one["required"]) for one in schema["properties"].values()} == {("reason", "verdict")}
 
@@ -528,7 +542,9 @@ def test_a_judge_is_told_of_a_picture_what_its_request_holds(rubric: str, sees: 
     loaded = read_rubric(rubric)
     words = dict.fromkeys(tutorbench.VARIABLES, "x") | {"modality": "multimodal"}
     item = ITEMS[0].model_copy(update={"vars": words, "images": ["a.png"]})
-    case = case_of(loaded, item, Reply(id="a", task="text", tutor="m", key="k", turns=[Turn(messages="h", text="Hi.")]))
+    case = case_of_reply(
+        loaded, item, Reply(id="a", task="text", tutor="m", key="k", turns=[Turn(messages="h", text="Hi.")])
+    )
     entry = {
         "engine": "hosted",
         "model": "m",
@@ -537,8 +553,8 @@ def test_a_judge_is_told_of_a_picture_what_its_request_holds(rubric: str, sees: 
         "endpoint": endpoint,
     }
     judge = JudgeModel.model_validate({"engine": "judge", "model": "far", "rubrics": [rubric]})
-    panel = Panel("j", judge, HostedModel.model_validate(entry), 1)
-    request = json.dumps(request_of(loaded, case, questions_of(loaded.rubric, case)[0], panel))
+    panel = JudgeSettings("j", judge, HostedModel.model_validate(entry), 1)
+    request = json.dumps(judge_request(loaded, case, questions_about(loaded.rubric, case)[0], panel))
     attached = "a.png" in request
     assert attached is (sees and endpoint == "chat")
     assert ("is attached" in request, "you do not see it" in request) == (attached, not attached)
@@ -551,8 +567,8 @@ def test_no_reply_gives_an_order_outside_its_fence(rubric: str) -> None:
 
         def prompts(text: str, item: Item = item) -> str:
             turns = [Turn(messages="h", text=text)]
-            case = case_of(loaded, item, Reply(id=item.id, task=item.task, tutor="m", key="k", turns=turns))
-            asked = [messages_of(loaded, case, question) for question in questions_of(loaded.rubric, case)]
+            case = case_of_reply(loaded, item, Reply(id=item.id, task=item.task, tutor="m", key="k", turns=turns))
+            asked = [question_messages(loaded, case, question) for question in questions_about(loaded.rubric, case)]
             return "\n\n".join(message["content"] for messages in asked for message in messages)
 
         known = prompts("Look again.")
@@ -622,7 +638,9 @@ def test_a_tutor_whose_every_reply_was_refused_is_missing_everywhere(tmp_path: P
     found = broken_down(tmp_path, other, ["text", "multimodal"])
     assert (found[OVERALL].n, found[OVERALL].missing, found[OVERALL].value) == (0, 4, None)
     card = read_card(FOLDER / "text.yaml").card
-    scores = score_task(card, "m", ITEMS[:3], index_of(grades_by_judge("j", other, "m")), Sampling(100, 1), ["j"])
+    scores = score_task(
+        card, "m", ITEMS[:3], index_grades(grades_by_judge("j", other, "m")), BootstrapSettings(100, 1), ["j"]
+    )
     [head] = [one for one in scores if one.headline and one.scoring == "robust"]
     assert (head.metric, head.by, head.n, head.missing, head.value) == ("arr_w", "j", 0, 3, None)
 
@@ -638,7 +656,7 @@ def test_samples_of_one_kind_have_no_overall_score(tmp_path: Path, monkeypatch: 
 def test_a_fault_that_is_there_speaks_against_the_reply() -> None:
     fault = case("a")
     fault.reference["criterion_tags"]["c03"]["prohibits"] = False
-    weighing = Weighing({("text", "a"): fault}, "by_phrasing")
+    weighing = WeightedItems({("text", "a"): fault}, "by_phrasing")
     grades = {
         one.criterion: one for one in grades_by_judge("j", [judged("a", all_of(True, True, True))], "m", weighing)
     }
@@ -666,7 +684,7 @@ def test_a_tutor_without_pictures_has_no_overall_score_and_is_not_zero(tmp_path:
     ],
 )
 def test_the_vote_of_three(levels: list[str], expected: str | None) -> None:
-    assert vote(levels) == expected
+    assert voted_level(levels) == expected
 
 
 def test_tags_by_models_against_each_other_and_the_release(tmp_path: Path) -> None:
@@ -679,7 +697,7 @@ def test_tags_by_models_against_each_other_and_the_release(tmp_path: Path) -> No
         "two": [tagged("a", bloom="Apply"), tagged("b", bloom="Remember"), tagged("a/c02", dimension="truthfulness")],
         "three": [tagged("a", bloom="Analyze"), tagged("a/c03", skill="none")],
     }
-    assert voted_tags(ITEMS[:2], {"one": said["one"]})["covered"] is None
+    assert tag_summary(ITEMS[:2], {"one": said["one"]})["covered"] is None
     write_records(tmp_path / "text.jsonl", ITEMS[:2])
     for name, judgements in said.items():
         write_records(tmp_path / f"{name}.tags", judgements)
@@ -697,7 +715,10 @@ def test_tags_by_models_against_each_other_and_the_release(tmp_path: Path) -> No
         ("three", "bloom"): 0.0,
         ("three", "skill"): 0.0,  # the release says examples
     }
-    assert found["pairs"][0] == {"taggers": ["one", "two"], **agreement(["Apply", "Create"], ["Apply", "Remember"])}
+    assert found["pairs"][0] == {
+        "taggers": ["one", "two"],
+        **label_agreement(["Apply", "Create"], ["Apply", "Remember"]),
+    }
     assert found["pairs"][0]["same"] == 0.5
 
 
@@ -712,7 +733,7 @@ def test_tags_by_models_against_each_other_and_the_release(tmp_path: Path) -> No
     ],
 )
 def test_the_difficulty_filter(scores: list[float | None], below: int, hard: bool | None) -> None:
-    found = hardness(ITEMS[0], {f"m{place}": score for place, score in enumerate(scores)}, 0.5, 3)
+    found = item_difficulty(ITEMS[0], {f"m{place}": score for place, score in enumerate(scores)}, 0.5, 3)
     assert (found.below, found.hard) == (below, hard)
 
 
@@ -788,8 +809,8 @@ def test_a_resolver_decides_and_is_no_rater(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("text,a,m,c09,pass,ann", "has judged no c09 of m's reply to text/a"),
-        ("text,zz,m,c01,pass,ann", "has judged no c01 of m's reply to text/zz"),
+        ("text,a,m,c09,pass,ann", "found c09 of m's reply to text/a"),
+        ("text,zz,m,c01,pass,ann", "found c01 of m's reply to text/zz"),
         ("text,a,m,c01,maybe,ann", "no such label c01: 'maybe'"),
         ("text,a,m,,pass,ann", "criterion is missing"),
     ],

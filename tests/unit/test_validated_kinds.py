@@ -24,20 +24,28 @@ from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.config.settings import Config
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Labelling, Prompt, Reply, Score, Verdict, read_records, write_records
-from maieutic.datasets.mrbench import LABELS, SHARED_TASK, remediation
+from maieutic.datasets.mrbench import LABELS, SHARED_TASK, remediation_items
 from maieutic.datasets.sources import read_source
 from maieutic.judges.assignments import rubric_for_labels, work_on_labels
-from maieutic.judges.labels import LABEL_LOADERS, read_labels, write_labels
-from maieutic.judges.questions import messages_of, questions_of
-from maieutic.judges.rubrics import read_rubric, scales_of
+from maieutic.judges.labelled_sets import LABEL_LOADERS, read_labelled_data, write_labels
+from maieutic.judges.questions import question_messages, questions_about
+from maieutic.judges.rubrics import annotation_scales, read_rubric
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
-from maieutic.replies.generate import Limits, ask_tutor, first_messages
-from maieutic.report.traffic_light import kind_on, kinds_of, lights
-from maieutic.report.trust import marked
+from maieutic.replies.generate import RequestLimits, ask_tutor, first_messages
+from maieutic.report.traffic_light import kind_on, kinds_of_grader, light_lookup
+from maieutic.report.trust import marked_passages
 from maieutic.serving.backends import JobFiles
-from maieutic.validation.floors import FLOORS, KEYWORDS, MAJORITY, TFIDF, by_word_counts, floor_verdicts, folds_of
-from maieutic.validation.graders import (
+from maieutic.validation.grader_baselines import (
+    FLOORS,
+    KEYWORDS,
+    MAJORITY,
+    TFIDF,
+    floor_verdicts,
+    labels_by_word_counts,
+    problem_folds,
+)
+from maieutic.validation.validation_jobs import (
     ValidateCriteriaOnLabels,
     ValidateJudge,
     validate_criteria_on_labels,
@@ -68,7 +76,7 @@ def reasons(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_851_graded_reasons_are_read(reasons: Path) -> None:
-    labels = read_labels(reasons)
+    labels = read_labelled_data(reasons)
     assert (len(labels.items), len(labels.replies), len(labels.labels)) == (590, 851, 851)
     assert Counter(one.label for one in labels.labels) == {"correct": 365, "incorrect": 486}
     assert Counter(one.tutor for one in labels.replies) == {
@@ -81,7 +89,7 @@ def test_851_graded_reasons_are_read(reasons: Path) -> None:
 def test_an_unknown_verdict_is_refused_by_name(tmp_path: Path) -> None:
     records = read_source(Path("resources/demo/mr_gsm8k/graded_reasons.json"), "json")
     records[3]["error_reason_correctness"] = "maybe"
-    with pytest.raises(UserError, match=rf"{records[3]['uuid']}.*no such verdict 'maybe'"):
+    with pytest.raises(UserError, match=rf"{records[3]['uuid']}.*found the verdict 'maybe'"):
         write_labels(REASONS, LABEL_LOADERS[REASONS], [records], tmp_path)
 
 
@@ -92,7 +100,7 @@ def judged(labels: Path, say: Any) -> list[Judgement]:
             id=one.id, task=REASONS, tutor=one.tutor, rubric="kmp_error_reason", key="k", raw="",
             verdicts=[Verdict(criterion=ERROR_REASON, value=say(one.label))],
         )
-        for one in read_labels(labels).labels
+        for one in read_labelled_data(labels).labels
     ]  # fmt: skip
 
 
@@ -133,7 +141,7 @@ def test_floors_on_mrbench_are_far_above_chance_and_see_no_problem_of_their_own(
         [read_source(data / "mrbench/MRBench_V1.json", "json")],
         tmp_path / "mrbench",
     )
-    labels = read_labels(tmp_path / "mrbench")
+    labels = read_labelled_data(tmp_path / "mrbench")
     said = floor_verdicts(labels, 1)
     gold = {(one.id, one.tutor, one.criterion): one.label for one in labels.labels}
     for floor in FLOORS:
@@ -153,7 +161,7 @@ def test_word_counts_cannot_copy_the_label_of_the_same_problem(tmp_path: Path) -
         [read_source(Path("resources/demo/mr_gsm8k/graded_reasons.json"), "json")],
         tmp_path,
     )
-    labels = read_labels(tmp_path)
+    labels = read_labelled_data(tmp_path)
     assert len({one.problem for one in labels.labels}) > 1
     alone = labels._replace(labels=[one.model_copy(update={"problem": "the same"}) for one in labels.labels])
     most = Counter(one.label for one in labels.labels).most_common(1)[0][0]
@@ -164,10 +172,13 @@ def test_replies_without_a_word_have_the_most_frequent_label() -> None:
     """What learns from words refuses texts that have none; a question mark is one."""
     problems = [str(number) for number in range(10)]
     for nothing in ("...", "\n", "--"):
-        assert by_word_counts(["No"] * 8 + ["Yes"] * 2, folds_of([nothing] * 10, problems, 1), 1) == ["No"] * 10
+        assert (
+            labels_by_word_counts(["No"] * 8 + ["Yes"] * 2, problem_folds([nothing] * 10, problems, 1), 1)
+            == ["No"] * 10
+        )
     texts = ["?" if number % 2 else "well" for number in range(10)]
     labels = ["Yes" if number % 2 else "No" for number in range(10)]
-    assert by_word_counts(labels, folds_of(texts, problems, 1), 1) == labels
+    assert labels_by_word_counts(labels, problem_folds(texts, problems, 1), 1) == labels
 
 
 def test_classifiers_have_their_floors_too(tmp_path: Path) -> None:
@@ -177,7 +188,7 @@ def test_classifiers_have_their_floors_too(tmp_path: Path) -> None:
         [read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")],
         tmp_path / "mrbench",
     )
-    labels = read_labels(tmp_path / "mrbench")
+    labels = read_labelled_data(tmp_path / "mrbench")
     held = [
         Labelling(id=f"{one.id}-{one.tutor}", dialogue=one.id, criterion=one.criterion, label=int(one.label != "No"),
                   probability=0.9, tokens=5)
@@ -223,13 +234,16 @@ def test_what_the_run_names_is_read_and_else_what_fits(
     [
         ({"labels": ["mrbench_v9"]}, r"run\.labels\[0\].*mrbench_v9.*did you mean|run\.labels\[0\]"),
         ({"labels": ["mrbench", "mrbench"]}, r"run\.labels\[1\]: mrbench is listed twice"),
-        ({"labels": ["mrbench_v3_test"]}, r"run\.labels\[0\]: mrbench_v3_test has no labels.*known: mrbench,"),
+        ({"labels": ["mrbench_v3_test"]}, r"run\.labels\[0\]: mrbench_v3_test has no labels.*choose one of mrbench,"),
         (
             {"labels": ["mr_gsm8k_reasons"], "judges": ["demo-critic"], "tasks": ["mrbench"]},
             r"run\.labels\[0\]: no judge of run\.judges has a rubric for mr_gsm8k_reasons.*\[kmp_error_reason\]",
         ),
-        ({"predictions": ["mrbench"]}, r"run\.predictions\[0\]: mrbench has people's labels already"),
-        ({"predictions": ["mrbench_v3_test"]}, r"run\.predictions: no judge of run\.judges has a rubric for it"),
+        ({"predictions": ["mrbench"]}, r"run\.predictions\[0\]: mrbench is already labelled by people"),
+        (
+            {"predictions": ["mrbench_v3_test"]},
+            r"run\.predictions: no judge of run\.judges has a rubric for these releases",
+        ),
     ],
 )
 def test_releases_that_cannot_be_used_are_refused(run: dict[str, object], why: str) -> None:
@@ -239,7 +253,7 @@ def test_releases_that_cannot_be_used_are_refused(run: dict[str, object], why: s
 
 def test_kinds_of_a_judge_are_its_rubrics() -> None:
     config = configuration(judges=["demo-judge"], tasks=[*KMP, "mrbench"])
-    kinds = kinds_of(Plan(config), "demo-judge")
+    kinds = kinds_of_grader(Plan(config), "demo-judge")
     assert kinds[:2] == ["mrbench_taxonomy", "kmp_error_reason"], "those that are checked on labels come first"
     assert {"kmp_dialogue_short", "kmp_error_types", "pairs_json", "kmp_similar_short"} <= set(kinds)
     card = next(one.card for one in Plan(config).cards.values() if one.card.task == "dialogue")
@@ -285,15 +299,15 @@ def test_a_light_that_was_earned_on_one_kind_says_nothing_of_another(tmp_path: P
     ]
     (tmp_path / "validation/demo-judge").mkdir(parents=True)
     (tmp_path / "validation/demo-judge/labels.json").write_text(json.dumps([one.model_dump() for one in told]))
-    light = lights(Plan(config), tmp_path)
-    colours = {kind: light("demo-judge", kind).colour for kind in kinds_of(Plan(config), "demo-judge")}
+    light = light_lookup(Plan(config), tmp_path)
+    colours = {kind: light("demo-judge", kind).colour for kind in kinds_of_grader(Plan(config), "demo-judge")}
     assert colours["mrbench_taxonomy"] == "green", "a place that is judged on pairs is not judged on labels"
     assert (colours["kmp_error_reason"], colours["pairs_json"]) == ("amber", "red")
     others = set(colours) - {"mrbench_taxonomy", "kmp_error_reason", "pairs_json"}
     assert others and {colours[kind] for kind in others} == {"none"}
-    assert light("demo-judge", "kmp_dialogue_short").words == "not validated here"
-    assert "MRBench V1, demo edition, 1,589 replies" in light("demo-judge", "mrbench_taxonomy").told
-    assert "Bridge pairs, demo edition, 482" in light("demo-judge", "pairs_json").told
+    assert light("demo-judge", "kmp_dialogue_short").meaning == "not validated here"
+    assert "MRBench V1, demo edition, 1,589 replies" in light("demo-judge", "mrbench_taxonomy").summary
+    assert "Bridge pairs, demo edition, 482" in light("demo-judge", "pairs_json").summary
 
 
 def test_labels_of_this_runs_replies_speak_for_comparisons(tmp_path: Path) -> None:
@@ -309,13 +323,16 @@ def test_labels_of_this_runs_replies_speak_for_comparisons(tmp_path: Path) -> No
     write_records(tmp_path / "judged.jsonl", judgements)
     out = tmp_path / "validation/demo-judge/alignment.json"
     job = AlignJudge(
-        judge="demo-judge", resamples=100, seed=1, scales={"dialogue": scales_of(read_rubric("kmp_dialogue").rubric)}
+        judge="demo-judge",
+        resamples=100,
+        seed=1,
+        scales={"dialogue": annotation_scales(read_rubric("kmp_dialogue").rubric)},
     )
     align_judge(job=job, verdicts=[tmp_path / "judged.jsonl"], people=people, out=out)
     [kappa] = [one for one in scores_in(out) if one.metric == "weighted_kappa"]
     assert (kappa.value, kappa.n, kappa.missing) == (1.0, 42, 3)
     config = configuration(judges=["demo-judge"], tasks=KMP, human_labels=str(people))
-    found = lights(Plan(config), tmp_path)("demo-judge", "kmp_dialogue_short")
+    found = light_lookup(Plan(config), tmp_path)("demo-judge", "kmp_dialogue_short")
     assert (found.colour, "people.csv" in found.data) == ("amber", True), "7 % of its verdicts cannot be read"
 
 
@@ -324,7 +341,7 @@ def test_the_test_set_is_predicted_as_the_shared_task_takes_it(data: Path, tmp_p
     release = "mrbench_v3_test"
     write_labels(release, LABEL_LOADERS["mrbench_test"], [read_source(source, "json")], tmp_path / release)
     judge = JudgeModel(engine="judge", model="x", rubrics=["mrbench_taxonomy"])
-    loaded = rubric_for_labels(judge, read_labels(tmp_path / release).about)
+    loaded = rubric_for_labels(judge, read_labelled_data(tmp_path / release).about)
     assert loaded is not None and loaded.name == "mrbench_taxonomy"
     work = work_on_labels(judge, [tmp_path / release], 14, 1)
     assert len(work) == 1547, "all of them: a sample is no submission"
@@ -382,11 +399,13 @@ def test_a_rubric_may_use_the_reference_solution_and_the_topic(tmp_path: Path, m
     raw["models"]["demo-judge"] |= {"rubrics": ["informed"]}
     raw["run"] |= {"tutors": ["echo"], "tasks": ["mrbench"], **NO_GRADERS, "judges": ["demo-judge"]}
     config = check_config(raw)
-    assert kinds_of(Plan(config), "demo-judge")[0] == "informed", "it is checked on the labels too"
+    assert kinds_of_grader(Plan(config), "demo-judge")[0] == "informed", "it is checked on the labels too"
     records = read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")
     write_labels("mrbench", LABEL_LOADERS["mrbench"], [records], tmp_path / "mrbench")
     work = work_on_labels(config.models["demo-judge"], [tmp_path / "mrbench"], None, 1)
-    texts = [messages_of(loaded, case, questions_of(loaded.rubric, case)[0])[-1]["content"] for loaded, case in work]
+    texts = [
+        question_messages(loaded, case, questions_about(loaded.rubric, case)[0])[-1]["content"] for loaded, case in work
+    ]
     solutions = {record["Ground_Truth_Solution"] for record in records} - {"Not Available"}
     assert any(solution in text for solution in solutions for text in texts)
     raw["models"]["demo-judge"]["rubrics"] = ["informed", "kmp_error_reason"]
@@ -419,7 +438,9 @@ def test_who_says_a_prompt_that_stands_alone(
             "system": "Be kind." if before else "",
         }
     )
-    [item, *_] = remediation(read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json"), "mistake_remediation")
+    [item, *_] = remediation_items(
+        read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json"), "mistake_remediation"
+    )
     for usual, role in zip(("user", "system"), expected, strict=True):
         messages = first_messages(loaded, item, registry, False, usual)
         assert messages[-1]["role"] == role
@@ -438,12 +459,14 @@ def test_a_hosted_tutor_gets_no_lone_system_message_and_the_request_says_so(tmp_
         )
 
     loaded = read_card(Path("resources/benchmarks/mrbench/mistake_remediation.yaml"))
-    items = remediation(read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json"), "mistake_remediation")[:3]
+    items = remediation_items(
+        read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json"), "mistake_remediation"
+    )[:3]
     with serving(scripted(refuses)) as address:
         model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", attempts=1)
         paths = [tmp_path / name for name in ("journal.jsonl", "log", "out.jsonl", "prompts.jsonl")]
         work = [(loaded, item) for item in items]
-        ask_tutor("m", model, work, Limits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])
+        ask_tutor("m", model, work, RequestLimits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])
     assert all(reply.text == "Look again." for reply in read_records(paths[2], Reply))
     assert {one.content[0]["role"] for one in read_records(paths[3], Prompt)} == {"user"}
     roles = {read_card(path).card.role for path in Path("resources/benchmarks/mathtutorbench").glob("*.yaml")}
@@ -453,7 +476,7 @@ def test_a_hosted_tutor_gets_no_lone_system_message_and_the_request_says_so(tmp_
 def test_passages_of_the_critics_prompt_that_were_filled_in_are_marked(data: Path) -> None:
     """What is not marked stands in the paper; what is marked does not."""
     loaded = read_rubric("mrbench_critic")
-    parts = marked(loaded)
+    parts = marked_passages(loaded)
     assert "".join(text for text, _ in parts) == loaded.prompt and sum(ours for _, ours in parts) == 3
     paper = data.parent / "papers/mrbench.txt"
     if not paper.is_file():

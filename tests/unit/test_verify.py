@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import absent
 from maieutic.core.errors import UserError
-from maieutic.plan.provenance import Code
+from maieutic.plan.provenance import CodeState
 from maieutic.report.record import received, signing
 from maieutic.report.record import verify as verifying
-from maieutic.report.record.altered import altered, difference_of
-from maieutic.report.record.received import MANIFEST, SIGNATURE, unpacked
+from maieutic.report.record.file_comparison import compare_report_files, file_difference
+from maieutic.report.record.received import MANIFEST, SIGNATURE, unpack_run
 from maieutic.report.record.share import share
 from maieutic.report.record.verify import verify
 from test_record import COMMIT, SCORES, of_one_commit, rewrite, run, shared, signed_again
@@ -71,7 +71,7 @@ def test_no_cell_of_a_table_is_changed_unseen(run: Path, tmp_path: Path) -> None
             copy = tmp_path / path.name
             copy.write_text(text, encoding="utf-8", newline="")
             tried += 1
-            if difference_of(copy, path) is None:
+            if file_difference(copy, path) is None:
                 unseen.append(which)
     assert not unseen and tried > 5000, (tried, unseen[:5])
     print(f"{tried} changed cells of {len(tables)} tables, each found")
@@ -95,7 +95,7 @@ def test_no_cell_of_the_parquet_table_is_changed_unseen(run: Path, tmp_path: Pat
                     1 if pd.isna(cell) else cell + 1 if "nt" in str(table[name].dtype) else cell + 2e-9
                 )
             changed.to_parquet(tmp_path / "scores.parquet", index=False)
-            assert difference_of(tmp_path / "scores.parquet", run / "scores.parquet"), (name, at)
+            assert file_difference(tmp_path / "scores.parquet", run / "scores.parquet"), (name, at)
             tried += 1
     assert tried > 400 and kept.names == list(table.columns)
 
@@ -120,7 +120,7 @@ def test_a_table_that_is_put_together_otherwise_is_found(
         rows = list(csv.reader(handle))
     with open(tmp_path / "scores.csv", "w", encoding="utf-8", newline="") as handle:
         csv.writer(handle, lineterminator="\n").writerows(change(rows))
-    assert difference_of(tmp_path / "scores.csv", run / "scores.csv"), why
+    assert file_difference(tmp_path / "scores.csv", run / "scores.csv"), why
 
 
 def test_first_and_second_tutor_are_not_exchanged_unseen(shared: Path, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_first_and_second_tutor_are_not_exchanged_unseen(shared: Path, tmp_path:
     table[["first", "second"]] = table[["second", "first"]].to_numpy()
     table.to_csv(path, index=False)
     signed_again(folder, "results/report/differences.csv")
-    with pytest.raises(UserError, match=r"it was altered: differences\.csv: \d+ rows that are not computed again"):
+    with pytest.raises(UserError, match=r"was altered: differences\.csv: \d+ extra rows and \d+ missing rows"):
         verify(folder)
 
 
@@ -153,18 +153,19 @@ def test_what_the_page_says_cannot_be_changed(shared: Path, tmp_path: Path) -> N
         handle.write(f"{received.sha256_of(folder / added)}  {added}\n")
     with pytest.raises(UserError) as caught:
         verify(folder)
-    for found in (f"figures/{chart.name}: line", "index.html: line", "tables/more.csv: no such file is made"):
-        assert f"it was altered: {found}" in str(caught.value), found
+    for found in (f"figures/{chart.name}: line", "index.html: line", "tables/more.csv: the report has no such file"):
+        assert f"was altered: {found}" in str(caught.value), found
 
 
 def test_a_run_of_another_commit_is_not_called_altered(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    monkeypatch.setattr(verifying, "code_state", lambda _: Code(commit="d" * 40))
+    monkeypatch.setattr(verifying, "code_state", lambda _: CodeState(commit="d" * 40))
     verify(shared)
     assert (
-        f"the run was made by commit {COMMIT}, and this checkout is {'d' * 40}; the numbers are the same" in caplog.text
+        f"the run was made with commit {COMMIT}, and this checkout is {'d' * 40}; this checkout reproduces its numbers"
+        in caplog.text
     )
     folder = tmp_path / "a run's"
     shutil.copytree(shared, folder)
@@ -173,12 +174,14 @@ def test_a_run_of_another_commit_is_not_called_altered(
     with pytest.raises(UserError) as caught:
         verify(folder)
     assert "altered" not in str(caught.value) and "scores.csv: row" in str(caught.value)
-    assert f"git worktree add ../maieutic-ccccccc {COMMIT}" in caught.value.mend
-    assert f"maieutic verify '{tmp_path}/a run'\"'\"'s')" in caught.value.mend, "quoted for a shell"
+    assert f"git worktree add ../maieutic-ccccccc {COMMIT}" in caught.value.fix
+    assert f"maieutic verify '{tmp_path}/a run'\"'\"'s')" in caught.value.fix, "quoted for a shell"
 
 
 def test_an_edited_checkout_proves_nothing(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifying, "code_state", lambda _: Code(commit=COMMIT, edited=["workflow/x.py"], n_edited=1))
+    monkeypatch.setattr(
+        verifying, "code_state", lambda _: CodeState(commit=COMMIT, edited=["workflow/x.py"], n_edited=1)
+    )
     folder = tmp_path / "run"
     shutil.copytree(shared, folder)
     rewrite(folder / TABLE, lambda text: text.replace(",1.0,", ",0.9,", 1))
@@ -191,8 +194,8 @@ def test_what_is_only_checksummed_is_listed(shared: Path, caplog: pytest.LogCapt
     caplog.set_level("INFO")
     verify(shared)
     again, alone = caplog.messages[-2:]
-    assert again.startswith("computed again and the same, in every column: results/grades (")
-    assert alone.startswith("checked by their checksums alone: README.md") and "results/replies (" in alone
+    assert again.startswith("recomputed, with the same values in every column: results/grades (")
+    assert alone.startswith("checked by checksum alone: README.md") and "results/replies (" in alone
     listed = len((shared / MANIFEST).read_text(encoding="utf-8").splitlines())
     counts = [int(number) for number in re.findall(r"\((\d+)\)", f"{again} {alone}")]
     single = [part for line in (again, alone) for part in line.partition(": ")[2].split(", ") if not part.endswith(")")]
@@ -219,16 +222,16 @@ def test_a_signed_run_is_checked_by_its_key(
     caplog.set_level("INFO")
     share(run=run, out=tmp_path / "run.zip", sign=keys / "own")
     verify(tmp_path / "run.zip", signed_by=keys / "own.pub")
-    assert "signed by a key of" in caplog.text
+    assert "signed by a key in" in caplog.text
     verify(tmp_path / "run.zip")
-    assert "it is signed: --signed-by KEY.pub checks by whom" in caplog.text
-    with pytest.raises(UserError, match=rf"{SIGNATURE} is not by a key of"):
+    assert "signed, check the signer with --signed-by KEY.pub" in caplog.text
+    with pytest.raises(UserError, match=rf"{SIGNATURE} is not a valid signature by a key in"):
         verify(tmp_path / "run.zip", signed_by=keys / "other.pub")
-    with unpacked(tmp_path / "run.zip") as folder:
+    with unpack_run(tmp_path / "run.zip") as folder:
         shutil.copytree(folder, tmp_path / "forged")
     rewrite(tmp_path / "forged/README.md", lambda text: f"{text}\nmore")
     signed_again(tmp_path / "forged", "README.md")
-    with pytest.raises(UserError, match="is not by a key of"):
+    with pytest.raises(UserError, match="is not a valid signature by a key in"):
         verify(tmp_path / "forged", signed_by=keys / "own.pub")
 
 
@@ -238,18 +241,18 @@ def test_a_signature_for_another_purpose_is_none(shared: Path, keys: Path, tmp_p
     with pytest.raises(UserError, match=f"expected the signature {SIGNATURE}, found none"):
         verify(folder, signed_by=keys / "own.pub")
     subprocess.run(["ssh-keygen", "-q", "-Y", "sign", "-f", keys / "own", "-n", "file", folder / MANIFEST], check=True)
-    with pytest.raises(UserError, match="is not by a key of"):
+    with pytest.raises(UserError, match="is not a valid signature by a key in"):
         verify(folder, signed_by=keys / "own.pub")
 
 
 def test_what_cannot_sign_says_so(run: Path, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match="expected a private key of OpenSSH, found no file"):
+    with pytest.raises(UserError, match="expected an OpenSSH private key, found no file"):
         share(run=run, out=tmp_path / "out", sign=tmp_path / "none")
     (tmp_path / "text").write_text("no key")
     with pytest.raises(UserError, match="the manifest cannot be signed"):
         share(run=run, out=tmp_path / "out", sign=tmp_path / "text")
-    with pytest.raises(UserError, match="expected a public key a line"):
-        signing.keys_in(tmp_path / "text")
+    with pytest.raises(UserError, match="expected one public key per line"):
+        signing.read_public_keys(tmp_path / "text")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=r"ssh-keygen: .* not found\. Fix: install OpenSSH's client"):
         share(run=run, out=tmp_path / "out", sign=keys / "own")
@@ -478,18 +481,18 @@ def a_tar(folder: Path, place: Path) -> Path:
 
 
 STRANGERS: list[tuple[Callable[[Path, Path], Path], str]] = [
-    (a_bomb, r"its files have 8,19\d MB together, more than 4,096"),
-    (more_than_it_says, r"it cannot be unpacked: BadZipFile"),
-    (a_folder_bomb, r"its files have 5,12\d MB together, more than 4,096"),
-    (many_files, r"more/0 was added.*holds more than 100,000 files|more/0 was added"),
-    (an_endless_index, r"its list of files has 3,072 MB, more than 32 MB"),
-    (a_fifo, "results/report/pipe is no regular file"),
-    (a_manifest_fifo, f"{MANIFEST} is no regular file"),
+    (a_bomb, r"its files have 8,19\d MB in total, more than 4,096"),
+    (more_than_it_says, r"run\.zip: cannot be unpacked: BadZipFile"),
+    (a_folder_bomb, r"its files have 5,12\d MB in total, more than 4,096"),
+    (many_files, r"more/0 was added.*contains more than 100,000 files|more/0 was added"),
+    (an_endless_index, r"its list of files is 3,072 MB; the limit is 32 MB"),
+    (a_fifo, "results/report/pipe is not a regular file"),
+    (a_manifest_fifo, f"{MANIFEST} is not a regular file"),
     (a_device, "zero is a link"),
     (a_link_in_the_archive, "link is a link"),
     (a_pipe_for_an_archive, "expected a folder or a .zip file"),
-    (deep_folders, "lies more than 32 folders deep"),
-    (deep_names, "lies more than 32 folders deep"),
+    (deep_folders, "is more than 32 folders deep"),
+    (deep_names, "is more than 32 folders deep"),
     (encrypted, "is encrypted"),
     (damaged(zipfile.ZIP_LZMA), "cannot be unpacked|was altered"),
     (damaged(zipfile.ZIP_BZIP2), "cannot be unpacked|was altered"),
@@ -500,8 +503,8 @@ STRANGERS: list[tuple[Callable[[Path, Path], Path], str]] = [
     (nested_lines, "always-0.jsonl"),
     (a_huge_table, "scores.csv: it has 400 MB, more than 64"),
     (a_large_configuration, "config.yaml: cannot be read: more than 8 MB|more than 8 MB"),
-    (a_nested_configuration, "nested more than 64 deep"),
-    (names_of_a_terminal, "holds a control character"),
+    (a_nested_configuration, "nested more than 64 levels deep"),
+    (names_of_a_terminal, "contains a control character"),
     (no_manifest, f"{MANIFEST}, line 1: expected a SHA-256 and a name"),
     (a_tar, "expected a folder or a .zip file"),
 ]
@@ -541,4 +544,7 @@ def test_a_file_that_was_made_again_is_compared_also_where_it_is_gone(run: Path,
     shutil.copytree(run, tmp_path / "own")
     (tmp_path / "own/trust.csv").unlink()
     (tmp_path / "own/tables/more.csv").write_text("a\n")
-    assert altered(tmp_path / "own", run) == ["trust.csv: is not there", "tables/more.csv: no such file is made"]
+    assert compare_report_files(tmp_path / "own", run) == [
+        "trust.csv: not found",
+        "tables/more.csv: the report has no such file",
+    ]

@@ -25,11 +25,11 @@ from maieutic.config.models import HostedModel, VllmModel
 from maieutic.config.providers import providers
 from maieutic.core.errors import UserError
 from maieutic.plan import doctor, estimate, new_run, runs
-from maieutic.plan.new_run import Wanted, ask_for_several, asked
-from maieutic.plan.pinning import configuration
+from maieutic.plan.new_run import RunFileChoices, ask_for_names, ask_missing_choices
+from maieutic.plan.pinning import merged_configuration
 from maieutic.plan.requests import NewRequests
 from maieutic.plan.rules import plan_before_pins, plan_of
-from maieutic.plan.scale import GPUS, Weights, fits, seconds_of, weights_of
+from maieutic.plan.serving_time import GPUS, ParameterCount, fits_in_memory, parameter_count, server_seconds
 from rich.console import Console
 from rich.text import Text
 
@@ -63,7 +63,7 @@ def test_init_writes_a_file_that_a_run_takes(tmp_path: Path) -> None:
         "rubrics": ["mrbench_taxonomy"],
         "label_limit": 200,
     }
-    plan = plan_of(configuration([out]))
+    plan = plan_of(merged_configuration([out]))
     assert plan.judged_benchmarks("gpt-4o-judge") == ["mrbench"] and plan.run.name == "a"
 
 
@@ -80,20 +80,24 @@ def test_init_takes_a_model_that_the_registry_lacks(tmp_path: Path) -> None:
         "key_env": "MY_KEY",
     }
     assert found["run"] == {"tutors": [name], "tasks": ["mrbench"]}
-    plan_of(configuration([tmp_path / "a.yaml"]))
+    plan_of(merged_configuration([tmp_path / "a.yaml"]))
 
 
 @pytest.mark.parametrize(
     ("flags", "place", "said"),
     [
-        ({"benchmarks": ["kmpbench"]}, "--tutors", "no model is named"),
-        ({"tutors": ["gpt-4o"]}, "--benchmarks", "none is named"),
+        ({"benchmarks": ["kmpbench"]}, "--tutors", "expected a model, found none"),
+        ({"tutors": ["gpt-4o"]}, "--benchmarks", "expected a benchmark, found none"),
         ({"tutors": ["gpt-4o"], "benchmarks": ["mrbensh"]}, "--benchmarks", "'mrbensh' is not in"),
         ({"tutors": ["gpt-4"], "benchmarks": ["mrbench"], "judge": "gpt4"}, "--judge", "'gpt4' is not in"),
         ({"tutors": ["gpt-5o"], "benchmarks": ["mrbench"]}, "run.tutors[0]", "'gpt-5o' is not in"),
-        ({"benchmarks": ["mrbench"], "address": "http://127.0.0.1/v1"}, "--address, --model", "one of the two"),
-        ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "../x"}, "run.name.'../x'", "a name has"),
-        ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "a b"}, "run.name.'a b'", "a name has"),
+        (
+            {"benchmarks": ["mrbench"], "address": "http://127.0.0.1/v1"},
+            "--address, --model",
+            "expected both flags, found one",
+        ),
+        ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "../x"}, "run.name.'../x'", "expected a name of"),
+        ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "a b"}, "run.name.'a b'", "expected a name of"),
     ],
 )
 def test_init_refuses_what_a_run_would(flags: dict[str, Any], place: str, said: str, tmp_path: Path) -> None:
@@ -106,7 +110,7 @@ def test_init_refuses_what_a_run_would(flags: dict[str, Any], place: str, said: 
 def test_init_writes_over_nothing(tmp_path: Path) -> None:
     out = tmp_path / "my.yaml"
     out.write_text("mine", encoding="utf-8")
-    with pytest.raises(UserError, match="there already"):
+    with pytest.raises(UserError, match="the file already exists"):
         new_run.init(out, tutors=["gpt-4o"], benchmarks=["mrbench"])
     assert out.read_text(encoding="utf-8") == "mine"
     assert written(out, tutors=["gpt-4o"], benchmarks=["mrbench"], force=True)["run"]["tutors"] == ["gpt-4o"]
@@ -120,8 +124,8 @@ def test_init_writes_a_file_that_a_person_reads(tmp_path: Path, capsys: pytest.C
     assert (
         out.read_text(encoding="utf-8")
         == f"""\
-# Written by `maieutic init`. Every key in one line: config/README.md.
-#   snakemake --cores all --configfile {out} -n   # what it would do
+# Written by `maieutic init`. config/README.md describes every key.
+#   snakemake --cores all --configfile {out} -n   # dry run: print the jobs
 #   snakemake --cores all --configfile {out}
 models:
   my-model: {{engine: hosted, base_url: 'http://127.0.0.1:1/v1', model: é, endpoint: chat}}
@@ -132,10 +136,10 @@ run:
 """
     )
     told = capsys.readouterr().out.splitlines()
-    assert told[-1] == f"{out} is written; next: snakemake --cores all --configfile {out} -n"
-    _, unpinned = plan_before_pins(configuration([out]))
+    assert told[-1] == f"Wrote {out}. Next: snakemake --cores all --configfile {out} -n"
+    _, unpinned = plan_before_pins(merged_configuration([out]))
     assert told[-2].startswith("new requests: ")
-    assert told[:-2] == [f"before it runs: {fault.line}" for fault in unpinned]
+    assert told[:-2] == [f"before the run: {fault.line}" for fault in unpinned]
     assert "models.qwen2.5-7b.weights.revision" in {fault.place for fault in unpinned}
 
 
@@ -143,11 +147,11 @@ def test_init_asks_where_somebody_can_answer(tmp_path: Path, monkeypatch: pytest
     """`init` on a terminal asks for what is missing, of the models that answer as tutors; elsewhere it refuses."""
     offered = []
 
-    def answered(wanted: Wanted, known: list[str]) -> Wanted:
+    def answered(wanted: RunFileChoices, known: list[str]) -> RunFileChoices:
         offered.extend(known)
         return wanted._replace(tutors=["gpt-4o"], benchmarks=["mrbench"], limit=3)
 
-    monkeypatch.setattr(new_run, "asked", answered)
+    monkeypatch.setattr(new_run, "ask_missing_choices", answered)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     assert written(tmp_path / "a.yaml", name="n")["run"] == {
         "name": "n",
@@ -155,15 +159,19 @@ def test_init_asks_where_somebody_can_answer(tmp_path: Path, monkeypatch: pytest
         "tasks": ["mrbench"],
         "limit": 3,
     }
-    models = configuration([])["models"]
+    models = merged_configuration([])["models"]
     assert offered == [name for name in models if models[name]["engine"] in {"vllm", "hosted", "recorded"}]
     assert 0 < len(offered) < len(models)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
-    with pytest.raises(UserError, match=r"^--tutors: no model is named.*--tutors NAME, or --address, --model and"):
+    with pytest.raises(
+        UserError, match=r"^--tutors: expected a model, found none.*pass --tutors NAME, or --address, --model and"
+    ):
         init(tmp_path / "b.yaml", benchmarks=["mrbench"])
-    with pytest.raises(UserError, match=r"^--benchmarks: none is named.*one or more of mathtutorbench, "):
+    with pytest.raises(
+        UserError, match=r"^--benchmarks: expected a benchmark, found none.*pass one or more of mathtutorbench, "
+    ):
         init(tmp_path / "b.yaml", tutors=["gpt-4o"])
-    with pytest.raises(UserError, match=r"a\.yaml: it is there already.*give another name, or --force"):
+    with pytest.raises(UserError, match=r"a\.yaml: the file already exists.*pass another path, or --force"):
         init(tmp_path / "a.yaml", tutors=["gpt-4o"], benchmarks=["mrbench"])
 
 
@@ -187,7 +195,7 @@ def test_init_asks_on_a_terminal(tmp_path: Path) -> None:
                 os.write(master, answers.pop(0).encode() + b"\n")
         process.wait(30)
     assert process.returncode == 0 and not answers, told.decode()
-    assert "not known: llama-9" in told.decode()
+    assert "unknown: llama-9" in told.decode()
     run = yaml.safe_load(out.read_text(encoding="utf-8"))["run"]
     assert (run["tutors"], run["tasks"], run["limit"], run["name"]) == (["gpt-4o"], ["mrbench"], 7, "trial")
 
@@ -210,15 +218,15 @@ def test_init_writes_an_entry_of_a_known_provider_with_its_sources(
         assert f"read {known.read}, not run here" in text and "https://" in text
         assert (known.priced_at in text) == (entry.price is not None)
         told = capsys.readouterr().out
-        assert f"new requests: {name} " in told and ("USD" in told if entry.price else f"no price of {name}" in told)
-        assert plan_of(configuration([out])).run.judges == [f"{name}-judge"]
+        assert f"new requests: {name} " in told and ("USD" in told if entry.price else f"no price for {name}" in told)
+        assert plan_of(merged_configuration([out])).run.judges == [f"{name}-judge"]
 
 
 def test_models_that_think_have_room_for_it_and_are_not_drawn_at_a_temperature() -> None:
     for provider, model in (("openai", "gpt-5.5"), ("openai", "o3"), ("anthropic", "claude-opus-5-5")):
         entry = HostedModel.model_validate(new_run.Hosted(provider=provider, model=model).entry)  # type: ignore[arg-type]
-        assert "temperature" in entry.omit and entry.bound(512) > 4096
-    assert HostedModel.model_validate(new_run.Hosted(provider="openai", model="gpt-4o").entry).bound(512) == 512
+        assert "temperature" in entry.omit and entry.token_limit(512) > 4096
+    assert HostedModel.model_validate(new_run.Hosted(provider="openai", model="gpt-4o").entry).token_limit(512) == 512
 
 
 def test_a_name_that_the_registry_has_is_not_merged_with_it(tmp_path: Path) -> None:
@@ -228,13 +236,14 @@ def test_a_name_that_the_registry_has_is_not_merged_with_it(tmp_path: Path) -> N
     )
     assert found["run"]["tutors"] == ["gpt-4o-mini-2"] and found["run"]["judges"] == ["gpt-4o-mini-2-judge"]
     assert found["models"]["gpt-4o-mini-2-judge"]["model"] == "gpt-4o-mini-2"
-    plan = plan_of(configuration([tmp_path / "x.yaml"]))
+    plan = plan_of(merged_configuration([tmp_path / "x.yaml"]))
     assert plan.models["gpt-4o-mini-2"].label is None and plan.models["gpt-4o-mini-2"].paper is None
 
 
 def test_a_judge_of_nothing_is_named_before_the_file_is_written(tmp_path: Path) -> None:
     with pytest.raises(
-        UserError, match=r"^--judge: no task of mathtutorbench is judged. Fix: leave it out, or add one of .*mrbench"
+        UserError,
+        match=r"^--judge: no task of mathtutorbench is judged. Fix: drop the flag, or add one of .*mrbench.* to --benchmarks",
     ):
         init(tmp_path / "x.yaml", tutors=["gpt-4o"], benchmarks=["mathtutorbench"], judge="gpt-4o")
 
@@ -248,49 +257,49 @@ def test_a_judge_takes_the_cheapest_rubric_of_a_task() -> None:
 # estimate -------------------------------------------------------------------------------------------------------------
 
 
-NOTHING = Wanted([], [], None, None, None, None)
+NOTHING = RunFileChoices([], [], None, None, None, None)
 LOCAL = {"engine": "hosted", "base_url": "https://api.openai.com/v1", "model": "m-1", "endpoint": "chat"}
 OPENAI = {**LOCAL, "key_env": "OPENAI_API_KEY", "structured": True}
-IS_HOSTED = "Is the model at an OpenAI-compatible address, and not in config/models.yaml? [y/n] (y): "
-ADDRESS, ITS_NAME = "Address (https://api.openai.com/v1): ", "Its name there: "
-ITS_KEY = "Environment variable of its key (empty: none): "
+IS_HOSTED = "Use a hosted model (OpenAI-compatible) that config/models.yaml lacks? [y/n] (y): "
+ADDRESS, ITS_NAME = "Base URL (https://api.openai.com/v1): ", "Model name at this endpoint: "
+ITS_KEY = "Environment variable of the API key (empty: none): "
 MODELS, WHICH = "Models (a, b): ", f"Benchmarks ({', '.join(BENCHMARKS)}) ({BENCHMARKS[0]}): "
-ITEMS, NAME = "Items a task (0: all) (50): ", "Name of the run (empty: none): "
-JUDGE = "Judge: of config/models.yaml, or the model above (empty: none): "
-ASKED: dict[str, tuple[Wanted, dict[str, list[str]], Wanted]] = {
+ITEMS, NAME = "Items per task (0: all) (50): ", "Name of the run (empty: none): "
+JUDGE = "Judge: an entry of config/models.yaml, or the model above (empty: none): "
+ASKED: dict[str, tuple[RunFileChoices, dict[str, list[str]], RunFileChoices]] = {
     "all defaults": (
         NOTHING,
         {IS_HOSTED: [""], ADDRESS: [""], ITS_NAME: [" m-1 "], ITS_KEY: [""], WHICH: [""], ITEMS: [""], NAME: [""]},
-        Wanted([], [BENCHMARKS[0]], None, 50, None, OPENAI),
+        RunFileChoices([], [BENCHMARKS[0]], None, 50, None, OPENAI),
     ),
     "all said": (
         NOTHING,
         {IS_HOSTED: ["y"], ADDRESS: ["http://x/v1"], ITS_NAME: ["m-1"], ITS_KEY: ["X_KEY"], WHICH: ["mrbench,tutorbench"],
          ITEMS: ["7"], NAME: ["trial"], JUDGE: ["j"]},
-        Wanted([], ["mrbench", "tutorbench"], "j", 7, "trial", {**LOCAL, "base_url": "http://x/v1", "key_env": "X_KEY"}),
+        RunFileChoices([], ["mrbench", "tutorbench"], "j", 7, "trial", {**LOCAL, "base_url": "http://x/v1", "key_env": "X_KEY"}),
     ),
     "of the registry": (
         NOTHING,
         {IS_HOSTED: ["n"], MODELS: ["a, c", "", "b a"], WHICH: ["mrbensh", "mrbench"], ITEMS: ["0"], NAME: [""], JUDGE: [""]},
-        Wanted(["b", "a"], ["mrbench"], None, None, None, None),
+        RunFileChoices(["b", "a"], ["mrbench"], None, None, None, None),
     ),
     "flags are not asked for": (
-        Wanted(["a"], [], "j", 3, "n", None), {WHICH: ["mrbench"]}, Wanted(["a"], ["mrbench"], "j", 3, "n", None)
+        RunFileChoices(["a"], [], "j", 3, "n", None), {WHICH: ["mrbench"]}, RunFileChoices(["a"], ["mrbench"], "j", 3, "n", None)
     ),
     "a model by flags": (
         NOTHING._replace(hosted=OPENAI), {WHICH: ["mrbench"], ITEMS: [""], NAME: ["n"], JUDGE: [""]},
-        Wanted([], ["mrbench"], None, 50, "n", OPENAI),
+        RunFileChoices([], ["mrbench"], None, 50, "n", OPENAI),
     ),
     "benchmarks by flags": (
-        NOTHING._replace(benchmarks=["mrbench"]), {IS_HOSTED: ["n"], MODELS: ["a"]}, Wanted(["a"], ["mrbench"], None, None, None, None)
+        NOTHING._replace(benchmarks=["mrbench"]), {IS_HOSTED: ["n"], MODELS: ["a"]}, RunFileChoices(["a"], ["mrbench"], None, None, None, None)
     ),
-    "nothing": (Wanted(["a"], ["mrbench"], None, None, None, None), {}, Wanted(["a"], ["mrbench"], None, None, None, None)),
+    "nothing": (RunFileChoices(["a"], ["mrbench"], None, None, None, None), {}, RunFileChoices(["a"], ["mrbench"], None, None, None, None)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("wanted", "answers", "expected"), ASKED.values(), ids=ASKED.keys())
 def test_init_asks_what_no_flag_says_and_nothing_twice(
-    wanted: Wanted, answers: dict[str, list[str]], expected: Wanted, monkeypatch: pytest.MonkeyPatch
+    wanted: RunFileChoices, answers: dict[str, list[str]], expected: RunFileChoices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = []
 
@@ -300,24 +309,24 @@ def test_init_asks_what_no_flag_says_and_nothing_twice(
 
     answers = {question: list(words) for question, words in answers.items()}
     monkeypatch.setattr(Console, "input", typed)
-    assert asked(wanted, ["a", "b"]) == expected
+    assert ask_missing_choices(wanted, ["a", "b"]) == expected
     assert list(dict.fromkeys(shown)) == list(answers) and not any(answers.values())
 
 
 def test_init_names_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     words = iter(["b, z y", "a"])
     monkeypatch.setattr(Console, "input", lambda console, prompt, **more: next(words))
-    assert ask_for_several("Models", ["a", "b"], []) == ["a"]
-    assert "not known: y, z\n" in capsys.readouterr().out
+    assert ask_for_names("Models", ["a", "b"], []) == ["a"]
+    assert "unknown: y, z\n" in capsys.readouterr().out
     monkeypatch.setattr(Console, "input", lambda console, prompt, **more: "")
-    assert ask_for_several("Models", ["a", "b", "c"], ["a", "c"]) == ["a", "c"], "what is offered"
+    assert ask_for_names("Models", ["a", "b", "c"], ["a", "c"]) == ["a", "c"], "what is offered"
 
 
 def test_a_benchmark_without_judged_tasks_has_no_question_of_a_judge(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(new_run, "judged_cards", lambda benchmarks: [])
     words = iter(["mrbench", "", ""])
     monkeypatch.setattr(Console, "input", lambda console, prompt, **more: next(words))
-    assert asked(Wanted(["a"], [], None, None, None, None), []).judge is None and not list(words)
+    assert ask_missing_choices(RunFileChoices(["a"], [], None, None, None, None), []).judge is None and not list(words)
 
 
 @pytest.mark.parametrize(
@@ -328,20 +337,20 @@ def test_a_benchmark_without_judged_tasks_has_no_question_of_a_judge(monkeypatch
     ],
 )  # fmt: skip
 def test_a_models_own_name_becomes_one_of_ours(words: str, name: str) -> None:
-    assert new_run.safe(words) == name
+    assert new_run.entry_name_for(words) == name
 
 
 def test_a_judge_of_the_registry_judges_as_it_stands_there() -> None:
-    wanted = Wanted(["gpt-4o"], ["mrbench"], "strict", None, None, None)
+    wanted = RunFileChoices(["gpt-4o"], ["mrbench"], "strict", None, None, None)
     registry = {"gpt-4o": {"engine": "hosted"}, "strict": {"engine": "judge"}}
-    assert new_run.run_file(registry, wanted) == {
+    assert new_run.run_file_content(registry, wanted) == {
         "run": {"tutors": ["gpt-4o"], "tasks": ["mrbench"], "judges": ["strict"]}
     }
 
 
 @pytest.mark.parametrize("flags", [{"address": "http://x/v1"}, {"model": "m"}, {"address": "x", "key_env": "K_KEY"}])
 def test_a_model_by_flags_has_address_and_name(flags: dict[str, str]) -> None:
-    with pytest.raises(UserError, match=r"^--address, --model: one of the two is missing.*give both"):
+    with pytest.raises(UserError, match=r"^--address, --model: expected both flags, found one.*pass both"):
         _ = new_run.Hosted(**flags).entry
     assert new_run.Hosted(key_env="X_KEY").entry is None
 
@@ -352,9 +361,9 @@ def test_an_estimate_is_of_every_stage_and_model(tmp_path: Path, capsys: pytest.
     content = written(out, tutors=tutors, benchmarks=["mathtutorbench", "mrbench"], judge="gpt-4o", limit=50)
     content["models"]["gpt-4o"] = {"price": {"input": 2.5, "output": 10.0}}
     out.write_text(yaml.safe_dump(content), encoding="utf-8")
-    plan, unpinned = plan_before_pins(configuration([out]))
+    plan, unpinned = plan_before_pins(merged_configuration([out]))
     assert [fault.place for fault in unpinned] == ["models.qwen2.5-7b.weights.revision"]
-    rows = {(row.stage, row.model): row for row in estimate.rows_of(plan, "h100")}
+    rows = {(row.stage, row.model): row for row in estimate.estimate_rows(plan, "h100")}
     assert list(rows) == [("tutors", "qwen2.5-7b"), ("tutors", "gpt-4o"), ("judges", "gpt-4o"), ("checks", "gpt-4o")]
     served, asked = rows["tutors", "qwen2.5-7b"], rows["tutors", "gpt-4o"]
     assert served.requests == asked.requests and served.usd is None and asked.gpu_hours is None
@@ -406,7 +415,7 @@ def test_an_estimate_is_a_table_with_what_it_rests_on(
         assert row[3] == round((row[1] * 1 + row[2] * 2) / 1e6, 2), "USD by the prices of the entry"
     assert [row[6] == "-" for row in rows] == [True, False, True, True, False], "hours are of the model that is served"
     assert [line for line in lines if line.startswith("- ")][-1].startswith(
-        "- not in it: "
+        "- not included: "
     ) and "docs/scale.md" in "".join(lines)
     # Of one model alone there is nothing to add up, and another GPU takes its own time.
     run |= {"tutors": ["seven-7b"], "judges": []}
@@ -419,11 +428,11 @@ def test_an_estimate_is_a_table_with_what_it_rests_on(
 def test_the_hours_of_a_model_are_of_all_its_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """GPU hours: the seconds of a server on each of its GPUs, where the model's name or entry says its size."""
     entry = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": 2}})
-    monkeypatch.setattr(estimate, "seconds_of", lambda *given: 7200.0)
+    monkeypatch.setattr(estimate, "server_seconds", lambda *given: 7200.0)
     asked = NewRequests("tutors", "mine-7b", "mine-7b", 3, 10.0, 4.0, exact=True)
     plan: Any = SimpleNamespace(models={"mine-7b": entry, "mine": entry})
-    assert estimate.row_of(plan, "tutors", "mine-7b", [asked], "h100").gpu_hours == 4.0
-    assert estimate.row_of(plan, "tutors", "mine", [asked], "h100").gpu_hours is None
+    assert estimate.estimate_row(plan, "tutors", "mine-7b", [asked], "h100").gpu_hours == 4.0
+    assert estimate.estimate_row(plan, "tutors", "mine", [asked], "h100").gpu_hours is None
 
 
 def test_an_estimates_table_holds_long_names_whole_and_its_words_have_no_colours(
@@ -455,56 +464,60 @@ def test_items_of_another_run_are_no_count(tmp_path: Path, monkeypatch: pytest.M
     items.parent.mkdir(parents=True)
     items.write_text("{}\n" * 12, encoding="utf-8")
     Path("a.yaml").write_text("run: {tutors: [gpt-4o], tasks: [mathtutorbench/problem_solving]}\n", encoding="utf-8")
-    plan, _ = plan_before_pins(configuration([Path("a.yaml")]))
-    [row] = estimate.rows_of(plan, "h100")
+    plan, _ = plan_before_pins(merged_configuration([Path("a.yaml")]))
+    [row] = estimate.estimate_rows(plan, "h100")
     assert (row.requests, row.exact) == (1319, False)
 
 
 def test_an_estimate_of_nobody_says_so(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("run: {tutors: [echo], tasks: [mathtutorbench]}\nedition: demo\n")
-    with pytest.raises(UserError, match="no model of this run is asked anything"):
+    with pytest.raises(UserError, match="no model of this run is sent requests"):
         estimate.estimate(configfile=[tmp_path / "a.yaml"])
 
 
 @pytest.mark.parametrize(
     ("name", "size"),
     [
-        ("qwen2.5-7b", Weights(7, 7)),
-        ("deepseek-v3", Weights(671, 37)),
-        ("smollm2-135m", Weights(0.135, 0.135)),
-        ("phi-4", Weights(14, 14)),
-        ("qwen2.5-1.5b-instruct", Weights(1.5, 1.5)),
-        ("llama-3.1-405b", Weights(405, 405)),
+        ("qwen2.5-7b", ParameterCount(7, 7)),
+        ("deepseek-v3", ParameterCount(671, 37)),
+        ("smollm2-135m", ParameterCount(0.135, 0.135)),
+        ("phi-4", ParameterCount(14, 14)),
+        ("qwen2.5-1.5b-instruct", ParameterCount(1.5, 1.5)),
+        ("llama-3.1-405b", ParameterCount(405, 405)),
         ("gpt-4o", None),
     ],
 )
-def test_a_size_is_the_entry_s_or_the_name_s(name: str, size: Weights | None) -> None:
-    plan, _ = plan_before_pins(configuration([Path("config/demo.yaml")]))
-    assert weights_of(name, plan.models[name]) == size
+def test_a_size_is_the_entry_s_or_the_name_s(name: str, size: ParameterCount | None) -> None:
+    plan, _ = plan_before_pins(merged_configuration([Path("config/demo.yaml")]))
+    assert parameter_count(name, plan.models[name]) == size
 
 
 def test_every_served_model_has_a_size() -> None:
-    plan, _ = plan_before_pins(configuration([Path("config/demo.yaml")]))
+    plan, _ = plan_before_pins(merged_configuration([Path("config/demo.yaml")]))
     served = {name: model for name, model in plan.models.items() if getattr(model, "engine", "") == "vllm"}
-    assert [name for name, model in served.items() if weights_of(name, model) is None] == []
+    assert [name for name, model in served.items() if parameter_count(name, model) is None] == []
 
 
 def test_hours_grow_with_the_work_and_shrink_with_the_machine() -> None:
-    h100, a100, large = GPUS["h100"], GPUS["a100"], Weights(70, 70)
+    h100, a100, large = GPUS["h100"], GPUS["a100"], ParameterCount(70, 70)
 
     def seconds(
-        size: Weights = large, gpus: int = 4, requests: float = 1000, at_once: int = 64, gpu: Any = h100
+        size: ParameterCount = large, gpus: int = 4, requests: float = 1000, at_once: int = 64, gpu: Any = h100
     ) -> float:
-        return seconds_of(size, gpu, gpus, requests, 1000 * requests, 200 * requests, at_once)
+        return server_seconds(size, gpu, gpus, requests, 1000 * requests, 200 * requests, at_once)
 
     assert seconds() < seconds(gpu=a100) and seconds(gpus=8) < seconds() < seconds(requests=10_000)
-    assert seconds(at_once=8) > seconds() and seconds(size=Weights(7, 7)) < seconds()
-    assert seconds(size=Weights(671, 37), gpus=8) < seconds(size=Weights(671, 671), gpus=8)
+    assert seconds(at_once=8) > seconds() and seconds(size=ParameterCount(7, 7)) < seconds()
+    assert seconds(size=ParameterCount(671, 37), gpus=8) < seconds(size=ParameterCount(671, 671), gpus=8)
     # By hand: 70B weights read once for each of 200 steps of 64 sequences, 16 times; prompts at 40 % of the peak.
     reading = 2 * 70e9 * 1e6 / (4 * 989e12 * 0.4)
     writing = 200_000 / 64 * max(140e9 / (4 * 3.35e12 * 0.6), 2 * 70e9 * 64 / (4 * 989e12 * 0.4))
     assert seconds() == pytest.approx(90 + 140e9 / 2e9 + reading + writing)
-    assert fits(Weights(7, 7), GPUS["a10"], 1) and not fits(large, h100, 1) and fits(large, h100, 4)
+    assert (
+        fits_in_memory(ParameterCount(7, 7), GPUS["a10"], 1)
+        and not fits_in_memory(large, h100, 1)
+        and fits_in_memory(large, h100, 4)
+    )
 
 
 def test_seconds_of_small_and_of_sparse_models() -> None:
@@ -512,31 +525,37 @@ def test_seconds_of_small_and_of_sparse_models() -> None:
     a10 = GPUS["a10"]
     start, disk = 90.0, 2e9
 
-    def expected(size: Weights, batch: float, touched: float) -> float:
+    def expected(size: ParameterCount, batch: float, touched: float) -> float:
         reading = 2 * size.active * 1e9 * 500 / (125e12 * 0.4)
         step = max(2 * touched / (0.6e12 * 0.6), 2 * size.active * 1e9 * batch / (125e12 * 0.4))
         return start + 2 * size.total * 1e9 / disk + reading + 300 / batch * step
 
-    dense, sparse = Weights(1, 1), Weights(8, 1)
+    dense, sparse = ParameterCount(1, 1), ParameterCount(8, 1)
     # 91 s of start and weights, 0.02 s to read, 300 steps of 2 GB at 360 GB/s.
-    assert seconds_of(dense, a10, 1, 1, 500, 300, 64) == pytest.approx(91 + 0.02 + 1.6667, abs=1e-4)
-    assert seconds_of(dense, a10, 1, 0.5, 500, 300, 64) == pytest.approx(expected(dense, 1, 1e9), rel=1e-12)
-    assert seconds_of(dense, a10, 1, 1000, 500, 300, 1) == pytest.approx(expected(dense, 1, 1e9), rel=1e-12)
-    assert seconds_of(sparse, a10, 1, 1000, 500, 300, 2) == pytest.approx(expected(sparse, 2, 2e9), rel=1e-12)
-    assert seconds_of(sparse, a10, 1, 1000, 500, 300, 100) == pytest.approx(expected(sparse, 100, 8e9), rel=1e-12)
-    assert fits(Weights(9, 9), GPUS["a10"], 1), "18 of 24 GB: a quarter is left"
-    assert not fits(Weights(9.0000001, 9), GPUS["a10"], 1)
+    assert server_seconds(dense, a10, 1, 1, 500, 300, 64) == pytest.approx(91 + 0.02 + 1.6667, abs=1e-4)
+    assert server_seconds(dense, a10, 1, 0.5, 500, 300, 64) == pytest.approx(expected(dense, 1, 1e9), rel=1e-12)
+    assert server_seconds(dense, a10, 1, 1000, 500, 300, 1) == pytest.approx(expected(dense, 1, 1e9), rel=1e-12)
+    assert server_seconds(sparse, a10, 1, 1000, 500, 300, 2) == pytest.approx(expected(sparse, 2, 2e9), rel=1e-12)
+    assert server_seconds(sparse, a10, 1, 1000, 500, 300, 100) == pytest.approx(expected(sparse, 100, 8e9), rel=1e-12)
+    assert fits_in_memory(ParameterCount(9, 9), GPUS["a10"], 1), "18 of 24 GB: a quarter is left"
+    assert not fits_in_memory(ParameterCount(9.0000001, 9), GPUS["a10"], 1)
 
 
 def test_a_total_is_of_what_is_known() -> None:
-    row = estimate.Row("tutors", "a", 2, 10.0, 4.0, 1.5, 0.5, True)
+    row = estimate.EstimateRow("tutors", "a", 2, 10.0, 4.0, 1.5, 0.5, True)
     unknown = row._replace(requests=None, usd=None, gpu_hours=None, exact=False)
-    assert estimate.total_of([row, row]) == ("all", "", 4, 20.0, 8.0, 3.0, 1.0, True)
-    assert estimate.total_of([row, unknown]) == ("all", "", None, 20.0, 8.0, 1.5, 0.5, False)
-    assert estimate.total_of([unknown]) == ("all", "", None, 10.0, 4.0, None, None, False)
-    assert estimate.cells_of(unknown) == ["unknown", "10", "4", "-", "-"]
-    assert estimate.cells_of(row._replace(requests=1200, usd=1234.567)) == ["1,200", "10", "4", "1,234.57", "0.50"]
-    assert estimate.cells_of(row._replace(exact=False))[0] == "about 2"
+    assert estimate.estimate_total([row, row]) == ("all", "", 4, 20.0, 8.0, 3.0, 1.0, True)
+    assert estimate.estimate_total([row, unknown]) == ("all", "", None, 20.0, 8.0, 1.5, 0.5, False)
+    assert estimate.estimate_total([unknown]) == ("all", "", None, 10.0, 4.0, None, None, False)
+    assert estimate.estimate_cells(unknown) == ["unknown", "10", "4", "-", "-"]
+    assert estimate.estimate_cells(row._replace(requests=1200, usd=1234.567)) == [
+        "1,200",
+        "10",
+        "4",
+        "1,234.57",
+        "0.50",
+    ]
+    assert estimate.estimate_cells(row._replace(exact=False))[0] == "about 2"
 
 
 # doctor ---------------------------------------------------------------------------------------------------------------
@@ -544,7 +563,7 @@ def test_a_total_is_of_what_is_known() -> None:
 
 def of_state(findings: list[doctor.Finding], state: str) -> dict[str, doctor.Finding]:
     """The findings of a state, by what they are about."""
-    return {finding.what: finding for finding in findings if finding.state == state}
+    return {finding.subject: finding for finding in findings if finding.state == state}
 
 
 def test_the_doctor_names_every_fault_and_its_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -561,7 +580,7 @@ def test_the_doctor_names_every_fault_and_its_fix(tmp_path: Path, monkeypatch: p
     assert "export OPENAI_API_KEY" in faults["endpoint of gpt-4o: models.gpt-4o.key_env"].fix
     assert "does not answer" in faults["endpoint of far: models.far.base_url"].finding
     assert not any("sk-secret" in " ".join(finding) for finding in found)
-    with pytest.raises(UserError, match=f"{len(faults)} of the lines above are faults"):
+    with pytest.raises(UserError, match=rf"found {len(faults)} fault\(s\), listed above"):
         doctor.doctor(configfile=[out])
 
 
@@ -578,7 +597,7 @@ def test_the_doctor_says_what_is_right(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_run_file_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("run: {tutors: [echo], tasks: [nowhere]}\n", encoding="utf-8")
     [fault] = doctor.findings_of([tmp_path / "a.yaml"])
-    assert fault.what == "run file: run.tasks[0]" and "nowhere" in fault.finding
+    assert fault.subject == "run file: run.tasks[0]" and "nowhere" in fault.finding
 
 
 def test_the_doctor_knows_an_environment_of_another_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -588,7 +607,7 @@ def test_the_doctor_knows_an_environment_of_another_lock(tmp_path: Path, monkeyp
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv/driver").symlink_to(tmp_path / "old-0123")
     monkeypatch.chdir(tmp_path)
-    found = {finding.what: finding for finding in doctor.environments(None)}
+    found = {finding.subject: finding for finding in doctor.environments(None)}
     assert found["environment driver"].state == "fault" and found["environment driver"].fix == "make driver"
     assert found["environment serve"].state == "note" and "make env" in found["environment serve"].fix
 
@@ -600,7 +619,7 @@ def test_runs_lists_each_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="no run has written its folder"):
+    with pytest.raises(UserError, match="expected the folder of a run, found none"):
         runs.runs()
     for folder, run in (
         ("report", {"tutors": ["a", "b", "c", "d", "e"], "tasks": ["mrbench"], "limit": None}),
@@ -621,15 +640,15 @@ def test_runs_lists_each_folder(
     runs.runs()
     early, late = (datetime.fromtimestamp(second).strftime("%Y-%m-%d %H:%M") for second in (60, 120))
     assert capsys.readouterr().out.splitlines() == [
-        f"trial, {early}: results/runs/trial/index.html", "  a on kmpbench/ec, 5 items a task",
-        f"(no name), {late}: no page: it did not get so far", "  a, b, c and 2 more on mrbench, all items",
+        f"trial, {early}: results/runs/trial/index.html", "  a on kmpbench/ec, 5 items per task",
+        f"(no name), {late}: no page: the run did not finish", "  a, b, c and 2 more on mrbench, all items",
     ]  # fmt: skip
     (tmp_path / "results/report/config.yaml").write_text("run: [", encoding="utf-8")
-    with pytest.raises(UserError, match=r"results/report/config\.yaml.*delete it: a run writes it anew"):
+    with pytest.raises(UserError, match=r"results/report/config\.yaml.*delete it: the next run rewrites it"):
         runs.runs()
     (tmp_path / "results/report/config.yaml").write_text("", encoding="utf-8")
     assert runs.saved_run(tmp_path / "results/report/config.yaml") == {}
-    assert [runs.shortened(list("abcd")[:n]) for n in (1, 3, 4)] == ["a", "a, b, c", "a, b, c and 1 more"]
+    assert [runs.shorten_names(list("abcd")[:n]) for n in (1, 3, 4)] == ["a", "a, b, c", "a, b, c and 1 more"]
 
 
 def test_the_doctor_asks_nobody_offline_and_says_what_would_be_sent(
@@ -645,7 +664,7 @@ def test_the_doctor_asks_nobody_offline_and_says_what_would_be_sent(
     with contextlib.suppress(UserError):  # of what this machine lacks
         doctor.doctor(configfile=[path], offline=True)
     told = capsys.readouterr().out
-    assert f"{address} would get the value of SOME_KEY" in told and "sk-canary" not in told and not asked
+    assert f"{address} would be sent the value of SOME_KEY" in told and "sk-canary" not in told and not asked
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def test_another_source_takes_the_place_of_the_first(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_safetensors_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"models\.m\.weights\.path: .* holds no \*\.safetensors"):
+    with pytest.raises(UserError, match=r"models\.m\.weights\.path: .* contains no \*\.safetensors"):
         prepare_weights(
             job=PrepareWeights(model="m", weights=Weights(path=str(folder(tmp_path / "a", model__bin="x")))),
             out=tmp_path / "out",

@@ -54,7 +54,7 @@ def test_the_page_of_figures_is_written_from_what_the_benches_print(tmp_path: Pa
     ran("write_page", "driver_overhead", *options)
     later = json.loads(results.read_text(encoding="utf-8"))
     assert later["benches"]["dry_run"] == figures["dry_run"] and list(later["benches"]) == list(figures)
-    assert page.read_text(encoding="utf-8").count("Measured again, in a call of its own: ") == 1
+    assert page.read_text(encoding="utf-8").count("Measured again in a separate call: ") == 1
     assert "Not measured here" not in page.read_text(encoding="utf-8")
 
 

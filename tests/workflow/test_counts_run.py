@@ -25,7 +25,7 @@ RUNS: dict[str, dict[str, Any]] = {
 COUNTED = re.compile(r"^new requests: (.*)$", re.MULTILINE)
 ROWS = (
     "import sys; from pathlib import Path; from maieutic.plan import estimate, pinning, rules;"
-    "rows = estimate.rows_of(rules.plan_before_pins(pinning.configuration([Path(sys.argv[1])]))[0], 'h100');"
+    "rows = estimate.estimate_rows(rules.plan_before_pins(pinning.merged_configuration([Path(sys.argv[1])]))[0], 'h100');"
     "print(sum(row.requests or 0 for row in rows), all(row.exact for row in rows), *(row.requests for row in rows))"
 )
 

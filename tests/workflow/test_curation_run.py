@@ -89,8 +89,8 @@ def made(place: Path, name: str) -> Path:
 def test_seeds_become_sets_a_tuned_tutor_and_its_column_in_one_call(finished: Place) -> None:
     folder = finished.folder
     seeds = {one.id for one in read_records(made(folder, "seeds.jsonl"), Seed)}
-    skills = {one["id"] for one in files.read_lines(made(folder, "sets/skills.jsonl"))}
-    chats = {one["id"] for one in files.read_lines(made(folder, "sets/training.jsonl"))}
+    skills = {one["id"] for one in files.read_json_lines(made(folder, "sets/skills.jsonl"))}
+    chats = {one["id"] for one in files.read_json_lines(made(folder, "sets/training.jsonl"))}
     assert len(seeds) == SEEDS and len(skills) == len(chats) == SEEDS // 2 and skills | chats == seeds
     assert len((folder / "results/items/kmpbench/fqa.jsonl").read_text().splitlines()) == SEEDS // 2
     sheet = json.loads(made(folder, "sets/training.json").read_text())
@@ -110,10 +110,10 @@ def test_seeds_become_sets_a_tuned_tutor_and_its_column_in_one_call(finished: Pl
     assert {"tiny", "tuned"} <= set(table["tutor"])
     page = (folder / "results/report/index.html").read_text()
     assert 'data-page="#/curation"' in page and "451 of 5,910 flows were discarded" in page
-    assert "Rated by judges" in page
+    assert "Ratings by judges" in page
     ratings = read_records(made(folder, "ratings/rater.jsonl"), Judgement)
     assert len(ratings) == SEEDS and all(one.verdicts[0].value is not None for one in ratings)
-    assert "What the training gains" in page and "12 seeds, 12 with all four components" in page
+    assert "Gains from the training" in page and "12 seeds, 12 with all four components" in page
     tables = {path.name for path in (folder / "results/report/tables").iterdir()}
     assert any("curation" in name for name in tables)
 
@@ -182,7 +182,9 @@ def test_a_base_in_a_folder_has_a_chat_template(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "tokenizer_config.json").write_text(text)
     curated_plan.check_template("tunings.t.base", "b", Weights(path=str(tmp_path / "chat")))
-    with pytest.raises(UserError, match=r"^tunings\.t\.base: b has no chat template\. Fix: name a base that has one"):
+    with pytest.raises(
+        UserError, match=r"^tunings\.t\.base: b has no chat template\. Fix: choose a base with a chat template"
+    ):
         curated_plan.check_template("tunings.t.base", "b", Weights(path=str(tmp_path / "plain")))
 
 
@@ -194,16 +196,16 @@ def rules_of(jobs: set[str]) -> set[str]:
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("role without a model", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "verifier": "nobody"}}}}, r"curations\.c\.roles\.verifier: 'nobody' is not in config/models\.yaml"),
     ("no generator", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {key: value for key, value in roles().items() if key != "generator"}}}}, r"curations\.c\.roles\.generator: is missing"),
-    ("ensemble of one", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "solvers": ["maker"]}}}}, r"curations\.c\.roles: .*solvers is an ensemble: name two models or more"),
-    ("baseline as a role", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "weak_solvers": ["echo"]}}}}, r"curations\.c\.roles\.weak_solvers\[0\]: 'echo' is no model that answers"),
+    ("ensemble of one", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "solvers": ["maker"]}}}}, r"curations\.c\.roles: .*solvers is an ensemble: name two or more models"),
+    ("baseline as a role", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "weak_solvers": ["echo"]}}}}, r"curations\.c\.roles\.weak_solvers\[0\]: expected a model that answers, found 'echo'"),
     ("seeds of nothing", {"curations": {"c": {"seeds": {"gms8k": "gsm8k_solving"}, "roles": roles()}}}, r"curations\.c\.seeds\.gms8k: 'gms8k' is not in .*did you mean 'gsm8k'"),
     ("loader without questions", {"curations": {"c": {"seeds": {"gsm8k": "kmp_ex"}, "roles": roles()}}}, r"curations\.c\.seeds\.gsm8k: 'kmp_ex' is not in the loaders of problems\. Fix: did you mean 'kmp_ec'"),
-    ("no sheet", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": roles(), "people": "p.csv"}}}, r"curations\.c\.people: p\.csv is not there\. Fix: copy results/curation/c/flows\.csv"),
+    ("no sheet", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": roles(), "people": "p.csv"}}}, r"curations\.c\.people: p\.csv does not exist\. Fix: copy results/curation/c/flows\.csv"),
     ("mix that does not add up", {"tunings": {"t": {"base": "maker", "mix": {"demo_chats": 0.6, "gsm8k": 0.6}}}}, r"tunings\.t: .*the shares add up to 1\.2, not to 1"),
     ("mix of nothing", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chat": 1.0}}}}, r"tunings\.t\.mix: 'demo_chat' is not in curations and config/datasets\.yaml\. Fix: did you mean 'demo_chats'"),
-    ("batch that processes cannot share", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chats": 1.0}, "batch_size": 6, "micro_batch": 2, "processes": 2}}}, r"tunings\.t\.batch_size: 6 is not divided by micro_batch times 2 processes\. Fix: set a multiple of 4"),
-    ("batch that GPUs cannot share", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chats": 1.0}, "batch_size": 4, "needs": {"gpus": 8}}}}, r"tunings\.t\.batch_size: 4 is not divided by micro_batch times 8"),
-    ("hosted base", {"tunings": {"t": {"base": "maker", "mix": {"demo_chats": 1.0}}}}, r"tunings\.t\.base: 'maker' is no base"),
+    ("batch that processes cannot share", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chats": 1.0}, "batch_size": 6, "micro_batch": 2, "processes": 2}}}, r"tunings\.t\.batch_size: 6 is not divisible by micro_batch times 2 processes\. Fix: set a multiple of 4"),
+    ("batch that GPUs cannot share", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chats": 1.0}, "batch_size": 4, "needs": {"gpus": 8}}}}, r"tunings\.t\.batch_size: 4 is not divisible by micro_batch times 8"),
+    ("hosted base", {"tunings": {"t": {"base": "maker", "mix": {"demo_chats": 1.0}}}}, r"tunings\.t\.base: expected a base.*, found 'maker'"),
     ("tuning that is not there", {"models": {"tuned": {"engine": "vllm", "weights": {"tuned": "tt"}}}, "run": {"tutors": ["tuned"]}}, r"models\.tuned\.weights\.tuned: 'tt' is not in tunings"),
     ("set that is not there", {"datasets": {"gsm8k": {"demo": {"path": "x", "curated": "c/skill"}}}, "curations": {"c": {"seeds": {"mathdial_test": "word_problems"}, "roles": roles()}}}, r"datasets\.gsm8k\.demo\.curated: 'skill' is not in the sets"),
 ]  # fmt: skip

@@ -16,7 +16,7 @@ import pytest
 from gullible import answering
 from httpserver import Folder, serving
 from maieutic.config.cards import card_path, read_card
-from maieutic.core.documents import read_yaml
+from maieutic.core.yaml_files import read_yaml
 from maieutic.datasets.mrbench import LABELS
 from running import environment
 

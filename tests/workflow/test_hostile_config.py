@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from maieutic.config.faults import kinds_of
+from maieutic.config.faults import alternatives_of
 from maieutic.config.settings import Config
 from maieutic.core.errors import UserError
 from maieutic.plan.rules import plan_of
@@ -39,11 +39,11 @@ printf '\\n' >>"$RECORDED"
 
 
 def test_every_placeholder_of_every_rule_is_quoted() -> None:
-    """Rules have no shell line but by `lines.command`, whose placeholders are all quoted."""
+    """Rules have no shell line but by `shell_lines.command_line`, whose placeholders are all quoted."""
     for path in RULES:
         text = path.read_text(encoding="utf-8")
         for line in re.findall(r"^    shell:\n((?:        .*\n)+)", text, re.MULTILINE):
-            assert line.lstrip().startswith("lines.command("), f"{path}: {line}"
+            assert line.lstrip().startswith("shell_lines.command_line("), f"{path}: {line}"
         assert "run:" not in re.findall(r"^    (\w+:)$", text, re.MULTILINE), f"{path} has a rule in Python"
     hooks = re.findall(r"shell\(.*", "".join(path.read_text(encoding="utf-8") for path in RULES))
     assert hooks == ['shell(f" {{sys.executable:q}} {command}")'], "a hook's command has names of ours alone"
@@ -134,7 +134,7 @@ def string_keys(model: Any, before: str = "") -> dict[str, Any]:
     keys: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         place = f"{before}/{name}" if before else name
-        for kind in kinds_of(field.annotation):
+        for kind in alternatives_of(field.annotation):
             if kind.type is str:
                 keys[place] = field
             elif hasattr(kind.type, "model_fields") and name not in {"models", "datasets", "curations", "tunings"}:

@@ -78,9 +78,9 @@ def test_a_run_says_what_it_will_ask_and_what_it_has_paid(
 ) -> None:
     address, handler = judge_server
     first, *said = (finished / "said.txt").read_text(encoding="utf-8").splitlines()
-    [asked] = [line for line in said if line.startswith("asked: ")]
+    [asked] = [line for line in said if line.startswith("requests sent: ")]
     assert re.fullmatch(
-        rf"asked: strict {first.split()[0]} \(\d[\d,]* \+ \d[\d,]* tokens\); (under|about) 0\.\d+ USD", asked
+        rf"requests sent: strict {first.split()[0]} \(\d[\d,]* \+ \d[\d,]* tokens\); (under|about) 0\.\d+ USD", asked
     )
     assert said.index("report: results/report/index.html") == said.index(asked) + 1
     folder = copied(finished)
@@ -132,7 +132,7 @@ def test_answers_on_file_need_no_key(
     assert told == "new requests: none, all answers are on file"
     done = run(folder, config)
     assert done.returncode == 0 and "judge_replies" in done.stdout, done.stdout
-    assert len(judge_server[1].requests) == before and "asked: nobody" in done.stdout
+    assert len(judge_server[1].requests) == before and "requests sent: none" in done.stdout
     more = configure(folder, judge_server[0], "more.yaml", judges=["strict", "second"])
     raw["run"]["judges"] = ["strict", "second"]
     more.write_text(json.dumps(raw), encoding="utf-8")
@@ -220,11 +220,13 @@ def test_unreadable_verdicts_fail_the_run_after_its_report(finished: Path, judge
     done = run(finished, configure(finished, judge_server[0], "strict.yaml", max_unreadable=0.01))
     assert done.returncode != 0 and page.exists()
     assert (
-        "the report is there: results/report/index.html" in done.stdout
+        "the report was written: results/report/index.html" in done.stdout
         and not (finished / "results/report/partial").exists()
     )
     told = (finished / "results/logs/check_judges.log").read_text(encoding="utf-8")
-    assert re.search(r"run.max_unreadable: too many verdicts cannot be read: strict \(\d+ of \d+, 1.0% allowed\)", told)
+    assert re.search(
+        r"run.max_unreadable: too many verdicts cannot be parsed: strict \(\d+ of \d+, 1.0% allowed\)", told
+    )
     again = run(finished, configure(finished, judge_server[0]))
     assert again.returncode == 0, again.stdout
 
@@ -322,7 +324,7 @@ def test_exports_are_opened_by_the_tools_that_they_are_for(finished: Path, tmp_p
     ).stdout
     assert re.search(rf"damr by strict +\|↑ +\| *{damr:.4f}", shown_table), shown_table
     said_of = maieutic(finished, "share", "--out", str(tmp_path / "run"), "--journals", "--author", "A. Reader")
-    assert "check it by: maieutic verify" in said_of
+    assert "to check it, run: maieutic verify" in said_of
     checked = subprocess.run(
         [PEERS / "python", ROOT / "tests/validate_crate.py", tmp_path / "run"], capture_output=True, text=True
     )
@@ -335,7 +337,7 @@ def test_exports_are_opened_by_the_tools_that_they_are_for(finished: Path, tmp_p
         assert opened.returncode == 0 and "Done." in opened.stdout + opened.stderr, opened.stdout + opened.stderr
     assert list((tmp_path / "run/results/journal").rglob("*.jsonl")), "the journal by choice"
     verified = maieutic(tmp_path, "verify", str(tmp_path / "run"))
-    assert "computed again and the same, in every column: " in verified, verified
+    assert "recomputed, with the same values in every column: " in verified, verified
     assert all(f"results/{folder} (" in verified for folder in ("grades", "report", "scores", "validation"))
 
 

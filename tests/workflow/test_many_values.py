@@ -39,7 +39,7 @@ def a_part_that_fails_is_a_box_and_fails_the_run(folder: Path, config: Path) -> 
     assert (
         "1 part could not be made: the page about the numbers (UndefinedError: 'nothing' is undefined)" in done.stdout
     )
-    assert "the report is there: results/report/index.html" in done.stdout
+    assert "the report was written: results/report/index.html" in done.stdout
     page = (report / "index.html").read_text(encoding="utf-8")
     assert "the page about the numbers: this part could not be made." in page and "the stroke is the median" in page
     assert (report / "scores.csv").exists() and not (report / "partial").exists()

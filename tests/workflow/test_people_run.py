@@ -211,7 +211,7 @@ def test_a_panel_of_two_judges_is_weighted_by_people_and_told_apart_from_them(
     by = {one["by"]: one for one in rows if one["metric"] == "measure_correlation"}
     assert set(by) == {"words", "uptake", "overlap", "minilm, last turn", "minilm, dialogue"}
     assert all(one["n"] == 40 for one in by.values())
-    costs = re.findall(r'<th class="name">Both.*?</tr>', page.split("What judging took")[1])
+    costs = re.findall(r'<th class="name">Both.*?</tr>', page.split("Cost of judging")[1])
     assert costs and all(not row.endswith("<td>–</td></tr>") for row in costs), "its judges have prices"
 
 
@@ -243,14 +243,14 @@ def test_preferences_of_ones_own_are_judged_beside_the_shipped_ones(finished: Pa
 
 BAD_LINES = {
     "a label outside the scale": ({"label": "Lots"}, r"record 41: no such label Praise: 'Lots'.*None, Some, Much"),
-    "another criterion": ({"criterion": "Tone"}, r"record 41: no such label Tone: 'None'\. Fix: known: Praise"),
-    "the same label twice": ({"id": "d0"}, r"record 41: nobody by name has labelled d0, t0, Praise in record 1"),
+    "another criterion": ({"criterion": "Tone"}, r"record 41: no such label Tone: 'None'\. Fix: use one of Praise"),
+    "the same label twice": ({"id": "d0"}, r"record 41: an unnamed annotator has labelled d0, t0, Praise in record 1"),
     "another reply": ({"id": "d0", "reply": "Well."}, r"record 41: d0 has another reply in an earlier line"),
     "another context": (
         {"id": "d0", "question": "?"},
         r"record 41: d0 has another context \(question\) in an earlier line",
     ),
-    "no reply": ({"reply": ""}, r"record 41: reply is no text"),
+    "no reply": ({"reply": ""}, r"record 41: reply is not text"),
     "no tutor": ({"tutor": " "}, r"record 41: tutor is missing"),
 }
 
@@ -290,7 +290,7 @@ async def label_all(page: Path, folder: Path, say: Callable[[str], str], picture
         units = await browser.wait("ready && data.units.length")
         assert (
             await browser.run("document.querySelector('#progress').textContent")
-            == f"0 of {units} labelled, this is number 1"
+            == f"0 of {units} labelled, showing unit 1"
         )
         for number in range(units):
             reply = await browser.run("document.querySelector('.reply .text').textContent")
@@ -314,7 +314,7 @@ async def label_all(page: Path, folder: Path, say: Callable[[str], str], picture
             if number < units - 1:
                 await browser.click("#next")
         assert await browser.wait("finished() === data.units.length")
-        assert "All are labelled" in await browser.run("document.querySelector('#told').textContent")
+        assert "All units are labelled" in await browser.run("document.querySelector('#told').textContent")
         await browser.click("#export")
         annotator = await browser.run("data.annotator")
         saved = await browser.downloaded(f"labels-{annotator}.json")
@@ -360,7 +360,7 @@ def test_a_sample_is_labelled_by_clicking_and_corrects_the_judge(
     for unit in key["units"].values():
         assert unit["item"] not in text and not re.search(rf'"{unit["tutor"]}"', text), "blind"
     again = maieutic(finished, "label", *words[:-5], "--out", "sample", "--annotators", "ann", "ben")
-    assert again.returncode == 2 and "the folder is there already" in again.stderr
+    assert again.returncode == 2 and "the folder exists already" in again.stderr
 
     saved = asyncio.run(label_all(page, tmp_path / "ann", praise, tmp_path / "page.png"))
     differs = iter(range(100))
@@ -373,7 +373,7 @@ def test_a_sample_is_labelled_by_clicking_and_corrects_the_judge(
     )
     half = ["read-labels", "--sample", "sample", "--out", "people.csv", "--files"]
     alone = maieutic(finished, *half, str(saved))
-    assert alone.returncode == 2 and "ben: no file came; 2 annotators a unit were planned" in alone.stderr
+    assert alone.returncode == 2 and "ben: no file found; 2 annotators per unit were planned" in alone.stderr
     read = maieutic(finished, *half, str(saved), str(other), "--resolver", "eva")
     assert read.returncode == 0, read.stderr
     assert "2 questions are divided" in read.stdout and re.search(
@@ -427,7 +427,7 @@ def test_pairs_of_two_tutors_are_compared_by_clicking_and_check_a_judge(
     words = ["--configfile", "own.yaml", "--against", "always-ask", "--n", "8", "--annotators", "ann", "--out", "pairs"]
     drawn = maieutic(folder, "label", *words)
     assert drawn.returncode == 0, drawn.stderr
-    assert "8 pairs of 1 strata" in drawn.stdout and "--out preferences.csv" in drawn.stdout
+    assert "8 pairs from 1 strata" in drawn.stdout and "--out preferences.csv" in drawn.stdout
     page = folder / "pairs/page-ann.html"
     key = json.loads((folder / "pairs/key.json").read_text(encoding="utf-8"))
     for unit in key["units"].values():
@@ -451,7 +451,7 @@ def test_pairs_of_two_tutors_are_compared_by_clicking_and_check_a_judge(
     [accuracy] = [one for name, one in found.items() if name.startswith("pair_accuracy")]
     assert accuracy["n"] == 16, "both orders of eight pairs"
     bad = maieutic(folder, "label", *words[:-1], "other", "--rubric", "praise")
-    assert bad.returncode == 2 and "--against: pairs of replies go without --rubric" in bad.stderr
+    assert bad.returncode == 2 and "--against: pairs of replies do not take --rubric" in bad.stderr
     bad = maieutic(folder, "label", *words[:-1], "other", "--tutors", "nobody")
     assert bad.returncode == 2 and "'nobody' is not in the tutors of this run" in bad.stderr
     assert not (folder / "other").exists()

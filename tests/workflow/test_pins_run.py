@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import ROOT
 from httpserver import Quiet, serving
-from maieutic.core.documents import read_yaml
+from maieutic.core.yaml_files import read_yaml
 from running import planned, run
 
 PAPERS = {"paper": 13, "mrbench": 3, "kmpbench": 4, "tutorbench": 2}  # and the datasets that each has to look up: few
@@ -53,7 +53,7 @@ def test_a_papers_run_file_is_pinned_by_one_command_and_planned(
     pq.write_table(pa.table({"prompt": ["p"], "chosen": [answer], "rejected": [answer]}), table)
     Hub.parquet, Hub.lines, Hub.asked = table.read_bytes(), (folder / LINES).read_bytes(), []
     before = run(folder, overlay, "-n")
-    unpinned = before.stdout.count("Fix: maieutic pin --configfile RUN_FILE looks it up")
+    unpinned = before.stdout.count("Fix: run `maieutic pin --configfile RUN_FILE`")
     assert before.returncode != 0 and unpinned >= PAPERS[paper], "all at once"
     with serving(Hub) as address:
         registry = folder / "config/datasets.yaml"
@@ -77,16 +77,16 @@ def test_a_papers_run_file_is_pinned_by_one_command_and_planned(
 
 def test_every_tutor_of_the_papers_has_an_entry() -> None:
     """But for people, and for models that were never released."""
-    from maieutic.scores.printed import names_of_tutors
+    from maieutic.scores.printed import printed_tutors
 
     claimed: dict[str, set[str]] = {}
     for entry in read_yaml(ROOT / "config/models.yaml")["models"].values():
         paper = entry.get("paper")
-        for benchmark, names in names_of_tutors().items():
+        for benchmark, names in printed_tutors().items():
             name = paper.get(benchmark) if isinstance(paper, dict) else paper
             if name in names:
                 claimed.setdefault(benchmark, set()).add(name)
-    missing = {name: sorted({*names} - claimed[name]) for name, names in names_of_tutors().items()}
+    missing = {name: sorted({*names} - claimed[name]) for name, names in printed_tutors().items()}
     assert missing == {
         "mathtutorbench": [], "mrbench": ["Expert", "Novice"], "tutorbench": [],
         "kmpbench": ["KMP-LM-7B", "MathChat_sync-LLM", "TutorChat-LLM"],

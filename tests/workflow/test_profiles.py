@@ -97,7 +97,7 @@ def test_no_sbatch_on_the_path(checkout: Path, tmp_path: Path) -> None:
     path = os.pathsep.join([str(programs), str(SNAKEMAKE.parent)])
     done = run(checkout, big(checkout, 1), "--profile", "slurm", PATH=path)
     assert done.returncode != 0
-    assert refusal(done.stdout).startswith("executor: slurm: there is no sbatch on the PATH. Fix: run it on the")
+    assert refusal(done.stdout).startswith("executor: slurm: sbatch is not on the PATH. Fix: run snakemake on the")
     assert not (checkout / "results/items").exists()
 
 

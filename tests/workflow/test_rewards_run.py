@@ -107,7 +107,7 @@ def test_the_page_tells_what_the_graders_are_worth(finished: Path) -> None:
     assert len(staged["pretraining"]["history"]) == -(-before["trained"] // 8) and len(staged["history"]) == 22
     second = (finished / "results/rewards/models/tiny-staged/README.md").read_text(encoding="utf-8")
     assert (
-        "trained in two stages" in second and "0.5 (first stage)" in second and "The first stage before them" in second
+        "trained in two stages" in second and "0.5 (first stage)" in second and "The first stage trained on" in second
     )
     assert "none held out, as in the paper" in section and "held out." in section
     assert "learning_rate | 0.001" in card and "20 Bridge test pairs" in card

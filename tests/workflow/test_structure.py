@@ -141,7 +141,9 @@ def test_every_rule_has_a_log_and_a_container_and_one_name() -> None:
             assert f'paths.log_of("{rule}"' in sections(body, "log"), rule
             assert "IMAGES." in sections(body, "container"), rule
             named = f'"{rule.replace("_", "-")}"'
-            assert f"lines.command({named}" in re.sub(r"\s", "", body), "rule, command and log folder share a name"
+            assert f"shell_lines.command_line({named}" in re.sub(r"\s", "", body), (
+                "rule, command and log folder share a name"
+            )
 
 
 def test_commands_do_not_know_snakemake_and_heavy_libraries_load_late() -> None:
@@ -217,7 +219,7 @@ def test_each_module_can_be_imported_first() -> None:
         "config.settings",
         "plan.checks",
         "plan.rules",
-        "plan.start",
+        "plan.run_hooks",
         "plan.preflight",
         "core.records",
         "cli",
@@ -322,7 +324,7 @@ def solved(checkouts: Callable[[], Path]) -> Path:
 
 
 EDITS = {
-    "grader": ("workflow/maieutic/graders/labels.py", "if match else 0", "if match else 1", {"parse_replies", "score_replies", *REPORT}),
+    "grader": ("workflow/maieutic/graders/short_answers.py", "if match else 0", "if match else 1", {"parse_replies", "score_replies", *REPORT}),
     "reader of replies": ("workflow/maieutic/graders/parsing.py", "    refused = f", "    return []\n    refused = f", {"parse_replies", "score_replies", *REPORT}),
     "metric": ("workflow/maieutic/scores/metrics/common.py", "\nCOMMON", "\nCOMMON: dict[str, Metric] = {}\nCOMMON", {"score_replies", *REPORT}),
     "style": ("workflow/maieutic/report/page.css", "}", "} /* changed */", REPORT),
@@ -330,7 +332,7 @@ EDITS = {
     "baseline tutors": ("workflow/maieutic/replies/sentences.py", "SENTENCE_END.split(text)", "SENTENCE_END.split(text + '.')", {"generate_replies_locally", "parse_replies", "score_replies", *REPORT}),
     "what served tutors alone use": ("workflow/maieutic/replies/generate.py", "        return await converse_all", "        await asyncio.sleep(0)\n        return await converse_all", set()),
     "comment": ("workflow/maieutic/graders/parsing.py", "    refused = f", "    # so it was\n    refused = f", set()),
-    "loader of another task": ("workflow/maieutic/benchmarks/tutorbench/items.py", "LEFT_OUT = ", "LEFT_OUT = None or ", REPORT),
+    "loader of another task": ("workflow/maieutic/benchmarks/tutorbench/items.py", "DELETED = ", "DELETED = None or ", REPORT),
 }  # fmt: skip
 
 
@@ -394,8 +396,8 @@ def test_the_reading_of_negative_weights_concerns_tutorbench_alone(checkout: Pat
 FAULTS = {
     "unknown key": ({"run": {"tutor": ["echo"]}}, "run.tutor: is not a known key. Fix: did you mean 'tutors'?"),
     "unknown model": ({"run": {"tutors": ["ech"]}}, "run.tutors[0]: 'ech' is not in config/models.yaml. Fix: did you mean 'echo'?"),
-    "command as name": ({"models": {"$(touch pwned)": {"engine": "baseline", "tutor": "echo"}}}, "models.'$(touch pwned)': a name has"),
-    "path as name": ({"models": {"../up": {"engine": "baseline", "tutor": "echo"}}}, "models.'../up': a name has"),
+    "command as name": ({"models": {"$(touch pwned)": {"engine": "baseline", "tutor": "echo"}}}, "models.'$(touch pwned)': expected a name of"),
+    "path as name": ({"models": {"../up": {"engine": "baseline", "tutor": "echo"}}}, "models.'../up': expected a name of"),
     "unpinned": ({"run": {"tutors": ["llama-3.1-8b"]}}, "models.llama-3.1-8b.weights.revision: meta-llama/Llama-3.1-8B-Instruct has no pinned commit"),
 }  # fmt: skip
 
@@ -430,7 +432,10 @@ def test_an_endpoint_that_cannot_be_asked_stops_the_run_before_any_work(
 def test_a_missing_serving_environment_stops_the_run_before_any_work(checkout: Path) -> None:
     done = run(checkout, overlay(checkout, {"interpreters": {"serve": "nowhere/python"}}))
     assert done.returncode != 0
-    assert "interpreters.serve: nowhere/python is not there, and smollm2-135m needs it. Fix: make env" in done.stdout
+    assert (
+        "interpreters.serve: nowhere/python does not exist, and smollm2-135m needs it. Fix: run `make env`"
+        in done.stdout
+    )
     assert not any((checkout / "results").glob("[!.]*")), "nothing was fetched"
 
 
@@ -438,7 +443,7 @@ def test_without_a_run_file_one_line_says_how_to_name_tutors_or_run_the_demo(che
     line = [str(SNAKEMAKE), "--cores", "1"]
     done = subprocess.run(line, cwd=checkout, capture_output=True, text=True, env=environment())
     said = [one for one in (done.stdout + done.stderr).splitlines() if "Fix: " in one]
-    assert done.returncode != 0 and len(said) == 1 and "run.tutors: no tutors are named" in said[0]
+    assert done.returncode != 0 and len(said) == 1 and "run.tutors: expected at least one tutor, found none" in said[0]
     assert "--configfile my.yaml" in said[0] and "config/demo.yaml" in said[0]
     assert not (checkout / "results").exists()
 
@@ -508,7 +513,7 @@ def test_a_broken_card_stops_the_run_with_the_prompts_name(checkout: Path) -> No
     done = run(checkout)
     assert done.returncode != 0 and not (checkout / "results").exists()
     assert (
-        "problem_solving.jinja: undefined prompt variable qestion. Fix: loader gsm8k_solving gives question"
+        "problem_solving.jinja: undefined prompt variable qestion. Fix: use a variable of loader gsm8k_solving: question"
         in done.stdout
     )
 
@@ -524,7 +529,7 @@ def test_one_dead_tutor_leaves_the_others_report(checkout: Path) -> None:
     assert done.returncode != 0
     page = (checkout / "results/report/partial/index.html").read_text(encoding="utf-8")
     assert "failed: no scores" in page and "Human reference" in page
-    assert "what is there so far: results/report/partial/index.html" in done.stdout
+    assert "partial report: results/report/partial/index.html" in done.stdout
     again = planned(checkout, config)
     assert {"build_report", "generate_replies benchmark=mathtutorbench, tutor=dead"} <= again, "and it is not over"
     assert (

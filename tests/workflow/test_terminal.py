@@ -72,7 +72,7 @@ def test_a_failed_run_says_on_a_terminal_what_failed_and_why(shown: Path) -> Non
     (shown / "replies.jsonl").write_text('{"id": "nowhere", "reply": "4"}\n', encoding="utf-8")
     code, told = on_a_terminal(shown, overlay(shown, BROKEN))
     last = told[told.index("failed: ") :]
-    assert code != 0 and "nowhere" in last and "Fix: " in last and "(log: results/logs/" in last.replace("\r\n", " ")
+    assert code != 0 and "nowhere" in last and "Fix: " in last and "(log: results/logs/" in " ".join(last.split())
     ours = [
         line for line in told.splitlines() if re.search("nowhere|Failed|Wildcards|Fix:|RuleException|set -euo", line)
     ]

@@ -149,7 +149,7 @@ def test_a_tutor_that_takes_no_pictures_is_not_asked_and_has_no_zero(finished: P
     assert found.loc[("release", "blind", "answered")].n == 3
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")
     assert uneven(page) == []
-    assert 'title="this tutor takes no pictures">n/a' in page
+    assert 'title="this tutor does not accept pictures">n/a' in page
 
 
 def test_tutors_are_compared_on_what_both_have_answered(finished: Path) -> None:
@@ -256,7 +256,7 @@ def test_ratings_of_people_make_summaries_only(finished: Path, server: tuple[str
     assert value["ruler", "agreement/ann"] == 1.0 and value["ruler", "agreement/cem"] == 0.0
     assert value["all", "mean_agreement"] == pytest.approx((1 + 2 + 1) / 12)
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")
-    assert "People by their agreement with the others" in page
+    assert "Number of people by their agreement with the others" in page
 
 
 def test_tags_of_a_judge_do_not_make_it_judge_anew(finished: Path, server: tuple[str, Any]) -> None:

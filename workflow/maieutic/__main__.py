@@ -1,12 +1,12 @@
-"""`python -m maieutic`."""
+"""Entry point of `python -m maieutic`."""
 
 import gc
 import os
 import sys
 
-# NumPy's library starts a thread a core when it is loaded, which costs more than all that the intervals ask of it.
+# OpenBLAS, which NumPy loads, starts a thread per core. That takes longer than all computations of the intervals.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-gc.disable()  # what is imported stays; the command line sets the collector up again
+gc.disable()  # imported objects are never freed; `collect_garbage_rarely` enables the collector again
 
 from maieutic.cli import main  # noqa: E402
 

@@ -1,6 +1,6 @@
-"""`maieutic COMMAND ...`: every command, its arguments taken from its function's signature."""
+"""Command line `maieutic COMMAND ...`. A command's flags are the arguments of its function."""
 
-# Annotations are not put off here: cyclopts reads those of a function in `main`, which name what is imported there.
+# No `from __future__ import annotations`: cyclopts reads the annotations of a function that is local to `main`.
 
 import logging
 import signal
@@ -10,86 +10,86 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from maieutic.commands import PEOPLE, commands, function_of, line_of, name_of
-from maieutic.core.collector import collect_seldom
-from maieutic.core.errors import UserError, mendable
-from maieutic.core.jobs import LOG, Job, arguments, job_of
-from maieutic.core.logs import LOG_ALONE, log_to
+from maieutic.commands import USER_STAGE, all_commands, command_function, name_of_command, summary_of_command
+from maieutic.core.errors import UserError, as_user_error
+from maieutic.core.garbage_collection import collect_garbage_rarely
+from maieutic.core.jobs import LOG, Job, parse_job, parse_rule_arguments
+from maieutic.core.logs import LOG_ONLY, log_to
 from maieutic.core.secrets import no_core_dumps
 
-if TYPE_CHECKING:  # it reads all but a rule's job; loading it costs a cheap job a fifth of its time
+if TYPE_CHECKING:  # importing cyclopts would take a fifth of a cheap job's time, and jobs of rules do not need it
     from cyclopts import App
 
 log = logging.getLogger("maieutic")
-MOST_FAULTS = 2  # lines of one job on the terminal
+MOST_FAULTS = 2  # maximum number of faults of one job that are printed on the terminal
 
 
 def application(with_lines: bool = False) -> "App":
-    """All commands. with_lines: with a line of help each, which costs a look into their modules."""
+    """Return the application with all commands. with_lines: add help lines, for which the modules are parsed."""
     from cyclopts import App, Group, Parameter
 
-    Parameter(n_tokens=1, accepts_keys=False, converter=job_of)(Job)
+    Parameter(n_tokens=1, accepts_keys=False, converter=parse_job)(Job)
     app = App(
         name="maieutic",
-        help="How good is a language model as a tutor? Snakemake starts a run; `maieutic steps` lists its steps.",
+        help="Evaluate language models as tutors. Snakemake starts a run; `maieutic steps` lists its steps.",
         version_flags=[],
         default_parameter=Parameter(consume_multiple=True, negative=(), json_list=False),
         help_format="plaintext",
         result_action="return_value",
     )
-    for place, (stage, functions) in enumerate(commands().items()):
-        group = Group(stage, sort_key=place, show=stage == PEOPLE)
+    for place, (stage, functions) in enumerate(all_commands().items()):
+        group = Group(stage, sort_key=place, show=stage == USER_STAGE)
         for function in functions:
-            line = {"help": line_of(function)} if with_lines and stage == PEOPLE else {}
-            app.command(f"maieutic.{function}", name=name_of(function), group=group, **line)
+            line = {"help": summary_of_command(function)} if with_lines and stage == USER_STAGE else {}
+            app.command(f"maieutic.{function}", name=name_of_command(function), group=group, **line)
     return app
 
 
-def interrupt(*_: object) -> None:
-    """A scheduler ends a job with SIGTERM: take it as Ctrl-C, which ends the server and closes the journal."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in whatever a script starts with `&`
+def handle_sigterm(*_: object) -> None:
+    """Treat SIGTERM, which schedulers send, like Ctrl-C: the server is stopped and the journal closed."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in processes that a script starts with `&`
         signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.raise_signal(signal.SIGINT)
 
 
-def end_of(error: BaseException, command: str, log_file: Path | None = None) -> int:
-    """Return the exit code of a command that ended with an error, and log it: one line for what a user can mend.
+def exit_code_of(error: BaseException, command: str, log_file: Path | None = None) -> int:
+    """Log the error that ended a command, on one line if a user can fix it, and return the command's exit code.
 
-    log_file: of a rule's job, which has all lines; the terminal shows the first.
+    log_file: log of a rule's job. Every fault is written to the log; the terminal shows only the first MOST_FAULTS.
     """
     if isinstance(error, KeyboardInterrupt):
-        log.error("%s was interrupted; what was finished is kept", command)
+        log.error("%s was interrupted; finished work is kept", command)
         return 130
-    error = mendable(error)
+    error = as_user_error(error)
     if isinstance(error, UserError):
         for number, fault in enumerate(error.all):
-            log.error("%s", fault.line, extra={LOG_ALONE: number >= MOST_FAULTS})
+            log.error("%s", fault.line, extra={LOG_ONLY: number >= MOST_FAULTS})
         if (more := len(error.all) - MOST_FAULTS) > 0 and log_file is not None:
-            log.warning("and %d more: %s", more, log_file)
+            log.warning("and %d more faults: %s", more, log_file)
         return 2
     log.error("%s failed", command, exc_info=error)
     return 1
 
 
-def run(command: str, call: Callable[[], None], log_file: Path | None) -> int:
-    """Run a command; its exit code, as in `main`. log_file: for all that it prints."""
-    collect_seldom()
+def run_command(command: str, call: Callable[[], None], log_file: Path | None) -> int:
+    """Run a command and return its exit code (see `main`). log_file: file for the command's output."""
+    collect_garbage_rarely()
     no_core_dumps()
     log_to(log_file)
-    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGTERM, handle_sigterm)
     try:
         call()
     except (Exception, KeyboardInterrupt) as error:
-        return end_of(error, command, log_file)
+        return exit_code_of(error, command, log_file)
     return 0
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command; 0: done, 1: a fault of the program, 2: one that the user can mend, 130: interrupted."""
+    """Run one command. Return 0 on success, 1 for a bug, 2 for an error that the user can fix, 130 if interrupted."""
     words = sys.argv[1:] if words is None else words
-    if words and (function := function_of(words[0])) and (given := arguments(function, words[1:])):
-        log_file = given.pop(LOG)
-        return run(words[0], partial(function, **given), log_file)
+    if words and (function := command_function(words[0])) and (args := parse_rule_arguments(function, words[1:])):
+        log_file = args.pop(LOG)
+        return run_command(words[0], partial(function, **args), log_file)
 
     from cyclopts import CycloptsError, Parameter
 
@@ -98,21 +98,20 @@ def main(words: Sequence[str] | None = None) -> int:
 
     def typed(
         *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
-        log: Annotated[Path | None, Parameter(help="file for all that the command prints")] = None,
+        log: Annotated[Path | None, Parameter(help="file for the command's output")] = None,
     ) -> None:
         nonlocal ended
         function, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
-        ended = run(words[0] if words else "maieutic", partial(function, *bound.args, **bound.kwargs), log)
+        ended = run_command(words[0] if words else "maieutic", partial(function, *bound.args, **bound.kwargs), log)
 
     app.meta.default(typed)
     try:
         app.meta(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        known = {name_of(function) for functions in commands().values() for function in functions}
+        known = {name_of_command(function) for functions in all_commands().values() for function in functions}
         typed_name = next((word for word in words if word in known), "")
-        print(
-            " ".join(str(error).split()), f"Fix: {' '.join(['maieutic', typed_name]).strip()} --help", file=sys.stderr
-        )
+        help_line = " ".join(filter(None, ["maieutic", typed_name, "--help"]))
+        print(" ".join(str(error).split()), f"Fix: run `{help_line}`", file=sys.stderr)
         return 2
     return ended
 

@@ -1,4 +1,4 @@
-"""Every command, stage by stage: the functions that rules run, loaded when they are called."""
+"""List of all commands by stage, as "module:function". A module is imported when its command is called."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from maieutic.core.plugins import merged
+from maieutic.core.plugins import merged_plugin_tables
 
-PEOPLE = "For people"
+USER_STAGE = "For people"
 COMMANDS = {
     "Data": (
         "datasets.fetch:fetch_dataset",
         "datasets.pictures:fetch_pictures",
         "serving.weights:prepare_weights",
         "datasets.items:make_items",
-        "judges.labels:make_labels",
+        "judges.labelled_sets:make_labels",
         "rewards.pairs:make_pairs",
         "rewards.overlap:find_overlap",
     ),
@@ -31,7 +31,7 @@ COMMANDS = {
     ),
     "Reward models and classifiers": (
         "rewards.training:train_reward_model",
-        "validation.card:write_model_card",
+        "validation.model_card:write_model_card",
         "rewards.criteria:train_criteria",
         "rewards.criteria:classify_pairs",
         "rewards.embeddings:embed_replies",
@@ -55,33 +55,33 @@ COMMANDS = {
         "scores.differences:compare_tutors",
         "benchmarks.tutorbench.breakdown:break_down",
         "benchmarks.tutorbench.difficulty:filter_by_difficulty",
-        "validation.graders:score_labels",
+        "validation.validation_jobs:score_labels",
     ),
     "Validation": (
         "validation.word_lists:judge_by_words",
         "validation.word_lists:judge_labelled_by_words",
-        "validation.graders:validate_judge",
+        "validation.validation_jobs:validate_judge",
         "validation.probes:validate_probes",
-        "validation.graders:validate_reward_on_labels",
-        "validation.graders:validate_criteria_on_labels",
-        "validation.graders:correct_by_people",
+        "validation.validation_jobs:validate_reward_on_labels",
+        "validation.validation_jobs:validate_criteria_on_labels",
+        "validation.validation_jobs:correct_by_people",
         "benchmarks.kmpbench.alignment:align_judge",
         "benchmarks.tutorbench.raters:rate_judge",
         "validation.rewards:validate_reward_model",
         "validation.rewards:validate_criteria",
-        "validation.graders:check_judges",
+        "validation.validation_jobs:check_judges",
     ),
     "Report": (
         "plan.saving:save_config",
         "report:build_report",
         "report:check_report",
     ),
-    PEOPLE: (
+    USER_STAGE: (
         "commands:steps",
         "benchmarks.kmpbench.study:draw_study",
         "benchmarks.kmpbench.study:read_study",
         "plan.labelling:label",
-        "people.returned:read_labels",
+        "people.read_labels_command:read_labels",
         "benchmarks.mrbench.predictions:score_predictions",
         "plan.new_run:init",
         "plan.doctor:doctor",
@@ -95,7 +95,7 @@ COMMANDS = {
         "report.record.share:share",
         "report.record.verify:verify",
         "report.record.compare:compare",
-        "plan.bill:sbom",
+        "plan.bill_of_materials:sbom",
         "serving.recover:recover",
     ),
     "For maintainers": (
@@ -105,49 +105,56 @@ COMMANDS = {
 }
 
 
-def commands() -> dict[str, tuple[str, ...]]:
-    """The commands of this package and those that its extensions add, by stage."""
-    return {**COMMANDS, **merged("commands", "COMMANDS")}
+def all_commands() -> dict[str, tuple[str, ...]]:
+    """Return the commands of the package and of its extensions, by stage."""
+    return {**COMMANDS, **merged_plugin_tables("commands", "COMMANDS")}
 
 
-def name_of(function: str) -> str:
-    """A command's name on the command line: its function's, as that of the rule that runs it. function: as above."""
+def name_of_command(function: str) -> str:
+    """Return a command's name on the command line and in the rules. function: the command's entry in `COMMANDS`."""
     return function.partition(":")[2].replace("_", "-")
 
 
-def function_of(name: str) -> Callable[..., None] | None:
-    """The function of a command; None if there is no such command."""
-    for functions in commands().values():
+def command_function(name: str) -> Callable[..., None] | None:
+    """Import and return the function of a command, or None if the command does not exist."""
+    for functions in all_commands().values():
         for function in functions:
-            if name_of(function) == name:
+            if name_of_command(function) == name:
                 module, _, attribute = function.partition(":")
-                found: Callable[..., None] = getattr(import_module(f"maieutic.{module}"), attribute)
-                return found
+                command: Callable[..., None] = getattr(import_module(f"maieutic.{module}"), attribute)
+                return command
     return None
 
 
-def line_of(function: str) -> str:
-    """Return the first line of a command's docstring, without importing it. function: as above."""
+def summary_of_command(function: str) -> str:
+    """Return the first line of a command's docstring, without importing the module that defines the command.
+
+    function: the command's entry in `COMMANDS`.
+    """
     module, _, attribute = function.partition(":")
     spec = find_spec(f"maieutic.{module}")
     assert spec is not None and spec.origin is not None
     tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    own = next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == attribute), None)
-    if own is None:  # of a package's __init__, which takes it from a module of its own
-        taken = next(node for node in tree.body if isinstance(node, ast.ImportFrom) and attribute in names_in(node))
-        return line_of(f"{str(taken.module).removeprefix('maieutic.')}:{attribute}")
-    return (ast.get_docstring(own) or "").partition("\n\n")[0].replace("\n", " ")
+    definition = next(
+        (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == attribute), None
+    )
+    if definition is None:  # the module is a package whose __init__ imports the function from another module
+        source = next(
+            node for node in tree.body if isinstance(node, ast.ImportFrom) and attribute in imported_names(node)
+        )
+        return summary_of_command(f"{str(source.module).removeprefix('maieutic.')}:{attribute}")
+    return (ast.get_docstring(definition) or "").partition("\n\n")[0].replace("\n", " ")
 
 
-def names_in(node: ast.ImportFrom) -> list[str]:
-    """Return the names that an import takes from a module."""
-    return [one.name for one in node.names]
+def imported_names(node: ast.ImportFrom) -> list[str]:
+    """Return the names that an import statement takes from a module."""
+    return [alias.name for alias in node.names]
 
 
 def steps() -> None:
-    """List the steps of the workflow, which its rules run, by stage."""
-    for stage, functions in commands().items():
-        if stage != PEOPLE:
+    """List the steps that the workflow's rules run, by stage."""
+    for stage, functions in all_commands().items():
+        if stage != USER_STAGE:
             print(stage)
             for function in functions:
-                print(f"  {name_of(function):28} {line_of(function)}")
+                print(f"  {name_of_command(function):28} {summary_of_command(function)}")

@@ -1,14 +1,14 @@
-"""What a run can do beside benchmarking: folders of the package that plug into the generic code, as benchmarks do.
+"""Names of the extensions: plug-in folders that add features other than benchmarks.
 
-Of these modules a folder has those that it needs; generic code asks for them by name (`core.plugins`).
+An extension has any of these modules. Generic code imports them by name (`core.plugins`).
 
-| module, object | what it adds |
+| module, object | content |
 | --- | --- |
-| commands, COMMANDS | its commands, by stage |
-| planning, PLANNING | its part of the plan: what its rules read and are told, which models they ask, its checks |
-| section, PAGES | its pages of the report |
+| commands, COMMANDS | commands, by stage |
+| planning, PLANNING | part of the plan: inputs and parameters of rules, models that the rules call, checks |
+| section, PAGES | pages of the report |
 
-Its keys of the configuration stand in `config/settings.py`, its rules in `workflow/rules`.
+The configuration keys of an extension are in `config/settings.py`, its rules in `workflow/rules`.
 """
 
 EXTENSIONS = ("curation",)

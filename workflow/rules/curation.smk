@@ -1,6 +1,6 @@
-"""results/datasets, results/weights, results/items -> results/curation: tutoring data, made of problems.
+"""results/datasets, results/weights, results/items -> results/curation: tutoring data made from problems.
 
-What a run makes is a source again: a set for evaluation in results/datasets.
+Evaluation sets are copied to results/datasets, where benchmarks read them like any other source.
 """
 
 from maieutic.curation import paths as made
@@ -12,7 +12,7 @@ wildcard_constraints:
     curation=one_of(plan.config.curations),
 
 
-# A set that this run makes is no file to fetch.
+# Sets made by this run are not downloaded.
 ruleorder: fetch_curated > fetch_dataset
 
 
@@ -30,11 +30,11 @@ rule make_seeds:
         code=plan.code_of("make_seeds"),
         job=plan.job_of("make_seeds"),
     shell:
-        lines.command("make-seeds", sources="{input.sources}", out="{output}")
+        shell_lines.command_line("make-seeds", sources="{input.sources}", out="{output}")
 
 
 rule make_components:
-    """Standards, validation, follow-ups, wrong solutions, similar problems, clarifications. Goes on from the journal."""
+    """Make standards, follow-ups, wrong solutions, similar problems and clarifications. Resumes from the journal."""
     input:
         unpack(plan.inputs_of("make_components")),
     output:
@@ -56,9 +56,9 @@ rule make_components:
         journal=made.JOURNAL.format(curation="{curation}", step="make_components"),
         server_logs=made.SERVER_LOGS.format(curation="{curation}", step="make_components"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "make-components",
-            python=lines.CHOSEN,
+            python=shell_lines.INHERITED_PYTHON,
             seeds="{input.seeds}",
             weights="{input.weights}",
             journal="{params.journal}",
@@ -68,7 +68,7 @@ rule make_components:
 
 
 rule write_flows:
-    """A plan for each dialogue, and the decision on it: the verifier's, or people's."""
+    """Write a flow for each dialogue, which the verifier or people then accept or reject."""
     input:
         unpack(plan.inputs_of("write_flows")),
     output:
@@ -91,9 +91,9 @@ rule write_flows:
         journal=made.JOURNAL.format(curation="{curation}", step="write_flows"),
         server_logs=made.SERVER_LOGS.format(curation="{curation}", step="write_flows"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "write-flows",
-            python=lines.CHOSEN,
+            python=shell_lines.INHERITED_PYTHON,
             components="{input.components}",
             people="{input.people}",
             weights="{input.weights}",
@@ -105,7 +105,7 @@ rule write_flows:
 
 
 rule write_dialogues:
-    """The flows as conversations; those for evaluation with test cases and their instructions."""
+    """Write the flows as conversations, with test cases and instructions for evaluation."""
     input:
         unpack(plan.inputs_of("write_dialogues")),
     output:
@@ -127,9 +127,9 @@ rule write_dialogues:
         journal=made.JOURNAL.format(curation="{curation}", step="write_dialogues"),
         server_logs=made.SERVER_LOGS.format(curation="{curation}", step="write_dialogues"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "write-dialogues",
-            python=lines.CHOSEN,
+            python=shell_lines.INHERITED_PYTHON,
             seeds="{input.seeds}",
             components="{input.components}",
             flows="{input.flows}",
@@ -141,7 +141,7 @@ rule write_dialogues:
 
 
 rule measure_curation:
-    """Yields stage by stage, and what the data are worth."""
+    """Measure the yield of each stage and the quality of the data."""
     input:
         unpack(plan.inputs_of("measure_curation")),
     output:
@@ -155,7 +155,7 @@ rule measure_curation:
         code=plan.code_of("measure_curation"),
         job=plan.job_of("measure_curation"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "measure-curation",
             seeds="{input.seeds}",
             components="{input.components}",
@@ -167,7 +167,7 @@ rule measure_curation:
 
 
 rule rate_dialogues:
-    """What a judge that was checked on people's labels says of the tutor's turns of a sample."""
+    """Rate a sample of tutor turns with a judge that is validated on human labels."""
     input:
         unpack(plan.inputs_of("rate_dialogues")),
     output:
@@ -190,9 +190,9 @@ rule rate_dialogues:
         journal=made.RATING_JOURNAL,
         server_log=made.RATING_SERVER_LOG,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "rate-dialogues",
-            python=lines.CHOSEN,
+            python=shell_lines.INHERITED_PYTHON,
             dialogues="{input.dialogues}",
             weights="{input.weights}",
             journal="{params.journal}",
@@ -202,7 +202,7 @@ rule rate_dialogues:
 
 
 rule assemble_sets:
-    """KMP-Skills and KMP-Dialogue of the seeds for evaluation, chats of the others, the datasheet."""
+    """Assemble KMP-Skills and KMP-Dialogue from the evaluation seeds, chats from the other seeds, and a datasheet."""
     input:
         unpack(plan.inputs_of("assemble_sets")),
     output:
@@ -219,7 +219,7 @@ rule assemble_sets:
         code=plan.code_of("assemble_sets"),
         job=plan.job_of("assemble_sets"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "assemble-sets",
             seeds="{input.seeds}",
             components="{input.components}",
@@ -232,7 +232,7 @@ rule assemble_sets:
 
 
 rule clean_training_set:
-    """The chats without those that hold a problem of any task of the run."""
+    """Remove the chats that contain a problem of any task of the run."""
     input:
         unpack(plan.inputs_of("clean_training_set")),
     output:
@@ -248,7 +248,7 @@ rule clean_training_set:
         code=plan.code_of("clean_training_set"),
         job=plan.job_of("clean_training_set"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "clean-training-set",
             raw="{input.raw}",
             items="{input.cases}",
@@ -261,7 +261,7 @@ rule clean_training_set:
 
 
 rule fetch_curated:
-    """An evaluation set of this run, checked against the pin that its datasheet holds."""
+    """Copy an evaluation set of this run after checking it against the pin in its datasheet."""
     input:
         unpack(plan.inputs_of("fetch_curated")),
     output:
@@ -276,13 +276,13 @@ rule fetch_curated:
     params:
         code=plan.code_of("fetch_curated"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "fetch-curated", job=False, made="{input.made}", sheet="{input.sheet}", out="{output}"
         )
 
 
 rule curate:
-    """Every curation and tuning of the run, without an evaluation."""
+    """Make every curation and tuning of the run without an evaluation."""
     input:
         curation_products(plan),
     localrule: True

@@ -1,6 +1,6 @@
-"""pinned sources or data_dir -> results/datasets, results/pictures: every source file, verified, and its pictures."""
+"""pinned sources or data_dir -> results/datasets, results/pictures: verified source files and their pictures."""
 
-from maieutic.plan.patterns import pictured
+from maieutic.plan.wildcard_patterns import datasets_with_pictures
 
 
 rule fetch_dataset:
@@ -18,11 +18,13 @@ rule fetch_dataset:
         code=plan.code_of("fetch_dataset"),
         job=plan.job_of("fetch_dataset"),
     shell:
-        lines.command("fetch-dataset", demo_dir=lines.Literal(paths.DEMO_DATA), out="{output}")
+        shell_lines.command_line(
+            "fetch-dataset", demo_dir=shell_lines.LiteralWord(paths.DEMO_DATA), out="{output}"
+        )
 
 
 rule fetch_pictures:
-    """The pictures of a dataset, fetched once into the store and named by their SHA-256."""
+    """Download the pictures of a dataset once into the store, named by their SHA-256."""
     input:
         unpack(plan.inputs_of("fetch_pictures")),
     output:
@@ -30,7 +32,7 @@ rule fetch_pictures:
     log:
         paths.log_of("fetch_pictures", "dataset"),
     wildcard_constraints:
-        dataset=one_of(pictured(plan)),
+        dataset=one_of(datasets_with_pictures(plan)),
     localrule: True
     container:
         IMAGES.driver
@@ -42,10 +44,10 @@ rule fetch_pictures:
         job=plan.job_of("fetch_pictures"),
         store=paths.PICTURE_STORE,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "fetch-pictures",
             source="{input.source}",
-            demo_dir=lines.Literal(paths.DEMO_DATA),
+            demo_dir=shell_lines.LiteralWord(paths.DEMO_DATA),
             store="{params.store}",
             out="{output}",
         )

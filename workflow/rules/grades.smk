@@ -1,4 +1,4 @@
-"""results/replies, results/rewards, results/verdicts -> results/grades: what parsers, reward models and judges say."""
+"""results/replies, results/rewards, results/verdicts -> results/grades: grades by parsers, reward models and judges."""
 
 
 rule parse_replies:
@@ -19,7 +19,7 @@ rule parse_replies:
         job=plan.job_of("parse_replies"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "parse-replies",
             items="{params.item_folder}",
             replies="{input.replies}",
@@ -28,7 +28,7 @@ rule parse_replies:
 
 
 rule grade_by_rewards:
-    """A tutor's replies against the human ones, by one reward model."""
+    """Compare a tutor's replies with human replies by the rewards of one reward model."""
     input:
         unpack(plan.inputs_of("grade_by_rewards")),
     output:
@@ -48,7 +48,7 @@ rule grade_by_rewards:
         job=plan.job_of("grade_by_rewards"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "grade-by-rewards",
             items="{params.item_folder}",
             replies="{input.replies}",
@@ -59,7 +59,7 @@ rule grade_by_rewards:
 
 
 rule grade_verdicts:
-    """A tutor's grades by one judge: its verdicts as values, and the shares and weighted scores that they make."""
+    """Turn one judge's verdicts on a tutor into grades, shares and weighted scores."""
     input:
         unpack(plan.inputs_of("grade_verdicts")),
     output:
@@ -77,7 +77,7 @@ rule grade_verdicts:
         job=plan.job_of("grade_verdicts"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "grade-verdicts",
             verdicts="{input.verdicts}",
             items="{params.item_folder}",

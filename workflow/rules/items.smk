@@ -1,4 +1,4 @@
-"""results/datasets -> results/items: one shape for every test case."""
+"""results/datasets -> results/items: test cases in one format."""
 
 
 rule make_items:
@@ -18,6 +18,6 @@ rule make_items:
         code=plan.code_of("make_items"),
         job=plan.job_of("make_items"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "make-items", source="{input.source}", pictures="{input.pictures}", out="{output}"
         )

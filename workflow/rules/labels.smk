@@ -1,4 +1,4 @@
-"""results/datasets -> results/labels: replies that people have labelled, which every grader is checked on."""
+"""results/datasets -> results/labels: human-labelled replies that validate the graders."""
 
 
 rule make_labels:
@@ -23,4 +23,4 @@ rule make_labels:
         code=plan.code_of("make_labels"),
         job=plan.job_of("make_labels"),
     shell:
-        lines.command("make-labels", sources="{input.sources}", out="{output.cases}")
+        shell_lines.command_line("make-labels", sources="{input.sources}", out="{output.cases}")

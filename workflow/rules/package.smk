@@ -1,4 +1,4 @@
-"""The package of these rules, found before anything else is read, and the texts of the configuration."""
+"""Locate the package that belongs to these rules, then check the configuration files."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def package_folder(rules):
-    """The folder of the package, beside these rules; of rules that Snakemake reads from a repository it is unpacked."""
+    """Return the package folder beside these rules; unpack it if Snakemake reads the rules from a repository."""
     if not hasattr(rules, "ref"):
         return Path(str(rules.get_path_or_uri(secret_free=True))).parent
     repository = rules.repo_path if hasattr(rules, "repo_path") else rules.hosted_repo.repo_clone
@@ -25,9 +25,9 @@ PACKAGE = package_folder(workflow.current_basedir)
 sys.path.insert(0, str(PACKAGE))
 
 from maieutic.core.errors import UserError
-from maieutic.plan.texts import check_texts
+from maieutic.plan.config_files import check_config_files
 
 try:
-    check_texts(workflow)
+    check_config_files(workflow)
 except UserError as error:
     raise WorkflowError(error.lines) from None

@@ -1,4 +1,4 @@
-"""results/datasets, results/items -> results/preferences: pairs of a better and a worse reply, and what they leak."""
+"""results/datasets, results/items -> results/preferences: pairs of a better and a worse reply, and their leakage."""
 
 
 rule make_pairs:
@@ -19,13 +19,13 @@ rule make_pairs:
         code=plan.code_of("make_pairs"),
         job=plan.job_of("make_pairs"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "make-pairs", sources="{input.sources}", out="{output.pairs}", counts="{output.counts}"
         )
 
 
 rule find_overlap:
-    """Which human replies of the benchmark stand in these pairs."""
+    """List the benchmark's human replies that occur in these pairs."""
     input:
         unpack(plan.inputs_of("find_overlap")),
     output:
@@ -43,6 +43,6 @@ rule find_overlap:
         job=plan.job_of("find_overlap"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "find-overlap", items="{params.item_folder}", pairs="{input.pairs}", out="{output}"
         )

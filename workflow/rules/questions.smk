@@ -1,6 +1,6 @@
-"""results/items -> results/questions: what there is to answer, for a tutor that is no endpoint."""
+"""results/items -> results/questions: prompts for a tutor without an endpoint."""
 
-from maieutic.plan.inputs import all_questions
+from maieutic.plan.inputs import question_files
 
 
 rule write_questions:
@@ -17,11 +17,11 @@ rule write_questions:
         code=plan.code_of("write_questions"),
         job=plan.job_of("write_questions"),
     shell:
-        lines.command("write-questions", items="{input.cases}", out="{output}")
+        shell_lines.command_line("write-questions", items="{input.cases}", out="{output}")
 
 
 rule questions:
-    """The prompts of every item of the run, to be answered elsewhere."""
+    """Write the prompts of every item of the run, to be answered elsewhere."""
     input:
-        all_questions(plan),
+        question_files(plan),
     localrule: True

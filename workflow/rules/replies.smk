@@ -1,8 +1,8 @@
-"""results/items -> results/replies: what every tutor says to every item."""
+"""results/items -> results/replies: every tutor's replies to every item."""
 
 
 rule generate_replies:
-    """A model that we serve. A further attempt gets more time and memory, and goes on from the journal."""
+    """Generate replies of a served model. Later attempts get more time and memory and resume from the journal."""
     input:
         unpack(plan.inputs_of("generate_replies")),
     output:
@@ -13,7 +13,7 @@ rule generate_replies:
     benchmark:
         paths.timing_of("generate_replies", "benchmark", "tutor")
     wildcard_constraints:
-        tutor=one_of(plan.asked_by_benchmark("vllm")),
+        tutor=one_of(plan.tutors_per_benchmark_job("vllm")),
     container:
         IMAGES.serve
     threads: plan.threads
@@ -22,15 +22,15 @@ rule generate_replies:
     params:
         code=plan.code_of("generate_replies"),
         job=plan.job_of("generate_replies"),
-        python=lines.SERVE,
+        python=shell_lines.SERVE,
         item_folder=paths.ITEM_FOLDER,
         pictures=paths.PICTURE_STORE,
         journal=paths.REPLY_JOURNAL,
         server_log=paths.TUTOR_SERVER_LOG,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "generate-replies",
-            python=lines.CHOSEN,
+            python=shell_lines.INHERITED_PYTHON,
             items="{params.item_folder}",
             weights="{input.weights}",
             pictures="{params.pictures}",
@@ -42,9 +42,9 @@ rule generate_replies:
 
 
 use rule generate_replies as generate_replies_locally with:
-    """A hosted model or a baseline tutor: no GPU, and a compute node may have no way out."""
+    """Generate replies of a hosted model or a baseline tutor: needs no GPU, but may need the network."""
     wildcard_constraints:
-        tutor=one_of(plan.asked_by_benchmark("hosted", "baseline")),
+        tutor=one_of(plan.tutors_per_benchmark_job("hosted", "baseline")),
     localrule: True
     container:
         IMAGES.driver
@@ -53,11 +53,11 @@ use rule generate_replies as generate_replies_locally with:
         server_gpus=0,
     params:
         code=plan.code_of("generate_replies"),
-        python=lines.DRIVER,
+        python=shell_lines.DRIVER,
 
 
 use rule generate_replies as generate_shard with:
-    """A part of a benchmark's items, of a model that we serve."""
+    """Generate a served model's replies to one shard of a benchmark's items."""
     input:
         unpack(plan.inputs_of("generate_shard")),
     output:
@@ -68,7 +68,7 @@ use rule generate_replies as generate_shard with:
     benchmark:
         paths.timing_of("generate_shard", "benchmark", "tutor", "shard")
     wildcard_constraints:
-        tutor=one_of(plan.sharded("vllm")),
+        tutor=one_of(plan.sharded_tutors("vllm")),
     params:
         code=plan.code_of("generate_replies"),
         job=plan.job_of("generate_shard"),
@@ -77,7 +77,7 @@ use rule generate_replies as generate_shard with:
 
 
 use rule generate_replies as generate_shard_locally with:
-    """The same of a hosted model."""
+    """Generate a hosted model's replies to one shard of a benchmark's items."""
     input:
         unpack(plan.inputs_of("generate_shard")),
     output:
@@ -88,7 +88,7 @@ use rule generate_replies as generate_shard_locally with:
     benchmark:
         paths.timing_of("generate_shard_locally", "benchmark", "tutor", "shard")
     wildcard_constraints:
-        tutor=one_of(plan.sharded("hosted")),
+        tutor=one_of(plan.sharded_tutors("hosted")),
     localrule: True
     container:
         IMAGES.driver
@@ -98,13 +98,13 @@ use rule generate_replies as generate_shard_locally with:
     params:
         code=plan.code_of("generate_replies"),
         job=plan.job_of("generate_shard"),
-        python=lines.DRIVER,
+        python=shell_lines.DRIVER,
         journal=paths.SHARD_JOURNAL,
         server_log=paths.SHARD_SERVER_LOG,
 
 
 rule gather_shards:
-    """The replies of a tutor whose items were dealt out to several jobs."""
+    """Join the replies of a tutor from its shards."""
     input:
         unpack(plan.inputs_of("gather_shards")),
     output:
@@ -113,14 +113,14 @@ rule gather_shards:
     log:
         paths.log_of("gather_shards", "benchmark", "tutor"),
     wildcard_constraints:
-        tutor=one_of(plan.sharded("vllm", "hosted")),
+        tutor=one_of(plan.sharded_tutors("vllm", "hosted")),
     localrule: True
     container:
         IMAGES.driver
     params:
         code=plan.code_of("gather_shards"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "gather-shards",
             job=False,
             replies="{input.replies}",
@@ -131,7 +131,7 @@ rule gather_shards:
 
 
 rule generate_all_replies:
-    """A model that we serve, on all benchmarks at once (servers.pack): one allocation, one server."""
+    """Generate a served model's replies to all benchmarks at once (servers.pack): one allocation, one server."""
     input:
         unpack(plan.inputs_of("generate_all_replies")),
     output:
@@ -142,7 +142,7 @@ rule generate_all_replies:
     benchmark:
         paths.timing_of("generate_all_replies", "tutor")
     wildcard_constraints:
-        tutor=one_of(plan.packed),
+        tutor=one_of(plan.packed_tutors),
     container:
         IMAGES.serve
     threads: plan.threads
@@ -156,9 +156,9 @@ rule generate_all_replies:
         journal=[paths.REPLY_JOURNAL.partly(benchmark=name) for name in plan.benchmarks],
         server_log=paths.PACKED_SERVER_LOG,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "generate-all-replies",
-            python=lines.SERVE,
+            python=shell_lines.SERVE,
             items="{params.item_folders}",
             weights="{input.weights}",
             pictures="{params.pictures}",
@@ -170,7 +170,7 @@ rule generate_all_replies:
 
 
 rule read_replies:
-    """A tutor whose replies are in a file already."""
+    """Read the replies of a recorded tutor from its file."""
     input:
         unpack(plan.inputs_of("read_replies")),
     output:
@@ -187,7 +187,7 @@ rule read_replies:
         code=plan.code_of("read_replies"),
         job=plan.job_of("read_replies"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "read-replies",
             file="{input.file}",
             items="{input.cases}",

@@ -1,10 +1,10 @@
-"""results/scores and what lies behind them -> a run's own folder: the page, the tables, the effective config."""
+"""results/scores and their sources -> the run's folder: page, tables, effective configuration."""
 
 
 rule save_config:
     output:
-        config=plan.own(paths.CONFIG),
-        provenance=plan.own(paths.PROVENANCE),
+        config=plan.run_path(paths.CONFIG),
+        provenance=plan.run_path(paths.PROVENANCE),
     log:
         paths.log_of("save_config"),
     localrule: True
@@ -14,7 +14,9 @@ rule save_config:
         code=plan.code_of("save_config"),
         job=plan.job_of("save_config"),
     shell:
-        lines.command("save-config", out="{output.config}", provenance="{output.provenance}")
+        shell_lines.command_line(
+            "save-config", out="{output.config}", provenance="{output.provenance}"
+        )
 
 
 rule build_report:
@@ -22,23 +24,23 @@ rule build_report:
         unpack(plan.inputs_of("build_report")),
     output:
         page=report(
-            plan.own(paths.PAGE),
+            plan.run_path(paths.PAGE),
             caption="../report/page.rst",
             category="Report",
             labels={"what": "interactive page"},
         ),
         csv=report(
-            plan.own(paths.SCORE_TABLE),
+            plan.run_path(paths.SCORE_TABLE),
             caption="../report/scores.rst",
             category="Tables",
             labels={"what": "every score"},
         ),
-        parquet=plan.own(paths.SCORE_PARQUET),
-        differences=plan.own(paths.DIFFERENCE_TABLE),
-        problems=plan.own(paths.PROBLEMS),
-        trust=plan.own(paths.TRUST_TABLE),
+        parquet=plan.run_path(paths.SCORE_PARQUET),
+        differences=plan.run_path(paths.DIFFERENCE_TABLE),
+        problems=plan.run_path(paths.PROBLEMS),
+        trust=plan.run_path(paths.TRUST_TABLE),
         tables=report(
-            directory(plan.own(paths.TABLES)),
+            directory(plan.run_path(paths.TABLES)),
             patterns=["{name}.csv"],
             caption="../report/tables.rst",
             category="Tables",
@@ -46,15 +48,15 @@ rule build_report:
             labels={"what": "{name}"},
         ),
         figures=report(
-            directory(plan.own(paths.FIGURES)),
+            directory(plan.run_path(paths.FIGURES)),
             patterns=["{name}.svg"],
             caption="../report/figures.rst",
             category="Figures",
             labels={"what": "{name}"},
         ),
-        item_data=directory(plan.own(paths.ITEM_DATA)),
+        item_data=directory(plan.run_path(paths.ITEM_DATA)),
         runtime=report(
-            plan.own(paths.RUNTIME_TABLE),
+            plan.run_path(paths.RUNTIME_TABLE),
             caption="../report/runtime.rst",
             category="Tables",
             labels={"what": "requests, tokens, seconds"},
@@ -71,7 +73,7 @@ rule build_report:
         code=plan.code_of("build_report"),
         folder=subpath(output.page, parent=True),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "build-report",
             job=False,
             config="{input.config}",
@@ -82,11 +84,11 @@ rule build_report:
 
 
 rule check_report:
-    """After the report is written: a run in which a part of the page could not be made has failed."""
+    """Fail the run, after its report is written, if a part of the page could not be rendered."""
     input:
-        problems=plan.own(paths.PROBLEMS),
+        problems=plan.run_path(paths.PROBLEMS),
     output:
-        plan.own(paths.WHOLE),
+        plan.run_path(paths.REPORT_CHECK),
     log:
         paths.log_of("check_report"),
     localrule: True
@@ -95,15 +97,17 @@ rule check_report:
     params:
         code=plan.code_of("check_report"),
     shell:
-        lines.command("check-report", job=False, problems="{input.problems}", out="{output}")
+        shell_lines.command_line(
+            "check-report", job=False, problems="{input.problems}", out="{output}"
+        )
 
 
 rule check_judges:
-    """After the report is written: a run in which a judge's answers could not be read has failed."""
+    """Fail the run, after its report is written, if too many verdicts of a judge are missing."""
     input:
         unpack(plan.inputs_of("check_judges")),
     output:
-        plan.own(paths.JUDGE_CHECK),
+        plan.run_path(paths.JUDGE_CHECK),
     log:
         paths.log_of("check_judges"),
     localrule: True
@@ -113,25 +117,25 @@ rule check_judges:
         code=plan.code_of("check_judges"),
         job=plan.job_of("check_judges"),
     shell:
-        lines.command("check-judges", verdicts="{input.verdicts}", out="{output}")
+        shell_lines.command_line("check-judges", verdicts="{input.verdicts}", out="{output}")
 
 
 onstart:
     try:
-        start.start_run(plan, workflow)
+        run_hooks.start_run(plan, workflow)
     except UserError as error:
         raise WorkflowError(error.lines) from None
 
 
 onsuccess:
-    start.end_run(plan, workflow, plan.own(paths.PAGE))
+    run_hooks.end_run(plan, workflow, plan.run_path(paths.PAGE))
 
 
 onerror:
-    if command := start.partial_report(plan, workflow):
-        # By the interpreter that runs this: a hook has no container.
+    if command := run_hooks.partial_report_command(plan, workflow):
+        # Use the interpreter of Snakemake: hooks run outside containers.
         shell(f" {{sys.executable:q}} {command}")
-        start.end_run(plan, workflow, None)
-    else:  # one of the last checks has failed, after the report
-        print(f"the report is there: {plan.own(paths.PAGE)}", file=sys.stderr)
-        start.end_run(plan, workflow, plan.own(paths.PAGE))
+        run_hooks.end_run(plan, workflow, None)
+    else:  # one of the last checks failed, after the report was written
+        print(f"the report was written: {plan.run_path(paths.PAGE)}", file=sys.stderr)
+        run_hooks.end_run(plan, workflow, plan.run_path(paths.PAGE))

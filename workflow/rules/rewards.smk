@@ -1,8 +1,8 @@
-"""results/preferences, results/weights, results/replies -> results/rewards: reward models and what they score."""
+"""results/preferences, results/weights, results/replies -> results/rewards: reward models and their scores."""
 
 
 rule train_reward_model:
-    """Safetensors, tokenizer, training.json. A killed training goes on from its checkpoint in the journal."""
+    """Train a reward model: safetensors, tokenizer, training.json. Resumes from its checkpoint in the journal."""
     input:
         unpack(plan.inputs_of("train_reward_model")),
     output:
@@ -25,9 +25,9 @@ rule train_reward_model:
         job=plan.job_of("train_reward_model"),
         journal=paths.TRAINING_JOURNAL,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "train-reward-model",
-            python=lines.SERVE,
+            python=shell_lines.SERVE,
             base="{input.base}",
             pairs="{input.pairs}",
             journal="{params.journal}",
@@ -38,7 +38,7 @@ rule train_reward_model:
 
 
 rule write_model_card:
-    """README.md beside the weights."""
+    """Write the model card, README.md, beside the weights."""
     input:
         unpack(plan.inputs_of("write_model_card")),
     output:
@@ -54,7 +54,7 @@ rule write_model_card:
         code=plan.code_of("write_model_card"),
         job=plan.job_of("write_model_card"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "write-model-card",
             training="{input.training}",
             pairs="{input.pairs}",
@@ -65,7 +65,7 @@ rule write_model_card:
 
 
 rule embed_replies:
-    """How close labelled replies are to what stands before them, by an encoder."""
+    """Measure the similarity of labelled replies to their dialogues with a sentence encoder."""
     input:
         unpack(plan.inputs_of("embed_replies")),
     output:
@@ -83,9 +83,9 @@ rule embed_replies:
         code=plan.code_of("embed_replies"),
         job=plan.job_of("embed_replies"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "embed-replies",
-            python=lines.SERVE,
+            python=shell_lines.SERVE,
             weights="{input.weights}",
             labels="{input.labels}",
             out="{output}",
@@ -95,7 +95,7 @@ rule embed_replies:
 
 
 rule score_pairs:
-    """Both replies of every Bridge pair, and the labelled replies: what a reward model is worth."""
+    """Score both replies of every Bridge pair and the labelled replies, to validate a reward model."""
     input:
         unpack(plan.inputs_of("score_pairs")),
     output:
@@ -115,9 +115,9 @@ rule score_pairs:
         job=plan.job_of("score_pairs"),
         journal=paths.PAIR_JOURNAL,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "score-pairs",
-            python=lines.SERVE,
+            python=shell_lines.SERVE,
             weights="{input.weights}",
             pairs="{input.pairs}",
             labels="{input.labels}",
@@ -129,7 +129,7 @@ rule score_pairs:
 
 
 use rule score_pairs as score_preferences with:
-    """Both replies of every pair of a further set of preferences."""
+    """Score both replies of every pair of a further set of preferences."""
     input:
         unpack(plan.inputs_of("score_preferences")),
     output:
@@ -147,7 +147,7 @@ use rule score_pairs as score_preferences with:
 
 
 rule score_rewards:
-    """Every reply of a batch of tutors. The human replies are a tutor of the baselines' batch: scored once."""
+    """Score every reply of a batch of tutors. The human replies belong to the baselines' batch and are scored once."""
     input:
         unpack(plan.inputs_of("score_rewards")),
     output:
@@ -167,9 +167,9 @@ rule score_rewards:
         item_folder=paths.ITEM_FOLDER,
         journal=paths.REWARD_JOURNAL,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "score-rewards",
-            python=lines.SERVE,
+            python=shell_lines.SERVE,
             weights="{input.weights}",
             items="{params.item_folder}",
             replies="{input.replies}",
@@ -181,7 +181,7 @@ rule score_rewards:
 
 
 rule train_criteria:
-    """Binary classifiers, one a criterion: what they say of held-out dialogues and of the Bridge pairs."""
+    """Train one binary classifier per criterion; classify held-out dialogues and the Bridge pairs."""
     input:
         unpack(plan.inputs_of("train_criteria")),
     output:
@@ -203,9 +203,9 @@ rule train_criteria:
         job=plan.job_of("train_criteria"),
         journal=paths.CLASSIFIER_JOURNAL,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "train-criteria",
-            python=lines.SERVE,
+            python=shell_lines.SERVE,
             base="{input.base}",
             labels="{input.labels}",
             pairs="{input.pairs}",
@@ -217,7 +217,7 @@ rule train_criteria:
 
 
 rule classify_pairs:
-    """What trained classifiers say of both replies of every pair of a further set of preferences."""
+    """Classify both replies of every pair of a further set of preferences."""
     input:
         unpack(plan.inputs_of("classify_pairs")),
     output:
@@ -237,9 +237,9 @@ rule classify_pairs:
         code=plan.code_of("classify_pairs"),
         job=plan.job_of("classify_pairs"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "classify-pairs",
-            python=lines.SERVE,
+            python=shell_lines.SERVE,
             trained="{input.trained}",
             pairs="{input.pairs}",
             out="{output}",

@@ -19,13 +19,13 @@ rule score_replies:
         job=plan.job_of("score_replies"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "score-replies", items="{params.item_folder}", grades="{input.grades}", out="{output}"
         )
 
 
 rule compare_tutors:
-    """How far each tutor of the run is ahead of each other one, on the items that both have answered."""
+    """Compute paired differences between all tutors of the run, on the items that both answered."""
     input:
         unpack(plan.inputs_of("compare_tutors")),
     output:
@@ -43,13 +43,13 @@ rule compare_tutors:
         job=plan.job_of("compare_tutors"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "compare-tutors", items="{params.item_folder}", grades="{input.grades}", out="{output}"
         )
 
 
 rule break_down:
-    """A tutor's scores over pooled tasks, by the tags of items and criteria."""
+    """Break a tutor's scores down by the tags of items and criteria, over pooled tasks."""
     input:
         unpack(plan.inputs_of("break_down")),
     output:
@@ -69,7 +69,7 @@ rule break_down:
         job=plan.job_of("break_down"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "break-down",
             items="{params.item_folder}",
             grades="{input.grades}",
@@ -79,7 +79,7 @@ rule break_down:
 
 
 rule vote_tags:
-    """The Bloom level that most taggers give to each item, and how far they agree (TutorBench, section 3.4)."""
+    """Set each item's Bloom level by a vote of the taggers, with their agreement (TutorBench, section 3.4)."""
     input:
         unpack(plan.inputs_of("vote_tags")),
     output:
@@ -94,13 +94,13 @@ rule vote_tags:
         job=plan.job_of("vote_tags"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "vote-tags", items="{params.item_folder}", tags="{input.tags}", out="{output}"
         )
 
 
 rule filter_by_difficulty:
-    """Which items most of some tutors fail (TutorBench, appendix A.1)."""
+    """Select the items that most of the given tutors fail (TutorBench, appendix A.1)."""
     input:
         unpack(plan.inputs_of("filter_by_difficulty")),
     output:
@@ -115,7 +115,7 @@ rule filter_by_difficulty:
         job=plan.job_of("filter_by_difficulty"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "filter-by-difficulty",
             items="{params.item_folder}",
             grades="{input.grades}",
@@ -124,7 +124,7 @@ rule filter_by_difficulty:
 
 
 rule score_labels:
-    """What people say of the labelled tutors: DAMR by tutor, dimension and subset."""
+    """Compute DAMR from human labels, by tutor, dimension and subset."""
     input:
         unpack(plan.inputs_of("score_labels")),
     output:
@@ -138,13 +138,13 @@ rule score_labels:
         code=plan.code_of("score_labels"),
         job=plan.job_of("score_labels"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "score-labels", labels="{input.labels}", embedded="{input.embedded}", out="{output}"
         )
 
 
 rule write_submission:
-    """A judge's verdicts on a release without labels, as a file of the BEA 2025 shared task."""
+    """Write a judge's verdicts on an unlabelled release as a submission to the BEA 2025 shared task."""
     input:
         unpack(plan.inputs_of("write_submission")),
     output:
@@ -161,7 +161,7 @@ rule write_submission:
         code=plan.code_of("write_submission"),
         job=plan.job_of("write_submission"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "write-submission",
             source="{input.source}",
             verdicts="{input.verdicts}",

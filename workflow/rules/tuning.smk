@@ -1,6 +1,6 @@
 """results/curation, results/datasets, results/items, results/weights -> results/tuning: tutors that this run trains.
 
-What a run makes is a source again: tuned weights in results/weights.
+Tuned weights are linked into results/weights, where they are read like any other tutor's weights.
 """
 
 from maieutic.curation import paths as made
@@ -10,12 +10,12 @@ wildcard_constraints:
     tuning=one_of(plan.config.tunings),
 
 
-# Weights that this run tunes are none to prepare.
+# Weights tuned by this run are linked, not downloaded.
 ruleorder: serve_tuned > prepare_weights
 
 
 rule mix_examples:
-    """The training examples of a tuning: its sources in their shares, without the problems of the run's tasks."""
+    """Mix the training examples of a tuning by the shares of its sources, without the problems of the run's tasks."""
     input:
         unpack(plan.inputs_of("mix_examples")),
     output:
@@ -30,7 +30,7 @@ rule mix_examples:
         code=plan.code_of("mix_examples"),
         job=plan.job_of("mix_examples"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "mix-examples",
             sources="{input.sources}",
             items="{input.cases}",
@@ -41,7 +41,7 @@ rule mix_examples:
 
 
 rule tune_tutor:
-    """Safetensors, tokenizer, model card. A killed training goes on from its checkpoint in the journal."""
+    """Fine-tune a tutor: safetensors, tokenizer, model card. Resumes from its checkpoint in the journal."""
     input:
         unpack(plan.inputs_of("tune_tutor")),
     output:
@@ -60,9 +60,9 @@ rule tune_tutor:
         job=plan.job_of("tune_tutor"),
         journal=made.TUNING_JOURNAL,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "tune-tutor",
-            python=lines.SERVE,
+            python=shell_lines.SERVE,
             base="{input.base}",
             examples="{input.examples}",
             sheet="{input.sheet}",
@@ -74,7 +74,7 @@ rule tune_tutor:
 
 
 rule serve_tuned:
-    """The tuned weights where those of every tutor lie."""
+    """Link the tuned weights into the folder of all tutors' weights."""
     input:
         unpack(plan.inputs_of("serve_tuned")),
     output:
@@ -89,4 +89,4 @@ rule serve_tuned:
     params:
         code=plan.code_of("serve_tuned"),
     shell:
-        lines.command("serve-tuned", job=False, tuned="{input.tuned}", out="{output}")
+        shell_lines.command_line("serve-tuned", job=False, tuned="{input.tuned}", out="{output}")

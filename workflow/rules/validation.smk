@@ -1,8 +1,8 @@
-"""results/labels, results/rewards, results/verdicts -> results/validation: how far each grader agrees with people."""
+"""results/labels, results/rewards, results/verdicts -> results/validation: each grader's agreement with people."""
 
 
 rule validate_reward_model:
-    """A reward model on the leading set of preferences: accuracy, margin, what length alone would say."""
+    """Validate a reward model on the leading set of preferences: accuracy, margin, accuracy of length alone."""
     input:
         unpack(plan.inputs_of("validate_reward_model")),
     output:
@@ -18,7 +18,7 @@ rule validate_reward_model:
         code=plan.code_of("validate_reward_model"),
         job=plan.job_of("validate_reward_model"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "validate-reward-model",
             pairs="{input.pairs}",
             rewards="{input.rewards}",
@@ -28,7 +28,7 @@ rule validate_reward_model:
 
 
 use rule validate_reward_model as validate_reward_on_pairs with:
-    """The same on a further set of preferences."""
+    """Validate a reward model on a further set of preferences."""
     input:
         unpack(plan.inputs_of("validate_reward_on_pairs")),
     output:
@@ -41,7 +41,7 @@ use rule validate_reward_model as validate_reward_on_pairs with:
 
 
 rule validate_criteria:
-    """Criteria classifiers on held-out dialogues and on the leading set of preferences, alone and together."""
+    """Validate criteria classifiers on held-out dialogues and the leading preferences, each alone and all together."""
     input:
         unpack(plan.inputs_of("validate_criteria")),
     output:
@@ -57,7 +57,7 @@ rule validate_criteria:
         code=plan.code_of("validate_criteria"),
         job=plan.job_of("validate_criteria"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "validate-criteria",
             pairs="{input.pairs}",
             heldout="{input.heldout}",
@@ -67,7 +67,7 @@ rule validate_criteria:
 
 
 use rule validate_criteria as validate_criteria_on_pairs with:
-    """The same on a further set of preferences."""
+    """Validate criteria classifiers on a further set of preferences."""
     input:
         unpack(plan.inputs_of("validate_criteria_on_pairs")),
     output:
@@ -80,7 +80,7 @@ use rule validate_criteria as validate_criteria_on_pairs with:
 
 
 rule validate_judge:
-    """A judge against people: on every labelled set, and on each set of preferences in both orders."""
+    """Validate a judge on every labelled set, and in both orders on each set of preferences."""
     input:
         unpack(plan.inputs_of("validate_judge")),
     output:
@@ -100,7 +100,7 @@ rule validate_judge:
         code=plan.code_of("validate_judge"),
         job=plan.job_of("validate_judge"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "validate-judge",
             verdicts="{input.verdicts}",
             single="{input.single}",
@@ -112,7 +112,7 @@ rule validate_judge:
 
 
 rule validate_probes:
-    """How far a judge's verdicts depend on what should not matter."""
+    """Measure how far a judge's verdicts depend on irrelevant changes (probes)."""
     input:
         unpack(plan.inputs_of("validate_probes")),
     output:
@@ -128,7 +128,7 @@ rule validate_probes:
         code=plan.code_of("validate_probes"),
         job=plan.job_of("validate_probes"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "validate-probes",
             verdicts="{input.verdicts}",
             probes="{input.probes}",
@@ -138,7 +138,7 @@ rule validate_probes:
 
 
 rule validate_reward_on_labels:
-    """A reward model's scalars against the labels of people."""
+    """Correlate a reward model's scores with human labels."""
     input:
         unpack(plan.inputs_of("validate_reward_on_labels")),
     output:
@@ -154,7 +154,7 @@ rule validate_reward_on_labels:
         code=plan.code_of("validate_reward_on_labels"),
         job=plan.job_of("validate_reward_on_labels"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "validate-reward-on-labels",
             labels="{input.labels}",
             rewards="{input.rewards}",
@@ -163,7 +163,7 @@ rule validate_reward_on_labels:
 
 
 rule validate_criteria_on_labels:
-    """Criteria classifiers against the labels of the replies that were held out."""
+    """Validate criteria classifiers on the labels of held-out replies."""
     input:
         unpack(plan.inputs_of("validate_criteria_on_labels")),
     output:
@@ -179,7 +179,7 @@ rule validate_criteria_on_labels:
         code=plan.code_of("validate_criteria_on_labels"),
         job=plan.job_of("validate_criteria_on_labels"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "validate-criteria-on-labels",
             labels="{input.labels}",
             heldout="{input.heldout}",
@@ -188,7 +188,7 @@ rule validate_criteria_on_labels:
 
 
 rule correct_by_people:
-    """A judge's rates, corrected by the labels that people gave to this run's replies."""
+    """Correct a judge's rates by human labels of this run's replies."""
     input:
         unpack(plan.inputs_of("correct_by_people")),
     output:
@@ -203,7 +203,7 @@ rule correct_by_people:
         code=plan.code_of("correct_by_people"),
         job=plan.job_of("correct_by_people"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "correct-by-people",
             verdicts="{input.verdicts}",
             people="{input.people}",
@@ -213,7 +213,7 @@ rule correct_by_people:
 
 
 rule align_judge:
-    """A judge's Win, Tie and Lose of this run's replies against those of people (KMP-Bench, Table 3)."""
+    """Align a judge's win, tie and lose verdicts with people's (KMP-Bench, Table 3)."""
     input:
         unpack(plan.inputs_of("align_judge")),
     output:
@@ -227,13 +227,13 @@ rule align_judge:
         code=plan.code_of("align_judge"),
         job=plan.job_of("align_judge"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "align-judge", verdicts="{input.verdicts}", people="{input.people}", out="{output}"
         )
 
 
 rule rate_judge:
-    """A judge's verdicts criterion by criterion against those of people (TutorBench, section 3.7)."""
+    """Compare a judge's verdicts per criterion with human raters' (TutorBench, section 3.7)."""
     input:
         unpack(plan.inputs_of("rate_judge")),
     output:
@@ -248,7 +248,7 @@ rule rate_judge:
         job=plan.job_of("rate_judge"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "rate-judge",
             verdicts="{input.verdicts}",
             people="{input.people}",

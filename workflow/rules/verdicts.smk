@@ -1,13 +1,13 @@
-"""results/replies, results/labels, results/preferences -> results/verdicts: what judges answer, word for word."""
+"""results/replies, results/labels, results/preferences -> results/verdicts: judges' raw answers."""
 
-from maieutic.plan.patterns import judges_answered_by
+from maieutic.plan.wildcard_patterns import judges_with_engine
 
 JUDGED = plan.judged_benchmarks()
 UNPACKED = [name for name in plan.run.judges if name not in plan.packed_judges]
 
 
 rule judge_replies:
-    """A judge that we serve, on a batch of tutors. It goes on from its journal."""
+    """Judge a batch of tutors by a served judge. Resumes from the journal."""
     input:
         unpack(plan.inputs_of("judge_replies")),
     output:
@@ -17,7 +17,7 @@ rule judge_replies:
     benchmark:
         paths.timing_of("judge_replies", "judge", "benchmark", "batch")
     wildcard_constraints:
-        judge=one_of(judges_answered_by(plan, UNPACKED, "vllm")),
+        judge=one_of(judges_with_engine(plan, UNPACKED, "vllm")),
     container:
         IMAGES.serve
     threads: plan.threads
@@ -26,15 +26,15 @@ rule judge_replies:
     params:
         code=plan.code_of("judge_replies"),
         job=plan.job_of("judge_replies"),
-        python=lines.SERVE,
+        python=shell_lines.SERVE,
         item_folder=paths.ITEM_FOLDER,
         pictures=paths.PICTURE_STORE,
         journal=paths.VERDICT_JOURNAL,
         server_log=paths.JUDGE_SERVER_LOG,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "judge-replies",
-            python=lines.CHOSEN,
+            python=shell_lines.INHERITED_PYTHON,
             items="{params.item_folder}",
             replies="{input.replies}",
             weights="{input.weights}",
@@ -46,9 +46,9 @@ rule judge_replies:
 
 
 use rule judge_replies as judge_replies_locally with:
-    """A hosted judge: no GPU, and a compute node may have no way out."""
+    """Judge a batch of tutors by a hosted judge: needs no GPU, but needs the network."""
     wildcard_constraints:
-        judge=one_of(judges_answered_by(plan, plan.run.judges, "hosted")),
+        judge=one_of(judges_with_engine(plan, plan.run.judges, "hosted")),
     localrule: True
     container:
         IMAGES.driver
@@ -57,11 +57,11 @@ use rule judge_replies as judge_replies_locally with:
         server_gpus=0,
     params:
         code=plan.code_of("judge_replies"),
-        python=lines.DRIVER,
+        python=shell_lines.DRIVER,
 
 
 rule judge_all_replies:
-    """A judge that we serve, on a batch of tutors and all benchmarks at once (servers.pack)."""
+    """Judge a batch of tutors on all benchmarks at once by a served judge (servers.pack)."""
     input:
         unpack(plan.inputs_of("judge_all_replies")),
     output:
@@ -85,9 +85,9 @@ rule judge_all_replies:
         journal=[paths.VERDICT_JOURNAL.partly(benchmark=name) for name in JUDGED],
         server_log=paths.PACKED_JUDGE_LOG,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "judge-all-replies",
-            python=lines.SERVE,
+            python=shell_lines.SERVE,
             items="{params.item_folders}",
             replies="{input.replies}",
             weights="{input.weights}",
@@ -99,7 +99,7 @@ rule judge_all_replies:
 
 
 rule judge_labelled:
-    """A judge that we serve, on replies that people have labelled and on the Bridge pairs: what it is worth."""
+    """Judge the labelled replies and the Bridge pairs by a served judge, to validate it."""
     input:
         unpack(plan.inputs_of("judge_labelled")),
     output:
@@ -110,8 +110,8 @@ rule judge_labelled:
     benchmark:
         paths.timing_of("judge_labelled", "judge")
     wildcard_constraints:
-        judge=one_of(judges_answered_by(plan, plan.run.judges, "vllm")),
-    priority: 10  # a judge that cannot be read is found here first
+        judge=one_of(judges_with_engine(plan, plan.run.judges, "vllm")),
+    priority: 10  # a judge whose verdicts cannot be parsed is detected here first
     container:
         IMAGES.serve
     threads: plan.threads
@@ -120,13 +120,13 @@ rule judge_labelled:
     params:
         code=plan.code_of("judge_labelled"),
         job=plan.job_of("judge_labelled"),
-        python=lines.SERVE,
+        python=shell_lines.SERVE,
         journal=paths.LABELLED_JOURNAL,
         server_log=paths.LABELLED_SERVER_LOG,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "judge-labelled",
-            python=lines.CHOSEN,
+            python=shell_lines.INHERITED_PYTHON,
             labels="{input.labels}",
             pairs="{input.pairs}",
             weights="{input.weights}",
@@ -139,7 +139,7 @@ rule judge_labelled:
 
 use rule judge_labelled as judge_labelled_locally with:
     wildcard_constraints:
-        judge=one_of(judges_answered_by(plan, plan.run.judges, "hosted")),
+        judge=one_of(judges_with_engine(plan, plan.run.judges, "hosted")),
     localrule: True
     container:
         IMAGES.driver
@@ -148,11 +148,11 @@ use rule judge_labelled as judge_labelled_locally with:
         server_gpus=0,
     params:
         code=plan.code_of("judge_labelled"),
-        python=lines.DRIVER,
+        python=shell_lines.DRIVER,
 
 
 rule judge_by_words:
-    """Lists of words on a batch of tutors."""
+    """Judge a batch of tutors by word lists."""
     input:
         unpack(plan.inputs_of("judge_by_words")),
     output:
@@ -160,7 +160,7 @@ rule judge_by_words:
     log:
         paths.log_of("judge_by_words", "judge", "benchmark", "batch"),
     wildcard_constraints:
-        judge=one_of(plan.judges_by_words),
+        judge=one_of(plan.word_list_judges),
     localrule: True
     container:
         IMAGES.driver
@@ -169,7 +169,7 @@ rule judge_by_words:
         job=plan.job_of("judge_by_words"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "judge-by-words",
             items="{params.item_folder}",
             replies="{input.replies}",
@@ -178,7 +178,7 @@ rule judge_by_words:
 
 
 rule judge_labelled_by_words:
-    """Lists of words on replies that people have labelled."""
+    """Judge the labelled replies by word lists."""
     input:
         unpack(plan.inputs_of("judge_labelled_by_words")),
     output:
@@ -186,7 +186,7 @@ rule judge_labelled_by_words:
     log:
         paths.log_of("judge_labelled_by_words", "judge"),
     wildcard_constraints:
-        judge=one_of(plan.judges_by_words),
+        judge=one_of(plan.word_list_judges),
     localrule: True
     container:
         IMAGES.driver
@@ -194,11 +194,11 @@ rule judge_labelled_by_words:
         code=plan.code_of("judge_labelled_by_words"),
         job=plan.job_of("judge_labelled_by_words"),
     shell:
-        lines.command("judge-labelled-by-words", labels="{input.labels}", out="{output}")
+        shell_lines.command_line("judge-labelled-by-words", labels="{input.labels}", out="{output}")
 
 
 rule combine_verdicts:
-    """What a panel says of a batch of tutors, from what its judges have said."""
+    """Combine the verdicts of a panel's judges on a batch of tutors."""
     input:
         unpack(plan.inputs_of("combine_verdicts")),
     output:
@@ -214,7 +214,7 @@ rule combine_verdicts:
         code=plan.code_of("combine_verdicts"),
         job=plan.job_of("combine_verdicts"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "combine-verdicts",
             verdicts="{input.verdicts}",
             weights="{input.weights}",
@@ -223,7 +223,7 @@ rule combine_verdicts:
 
 
 rule combine_labelled:
-    """What a panel says of what people have labelled, and what each of its judges counts."""
+    """Combine the verdicts of a panel's judges on labelled replies, and fit the judges' weights."""
     input:
         unpack(plan.inputs_of("combine_labelled")),
     output:
@@ -240,7 +240,7 @@ rule combine_labelled:
         code=plan.code_of("combine_labelled"),
         job=plan.job_of("combine_labelled"),
     shell:
-        lines.command(
+        shell_lines.command_line(
             "combine-labelled",
             verdicts="{input.verdicts}",
             labels="{input.labels}",
@@ -251,7 +251,7 @@ rule combine_labelled:
 
 
 rule tag_items:
-    """A model that we serve tags items and criteria."""
+    """Tag items and criteria by a served model."""
     input:
         unpack(plan.inputs_of("tag_items")),
     output:
@@ -261,7 +261,7 @@ rule tag_items:
     benchmark:
         paths.timing_of("tag_items", "tagger", "benchmark")
     wildcard_constraints:
-        tagger=one_of(judges_answered_by(plan, plan.run.taggers, "vllm")),
+        tagger=one_of(judges_with_engine(plan, plan.run.taggers, "vllm")),
     container:
         IMAGES.serve
     threads: plan.threads
@@ -270,15 +270,15 @@ rule tag_items:
     params:
         code=plan.code_of("tag_items"),
         job=plan.job_of("tag_items"),
-        python=lines.SERVE,
+        python=shell_lines.SERVE,
         item_folder=paths.ITEM_FOLDER,
         pictures=paths.PICTURE_STORE,
         journal=paths.TAG_JOURNAL,
         server_log=paths.TAGGER_SERVER_LOG,
     shell:
-        lines.command(
+        shell_lines.command_line(
             "tag-items",
-            python=lines.CHOSEN,
+            python=shell_lines.INHERITED_PYTHON,
             items="{params.item_folder}",
             weights="{input.weights}",
             pictures="{params.pictures}",
@@ -289,9 +289,9 @@ rule tag_items:
 
 
 use rule tag_items as tag_items_locally with:
-    """A hosted model: no GPU, and a compute node may have no way out."""
+    """Tag items and criteria by a hosted model: needs no GPU, but needs the network."""
     wildcard_constraints:
-        tagger=one_of(judges_answered_by(plan, plan.run.taggers, "hosted")),
+        tagger=one_of(judges_with_engine(plan, plan.run.taggers, "hosted")),
     localrule: True
     container:
         IMAGES.driver
@@ -300,4 +300,4 @@ use rule tag_items as tag_items_locally with:
         server_gpus=0,
     params:
         code=plan.code_of("tag_items"),
-        python=lines.DRIVER,
+        python=shell_lines.DRIVER,

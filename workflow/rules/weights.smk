@@ -18,11 +18,11 @@ rule prepare_weights:
         code=plan.code_of("prepare_weights"),
         job=plan.job_of("prepare_weights"),
     shell:
-        lines.command("prepare-weights", python=lines.SERVE, out="{output}")
+        shell_lines.command_line("prepare-weights", python=shell_lines.SERVE, out="{output}")
 
 
 rule fetch:
-    """Everything that needs a network: for the login node."""
+    """Download everything that needs a network, on the login node."""
     input:
-        downloads(plan),
+        download_files(plan),
     localrule: True

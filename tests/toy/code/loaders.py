@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from maieutic.config.datasets import Source
+from maieutic.config.datasets import SourceRecord
 from maieutic.core.records import Item
 from maieutic.datasets.loaders import Loader
 
 
-def riddles(records: list[Source], task: str) -> list[Item]:
+def riddles(records: list[SourceRecord], task: str) -> list[Item]:
     """One item a riddle; riddles about one thing are one problem."""
     return [
         Item(

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from maieutic.scores.metrics.common import mean_of, right
+from maieutic.scores.metrics.common import correct_as_number, mean_statistic
 
-METRICS = {"solved": mean_of(right)}
+METRICS = {"solved": mean_statistic(correct_as_number)}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from maieutic.scores.papers import Paper, Printed, printed_rows
+from maieutic.scores.papers import Paper, PrintedResult, printed_rows
 
 
-def tutors() -> list[Printed]:
+def tutors() -> list[PrintedResult]:
     """Table 1."""
-    return [Printed(row.group, row.row, row.task, row.metric, row.value) for row in printed_rows("riddles")]
+    return [PrintedResult(row.group, row.row, row.task, row.metric, row.value) for row in printed_rows("riddles")]
 
 
 PRINTED = Paper(title="Toy", tables="Table 1", values=tutors)

@@ -6,10 +6,10 @@ from typing import Any
 
 from maieutic.core import paths
 from maieutic.core.records import Item, read_records
-from maieutic.report.sections import Run, Section
+from maieutic.report.sections import ReportInput, Section
 
 
-def variables(run: Run) -> dict[str, Any] | None:
+def variables(run: ReportInput) -> dict[str, Any] | None:
     """The riddles of the run; None in a run without any."""
     if "riddles" not in run.plan.benchmarks:
         return None

@@ -1,22 +1,22 @@
-"""The benchmarks, and what their folders plug into the generic code.
+"""Code of the registered benchmarks, and the modules through which generic code finds it.
 
-A benchmark is a folder here and one of its name in `resources/benchmarks`. Of the modules below it has those that it
-needs; generic code asks for them by name and names no benchmark itself.
+Each benchmark has a folder here and a folder of the same name in `resources/benchmarks`. Its folder here contains only
+the modules below that the benchmark needs. Generic code looks these modules up by name and never names a benchmark.
 
-| module, object | what it adds |
+| module, object | contents |
 | --- | --- |
 | loaders, LOADERS | functions from the records of a source file to items, by name |
 | graders, GRADERS | parsers of a reply, by name |
-| metrics, METRICS | metrics of its own, by name |
+| metrics, METRICS | metrics of this benchmark only, by name |
 | baselines, TUTORS | trivial tutors, by name |
-| conditions, CONDITIONS | when a rubric asks about a reply, by name |
-| toolkit, MEASURES | what the benchmark's own toolkit counts of a reply, by criterion |
-| heuristics, HEURISTICS | what a floor of graders says by a list of words, by criterion |
-| releases, RELEASES | releases of replies that people have labelled, by name |
+| conditions, CONDITIONS | conditions under which a rubric applies to a reply, by name |
+| toolkit, MEASURES | measures of a reply from the benchmark's own toolkit, by criterion |
+| heuristics, HEURISTICS | word-list heuristics of the grader baselines, by criterion |
+| releases, RELEASES | releases of replies with human labels, by name |
 | recorded, RECORDED | formats of files with several tutors' replies, by name |
 | pairs, PAIR_SOURCES | sources of preference pairs, by name |
-| printed, PRINTED | the numbers that its paper prints |
-| section, PAGES | pages of its own in the report |
+| printed, PRINTED | numbers printed in the benchmark's paper |
+| section, PAGES | additional pages of the report |
 """
 
 BENCHMARKS = ("mathtutorbench", "mrbench", "kmpbench", "tutorbench")

@@ -1,4 +1,4 @@
-"""What a run may spend."""
+"""Spending limits of a run."""
 
 from __future__ import annotations
 
@@ -6,34 +6,45 @@ from collections.abc import Collection, Mapping
 
 from pydantic import Field
 
-from maieutic.config.models import Entry, HostedModel, Model
+from maieutic.config.models import HostedModel, Model, StrictModel
 from maieutic.core.errors import UserError
 
 
-class Spending(Entry):
-    """What may be spent; counted are answered requests, as the servers count their tokens."""
+class Spending(StrictModel):
+    """Limits on answered requests, their tokens and their cost. Tokens are counted as the servers report them."""
 
-    usd: float | None = Field(None, gt=0, description="US dollars, by `models.*.price`, which the models need then")
-    requests: int | None = Field(None, ge=1, description="answered requests")
-    tokens: int | None = Field(None, ge=1, description="tokens of prompts and answers together")
+    usd: float | None = Field(
+        None,
+        gt=0,
+        description="Limit in US dollars, by `models.*.price`. Every hosted model under the limit needs a price.",
+    )
+    requests: int | None = Field(None, ge=1, description="Maximum number of answered requests.")
+    tokens: int | None = Field(None, ge=1, description="Maximum number of tokens, of prompts and answers together.")
 
 
 class Budget(Spending):
-    """What one call of Snakemake may spend on all models, and on single ones."""
+    """Spending limits of one call of Snakemake: for all models together, and for single models."""
 
-    models: dict[str, Spending] = Field({}, description="the same of single models, by their names in `models`")
+    models: dict[str, Spending] = Field(
+        {}, description="Limits (`usd`, `requests`, `tokens`) for single models, by their names in `models`."
+    )
 
-    def limits(self) -> bool:
-        """Whether it limits anything."""
+    def is_limited(self) -> bool:
+        """Return True if any limit is set."""
         return self != Budget()
 
 
-def check_prices(budget: Budget, models: Mapping[str, Model], asked: Collection[str]) -> None:
-    """Raise UserError where money is limited and a hosted model that is asked has no price.
+def check_prices(budget: Budget, models: Mapping[str, Model], called: Collection[str]) -> None:
+    """Raise UserError if a limit in US dollars covers a hosted model without a price.
 
-    models: the registry; asked: the entries that a run asks.
+    models: the model registry. called: names of the registry entries that the run sends requests to.
     """
-    counted = asked if budget.usd is not None else {name for name, own in budget.models.items() if own.usd is not None}
+    limited = {name for name, limits in budget.models.items() if limits.usd is not None}
+    counted = called if budget.usd is not None else limited
     hosted = {name: models[name] for name in sorted(counted) if isinstance(models.get(name), HostedModel)}
     if unpriced := [name for name, model in hosted.items() if getattr(model, "price", None) is None]:
-        raise UserError("run.budget.usd", f"{', '.join(unpriced)} has no price", f"set models.{unpriced[0]}.price")
+        raise UserError(
+            "run.budget.usd",
+            f"expected a price for {', '.join(unpriced)}, found none",
+            f"set models.{unpriced[0]}.price",
+        )

@@ -1,4 +1,4 @@
-"""Task cards: the one place that says what a task asks, of which data, and how the answers are read."""
+"""Task cards: data, prompt, graders, metrics and baseline tutors of each task."""
 
 from __future__ import annotations
 
@@ -8,65 +8,88 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, PrivateAttr, ValidationError
 
-from maieutic.config.faults import fault_of
-from maieutic.config.models import Endpoint, Entry
-from maieutic.config.prompts import variables_of
-from maieutic.core.documents import read_yaml
+from maieutic.config.faults import validation_fault
+from maieutic.config.models import Endpoint, StrictModel
+from maieutic.config.prompts import template_variables
 from maieutic.core.errors import UserError
 from maieutic.core.paths import RESOURCES
+from maieutic.core.yaml_files import read_yaml
 
-Find = Callable[[str], Path]
+FindCard = Callable[[str], Path]
 CARDS = RESOURCES / "benchmarks"
 RELEASED = "released"
 REWARD = "reward"
 JUDGE = "judge"
-MODEL_GRADERS = (REWARD, JUDGE)  # graders that are models of their own, not parsers
+MODEL_GRADERS = (REWARD, JUDGE)  # kinds of graders that are models; all other graders are parsers
 
 
-class Part(Entry):
-    """The grades of one grader under one criterion, for a metric that is made of several."""
+class MetricPart(StrictModel):
+    """Grader and criterion of the grade that enters a metric as one of its `parts`."""
 
     grader: str
     criterion: str | None = None
 
 
-class Metric(Entry):
-    """How one number is made from the grades of one grader, or from the parts of several."""
+class Metric(StrictModel):
+    """Definition of one metric, computed from one grader's grades or from grades of several graders (`parts`)."""
 
-    headline: bool = Field(False, description="The number of the leaderboard; one for each task")
-    grader: str | None = Field(None, description="Whose grades; default: the card's first grader")
-    criterion: str | None = Field(None, description="Which of the grader's criteria; default: its only one")
-    function: str | None = Field(None, description="Name of a metric; default: the metric's own name")
-    higher_is_better: bool | None = Field(True, description="null: neither is better")
-    ceiling: bool = Field(True, description="Whether the ceiling tutor's value is one: it cannot win against itself")
-    subset: bool = Field(False, description="Made of the items that have such a grade; the others are not missing")
+    headline: bool = Field(False, description="Show this metric in the leaderboard. Each card has one headline metric.")
+    grader: str | None = Field(None, description="Grader whose grades are used; `null`: the card's first grader.")
+    criterion: str | None = Field(None, description="Criterion whose grades are used; `null`: the grader's only one.")
+    function: str | None = Field(
+        None, description="Name of the function that computes the metric; `null`: the metric's name."
+    )
+    higher_is_better: bool | None = Field(
+        True, description="Whether higher values are better; `null`: neither higher nor lower values are better."
+    )
+    ceiling: bool = Field(
+        True,
+        description=(
+            "Show the ceiling tutor's value as the task's ceiling. Set `false` if the metric compares replies with the "
+            "reference, which is the ceiling tutor's reply."
+        ),
+    )
+    subset: bool = Field(
+        False, description="Use only items that have a grade for this metric. Other items do not count as missing."
+    )
     stand_in: bool = Field(
-        False, description="A published score of its own: the headline of a run without the headline's grader"
+        False, description="Use this published metric as the headline if the run lacks the headline metric's grader."
     )
-    value: str | None = Field(None, description="A grade with this value is right, whatever the grader says")
-    only: dict[str, str] = Field({}, description="Made of the items with these tags")
-    parts: list[Part] = Field([], description="Made of all these grades of an item; one that was not asked for is none")
+    value: str | None = Field(
+        None, description="Value of a grade that counts as correct, instead of the grader's own decision."
+    )
+    only: dict[str, str] = Field({}, description="Use only items with these tags, each given with its value.")
+    parts: list[MetricPart] = Field(
+        [],
+        description="Grades that the metric combines for each item. A missing grade is passed to the function as None.",
+    )
     readable: bool = Field(
-        False, description="Over readable answers alone: derived for every metric of a parser, named NAME_readable"
+        False,
+        description=(
+            "Use only answers that the parser could read. Each parser's metric automatically has a variant with this "
+            "setting, NAME_readable."
+        ),
     )
 
 
-class Baselines(Entry):
-    """The trivial tutors between which a useful score lies."""
+class Baselines(StrictModel):
+    """Trivial tutors whose values are the floor and the ceiling of a task."""
 
-    floor: list[str] = Field(min_length=1, description="Tutors that know nothing; the best of them is the floor")
-    ceiling: str = Field("reference", description="Tutor that knows the reference")
+    floor: list[str] = Field(
+        min_length=1, description="Trivial tutors without knowledge. The best of their values is the task's floor."
+    )
+    ceiling: str = Field("reference", description="Trivial tutor that replies with the item's reference.")
 
     @property
     def named(self) -> list[str]:
-        """All of them, the ceiling last."""
+        """All baseline tutors of the card, the ceiling last."""
         return [*self.floor, self.ceiling]
 
 
-class Variant(Entry):
-    """A named other reading of what is asked; what it leaves out stays as on the card."""
+class Variant(StrictModel):
+    """A named variant of a card's prompts and request settings. If it omits a key, the card's value applies."""
 
-    note: str = Field(description="What differs, and where it is printed")
+    note: str = Field(description="Differences from the card, and where the variant is published.")
     system: str | None = None
     turns: list[str] | None = None
     role: Literal["system", "user"] | None = None
@@ -75,62 +98,82 @@ class Variant(Entry):
     endpoint: Endpoint | None = None
 
 
-class Card(Entry):
-    """One task. Prompt and few-shot files lie beside the card and are named relative to it."""
+class Card(StrictModel):
+    """A task card. It names its prompt and few-shot files, which are stored beside it, in the same folder."""
 
-    task: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
-    benchmark: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
-    version: int = Field(ge=1, description="Raised whenever results change meaning")
-    title: str
-    skill: str = Field(description="Group of tasks in the report")
-    source: str = Field(description="Paper, section, figure; released file and commit")
-    dataset: str = Field(description="Entry of the dataset registry")
-    loader: str = Field(description="Name in datasets/")
-    items: int = Field(description="Published number of items")
-    images: bool = Field(False, description="Every item has a picture; a tutor that takes none is not asked")
-    pool: str | None = Field(None, description="Tasks of one pool are also scored together, by tag; see breakdown.py")
-    system: str | None = Field(None, description="Template of the system message; the first turn is then the user's")
-    turns: list[str] = Field(min_length=1, description="One prompt template for each turn of the conversation")
-    role: Literal["system", "user"] | None = Field(
-        None, description="Of the first turn; null: the model's (prompt_role)"
+    task: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="Name of the task, equal to the card's file name.")
+    benchmark: str = Field(
+        pattern=r"^[a-z][a-z0-9_]*$", description="Name of the benchmark, equal to the folder's name."
     )
-    shots: str | None = Field(None, description="Few-shot text, rendered as {{ shots }}")
-    stop: list[str] = []
-    endpoint: Endpoint = "completions"
-    temperature: float = Field(0.0, ge=0)
-    max_tokens: int = Field(2048, ge=1)
-    graders: list[str] = Field(min_length=1)
-    rubrics: list[str] = Field([], description="Rubric cards by which a judge may judge the replies")
-    metrics: dict[str, Metric] = Field(min_length=1)
-    baselines: Baselines
-    variants: dict[str, Variant] = {}
-    help: str = Field(description="How to read this task's number, in one or two sentences")
+    version: int = Field(ge=1, description="Version of the card, increased whenever the meaning of results changes.")
+    title: str = Field(description="Name of the task in the report.")
+    skill: str = Field(description="Name of the task's group in the report.")
+    source: str = Field(description="Origin of the task: paper, section and figure; released file and commit.")
+    dataset: str = Field(description="Name of the task's dataset in the dataset registry.")
+    loader: str = Field(description="Name of the function that turns the dataset's records into items.")
+    items: int = Field(description="Published number of items.")
+    images: bool = Field(False, description="Every item has a picture. Tutors without image input skip the task.")
+    pool: str | None = Field(
+        None,
+        description=(
+            "Name of a pool of tasks. The items of all its tasks are also scored together, by tag "
+            "(TutorBench's `breakdown.py`)."
+        ),
+    )
+    system: str | None = Field(
+        None,
+        description=(
+            "File with the template of the system message. If it is set, the first turn is sent as a user message."
+        ),
+    )
+    turns: list[str] = Field(
+        min_length=1, description="Files with the prompt templates, one for each turn of the conversation."
+    )
+    role: Literal["system", "user"] | None = Field(
+        None, description="Role in which the first turn is sent; `null`: the model's `prompt_role`."
+    )
+    shots: str | None = Field(None, description="File with the few-shot text, available to templates as {{ shots }}.")
+    stop: list[str] = Field([], description="Stop strings: generation ends at the first of them.")
+    endpoint: Endpoint = Field(
+        "completions", description="Kind of request: `chat` (messages) or `completions` (one raw prompt)."
+    )
+    temperature: float = Field(0.0, ge=0, description="Sampling temperature.")
+    max_tokens: int = Field(2048, ge=1, description="Upper bound on the tokens of one answer.")
+    graders: list[str] = Field(
+        min_length=1,
+        description="Graders of the replies: parsers, `reward` or `judge`. A metric without `grader` uses the first.",
+    )
+    rubrics: list[str] = Field([], description="Rubric cards for this task. A judge uses one that its own entry lists.")
+    metrics: dict[str, Metric] = Field(min_length=1, description="Metrics of the task, by name.")
+    baselines: Baselines = Field(description="Trivial tutors whose values are the task's floor and ceiling.")
+    variants: dict[str, Variant] = Field({}, description="Variants of the prompts, each under its protocol's name.")
+    help: str = Field(description="One or two sentences on how to interpret the task's values.")
 
-    # Of a run without the grader of the headline: the headline's name and the kind of grader that is missing.
+    # None if this run has the headline metric's grader; otherwise the metric's name and the kind of that grader
     _ungraded: tuple[str, str] | None = PrivateAttr(None)
 
     @property
     def headline(self) -> str:
-        """The name of the metric that stands in the leaderboard, also where its grader is missing in this run."""
+        """Name of the card's headline metric, even if this run lacks the metric's grader."""
         if self._ungraded:
             return self._ungraded[0]
         return next(name for name, metric in self.metrics.items() if metric.headline)
 
     @property
     def headline_metric(self) -> Metric | None:
-        """The metric that stands in the leaderboard; None where the task is not graded in this run."""
+        """The card's headline metric; None if this run lacks the metric's grader."""
         return self.metrics.get(self.headline)
 
     @property
     def missing_grader(self) -> str | None:
-        """The kind of grader (`judge`, `reward`) that the headline needs and this run lacks."""
+        """Kind of grader (`judge`, `reward`) that the headline metric needs and this run lacks, or None."""
         return self._ungraded[1] if self._ungraded else None
 
-    def without(self, grader: str) -> Card:
-        """The card of a run that has no such grader (no reward model, no judge).
+    def without_grader(self, grader: str) -> Card:
+        """Return the card for a run that lacks a grader. grader: `judge`, `reward` or a parser's name.
 
-        A headline that needs it goes: the task is not graded in this run, unless the card has another published score
-        (`stand_in`).
+        Metrics of that grader are removed. If the headline metric is removed, the metric marked `stand_in` becomes the
+        headline; if no metric is marked, the task has no headline metric in this run.
         """
         if grader not in self.graders:
             return self
@@ -147,8 +190,8 @@ class Card(Entry):
             card._ungraded = (self.headline, grader)
         return card
 
-    def under(self, protocol: str) -> Card:
-        """The card as read under a named protocol; a card without that variant stays as released."""
+    def with_variant(self, protocol: str) -> Card:
+        """Return the card with the protocol's variant applied, or unchanged if it has no variant of that name."""
         variant = self.variants.get(protocol)
         if variant is None:
             return self
@@ -156,8 +199,8 @@ class Card(Entry):
         return self.model_copy(update=changes)
 
 
-class LoadedCard(Entry):
-    """A card with the texts of its files. like: the card that it is like."""
+class LoadedCard(StrictModel):
+    """A task card with the texts of its prompt and few-shot files. like: path of the card's base card, or None."""
 
     card: Card
     templates: list[str]
@@ -166,116 +209,135 @@ class LoadedCard(Entry):
     like: Path | None = None
 
 
-def without(card: Card, absent: list[str]) -> Card:
-    """The card of a run that has no such graders."""
+def card_without_graders(card: Card, absent: list[str]) -> Card:
+    """Return the card for a run without any of the `absent` graders."""
     for kind in absent:
-        card = card.without(kind)
+        card = card.without_grader(kind)
     return card
 
 
 def card_path(benchmark: str, task: str) -> Path:
-    """Where a task's card lies."""
+    """Return the path of a task's card."""
     return CARDS / benchmark / f"{task}.yaml"
 
 
-def parse(place: str, content: Any) -> Card:
-    """Validate, with the first error as one line."""
+def parse_card(place: str, content: Any) -> Card:
+    """Return the validated card. Raises UserError with one line for each fault."""
     try:
         return Card.model_validate(content)
     except ValidationError as error:
-        raise fault_of(error, Card, place, "workflow/schemas/card.schema.json") from None
+        raise validation_fault(error, Card, place, "workflow/schemas/card.schema.json") from None
 
 
 def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
-    """Read and check a card: its name, its files, its headline metric. Raises UserError naming the key."""
+    """Return a card with the texts of its files and the protocol's variant applied.
+
+    Raises UserError if the card's names, files or headline metric are invalid. The error names the key at fault.
+    """
     if not path.is_file():
         known = sorted(other.stem for other in path.parent.glob("*.yaml"))
         raise UserError(
-            str(path), f"there is no such card; {path.parent.name} has {', '.join(known)}", "name one of these"
+            str(path),
+            f"there is no such card in {path.parent.name}",
+            f"choose one of {', '.join(known)}",
         )
-    content, like = read_like(path)
-    card = parse(str(path), content)
+    content, like = read_with_base(path)
+    card = parse_card(str(path), content)
     if (card.task, card.benchmark) != (path.stem, path.parent.name):
-        raise UserError(str(path), f"task and benchmark say {card.benchmark}/{card.task}", "name the file as the task")
+        raise UserError(
+            str(path),
+            f"expected task and benchmark {path.parent.name}/{path.stem}, found {card.benchmark}/{card.task}",
+            "rename the file, or correct both keys",
+        )
     check_headline(path, card)
-    asked = card.under(protocol)
-    if asked.endpoint == "completions" and (len(asked.turns) > 1 or asked.system):
+    effective = card.with_variant(protocol)
+    if effective.endpoint == "completions" and (len(effective.turns) > 1 or effective.system):
         raise UserError(
             f"{path}: turns", "several turns or a system message need the chat endpoint", "set endpoint: chat"
         )
-    templates = [read_text(path, "turns", name) for name in asked.turns]
-    shots, system = read_text(path, "shots", asked.shots), read_text(path, "system", asked.system)
-    return LoadedCard(card=asked, templates=templates, shots=shots, system=system, like=like)
+    templates = [read_text(path, "turns", name) for name in effective.turns]
+    shots, system = read_text(path, "shots", effective.shots), read_text(path, "system", effective.system)
+    return LoadedCard(card=effective, templates=templates, shots=shots, system=system, like=like)
 
 
-class Merged(NamedTuple):
-    """The content of a card with what it takes over, and the card that it is like, if there is one."""
+class MergedCard(NamedTuple):
+    """Content of a card merged with its base card, and the path of the base card (None if the card names none)."""
 
     content: Any
     like: Path | None
 
 
-def read_like(path: Path, find: Find | None = None) -> Merged:
-    """Read a card, each file once. One that is `like` another says only what differs.
+def read_with_base(path: Path, find: FindCard | None = None) -> MergedCard:
+    """Return a card's content, merged with the base card that its key `like` names, if any.
 
-    Mappings are merged, and null takes a key of theirs away. find: the path of the card of a name; None: beside it.
+    The card's keys replace those of the base card, except that two mappings under the same key are merged. In such a
+    mapping, a null value removes the base card's key.
+    find: maps a card's name to its path; by default, cards are looked up in the folder of `path`.
     """
     content = read_yaml(path)
     if not isinstance(content, dict) or "like" not in content:
-        return Merged(content, None)
+        return MergedCard(content, None)
     name = Path(str(content.pop("like"))).name
     other = find(name) if find else path.with_name(f"{name}.yaml")
     base = read_yaml(other) if other.is_file() else None
     if not isinstance(base, dict) or "like" in base:
-        raise UserError(f"{path}: like", f"{other.name} is no card that stands by itself", "name one of this folder")
+        raise UserError(
+            f"{path}: like", f"expected a card without a base card, found {other.name}", "name a card without `like`"
+        )
     for key, value in content.items():
         both = isinstance(value, dict) and isinstance(base.get(key), dict)
         merged = {**base[key], **value} if both else value
         base[key] = {name: setting for name, setting in merged.items() if setting is not None} if both else merged
-    return Merged(base, other)
+    return MergedCard(base, other)
 
 
 def check_headline(path: Path, card: Card) -> None:
-    """Exactly one metric is the headline."""
+    """Raise UserError unless exactly one metric is the headline, and `rubrics` is set if and only if `judge` grades."""
     if sum(metric.headline for metric in card.metrics.values()) != 1:
         raise UserError(f"{path}: metrics", "expected one headline, found another number", "set headline: true on one")
     if (JUDGE in card.graders) != bool(card.rubrics):
-        raise UserError(f"{path}: rubrics", "a judge among the graders needs rubric cards", "name them, or drop both")
+        raise UserError(
+            f"{path}: rubrics",
+            "expected rubrics if and only if judge is among the graders",
+            "set rubrics and add judge to graders, or remove both",
+        )
 
 
 def read_text(card: Path, key: str, name: str | None) -> str:
-    """The text of a file beside the card."""
+    """Return the text of a file beside the card. Raises UserError if it is missing."""
     if name is None:
         return ""
     path = card.parent / name
     if path.parent != card.parent or not path.is_file():
-        raise UserError(f"{card}: {key}", f"there is no file {name} beside the card", "add it, or mend the name")
+        raise UserError(f"{card}: {key}", f"there is no file {name} beside the card", "add it, or correct the name")
     return path.read_text(encoding="utf-8")
 
 
 def check_variables(path: Path, loaded: LoadedCard, offered: set[str]) -> None:
-    """Refuse a prompt that asks for a variable which its loader does not give."""
-    asked = [(0, loaded.card.system, loaded.system)] if loaded.card.system else []
-    asked += zip(range(len(loaded.templates)), loaded.card.turns, loaded.templates, strict=True)
-    for turn, name, template in asked:
+    """Raise UserError if a template has a syntax error, or uses a variable that the card's loader does not offer."""
+    templates = [(0, loaded.card.system, loaded.system)] if loaded.card.system else []
+    templates += zip(range(len(loaded.templates)), loaded.card.turns, loaded.templates, strict=True)
+    for turn, name, template in templates:
         try:
-            needed = variables_of(template)
+            needed = template_variables(template)
         except ValueError as error:
-            raise UserError(str(path.parent / str(name)), f"not a template: {error}", "mend the template") from None
+            raise UserError(
+                str(path.parent / str(name)), f"not a template: {error}", "correct the template's syntax"
+            ) from None
         if unknown := needed - offered - ({"shots", "answers"} if turn else {"shots"}):
             raise UserError(
                 str(path.parent / str(name)),
                 f"undefined prompt variable {', '.join(sorted(unknown))}",
-                f"loader {loaded.card.loader} gives {', '.join(sorted(offered))}",
+                f"use a variable of loader {loaded.card.loader}: {', '.join(sorted(offered))}",
             )
 
 
-def files_of(path: Path, loaded: LoadedCard) -> list[Path]:
-    """The card and every file that it is read with: the inputs of a rule that uses it."""
+def card_inputs(path: Path, loaded: LoadedCard) -> list[Path]:
+    """Return the paths of a card, its base card and its text files, as inputs of the rules that use the card."""
     names = [*loaded.card.turns, *filter(None, (loaded.card.shots, loaded.card.system))]
     return [path, *([loaded.like] if loaded.like else []), *(path.parent / name for name in names)]
 
 
-def cards_of(benchmark: str, tasks: list[str], protocol: str) -> list[LoadedCard]:
-    """The cards of some tasks of one benchmark, as a job reads them."""
+def load_cards(benchmark: str, tasks: list[str], protocol: str) -> list[LoadedCard]:
+    """Return the loaded cards of the named tasks of a benchmark, with the protocol's variants applied."""
     return [read_card(card_path(benchmark, task), protocol) for task in tasks]

@@ -1,4 +1,4 @@
-"""Faults that Pydantic finds in a config or card, as one line: the key, what was found there, and the fix."""
+"""Conversion of Pydantic's validation errors to one-line errors with the key, the value found, and the fix."""
 
 from __future__ import annotations
 
@@ -12,154 +12,162 @@ from pydantic_core import ErrorDetails
 
 from maieutic.core.errors import UserError
 
-# A key or a password put where its name belongs must not reach a log.
-SECRET = {"key_env", "base_url"}
-SHOWN = 80  # characters of what was found
+# Values of these keys are never printed: a user may have pasted an API key or a password there by mistake.
+SECRET_KEYS = {"key_env", "base_url", "url"}
+LONGEST_VALUE = 80  # maximum length of a value in a message, in characters
 YAML_WORDS = {True: "yes, on or true", False: "no, off or false"}
 
 
-class Kind(NamedTuple):
-    """What may stand at a place: a type, and the tag that chooses it among several."""
+class AllowedType(NamedTuple):
+    """One of the types that the schema allows for a value. tag: tag that selects this type in a union, if any."""
 
     type: Any
     tag: str | None = None
 
 
-class Place(NamedTuple):
-    """Where a fault is: the keys on the way, what holds the last of them, and what may stand there."""
+class FaultPlace(NamedTuple):
+    """Place of a fault in a file.
+
+    keys: path to the place; owner_models: models that the last key may belong to; allowed_models: models that its
+    value may have.
+    """
 
     keys: list[str | int]
-    holders: list[type[BaseModel]]
-    there: list[type[BaseModel]]
+    owner_models: list[type[BaseModel]]
+    allowed_models: list[type[BaseModel]]
 
     def __str__(self) -> str:
-        shown = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.keys)
-        return shown.removeprefix(".")
+        text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.keys)
+        return text.removeprefix(".")
 
     @property
     def known(self) -> list[str]:
-        """The keys that are known where the last one stands."""
-        return list(dict.fromkeys(name for holder in self.holders for name in holder.model_fields))
+        """All valid keys of the models that contain the last key."""
+        return list(dict.fromkeys(name for holder in self.owner_models for name in holder.model_fields))
 
 
-def kinds_of(annotation: Any, tag: str | None = None) -> list[Kind]:
-    """The alternatives of an annotation."""
-    annotation = getattr(annotation, "__value__", annotation)  # `type X = ...`
+def alternatives_of(annotation: Any, tag: str | None = None) -> list[AllowedType]:
+    """Return the alternatives of a type annotation: the members of a union, or the type itself."""
+    annotation = getattr(annotation, "__value__", annotation)  # unwrap a type alias (`type X = ...`)
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         tags = [arg.tag for arg in args[1:] if isinstance(arg, Tag)]
-        return kinds_of(args[0], tags[0] if tags else tag)
+        return alternatives_of(args[0], tags[0] if tags else tag)
     if origin is Union or type(annotation).__name__ == "UnionType":
-        return [kind for arg in args for kind in kinds_of(arg, tag)]
-    return [Kind(annotation, tag)]
+        return [kind for arg in args for kind in alternatives_of(arg, tag)]
+    return [AllowedType(annotation, tag)]
 
 
-def is_model(kind: Kind) -> bool:
-    """Whether a place holds named keys."""
+def is_model_type(kind: AllowedType) -> bool:
+    """Return True if the type is a Pydantic model."""
     return isinstance(kind.type, type) and issubclass(kind.type, BaseModel)
 
 
-def below(kind: Kind, key: str | int) -> list[Kind]:
-    """What stands under a key."""
-    if is_model(kind):
+def allowed_under(kind: AllowedType, key: str | int) -> list[AllowedType]:
+    """Return the types allowed for the value at `key`: a key of a model or mapping, or an index of a list."""
+    if is_model_type(kind):
         field = kind.type.model_fields.get(key)
-        return kinds_of(field.annotation) if field else []
+        return alternatives_of(field.annotation) if field else []
     origin, args = get_origin(kind.type), get_args(kind.type)
     if isinstance(origin, type) and issubclass(origin, Mapping) and len(args) == 2:
-        return kinds_of(args[1])
+        return alternatives_of(args[1])
     if isinstance(origin, type) and issubclass(origin, Sequence | set) and args and isinstance(key, int):
-        return kinds_of(args[0])
+        return alternatives_of(args[0])
     return []
 
 
-def is_chosen(kind: Kind, tag: str | int) -> bool:
-    """Whether a part of Pydantic's location names an alternative: by its tag, its class, or its `engine`."""
+def names_alternative(kind: AllowedType, tag: str | int) -> bool:
+    """Return True if `tag`, one part of a Pydantic error's location, means this member of a union.
+
+    It may be the member's tag, its class name, or one of its literal values (as for `engine`).
+    """
     if tag in (kind.tag, getattr(kind.type, "__name__", None)):
         return True
-    fields = kind.type.model_fields.values() if is_model(kind) else ()
+    fields = kind.type.model_fields.values() if is_model_type(kind) else ()
     return any(get_origin(field.annotation) is Literal and tag in get_args(field.annotation) for field in fields)
 
 
-def place_of(model: type[BaseModel], location: Sequence[str | int], unknown: bool) -> Place:
-    """A location of Pydantic as the keys of the file. unknown: its last part is a key that nobody knows."""
+def fault_place(model: type[BaseModel], location: Sequence[str | int], unknown: bool) -> FaultPlace:
+    """Return the place in the file for a Pydantic error's location. unknown: True if the last part is no known key."""
     keys: list[str | int] = []
-    here, there = [Kind(model)], [Kind(model)]
+    here, there = [AllowedType(model)], [AllowedType(model)]
     for number, part in enumerate(location):
-        children = [child for kind in here for child in below(kind, part)]
+        children = [child for kind in here for child in allowed_under(kind, part)]
         last = number == len(location) - 1
         if (last and unknown) or children:
             keys.append(part)
-        # A part that is no key names which alternative of a union was tried.
-        there = children or [kind for kind in here if is_chosen(kind, part)] or here
+        # A part that is not a key is Pydantic's name for the member of a union that it tried.
+        there = children or [kind for kind in here if names_alternative(kind, part)] or here
         here = here if last else there
-    return Place(keys, *([kind.type for kind in kinds if is_model(kind)] for kinds in (here, there)))
+    return FaultPlace(keys, *([kind.type for kind in kinds if is_model_type(kind)] for kinds in (here, there)))
 
 
-def near(word: str, known: Sequence[str]) -> str:
-    """The known word that was probably meant, as a sentence; what is known where none is near."""
+def suggestion_for(word: str, known: Sequence[str]) -> str:
+    """Return the closest known word as a question, or all known words if none is close."""
     matches = difflib.get_close_matches(word, known, 1)
-    return f"did you mean {matches[0]!r}?" if matches else f"known: {', '.join(sorted(known))}."
+    return f"did you mean {matches[0]!r}?" if matches else f"choose one of {', '.join(sorted(known))}."
 
 
-def fault_of(error: ValidationError, model: type[BaseModel], within: str, documented: str) -> UserError:
-    """All faults, a line each; unknown keys in one, each with the known one that is nearest.
+def validation_fault(error: ValidationError, model: type[BaseModel], within: str, documented: str) -> UserError:
+    """Return one UserError with a line for each fault. Unknown keys share one line, with a suggestion for each.
 
-    within: the file, or "" for the configuration, whose keys name it; documented: where every key is described.
+    within: path of the file; "" for the configuration, whose keys are shown without a path.
+    documented: file that describes every key, named in the fix.
     """
     faults = error.errors(include_url=False)
-    unknown = [place_of(model, detail["loc"], True) for detail in faults if detail["type"] == "extra_forbidden"]
-    by_place: dict[str, UserError] = {}  # by place: every alternative of a union has its own complaint of one value
+    unknown = [fault_place(model, detail["loc"], True) for detail in faults if detail["type"] == "extra_forbidden"]
+    by_place: dict[str, UserError] = {}  # only the first error at each place: each member of a union reports its own
     for fault in faults:
         if fault["type"] != "extra_forbidden":
-            place = place_of(model, fault["loc"], False)
-            by_place.setdefault(str(place), user_error(within, str(place), *told(fault, place, documented)))
+            place = fault_place(model, fault["loc"], False)
+            by_place.setdefault(str(place), error_at(within, str(place), *problem_and_fix(fault, place, documented)))
         elif unknown:
             first, *others = unknown
-            more = f" (so is {', '.join(map(str, others))})" if others else ""
-            hints = [near(str(place.keys[-1]), place.known) for place in unknown]
-            mend = f"{' '.join(dict.fromkeys(hints))} See {documented}"
-            by_place.setdefault(f"{first}\n", user_error(within, str(first), f"is not a known key{more}", mend))
+            more = f" (also {', '.join(map(str, others))})" if others else ""
+            hints = [suggestion_for(str(place.keys[-1]), place.known) for place in unknown]
+            fix = f"{' '.join(dict.fromkeys(hints))} See {documented}"
+            by_place.setdefault(f"{first}\n", error_at(within, str(first), f"is not a known key{more}", fix))
             unknown = []
     return UserError.of(list(by_place.values()))
 
 
-def user_error(within: str, key: str, problem: str, mend: str) -> UserError:
-    """An error whose place is a key of the configuration, or a file and a key of it."""
+def error_at(within: str, key: str, problem: str, fix: str) -> UserError:
+    """Return an error whose place is a key of the configuration, or a file and one of its keys."""
     if not within:
-        return UserError(key or "config", problem, mend)
-    return UserError(within, f"{key}: {problem}" if key else problem, mend)
+        return UserError(key or "config", problem, fix)
+    return UserError(within, f"{key}: {problem}" if key else problem, fix)
 
 
-def told(fault: ErrorDetails, place: Place, documented: str) -> tuple[str, str]:
-    """What is wrong, and the fix."""
-    mend = f"see {documented} for every key"
+def problem_and_fix(fault: ErrorDetails, place: FaultPlace, documented: str) -> tuple[str, str]:
+    """Return the texts of the problem and the fix for one Pydantic error."""
+    fix = f"see {documented} for every key"
     value = fault["input"]
     if fault["type"] == "missing":
-        return "is missing", mend
+        return "is missing", fix
     context = fault.get("ctx") or {}
     if fault["type"].startswith("union_tag"):
         name = str(context.get("discriminator", "")).strip("'")
-        tags = sorted({tag for model in place.there for tag in literals_of(model, name)})
+        tags = sorted({tag for model in place.allowed_models for tag in tag_values(model, name)})
         if fault["type"] == "union_tag_invalid" and tags:
-            tag = str(context["tag"])[:SHOWN]
-            return f"{tag!r} is no {name}, one of {context['expected_tags']}", near(tag, tags)
+            tag = str(context["tag"])[:LONGEST_VALUE]
+            return f"expected {name} to be one of {context['expected_tags']}, found {tag!r}", suggestion_for(tag, tags)
         written = map(str, value) if isinstance(value, dict) else ()
         close = next((key for key in written if difflib.get_close_matches(key, [name], 1)), None)
-        meant = f"did you mean {name!r} by {close!r}? " if close else ""
-        return f"does not say its {name}", f"{meant}Set {name} to one of {', '.join(tags)}" if tags else mend
+        renamed = f"rename {close!r} to {name!r}, and " if close else ""
+        return f"key {name!r} is missing", f"{renamed}set {name} to one of {', '.join(tags)}" if tags else fix
     if fault["type"] == "literal_error" and isinstance(value, str):
         known = re.findall(r"'([^']*)'", str(context.get("expected")))
         if difflib.get_close_matches(value, known, 1):
-            mend = near(value, known)
-    # A whole entry says nothing here, and may hold what is refused as a secret.
-    hidden = isinstance(value, dict) or (place.keys and place.keys[-1] in SECRET)
-    suffix = "" if hidden else f", found {str(value)[:SHOWN]!r}"
+            fix = suggestion_for(value, known)
+    # Hide whole mappings: they are too long to help, and may contain a secret.
+    hidden = isinstance(value, dict) or (place.keys and place.keys[-1] in SECRET_KEYS)
+    suffix = "" if hidden else f", found {str(value)[:LONGEST_VALUE]!r}"
     if fault["type"] == "string_type" and isinstance(value, bool):
-        mend = f"put it in quotes: unquoted, YAML reads {YAML_WORDS[value]} as {str(value).lower()}"
-    return f"{fault['msg'][0].lower()}{fault['msg'][1:]}{suffix}", mend
+        fix = f"put the value in quotes: unquoted, YAML reads {YAML_WORDS[value]} as {str(value).lower()}"
+    return f"{fault['msg'][0].lower()}{fault['msg'][1:]}{suffix}", fix
 
 
-def literals_of(model: type[BaseModel], name: str) -> list[str]:
-    """The values that a tag of a model may have."""
+def tag_values(model: type[BaseModel], name: str) -> list[str]:
+    """Return the values allowed for a tag field (such as `engine`) of a model. name: name of the field."""
     field = model.model_fields.get(name)
     return [str(value) for value in get_args(field.annotation)] if field else []

@@ -1,4 +1,4 @@
-"""What an entry of the model registry may say."""
+"""Schema of the entries of the model registry."""
 
 from __future__ import annotations
 
@@ -9,94 +9,104 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from maieutic.config.served import faults_of_arguments, faults_of_variables
+from maieutic.config.server_options import faults_of_arguments, faults_of_variables
 from maieutic.config.thinking import Dialect, Effort, dialect_of, thinking_fields
 from maieutic.core.errors import Unpinned
-from maieutic.core.secrets import FIELD, is_named_as_secret
+from maieutic.core.secrets import SECRET_FIELD, is_named_as_secret
 
 Endpoint = Literal["chat", "completions"]
 COMMIT = r"^[0-9a-f]{40}$"
 REVISION = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
-LOOK_UP = "maieutic pin --configfile RUN_FILE looks it up"
-PIN = f"{LOOK_UP}, or set it here (40 hexadecimal digits)"
+PIN_COMMAND_FIX = "run `maieutic pin --configfile RUN_FILE`"
+PIN_FIX = f"{PIN_COMMAND_FIX}, or set the commit here (40 hexadecimal digits)"
 
 
 def is_commit(revision: str | None) -> bool:
-    """Whether a revision is a commit, and no branch, tag or nothing."""
+    """Return True if the revision is a commit, not a branch, a tag or None."""
     return re.fullmatch(COMMIT, revision or "") is not None
 
 
 SHA256 = r"^[0-9a-f]{64}$"
 DAY = 86_400  # seconds
-MOST_TOKENS = 10_000_000  # of one answer
+MOST_TOKENS = 10_000_000  # highest token limit that a configuration may set for one answer
 
 
-def can_be_a_path(path: str) -> str:
-    """The path. Raises ValueError for one that a rule cannot name: Snakemake reads braces as wildcards."""
+def checked_path(path: str) -> str:
+    """Return the path. Raises ValueError for a leading hyphen, control characters, or Snakemake's wildcard braces."""
     if wrong := sorted({letter for letter in path if letter in "{}" or not letter.isprintable()}):
-        shown = ", ".join(map(repr, wrong))
-        raise ValueError(f"a path here has no braces, line breaks or control characters, and this one has {shown}")
+        letters = ", ".join(map(repr, wrong))
+        raise ValueError(f"a path must not contain braces, line breaks or control characters ({letters})")
     if path.startswith("-"):
-        raise ValueError(f"a path here does not begin with a hyphen: write ./{path}")
+        raise ValueError(f"a path must not begin with a hyphen: write ./{path}")
     return path
 
 
-FilePath = Annotated[str, AfterValidator(can_be_a_path)]
+FilePath = Annotated[str, AfterValidator(checked_path)]
 
 
-class Entry(BaseModel):
-    """A closed mapping: a misspelt key is an error."""
+class StrictModel(BaseModel):
+    """A mapping with known keys only; a misspelt key is an error."""
 
     model_config = ConfigDict(
         defer_build=True, extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False
     )
 
 
-class PackagedWeights(Entry):
-    """Weights inside a Python package: safetensors as they are, GGUF converted once to safetensors."""
+class PackagedWeights(StrictModel):
+    """Weights in a Python package. Safetensors are used unchanged, GGUF is converted once to safetensors."""
 
-    package: str = Field(description="Package index name")
-    version: str = Field(description="Exact version of the package")
-    file: str = Field(description="GGUF or safetensors file inside the package, its tokenizer beside it")
-    sha256: str = Field(pattern=SHA256, description="SHA-256 of the resulting model.safetensors")
+    package: str = Field(description="Name of the package in the Python package index.")
+    version: str = Field(description="Exact version of the package.")
+    file: str = Field(
+        description="GGUF or safetensors file in the package. The tokenizer is in the same folder of the package."
+    )
+    sha256: str = Field(pattern=SHA256, description="SHA-256 of the resulting `model.safetensors`.")
 
     def refuse_unpinned(self, place: str) -> None:
-        """Packaged weights are always pinned."""
+        """Do nothing: packaged weights always have a checksum."""
 
 
-class Weights(Entry):
+class Weights(StrictModel):
     """Weights from the hub (`repo` and `revision`) or from a folder (`path`)."""
 
-    repo: str | None = Field(None, description="Hub name, org/model")
+    repo: str | None = Field(None, description="Repository on the Hugging Face hub, as org/model.")
     revision: str | None = Field(
-        None, pattern=REVISION, description="Commit of the hub repository, or a branch or tag for `maieutic pin`"
+        None,
+        pattern=REVISION,
+        description="Commit of the hub repository; or a branch or tag, whose commit `maieutic pin` looks up.",
     )
-    path: FilePath | None = Field(None, description="Folder with safetensors, config and tokenizer")
+    path: FilePath | None = Field(None, description="Folder with safetensors, model configuration and tokenizer.")
 
     @model_validator(mode="after")
     def one_source(self) -> Weights:
         if (self.repo is None) == (self.path is None):
-            raise ValueError("give either 'repo' with 'revision', or 'path'")
+            raise ValueError("set either 'repo' with 'revision', or 'path'")
         return self
 
     def refuse_unpinned(self, place: str) -> None:
-        """Raise UserError for a hub repository without a commit."""
+        """Raise UserError if the weights come from a hub repository without a pinned commit."""
         if self.repo and not is_commit(self.revision):
-            raise Unpinned(f"{place}.revision", f"{self.repo} has no pinned commit", PIN)
+            raise Unpinned(f"{place}.revision", f"{self.repo} has no pinned commit", PIN_FIX)
 
 
-class TunedWeights(Entry):
-    """Weights that this run makes, by fine-tuning."""
+class TunedWeights(StrictModel):
+    """Weights that this run produces by fine-tuning."""
 
-    tuned: str = Field(description="Name in `tunings`")
+    tuned: str = Field(description="Name of the fine-tuning in `tunings`.")
 
     def refuse_unpinned(self, place: str) -> None:
-        """What is made here is pinned by what it is made of."""
+        """Do nothing: weights produced by this run are pinned by their inputs."""
 
 
 def kind_of_weights(value: object) -> str:
-    """Which of the kinds an entry means, so that its faults are told in its own terms."""
-    keys = set(value) if isinstance(value, dict) else set(type(value).model_fields) if isinstance(value, Entry) else ()
+    """Return the tag for the kind of weights in a registry entry. Validation errors then name only this kind's keys."""
+    keys = (
+        set(value)
+        if isinstance(value, dict)
+        else set(type(value).model_fields)
+        if isinstance(value, StrictModel)
+        else ()
+    )
     return "from-package" if "package" in keys else "from-tuning" if "tuned" in keys else "from-source"
 
 
@@ -112,121 +122,133 @@ TutorWeights = Annotated[
 ]
 
 
-class Needs(Entry):
-    """What one job of this model asks of a machine. Never part of a request key."""
+class Needs(StrictModel):
+    """Resources of one job of a model. They are never part of a request key."""
 
-    gpus: int = Field(0, ge=0, le=1024, description="GPUs of one server (its tensor parallel size)")
-    cpus: int = Field(2, ge=1, le=4096, description="CPU cores")
-    mem_mb: int = Field(8000, ge=100, le=100_000_000, description="Memory in MB")
-    runtime: int = Field(240, ge=1, le=527_040, description="Time limit of one attempt, in minutes")
+    gpus: int = Field(0, ge=0, le=1024, description="Number of GPUs of one server (its tensor-parallel size).")
+    cpus: int = Field(2, ge=1, le=4096, description="Number of CPU cores of one job.")
+    mem_mb: int = Field(8000, ge=100, le=100_000_000, description="Memory of one job in MB.")
+    runtime: int = Field(240, ge=1, le=527_040, description="Time limit of one attempt of a job, in minutes.")
 
 
-class Price(Entry):
+class Price(StrictModel):
     """Price of a hosted model in US dollars per million tokens."""
 
-    input: float = Field(ge=0, description="US dollars per million tokens of prompts")
-    output: float = Field(ge=0, description="US dollars per million tokens of answers, thinking included")
+    input: float = Field(ge=0, description="US dollars per million prompt tokens.")
+    output: float = Field(ge=0, description="US dollars per million answer tokens, including thinking.")
     cached: float | None = Field(
         None,
         ge=0,
-        description="US dollars per million tokens of prompts that the provider had in its cache; `null`: as `input`",
+        description="US dollars per million prompt tokens in the provider's cache; `null`: the price of `input`.",
     )
 
     def usd(self, prompt_tokens: float, answer_tokens: float, cached_tokens: float = 0) -> float:
-        """Return the cost in US dollars. cached_tokens: those of the prompts that the provider had in its cache."""
+        """Return the cost in US dollars. cached_tokens: prompt tokens that were in the provider's cache."""
         cached = self.input if self.cached is None else self.cached
         fresh = max(prompt_tokens - cached_tokens, 0)
         return (fresh * self.input + cached_tokens * cached + answer_tokens * self.output) / 1e6
 
 
-class Model(Entry):
-    """What every entry may say."""
+class Model(StrictModel):
+    """Keys of every entry of the model registry."""
 
     label: str | None = Field(
-        None, description="name in the report; changing it recomputes nothing. `null`: the entry's key"
+        None, description="Name in the report; `null`: the entry's key. Changing it recomputes nothing."
     )
-    group: str = Field("general", description="group in the leaderboard")
+    group: str = Field("general", description="Name of the model's group in the leaderboard.")
     paper: str | dict[str, str] | None = Field(
         None,
         description=(
-            "the model's name in a paper's table, for the comparison; `{BENCHMARK: NAME}` where several "
-            "papers print that name, or print it differently. A name that no table has is refused"
+            "Name under which a paper's table lists the model, for comparison; `{BENCHMARK: NAME}` if several papers "
+            "list it. Any other name is refused."
         ),
     )
-    licence: str | None = Field(None, description="of the weights, for `maieutic sbom`; recomputes nothing")
-    notice: str | None = Field(None, description="caution that stands beside every number of this model")
-    needs: Needs = Field(Needs(), description="what one job asks of a machine; never part of a request key")
+    licence: str | None = Field(
+        None, description="Licence of the weights, for `maieutic sbom`. Changing it recomputes nothing."
+    )
+    notice: str | None = Field(None, description="Warning shown beside every number of this model.")
+    needs: Needs = Field(Needs(), description="Resources of one job of the model. They do not affect cached answers.")
 
 
-# Of a request: the task's own, which no entry may replace.
-ASKED = {"messages", "prompt", "input", "model", "n", "stream", "stop", "seed"}
+# Request fields that a task sets. `extra_body` must not replace them.
+TASK_FIELDS = {"messages", "prompt", "input", "model", "n", "stream", "stop", "seed"}
 
 
 class ServedModel(Model):
-    """What served and hosted models share."""
+    """Keys of registry entries with the engines `vllm` and `hosted`."""
 
     endpoint: Endpoint | Literal["responses"] | None = Field(
         None,
         description=(
-            "`chat` or `completions`, instead of the card's; `responses`: OpenAI's Responses API, for models that "
-            "answer there alone"
+            "Endpoint used instead of the card's: `chat`, `completions`, or `responses` (OpenAI's Responses API, for "
+            "models available only there)."
         ),
     )
     protocol: str | None = Field(
-        None, description="instead of `run.protocol`, for this tutor: a row of its own beside the same model without it"
+        None,
+        description=(
+            "Protocol of this tutor, instead of `run.protocol`. To compare protocols, list the model in two entries: "
+            "each has its own row."
+        ),
     )
     prompt_role: Literal["system", "user"] | None = Field(
         None,
         description=(
-            "who says a prompt that stands alone in chat mode: `user` for a model that takes no system "
-            "message; left out: what the card says (MathTutorBench's: `system`, as released), else `user` "
-            "for hosted models, since several endpoints refuse a lone system message, and `system` for those"
-            " that we serve"
+            "Role of a prompt that is sent alone. Set `user` for models without system messages; "
+            "`null`: the card's `role`, else `user` (hosted) or `system` (vLLM)."
         ),
     )
-    concurrency: int = Field(256, ge=1, le=4096, description="requests in flight at once")
+    concurrency: int = Field(256, ge=1, le=4096, description="Maximum number of requests in flight.")
     shards: int = Field(
         1,
         ge=1,
         le=256,
-        description="jobs that a benchmark's items are dealt out to, each with a server of its own where we serve it",
+        description=(
+            "Number of jobs among which a benchmark's items are divided. With `vllm`, each job has its own server."
+        ),
     )
-    request_timeout: float = Field(600, gt=0, le=DAY, description="seconds until one try is given up")
-    attempts: int = Field(8, ge=1, le=1000, description="tries before the job fails")
+    request_timeout: float = Field(600, gt=0, le=DAY, description="Timeout of one attempt of a request, in seconds.")
+    attempts: int = Field(8, ge=1, le=1000, description="Maximum number of attempts per request before the job fails.")
     patience: float = Field(
         3600,
         ge=0,
         le=7 * DAY,
-        description="seconds that a server may make everybody wait by one `Retry-After`; a longer one is cut to it",
+        description=(
+            "Maximum pause in seconds that a server's `Retry-After` may impose on all requests. "
+            "A longer pause is reduced to this limit."
+        ),
     )
-    answer_mb: float = Field(32, gt=0, le=1024, description="MB of one answer's body; a longer one is a failed try")
+    answer_mb: float = Field(
+        32, gt=0, le=1024, description="Maximum size of one response in MB. A larger response is a failed attempt."
+    )
     grace: float = Field(
         20,
         ge=0,
         le=30,
         description=(
-            "seconds that a job which is told to end (SIGTERM, Ctrl-C, `scancel`, `make recover`) still takes the "
-            "answers to what it has asked; SLURM kills after 30 (`KillWait`)"
+            "Seconds that a terminated job (SIGTERM, Ctrl-C, `scancel`, `make recover`) waits for answers to requests "
+            "already sent. SLURM kills jobs after 30 (`KillWait`)."
         ),
     )
     max_tokens: int | None = Field(
-        None, ge=1, le=MOST_TOKENS, description="upper bound on the cards' `max_tokens` for this model"
+        None, ge=1, le=MOST_TOKENS, description="Upper bound on the cards' `max_tokens` for this model."
     )
     max_tokens_as: Literal["max_tokens", "max_completion_tokens"] = Field(
-        "max_tokens", description="the name under which the server takes the bound; models that think want the longer"
+        "max_tokens",
+        description="Request field for the token limit. Reasoning models usually require `max_completion_tokens`.",
     )
     thinking: bool | Effort | Annotated[int, Field(ge=1, le=MOST_TOKENS, strict=True)] | None = Field(
         None,
         description=(
-            "how much the model thinks before it answers: `false`, `true`, an effort (`low`, `medium`, `high` ...) or "
-            "a number of tokens, as far as the endpoint takes it; `null`: its default. Part of what is asked"
+            "Thinking before an answer: `false`, `true`, an effort (`low`, `medium`, `high`...) or a token budget; "
+            "`null`: the endpoint's default. A change recomputes answers."
         ),
     )
     thinking_as: Dialect | None = Field(
         None,
         description=(
-            "in which words `thinking` is asked for: `reasoning_effort`, `anthropic` (`thinking`, `output_config`), "
-            "`chat_template` (`enable_thinking`); `null`: as the host of `base_url` takes it, `chat_template` for vLLM"
+            "Request format of `thinking`: `reasoning_effort`, `anthropic` (`thinking`, `output_config`) or "
+            "`chat_template` (`enable_thinking`); `null`: `chat_template` for vLLM, otherwise inferred from `base_url`."
         ),
     )
     thinking_tokens: int = Field(
@@ -234,53 +256,52 @@ class ServedModel(Model):
         ge=0,
         le=MOST_TOKENS,
         description=(
-            "tokens for thinking, added to the cards' `max_tokens`: most endpoints count thinking within that bound, "
-            "and one that is all spent on thinking leaves an empty answer"
+            "Number of tokens for thinking, added to the cards' `max_tokens`. Most endpoints count thinking towards "
+            "that limit: without this addition, answers may be empty."
         ),
     )
     extra_body: dict[str, object] = Field(
-        {}, description="further fields of every request (no secrets: they are saved)"
+        {}, description="Additional fields of every request. Secrets are refused, since these fields are saved."
     )
     structured: bool = Field(
         False,
         description=(
-            "whether the server decodes by a JSON schema (`response_format`), which judges use where their "
-            "rubric's answer is JSON; our own servers do, a hosted one where you say so"
+            "For judges with JSON rubrics, constrain decoding by a JSON schema (`response_format`). "
+            "Set `true` for hosted servers that support it."
         ),
     )
     images: bool = Field(
         False,
-        description="whether it takes pictures; a model that takes none (the default) is not asked items with some",
+        description="The model accepts pictures. Models without picture input skip items with pictures.",
     )
     user_last: bool = Field(
         False,
         description=(
-            "the server takes no conversation that ends with the assistant's words (Claude with thinking; "
-            "others would go on with them): the student's solution of a text-only TutorBench sample is then "
-            "said by the user, and the page says so"
+            "Set `true` if the endpoint rejects conversations that end with an assistant message. The solution in "
+            "text-only TutorBench samples is then a user message."
         ),
     )
     omit: list[Literal["stop", "temperature", "seed", "max_tokens"]] = Field(
         [],
         description=(
-            "parameters that the server refuses. A model that thinks aloud needs `omit: [stop]`, or a stop "
-            "string ends its thinking; answers are cut at the stop strings afterwards"
+            "Request parameters that the server rejects. Models that think aloud need `omit: [stop]`, since a stop "
+            "string could end their thinking; answers are cut afterwards."
         ),
     )
 
     @property
     def thinking_body(self) -> dict[str, object]:
-        """Fields of every request that ask for thinking."""
+        """Request fields that set `thinking`, in the format of the model's endpoint."""
         dialect = self.thinking_as or dialect_of(getattr(self, "base_url", None))
         return thinking_fields(self.thinking, dialect, self.endpoint)
 
     @property
     def extra_fields(self) -> dict[str, object]:
-        """Fields of every request that the entry adds: thinking, then `extra_body`."""
+        """Request fields that the registry entry adds: those for `thinking`, then `extra_body`."""
         return {**self.thinking_body, **self.extra_body}
 
-    def bound(self, *limits: int | None) -> int:
-        """Return `max_tokens` of a request: the least limit, and what the model may think besides."""
+    def token_limit(self, *limits: int | None) -> int:
+        """Return `max_tokens` of a request: the smallest of the limits that are not None, plus `thinking_tokens`."""
         return min(filter(None, (*limits, self.max_tokens))) + self.thinking_tokens
 
     @model_validator(mode="after")
@@ -290,29 +311,31 @@ class ServedModel(Model):
 
     @model_validator(mode="after")
     def asks_what_is_asked(self) -> ServedModel:
-        if replaced := sorted(ASKED & set(self.extra_body)):
-            raise ValueError(f"extra_body.{replaced[0]} would replace what is asked: leave it out")
+        if replaced := sorted(TASK_FIELDS & set(self.extra_body)):
+            raise ValueError(f"extra_body.{replaced[0]} would replace a field that the task sets: remove it")
         return self
 
     @model_validator(mode="after")
     def holds_no_secret(self) -> ServedModel:
         if fields := sorted(secret_fields(self.extra_body)):
-            raise ValueError(f"extra_body.{fields[0]} is a secret's place: name its variable as key_env, it is saved")
+            raise ValueError(
+                f"extra_body.{fields[0]} looks like a secret, which would be saved: set key_env to a variable's name"
+            )
         return self
 
 
-# Of a request: what describes an answer may name anything, and what sounds like a key is none.
-SCHEMAS = {"response_format", "json_schema", "guided_json", "structured_outputs", "properties", "tools"}
-NO_SECRETS = {"prompt_cache_key"}
+# Request fields with arbitrary content. A key inside them is never taken for a secret, whatever its name.
+FREE_FORM_FIELDS = {"response_format", "json_schema", "guided_json", "structured_outputs", "properties", "tools"}
+HARMLESS_FIELDS = {"prompt_cache_key"}
 
 
 def secret_fields(content: object, before: str = "") -> Iterator[str]:
-    """The keys within a mapping whose names say that they hold a secret."""
+    """Yield the dotted paths of all keys within a mapping that are named like a secret. before: prefix of the paths."""
     if isinstance(content, dict):
         for key, value in content.items():
-            if key in SCHEMAS:
+            if key in FREE_FORM_FIELDS:
                 continue
-            if FIELD.search(str(key)) and key not in NO_SECRETS:
+            if SECRET_FIELD.search(str(key)) and key not in HARMLESS_FIELDS:
                 yield f"{before}{key}"
             yield from secret_fields(value, f"{before}{key}.")
     elif isinstance(content, list):
@@ -320,50 +343,60 @@ def secret_fields(content: object, before: str = "") -> Iterator[str]:
             yield from secret_fields(value, before)
 
 
-class Size(Entry):
-    """Parameters of a model in billions, for estimates."""
+class ModelSize(StrictModel):
+    """Number of parameters of a model, for estimates."""
 
-    total: float = Field(gt=0, description="Billions of parameters that are stored")
-    active: float | None = Field(None, gt=0, description="of them those that one token uses (mixtures of experts)")
+    total: float = Field(gt=0, description="Number of stored parameters, in billions.")
+    active: float | None = Field(
+        None,
+        gt=0,
+        description="Number of parameters used for one token (mixtures of experts), in billions; `null`: all.",
+    )
 
 
 class VllmModel(ServedModel):
-    """Weights that a vLLM server of our own serves."""
+    """A model whose weights are served by a vLLM server of this run."""
 
     engine: Literal["vllm"]
     weights: TutorWeights = Field(
         description=(
-            "`repo` and `revision`, a 40-digit commit; or `path`; or `package`, `version`, `file`, `sha256`; or "
-            "`tuned`, a name in `tunings`"
+            "Source of the weights: `repo` and `revision` (a 40-digit commit); `path`; `package`, `version`, `file` "
+            "and `sha256`; or `tuned`, a name in `tunings`."
         )
     )
-    structured: bool = Field(True, description="Whether the server decodes by a JSON schema (response_format)")
+    structured: bool = Field(True, description="Constrain decoding by a JSON schema (`response_format`).")
     dtype: Literal["auto", "float32", "bfloat16", "float16", "bfloat16-or-float32"] = Field(
         "auto",
         description=(
-            "of the served weights; `auto`: their own; `bfloat16-or-float32`, for trials on a CPU: bfloat16 where the "
-            "processor computes in it, else float32, so that answers can differ between machines"
+            "Data type of the served weights; `auto`: as stored. `bfloat16-or-float32`, for CPU trials, depends on the "
+            "processor, so answers can differ between machines."
         ),
     )
-    max_model_len: int | None = Field(None, ge=128, description="Context window in tokens; default: the model's own")
-    engine_args: list[str] = Field([], description="further arguments of `vllm serve` that can change an answer")
-    runtime_args: list[str] = Field([], description="further arguments of `vllm serve` that cannot")
+    max_model_len: int | None = Field(None, ge=128, description="Context window in tokens; `null`: the model's own.")
+    engine_args: list[str] = Field([], description="Additional arguments of `vllm serve` that can change an answer.")
+    runtime_args: list[str] = Field(
+        [], description="Additional arguments of `vllm serve` that cannot change an answer."
+    )
     reviewed_args: list[str] = Field(
         [],
         description=(
-            "arguments of `vllm serve` that load code or open a way in (plugins, middleware, connectors), which "
-            "`engine_args` and `runtime_args` may not have: whoever writes this file vouches for them"
+            "Arguments of `vllm serve` that load code or open access (plugins, middleware, connectors). "
+            "`engine_args` and `runtime_args` refuse them: review what they load."
         ),
     )
     environment: dict[str, str] = Field(
-        {}, description="settings of the engine and its libraries (`VLLM_...`, `OMP_...`), none that loads code"
+        {},
+        description=(
+            "Environment variables of the engine and its libraries (`VLLM_...`, `OMP_...`). "
+            "Variables that load code are refused."
+        ),
     )
-    trust_remote_code: bool = Field(False, description="run the code of the pinned commit")
-    size: Size | None = Field(
+    trust_remote_code: bool = Field(False, description="Run Python code from the pinned commit of the weights.")
+    size: ModelSize | None = Field(
         None,
-        description="billions of parameters (`total`, `active`), for `maieutic estimate`; `null`: as its name says",
+        description="Number of parameters, for `maieutic estimate`; `null`: read from the model's name.",
     )
-    start_timeout: float = Field(1800, gt=0, le=DAY, description="Seconds until the server must be ready")
+    start_timeout: float = Field(1800, gt=0, le=DAY, description="Maximum time in seconds until the server is ready.")
 
     @model_validator(mode="after")
     def loads_no_code(self) -> VllmModel:
@@ -379,7 +412,7 @@ class VllmModel(ServedModel):
     @model_validator(mode="after")
     def dtype_fits_the_device(self) -> VllmModel:
         if self.dtype == "bfloat16-or-float32" and self.needs.gpus:
-            raise ValueError("dtype: bfloat16-or-float32 is for a CPU (needs.gpus: 0); on GPUs name one, or auto")
+            raise ValueError("dtype: bfloat16-or-float32 is for a CPU (needs.gpus: 0): choose another dtype for GPUs")
         return self
 
     @model_validator(mode="after")
@@ -389,125 +422,149 @@ class VllmModel(ServedModel):
         return self
 
 
-def can_be_an_endpoint(address: str) -> str:
-    """The address. Raises ValueError for one with a query, where keys stand, or without a host or a possible port."""
+def checked_endpoint(address: str) -> str:
+    """Return an endpoint's address. Raises ValueError for a query or fragment, a missing host, or an invalid port."""
     if "?" in address or "#" in address:
         raise ValueError(
-            "an endpoint has no query or fragment: the path of a request comes behind it, a key in key_env"
+            "an endpoint has no query or fragment: request paths are appended to it, and keys belong in key_env"
         )
     if not address.isprintable():
-        raise ValueError("the address holds a control character")
+        raise ValueError("the address contains a control character")
     try:
         parts = urlsplit(address)
         port = parts.port
     except ValueError as error:
-        raise ValueError(f"the address cannot be read: {error}") from None
+        raise ValueError(f"the address cannot be parsed: {error}") from None
     if not parts.hostname or port == 0:
-        raise ValueError("an endpoint has a host, and a port from 1 to 65535 where it names one")
+        raise ValueError("expected an address with a host and, if it names a port, a port from 1 to 65535")
     return address
 
 
-def can_hold_a_key(variable: str) -> str:
-    """The name of a variable. Raises ValueError for one that does not say that it holds a key, or holds a cloud's."""
+def checked_key_name(variable: str) -> str:
+    """Return the name of an API key's environment variable.
+
+    Raises ValueError if the name does not mark a secret, or if it belongs to a cloud or cluster.
+    """
     if not is_named_as_secret(variable):
-        raise ValueError("the variable's name has to say so (..._KEY, ..._TOKEN): no served model inherits it then")
+        raise ValueError(
+            "the variable's name must mark a secret (..._KEY, ..._TOKEN), so that served models do not inherit it"
+        )
     if re.match(r"(?:AWS|AZURE|GOOGLE|GCP|GITHUB|GH|SLURM|VAULT|KUBE)_", variable) and "API_KEY" not in variable:
-        raise ValueError("credentials of a cloud or a cluster are sent to no endpoint: make a key for this one")
+        raise ValueError(
+            "credentials of a cloud or a cluster are never sent to an endpoint: create an API key for the endpoint"
+        )
     return variable
 
 
 class HostedModel(ServedModel):
-    """A model behind an OpenAI-compatible endpoint of somebody else's."""
+    """A model behind an OpenAI-compatible endpoint of a provider."""
 
     engine: Literal["hosted"]
-    model: str = Field(description="The model's name at the endpoint; pin a dated snapshot where there is one")
-    base_url: Annotated[str, AfterValidator(can_be_an_endpoint)] = Field(
-        pattern=r"^https?://[^@\s]+$", description="Endpoint, up to and including /v1; no user, password or query"
+    model: str = Field(
+        description="Name of the model at the endpoint. Choose the name of a dated snapshot if one exists."
     )
-    key_env: Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$"), AfterValidator(can_hold_a_key)] | None = Field(
+    base_url: Annotated[str, AfterValidator(checked_endpoint)] = Field(
+        pattern=r"^https?://[^@\s]+$",
+        description="Address of the endpoint up to and including `/v1`, without user, password or query.",
+    )
+    key_env: Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$"), AfterValidator(checked_key_name)] | None = Field(
         None,
-        description="the *name* of the environment variable that holds the key: `EXAMPLE_KEY`, `EXAMPLE_TOKEN`",
+        description="*Name* of the environment variable with the API key, such as `EXAMPLE_KEY`; `null`: no key.",
     )
-    concurrency: int = Field(16, ge=1, le=4096, description="Requests in flight at once")
-    price: Price | None = Field(None, description="for the cost of a run on the page")
+    concurrency: int = Field(16, ge=1, le=4096, description="Maximum number of requests in flight.")
+    price: Price | None = Field(None, description="Prices of the model, for the cost of a run and for budgets.")
     needs: Needs = Needs(cpus=1, mem_mb=2000)
 
 
 class BaselineModel(Model):
-    """A trivial tutor that needs no server and gives a metric its floor or ceiling."""
+    """A trivial tutor without a server, whose value is a metric's floor or ceiling."""
 
     engine: Literal["baseline"]
     tutor: str = Field(
-        description="the name of a trivial tutor: a benchmark's own, or one of `workflow/maieutic/replies/baselines.py`"
+        description="Name of a trivial tutor: a benchmark's own, or one of `workflow/maieutic/replies/baselines.py`."
     )
     group: str = "baseline"
     needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
 
 
-RepliesFile = Annotated[
-    FilePath, Field(pattern=r"^[^{}\n]*\.(jsonl|csv|json|eval)$")
-]  # braces are Snakemake's wildcards
+# Braces are excluded: Snakemake reads them as wildcards.
+RepliesFile = Annotated[FilePath, Field(pattern=r"^[^{}\n]*\.(jsonl|csv|json|eval)$")]
 
 
 class RecordedModel(Model):
-    """A tutor whose replies exist already: a product, a person, a system that is no endpoint."""
+    """A tutor whose replies already exist: a product, a person, or a system without an endpoint."""
 
     engine: Literal["recorded"]
     file: RepliesFile | Annotated[list[RepliesFile], Field(min_length=1)] = Field(
         description=(
-            "JSON lines or CSV with `reply` (of a task of several turns a list), and `id` of the item or `prompt`, "
-            "its whole first prompt; `task` where an id stands in several. `maieutic items` writes what there is to "
-            "answer. Also read as they stand: samples of lm-evaluation-harness, logs of Inspect (`.eval`, `.json`), "
-            "outputs of OpenAI's batch API, chat messages. Several files: a list"
+            "File with the replies, or a list of files: JSON lines or CSV with `reply` and `id` or `prompt`, "
+            "or another tool's log (docs/models.md)."
         ),
     )
     form: str | None = Field(
         None,
         description=(
-            "instead, a benchmark's own format: `mrbench` (JSON: `conversation_history` with `anno_llm_responses` or "
-            "`tutor_responses`), `mathtutorbench` (its released `generations-MODEL-TASK.json`, a file a task)"
+            "Format of `file`, if it is a benchmark's: `mrbench` (JSON with `anno_llm_responses` or `tutor_responses`) "
+            "or `mathtutorbench` (`generations-MODEL-TASK.json`, one file per task)."
         ),
     )
     speaker: str | None = Field(
-        None, description="with a `form` of several tutors' replies: whose, by the name in that file"
+        None, description="Name of this tutor in `file`, if a `form` contains the replies of several tutors."
     )
-    images: bool = Field(True, description="whether it was shown the pictures of items that have some")
+    images: bool = Field(True, description="Whether the recorded tutor was shown the pictures of items that have any.")
     needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
 
     @property
     def files(self) -> list[str]:
-        """The file, or all of them."""
+        """All files with the tutor's replies, as a list."""
         return [self.file] if isinstance(self.file, str) else self.file
 
     @model_validator(mode="after")
     def one_form(self) -> RecordedModel:
         if self.speaker is not None and self.form is None:
-            raise ValueError("speaker goes with form: a benchmark's file that has several tutors' replies")
+            raise ValueError("speaker needs form: speaker selects one tutor in a file of a benchmark")
         return self
 
 
 class WeightsOnly(Model):
-    """Weights that no tutor uses: the base of reward models and classifiers."""
+    """Weights that are not a tutor: a base for training, or a sentence encoder."""
 
     engine: Literal["weights"]
-    weights: AnyWeights = Field(description="as of `vllm`")
-    trust_remote_code: Literal[False] = Field(False, description="Never: a base is trained without code of its own")
+    weights: AnyWeights = Field(
+        description=(
+            "Source of the weights: `repo` and `revision` (a 40-digit commit); `path`; or `package`, `version`, `file` "
+            "and `sha256`."
+        )
+    )
+    trust_remote_code: Literal[False] = Field(
+        False, description="Always `false`: training never runs code from the repository of the weights."
+    )
 
 
-class Training(Entry):
-    """How a scalar head is trained on a base. Defaults: MathTutorBench, Appendix C.1 (not TRL's own)."""
+class Training(StrictModel):
+    """Training of a scalar head on base weights. The defaults are those of MathTutorBench, Appendix C.1, not TRL's."""
 
-    base: str = Field(description="an entry with weights")
-    layers: int | None = Field(None, ge=1, description="keep the base's first layers only; `null`: all")
-    freeze_embeddings: bool = Field(False, description="Leave the token embeddings as they are")
-    learning_rate: float = Field(1e-5, gt=0, description="the paper's; AdamW")
-    epochs: float = Field(1, gt=0, le=10_000, description="passes over the examples")
-    batch_size: int = Field(16, ge=1, description="Examples of one optimiser step")
-    weight_decay: float = Field(0.0, ge=0, description="of AdamW")
-    max_length: int | None = Field(None, ge=16, description="tokens of a conversation; `null`: the base's context")
-    seed: int = Field(42, ge=0, lt=2**32, description="of the order of the examples and of a new head")
-    micro_batch: int = Field(4, ge=1, description="examples in memory at once; divides `batch_size`")
-    checkpoint_seconds: float = Field(600, gt=0, le=DAY, description="a killed training loses at most this much")
+    base: str = Field(description="Registry entry with the base model's weights.")
+    layers: int | None = Field(
+        None, ge=1, description="Number of layers of the base model to keep, from the first; `null`: all layers."
+    )
+    freeze_embeddings: bool = Field(False, description="Leave the token embeddings unchanged.")
+    learning_rate: float = Field(1e-5, gt=0, description="Learning rate of AdamW (default: the paper's).")
+    epochs: float = Field(1, gt=0, le=10_000, description="Number of passes over the examples.")
+    batch_size: int = Field(16, ge=1, description="Number of examples per optimiser step.")
+    weight_decay: float = Field(0.0, ge=0, description="Weight decay of AdamW.")
+    max_length: int | None = Field(
+        None,
+        ge=16,
+        description="Maximum length of a conversation in tokens; `null`: the base model's context.",
+    )
+    seed: int = Field(
+        42, ge=0, lt=2**32, description="Random seed for the order of examples and for the weights of a new head."
+    )
+    micro_batch: int = Field(4, ge=1, description="Number of examples per forward pass, a divisor of `batch_size`.")
+    checkpoint_seconds: float = Field(
+        600, gt=0, le=DAY, description="Seconds between checkpoints. A killed training loses at most this much work."
+    )
 
     @model_validator(mode="after")
     def whole_steps(self) -> Training:
@@ -517,67 +574,92 @@ class Training(Entry):
 
 
 class PreferenceTraining(Training):
-    """A reward model's training on preference pairs by the ranking loss (MathTutorBench, equation 1)."""
+    """Training of a reward model on preference pairs with the ranking loss (MathTutorBench, equation 1)."""
 
     overlong: Literal["none", "cut"] = Field(
-        "none", description="a longer conversation: `none`: left out and counted; `cut`: it loses its oldest tokens"
+        "none",
+        description=(
+            "Conversations longer than `max_length`: `none` leaves them out and counts them; `cut` drops their oldest "
+            "tokens."
+        ),
     )
     mix: dict[str, float] = Field(
         {},
         description=(
-            "share (0 to 1] of each source of pairs: `gsm8k_inpainted`, `mathdial`, `mrbench`, "
-            "`ultrafeedback`; `{}`: an untrained head"
+            "Share of each source's pairs to use, above 0 and up to 1: `gsm8k_inpainted`, `mathdial`, `mrbench`, "
+            "`ultrafeedback`; `{}`: an untrained head."
         ),
     )
     pretrain: dict[str, float] = Field(
-        {}, description="share (0 to 1] of each source of pairs for a first stage, on which that of `mix` builds"
+        {},
+        description=(
+            "Share of each source's pairs to use in a first training stage, before `mix`, above 0 and up to 1; "
+            "`{}`: no such stage."
+        ),
     )
-    margin: bool = Field(False, description="whether the margin is in the loss")
+    margin: bool = Field(False, description="Include the preference margin in the loss.")
 
     @model_validator(mode="after")
     def shares(self) -> PreferenceTraining:
         for key, shares in (("mix", self.mix), ("pretrain", self.pretrain)):
             for source, share in shares.items():
                 if not 0 < share <= 1:
-                    raise ValueError(f"{key}.{source} is a share: more than 0, at most 1")
+                    raise ValueError(f"{key}.{source} must be above 0 and at most 1")
         if self.pretrain and not self.mix:
-            raise ValueError("pretrain is a stage before that of mix, which names no source")
+            raise ValueError("pretrain needs mix: it is the stage before the training on mix")
         if both := sorted(self.mix.keys() & self.pretrain.keys()):
-            raise ValueError(f"pretrain.{both[0]} stands in mix too: name each source once")
+            raise ValueError(f"{both[0]} is in both mix and pretrain: name each source once")
         return self
 
 
 class RewardModel(Model):
-    """A sequence classifier with one output: published (`weights`) or trained here (`train`)."""
+    """A sequence classifier with one output, published (`weights`) or trained by this run (`train`)."""
 
     engine: Literal["reward"]
-    weights: AnyWeights | None = Field(None, description="a published reward model: either this or `train`")
-    train: PreferenceTraining | None = Field(None, description="a reward model that this run trains")
+    weights: AnyWeights | None = Field(
+        None, description="Weights of a published reward model. Set either `weights` or `train`."
+    )
+    train: PreferenceTraining | None = Field(None, description="Training of a reward model by this run.")
     trained_on: list[str] = Field(
-        [], description="sources of pairs that a published one has seen, for the clean win rate"
+        [],
+        description=(
+            "Sources of the pairs on which a published model was trained. The clean win rate excludes items from these "
+            "sources."
+        ),
     )
     prompt: Literal["extended", "simple", "none"] = Field(
-        "extended", description="its instruction: `extended` (the paper's Figure 7), `simple` (Figure 6) or `none`"
+        "extended",
+        description=(
+            "Instruction before the conversation: `extended` (MathTutorBench, Figure 7), `simple` (Figure 6) or `none`."
+        ),
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="of scoring; `auto`: bfloat16 on a GPU, else float32"
+        "auto", description="Data type in which replies are scored; `auto`: bfloat16 on a GPU, else float32."
     )
-    max_length: int | None = Field(None, ge=16, description="tokens of a conversation; `null`: the model's context")
+    max_length: int | None = Field(
+        None, ge=16, description="Maximum length of a conversation in tokens; `null`: the model's context."
+    )
     overlong: Literal["none", "cut"] = Field(
         "none",
-        description="`none`: a longer conversation has no score and is counted; `cut`: it loses its oldest tokens",
+        description=(
+            "Treatment of conversations longer than `max_length`: `none` gives them no score and counts them; `cut` "
+            "drops their oldest tokens."
+        ),
     )
     token_budget: int = Field(
         4096,
         ge=1,
-        description="tokens of one forward pass, padding counted; on a GPU tens of thousands. Recomputes nothing",
+        description=(
+            "Maximum number of tokens in one forward pass, including padding. On a GPU, set tens of thousands. "
+            "Changing it recomputes nothing."
+        ),
     )
-    trust_remote_code: bool = Field(False, description="run the code of the pinned commit")
+    trust_remote_code: bool = Field(False, description="Run Python code from the pinned commit of the weights.")
     adapter: Literal["internlm2"] | None = Field(
         None,
         description=(
-            "for a published one that is no sequence classifier of transformers: `internlm2` (InternLM2's, by the "
-            "code of the pinned commit)"
+            "Adapter for a published model that transformers cannot load as a sequence classifier: `internlm2` runs "
+            "code from InternLM2's pinned commit."
         ),
     )
     group: str = "reward model"
@@ -585,7 +667,7 @@ class RewardModel(Model):
     @model_validator(mode="after")
     def one_origin(self) -> RewardModel:
         if (self.weights is None) == (self.train is None):
-            raise ValueError("give either 'weights' or 'train'")
+            raise ValueError("set either 'weights' or 'train'")
         if self.adapter and getattr(self.weights, "repo", None) is None:
             raise ValueError("adapter needs weights.repo: only a pinned commit may run code")
         if self.trust_remote_code and not is_commit(getattr(self.weights, "revision", None)):
@@ -594,13 +676,13 @@ class RewardModel(Model):
 
 
 class CriteriaTraining(Training):
-    """Binary classifiers, one a criterion (MathTutorBench, Appendix D)."""
+    """Training of binary classifiers, one per criterion (MathTutorBench, Appendix D)."""
 
-    epochs: float = Field(3, gt=0, description="Passes over the examples")
-    overlong: Literal["cut"] = Field("cut", description="A longer dialogue loses its oldest tokens, and is counted")
-    test_share: float = Field(
-        0.2, ge=0, lt=1, description="Share of the dialogues that are held out; 0: it learns from all of them"
+    epochs: float = Field(3, gt=0, description="Number of passes over the examples.")
+    overlong: Literal["cut"] = Field(
+        "cut", description="Dialogues longer than `max_length` lose their oldest tokens and are counted."
     )
+    test_share: float = Field(0.2, ge=0, lt=1, description="Share of held-out dialogues; 0: train on all dialogues.")
     criteria: list[str] = Field(
         [
             "Actionability",
@@ -611,114 +693,115 @@ class CriteriaTraining(Training):
             "Revealing_of_the_Answer",
         ],
         min_length=1,
-        description="MRBench's names of the criteria",
+        description="Names of the criteria in MRBench. One classifier is trained for each.",
     )
 
     @model_validator(mode="after")
     def once_each(self) -> CriteriaTraining:
         if len(set(self.criteria)) < len(self.criteria):
-            raise ValueError("criteria names one twice")
+            raise ValueError("a criterion is listed twice")
         return self
 
 
 class CriteriaModel(Model):
-    """Classifiers that each find one criterion in a reply; their sum compares two replies."""
+    """Classifiers that each detect one criterion in a reply. To compare two replies, their outputs are summed."""
 
     engine: Literal["criteria"]
-    train: CriteriaTraining = Field(description="how they are trained")
+    train: CriteriaTraining = Field(description="Training of the classifiers.")
     group: str = "criteria classifiers"
 
 
 class JudgeModel(Model):
-    """A model of this registry with the rubric cards that it judges by, a panel of such judges, or lists of words."""
+    """A judge: a model of this registry with rubric cards, a panel of other judges, or word lists."""
 
     engine: Literal["judge"]
-    model: str | None = Field(None, description="the entry that answers, with its `needs`")
+    model: str | None = Field(
+        None, description="Registry entry of the model that judges. The `needs` of that entry apply."
+    )
     judges: list[str] = Field(
         [],
         description=(
-            "instead of `model`: other judges of `run.judges`, whose verdicts together are those of this panel; its "
-            "rubrics and pairs are those that they share"
+            "Other judges of `run.judges` that form a panel, instead of `model`. "
+            "Their verdicts are combined for the rubrics and pairs that all of them share."
         ),
     )
     words: bool = Field(
         False,
         description=(
-            "instead of `model`: the benchmarks' lists of words and rules judge, under the criteria that have one "
-            "(MRBench's dimensions, `kmp_error_reason`): a floor that any judge has to beat"
+            "Judge by the benchmarks' word lists and rules (MRBench's dimensions, `kmp_error_reason`) instead of a "
+            "`model`: a baseline that real judges should beat."
         ),
     )
     vote: Literal["majority", "mean", "fitted"] = Field(
         "majority",
         description=(
-            "of a panel: the most frequent verdict; the label nearest to the mean, for scales with an order; or the "
-            "verdict with the most weight, each judge weighted by its agreement with people (docs/judges.md)"
+            "Verdict of a panel: `majority` (most frequent), `mean` (label nearest the mean, for ordinal scales) or "
+            "`fitted` (members weighted by agreement with people)."
         ),
     )
     rubrics: list[str] = Field(
         [],
         description=(
-            "rubric cards (of a benchmark's `rubrics` folder, or your own in `resources/rubrics`) for replies; a task "
-            "takes the first that its own card names. "
-            "MRBench: `mrbench_critic` (the paper's prompt, one question a dimension), `mrbench_taxonomy` "
-            "(ours, one question for all). KMP-Bench: `kmp_dialogue` (the paper's), `kmp_dialogue_both` (the"
-            " reference in both places), `kmp_similar_problems`, `kmp_followup_problems`, "
-            "`kmp_error_reason`; for small models `kmp_dialogue_short`, `kmp_similar_short`, "
-            "`kmp_followup_short`. TutorBench: `tutorbench` (all criteria of a sample in one question), "
-            "`tutorbench_each` (one each), `tutorbench_short`. None: the judge is measured on pairs, or "
-            "tags, only"
+            "Rubric cards for replies, listed below. Each task uses the first one here that suits its card. "
+            "`[]`: judge only pairs or tags."
         ),
     )
     pairs: list[str] = Field(
         [],
-        description="cards for the Bridge pairs, each in both orders: `pairs_simple`, `pairs_extended`, `pairs_json`",
+        description=(
+            "Cards for preference pairs, each judged in both orders: `pairs_simple`, `pairs_extended`, `pairs_json`."
+        ),
     )
     tags: list[str] = Field(
-        [], description="cards by which it tags for `run.taggers`: `tutorbench_bloom`, `tutorbench_criterion`"
+        [], description="Cards for tagging by `run.taggers`: `tutorbench_bloom`, `tutorbench_criterion`."
     )
     max_tokens: int | None = Field(
-        None, ge=1, le=MOST_TOKENS, description="of an answer, instead of the model's own bound"
+        None, ge=1, le=MOST_TOKENS, description="Maximum number of tokens of an answer, instead of the model's limit."
     )
-    reasons: bool = Field(True, description="`false`: a server that decodes by a schema is asked for bare verdicts")
+    reasons: bool = Field(
+        True, description="`false`: request bare verdicts, without reasons, from servers that decode by a schema."
+    )
     family: list[str] = Field(
         [],
         description=(
-            "tutors of the labelled sets that are of its own model family (MRBench: `GPT4`, `Llama31405B`, ...): the "
-            "page shows whether it is kinder to them than people are"
+            "Tutors in labelled sets that belong to the judge's model family (MRBench: `GPT4`, `Llama31405B`...). "
+            "The report tests whether the judge favours them."
         ),
     )
-    label_limit: int | None = Field(None, ge=1, description="instead of `run.label_limit`, for this judge")
+    label_limit: int | None = Field(None, ge=1, description="Limit for this judge, instead of `run.label_limit`.")
     max_unreadable: float | None = Field(
-        None, ge=0, le=1, description="instead of `run.max_unreadable`, for this judge"
+        None, ge=0, le=1, description="Limit for this judge, instead of `run.max_unreadable`."
     )
     group: str = "judge"
 
     @model_validator(mode="after")
     def has_work(self) -> JudgeModel:
         if [self.model is not None, bool(self.judges), self.words].count(True) != 1:
-            raise ValueError("give the 'model' that answers, or the 'judges' of a panel, or 'words: true'")
+            raise ValueError("set exactly one of 'model', 'judges' (a panel) and 'words: true'")
         if self.model is None:
             return self.checked_panel()
         if not self.rubrics and not self.pairs and not self.tags:
-            raise ValueError("give 'rubrics', 'pairs' or 'tags', or several")
+            raise ValueError("set at least one of 'rubrics', 'pairs' and 'tags'")
         if self.needs != Needs():
             raise ValueError("set 'needs' on the model that answers")
         return self
 
     def checked_panel(self) -> JudgeModel:
-        """A judge that asks nobody. Raises ValueError for what only a model that is asked can have."""
+        """Return this panel or word-list judge. Raises ValueError for keys that only a judge with `model` may have."""
         if self.judges and (len(self.judges) < 2 or len(set(self.judges)) < len(self.judges)):
-            raise ValueError("'judges' of a panel are two different ones or more")
+            raise ValueError("expected two or more different 'judges' in a panel")
         if self.words and not self.rubrics:
-            raise ValueError("give 'rubrics'")
-        own = ("tags", "max_tokens", "label_limit", "needs", *(("pairs", "family") if self.words else ()))
-        if given := [
+            raise ValueError("word lists need 'rubrics'")
+        only_models = ("tags", "max_tokens", "label_limit", "needs", *(("pairs", "family") if self.words else ()))
+        if refused := [
             key
-            for key in own
+            for key in only_models
             if getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=False)
         ]:
-            what = "a panel asks nobody" if self.judges else "lists of words ask nobody"
-            fix = f"set {', '.join(map(repr, given))} on its judges" if self.judges else f"leave {', '.join(given)} out"
+            what = "a panel sends no requests" if self.judges else "word lists send no requests"
+            fix = (
+                f"set {', '.join(map(repr, refused))} on its judges" if self.judges else f"remove {', '.join(refused)}"
+            )
             raise ValueError(f"{what}: {fix}")
         return self
 

@@ -1,4 +1,4 @@
-"""The registry's entries of what people have said: labels of replies, and preferences between two."""
+"""Schema of registry entries of human labels and human preferences."""
 
 from __future__ import annotations
 
@@ -6,67 +6,81 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from maieutic.config.models import Entry, FilePath
+from maieutic.config.models import FilePath, StrictModel
 
-TABLE = "table"  # the loader of files in our own format
+TABLE_LOADER = "table"  # loader of files with the columns that docs/people.md defines
 PAIR_COLUMNS = (
     "history", "first", "second", "preference", "id", "question", "solution", "annotator", "resolves", "problem",
 )  # fmt: skip
-FORMS = r"^[^{}\n]*\.(jsonl|csv)$"  # braces are wildcards to Snakemake
+TABLE_FILE = r"^[^{}\n]*\.(jsonl|csv)$"  # Snakemake reads braces as wildcards
 
 
-class PeopleSet(Entry):
-    """A set of labels or preferences: its own file, or what a loader makes of datasets of the registry."""
+class PeopleSet(StrictModel):
+    """A set of human labels or preferences, read from a file or from datasets of the registry."""
 
-    title: str = Field(description="name in the report")
-    licence: str = Field(description="of the data")
-    file: FilePath | None = Field(None, pattern=FORMS, description="JSON lines or CSV of your own, instead of datasets")
-    datasets: list[str] = Field([], description="source files, by their names in `datasets`")
-    loader: str = Field(TABLE, description="what reads them: `table`, the columns of docs/people.md, or a benchmark's")
+    title: str = Field(description="Name of the set in the report.")
+    licence: str = Field(description="Licence of the data.")
+    file: FilePath | None = Field(
+        None, pattern=TABLE_FILE, description="JSON lines or CSV file that contains the set. Set this or `datasets`."
+    )
+    datasets: list[str] = Field([], description="Datasets of the registry that contain the set. Set these or `file`.")
+    loader: str = Field(
+        TABLE_LOADER,
+        description="Loader of the set: `table` (a file with the columns of docs/people.md) or a benchmark's loader.",
+    )
 
     @model_validator(mode="after")
     def one_source(self) -> PeopleSet:
         if (self.file is None) == (not self.datasets):
-            raise ValueError("give a file, or the datasets that it is made of")
-        if self.file and self.loader != TABLE:
-            raise ValueError(f"a file of your own is read by loader: {TABLE}")
+            raise ValueError("set either 'file' or 'datasets'")
+        if self.file and self.loader != TABLE_LOADER:
+            raise ValueError(f"'file' needs loader: {TABLE_LOADER}")
         return self
 
 
 class LabelSet(PeopleSet):
-    """Replies that people have labelled, which graders are checked on."""
+    """A set of replies labelled by people, on which graders are validated."""
 
     rubric: str | None = Field(
-        None, description="with loader `table`: the rubric card whose criteria and labels these are"
+        None, description="For loader `table`: rubric card that defines the criteria and labels in the file."
     )
-    default: bool = Field(True, description="whether it is used where `run.labels` is null and a judge's rubric fits")
+    default: bool = Field(
+        True, description="Use this set if `run.labels` is null and the rubric of a judge fits the set."
+    )
     seen_by: str | None = Field(
-        None, description="the source of training pairs that is made of these labels: who learnt from it is marked"
+        None,
+        description=(
+            "Source of training pairs that was made from these labels. Graders trained on it are marked in the report."
+        ),
     )
 
     @model_validator(mode="after")
     def has_scales(self) -> LabelSet:
-        if (self.rubric is None) == (self.loader == TABLE):
-            raise ValueError(f"loader: {TABLE} needs a rubric, which says what the labels are, and no other takes one")
+        if (self.rubric is None) == (self.loader == TABLE_LOADER):
+            raise ValueError(
+                f"loader: {TABLE_LOADER} needs 'rubric', which defines the labels; other loaders must not have it"
+            )
         return self
 
 
 class PreferenceSet(PeopleSet):
-    """Pairs of replies of which people prefer one, which judges, reward models and classifiers are checked on."""
+    """A set of pairs of replies compared by people, on which judges, reward models and classifiers are validated."""
 
-    default: bool = Field(True, description="whether it is used where `run.preferences` is null")
+    default: bool = Field(True, description="Use this set if `run.preferences` is null.")
     columns: dict[str, str] = Field(
-        {}, description="with loader `table`: by our column (docs/people.md) the name that it has in this file"
+        {}, description="For loader `table`: columns that docs/people.md defines, each mapped to its name in the file."
     )
     values: dict[str, Literal["first", "second", "tie"]] = Field(
         {},
-        description="with loader `table`: the meaning of each preference in the file: `first`, `second` or `tie`",
+        description=(
+            "For loader `table`: values that the file uses for a preference, each mapped to `first`, `second` or `tie`."
+        ),
     )
 
     @model_validator(mode="after")
     def known_columns(self) -> PreferenceSet:
         if strange := [name for name in self.columns if name not in PAIR_COLUMNS]:
-            raise ValueError(f"columns: {strange[0]} is no column of ours: {', '.join(PAIR_COLUMNS)}")
-        if (self.columns or self.values) and self.loader != TABLE:
-            raise ValueError(f"columns and values are those of loader: {TABLE}")
+            raise ValueError(f"columns: expected one of {', '.join(PAIR_COLUMNS)}, found {strange[0]}")
+        if (self.columns or self.values) and self.loader != TABLE_LOADER:
+            raise ValueError(f"columns and values need loader: {TABLE_LOADER}")
         return self

@@ -1,4 +1,4 @@
-"""The lock of pins: which commits and checksums a run's names stood for when `maieutic pin` looked them up."""
+"""Lock file of pins: commits and checksums that `maieutic pin` looked up for entries of the registries."""
 
 from __future__ import annotations
 
@@ -8,110 +8,115 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from maieutic.config.faults import fault_of
-from maieutic.config.models import COMMIT, SHA256, Entry, is_commit
-from maieutic.core.documents import read_yaml
+from maieutic.config.faults import validation_fault
+from maieutic.config.models import COMMIT, SHA256, StrictModel, is_commit
+from maieutic.core.yaml_files import read_yaml
 
 LOCK = Path("config/pins.lock.yaml")
-NEWEST = "main"  # of a hub repository for which the registry asks nothing else
+DEFAULT_REVISION = "main"  # revision used for a hub repository whose registry entry names none
 
 
-class ModelPin(Entry):
-    """What a model's name on the hub stood for."""
+class ModelPin(StrictModel):
+    """Pinned commit of a model's repository on the hub."""
 
-    repo: str = Field(description="Hub name, org/model")
-    wanted: str = Field(description="What the registry asks for: a branch or a tag")
-    revision: str = Field(pattern=COMMIT, description="The commit that it was")
-    source: str = Field(description="Where that was looked up")
-    date: str = Field(description="When, UTC")
-
-
-class DatasetPin(Entry):
-    """What a dataset's address held."""
-
-    address: str = Field(description="Address, or hub name with the files' pattern")
-    wanted: str | None = Field(None, description="Of the hub: what the registry asks for")
-    revision: str | None = Field(None, pattern=COMMIT, description="Of the hub: the commit that it was")
-    sha256: str | None = Field(None, pattern=SHA256, description="Of one file: its checksum")
-    records: int = Field(ge=1, description="Number of records")
-    source: str = Field(description="Where that was looked up")
-    date: str = Field(description="When, UTC")
+    repo: str = Field(description="Repository on the Hugging Face hub, as org/model.")
+    wanted: str = Field(description="Branch or tag that the model registry names.")
+    revision: str = Field(pattern=COMMIT, description="Commit of that branch or tag.")
+    source: str = Field(description="Address at which the commit was looked up.")
+    date: str = Field(description="Date of the look-up, UTC.")
 
 
-class Pins(Entry):
-    """All pins, by the names of the registries."""
+class DatasetPin(StrictModel):
+    """Pinned checksum or commit of a dataset, and its number of records."""
+
+    address: str = Field(description="Address of the file, or hub repository with the pattern of the files.")
+    wanted: str | None = Field(None, description="Branch or tag that the dataset registry names, for hub datasets.")
+    revision: str | None = Field(None, pattern=COMMIT, description="Commit of that branch or tag, for hub datasets.")
+    sha256: str | None = Field(None, pattern=SHA256, description="SHA-256 of the file, for datasets with one file.")
+    records: int = Field(ge=1, description="Number of records in the dataset.")
+    source: str = Field(description="Address at which the checksum or commit was looked up.")
+    date: str = Field(description="Date of the look-up, UTC.")
+
+
+class Pins(StrictModel):
+    """All pins of a lock file, by the names of the registry entries."""
 
     models: dict[str, ModelPin] = {}
     datasets: dict[str, DatasetPin] = {}
 
 
 def read_pins(path: Path = LOCK) -> Pins:
-    """The lock's pins; none without a file. Raises UserError for a file that is none."""
+    """Return the pins of a lock file, or no pins if the file does not exist. Raises UserError for an invalid file."""
     if not path.is_file():
         return Pins()
     try:
-        return Pins.model_validate(read_yaml(path, "mend it, or run maieutic pin anew") or {})
+        return Pins.model_validate(read_yaml(path, "correct it, or run `maieutic pin` again") or {})
     except ValidationError as error:
-        raise fault_of(error, Pins, str(path), "docs/pins.md") from None
+        raise validation_fault(error, Pins, str(path), "docs/pins.md") from None
 
 
-class Wanted(NamedTuple):
-    """What an entry asks for that needs a pin. commit: it names one already."""
+class HubSource(NamedTuple):
+    """Hub repository and revision of a registry entry."""
 
     repo: str
     revision: str
 
     @property
-    def commit(self) -> bool:
-        """Whether a commit is named already."""
+    def is_pinned(self) -> bool:
+        """True if the revision is a commit, so that no pin is needed."""
         return is_commit(self.revision)
 
 
-def wanted_of(entry: Any) -> Wanted | None:
-    """What a model's weights, or a dataset's hub files, ask for; None: nothing of the hub. entry: as YAML has it."""
+def hub_source_of(entry: Any) -> HubSource | None:
+    """Return the hub repository and revision of a mapping from a YAML file, or None if it names no repository."""
     if not isinstance(entry, Mapping) or not isinstance(entry.get("repo"), str):
         return None
-    return Wanted(entry["repo"], str(entry.get("revision") or NEWEST))
+    return HubSource(entry["repo"], str(entry.get("revision") or DEFAULT_REVISION))
 
 
-def pinned(raw: dict[str, Any], pins: Pins) -> dict[str, Any]:
-    """A configuration with the lock's pins where its registries have none. A pin of another repository is none."""
+def fill_pins(raw: dict[str, Any], pins: Pins) -> dict[str, Any]:
+    """Return a configuration with missing commits, checksums and numbers of records filled in from the lock file.
+
+    raw: the configuration before validation. A pin is ignored if the registry now names another repository, address,
+    branch or tag than the one that was pinned.
+    """
     models, datasets = (raw.get(name) for name in ("models", "datasets"))
     filled = dict(raw)
     if isinstance(models, dict):
-        filled["models"] = {name: pinned_model(entry, pins.models.get(str(name))) for name, entry in models.items()}
+        filled["models"] = {name: fill_model_pin(entry, pins.models.get(str(name))) for name, entry in models.items()}
     if isinstance(datasets, dict):
-        of_datasets = pins.datasets
+        dataset_pins = pins.datasets
         filled["datasets"] = {
-            name: pinned_dataset(entry, of_datasets.get(str(name))) for name, entry in datasets.items()
+            name: fill_dataset_pin(entry, dataset_pins.get(str(name))) for name, entry in datasets.items()
         }
     return filled
 
 
-def pinned_model(entry: Any, pin: ModelPin | None) -> Any:
-    """A model's entry with its commit."""
+def fill_model_pin(entry: Any, pin: ModelPin | None) -> Any:
+    """Return a model's registry entry with the pinned commit, or unchanged if the pin does not apply."""
     weights = entry.get("weights") if isinstance(entry, dict) else None
-    wanted = wanted_of(weights)
-    if pin is None or wanted is None or wanted.commit or (pin.repo, pin.wanted) != wanted:
+    source = hub_source_of(weights)
+    if pin is None or source is None or source.is_pinned or (pin.repo, pin.wanted) != source:
         return entry
     return {**entry, "weights": {**weights, "revision": pin.revision}}  # type: ignore[dict-item]
 
 
-def pinned_dataset(entry: Any, pin: DatasetPin | None) -> Any:
-    """A dataset's entry with checksum, commit and count."""
+def fill_dataset_pin(entry: Any, pin: DatasetPin | None) -> Any:
+    """Return a dataset's registry entry with the pinned values, or unchanged if the pin does not apply."""
     copy = entry.get("published") if isinstance(entry, dict) else None
-    if pin is None or not isinstance(copy, dict) or address_of(copy) != pin.address:
+    if pin is None or not isinstance(copy, dict) or pin_address(copy) != pin.address:
         return entry
-    given = {name: value for name, value in copy.items() if value is not None}
+    settings = {name: value for name, value in copy.items() if value is not None}
     if pin.sha256:
-        return {**entry, "published": {**copy, "sha256": pin.sha256, "records": pin.records, **given}}
-    hub, wanted = copy["hub"], wanted_of(copy["hub"])
-    if wanted is None or (wanted.revision not in (pin.wanted, pin.revision)):
+        return {**entry, "published": {**copy, "sha256": pin.sha256, "records": pin.records, **settings}}
+    hub, source = copy["hub"], hub_source_of(copy["hub"])
+    if source is None or (source.revision not in (pin.wanted, pin.revision)):
         return entry
-    return {**entry, "published": {**copy, "records": pin.records, **given, "hub": {**hub, "revision": pin.revision}}}
+    pinned_hub = {**hub, "revision": pin.revision}
+    return {**entry, "published": {**copy, "records": pin.records, **settings, "hub": pinned_hub}}
 
 
-def address_of(copy: Mapping[str, Any]) -> str | None:
-    """What a dataset's pin is of: its address, or its hub repository with the files' pattern."""
+def pin_address(copy: Mapping[str, Any]) -> str | None:
+    """Return the address that a dataset's pin must match: the URL, or the hub repository with the pattern of files."""
     hub = copy.get("hub")
     return f"{hub.get('repo')}/{hub.get('files')}" if isinstance(hub, Mapping) else copy.get("url")

@@ -1,4 +1,4 @@
-"""From a card and an item to what is sent: sandboxed templates, chat messages or a raw completion."""
+"""Rendering of prompt templates in a sandbox."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # Jinja is loaded when a template is: most jobs read cards, and few fill one in
+if TYPE_CHECKING:  # Jinja is imported on first use, since most jobs read cards but render no template
     from jinja2 import Template
     from jinja2.sandbox import SandboxedEnvironment
 
@@ -14,8 +14,8 @@ Messages = list[dict[str, Any]]
 
 
 @cache
-def environment() -> SandboxedEnvironment:
-    """The sandbox of all templates. The trailing newline of a template file is dropped, as the released code's is."""
+def template_sandbox() -> SandboxedEnvironment:
+    """Return the sandbox of all templates. A template's trailing newline is dropped, as in the released code."""
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -23,22 +23,25 @@ def environment() -> SandboxedEnvironment:
 
 
 @lru_cache(maxsize=256)
-def compiled(template: str) -> Template:
-    """The template, compiled once."""
-    return environment().from_string(template)
+def compile_template(template: str) -> Template:
+    """Return a compiled prompt template. Repeated templates are compiled once."""
+    return template_sandbox().from_string(template)
 
 
 @lru_cache(maxsize=256)
-def variables_of(template: str) -> frozenset[str]:
-    """The names that a template needs. Raises ValueError with the line for a template that does not parse."""
+def template_variables(template: str) -> frozenset[str]:
+    """Return the variables that a template needs. Raises ValueError with the line of a syntax error."""
     from jinja2 import TemplateSyntaxError, meta
 
     try:
-        return frozenset(meta.find_undeclared_variables(environment().parse(template)))
+        return frozenset(meta.find_undeclared_variables(template_sandbox().parse(template)))
     except TemplateSyntaxError as error:
         raise ValueError(f"line {error.lineno}: {error.message}") from None
 
 
 def render(template: str, variables: Mapping[str, Any], shots: str) -> str:
-    """Fill a template. Values are data: a template inside a value is not rendered."""
-    return compiled(template).render(**variables, shots=shots)
+    """Return the text of a rendered template. Template syntax inside a variable's value is not rendered.
+
+    shots: few-shot text, available to the template as {{ shots }}.
+    """
+    return compile_template(template).render(**variables, shots=shots)

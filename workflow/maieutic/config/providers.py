@@ -1,4 +1,4 @@
-"""What hosted models of some providers take and cost (resources/providers.yaml), for entries that are written anew."""
+"""Registry keys and prices of known providers' hosted models (resources/providers.yaml), for `maieutic init`."""
 
 from __future__ import annotations
 
@@ -11,33 +11,40 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import Field, TypeAdapter
 
-from maieutic.config.models import Entry, Price
+from maieutic.config.models import Price, StrictModel
 from maieutic.core import paths
 
-FILE = paths.RESOURCES / "providers.yaml"
+PROVIDERS_FILE = paths.RESOURCES / "providers.yaml"
 
 
-class Family(Entry):
-    """Models of a provider that take the same. names: patterns; entry: their keys; pages: where that was read."""
+class ModelFamily(StrictModel):
+    """Models of one provider that share the same registry keys.
+
+    names: patterns of the models' names; entry: keys of a registry entry; pages: web pages that document these keys.
+    """
 
     names: list[str]
     entry: dict[str, Any]
     pages: list[str]
 
 
-class Provider(Entry):
-    """A provider's endpoint and models. read: the day on which its pages were read; prices: by pattern of a name."""
+class Provider(StrictModel):
+    """Endpoint, models and prices of a provider.
+
+    read: date on which the provider's pages were read; priced_at: page with the prices; prices: patterns of model
+    names, each with its price.
+    """
 
     base_url: str
     key_env: str
     read: date
     priced_at: str
-    models: list[Family]
+    models: list[ModelFamily]
     prices: dict[str, Price] = Field(description="US dollars per million tokens")
 
 
-class Known(NamedTuple):
-    """An entry for a model of a known provider, and a line for each source that it follows."""
+class KnownEntry(NamedTuple):
+    """Registry entry for a known provider's model. sources: comment lines, one per source of its keys and price."""
 
     entry: dict[str, Any]
     sources: list[str]
@@ -45,23 +52,24 @@ class Known(NamedTuple):
 
 @cache
 def providers() -> dict[str, Provider]:
-    """Return the providers by name."""
-    return TypeAdapter(dict[str, Provider]).validate_python(yaml.safe_load(FILE.read_text(encoding="utf-8")))
+    """Return the known providers by name."""
+    return TypeAdapter(dict[str, Provider]).validate_python(yaml.safe_load(PROVIDERS_FILE.read_text(encoding="utf-8")))
 
 
 def provider_of(base_url: str) -> Provider | None:
-    """Return the provider at an address, or None."""
+    """Return the known provider whose endpoint has the same host as an address, or None."""
     host = urlsplit(base_url).hostname
-    return next((one for one in providers().values() if urlsplit(one.base_url).hostname == host), None)
+    known = providers().values()
+    return next((provider for provider in known if urlsplit(provider.base_url).hostname == host), None)
 
 
-def known_entry(provider: Provider, model: str) -> Known:
-    """Return the keys of an entry for a provider's model, with its price where that is known."""
+def known_entry(provider: Provider, model: str) -> KnownEntry:
+    """Return a registry entry for a provider's model, with the model's price if known."""
     family = next(family for family in provider.models if any(fnmatchcase(model, name) for name in family.names))
     price = next((price for name, price in provider.prices.items() if fnmatchcase(model, name)), None)
     entry = {"key_env": provider.key_env, **family.entry}
-    sources = [f"as {page} says, read {provider.read}, not run here" for page in family.pages]
+    sources = [f"source: {page}, read {provider.read}, not run here" for page in family.pages]
     if price is not None:
         entry["price"] = price.model_dump(exclude_none=True)
         sources.append(f"price: {provider.priced_at}, read {provider.read}")
-    return Known(entry, sources)
+    return KnownEntry(entry, sources)

@@ -1,4 +1,4 @@
-"""How much a model thinks before it answers: one key of an entry, in the words of each kind of endpoint."""
+"""Request fields for the model key `thinking`, in the format of each kind of endpoint."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 Dialect = Literal["reasoning_effort", "anthropic", "chat_template"]
 
-# By host; the pages were read on 2026-11-27, nothing of it was run here.
+# Request format of each host, from these pages, read on 2026-11-27. No format was tested against its host.
 # https://developers.openai.com/api/docs/guides/reasoning
 # https://ai.google.dev/gemini-api/docs/openai
 # https://docs.mistral.ai/capabilities/reasoning/adjustable
@@ -22,21 +22,21 @@ DIALECTS: dict[str, Dialect] = {
 
 
 def dialect_of(base_url: str | None) -> Dialect | None:
-    """Return the words of an endpoint by its host; None where they are not known. base_url: None for a vLLM server."""
+    """Return the request format of an endpoint, or None if its host is unknown. base_url: None for a vLLM server."""
     return "chat_template" if base_url is None else DIALECTS.get(urlsplit(base_url).hostname or "")
 
 
 def thinking_fields(
     thinking: bool | Effort | int | None, dialect: Dialect | None, endpoint: str | None
 ) -> dict[str, Any]:
-    """Return the fields of a request that ask for thinking.
+    """Return the request fields that turn thinking on or off, or set its effort or token budget.
 
-    thinking: off, on, an effort, or a number of tokens. Raises ValueError where the endpoint has no word for it.
+    Raises ValueError if the endpoint's format is unknown or does not support the value.
     """
     if thinking is None:
         return {}
     if dialect is None:
-        raise ValueError("thinking: no word of this endpoint is known: set thinking_as, or use extra_body")
+        raise ValueError("thinking: the format of this endpoint is unknown: set thinking_as, or use extra_body")
     if dialect == "anthropic":
         return anthropic_fields(thinking)
     if isinstance(thinking, int) and not isinstance(thinking, bool):
@@ -50,7 +50,7 @@ def thinking_fields(
 
 
 def anthropic_fields(thinking: bool | Effort | int) -> dict[str, Any]:
-    """Return the fields of a request to a model of Anthropic: off, adaptive, an effort, or a budget of tokens."""
+    """Return the thinking fields of a request to an Anthropic model: off, adaptive, an effort, or a token budget."""
     if isinstance(thinking, bool):
         return {"thinking": {"type": "adaptive" if thinking else "disabled"}}
     if isinstance(thinking, int):

@@ -1,1 +1,1 @@
-"""What everything else stands on: records, journal, statistic, files, errors."""
+"""Foundations of all other packages: records, journal, statistics, files, errors."""

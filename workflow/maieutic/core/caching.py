@@ -1,4 +1,4 @@
-"""What costs much to make and is the same each time, kept in the user's cache folder for later processes."""
+"""Cache of expensive, reproducible texts in the user's cache folder, shared by later processes."""
 
 from __future__ import annotations
 
@@ -9,42 +9,43 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from maieutic.core.files import whole_file
+from maieutic.core.files import atomic_file
 from maieutic.core.plugins import PACKAGE
 
 
 def cache_folder(kind: str) -> Path:
-    """Where a kind of things is kept; it need not be there."""
+    """Return the cache folder for one kind of entries. The folder may not exist yet."""
     return user_cache_path(PACKAGE) / kind
 
 
 def newest_first(folder: Path, pattern: str = "*") -> list[Path]:
-    """The files of a folder, the last written first."""
+    """Return the files of a folder, the most recently modified first."""
     return sorted(folder.glob(pattern), key=lambda file: file.stat().st_mtime, reverse=True)
 
 
-def forget_old(folder: Path, most: int, pattern: str = "*") -> None:
-    """Remove all but the newest files of a folder. Raises OSError where that cannot be."""
+def delete_old_files(folder: Path, most: int, pattern: str = "*") -> None:
+    """Delete all but the newest `most` files of a folder. Raises OSError if a file cannot be deleted."""
     for file in newest_first(folder, pattern)[most:]:
         file.unlink(missing_ok=True)
 
 
 def cached_text(kind: str, key: str, make: Callable[[], str], most: int) -> str:
-    """A text that was made and kept under the same key, or is made now and kept.
+    """Return the cached text of a key, or make the text and cache it.
 
-    key: all that the text depends on; most: how many of a kind are kept, of which the older half goes when there are
-    more. A damaged file is as none, and where the folder cannot be written, nothing is kept.
+    key: everything that the text depends on; most: maximum number of entries per kind. If there are more, the oldest
+    are deleted until half of `most` remain. A damaged entry counts as absent. Without write access to the cache folder,
+    nothing is cached.
     """
     path = cache_folder(kind) / hashlib.sha256(key.encode()).hexdigest()
     with contextlib.suppress(OSError):
-        checksum, _, kept = path.read_bytes().partition(b"\n")
-        if hashlib.sha256(kept).hexdigest().encode() == checksum:
-            return kept.decode()
+        checksum, _, content = path.read_bytes().partition(b"\n")
+        if hashlib.sha256(content).hexdigest().encode() == checksum:
+            return content.decode()
     text = make()
     with contextlib.suppress(OSError):
-        made = text.encode()
-        with whole_file(path, "wb") as handle:
-            handle.write(hashlib.sha256(made).hexdigest().encode() + b"\n" + made)
+        data = text.encode()
+        with atomic_file(path, "wb") as handle:
+            handle.write(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
         if sum(1 for _ in path.parent.iterdir()) > most:
-            forget_old(path.parent, most // 2)
+            delete_old_files(path.parent, most // 2)
     return text

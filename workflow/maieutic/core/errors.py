@@ -1,70 +1,73 @@
-"""Errors that a user can fix: one line that says where, what was expected, what was found, and what to do."""
+"""Errors that a user can fix. Each is one line: place, problem and fix."""
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Sequence
 
-LONGEST_WORD = 300  # characters: as a path may have
-CLOSED_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}  # full, or not to be written to
+LONGEST_WORD = 300  # maximum length of a word in a message, in characters; a long path still fits
+DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}  # a full or unwritable disk
 
 
 def cut_word(word: str) -> str:
-    """A word of a message, without its end where nobody would read so far."""
+    """Return a word of a message, cut off after LONGEST_WORD characters."""
     return word if len(word) <= LONGEST_WORD else f"{word[:LONGEST_WORD]}\u2026"
 
 
 class UserError(Exception):
-    """A line for a person: place, expectation, finding, fix. Shown without a traceback.
+    """Fault that a user can fix, shown as one line without a traceback.
 
-    others: faults that were found with it, each a line of its own.
+    others: further faults found by the same check, each shown on its own line.
     """
 
-    def __init__(self, place: str, problem: str, mend: str, others: Sequence[UserError] = ()) -> None:
-        self.place, self.problem, self.mend = place, problem, mend
+    def __init__(self, place: str, problem: str, fix: str, others: Sequence[UserError] = ()) -> None:
+        self.place, self.problem, self.fix = place, problem, fix
         self.all = [self, *others]
-        # What a library says may end its sentence itself; three dots are no end.
-        said = problem if problem.endswith("..") else problem.removesuffix(".")
-        self.line = " ".join(map(cut_word, f"{place}: {said}. Fix: {mend}".split()))
+        # A library's message may end with a full stop, which would be doubled. Keep an ellipsis.
+        clause = problem if problem.endswith("..") else problem.removesuffix(".")
+        self.line = " ".join(map(cut_word, f"{place}: {clause}. Fix: {fix}".split()))
         super().__init__(" Also, ".join([self.line, *(other.line for other in others)]))
 
     @property
     def lines(self) -> str:
-        """All faults, a line each."""
+        """All faults, one per line."""
         return "\n".join(error.line for error in self.all)
 
     @classmethod
     def of(cls, errors: Sequence[UserError]) -> UserError:
-        """Several faults as one error; what stands twice is said once."""
+        """Return one error for several faults; equal faults appear once."""
         first, *others = {error.line: error for error in errors}.values()
-        every = cls(first.place, first.problem, first.mend, others)
-        every.all = [first, *others]  # as they are: some say what kind of fault they are
-        return every
+        combined = cls(first.place, first.problem, first.fix, others)
+        combined.all = [first, *others]  # the original objects, since subclasses mark the kind of fault
+        return combined
 
 
 class Unpinned(UserError):
-    """What a run uses is not pinned: all such faults are said at once, since one command mends them."""
+    """Missing pin of a data set or model. All missing pins are reported together, since one command fixes them."""
 
 
 def check_all(checks: Iterable[Callable[[], object]]) -> None:
-    """Run every check, also after one has failed. Raises UserError with the faults of all."""
-    if faults := faults_of(checks):
+    """Run every check, even after one fails. Raises UserError with the faults of all checks."""
+    if faults := collect_faults(checks):
         raise UserError.of(faults)
 
 
 def check_in_turn(*groups: Iterable[Callable[[], object]]) -> None:
-    """Run groups of checks, each after those before it have found nothing but missing pins. Raises UserError."""
+    """Run groups of checks in turn, up to the first group with a fault other than a missing pin.
+
+    Raises UserError with all faults found.
+    """
     faults: list[UserError] = []
     for checks in groups:
-        faults += faults_of(checks)
+        faults += collect_faults(checks)
         if not all(isinstance(fault, Unpinned) for fault in faults):
             break
     if faults:
         raise UserError.of(faults)
 
 
-def faults_of(checks: Iterable[Callable[[], object]]) -> list[UserError]:
-    """What some checks find."""
+def collect_faults(checks: Iterable[Callable[[], object]]) -> list[UserError]:
+    """Return the faults that the checks raise."""
     faults: list[UserError] = []
     for check in checks:
         try:
@@ -74,9 +77,9 @@ def faults_of(checks: Iterable[Callable[[], object]]) -> list[UserError]:
     return faults
 
 
-def mendable(error: BaseException) -> BaseException:
-    """A UserError in place of an OSError that a user can mend: a disk is full or read-only. Any other is given back."""
-    if not isinstance(error, OSError) or error.errno not in CLOSED_DISK:
+def as_user_error(error: BaseException) -> BaseException:
+    """Return a UserError in place of an OSError for a full or unwritable disk; return any other error unchanged."""
+    if not isinstance(error, OSError) or error.errno not in DISK_ERRORS:
         return error
-    fix = "make room or mend the permissions, then run again: what was finished is kept"
+    fix = "free disk space or correct the permissions, then run again: finished work is kept"
     return UserError(str(error.filename or "results"), str(error.strerror), fix)

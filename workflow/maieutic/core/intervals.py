@@ -1,7 +1,7 @@
 """95 % intervals that keep their coverage near 0 and 1, computed from leave-one-problem-out values.
 
-A percentile bootstrap of 20 right answers out of 20 gives [1.00, 1.00], so its coverage of a true share of .97 is about
-47 %. `bench/intervals.py` measures the coverage of the intervals here; docs/benchmarks.md has the results.
+A percentile bootstrap of 20 right answers out of 20 returns [1.00, 1.00], so its coverage of a true share of .97 is
+about 47 %. `bench/intervals.py` measures the coverage of these intervals; docs/benchmarks.md has the results.
 """
 
 from __future__ import annotations
@@ -13,36 +13,41 @@ Array = npt.NDArray[np.float64]
 LEVEL = 0.95
 SHARE_BOUNDS = (0.0, 1.0)
 TINY = 1e-12
-AT_AN_END = 1e-9  # a share this near to 0 or 1 is 0 or 1
-SPREAD_CAP = 20  # near an end few problems tell the spread: the effective size is at most k (1 + 20 k v (1 - v))
-PSEUDO_WEIGHT = 0.75  # of each of the two pseudo problems that a difference is given
+END_TOLERANCE = 1e-9  # distance from 0 or 1 within which a share counts as 0 or 1
+SPREAD_CAP = 20  # the effective size of k problems with value v is at most k (1 + 20 k v (1 - v)); see effective_size
+PSEUDO_WEIGHT = 0.75  # weight of each of the two pseudo-problems of StudentT
 
 
 def influences(left_out: Array) -> Array:
-    """Return centred jackknife pseudo-values: (k - 1) (mean - value without problem i). left_out: k values."""
+    """Return centred jackknife pseudo-values: (k - 1) (mean - left_out).
+
+    left_out: the statistic without each of the k problems in turn.
+    """
     return (len(left_out) - 1) * (left_out.mean() - left_out)
 
 
 def clopper_pearson(share: float, size: float) -> tuple[float, float]:
-    """Return the exact Clopper-Pearson interval of a share. size: of the sample, not necessarily whole."""
+    """Return the exact Clopper-Pearson interval of a share. size: sample size, which may be fractional."""
     from scipy.special import betaincinv
 
     tail, hits, misses = (1 - LEVEL) / 2, share * size, (1 - share) * size
-    low = 0.0 if hits <= AT_AN_END else float(betaincinv(hits, misses + 1, tail))
-    high = 1.0 if misses <= AT_AN_END else float(betaincinv(hits + 1, misses, 1 - tail))
+    low = 0.0 if hits <= END_TOLERANCE else float(betaincinv(hits, misses + 1, tail))
+    high = 1.0 if misses <= END_TOLERANCE else float(betaincinv(hits + 1, misses, 1 - tail))
     return low, high
 
 
 def effective_size(share: float, left_out: Array) -> float:
-    """Return the number of independent observations with the same standard error (Korn and Graubard 1998).
+    """Return the number of independent observations that would give the same standard error (Korn and Graubard 1998).
 
-    Where nothing varies it is the number of problems. share, left_out: scaled to [0, 1].
+    If the leave-one-problem-out values do not vary, the result is the number of problems. It is capped, since the
+    estimated variation is unreliable for a share near 0 or 1.
+    share: value of the statistic; left_out: leave-one-problem-out values; both are scaled to [0, 1].
     """
     from scipy.special import ndtri, stdtrit
 
     problems = len(left_out)
     variance = float((influences(left_out) ** 2).sum() / (problems * (problems - 1)))
-    if variance <= TINY or not AT_AN_END < share < 1 - AT_AN_END:
+    if variance <= TINY or not END_TOLERANCE < share < 1 - END_TOLERANCE:
         return float(problems)
     shrunk = (float(ndtri((1 + LEVEL) / 2)) / float(stdtrit(problems - 1, (1 + LEVEL) / 2))) ** 2
     size = shrunk * share * (1 - share) / variance
@@ -52,30 +57,34 @@ def effective_size(share: float, left_out: Array) -> float:
 def bounded_interval(value: float, left_out: Array, low: float, high: float) -> tuple[float, float]:
     """Return the Clopper-Pearson interval on the effective number of problems, for a statistic between two bounds.
 
-    Its union with the interval around the bias-corrected (jackknife) value is taken, which matters for macro F1 over
-    many classes. left_out: values without each of at least two problems; an undefined value counts as the far bound.
+    The result is the union of this interval and a second one, around the bias-corrected (jackknife) value. The second
+    one matters for macro F1 over many classes. left_out: leave-one-problem-out values of at least two problems; an
+    undefined one is replaced by the bound farther from `value`.
     """
     problems, share = len(left_out), min(max((value - low) / (high - low), 0.0), 1.0)
-    scaled = with_far_bound((left_out - low) / (high - low), share, SHARE_BOUNDS)
+    scaled = replace_undefined((left_out - low) / (high - low), share, SHARE_BOUNDS)
     size = effective_size(share, scaled)
     corrected = min(max(problems * share - (problems - 1) * float(scaled.mean()), 0.0), 1.0)
     lower, upper = clopper_pearson(share, size)
-    if AT_AN_END < share < 1 - AT_AN_END and abs(corrected - share) > TINY:
-        inside = AT_AN_END < corrected < 1 - AT_AN_END
+    if END_TOLERANCE < share < 1 - END_TOLERANCE and abs(corrected - share) > TINY:
+        inside = END_TOLERANCE < corrected < 1 - END_TOLERANCE
         others = clopper_pearson(corrected, size if inside else float(problems))
         lower, upper = min(lower, others[0]), max(upper, others[1])
     return min(value, low + (high - low) * lower), max(value, low + (high - low) * upper)
 
 
 class StudentT:
-    """Student's t for the paired difference of two statistics on the same problems, or for an unbounded mean.
+    """Student's t distribution of a paired difference of two statistics on the same problems, or of an unbounded mean.
 
-    Two pseudo-problems of weight 3/4, at +h and -h, keep the width positive where few problems differ (after Agresti
-    and Min 2005, Bonett and Price 2012). h: geometric mean of the range of all pseudo-values and the largest influence.
+    Two pseudo-problems of weight 3/4, at +h and -h, keep the width positive if few problems differ (after Agresti and
+    Min 2005, Bonett and Price 2012). h: geometric mean of the range of all pseudo-values and the largest influence.
     """
 
     def __init__(self, value: float, influence: Array, spread: float, paired: bool) -> None:
-        """value: the difference; influence: k of it; spread: range of both statistics' pseudo-values."""
+        """value: the difference or mean; influence: result of `influences`; spread: range of all pseudo-values.
+
+        paired: True for a difference, False for a mean.
+        """
         problems, largest = len(influence), float(np.abs(influence).max())
         step = (spread * (largest if largest > TINY * spread else spread)) ** 0.5
         weight = problems + 2 * PSEUDO_WEIGHT
@@ -97,14 +106,18 @@ class StudentT:
         return self.centre - half, self.centre + half
 
     def p_value(self) -> float:
-        """Return the two-sided p value of no difference: below .05 where the interval excludes zero."""
+        """Return the two-sided p value of the hypothesis of no difference, below .05 if the interval excludes zero."""
         from scipy.special import stdtr
 
         return min(1.0, 2 * float(stdtr(self.degrees, -abs(self.centre) / self.error)))
 
 
 def unbounded_mean(value: float, left_out: Array) -> StudentT | None:
-    """Return Student's t for an unbounded value; None where all problems are equal, so the spread is unknown."""
+    """Return the t distribution of an unbounded mean, or None if its standard error cannot be estimated.
+
+    It cannot be estimated if all problems have the same mean, or if a leave-one-problem-out mean is undefined.
+    value: the mean; left_out: leave-one-problem-out means.
+    """
     influence = influences(left_out)
     spread = float(np.ptp(influence))
     if not np.isfinite(left_out).all() or spread <= TINY * max(abs(value), TINY):
@@ -115,10 +128,12 @@ def unbounded_mean(value: float, left_out: Array) -> StudentT | None:
 def paired_difference(
     values: tuple[float, float], left_out: tuple[Array, Array], bounds: tuple[float, float] | None
 ) -> StudentT | None:
-    """Return Student's t for the difference of two tutors' statistics.
+    """Return the t distribution of the difference of two tutors' statistics.
 
-    left_out: each tutor's values without the same k problems; bounds: those of each value, None for unknown ones.
-    Returns None for fewer than two problems, and where nothing varies and no bounds are known.
+    values: each tutor's statistic; left_out: each tutor's leave-one-problem-out values over the same k problems;
+    bounds: range of the statistic, None if unknown.
+    Returns None for fewer than two problems or an undefined statistic. Without finite bounds, also returns None if a
+    leave-one-problem-out value is undefined, or if none of these values varies.
     """
     first, second = left_out
     if len(first) < 2 or not np.isfinite(values).all():
@@ -127,17 +142,17 @@ def paired_difference(
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
         if known is None:
             return None
-        first, second = (with_far_bound(side, value, known) for side, value in zip(left_out, values, strict=True))
+        first, second = (replace_undefined(side, value, known) for side, value in zip(left_out, values, strict=True))
     of_first, of_second = influences(first), influences(second)
     spread = float(np.ptp(np.concatenate([values[0] + of_first, values[1] + of_second])))
-    if spread <= AT_AN_END * max(abs(values[0]), abs(values[1]), TINY):
+    if spread <= END_TOLERANCE * max(abs(values[0]), abs(values[1]), TINY):
         if known is None:
             return None
         spread = known[1] - known[0]
     return StudentT(values[0] - values[1], of_first - of_second, spread, paired=True)
 
 
-def with_far_bound(left_out: Array, value: float, bounds: tuple[float, float]) -> Array:
-    """Replace undefined leave-one-out values by the bound farther from the value."""
+def replace_undefined(left_out: Array, value: float, bounds: tuple[float, float]) -> Array:
+    """Return leave-one-out values with each undefined one replaced by the bound farther from `value`."""
     middle = sum(bounds) / 2
     return np.where(np.isfinite(left_out), left_out, bounds[0] if value > middle else bounds[1])

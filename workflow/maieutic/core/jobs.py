@@ -1,4 +1,4 @@
-"""What a rule hands to a command: one value, made by the configuration, checked when the command starts; its line."""
+"""Jobs: the values that rules pass to commands as JSON, and the parser of a rule's command line."""
 
 from __future__ import annotations
 
@@ -9,45 +9,48 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-JOB, LOG = "job", "log"  # the flag of a job, and the one of the file for all that a command prints
+JOB, LOG = "job", "log"  # names of the flags for a command's job and for the log file of its output
 
 
 class Job(BaseModel):
-    """The base of every job: all that a command needs of the configuration, and nothing else.
+    """Base of all jobs: everything that a command needs from the configuration.
 
-    Each command's job stands beside its function, so that a command that is dear to repeat does not hang on the jobs
-    of others. A job crosses from rule to command as JSON.
+    Each job is defined next to its command's function, so that a change to one job does not re-run expensive commands
+    that use others. A rule passes its job to the command as JSON.
     """
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, protected_namespaces=())
 
     def to_json(self) -> str:
-        """The job as its command gets it. What has its default is left out: a new field changes no other job."""
+        """Return the job as JSON. Defaults are left out, so that a new field does not change existing jobs."""
         return self.model_dump_json(exclude_defaults=True)
 
 
-class Sampled(Job):
-    """The base of every job that makes intervals: resamples of the bootstrap, and the seed of all that is drawn."""
+class SampledJob(Job):
+    """Base of all jobs that compute intervals. resamples: number of bootstrap resamples; seed: random seed."""
 
     resamples: int
     seed: int
 
 
-def words_by_flag(words: Sequence[str]) -> dict[str, list[str]] | None:
-    """The words behind each `--flag`; None for a flag that comes twice, and for words of any other form."""
-    found: dict[str, list[str]] = {}
+def split_flags(words: Sequence[str]) -> dict[str, list[str]] | None:
+    """Return the words after each `--flag` of a command line.
+
+    Returns None if a flag is repeated, if a word comes before the first flag, or if a flag has a single hyphen.
+    """
+    values_by_flag: dict[str, list[str]] = {}
     for word in words:
-        if word.startswith("--") and (flag := word[2:].replace("-", "_")) not in found:
-            values = found.setdefault(flag, [])
-        elif found and not word.startswith("-"):
+        if word.startswith("--") and (flag := word[2:].replace("-", "_")) not in values_by_flag:
+            values = values_by_flag.setdefault(flag, [])
+        elif values_by_flag and not word.startswith("-"):
             values.append(word)
         else:
             return None
-    return found
+    return values_by_flag
 
 
-def value_of(kind: Any, words: list[str]) -> Any:
-    """The value of a flag. Raises ValueError for words that are none of the kind, TypeError for any other kind."""
+def parse_flag_value(kind: Any, words: list[str]) -> Any:
+    """Return a flag's value as `kind`. Raises ValueError for unsuitable words, TypeError for an unsupported `kind`."""
     if kind in (list[Path], list[Path] | None):
         return [Path(word) for word in words]
     if len(words) != 1:
@@ -59,27 +62,28 @@ def value_of(kind: Any, words: list[str]) -> Any:
     raise TypeError
 
 
-def arguments(function: Callable[..., None], words: Sequence[str]) -> dict[str, Any] | None:
-    """A command's arguments, its log's path among them, from the words that a rule writes: a job, files, whole numbers.
+def parse_rule_arguments(function: Callable[..., None], words: Sequence[str]) -> dict[str, Any] | None:
+    """Return the arguments and the log path of a command that a rule runs: a job, paths and whole numbers.
 
-    None for whatever else there may be, faults too: the line is then read, or refused, as one that a person typed.
+    Returns None for any other command line, including a faulty one; the caller then parses it like one that a person
+    typed.
     """
-    found = words_by_flag(words)
-    if not found or JOB not in found:
+    words_of_flag = split_flags(words)
+    if not words_of_flag or JOB not in words_of_flag:
         return None
     kinds = {**get_type_hints(function), LOG: Path}
-    taken = inspect.signature(function).parameters
-    needed = {name for name, one in taken.items() if one.default is one.empty}
-    if not needed <= found.keys() <= {*taken, LOG}:
+    parameters = inspect.signature(function).parameters
+    required = {name for name, parameter in parameters.items() if parameter.default is parameter.empty}
+    if not required <= words_of_flag.keys() <= {*parameters, LOG}:
         return None
     try:
-        return {LOG: None, **{flag: value_of(kinds[flag], given) for flag, given in found.items()}}
-    except (ValueError, TypeError):  # pydantic's too
+        return {LOG: None, **{flag: parse_flag_value(kinds[flag], values) for flag, values in words_of_flag.items()}}
+    except (ValueError, TypeError):  # pydantic's ValidationError is a ValueError
         return None
 
 
-def job_of(kind: type[Job], tokens: Sequence[Any]) -> Job:
-    """A job from the one JSON object that a rule hands over. Raises ValueError naming the fields that are wrong."""
+def parse_job(kind: type[Job], tokens: Sequence[Any]) -> Job:
+    """Return a job parsed from a rule's JSON. Raises ValueError that names the invalid fields."""
     try:
         return kind.model_validate_json(tokens[0].value)
     except ValidationError as error:

@@ -1,6 +1,7 @@
-"""The journal: every finished request, appended at once, so that nothing is asked twice.
+"""Journals: append-only files of finished requests, so that no request is sent twice.
 
-One file per job, one line per answer, keyed by everything that can change the answer. Outputs are rebuilt from it.
+Each job has one journal, with one line per answer, keyed by everything that can change the answer. The job's outputs
+are rebuilt from its journal.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from maieutic.core.records import Record
 
 log = logging.getLogger(__name__)
 CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-SYNC_SECONDS = 1.0  # a power cut may cost the answers of the last second; a killed process costs none
+SYNC_SECONDS = 1.0  # a power cut can lose the answers of the last second; a killed process loses none
 
 
-class Line(Record):
-    """A line of a journal names what it answers."""
+class JournalLine(Record):
+    """Line of a journal. `key` identifies the answered request."""
 
     key: str
 
 
-class Entry(Line):
-    """One finished request. `error` is a permanent refusal by the server, which is an answer too.
+class FinishedRequest(JournalLine):
+    """One finished request. `error` is a permanent refusal by the server, which counts as an answer.
 
-    raw: the text as the server sent it, its inline reasoning included, where `text` differs; no_text: it sent none;
-    cached_tokens: of the prompt's, those that the server had in its cache, where it says so.
+    raw: the text as the server sent it, inline reasoning included, if it differs from `text`; no_text: True if the
+    server sent null; cached_tokens: prompt tokens that the server reported as read from its cache.
     """
 
     text: str
@@ -54,42 +55,42 @@ class Entry(Line):
     cached_tokens: int | None = None
 
 
-class Scored(Line):
-    """One conversation that a reward model has scored; `seconds` is its share of the forward pass.
+class ScoredConversation(JournalLine):
+    """One conversation scored by a reward model. `seconds` is the conversation's share of its batch's forward pass.
 
-    `score` is None where the model gave no finite number.
+    `score` is None if the model's output was not finite.
     """
 
     score: float | None
     seconds: float
 
 
-L = TypeVar("L", bound=Line)
+L = TypeVar("L", bound=JournalLine)
 
 
-def digest(content: Any) -> str:
-    """`sha256:` and the hash of canonical JSON."""
+def canonical_digest(content: Any) -> str:
+    """Return `sha256:` and the SHA-256 of the content as canonical JSON."""
     return "sha256:" + hashlib.sha256(CANONICAL.encode(content).encode()).hexdigest()
 
 
-REPEAT = "repeat"  # of a request that is asked again on purpose; no part of what is sent
+REPEAT = "repeat"  # part of the key that distinguishes deliberate repetitions of a request; it is not sent
 
 
 def request_key(request: dict[str, Any], model_identity: dict[str, Any]) -> str:
-    """The key of one request: what is asked and of which weights. Neither machine nor secret enters it."""
-    return digest({"request": request, "model": model_identity})
+    """Return the key of one request to one model. The key depends neither on the machine nor on secrets."""
+    return canonical_digest({"request": request, "model": model_identity})
 
 
-class Answers(Mapping[str, L]):
-    """The answers in a journal's file by their keys, each read when it is asked for.
+class JournalAnswers(Mapping[str, L]):
+    """Mapping from keys to the answers in a journal's file. An answer is read from the file on each access.
 
-    In memory is only where each stands: a hundred thousand answers are hundreds of megabytes. What this file lacks is
-    looked up in `others`; only the file's own answers are counted and gone through.
+    Only file offsets are kept in memory, since a hundred thousand answers would take hundreds of megabytes. Keys that
+    this file lacks are looked up in `others`; length and iteration cover only this file.
     """
 
-    def __init__(self, path: Path, kind: type[L], others: Sequence[Answers[L]] = ()) -> None:
+    def __init__(self, path: Path, kind: type[L], others: Sequence[JournalAnswers[L]] = ()) -> None:
         self.path, self.kind, self.others = path, kind, others
-        self.places: dict[str, int] = {}  # bytes before an answer's line
+        self.places: dict[str, int] = {}  # byte offset of each answer's line
         self._file: IO[bytes] | None = None
 
     def __getitem__(self, key: str) -> L:
@@ -104,9 +105,7 @@ class Answers(Mapping[str, L]):
         try:
             return self.kind.model_validate_json(self._file.readline())
         except ValidationError:
-            raise UserError(
-                f"{self.path}, byte {place}", "a line that could be read before cannot any more", "run again"
-            ) from None
+            raise UserError(f"{self.path}, byte {place}", "a line that was valid is now damaged", "run again") from None
 
     def __contains__(self, key: object) -> bool:
         return key in self.places or any(key in answers for answers in self.others)
@@ -118,7 +117,7 @@ class Answers(Mapping[str, L]):
         return len(self.places)
 
     def close(self) -> None:
-        """Close the file; it is opened again when an answer is asked for."""
+        """Close the file. A later access opens it again."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -127,16 +126,18 @@ class Answers(Mapping[str, L]):
 
 
 class Journal(Generic[L]):
-    """The answers on file at `path`, and the only writer of new ones. `kind` is what a line holds.
+    """Journal in the file `path`: reads the stored answers and appends new ones. `kind` is the type of a line.
 
-    others: further journals whose answers count, and which are left as they are.
+    others: further journals, whose answers are also used but never changed.
 
-    Entering takes an exclusive lock that the kernel drops when the process dies, however it dies.
+    Entering the context takes an exclusive lock, which the kernel releases when the process ends, even after a kill.
     """
 
     def __init__(self, path: Path, kind: type[L], others: Iterable[Path] = ()) -> None:
         self.path, self.kind = path, kind
-        self.answers: Answers[L] = Answers(path, kind, [answers_on_file(other, kind) for other in others])
+        self.answers: JournalAnswers[L] = JournalAnswers(
+            path, kind, [load_journal_answers(other, kind) for other in others]
+        )
         self.broken = 0
         self._lock: IO[str] | None = None
         self._file: IO[bytes] | None = None
@@ -165,7 +166,7 @@ class Journal(Generic[L]):
             self._lock.close()
 
     def append(self, *entries: L) -> None:
-        """Put answers on file, in one piece. They survive the death of this process from the moment this returns."""
+        """Append the answers whose key is new, in one write. Once this method returns, a kill cannot lose them."""
         if self._file is None:
             raise RuntimeError("the journal is not open")
         fresh = [entry for entry in entries if entry.key not in self.answers]
@@ -182,7 +183,7 @@ class Journal(Generic[L]):
             self._synced = time.monotonic()
 
     def _load(self) -> None:
-        """Read what is whole; a torn or damaged line is counted and left out, a repeated key keeps its first answer."""
+        """Index the valid lines. Damaged lines are counted and skipped; a repeated key keeps its first answer."""
         place = 0
         with open(self.path, "rb") as handle:
             for line in handle:
@@ -196,10 +197,10 @@ class Journal(Generic[L]):
                     continue
                 self.answers.places.setdefault(entry.key, begins)
         if self.broken:
-            log.warning("%s: %d unreadable line(s) left out; those requests are asked again", self.path, self.broken)
+            log.warning("%s: %d damaged line(s) skipped; their requests are sent again", self.path, self.broken)
 
     def _ends_torn(self) -> bool:
-        """Whether the last line lacks its end, as after a kill in the middle of a write."""
+        """Return True if the last line is truncated, as after a kill during a write."""
         with open(self.path, "rb") as handle:
             size = handle.seek(0, os.SEEK_END)
             if size == 0:
@@ -208,24 +209,24 @@ class Journal(Generic[L]):
             return handle.read(1) != b"\n"
 
 
-def answers_on_file(path: Path, kind: type[L], others: Iterable[Path] = ()) -> Answers[L]:
-    """The answers of a journal by their keys, for who only looks: without its lock. None where there is no journal."""
+def load_journal_answers(path: Path, kind: type[L], others: Iterable[Path] = ()) -> JournalAnswers[L]:
+    """Return the answers of a journal without taking its lock, for readers; empty if the file does not exist."""
     journal = Journal(path, kind, others)
     if path.is_file():
         journal._load()
     return journal.answers
 
 
-def journals_of(folder: Path, name: str) -> list[Path]:
-    """The journals of somebody's replies to a benchmark: that of the whole, and those of shards of it.
+def reply_journals(folder: Path, name: str) -> list[Path]:
+    """Return the journals of one tutor's replies to a benchmark: those of the whole benchmark and of its shards.
 
-    folder: of the benchmark's journals.
+    folder: folder of the benchmark's journals; name: the tutor's name.
     """
     return sorted(folder.rglob(f"{escape(name)}.jsonl"))
 
 
 def take_lock(path: Path) -> IO[str]:
-    """Lock `path` for this process and leave its host and pid in it, for the message and for `recover`."""
+    """Lock `path` for this process and write host and pid into it, for error messages and `make recover`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = open(path, "a+", encoding="utf-8")  # noqa: SIM115 (open as long as the lock is held)
     try:
@@ -234,9 +235,8 @@ def take_lock(path: Path) -> IO[str]:
         handle.seek(0)
         owner = handle.read().strip() or "another process"
         handle.close()
-        raise UserError(
-            str(path), f"its journal is being written by {owner}", "wait for it, or end it with `make recover`"
-        ) from None
+        problem = f"its journal is being written by {owner}"
+        raise UserError(str(path), problem, "wait for the other process, or stop it with `make recover`") from None
     handle.seek(0)
     handle.truncate()
     job = f" slurm job {os.environ['SLURM_JOB_ID']}" if "SLURM_JOB_ID" in os.environ else ""

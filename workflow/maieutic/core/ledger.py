@@ -1,4 +1,4 @@
-"""What was paid: a line for each job that has asked a model, in a file beside its journal."""
+"""Ledgers: files beside the journals, in which every job that called a model records its requests and tokens."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from maieutic.core.records import Record
 SUFFIX = ".ledger"
 
 
-class Spent(Record):
-    """The requests of one job that were sent and answered, tokens as the server counts them; time: UTC, of its end.
+class JobSpending(Record):
+    """Totals of one job's answered requests, with the server's token counts.
 
-    asker: a tutor or judge; model: the entry that answered it, None in lines of an earlier version;
-    cached_tokens: of the prompts', those that the server had in its cache, as far as it says so; unheeded: by kind, a
-    line of what the endpoint changed in silence.
+    time: end of the job, UTC; asker: name of the tutor or judge; model: registry entry that answered, None in lines
+    of an earlier version; requests: number of answered requests; cached_tokens: number of prompt tokens that the server
+    reported as cached; retries: number of failed attempts by kind of failure; unheeded: messages, by kind, about
+    request fields that the endpoint silently changed.
     """
 
     time: str
@@ -36,52 +37,52 @@ class Spent(Record):
     unheeded: dict[str, str] = {}
 
 
-def now() -> str:
-    """The time in UTC, to the second, in a form that sorts."""
+def utc_now() -> str:
+    """Return the time in UTC, to the second, in a format that sorts."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def append_line(path: Path, line: dict[str, Any]) -> None:
-    """Append a JSON line in one write. A full disk costs the line and nothing else."""
+    """Append a JSON line to a file in one write. If the write fails, as on a full disk, the line is dropped."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "a", encoding="utf-8") as handle:
             handle.write(json.dumps(line) + "\n")
 
 
-def whole_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of such a file; a torn one, of a full disk or a kill, is left out."""
+def valid_json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a file of JSON lines. Truncated lines, left by a full disk or a kill, are skipped."""
     with open(path, encoding="utf-8", errors="replace") as handle:
         for line in handle:
             with contextlib.suppress(ValueError):
                 yield json.loads(line)
 
 
-def ledger_of(journal: Path) -> Path:
-    """The ledger that stands beside a journal."""
+def ledger_path(journal: Path) -> Path:
+    """Return the path of a journal's ledger."""
     return journal.with_suffix(SUFFIX)
 
 
-def put_down(journal: Path, spent: Spent) -> None:
-    """One line more of a job's ledger."""
-    append_line(ledger_of(journal), spent.model_dump())
+def append_spending(journal: Path, spent: JobSpending) -> None:
+    """Append one job's spending to the ledger of a journal."""
+    append_line(ledger_path(journal), spent.model_dump())
 
 
-def spent_since(since: str, journals: Path) -> list[Spent]:
-    """What all jobs have spent from a time on, in the order of time. journals: the folder of the journals."""
-    lines = (line for path in journals.glob(f"**/*{SUFFIX}") for line in lines_of(path))
+def spent_since(since: str, journals: Path) -> list[JobSpending]:
+    """Return the ledger lines of all jobs that ended at `since` or later, sorted by time. journals: their folder."""
+    lines = (line for path in journals.glob(f"**/*{SUFFIX}") for line in ledger_lines(path))
     return sorted((line for line in lines if line.time >= since), key=lambda line: line.time)
 
 
-def latest_of(journals: Path) -> list[Spent]:
-    """Return the last line of each ledger: of the newest job that has asked something. journals: their folder."""
-    newest = [list(lines_of(path))[-1:] for path in sorted(journals.glob(f"**/*{SUFFIX}"))]
+def latest_spending(journals: Path) -> list[JobSpending]:
+    """Return the last line of each ledger, which describes its latest job. journals: folder of the journals."""
+    newest = [list(ledger_lines(path))[-1:] for path in sorted(journals.glob(f"**/*{SUFFIX}"))]
     return [line for lines in newest for line in lines]
 
 
-def lines_of(path: Path) -> Iterator[Spent]:
-    """Every line of a ledger; what is no line is left out."""
+def ledger_lines(path: Path) -> Iterator[JobSpending]:
+    """Yield the lines of a ledger. Invalid lines are skipped."""
     with open(path, encoding="utf-8", errors="replace") as handle:
         for line in handle:
             with contextlib.suppress(ValidationError):
-                yield Spent.model_validate_json(line)
+                yield JobSpending.model_validate_json(line)

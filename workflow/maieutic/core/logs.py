@@ -1,4 +1,4 @@
-"""One logging helper: everything into the rule's log, progress on the terminal too."""
+"""Logging set-up: a rule's log receives all output, the terminal only log records."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from maieutic.core.secrets import redacted
+from maieutic.core.secrets import redact
 
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
-LONGEST = 300  # characters of an error on the terminal
-LOG_ALONE = "log_alone"  # attribute of records that a rule's log has and the terminal has not
+LONGEST = 300  # maximum length of an error message on the terminal, in characters
+LOG_ONLY = "log_alone"  # attribute of log records that are not shown on the terminal
 
 
-class WithoutSecrets(logging.Formatter):
-    """Records and tracebacks in which no key of an endpoint stands."""
+class RedactingFormatter(logging.Formatter):
+    """Formatter that redacts API keys in records and tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return redacted(super().format(record))
+        return redact(super().format(record))
 
 
-class OnTerminal(WithoutSecrets):
-    """Records in one line each: of an error its kind and words, without the traceback, which the rule's log has."""
+class TerminalFormatter(RedactingFormatter):
+    """Formatter of one-line records. An error is shown by type and message, with the path of the log for details."""
 
     def __init__(self, log: Path) -> None:
         super().__init__(FORMAT, "%H:%M:%S")
@@ -33,25 +33,25 @@ class OnTerminal(WithoutSecrets):
         return ""
 
     def format(self, record: logging.LogRecord) -> str:
-        kept, record.exc_text = record.exc_text, None
+        traceback, record.exc_text = record.exc_text, None
         line = super().format(record).rstrip("\n")
-        record.exc_text = kept
+        record.exc_text = traceback
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
-            words = redacted(" ".join(str(error).split()))[:LONGEST]
-            line += f": {type(error).__name__}: {words} (traceback: {self.log})"
+            message = redact(" ".join(str(error).split()))[:LONGEST]
+            line += f": {type(error).__name__}: {message} (traceback: {self.log})"
         return line
 
 
 def belongs_on_terminal(record: logging.LogRecord) -> bool:
-    """Return whether a record is for the terminal too; see LOG_ALONE."""
-    return not getattr(record, LOG_ALONE, False)
+    """Return True if a record is also shown on the terminal; see LOG_ONLY."""
+    return not getattr(record, LOG_ONLY, False)
 
 
 def log_to(path: Path | None) -> None:
-    """Send stdout and stderr, those of child processes too, to the rule's log; log records go to the terminal as well.
+    """Send stdout and stderr, child processes included, to the rule's log. Log records also go to the terminal.
 
-    Without a path (a person at the command line) everything stays on the terminal.
+    Without a path (an interactive command) all output stays on the terminal.
     """
     root = logging.getLogger()
     root.setLevel(logging.INFO)
@@ -64,11 +64,11 @@ def log_to(path: Path | None) -> None:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
         os.dup2(handle, 1)
         os.dup2(handle, 2)
-        shown = logging.StreamHandler(terminal)
-        shown.addFilter(belongs_on_terminal)
-        shown.setFormatter(OnTerminal(path))
-        handlers.append(shown)
-    kept = logging.StreamHandler(sys.stderr)
-    kept.setFormatter(WithoutSecrets(FORMAT, "%H:%M:%S"))
-    for handler in (*handlers, kept):
+        on_terminal = logging.StreamHandler(terminal)
+        on_terminal.addFilter(belongs_on_terminal)
+        on_terminal.setFormatter(TerminalFormatter(path))
+        handlers.append(on_terminal)
+    on_stderr = logging.StreamHandler(sys.stderr)
+    on_stderr.setFormatter(RedactingFormatter(FORMAT, "%H:%M:%S"))
+    for handler in (*handlers, on_stderr):
         root.addHandler(handler)

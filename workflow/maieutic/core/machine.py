@@ -1,4 +1,4 @@
-"""The machine that a step runs on, as the record of a run keeps it."""
+"""Description of the machine that runs a step, for the record of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Machine(BaseModel):
-    """A machine without its name. cores: those that this process may use; memory_gib: all of it, None if not known."""
+    """Anonymous description of a machine.
+
+    cores: number of cores that this process may use; memory_gib: total memory, None if unknown.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -20,15 +23,15 @@ class Machine(BaseModel):
     system: str
 
     @property
-    def told(self) -> str:
-        """One line for the page."""
-        memory = "memory not known" if self.memory_gib is None else f"{self.memory_gib:g} GiB"
+    def summary(self) -> str:
+        """Description in one line, for the report page."""
+        memory = "unknown memory" if self.memory_gib is None else f"{self.memory_gib:g} GiB"
         return f"{self.cores} core{'' if self.cores == 1 else 's'} of {self.processor}, {memory}, {self.system}"
 
 
 def this_machine(proc: Path = Path("/proc")) -> Machine:
-    """The machine of this process. proc: where Linux tells of processor and memory."""
-    fields = {name: value for file in ("cpuinfo", "meminfo") for name, value in lines_of(proc / file)}
+    """Return the description of the machine that this process runs on. proc: folder of Linux's proc file system."""
+    fields = {name: value for file in ("cpuinfo", "meminfo") for name, value in read_name_values(proc / file)}
     total = fields.get("MemTotal", "").split()
     return Machine(
         processor=fields.get("model name") or platform.machine() or "an unknown processor",
@@ -38,19 +41,23 @@ def this_machine(proc: Path = Path("/proc")) -> Machine:
     )
 
 
-def computes_in_bfloat16(proc: Path = Path("/proc")) -> bool:
-    """Whether this machine's processor multiplies bfloat16 itself: by AVX-512 BF16, AMX or Arm's BF16 instructions.
+def has_bfloat16(proc: Path = Path("/proc")) -> bool:
+    """Return True if this machine's processor has bfloat16 instructions: AVX-512 BF16, AMX or Arm's BF16.
 
-    One that does not emulates them, several times slower than float32. proc: where Linux tells of the processor.
+    Other processors emulate these instructions, several times slower than float32.
+    proc: folder of Linux's proc file system.
     """
     flags = {
-        flag for name, value in lines_of(proc / "cpuinfo") if name in {"flags", "Features"} for flag in value.split()
+        flag
+        for name, value in read_name_values(proc / "cpuinfo")
+        if name in {"flags", "Features"}
+        for flag in value.split()
     }
     return bool(flags & {"avx512_bf16", "amx_bf16", "bf16"})
 
 
-def lines_of(path: Path) -> list[tuple[str, str]]:
-    """The `name: value` lines of a file; none where it cannot be read."""
+def read_name_values(path: Path) -> list[tuple[str, str]]:
+    """Return the `name: value` lines of a file; empty if the file cannot be read."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:

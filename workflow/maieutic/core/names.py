@@ -1,4 +1,4 @@
-"""Names that become file names: safe everywhere, and never two for one file."""
+"""Rules for names that become file names: each is safe on every system, and no two share a file."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from collections.abc import Iterable
 from maieutic.core.errors import UserError
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-NAME_RULE = "1 to 64 of the characters A-Z a-z 0-9 . _ + - and beginning with a letter or a digit"
+NAME_RULE = "1 to 64 of the characters A-Z a-z 0-9 . _ + -, the first a letter or digit"
 
 
-RENAME = "rename the entry and put a hub name into its 'repo'"
+RENAME_FIX = "rename the entry; for a model, set 'repo' to its name on the Hugging Face hub"
 
 
-def check_names(place: str, names: Iterable[str], fix: str = RENAME) -> None:
-    """Refuse names that could leave the results folder, reach a shell, or share a file on any file system.
+def check_file_names(place: str, names: Iterable[str], fix: str = RENAME_FIX) -> None:
+    """Refuse names that could escape the results folder, reach a shell, or share a file on any file system.
 
-    A name is used as a file name unchanged, so the mapping is injective wherever case is kept; names that differ in
-    case only are refused, since some file systems fold it. fix: of a name that breaks the rule.
+    Names are used as file names unchanged. Names that differ only in case are refused, since some file systems ignore
+    case. fix: fix shown for a name that breaks NAME_RULE. Raises UserError for the first bad name.
     """
     seen: dict[str, str] = {}
     for name in names:
         if not isinstance(name, str) or not SAFE_NAME.fullmatch(name):
-            raise UserError(f"{place}.{name!r}", f"a name has {NAME_RULE}", fix)
+            raise UserError(f"{place}.{name!r}", f"expected a name of {NAME_RULE}", fix)
         if other := seen.get(name.casefold()):
-            raise UserError(
-                f"{place}.{name}", f"it would share its files with {other!r}", "give one of the two another name"
-            )
+            problem = f"its files would collide with those of {other!r} on a file system that ignores case"
+            raise UserError(f"{place}.{name}", problem, "rename one of the two")
         seen[name.casefold()] = name

@@ -1,4 +1,4 @@
-"""The lettered options of multiple-choice problems, in a problem's text and in short answers."""
+"""Lettered options of multiple-choice problems: parsing of problem texts and of short answers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from collections.abc import Mapping
 
 LETTERS = "ABCDEFGH"
-# "(A) 5", "A) 5", "A. 5", "A: 5", at the start of a line or after a blank.
+# Mark of an option: "(A) 5", "A) 5", "A. 5" or "A: 5" at the start of a line or after a blank.
 MARK = re.compile(r"(?:^|(?<=\s))(?:\(([A-H])\)|([A-H])[.):])[ \t]+(?=\S)", re.MULTILINE)
 LATEX_TEXT = re.compile(r"\\(?:text|mathrm|mathbf|textbf)\s*\{([^{}]*)\}")
 
 
 def options_of(problem: str) -> dict[str, str]:
-    """Return the options of a problem by their letters; empty for a problem without at least two lettered options.
+    """Return the options of a problem by letter; empty for a problem with fewer than two lettered options.
 
-    Of several runs of letters the last one that starts at A counts. An option ends where the next one starts, the last
-    one at the end of its line.
+    If the text has several lists of options, the last list that starts at A counts. An option ends where the next one
+    starts, or at the end of its line.
     """
     options: dict[str, str] = {}
     marks = list(MARK.finditer(problem))
@@ -26,23 +26,23 @@ def options_of(problem: str) -> dict[str, str]:
         if letter != LETTERS[len(options)]:
             continue
         end = marks[place + 1].start() if place + 1 < len(marks) else len(problem)
-        options[letter] = in_plain_words(problem[mark.end() : end].strip().split("\n")[0])
+        options[letter] = plain_option_text(problem[mark.end() : end].strip().split("\n")[0])
     return options if len(options) > 1 else {}
 
 
-def is_choice(answer: str) -> bool:
-    """Whether an answer is the letter of an option instead of a number."""
+def is_option_letter(answer: str) -> bool:
+    """Return True if an answer is an option's letter rather than a number."""
     return len(answer) == 1 and answer in LETTERS
 
 
-def in_plain_words(text: str) -> str:
-    """Return a text without LaTeX's text commands, dollar signs, case, and marks at its ends."""
+def plain_option_text(text: str) -> str:
+    """Return a text in lower case, without LaTeX text commands, dollar signs, and punctuation at its ends."""
     return " ".join(LATEX_TEXT.sub(r"\1", text).replace("$", "").casefold().split()).strip(" .,;:*()[]{}")
 
 
-def option_in(text: str, options: Mapping[str, str]) -> str | None:
-    """Return the letter that a short text consists of or starts with, or whose option it repeats; None for neither."""
-    words = in_plain_words(text)
+def match_option(text: str, options: Mapping[str, str]) -> str | None:
+    """Return the letter of the option that a short text gives, by letter or in full; None if it matches no option."""
+    words = plain_option_text(text)
     if words.upper() in options:
         return words.upper()
     start = re.match(r"([a-h])[.):]", words)

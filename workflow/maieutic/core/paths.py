@@ -1,50 +1,50 @@
-"""Where every file of a run lies: the only home of the paths under `results/`, for rules, plan and report alike."""
+"""Path of every file of a run under `results/`. Rules, plan and report take all of their paths from here."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 ROOT = "results"
-# Cards, prompts and demo data: those of the folder that a run works in, else those beside the package (a run that takes
-# the workflow from a repository has none of its own).
+# Folder of cards, prompts and demo data: the working directory if it contains them, else the checkout of this package
+# (a run that imports the workflow from a repository has no copy of them).
 HOME = Path() if Path("resources/benchmarks").is_dir() else Path(__file__).resolve().parents[3]
 RESOURCES = HOME / "resources"
 DEMO_DATA = RESOURCES / "demo"
 
 
 def shipped_name(path: Path) -> str:
-    """Return the name of a card, prompt or rubric from the folder that holds `resources`, wherever a command runs."""
+    """Return the path of a shipped card, prompt or rubric as `resources/...`, and any path outside HOME unchanged."""
     return str(path.relative_to(HOME)) if path.is_relative_to(HOME) else str(path)
 
 
 class Pattern(str):
-    """A path with names in braces, which are the wildcards of the rule that writes it."""
+    """Path with names in braces: the wildcards of the rule that writes the file."""
 
     __slots__ = ()
 
     def of(self, **names: str) -> str:
-        """The path of one file, from the folder that a run works in."""
+        """Return the path of one file, relative to the folder of the run."""
         return self.format(**names)
 
     def partly(self, **names: str) -> Pattern:
-        """The pattern with some of its names filled in."""
+        """Return the pattern with some of its wildcards filled in."""
         filled = str(self)
         for name, value in names.items():
             filled = filled.replace(f"{{{name}}}", value)
         return Pattern(filled)
 
     def within(self, results: Path, **names: str) -> Path:
-        """The path of one file. results: the folder of the results, wherever it lies."""
+        """Return the path of one file. results: folder of the results, which may have another name than `results`."""
         return results / self.of(**names).removeprefix(f"{ROOT}/")
 
 
 def log_of(rule: str, *wildcards: str) -> str:
-    """The log of a rule: a folder of its name, below it a name for each of its wildcards."""
+    """Return the log path of a rule: one folder for the rule, then one path part for each wildcard."""
     return f"{ROOT}/logs/{'/'.join([rule, *(f'{{{name}}}' for name in wildcards)])}.log"
 
 
 def timing_of(rule: str, *wildcards: str) -> str:
-    """Where Snakemake keeps time and memory of a rule's jobs."""
+    """Return the path of the file in which Snakemake records time and memory of a rule's jobs."""
     return log_of(rule, *wildcards).replace("/logs/", "/benchmarks/", 1).removesuffix(".log") + ".tsv"
 
 
@@ -73,10 +73,10 @@ REPLIES = Pattern("results/replies/{benchmark}/{tutor}.jsonl")
 PROMPTS = Pattern("results/replies/{benchmark}/prompts/{tutor}.jsonl")
 SHARD_REPLIES = Pattern("results/replies/{benchmark}/shards/{shard}/{tutor}.jsonl")
 SHARD_PROMPTS = Pattern("results/replies/{benchmark}/shards/{shard}/prompts/{tutor}.jsonl")
-JOURNALS = Pattern("results/journal")  # with a ledger beside each
+JOURNALS = Pattern("results/journal")  # each journal has a ledger beside it
 REPLY_JOURNAL = Pattern("results/journal/replies/{benchmark}/{tutor}.jsonl")
 SHARD_JOURNAL = Pattern("results/journal/replies/{benchmark}/shards/{shard}/{tutor}.jsonl")
-SERVER_RECORD = Pattern("results/logs/servers.jsonl")  # every server of a run that has ended: jobs, busy and idle time
+SERVER_RECORD = Pattern("results/logs/servers.jsonl")  # one line for each server that has shut down
 TUTOR_SERVER_LOG = Pattern("results/logs/serve/{benchmark}/{tutor}.log")
 SHARD_SERVER_LOG = Pattern("results/logs/serve/{benchmark}/shards/{shard}/{tutor}.log")
 PACKED_SERVER_LOG = Pattern("results/logs/serve/tutors/{tutor}.log")
@@ -139,7 +139,7 @@ CORRECTED_DIFFERENCES = Pattern("results/validation/{judge}/differences.json")
 ALIGNMENT = Pattern("results/validation/{judge}/alignment.json")
 RATERS = Pattern("results/validation/{judge}/raters/{benchmark}.json")
 
-# the report, in a run's own folder: results/report, or results/runs/NAME of a run that has a name
+# the report, in the folder of its run: results/report, or results/runs/NAME for a named run
 CONFIG = Pattern("results/{run}/config.yaml")
 PROVENANCE = Pattern("results/{run}/provenance.json")
 PAGE = Pattern("results/{run}/index.html")
@@ -152,11 +152,11 @@ TABLES = Pattern("results/{run}/tables")
 FIGURES = Pattern("results/{run}/figures")
 ITEM_DATA = Pattern("results/{run}/items")
 PROBLEMS = Pattern("results/{run}/problems.json")
-WHOLE = Pattern("results/{run}/whole.json")
+REPORT_CHECK = Pattern("results/{run}/whole.json")
 JUDGE_CHECK = Pattern("results/{run}/judges.json")
 PARTIAL_REPORT = Pattern("results/{run}/partial")
-PAGES = ("report", "runs/*")  # every run's folder
-RUN_CONFIG = Pattern("results/.run.yaml")  # of the run that is going on, for the report of one that fails
+REPORT_FOLDERS = ("report", "runs/*")  # report folders of all runs
+RUN_CONFIG = Pattern("results/.run.yaml")  # config of the current run, for the report of a run that fails
 RUN_PROVENANCE = Pattern("results/.provenance.json")
-RUN_LOCK = Pattern("results/.run.lock")  # held while a run is going on, whatever checkout it was started in
-PURSE = Pattern("results/journal/.purse.jsonl")  # what the run that is going on has spent of its budget
+RUN_LOCK = Pattern("results/.run.lock")  # locked for the duration of a run, from any checkout
+RUN_SPENDING = Pattern("results/journal/.purse.jsonl")  # spending of the current run against its budget

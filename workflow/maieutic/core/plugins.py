@@ -1,6 +1,6 @@
-"""What folders plug into the generic code, imported by name: those of benchmarks and of extensions.
+"""Plug-in folders of benchmarks and extensions, imported by name.
 
-`maieutic.benchmarks` and `maieutic.extensions` say what there may be.
+`maieutic.benchmarks` and `maieutic.extensions` document the modules that a folder may contain.
 """
 
 from __future__ import annotations
@@ -12,42 +12,42 @@ from typing import Any
 PACKAGE = "maieutic"
 
 
-def benchmarks() -> tuple[str, ...]:
-    """The benchmarks, in their order."""
+def benchmark_names() -> tuple[str, ...]:
+    """Return the names of the benchmarks in their declared order."""
     names: tuple[str, ...] = import_module(f"{PACKAGE}.benchmarks").BENCHMARKS
     return names
 
 
-def folders() -> dict[str, str]:
-    """The packages that plug in, by the name of the benchmark or extension."""
+def plugin_packages() -> dict[str, str]:
+    """Map the name of each benchmark and extension to its plug-in package."""
     extensions: tuple[str, ...] = import_module(f"{PACKAGE}.extensions").EXTENSIONS
-    own = {name: f"{PACKAGE}.benchmarks.{name}" for name in benchmarks()}
-    return own | {name: f"{PACKAGE}.{name}" for name in extensions}
+    packages = {name: f"{PACKAGE}.benchmarks.{name}" for name in benchmark_names()}
+    return packages | {name: f"{PACKAGE}.{name}" for name in extensions}
 
 
-def places() -> list[str]:
-    """The folders that plug in, relative to the package's own."""
-    return [package.removeprefix(f"{PACKAGE}.").replace(".", "/") for package in folders().values()]
+def plugin_folders() -> list[str]:
+    """Return the plug-in folders, relative to the package's folder."""
+    return [package.removeprefix(f"{PACKAGE}.").replace(".", "/") for package in plugin_packages().values()]
 
 
-def parts(module: str, name: str) -> dict[str, Any]:
-    """What each folder plugs in: the object `name` of its module, for those that have such a module.
+def plugin_objects(module: str, name: str) -> dict[str, Any]:
+    """Return the object `name` of each plug-in folder's `module`, for the folders that have this module.
 
-    These are the only imports by a computed name but for that of a command's function; `maieutic.plan.digest` follows
-    them by the constants of the call.
+    Apart from the lookup of a command's function, only this function imports modules by a computed name.
+    `maieutic.plan.digest` finds those modules by the string constants in calls to this function.
     """
     return {
         owner: getattr(import_module(f"{package}.{module}"), name)
-        for owner, package in folders().items()
+        for owner, package in plugin_packages().items()
         if find_spec(f"{package}.{module}")
     }
 
 
-def merged(module: str, name: str) -> dict[str, Any]:
-    """The tables that folders plug in, as one. Raises ValueError for a key that two of them have."""
+def merged_plugin_tables(module: str, name: str) -> dict[str, Any]:
+    """Return the union of all plug-in folders' tables `name` of `module`. Raises ValueError for a repeated key."""
     union: dict[str, Any] = {}
-    for owner, table in parts(module, name).items():
-        if twice := union.keys() & table.keys():
-            raise ValueError(f"{owner}.{module}.{name}: {', '.join(sorted(twice))} is in another folder's too")
+    for owner, table in plugin_objects(module, name).items():
+        if repeated := union.keys() & table.keys():
+            raise ValueError(f"{owner}.{module}.{name}: another folder also defines {', '.join(sorted(repeated))}")
         union |= table
     return union

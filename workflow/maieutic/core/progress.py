@@ -1,4 +1,4 @@
-"""Progress of long work: how much, how fast, how long still, on the terminal and in the log."""
+"""Progress of long jobs, on the terminal and in the log: finished share, rate and remaining time."""
 
 from __future__ import annotations
 
@@ -7,65 +7,68 @@ import time
 from collections import Counter, deque
 
 log = logging.getLogger(__name__)
-EVERY_SECONDS = 5.0
-MOST_REASONS = 3
-SHORT_SECONDS = 1.0  # too short for a rate
-BATCH_SECONDS = 0.05  # within which a forward pass of a reward model ends a whole batch
-WINDOW = 200  # finished requests that the rate is taken from
+EVERY_SECONDS = 5.0  # minimum time between two log lines
+MOST_REASONS = 3  # maximum number of failure reasons in the summary
+SHORT_SECONDS = 1.0  # minimum time span over which the rate of the latest requests is computed
+BATCH_SECONDS = 0.05  # requests that finish this close together belong to one batch of a reward model
+WINDOW = 200  # number of latest finished requests from which the rate is computed
 
 
-def clock(seconds: float) -> str:
-    """1:02:03 or 2:03."""
+def format_duration(seconds: float) -> str:
+    """Return a duration in the format 1:02:03 (hours, minutes, seconds) or 2:03."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 class Progress:
-    """Counts finished pieces of work and says so every few seconds."""
+    """Counter of finished work that logs a line every few seconds."""
 
     def __init__(self, what: str, total: int) -> None:
-        self.what, self.total = what, total
+        self.title, self.total = what, total
         self.done = self.known = self.failed = self.tokens = 0
-        self.began = self.said = time.monotonic()
+        self.began = self.logged_at = time.monotonic()
         self.recent: deque[float] = deque(maxlen=WINDOW)
-        self.why: Counter[str] = Counter()
+        self.failure_reasons: Counter[str] = Counter()
 
     def fail(self, why: str) -> None:
-        """One more has failed."""
-        self.why[why] += 1
+        """Count one failed piece of work. why: reason shown in the summary."""
+        self.failure_reasons[why] += 1
         self.step(failed=True)
 
     def reasons(self) -> str:
-        """Why pieces have failed, the most frequent reasons first."""
-        return ", ".join(f"{why}: {number}" for why, number in self.why.most_common(MOST_REASONS))
+        """Return the most frequent reasons of failures with their counts."""
+        return ", ".join(f"{why}: {number}" for why, number in self.failure_reasons.most_common(MOST_REASONS))
 
     def step(self, known: bool = False, failed: bool = False, tokens: int = 0) -> None:
-        """One more is done; `known`: it was in the journal; `tokens`: generated for it."""
+        """Count one finished request. known: True if answered from the journal; tokens: number of generated tokens."""
         self.done += 1
         self.known += known
         self.failed += failed
         self.tokens += tokens
         if not known:
             self.recent.append(time.monotonic())
-        if time.monotonic() - self.said >= EVERY_SECONDS and self.done < self.total:
-            self.say()
+        if time.monotonic() - self.logged_at >= EVERY_SECONDS and self.done < self.total:
+            self.log_line()
 
     def rate(self, now: float) -> float:
-        """Requests a second: of the last ones, or of all where those were one batch; 0 where nothing tells."""
+        """Return requests per second over the last WINDOW requests, or over all if the last ones span under a second.
+
+        The rate is 0 for fewer than two finished requests.
+        """
         if len(self.recent) < 2:
             return 0.0
         span = now - self.recent[0]
         if span < SHORT_SECONDS:
             return (self.done - self.known) / (now - self.began) if now > self.began else 0.0
-        # Of requests that ended together with the first one only that one counts: they took the time before it.
+        # Requests that finished together with the window's first one count as one: they ran before the window began.
         together = sum(moment - self.recent[0] < BATCH_SECONDS for moment in self.recent)
         return (len(self.recent) - together + 1) / span
 
-    def say(self) -> None:
-        """Write one line."""
-        now = self.said = time.monotonic()
-        line = f"{self.what}: {self.done}/{self.total}"
+    def log_line(self) -> None:
+        """Log the counts, the rate and the remaining time in one line."""
+        now = self.logged_at = time.monotonic()
+        line = f"{self.title}: {self.done}/{self.total}"
         if self.known:
             line += f", {self.known} from the journal"
         if self.failed:
@@ -73,5 +76,5 @@ class Progress:
         if rate := self.rate(now):
             line += f", {rate:.1f} requests/s, {self.tokens / (now - self.began):.0f} tokens/s"
             if self.done < self.total:
-                line += f", {clock((self.total - self.done) / rate)} left"
+                line += f", {format_duration((self.total - self.done) / rate)} left"
         log.info(line)

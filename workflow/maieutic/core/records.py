@@ -1,4 +1,4 @@
-"""The records that pass between stages: one JSON line each, their fields declared here and nowhere else."""
+"""Record types that pass between stages, stored as one JSON line each. Their fields are declared only here."""
 
 from __future__ import annotations
 
@@ -11,37 +11,38 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from maieutic.core.errors import UserError
-from maieutic.core.files import whole_file
+from maieutic.core.files import atomic_file
 
 Scoring = Literal["paper_compat", "robust"]
-NegativeWeights = Literal["by_phrasing", "violated", "satisfied"]  # when a negative criterion counts
+# Cases in which a criterion of negative weight lowers the rating.
+NegativeWeights = Literal["by_phrasing", "violated", "satisfied"]
 SCORINGS: tuple[Scoring, ...] = ("paper_compat", "robust")
 
 
-NO_REPLY = "no recorded reply"  # instead of a refusal: the tutor has said nothing of the item
-REBUILD = "delete this file and run again: it is rebuilt"
-NOBODY_ASKED = "none"  # instead of a request's key
+NO_REPLY = "no recorded reply"  # value of `Reply.error` if a recorded tutor did not answer the item
+REBUILD_FIX = "delete this file and run again: it is rebuilt"
+NO_REQUEST = "none"  # request key of replies and verdicts for which no model was called
 
 
 class Record(BaseModel):
-    """A line of a results file. Unknown fields are refused.
+    """Base of all lines of results files. Unknown fields are refused.
 
-    IDENTITY: the fields that tell it from every other line of its file; none: a file may hold it twice.
+    IDENTITY: fields that together are unique within a file. Empty if a file may contain equal records.
     """
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
     IDENTITY: ClassVar[tuple[str, ...]] = ()
 
     def identity(self) -> tuple[Any, ...]:
-        """What no other line of a file has."""
+        """Return the values that identify this record within its file."""
         return tuple(getattr(self, field) for field in self.IDENTITY)
 
 
 class Item(Record):
-    """One test case. `vars` fill the prompt, `cluster` names the problem that the bootstrap resamples.
+    """One test case. `vars` fill the prompt; `cluster` identifies the problem that the bootstrap resamples.
 
-    history: chat messages (`role`, `content`) that stand before the card's first turn; speaker: whose words that turn
-    renders, where something stands before it; images: files of the picture store, which the user's first message holds.
+    history: chat messages (`role`, `content`) before the card's first turn; speaker: role in which the card's first
+    turn continues a conversation that has messages; images: files in the picture store, for the first user message.
     """
 
     IDENTITY = ("task", "id")
@@ -51,24 +52,25 @@ class Item(Record):
     cluster: str
     vars: dict[str, str]
     reference: dict[str, Any]
-    tags: dict[str, str] = Field(default_factory=dict)  # factories, since pydantic copies other defaults slowly
+    tags: dict[str, str] = Field(default_factory=dict)  # a factory, since pydantic copies other mutable defaults slowly
     images: list[str] = Field(default_factory=list)
     history: list[dict[str, str]] = Field(default_factory=list)
     speaker: Literal["user", "assistant"] = "user"
 
 
-NO_SOLUTION = ("", "N/A", "None", "Not Available")  # how data write a missing solution
+NO_SOLUTION = ("", "N/A", "None", "Not Available")  # spellings of a missing solution in the data sets
 
 
 def known_solution(text: str) -> str | None:
-    """Return a reference solution, or None where the data write that there is none."""
+    """Return a reference solution, or None if the data set marks it as missing."""
     return None if text.strip() in NO_SOLUTION else text
 
 
 class Picture(Record):
-    """One record's picture: its file in the picture store, named by its SHA-256; None where it is not to be had.
+    """One picture of a source record, stored under its SHA-256.
 
-    record: the number of the source's record, from 0; width and height in pixels.
+    record: number of the source record, from 0; file: name in the picture store, None if the picture is unavailable;
+    width, height: in pixels.
     """
 
     record: int
@@ -81,10 +83,11 @@ class Picture(Record):
 
 
 class Turn(Record):
-    """One request of a conversation and what came back. `messages` is the hash of what was sent; times in seconds.
+    """One request of a conversation and its answer.
 
-    text: the answer without its reasoning; raw: the text as the server sent it, where it differs; no_text: the server
-    sent none (null); endpoint: how it was asked, null where nobody was.
+    messages: hash of the prompt; text: the answer without its reasoning; raw: the text as the server sent it, if it
+    differs; no_text: True if the server sent null; endpoint: API that was called, None if no model was called; seconds:
+    duration of the request.
     """
 
     messages: str
@@ -101,7 +104,7 @@ class Turn(Record):
 
     @property
     def released(self) -> str:
-        """The text that MathTutorBench's released client hands on: as sent, a completion without outer blanks.
+        """Text that MathTutorBench's released client returns: as sent, but stripped for the completions API.
 
         Source: eth-lre/mathtutorbench@54b6213, models/completion_api.py.
         """
@@ -110,7 +113,7 @@ class Turn(Record):
 
 
 class Reply(Record):
-    """What one tutor said to one item. `error` holds a permanent refusal (context too long), then `turns` may lack."""
+    """One tutor's reply to one item. `error` is a permanent refusal (context too long); `turns` may then be empty."""
 
     IDENTITY = ("tutor", "task", "id")
 
@@ -123,37 +126,39 @@ class Reply(Record):
 
     @property
     def absent(self) -> bool:
-        """Whether a recorded tutor has no reply to the item: it is missing, and not wrong."""
+        """True if a recorded tutor has no reply to the item, which counts as missing, not as wrong."""
         return self.error == NO_REPLY
 
     @property
     def trivial(self) -> bool:
-        """Whether a baseline tutor said it: nobody was asked."""
-        return self.key == NOBODY_ASKED
+        """True if the reply was made without a call to a model, as by a baseline tutor."""
+        return self.key == NO_REQUEST
 
     @property
     def text(self) -> str:
-        """The last turn's answer without its reasoning; empty where there is none."""
+        """Answer of the last turn without its reasoning, or an empty string."""
         return self.turns[-1].text if self.turns else ""
 
     @property
     def released(self) -> str:
-        """The last turn's text as the released code reads it; empty where there is none."""
+        """Text of the last turn as MathTutorBench's released client returns it, or an empty string."""
         return self.turns[-1].released if self.turns else ""
 
 
 class Prompt(Record):
-    """What was sent, stored once under its hash: chat messages, or one user message for a raw completion."""
+    """One prompt, stored once under its hash: chat messages, or a single user message for a raw completion."""
 
     messages: str
     content: list[dict[str, Any]]
 
 
 class Pair(Record):
-    """A preference: after the messages of `prompt`, `chosen` is the better reply. `margin` is f(chosen) - f(rejected).
+    """One preference: `chosen` is a better continuation of `prompt` than `rejected`.
 
-    `problem` names the problem (as an item's cluster); `tutoring` says that a reward model's instruction belongs before
-    the prompt, as it does not before general requests; `tie`: people prefer neither.
+    problem: identifier of the problem, as an item's `cluster`; margin: number of criteria with the desired label in
+    `chosen`, minus that in `rejected` (MathTutorBench, equation 2), 1 without such labels, 0 for a tie; tutoring: True
+    if a reward model's instruction belongs before the prompt, False for general requests; tie: True if people prefer
+    neither reply.
     """
 
     id: str
@@ -167,8 +172,8 @@ class Pair(Record):
     tie: bool = False
 
 
-class Scalar(Record):
-    """What a reward model says of one text; `key` names the conversation that it was given."""
+class RewardScalar(Record):
+    """Output of a reward model for one text. `key` identifies the scored conversation."""
 
     key: str
     score: float | None
@@ -176,7 +181,7 @@ class Scalar(Record):
 
 
 class Closeness(Record):
-    """How close a labelled reply is to the student's last turn and to the dialogue: cosines, None of an empty text."""
+    """Cosine similarity of a labelled reply to the student's last turn and to the dialogue; None for an empty text."""
 
     IDENTITY = ("tutor", "id")
 
@@ -187,10 +192,10 @@ class Closeness(Record):
 
 
 class Reward(Record):
-    """The scalar that a reward model gives to one tutor's reply to one item; None where it could not be scored.
+    """Scalar of a reward model for one tutor's reply to one item; `score` is None if it could not be computed.
 
-    released: the same for the text as the released scorer takes it (unstripped, reasoning included), where it differs;
-    refused: the tutor's server refused the request, so that there is no reply.
+    released: scalar for the text as the released scorer reads it (unstripped, reasoning included), if that differs;
+    refused: True if the tutor's server refused the request, so that there is no reply to score.
     """
 
     IDENTITY = ("tutor", "task", "id")
@@ -203,17 +208,17 @@ class Reward(Record):
     tokens: int
     seconds: float | None = None
     why_none: str | None = None
-    released: Scalar | None = None
+    released: RewardScalar | None = None
     refused: bool = False
 
-    def under(self, scoring: Scoring) -> Scalar:
-        """What counts under a scoring."""
-        own = Scalar(key=self.key, score=self.score, why_none=self.why_none)
-        return self.released if scoring == "paper_compat" and self.released else own
+    def under(self, scoring: Scoring) -> RewardScalar:
+        """Return the scalar for a scoring: `released` under paper_compat, if present; otherwise `score`."""
+        robust = RewardScalar(key=self.key, score=self.score, why_none=self.why_none)
+        return self.released if scoring == "paper_compat" and self.released else robust
 
 
 class PairReward(Record):
-    """The scalars of both replies of a pair, by one reward model or one criterion's classifier."""
+    """Scalars of both replies of a pair, from one reward model or one criterion's classifier."""
 
     id: str
     problem: str
@@ -224,7 +229,7 @@ class PairReward(Record):
 
 
 class Labelling(Record):
-    """What one criterion's classifier says of a held-out reply: the label of people, and the probability of 1."""
+    """Human label of a held-out reply under one criterion, and the classifier's probability of label 1."""
 
     id: str
     dialogue: str
@@ -235,10 +240,10 @@ class Labelling(Record):
 
 
 class Scale(Record):
-    """What may be said of a reply under one criterion.
+    """Label scale of one criterion.
 
-    labels: as the data spell them, of an ordinal scale from one end to the other; desired: the label of a good reply,
-    None where none is better; level: whether the order of the labels means something.
+    labels: as spelled in the data, from one end to the other if the scale is ordinal; desired: label of a good reply,
+    None if no label is better than the others; level: level of measurement.
     """
 
     labels: tuple[str, ...]
@@ -246,14 +251,14 @@ class Scale(Record):
     level: Literal["ordinal", "nominal"] = "ordinal"
 
 
-Scales = Mapping[str, Scale]  # by criterion
+Scales = Mapping[str, Scale]  # criterion -> its label scale
 
 
-class LabelSetAbout(Record):
-    """What a labelled set is, beside its items, replies and labels.
+class LabelSetDescription(Record):
+    """Description of a labelled set, stored next to its items, replies and labels.
 
-    scales: by criterion; asked: the criteria that a judge of a set without labels is asked; rubric: the card that gave
-    the scales, None where every card with these criteria and labels fits.
+    scales: label scale of each criterion; asked: criteria about which judges are asked if the set has no labels;
+    rubric: card that defines the scales, None if any card with these criteria and labels fits.
     """
 
     scales: dict[str, Scale]
@@ -262,10 +267,11 @@ class LabelSetAbout(Record):
 
 
 class Label(Record):
-    """What people say of one tutor's reply under one criterion. `problem` is what the bootstrap draws.
+    """Human label of one tutor's reply under one criterion. `problem` is the cluster that the bootstrap resamples.
 
-    resolves: by somebody who decides where others differ; probability: that the reply was drawn for people to label,
-    None where nobody has said it; stratum: of the replies of which it was drawn at random, so many.
+    resolves: True if this annotator resolves disagreements; probability: inclusion probability of the reply in the
+    sample drawn for labelling, None if unknown; stratum, stratum_size: sampling stratum of the reply and its number of
+    replies.
     """
 
     id: str
@@ -282,23 +288,23 @@ class Label(Record):
 
 
 class LabelledSet(NamedTuple):
-    """A labelled release: its items, what each tutor said, what people say of it.
+    """Items, replies and human labels of one release.
 
-    lengths: characters of a dialogue as released, by item, where the release has dialogues; given: the labels of each
-    annotator, where the set has them; `labels` then says what they say together.
+    labels: consolidated over annotators; lengths: number of characters of each item's dialogue as released, if the
+    release contains dialogues; annotations: labels of the individual annotators, if the release has them.
     """
 
     items: list[Item]
     replies: list[Reply]
     labels: list[Label]
     lengths: dict[str, int] = {}
-    given: list[Label] = []
+    annotations: list[Label] = []
 
 
 class Verdict(Record):
-    """What a judge says under one criterion; None where nothing could be read, and `why_none` says why.
+    """A judge's verdict under one criterion. `value` is None if it could not be parsed; `why_none` is then the reason.
 
-    recovered: the answer was no valid JSON and was read after its quotation marks or commas had been mended.
+    recovered: True if the answer was invalid JSON that was parsed after its quotation marks or commas were repaired.
     """
 
     criterion: str | None
@@ -309,9 +315,9 @@ class Verdict(Record):
 
 
 class Judgement(Record):
-    """One question put to a judge about one reply (or pair of replies), with the whole answer.
+    """One question to a judge about one reply or a pair of replies, with the full answer.
 
-    `tutor`: whose reply is judged, None for a pair; `order` says which reply stood first.
+    tutor: author of the judged reply, None for a pair; order: order of a pair's replies in the prompt, else None.
     """
 
     IDENTITY = ("tutor", "task", "id", "rubric", "order")
@@ -331,21 +337,21 @@ class Judgement(Record):
 
     @property
     def recovered(self) -> int:
-        """Number of verdicts from invalid JSON that was mended (`Verdict.recovered`)."""
+        """Number of verdicts parsed from repaired JSON (`Verdict.recovered`)."""
         return sum(verdict.recovered for verdict in self.verdicts)
 
     def identity(self) -> tuple[Any, ...]:
-        """A rubric may ask about each criterion apart, and again about those that an answer left out."""
+        """Return the identity with the criteria, since one rubric can lead to several questions about a reply."""
         return *super().identity(), *(verdict.criterion for verdict in self.verdicts)
 
 
 class Grade(Record):
-    """One value of one tutor's reply by one grader under one scoring: all that scoring reads.
+    """One grader's value for one tutor's reply under one scoring. Scores are computed from grades alone.
 
-    kind: the parser's name, `reward` or `judge`; by: the reward model or judge, None for a parser; value: None where
-    nothing could be read, and `why_none` says why; correct: whether it is right, where there is a right and a wrong;
-    gold: what it was held against; raw: the passage that was read; reason: a judge's; refused: the tutor's server gave
-    no reply, so that the item is missing and not wrong.
+    kind: the parser's name, `reward` or `judge`; by: the reward model or judge, None for a parser; value: None if the
+    answer could not be parsed, `why_none` is then the reason; correct: None if the task has no right answer; gold:
+    reference value; raw: the parsed passage; reason: the judge's rationale; refused: True if the tutor's server refused
+    the request, so that the item is missing, not wrong.
     """
 
     IDENTITY = ("task", "id", "kind", "by", "scoring", "criterion")
@@ -366,7 +372,7 @@ class Grade(Record):
 
 
 class Quantity(NamedTuple):
-    """What a number is of: its metric, and the criterion, the subset and the labelled release, where it is of one."""
+    """Identity of a reported number: its metric and, where they apply, criterion, subset and labelled release."""
 
     metric: str
     criterion: str | None = None
@@ -375,16 +381,17 @@ class Quantity(NamedTuple):
 
 
 class Score(Record):
-    """One number with its 95 % interval [low, high] and the counts behind it; what it is of stands in columns.
+    """One number with its 95 % interval [low, high], the counts behind it, and a description of what was measured.
 
-    benchmark, task: of the items; a pool of tasks, or `trust` and the like for what graders are worth; tutor: whose
-    replies; grader: which judge, reward model or rater is validated, where the number is its own; criterion: of a
-    rubric or of classifiers, or the rubric by which pairs are judged; subset: of the items or criteria; release: of
-    people's labels; by: the reward model, judge or people that the number rests on, None: a parser.
-    n: items in the value; missing: items left out, since a grader's answer cannot be read or the tutor's server refused
-    and there is no reply to grade; unreadable: of n, those whose reply cannot be read and counts as wrong; clusters:
-    problems, of which the bootstrap draws; normal: half the width of the normal 95 % interval, 1.96 sd / sqrt(n), as
-    some papers print it; version: of the task's card, None for a number of several tasks, or of a grader.
+    benchmark, task: source of the items. `task` may also be a pool of tasks, or `trust` and similar for the quality of
+    graders. tutor: author of the replies. grader: the validated judge, reward model or rater, if the number describes
+    a grader. criterion: criterion of a rubric or classifier, or the rubric by which pairs are judged. subset: subset of
+    the items or criteria. release: release of human labels. by: reward model, judge or people that graded, None for a
+    parser. n: number of items in the value. missing: number of items left out because the grader's answer cannot be
+    parsed or the tutor's server refused the request. unreadable: number of items of `n` whose reply cannot be parsed
+    and counts as wrong. clusters: number of problems that the bootstrap resamples. normal: half-width of the normal
+    95 % interval, 1.96 sd / sqrt(n), as printed by some papers. version: version of the task's card, None for a number
+    over several tasks or about a grader.
     """
 
     benchmark: str | None = None
@@ -410,24 +417,24 @@ class Score(Record):
 
     @property
     def quantity(self) -> Quantity:
-        """What the number is of."""
+        """Identity of the number within its task and tutor."""
         return Quantity(self.metric, self.criterion, self.subset, self.release)
 
     @property
     def readable(self) -> float | None:
-        """The share of the items with an answer that can be read, the tutor's or its grader's; None without items."""
-        counted = self.n + self.missing
-        return (self.n - self.unreadable) / counted if counted else None
+        """Share of the items for which both the tutor's and the grader's answers can be parsed; None without items."""
+        items = self.n + self.missing
+        return (self.n - self.unreadable) / items if items else None
 
 
 class ReportedScore(Score):
-    """A score beside what the report holds against it.
+    """Score with the reference values that the report shows next to it.
 
-    floor: the best trivial tutor's value; ceiling: the human reference's; paper: the printed value, where it may be
-    compared; changed: a card, prompt, rubric or source file behind the number is not as shipped.
+    floor: value of the best trivial tutor; ceiling: value of the human reference; paper: printed value, if comparable;
+    changed: True if a card, prompt, rubric or source file behind the number differs from the shipped one.
     """
 
-    tutor: str  # what the report shows beside floors and papers is always a tutor's
+    tutor: str  # required here: floors and printed values exist only for tutors
     floor: float | None = None
     ceiling: float | None = None
     paper: float | None = None
@@ -435,12 +442,14 @@ class ReportedScore(Score):
 
 
 class Difference(Record):
-    """How far one tutor is ahead of another by a headline metric, on the items that both have answered.
+    """Paired difference of two tutors under a headline metric, on the items that both answered.
 
-    value: the first one's less the second one's, with its 95 % interval [low, high] over problems; p: of no difference,
-    by the same bootstrap; p_holm: corrected over all differences of a benchmark under one scoring; by: the reward model
-    or judge, None: a parser; n: items, of so many problems (clusters). Where an item is right or wrong:
-    first_alone_right, second_alone_right: items that one of both has right; mcnemar_p: McNemar's exact test of these.
+    value: first tutor's value minus the second's, with its 95 % interval [low, high] over problems; p: p value of the
+    hypothesis of no difference, from the same Student's t distribution as the interval; p_holm: p value with Holm's
+    correction over all differences of a benchmark under one scoring; by: reward model or judge, None for a parser; n:
+    number of shared items; clusters: number of problems. Only for items that are right or wrong: first_alone_right,
+    second_alone_right: number of items that only the first or only the second tutor has right; mcnemar_p: p value of
+    McNemar's exact test of these two numbers.
     """
 
     benchmark: str | None
@@ -468,18 +477,18 @@ R = TypeVar("R", bound=Record)
 
 def write_records(path: Path, records: Iterable[Record]) -> None:
     """Write one record per line; the file appears whole or not at all."""
-    with whole_file(path) as handle:
+    with atomic_file(path) as handle:
         for record in records:
             handle.write(record.model_dump_json() + "\n")
 
 
-def each_record(path: Path, kind: type[R], first: int = 0, step: int = 1) -> Iterator[R]:
-    """The records of a results file, one at a time.
+def iter_records(path: Path, kind: type[R], first: int = 0, step: int = 1) -> Iterator[R]:
+    """Yield the records of a results file one at a time.
 
-    A line that is broken, or is there twice, is refused by file and line number.
-    first, step: only every `step`-th record, from the one at place `first` on, from 0.
+    first, step: yield only every `step`-th record, starting with record `first`, counted from 0.
+    Raises UserError with file and line number for a malformed or repeated line.
     """
-    seen: dict[tuple[Any, ...], tuple[int, int]] = {}  # by identity, the line's number and the hash of its text
+    seen: dict[tuple[Any, ...], tuple[int, int]] = {}  # identity of a record -> line number and hash of its line
     with open(path, "rb") as handle:
         for number, line in islice(enumerate(handle, 1), first, None, step):
             try:
@@ -488,54 +497,63 @@ def each_record(path: Path, kind: type[R], first: int = 0, step: int = 1) -> Ite
                 fault = error.errors()[0]
                 field = ".".join(map(str, fault["loc"])) or "the line"
                 problem = f"expected a {kind.__name__} record, found {fault['msg'].lower()} at {field}"
-                raise UserError(f"{path}:{number}", problem, REBUILD) from None
+                raise UserError(f"{path}:{number}", problem, REBUILD_FIX) from None
             if kind.IDENTITY:
                 content = hash(line.strip())
                 before = seen.setdefault(record.identity(), (number, content))
                 if before[0] != number:
-                    does = "repeats" if before[1] == content else "contradicts"
-                    raise UserError(f"{path}:{number}", f"{does} line {before[0]}, {shown(record)}", REBUILD)
+                    verb = "repeats" if before[1] == content else "contradicts"
+                    raise UserError(
+                        f"{path}:{number}", f"{verb} line {before[0]}, {describe_record(record)}", REBUILD_FIX
+                    )
             yield record
 
 
-def shown(record: Record) -> str:
-    """What a line is of, as words of a message."""
+def describe_record(record: Record) -> str:
+    """Return a description of a record's identity for messages: "a Grade of task 'x', id 'y'"."""
     fields = {field: getattr(record, field) for field in record.IDENTITY}
-    about = [f"{field} {value!r}" for field, value in fields.items() if value is not None]
-    return f"a {type(record).__name__} of {', '.join(about)}"
+    parts = [f"{field} {value!r}" for field, value in fields.items() if value is not None]
+    return f"a {type(record).__name__} of {', '.join(parts)}"
 
 
 def read_records(path: Path, kind: type[R]) -> list[R]:
-    """The records of a results file."""
-    return list(each_record(path, kind))
+    """Return the records of a results file."""
+    return list(iter_records(path, kind))
 
 
-def records_about(path: Path, kind: type[R], items: Iterable[Item], **owner: str | EllipsisType | None) -> list[R]:
-    """The records of a results file, each about an item that is known wherever one of its task is, all of one owner."""
-    return checked(path, read_records(path, kind), items, **owner)
+def read_checked_records(
+    path: Path, kind: type[R], items: Iterable[Item], **owner: str | EllipsisType | None
+) -> list[R]:
+    """Return the records of a results file, checked by `check_items_and_owner`."""
+    return check_items_and_owner(path, read_records(path, kind), items, **owner)
 
 
-def checked(path: Path, records: list[R], items: Iterable[Item], **owner: str | EllipsisType | None) -> list[R]:
-    """The records of a file. Raises UserError for one about an unknown item of a known task, or of another owner.
+def check_items_and_owner(
+    path: Path, records: list[R], items: Iterable[Item], **owner: str | EllipsisType | None
+) -> list[R]:
+    """Return the records unchanged. Raises UserError if a record has an unknown item or a wrong `owner` field.
 
-    owner: a field with the value that it has in every line of the file, `...` for that of the first line.
+    items: known items; tasks without any known item are not checked. owner: fields, each with the value required in
+    every record, or `...` to require the first record's value.
     """
     known = {(item.task, item.id) for item in items}
     tasks = {task for task, _ in known}
     for number, record in enumerate(records, 1):
         place = f"{path}:{number}"
-        task, item = getattr(record, "task"), getattr(record, "id")  # noqa: B009 (of those kinds that have them)
+        task, item = getattr(record, "task"), getattr(record, "id")  # noqa: B009 (callers pass kinds with these fields)
         if task in tasks and (task, item) not in known:
-            raise UserError(place, f"{shown(record)}, and {task} has no such item", REBUILD)
+            raise UserError(place, f"{describe_record(record)}, but {task} has no such item", REBUILD_FIX)
         for field, value in owner.items():
-            found = getattr(record, field)
+            actual = getattr(record, field)
             if value is ...:
-                value = owner[field] = found
-            if found != value:
-                raise UserError(place, f"expected {field} {value!r}, found {found!r} ({shown(record)})", REBUILD)
+                value = owner[field] = actual
+            if actual != value:
+                raise UserError(
+                    place, f"expected {field} {value!r}, found {actual!r} ({describe_record(record)})", REBUILD_FIX
+                )
     return records
 
 
 def read_items(folder: Path, tasks: Iterable[str]) -> list[Item]:
-    """The items of some tasks, task by task. folder: of a benchmark's items, a file for each task."""
+    """Return the items of some tasks, task by task. folder: folder of a benchmark's items, with one file per task."""
     return [item for task in tasks for item in read_records(folder / f"{task}.jsonl", Item)]

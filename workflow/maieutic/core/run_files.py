@@ -1,13 +1,13 @@
-"""The run files of this run, for commands that messages print: they work as they are printed."""
+"""Commands shown in messages, completed with the current run's configuration files so that they can be copied."""
 
 from __future__ import annotations
 
 import os
 
-VARIABLE = "MAIEUTIC_RUN_FILES"  # quoted for a shell
-USUAL = "my.yaml"  # where no run is going on
+RUN_FILES_VARIABLE = "MAIEUTIC_RUN_FILES"  # paths of the run files, quoted for a shell
+DEFAULT_RUN_FILE = "my.yaml"  # file named in commands outside of a run
 
 
-def of_run(command: str) -> str:
-    """Return a command with the run files of this run."""
-    return f"{command} --configfile {os.environ.get(VARIABLE) or USUAL}"
+def with_run_files(command: str) -> str:
+    """Return a command with `--configfile` and the files of the current run."""
+    return f"{command} --configfile {os.environ.get(RUN_FILES_VARIABLE) or DEFAULT_RUN_FILE}"

@@ -1,4 +1,4 @@
-"""Records that wait on disk until their turn to be written comes: what is in memory is where each stands."""
+"""Spool of records on disk, so that they can be written in a different order from that in which they were created."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from maieutic.core.files import whole_file
+from maieutic.core.files import atomic_file
 from maieutic.core.records import Record
 
 R = TypeVar("R", bound=Record)
@@ -15,9 +15,10 @@ K = TypeVar("K", int, str)
 
 
 class Spool(Generic[K, R]):
-    """Records by key, in a file without a name in `folder`, which the system removes however the process ends.
+    """Records by key in an unnamed temporary file in `folder`; only their offsets are in memory.
 
-    It is written in the order in which records come, and read in any other one.
+    The operating system removes the file at the end of the process, even after a kill. Records can be added and read in
+    any order.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,24 +34,24 @@ class Spool(Generic[K, R]):
         return len(self._places)
 
     def put(self, key: K, record: R) -> None:
-        """Keep a record."""
+        """Add a record under a key."""
         line = record.model_dump_json().encode() + b"\n"
         self._file.write(line)
         self._places[key] = self._end
         self._end += len(line)
 
     def lines(self, keys: Iterable[K]) -> Iterator[bytes]:
-        """The records of some keys as lines of JSON, in their order. Raises KeyError for one that was not put."""
+        """Yield the records of some keys as JSON lines, in the given order. Raises KeyError for an unknown key."""
         for key in keys:
             self._file.seek(self._places[key])
             yield self._file.readline()
         self._file.seek(self._end)
 
     def write(self, path: Path) -> None:
-        """Write all records in the order of their keys; the file appears whole or not at all."""
-        with whole_file(path, "wb") as handle:
+        """Write all records to `path`, sorted by key. The file appears whole or not at all."""
+        with atomic_file(path, "wb") as handle:
             handle.writelines(self.lines(sorted(self._places)))
 
     def close(self) -> None:
-        """Remove the file."""
+        """Remove the temporary file."""
         self._file.close()

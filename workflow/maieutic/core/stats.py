@@ -1,4 +1,4 @@
-"""One statistic, one interval: values with intervals over whole problems, exact ones where a value has bounds."""
+"""Statistics with intervals over whole problems: Clopper-Pearson, Student's t or percentile bootstrap."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ Array = npt.NDArray[np.float64]
 T = TypeVar("T")
 UNBOUNDED = (-math.inf, math.inf)
 RATING_BOUNDS = (-math.inf, 1.0)  # deductions can take a weighted rating below zero
-BATCH = 200  # resamples held in memory at once
+BATCH = 200  # maximum number of resamples in memory at once
 
 
 class Interval(NamedTuple):
-    """A 95 % interval; None where fewer than two problems leave nothing to resample."""
+    """A 95 % interval; both ends are None if it cannot be computed, as for fewer than two problems."""
 
     low: float | None
     high: float | None
 
 
-class Sampling(NamedTuple):
-    """How intervals are made: by so many resamples, from this seed."""
+class BootstrapSettings(NamedTuple):
+    """Number of bootstrap resamples and the random seed."""
 
     resamples: int
     seed: int
 
 
 class Statistic(NamedTuple, Generic[T]):
-    """A number of several observations, written so that whole problems can be drawn again without touching them.
+    """Function of several observations, computed from additive counts so that whole problems can be resampled.
 
-    value: of the observations, NaN where they leave it open; counts: observations x k, which add up; of_sums:
-    ... x k -> ..., the value from the sums of counts; bounds: between which the value lies, infinite where there is
-    none; None: a statistic whose interval is a percentile bootstrap (correlations, kappa).
+    value: returns the statistic of the observations, NaN if undefined; counts: returns the additive counts of the
+    observations, an observations x k array; from_sums: maps sums of counts (... x k) to values (...); bounds: range of
+    the value, infinite on an unbounded side, None to use a percentile bootstrap (for correlations, kappa).
     """
 
     value: Callable[[Sequence[T]], float]
     counts: Callable[[Sequence[T]], Array]
-    of_sums: Callable[[Array], Array]
+    from_sums: Callable[[Array], Array]
     bounds: tuple[float, float] | None = None
 
 
 class Estimate(NamedTuple):
-    """A value with its interval over problems and what it is made of: n observations of so many problems.
+    """A value with its interval over problems. The value is None if it is undefined or nothing was observed.
 
-    missing: observations that are left out. The value is None where it is open or nothing was observed.
+    n: number of observations; missing: number of observations left out; clusters: number of problems.
     """
 
     value: float | None
@@ -60,51 +60,61 @@ class Estimate(NamedTuple):
     clusters: int = 0
 
 
-def share(part: Array, whole: Array, empty: float) -> Array:
-    """part / whole. empty: what 0 / 0 is, 0 as scikit-learn has it for F1, or NaN where there is no such share."""
+def safe_ratio(part: Array, whole: Array, empty: float) -> Array:
+    """Return part / whole. empty: result of 0 / 0, which is 0 for F1, as in scikit-learn, or NaN if undefined."""
     return np.divide(part, whole, out=np.full(np.shape(part), empty, dtype=float), where=whole != 0)
 
 
-def mean_of(read: Callable[[T], float], bounds: tuple[float, float] = UNBOUNDED) -> Statistic[T]:
-    """The mean of one number an observation. bounds: of each number, where there are some."""
+def mean_statistic(read: Callable[[T], float], bounds: tuple[float, float] = UNBOUNDED) -> Statistic[T]:
+    """Return the statistic that is the mean of one number per observation.
+
+    read: function that returns an observation's number; bounds: range of the numbers.
+    """
     return Statistic(
         bounds=bounds,
         value=lambda observed: float(np.mean([read(observation) for observation in observed])),
         counts=lambda observed: np.array([[read(observation), 1.0] for observation in observed]),
-        of_sums=lambda sums: share(sums[..., 0], sums[..., 1], empty=0.0),
+        from_sums=lambda sums: safe_ratio(sums[..., 0], sums[..., 1], empty=0.0),
     )
 
 
-MEAN: Statistic[float] = mean_of(float)
-SHARE: Statistic[float] = mean_of(float, SHARE_BOUNDS)
-RATING: Statistic[float] = mean_of(float, RATING_BOUNDS)
+MEAN: Statistic[float] = mean_statistic(float)
+SHARE: Statistic[float] = mean_statistic(float, SHARE_BOUNDS)
+RATING: Statistic[float] = mean_statistic(float, RATING_BOUNDS)
 
 
-def estimate(
-    statistic: Statistic[T], observed: Sequence[T], clusters: Sequence[str], sampling: Sampling, missing: int = 0
+def estimate_statistic(
+    statistic: Statistic[T],
+    observed: Sequence[T],
+    clusters: Sequence[str],
+    sampling: BootstrapSettings,
+    missing: int = 0,
 ) -> Estimate:
-    """A statistic of some observations with its interval.
+    """Return a statistic of observations with its interval.
 
-    clusters: the problem of each observation; missing: observations that are not among them.
+    clusters: problem of each observation; missing: number of observations that are left out.
     """
     problems = len(set(clusters))
     value = statistic.value(observed) if observed else math.nan
     if math.isnan(value):
         return Estimate(None, Interval(None, None), len(observed), missing, problems)
-    interval = interval_of(statistic, value, statistic.counts(observed), clusters, sampling)
+    interval = statistic_interval(statistic, value, statistic.counts(observed), clusters, sampling)
     return Estimate(value, interval, len(observed), missing, problems)
 
 
-def interval_of(
-    statistic: Statistic[T], value: float, counts: Array, clusters: Sequence[str], sampling: Sampling
+def statistic_interval(
+    statistic: Statistic[T], value: float, counts: Array, clusters: Sequence[str], sampling: BootstrapSettings
 ) -> Interval:
-    """The 95 % interval of a value over problems; none for fewer than two. counts, clusters: as of `estimate`."""
+    """Return the 95 % interval of a value.
+
+    counts: k additive counts of each observation; clusters: problem of each observation.
+    """
     if statistic.bounds is None:
-        return clustered_interval(counts, statistic.of_sums, clusters, sampling)
+        return bootstrap_interval(counts, statistic.from_sums, clusters, sampling)
     sums = sums_by_cluster(counts, clusters)
     if len(sums) < 2:
         return Interval(None, None)
-    left_out, bounds = without_each(sums, statistic.of_sums), statistic.bounds
+    left_out, bounds = leave_one_out(sums, statistic.from_sums), statistic.bounds
     if bounds == UNBOUNDED and np.isin(counts[:, 0], (0, 1)).all():
         bounds = SHARE_BOUNDS  # a mean of zeros and ones is a share
     if np.isfinite(bounds).all():
@@ -116,17 +126,20 @@ def interval_of(
     return Interval(max(low, bounds[0]), min(high, bounds[1]))
 
 
-def without_each(sums: Array, of_sums: Callable[[Array], Array]) -> Array:
-    """Return the statistic without each problem in turn, NaN where undefined. sums: problems x k -> problems."""
+def leave_one_out(sums: Array, from_sums: Callable[[Array], Array]) -> Array:
+    """Return the statistic recomputed without each problem in turn, NaN where undefined.
+
+    sums: k summed counts of each problem.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
-        return of_sums(sums.sum(axis=0) - sums)
+        return from_sums(sums.sum(axis=0) - sums)
 
 
 def normal_half_width(values: Sequence[float]) -> float | None:
-    """Half of a normal 95 % interval of a mean, 1.96 sd / sqrt(n); None for fewer than two values.
+    """Return half the width of the normal 95 % interval of a mean, 1.96 sd / sqrt(n); None for fewer than two values.
 
-    TutorBench's Table 1 prints it (it fits 1,490 samples with a standard deviation of about 20 points). It takes items
-    that share a problem for independent.
+    TutorBench's Table 1 prints this half-width: the printed values fit 1,490 samples with a standard deviation of about
+    20 points. Items that share a problem are treated as independent.
     """
     if len(values) < 2:
         return None
@@ -134,58 +147,60 @@ def normal_half_width(values: Sequence[float]) -> float | None:
 
 
 def sums_by_cluster(counts: Array, clusters: Sequence[str]) -> Array:
-    """Add up the observations of each problem: observations x k -> problems x k, problems in sorted order."""
+    """Return the summed counts of each problem, in sorted order of problems (observations x k -> problems x k)."""
     names, index = np.unique(np.array(clusters), return_inverse=True)
     sums = np.zeros((len(names), counts.shape[1]))
     np.add.at(sums, index, counts)
     return sums
 
 
-def clustered_interval(
-    counts: Array, of_sums: Callable[[Array], Array], clusters: Sequence[str], sampling: Sampling
+def bootstrap_interval(
+    counts: Array, from_sums: Callable[[Array], Array], clusters: Sequence[str], sampling: BootstrapSettings
 ) -> Interval:
-    """Percentile bootstrap that draws whole problems with replacement (MathTutorBench's 1,150 items hold 741).
+    """Return the percentile bootstrap interval over whole problems (MathTutorBench's 1,150 items share 741 problems).
 
-    Of the resamples that have a value; there is no interval where most have none (a label that is rare), or where
-    fewer than two problems leave nothing to draw. counts: observations x k; of_sums: ... x k -> ...; clusters: the
-    problem of each observation.
+    Undefined resamples are left out. Both ends are None if at least half are undefined (as for a rare label), or for
+    fewer than two problems. counts: k additive counts of each observation; from_sums: maps sums of counts (... x k) to
+    values (...); clusters: problem of each observation.
     """
-    return percentiles(clustered_draws(counts, of_sums, clusters, sampling), sampling)
+    return percentile_interval(bootstrap_draws(counts, from_sums, clusters, sampling), sampling)
 
 
-def percentiles(drawn: Array, sampling: Sampling) -> Interval:
-    """The interval of the draws that have a value; none where most have none."""
-    known = drawn[~np.isnan(drawn)]
+def percentile_interval(draws: Array, sampling: BootstrapSettings) -> Interval:
+    """Return the percentile interval of the defined draws. Both ends are None if at least half are undefined."""
+    known = draws[~np.isnan(draws)]
     if len(known) * 2 <= sampling.resamples:
         return Interval(None, None)
     low, high = np.percentile(known, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
     return Interval(float(low), float(high))
 
 
-def clustered_draws(
-    counts: Array, of_sums: Callable[[Array], Array], clusters: Sequence[str], sampling: Sampling
+def bootstrap_draws(
+    counts: Array, from_sums: Callable[[Array], Array], clusters: Sequence[str], sampling: BootstrapSettings
 ) -> Array:
-    """The statistic of every resample, NaN where it has none; empty where there is nothing to resample.
+    """Return the statistic of every resample, NaN if undefined; empty for fewer than two problems.
 
-    The same problems are drawn whatever is counted of them, so that two tutors' draws on the same problems are pairs.
+    The resampled problems depend only on their number and the seed, so two tutors' draws on the same problems are
+    paired.
     """
     sums = sums_by_cluster(counts, clusters)
-    return drawn_again(sums, of_sums, sampling) if len(sums) > 1 else np.array([])
+    return resample_problems(sums, from_sums, sampling) if len(sums) > 1 else np.array([])
 
 
-def drawn_again(sums: Array, of_sums: Callable[[Array], Array], sampling: Sampling) -> Array:
-    """Problems drawn with replacement, number for number as scipy.stats.bootstrap draws them (a test compares).
+def resample_problems(sums: Array, from_sums: Callable[[Array], Array], sampling: BootstrapSettings) -> Array:
+    """Return the statistic of problems resampled with replacement. The random numbers equal scipy.stats.bootstrap's.
 
-    Without scipy, whose import takes longer than most of these intervals. sums: problems x k, two problems or more.
+    scipy itself is avoided, since its import takes longer than most of these intervals. sums: k summed counts of each
+    problem, for at least two problems.
     """
     problems, rng = len(sums), np.random.default_rng(sampling.seed)
     draws = []
     for start in range(0, sampling.resamples, BATCH):
         count = min(BATCH, sampling.resamples - start)
-        drawn = rng.integers(0, problems, (count, problems))
-        # How often each problem was drawn, times its sums: the same as adding up the drawn rows, and much less memory.
-        places = drawn + problems * np.arange(count)[:, None]
+        resampled = rng.integers(0, problems, (count, problems))
+        # Multiplying each problem's sums by its frequency takes much less memory than adding up the resampled rows.
+        places = resampled + problems * np.arange(count)[:, None]
         times = np.bincount(places.ravel(), minlength=problems * count).reshape(count, problems)
-        with np.errstate(divide="ignore", invalid="ignore"):  # a resample may leave a statistic open
-            draws.append(of_sums(times @ sums))
+        with np.errstate(divide="ignore", invalid="ignore"):  # the statistic can be undefined for a resample
+            draws.append(from_sums(times @ sums))
     return np.concatenate(draws)

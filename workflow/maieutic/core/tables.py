@@ -1,6 +1,6 @@
-"""Read tables as spreadsheets save them: byte order marks, UTF-16, Windows-1252, semicolons and tabs, empty rows.
+"""Reader of tables as spreadsheets save them: byte order marks, UTF-16, Windows-1252, semicolons, tabs, empty rows.
 
-One reader for replies, labels, preferences, sheets and data sets of one's own, so that all tolerate the same.
+Replies, labels, preferences, sheets and users' data sets are all read here, so that all tolerate the same variants.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import NamedTuple
 from maieutic.core.errors import UserError
 
 log = logging.getLogger(__name__)
-LONGEST_CELL = 1 << 24  # characters
-SHOWN = 12  # columns that a message names
+LONGEST_CELL = 1 << 24  # maximum length of a cell in characters
+MOST_LISTED_COLUMNS = 12  # maximum number of columns listed in a message
 DELIMITERS = ",;\t|"
-SEPARATOR_LINE = "sep="  # the first line by which a spreadsheet states its delimiter
+SEPARATOR_LINE = "sep="  # beginning of a first line in which a spreadsheet declares its delimiter
 BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-OLD = "cp1252"  # what Windows writes as "CSV" without a further word
-# What others call a column, for the fix of a message.
-CALLED = {
+WINDOWS_ENCODING = "cp1252"  # encoding of the format that Excel on Windows calls plain "CSV"
+# Common names of each column in other tools, from which a message suggests a fix.
+COLUMN_SYNONYMS = {
     "reply": [
         "output",
         "response",
@@ -47,51 +47,51 @@ CALLED = {
 
 
 class Table(NamedTuple):
-    """The columns of a table, and its rows with the line of each in the file."""
+    """Column names and rows of a table; each row comes with its line number in the file."""
 
     columns: list[str]
     rows: list[tuple[int, dict[str, str]]]
 
 
-def decoded(data: bytes, shown: str, strict: bool = False, mend: str = "save it as UTF-8") -> str:
-    """Return a file's text: UTF-8, UTF-16 with its mark, or Windows-1252, which is noted in the log.
+def decode_table(data: bytes, name: str, strict: bool = False, fix: str = "save the file as UTF-8") -> str:
+    """Return the text of a file in UTF-8, UTF-16 with a byte order mark, or (with a logged warning) Windows-1252.
 
-    Raises UserError for bytes that are none of them. shown: the file's name in messages; strict: a published file,
-    which is UTF-8; mend: the fix for bytes that cannot be read.
+    name: the file's name in messages; strict: refuse Windows-1252, for published files; fix: fix shown with the error.
+    Raises UserError if no encoding fits.
     """
     for mark, encoding in BOMS.items():
         if data.startswith(mark):
             try:
                 return data.decode(encoding)
             except UnicodeDecodeError as error:
-                raise UserError(shown, f"not {encoding} at byte {error.start}", mend) from None
+                raise UserError(name, f"not {encoding} at byte {error.start}", fix) from None
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         try:
-            text = "" if strict else data.decode(OLD)
+            text = "" if strict else data.decode(WINDOWS_ENCODING)
         except UnicodeDecodeError:
             text = ""
         if not text or "\x00" in text:
-            raise UserError(shown, f"not UTF-8 at byte {error.start}", mend) from None
-        log.warning("%s is not UTF-8: it is read as Windows-1252; save it as UTF-8 if letters look wrong", shown)
+            raise UserError(name, f"not UTF-8 at byte {error.start}", fix) from None
+        log.warning("%s is not UTF-8, so it is read as Windows-1252; save it as UTF-8 if letters look wrong", name)
         return text
 
 
 def delimiter_of(head: str) -> str:
-    """Return what separates the cells of a head line: the delimiter that stands in it most often outside of quotes."""
-    bare = "".join(head.split('"')[::2])
-    return max(DELIMITERS, key=bare.count)
+    """Return the delimiter of a header line: the candidate that occurs most often outside quotes."""
+    unquoted = "".join(head.split('"')[::2])
+    return max(DELIMITERS, key=unquoted.count)
 
 
-def table_of(text: str, shown: str, mend: str, known: Iterable[str] = (), padded: bool = False) -> Table:
-    """Return the table in a text of CSV. Raises UserError for a row with other cells than the head line has.
+def parse_table(text: str, name: str, fix: str, known: Iterable[str] = (), padded: bool = False) -> Table:
+    """Return the table in a CSV text, with column names stripped and empty rows and unnamed columns removed.
 
-    Blanks around names go, rows and columns without any content too. known: column names that are recognised in any
-    case; shown: the file's name in messages; mend: the fix for a damaged file; padded: rows may lack their last cells.
+    name: the file's name in messages; fix: fix shown for a damaged file; known: column names recognised in any case;
+    padded: allow rows without their last cells. Raises UserError for a row whose cells do not match the header.
     """
     first, _, rest = text.partition("\n")
-    skipped = 0
+    skipped = 0  # number of lines before the header
     delimiter = None
     if first.strip().lower().startswith(SEPARATOR_LINE) and len(first.strip()) <= len(SEPARATOR_LINE) + 1:
         delimiter, text, skipped = (first.strip()[len(SEPARATOR_LINE) :] or ","), rest, 1
@@ -103,8 +103,8 @@ def table_of(text: str, shown: str, mend: str, known: Iterable[str] = (), padded
     known = tuple(known)
     rows: list[tuple[int, dict[str, str]]] = []
     try:
-        head = [name.strip() for name in next(reader, [])]
-        head = [known_word(name, known) or name for name in head]
+        head = [column.strip() for column in next(reader, [])]
+        head = [match_known_word(column, known) or column for column in head]
         while head and not head[-1]:
             head.pop()
         for cells in reader:
@@ -113,53 +113,59 @@ def table_of(text: str, shown: str, mend: str, known: Iterable[str] = (), padded
             if padded:
                 cells += [""] * (len(head) - len(cells))
             if len(cells) < len(head) or any(cell.strip() for cell in cells[len(head) :]):
-                place = f"{shown}:{reader.line_num + skipped}"
-                raise UserError(place, f"expected {len(head)} cells, found more or fewer", mend)
-            named = {name: cell for name, cell in zip(head, cells, strict=False) if name}
-            rows.append((reader.line_num + skipped, named))
+                place = f"{name}:{reader.line_num + skipped}"
+                raise UserError(place, f"expected {len(head)} cells, found {len(cells)}", fix)
+            row = {column: cell for column, cell in zip(head, cells, strict=False) if column}
+            rows.append((reader.line_num + skipped, row))
     except csv.Error as error:
-        raise UserError(f"{shown}:{reader.line_num + skipped}", f"not CSV: {error}", mend) from None
+        raise UserError(f"{name}:{reader.line_num + skipped}", f"not CSV: {error}", fix) from None
     finally:
         csv.field_size_limit(before)
-    return Table([name for name in head if name], rows)
+    return Table([column for column in head if column], rows)
 
 
-def read_table(path: Path, needed: Sequence[str], known: Iterable[str] = (), mend: str = "") -> Table:
-    """Read a CSV file of one's own. Raises UserError for a file that cannot be read, or that lacks a needed column.
+def read_table(path: Path, needed: Sequence[str], known: Iterable[str] = (), fix: str = "") -> Table:
+    """Read a user's CSV file. Raises UserError for a file that cannot be read or lacks a needed column.
 
-    needed: the columns that it must have; known: further ones that are recognised in any case; mend: what else to say
-    of the file's form.
+    needed: required columns; known: further columns recognised in any case; fix: fix shown with an error.
     """
-    fix = mend or f"its columns are {', '.join(needed)}"
+    fix = fix or f"use the columns {', '.join(needed)}"
     try:
         data = path.read_bytes()
     except OSError as error:
         raise UserError(str(path), f"cannot be read: {error.strerror or error}", fix) from None
-    table = table_of(decoded(data, str(path)), str(path), fix, (*needed, *known), padded=True)
+    table = parse_table(decode_table(data, str(path)), str(path), fix, (*needed, *known), padded=True)
     check_columns(str(path), table.columns, needed, fix)
     return table
 
 
-def check_columns(shown: str, columns: Sequence[str], needed: Sequence[str], mend: str) -> None:
-    """Raise UserError that names the columns which are lacking, those that are there, and the likely ones."""
-    if missing := [name for name in needed if name not in columns]:
-        likely = [f"rename {found} to {name}" for name in missing if (found := likely_column(name, columns, needed))]
-        there = ", ".join(columns[:SHOWN]) + (", ..." if len(columns) > SHOWN else "") or "none"
-        raise UserError(shown, f"no column {', '.join(missing)}; found {there}", "; ".join(likely) or mend)
+def check_columns(name: str, columns: Sequence[str], needed: Sequence[str], fix: str) -> None:
+    """Raise UserError for missing columns; the message lists the present ones and suggests which to rename.
+
+    name: the file's name in the message; fix: fix shown if no present column is likely to be meant.
+    """
+    if missing := [column for column in needed if column not in columns]:
+        renames = [
+            f"rename {likely} to {column}" for column in missing if (likely := likely_column(column, columns, needed))
+        ]
+        present = (
+            ", ".join(columns[:MOST_LISTED_COLUMNS]) + (", ..." if len(columns) > MOST_LISTED_COLUMNS else "") or "none"
+        )
+        raise UserError(name, f"missing columns: {', '.join(missing)}; found: {present}", "; ".join(renames) or fix)
 
 
 def likely_column(name: str, columns: Sequence[str], needed: Sequence[str] = ()) -> str | None:
-    """Return the column that is likely meant by a name, or None."""
+    """Return the present column that probably stands for a missing one, or None if no column resembles it."""
     free = {column.casefold().replace(" ", "_"): column for column in columns if column not in needed}
-    for other in CALLED.get(name, []):
+    for other in COLUMN_SYNONYMS.get(name, []):
         if other in free:
             return free[other]
     near = difflib.get_close_matches(name, list(free), 1, cutoff=0.75)
     return free[near[0]] if near else None
 
 
-def known_word(text: str, known: Sequence[str]) -> str | None:
-    """Return the known word that a text means, whatever its case and its blanks; None for none or several."""
+def match_known_word(text: str, known: Sequence[str]) -> str | None:
+    """Return the known word that equals a text, ignoring case and extra blanks; None if no word or several words do."""
     if text in known:
         return text
     folded = " ".join(text.split()).casefold()
@@ -167,7 +173,7 @@ def known_word(text: str, known: Sequence[str]) -> str | None:
     return near[0] if len(near) == 1 else None
 
 
-def with_known_names(record: Mapping[str, object], known: Iterable[str]) -> dict[str, object]:
-    """Return a record with its fields under the known names, whatever their case and the blanks around them."""
+def rename_known_keys(record: Mapping[str, object], known: Iterable[str]) -> dict[str, object]:
+    """Return a record with known names as keys, where a key equals a known name apart from case and extra blanks."""
     known = tuple(known)
-    return {known_word(str(key), known) or key: value for key, value in record.items()}
+    return {match_known_word(str(key), known) or key: value for key, value in record.items()}

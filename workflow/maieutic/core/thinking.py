@@ -1,7 +1,7 @@
-"""Reasoning that models write into their answers: kept, and never scored.
+"""Separation of a model's inline reasoning from its answer. The reasoning is stored, but never scored.
 
-The marks are those of chat templates: DeepSeek, Qwen and most others `<think>`, Mistral `[THINK]`, OpenAI's Harmony
-channels, Cohere `<|START_THINKING|>`, Kimi's triangles, ByteDance `<seed:think>`, and tags of other names.
+Recognised marks are those of chat templates: DeepSeek, Qwen and most others `<think>`, Mistral `[THINK]`, OpenAI's
+Harmony channels, Cohere `<|START_THINKING|>`, Kimi's triangles, ByteDance `<seed:think>`, and tags of similar names.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ CLOSE = re.compile(
     r"|<\|start\|>assistant<\|channel\|>final(?: [^<]{0,40})?<\|message\|>|<\|channel\|>final<\|message\|>",
     re.IGNORECASE,
 )
-# Marks that some templates put around the answer itself.
+# Marks that some templates put around the final answer.
 WRAPPED = re.compile(
     r"<\|(?:START|END)_RESPONSE\|>|<\|(?:end|return|call)\|>|<\|(?:begin|end)_of_solution\|>", re.IGNORECASE
 )
 HARMONY_END = re.compile(r"<\|end\|>\s*\Z")
-# Resembles a mark of reasoning, at the beginning of an answer.
+# An unknown tag at the beginning of an answer that resembles a reasoning mark.
 UNKNOWN = re.compile(
     r"\A\s*(?:<[|/]?[a-z0-9_:|-]{0,20}(?:think|thought|reason|reflect|ponder|scratch|cot)[a-z0-9_:|-]{0,20}>"
     r"|\[[A-Z_]{0,20}(?:THINK|THOUGHT|REASON|REFLECT|COT)[A-Z_]{0,20}\])",
@@ -34,15 +34,15 @@ QUOTES = "\"'`\u201c\u201d\u2018\u2019\u00ab\u00bb"
 
 
 def split_thinking(text: str) -> tuple[str, str | None]:
-    """The answer and the reasoning before it. Reasoning that never closes leaves an empty answer.
+    """Return the answer and the reasoning before it. Reasoning without a closing mark leaves an empty answer.
 
-    A mark that closes reasoning counts without one that opens it, which a template may hold, but not within quotation
-    marks or an ordinary sentence. Blank lines between reasoning and answer belong to neither: a stop string of a new
-    line would cut the answer off.
+    A closing mark also counts without an opening one, which may be part of the template, but not inside quotation marks
+    or an ordinary sentence. Blank lines between reasoning and answer are dropped: otherwise a newline as a stop string
+    would leave an empty answer.
     """
     opened = OPEN.search(text)
     begins = opened is not None and not text[: opened.start()].strip()
-    closes = [match for match in CLOSE.finditer(text) if begins or not in_a_sentence(text, match)]
+    closes = [match for match in CLOSE.finditer(text) if begins or not is_in_sentence(text, match)]
     if closes := [match for match in closes if not is_quoted(text, match)]:
         last = closes[-1]
         reasoning = text[opened.end() if begins and opened else 0 : last.start()]
@@ -53,23 +53,23 @@ def split_thinking(text: str) -> tuple[str, str | None]:
 
 
 def is_quoted(text: str, match: re.Match[str]) -> bool:
-    """Return whether a mark stands between quotation marks or backticks."""
+    """Return True if a mark is enclosed in quotation marks or backticks."""
     before, after = text[: match.start()][-1:], text[match.end() :][:1]
     return bool(before) and before in QUOTES and bool(after) and after in QUOTES
 
 
-def in_a_sentence(text: str, match: re.Match[str]) -> bool:
-    """Return whether a mark stands inside a sentence ("The tag </think> closes it")."""
+def is_in_sentence(text: str, match: re.Match[str]) -> bool:
+    """Return True if a mark is part of a sentence ("The tag </think> closes it")."""
     before, after = text[: match.start()], text[match.end() :]
     return before[-1:] == " " and before.rstrip(" ")[-1:].isalpha() and re.match(r" [a-z]", after) is not None
 
 
-def unknown_mark(text: str) -> bool:
-    """Return whether an answer begins with an unknown mark that resembles one of reasoning."""
+def has_unknown_mark(text: str) -> bool:
+    """Return True if an answer begins with an unknown mark that resembles a reasoning mark."""
     return UNKNOWN.match(text) is not None
 
 
 def cut_at_stop(text: str, stops: list[str]) -> str:
-    """The text before its first stop string, for servers that cannot be told to stop there."""
+    """Return the text before its first stop string, for servers without support for stop strings."""
     ends = [position for stop in stops if (position := text.find(stop)) >= 0]
     return text[: min(ends)] if ends else text

@@ -1,4 +1,4 @@
-"""Texts of models and people as a page shows them: a control character is a sign, and no instruction to a reader."""
+"""Texts of models and people made safe to display: control characters become visible signs."""
 
 from __future__ import annotations
 
@@ -7,38 +7,39 @@ import hashlib
 import json
 from typing import Any
 
-PICTURES, DELETE, LOST, LINE = 0x2400, 0x2421, 0xFFFD, 0x21B5
-# Neither XML nor a page may hold them; Unicode's own line ends are line ends to some readers and not to others.
+CONTROL_PICTURES, DELETE_SIGN, REPLACEMENT_SIGN, LINE_END_SIGN = 0x2400, 0x2421, 0xFFFD, 0x21B5
+# Visible signs for control characters. XML and HTML forbid most of these characters; U+2028 and U+2029 end lines only
+# in some readers.
 SIGNS = {
-    **{code: PICTURES + code for code in range(0x20) if chr(code) not in "\t\n\r"},
-    0x7F: DELETE,
-    **dict.fromkeys(range(0x80, 0xA0), LOST),
-    **dict.fromkeys((0x2028, 0x2029), LINE),
-    **dict.fromkeys(range(0xD800, 0xE000), LOST),
-    **dict.fromkeys((0xFFFE, 0xFFFF), LOST),
+    **{code: CONTROL_PICTURES + code for code in range(0x20) if chr(code) not in "\t\n\r"},
+    0x7F: DELETE_SIGN,
+    **dict.fromkeys(range(0x80, 0xA0), REPLACEMENT_SIGN),
+    **dict.fromkeys((0x2028, 0x2029), LINE_END_SIGN),
+    **dict.fromkeys(range(0xD800, 0xE000), REPLACEMENT_SIGN),
+    **dict.fromkeys((0xFFFE, 0xFFFF), REPLACEMENT_SIGN),
 }
 
 
-def visible(text: str) -> str:
-    """The text with a sign in the place of each character that cannot be shown. The type stays: markup is markup."""
+def visible_text(text: str) -> str:
+    """Return a text with a visible sign for each control character. A subclass of str (markup) keeps its type."""
     return text if text.isprintable() else type(text)(str(text).translate(SIGNS))
 
 
-# Unicode's controls of direction: in a terminal or a pull request they show a text in another order than it has.
-DIRECTIONS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), LOST)
+# With Unicode's bidirectional controls, a terminal or pull request shows characters in a different order from the file.
+DIRECTIONS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), REPLACEMENT_SIGN)
 
 
-def in_one_direction(text: str) -> str:
-    """Return the visible text with a sign in the place of each control of direction. Letters keep their own."""
-    return visible(text).translate(DIRECTIONS)
+def without_direction_controls(text: str) -> str:
+    """Return a text with visible signs for control and bidirectional characters. Right-to-left letters still work."""
+    return visible_text(text).translate(DIRECTIONS)
 
 
-def embedded(data: Any) -> str:
-    """JSON that may stand inside a script element: no reply can close it."""
+def script_safe_json(data: Any) -> str:
+    """Return JSON that is safe inside a script element: no text in it can close the element."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def policy_source(text: str) -> str:
-    """A style or script as a page's content security policy names it: by its hash."""
+def policy_hash(text: str) -> str:
+    """Return the hash by which a content security policy allows an inline style or script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

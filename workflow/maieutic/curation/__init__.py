@@ -1,1 +1,1 @@
-"""Tutoring data made of seed problems (KMP-Bench, section 2), and tutors that are fine-tuned on it."""
+"""Tutoring data generated from seed problems (KMP-Bench, section 2), and tutors fine-tuned on it."""

@@ -1,4 +1,4 @@
-"""The commands of curation and fine-tuning."""
+"""Commands of curation and fine-tuning."""
 
 COMMANDS = {
     "Curation and fine-tuning": (

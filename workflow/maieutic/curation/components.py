@@ -1,25 +1,25 @@
-"""The four components of a seed (KMP-Bench, section 2.2 and Appendix D), made side by side."""
+"""The four components of a seed (KMP-Bench, section 2.2 and Appendix D), generated concurrently."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from maieutic.curation import standards
-from maieutic.curation.crew import Crew, together
 from maieutic.curation.parsers import Attempt, Steps
 from maieutic.curation.records import (
     LEVELS,
-    Attempted,
     Clarification,
     Components,
     Feedback,
     Level,
     Outcome,
-    Posed,
+    PosedProblem,
     Seed,
     Standard,
+    StudentSolution,
 )
-from maieutic.curation.texts import numbered
+from maieutic.curation.stage_runner import StageRunner, gather_all
+from maieutic.curation.texts import numbered_steps
 
 STAGES = (
     *("tag_domain", "tag_cluster", "tag_standard", "validate_seed"),
@@ -27,19 +27,23 @@ STAGES = (
     *("wrong_solution", "rephrase", "verify_rephrasing", "correct"),
     *("similar", "solve_similar", "clarify"),
 )
-COMPLETE = "complete"  # the last look at a seed: whether it has all four
+COMPLETENESS_CHECK = "complete"  # name of the final check for all four components
 FOLLOW_UPS = 2
-WRONG = 2  # solutions of each seed
+WRONG_SOLUTIONS = 2  # number of wrong solutions made for each seed
 
 
-async def make(crew: Crew, seed: Seed) -> Components | None:
-    """A seed with all four components; None where it was rejected or lacks one."""
-    tags, solution = await together(tag(crew, seed), crew.run("validate_seed", seed.id, seed.model_dump()))
+async def complete_seed(crew: StageRunner, seed: Seed) -> Components | None:
+    """Return the seed with all four components; None if it is rejected or a component is missing."""
+    validation = crew.run_stage("validate_seed", seed.id, seed.model_dump())
+    tags, solution = await gather_all(tag_standards(crew, seed), validation)
     if tags is None or solution is None:
         return None
     sound = seed.model_copy(update={"solution": solution})
-    followups, solutions, similar, clarifications = await together(
-        follow_ups(crew, sound), attempts(crew, sound), similar_problems(crew, sound, tags), clarify(crew, sound)
+    followups, solutions, similar, clarifications = await gather_all(
+        make_follow_ups(crew, sound),
+        check_solutions(crew, sound),
+        make_similar_problems(crew, sound, tags),
+        make_clarifications(crew, sound),
     )
     made = {
         "follow-ups": followups,
@@ -47,10 +51,10 @@ async def make(crew: Crew, seed: Seed) -> Components | None:
         "similar problems": similar,
         "clarifications": clarifications,
     }
-    lacking = [name for name, product in made.items() if not product]
-    reason = f"no {', no '.join(lacking)}" if lacking else None
-    there = {name: dump(product) for name, product in made.items() if product} if lacking else None
-    crew.put(Outcome(seed=seed.id, stage=COMPLETE, reason=reason, product=there))
+    missing = [name for name, product in made.items() if not product]
+    reason = f"no {', no '.join(missing)}" if missing else None
+    present = {name: to_json_values(product) for name, product in made.items() if product} if missing else None
+    crew.add_outcome(Outcome(seed=seed.id, stage=COMPLETENESS_CHECK, reason=reason, product=present))
     if not (followups and solutions and similar and clarifications):
         return None
     return Components(
@@ -63,20 +67,20 @@ async def make(crew: Crew, seed: Seed) -> Components | None:
     )
 
 
-def dump(product: Any) -> Any:
-    """A product as JSON has it."""
+def to_json_values(product: Any) -> Any:
+    """Return a product as JSON values."""
     if isinstance(product, dict):
-        return {name: dump(value) for name, value in product.items()}
-    return [dump(value) for value in product] if isinstance(product, list) else product.model_dump()
+        return {name: to_json_values(value) for name, value in product.items()}
+    return [to_json_values(value) for value in product] if isinstance(product, list) else product.model_dump()
 
 
-async def tag(crew: Crew, seed: Seed) -> list[Standard] | None:
-    """Up to four standards, chosen from domain to cluster to standard."""
+async def tag_standards(crew: StageRunner, seed: Seed) -> list[Standard] | None:
+    """Return up to four standards, chosen from domain to cluster to standard; None if a stage chooses none."""
 
     async def choose(stage: str, level: str, options: list[dict[str, str]]) -> list[str] | None:
         most = int(crew.stages[stage].card.limits["most"])
         about = {**seed.model_dump(), "level": level, "options": options, "most": most}
-        chosen: list[str] | None = await crew.run(stage, seed.id, about)
+        chosen: list[str] | None = await crew.run_stage(stage, seed.id, about)
         return chosen
 
     domains = await choose("tag_domain", "domains", standards.domain_options())
@@ -89,78 +93,90 @@ async def tag(crew: Crew, seed: Seed) -> list[Standard] | None:
     return None if codes is None else standards.standards_of(domains, codes)
 
 
-async def posed_and_solved(crew: Crew, seed: Seed, stage: str, part: str, about: dict[str, Any]) -> Posed | None:
-    """A new problem that the solvers' majority solves. about: the `problems` before it are the solvers' context."""
-    new: Posed | None = await crew.run(stage, seed.id, about, part)
+async def make_confirmed_problem(
+    crew: StageRunner, seed: Seed, stage: str, part: str, about: dict[str, Any]
+) -> PosedProblem | None:
+    """Return a new problem whose answer most solvers confirm, or None.
+
+    about: variables of the prompt; if it contains `problems`, the solvers receive them before the new problem.
+    """
+    new: PosedProblem | None = await crew.run_stage(stage, seed.id, about, part)
     if new is None:
         return None
     context = [*about.get("problems", ()), new.model_dump()]
     question = {"problems": context, "answer": new.answer}
-    solved = await crew.run(f"solve_{stage}", seed.id, question, part, judged=new.model_dump())
+    solved = await crew.run_stage(f"solve_{stage}", seed.id, question, part, judged=new.model_dump())
     return new if solved else None
 
 
-async def follow_ups(crew: Crew, seed: Seed) -> list[Posed] | None:
-    """Two questions, each harder than those before it (Appendix D.1)."""
-    problems = [Posed(problem=seed.problem, solution=seed.solution, answer=seed.answer)]
+async def make_follow_ups(crew: StageRunner, seed: Seed) -> list[PosedProblem] | None:
+    """Return two follow-up questions of increasing difficulty (Appendix D.1); None if one is rejected."""
+    problems = [PosedProblem(problem=seed.problem, solution=seed.solution, answer=seed.answer)]
     for number in range(1, FOLLOW_UPS + 1):
         about = {"problems": [problem.model_dump() for problem in problems]}
-        new = await posed_and_solved(crew, seed, "follow_up", str(number), about)
+        new = await make_confirmed_problem(crew, seed, "follow_up", str(number), about)
         if new is None:
             return None
         problems.append(new)
     return problems[1:]
 
 
-async def similar_problems(crew: Crew, seed: Seed, tags: list[Standard]) -> dict[Level, Posed] | None:
-    """An easier, an equal and a harder problem (Appendix D.3)."""
+async def make_similar_problems(
+    crew: StageRunner, seed: Seed, tags: list[Standard]
+) -> dict[Level, PosedProblem] | None:
+    """Return an easier, an equal and a harder problem (Appendix D.3); None if one is rejected."""
 
-    async def one(level: Level) -> Posed | None:
+    async def of_level(level: Level) -> PosedProblem | None:
         about = {**seed.model_dump(), "standards": [tag.model_dump() for tag in tags], "level": level}
-        return await posed_and_solved(crew, seed, "similar", level, about)
+        return await make_confirmed_problem(crew, seed, "similar", level, about)
 
-    made = dict(zip(LEVELS, await together(*map(one, LEVELS)), strict=True))
+    made = dict(zip(LEVELS, await gather_all(*map(of_level, LEVELS)), strict=True))
     by_level = {level: problem for level, problem in made.items() if problem}
     return by_level if len(by_level) == len(LEVELS) else None
 
 
-async def attempts(crew: Crew, seed: Seed) -> list[Attempted] | None:
-    """Two wrong solutions and the right one, as steps, with what is wrong in them (Appendix D.2).
+async def check_solutions(crew: StageRunner, seed: Seed) -> list[StudentSolution] | None:
+    """Return two wrong solutions and a right one, as steps with feedback (Appendix D.2); None if one is missing.
 
-    Where one of the wrong ones is lost on the way the next one takes its place.
+    A wrong solution that a later stage rejects is replaced by the next candidate.
     """
-    candidates = await crew.run("wrong_solution", seed.id, seed.model_dump())
+    candidates = await crew.run_stage("wrong_solution", seed.id, seed.model_dump())
     if candidates is None:
         return None
-    numbered = [(f"wrong {number}", candidate) for number, candidate in enumerate(candidates, 1)]
-    right = attempted(crew, seed, "right", "validators", Attempt(seed.solution, seed.answer), True)
-    first = [attempted(crew, seed, part, candidate.by, candidate.value, False) for part, candidate in numbered[:WRONG]]
-    correct, *wrong = await together(right, *first)
-    for part, spare in numbered[WRONG:]:
-        if sum(map(bool, wrong)) < WRONG and correct:
-            wrong.append(await attempted(crew, seed, part, spare.by, spare.value, False))
+    parts = [(f"wrong {number}", candidate) for number, candidate in enumerate(candidates, 1)]
+    right = check_solution(crew, seed, "right", "validators", Attempt(seed.solution, seed.answer), True)
+    first = [
+        check_solution(crew, seed, part, candidate.by, candidate.value, False)
+        for part, candidate in parts[:WRONG_SOLUTIONS]
+    ]
+    correct, *wrong = await gather_all(right, *first)
+    for part, spare in parts[WRONG_SOLUTIONS:]:
+        if sum(map(bool, wrong)) < WRONG_SOLUTIONS and correct:
+            wrong.append(await check_solution(crew, seed, part, spare.by, spare.value, False))
     solutions = [solution for solution in wrong if solution]
-    return [*solutions[:WRONG], correct] if correct and len(solutions) >= WRONG else None
+    return [*solutions[:WRONG_SOLUTIONS], correct] if correct and len(solutions) >= WRONG_SOLUTIONS else None
 
 
-async def attempted(crew: Crew, seed: Seed, part: str, by: str, attempt: Attempt, is_right: bool) -> Attempted | None:
-    """One solution through rephrasing, its verification, and the feedback."""
+async def check_solution(
+    crew: StageRunner, seed: Seed, part: str, by: str, attempt: Attempt, is_right: bool
+) -> StudentSolution | None:
+    """Return one solution after rephrasing, verification and feedback; None if a stage rejects it."""
     most = int(crew.stages["rephrase"].card.limits["most"])
     about = {**seed.model_dump(), "student": attempt.text, "attempt": attempt, "most": most}
-    steps: Steps | None = await crew.run("rephrase", seed.id, about, part)
+    steps: Steps | None = await crew.run_stage("rephrase", seed.id, about, part)
     if steps is None:
         return None
-    lines = numbered(steps.steps)
-    if not await crew.run("verify_rephrasing", seed.id, {**about, "rephrased": lines}, part, steps._asdict()):
+    lines = numbered_steps(steps.steps)
+    if not await crew.run_stage("verify_rephrasing", seed.id, {**about, "rephrased": lines}, part, steps._asdict()):
         return None
     about = {**seed.model_dump(), "student": lines, "steps": steps.steps, "is_right": is_right}
-    feedback: Feedback | None = await crew.run("correct", seed.id, about, part, steps._asdict())
+    feedback: Feedback | None = await crew.run_stage("correct", seed.id, about, part, steps._asdict())
     if feedback is None:
         return None
-    return Attempted(steps=steps.steps, answer=steps.answer, by=by, feedback=feedback)
+    return StudentSolution(steps=steps.steps, answer=steps.answer, by=by, feedback=feedback)
 
 
-async def clarify(crew: Crew, seed: Seed) -> list[Clarification] | None:
-    """Points of confusion and what the tutor says of them (Appendix D.4)."""
-    clarifications: list[Clarification] | None = await crew.run("clarify", seed.id, seed.model_dump())
+async def make_clarifications(crew: StageRunner, seed: Seed) -> list[Clarification] | None:
+    """Return points of confusion, each with the tutor's answer (Appendix D.4); None if they are rejected."""
+    clarifications: list[Clarification] | None = await crew.run_stage("clarify", seed.id, seed.model_dump())
     return clarifications

@@ -1,4 +1,4 @@
-"""The curations and tunings of a run: what they add to its plan, and what there is to check before any work."""
+"""Curations and tunings in the plan of a run, and the checks on them before any work."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from maieutic.config.budget import check_prices
 from maieutic.config.curation import STAGES as FOLDER
 from maieutic.config.curation import Curation, FineTuning, read_stage
 from maieutic.config.models import HostedModel, Needs, PackagedWeights, TunedWeights, VllmModel, Weights, WeightsOnly
-from maieutic.config.prompts import variables_of
-from maieutic.config.registry import check_entry, unknown
+from maieutic.config.prompts import template_variables
+from maieutic.config.registry import check_entry, unknown_name
 from maieutic.core.errors import UserError, check_all
 from maieutic.curation import parsers, rules
 from maieutic.curation.parsers import PARSERS
@@ -18,18 +18,18 @@ from maieutic.curation.paths import SETS, SHEET
 from maieutic.curation.pipeline import STAGES
 from maieutic.curation.rules import RULES
 from maieutic.datasets.registry import LOADERS
-from maieutic.plan import lines
+from maieutic.plan import shell_lines
 from maieutic.plan.plan import Plan
-from maieutic.plan.planning import Names
+from maieutic.plan.plan_extension import WildcardValues
 from maieutic.serving.weights import has_chat_template
 
 
 class CurationPlan(Plan):
-    """A plan with what its curations and tunings add."""
+    """A plan with curations and tunings."""
 
     @cached_property
     def curated(self) -> dict[str, tuple[str, str]]:
-        """By dataset the curation and the product that it is."""
+        """For each dataset that a curation generates: the name of the curation, and `skills` or `dialogues`."""
         by_dataset = {}
         for name, dataset in self.datasets.items():
             copy = dataset.demo if self.edition == "demo" else dataset.published
@@ -40,7 +40,7 @@ class CurationPlan(Plan):
 
     @cached_property
     def tuned(self) -> dict[str, str]:
-        """By tutor of the registry the tuning that makes its weights."""
+        """The tuning that trains each tuned tutor of the registry."""
         return {
             name: model.weights.tuned
             for name, model in self.models.items()
@@ -48,12 +48,12 @@ class CurationPlan(Plan):
         }
 
     def curation(self, name: str) -> Curation:
-        """The entry of a curation."""
+        """Return the entry of a curation."""
         return self.config.curations[name]
 
     @cached_property
     def used_models(self) -> list[str]:
-        """With the roles of curations, and the bases of tunings."""
+        """All models in use, including the models of curations and the bases of tunings."""
         roles = [name for entry in self.config.curations.values() for name in entry.roles.models]
         return list(
             dict.fromkeys([*super().used_models, *roles, *(entry.base for entry in self.config.tunings.values())])
@@ -61,13 +61,16 @@ class CurationPlan(Plan):
 
     @cached_property
     def used_datasets(self) -> list[str]:
-        """With the seeds of curations, and the chats of tunings."""
+        """All datasets in use, including the seeds of curations and the chats of tunings."""
         seeds = {name for entry in self.config.curations.values() for name in entry.seeds}
         mixed = {name for entry in self.config.tunings.values() for name in entry.mix if name in self.datasets}
         return sorted({*super().used_datasets, *seeds, *mixed})
 
     def role_needs(self, curation: str) -> Needs:
-        """What a job that asks a curation's models needs: the GPUs of all that are served, the most of all else."""
+        """Return the resources of a job that calls a curation's models.
+
+        GPUs and memory are summed over the models; the number of CPUs is the largest of any model.
+        """
         entries = [self.models[name].needs for name in self.curation(curation).roles.models]
         return Needs(
             gpus=sum(entry.gpus for entry in entries),
@@ -77,22 +80,22 @@ class CurationPlan(Plan):
         )
 
     def tuning_needs(self, tuning: str) -> Needs:
-        """What a fine-tuning needs: its own `needs`, else its base's."""
+        """Return the resources of a fine-tuning: its own `needs`, else those of its base."""
         entry = self.config.tunings[tuning]
         return entry.needs or self.models[entry.base].needs
 
-    def asked_in(self, curation: str, step: str) -> list[str]:
-        """The models that one job of a curation asks."""
+    def models_of_step(self, curation: str, step: str) -> list[str]:
+        """Return the models that one job of a curation calls. step: name of the job, a key of `STAGES`."""
         roles = self.curation(curation).roles
-        return sorted({name for stage in STAGES[step] for name in roles.of(read_stage(stage).card.role)})
+        return sorted({name for stage in STAGES[step] for name in roles.entries_with(read_stage(stage).card.role)})
 
     @cached_property
     def raters(self) -> list[str]:
-        """The judges of the run that are checked on labels of MRBench's dimensions: they rate curated dialogues."""
-        return [name for name in self.asked_judges if self.taxonomy_release(name)]
+        """Judges of the run that rate curated dialogues: those validated on labels of MRBench's dimensions."""
+        return [name for name in self.judges_with_model if self.taxonomy_release(name)]
 
     def is_served(self, curation: str) -> bool:
-        """Whether a model of a curation is served here."""
+        """Return True if this run serves a model of a curation."""
         return any(isinstance(self.models[name], VllmModel) for name in self.curation(curation).roles.models)
 
 
@@ -100,7 +103,7 @@ class CurationPlan(Plan):
 
 
 def check_curations(plan: CurationPlan) -> None:
-    """Curations, tunings and what refers to them fit together. Raises UserError with all that does not."""
+    """Check that curations, tunings and references to them are consistent. Raises UserError with all faults."""
     if plan.config.curations:
         check_all(partial(check_stage, name) for stages in STAGES.values() for name in stages)
     check_all(
@@ -114,26 +117,30 @@ def check_curations(plan: CurationPlan) -> None:
 
 
 def check_stage(name: str) -> None:
-    """A stage card names what there is, and its prompt can be read."""
+    """Check that a stage card names a known parser and a known rule and sets their limits.
+
+    Also check that the template of its prompt can be parsed.
+    """
     card = read_stage(name).card
     place = str(FOLDER / f"{name}.yaml")
     for key, value, known in (("parser", card.parser, PARSERS), ("accept", card.accept, RULES)):
         if value not in known:
-            raise unknown(f"{place}: {key}", value, list(known), f"the {key}s of stages")
-    needed = parsers.LIMITS.get(card.parser, frozenset()) | rules.LIMITS.get(card.accept, frozenset())
+            raise unknown_name(f"{place}: {key}", value, list(known), f"the {key}s of stages")
+    needed = parsers.PARSER_LIMITS.get(card.parser, frozenset()) | rules.RULE_LIMITS.get(card.accept, frozenset())
     if missing := sorted(needed - card.limits.keys()):
-        mend = f"add it to limits: {card.parser} and {card.accept} read {', '.join(sorted(needed))}"
-        raise UserError(f"{place}: limits", f"{' and '.join(missing)} is missing", mend)
-    if card.samples > 1 and card.accept not in rules.OF_SEVERAL:
+        fix = f"add {' and '.join(missing)} to limits: {card.parser} and {card.accept} read {', '.join(sorted(needed))}"
+        raise UserError(f"{place}: limits", f"{' and '.join(missing)} is missing", fix)
+    if card.samples > 1 and card.accept not in rules.RULES_OF_SEVERAL_ANSWERS:
         raise UserError(f"{place}: samples", f"{card.accept} reads one answer, found {card.samples}", "set samples: 1")
     try:
-        variables_of(read_stage(name).template)
+        template_variables(read_stage(name).template)
     except ValueError as error:
-        raise UserError(str(FOLDER / card.prompt), f"the template cannot be read: {error}", "mend it") from None
+        problem = f"the template cannot be parsed: {error}"
+        raise UserError(str(FOLDER / card.prompt), problem, "correct the template's Jinja syntax") from None
 
 
 def check_curation(plan: CurationPlan, name: str) -> None:
-    """One curation: seeds that can be had, roles that models have."""
+    """Check one curation: its seeds, the models of its roles, their prices, and the sheet of people's decisions."""
     entry, key = plan.curation(name), f"curations.{name}"
     check_all(
         partial(check_seeds, plan, f"{key}.seeds.{dataset}", dataset, loader) for dataset, loader in entry.seeds.items()
@@ -147,22 +154,22 @@ def check_curation(plan: CurationPlan, name: str) -> None:
     check_all(partial(check_role, plan, place, model) for place, model in named)
     check_prices(plan.run.budget, plan.models, entry.roles.models)
     if entry.people is not None and not Path(entry.people).is_file():
-        fix = f"copy {SHEET.of(curation=name)} there and fill it in, or set people: null"
-        raise UserError(f"{key}.people", f"{entry.people} is not there", fix)
+        fix = f"copy {SHEET.of(curation=name)} to {entry.people} and fill in the copy, or set people: null"
+        raise UserError(f"{key}.people", f"{entry.people} does not exist", fix)
 
 
 def check_seeds(plan: CurationPlan, key: str, dataset: str, loader: str) -> None:
-    """A source of seeds: a pinned dataset, and a loader that gives questions."""
+    """Check that a source of seeds is a pinned dataset with a loader of questions."""
     if dataset not in plan.datasets:
-        raise unknown(key, dataset, list(plan.datasets), "config/datasets.yaml")
+        raise unknown_name(key, dataset, list(plan.datasets), "config/datasets.yaml")
     asking = [name for name, candidate in LOADERS.items() if "question" in candidate.variables]
     if loader not in asking:
-        raise unknown(key, loader, asking, "the loaders of problems")
-    plan.datasets[dataset].copy_of(dataset, plan.edition)
+        raise unknown_name(key, loader, asking, "the loaders of problems")
+    plan.datasets[dataset].file_of(dataset, plan.edition)
 
 
 def check_role(plan: CurationPlan, key: str, name: str) -> None:
-    """The model of a role answers, and is pinned."""
+    """Check that the model of a role answers requests and is pinned."""
     check_entry(plan.models, key, name, (VllmModel, HostedModel), "a model that answers")
     model = plan.models[name]
     if isinstance(model, VllmModel):
@@ -170,13 +177,13 @@ def check_role(plan: CurationPlan, key: str, name: str) -> None:
 
 
 def check_tuning(plan: CurationPlan, name: str) -> None:
-    """One tuning: a base with weights, sources that there are."""
+    """Check one tuning: its base, its batch and the sources of its mix."""
     entry, key = plan.config.tunings[name], f"tunings.{name}"
-    check_entry(plan.models, f"{key}.base", entry.base, (VllmModel, WeightsOnly), "a base: it needs weights of its own")
+    check_entry(plan.models, f"{key}.base", entry.base, (VllmModel, WeightsOnly), "a base with weights to train")
     base = plan.models[entry.base]
     assert isinstance(base, VllmModel | WeightsOnly)
     if isinstance(base.weights, TunedWeights):
-        raise UserError(f"{key}.base", f"{entry.base} is tuned itself", "name weights that this run does not make")
+        raise UserError(f"{key}.base", f"{entry.base} is a tuned model itself", "choose a base that is not tuned")
     check_all(
         (
             partial(base.weights.refuse_unpinned, f"models.{entry.base}.weights"),
@@ -188,75 +195,84 @@ def check_tuning(plan: CurationPlan, name: str) -> None:
 
 
 def check_batch(key: str, entry: FineTuning, gpus: int) -> None:
-    """The processes of a training can share its batch."""
+    """Check that a training's batch can be divided evenly among its processes."""
     workers = entry.workers(gpus)
     if entry.batch_size % (entry.micro_batch * workers):
-        problem = f"{entry.batch_size} is not divided by micro_batch times {workers} processes"
+        problem = f"{entry.batch_size} is not divisible by micro_batch times {workers} processes"
         raise UserError(key, problem, f"set a multiple of {entry.micro_batch * workers}")
 
 
 def check_mixed(plan: CurationPlan, key: str, source: str) -> None:
-    """A source of a mix is a curation of this run, or a pinned dataset."""
+    """Check that a source in a tuning's mix is a curation of this run or a pinned dataset."""
     if source in plan.config.curations:
         return
     if source not in plan.datasets:
-        raise unknown(key, source, [*plan.config.curations, *plan.datasets], "curations and config/datasets.yaml")
-    plan.datasets[source].copy_of(source, plan.edition)
+        raise unknown_name(key, source, [*plan.config.curations, *plan.datasets], "curations and config/datasets.yaml")
+    plan.datasets[source].file_of(source, plan.edition)
 
 
 def check_template(key: str, name: str, weights: PackagedWeights | Weights) -> None:
-    """A base in a folder has a chat template; that of a repository is known when its weights are there."""
+    """Check that a base model in a local folder has a chat template.
+
+    A base model from a repository is checked after its download.
+    """
     folder = Path(weights.path) if isinstance(weights, Weights) and weights.path else None
     if folder is not None and folder.is_dir() and not has_chat_template(folder):
-        mend = "name a base that has one (an instruct model), or add chat_template.jinja to its folder"
-        raise UserError(key, f"{name} has no chat template", mend)
+        fix = "choose a base with a chat template (an instruct model), or add chat_template.jinja to the base's folder"
+        raise UserError(key, f"{name} has no chat template", fix)
 
 
 def check_curated(plan: CurationPlan, dataset: str) -> None:
-    """A dataset that this run makes is a product of a curation of this run."""
+    """Check that a curated dataset is a product of a curation of this run."""
     curation, product = plan.curated[dataset]
     key = f"datasets.{dataset}.{plan.edition}.curated"
     if curation not in plan.config.curations:
-        raise unknown(key, curation, list(plan.config.curations), "curations")
+        raise unknown_name(key, curation, list(plan.config.curations), "curations")
     if product not in SETS:
-        raise unknown(key, product, list(SETS), "the sets for evaluation: NAME/skills or NAME/dialogues")
+        raise unknown_name(key, product, list(SETS), "the sets for evaluation: NAME/skills or NAME/dialogues")
 
 
 def check_tuned(plan: CurationPlan, name: str) -> None:
-    """The tuning that an entry's weights come from is there."""
+    """Check that the tuning behind an entry's weights exists."""
     tuning = plan.tuned[name]
     if tuning not in plan.config.tunings:
-        raise unknown(f"models.{name}.weights.tuned", tuning, list(plan.config.tunings), "tunings")
+        raise unknown_name(f"models.{name}.weights.tuned", tuning, list(plan.config.tunings), "tunings")
 
 
-# what rules ask besides -----------------------------------------------------------------------------------------------
+# values that rules use ------------------------------------------------------------------------------------------------
 
 
 def interpreter_of(plan: CurationPlan, curation: str, judge: str | None = None) -> str:
-    """The environment of a job that asks a curation's models, or its rater: vLLM is in one of them."""
-    served = plan.is_served(curation) if judge is None else plan.answering(judge) in plan.with_engine("vllm")
-    return lines.SERVE if served else lines.DRIVER
+    """Return the environment of a job that calls a curation's models, or only `judge` if it is set.
+
+    The environment is SERVE if vLLM serves one of these models, else DRIVER.
+    """
+    served = plan.is_served(curation) if judge is None else plan.answering_entry(judge) in plan.with_engine("vllm")
+    return shell_lines.SERVE if served else shell_lines.DRIVER
 
 
 def base_of(plan: CurationPlan, tuning: str) -> str:
-    """The registry entry that a tuning starts from, with its `needs`."""
+    """Return the registry entry that a tuning starts from."""
     return plan.config.tunings[tuning].base
 
 
-def curation_asked(names: Names) -> str | None:
-    """The curation whose roles a job asks, by its wildcards; one that rates dialogues asks a judge."""
+def curation_of_job(names: WildcardValues) -> str | None:
+    """Return the curation whose models a job calls; None if the job calls a judge or belongs to no curation.
+
+    names: the job's wildcards.
+    """
     return None if "judge" in names else names.get("curation")
 
 
-def models_of(plan: CurationPlan, names: Names) -> list[str] | None:
-    """The models that a job of a curation or a tuning asks or trains."""
-    if curation := curation_asked(names):
+def models_of(plan: CurationPlan, names: WildcardValues) -> list[str] | None:
+    """Return the models that a job of a curation calls, or the base that a tuning trains; None for other jobs."""
+    if curation := curation_of_job(names):
         return plan.curation(curation).roles.models
     return [base_of(plan, names["tuning"])] if "tuning" in names else None
 
 
-def needs_of(plan: CurationPlan, names: Names) -> Needs | None:
-    """What a job of a curation or a tuning needs of a machine."""
-    if curation := curation_asked(names):
+def needs_of(plan: CurationPlan, names: WildcardValues) -> Needs | None:
+    """Return the resources of a job of a curation or a tuning; None for other jobs."""
+    if curation := curation_of_job(names):
         return plan.role_needs(curation)
     return plan.tuning_needs(names["tuning"]) if "tuning" in names else None

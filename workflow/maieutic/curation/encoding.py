@@ -1,4 +1,7 @@
-"""Chats as token ids, with labels where the loss counts: the tutor's words and the mark that ends them."""
+"""Encoding of chats as token ids and labels.
+
+The loss covers only the assistant's words and the end mark of each assistant turn.
+"""
 
 from __future__ import annotations
 
@@ -8,62 +11,67 @@ from typing import Any, NamedTuple
 
 from maieutic.config.curation import FineTuning
 from maieutic.core.errors import UserError
-from maieutic.replies.generate import folded
+from maieutic.replies.generate import merge_system_message
 from maieutic.rewards import loading
 
-IGNORED = -100  # label of a token that no loss counts
+IGNORED = -100  # label of a token that the loss does not cover
 Chat = Sequence[dict[str, str]]
 
 
-class Encoded(NamedTuple):
-    """Token ids of chats, and their labels: the ids where the loss counts, else IGNORED."""
+class EncodedChats(NamedTuple):
+    """Encoded chats.
+
+    labels: the token id at each position that the loss covers, IGNORED elsewhere; overlong: number of chats that
+    were left out as too long.
+    """
 
     ids: list[list[int]]
     labels: list[list[int]]
     overlong: int
 
 
-def load_tokenizer(name: str, train: FineTuning, base: Path) -> Any:
-    """The base's tokenizer, with something to pad with. Raises UserError for one without a chat template."""
+def load_chat_tokenizer(name: str, train: FineTuning, base: Path) -> Any:
+    """Return the base's tokenizer, with a padding token. Raises UserError if the tokenizer has no chat template."""
     tokenizer = loading.load_tokenizer(base)
     if not tokenizer.chat_template:
         raise UserError(
             f"tunings.{name}.base",
             f"{train.base} has no chat template",
-            "name a base that has one (an instruct model), or add chat_template.jinja to its folder",
+            "choose a base with a chat template (an instruct model), or add chat_template.jinja to the base's folder",
         )
     return tokenizer
 
 
-def encode(tokenizer: Any, chats: Sequence[Chat], name: str, train: FineTuning, base: Path) -> Encoded:
-    """Token ids and labels of chats; a loss counts the assistant's words and the mark that ends them.
+def encode_chats(tokenizer: Any, chats: Sequence[Chat], name: str, train: FineTuning, base: Path) -> EncodedChats:
+    """Return the token ids and labels of chats. The loss covers the assistant's words and the end mark of each turn.
 
-    base: the folder of the model, whose own context limits the entry's. Raises UserError for chats longer than the
-    context, unless they are to be left out.
+    base: folder of the base model, whose context may be shorter than the entry's max_length. Raises UserError for chats
+    longer than the context, unless the entry sets `overlong: drop` and at least one chat fits.
     """
-    context = loading.context_of(base, tokenizer, train.max_length)
-    coded = [encode_chat(tokenizer, chat, f"tunings.{name}") for chat in chats]
-    fitting = [(ids, labels) for ids, labels in coded if len(ids) <= context]
-    overlong = len(coded) - len(fitting)
+    context = loading.context_limit(base, tokenizer, train.max_length)
+    encoded = [encode_chat(tokenizer, chat, f"tunings.{name}") for chat in chats]
+    fitting = [(ids, labels) for ids, labels in encoded if len(ids) <= context]
+    overlong = len(encoded) - len(fitting)
     if overlong and (train.overlong == "refuse" or not fitting):
-        longest = max(len(ids) for ids, _ in coded)
-        problem = f"{overlong} of {len(coded)} examples exceed the context of {context} tokens"
-        own = loading.context_of(base, tokenizer, None)
-        mend = f"raise it to {longest}, or overlong: drop" if longest <= own else f"overlong: drop; the base has {own}"
-        raise UserError(f"tunings.{name}.max_length", f"{problem}, the longest has {longest}", mend)
-    return Encoded([ids for ids, _ in fitting], [labels for _, labels in fitting], overlong)
+        longest = max(len(ids) for ids, _ in encoded)
+        problem = f"{overlong} of {len(encoded)} examples exceed the context of {context} tokens"
+        base_context = loading.context_limit(base, tokenizer, None)
+        raised = f"raise max_length to {longest}, or set overlong: drop"
+        fix = raised if longest <= base_context else f"set overlong: drop; the context of the base is {base_context}"
+        raise UserError(f"tunings.{name}.max_length", f"{problem}, the longest has {longest}", fix)
+    return EncodedChats([ids for ids, _ in fitting], [labels for _, labels in fitting], overlong)
 
 
 def encode_chat(tokenizer: Any, chat: Chat, place: str) -> tuple[list[int], list[int]]:
-    """Token ids of one chat, and the labels. place: the key that names the base, for errors.
+    """Return the token ids and labels of one chat. place: the config key of the tuning, for error messages.
 
-    What a template adds for an assistant's turn is found by laying the chat out up to before it, with the mark that
-    asks for the turn, and up to after it: the second begins with the first, or the template is refused. A system
-    message that a template refuses stands at the head of the user's first message.
+    An assistant's turn is located by rendering the chat twice: up to the turn, with the generation prompt, and up to
+    the turn's end. A template whose second text does not begin with the first is refused. A system message that the
+    template does not support is prepended to the user's first message.
     """
     try:
-        chat = accepted(tokenizer, chat)
-        text = laid_out(tokenizer, chat, False)
+        chat = chat_for_template(tokenizer, chat)
+        text = rendered_chat(tokenizer, chat, False)
         spans = [
             span_of(tokenizer, chat, number, text, place)
             for number, message in enumerate(chat)
@@ -71,43 +79,46 @@ def encode_chat(tokenizer: Any, chat: Chat, place: str) -> tuple[list[int], list
         ]
     except UserError:
         raise
-    except Exception as error:  # a template raises what it likes
-        shown = str(chat[0].get("content", ""))[:80]
-        problem = f"its chat template cannot lay out the example that begins {shown!r}: {error}"
-        raise UserError(f"{place}.base", problem, "name another base, or take the example out of the mix") from None
-    coded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    except Exception as error:  # templates raise exceptions of any class
+        beginning = str(chat[0].get("content", ""))[:80]
+        problem = f"its chat template cannot render the example that begins {beginning!r}: {error}"
+        raise UserError(f"{place}.base", problem, "choose another base, or remove the example from the mix") from None
+    tokens = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     labels = [
         token if any(start <= first and last <= stop and last > first for start, stop in spans) else IGNORED
-        for token, (first, last) in zip(coded["input_ids"], coded["offset_mapping"], strict=True)
+        for token, (first, last) in zip(tokens["input_ids"], tokens["offset_mapping"], strict=True)
     ]
-    return list(coded["input_ids"]), labels
+    return list(tokens["input_ids"]), labels
 
 
 def span_of(tokenizer: Any, chat: Chat, number: int, text: str, place: str) -> tuple[int, int]:
-    """Where an assistant's message stands in the text of a chat. Raises UserError where a template moves it."""
-    before = laid_out(tokenizer, chat[:number], True) if number else text[: text.find(chat[0]["content"])]
-    after = laid_out(tokenizer, chat[: number + 1], False)
+    """Return start and end of an assistant's message in a chat's text. number: index of the message.
+
+    Raises UserError if the template renders the message differently when other turns follow.
+    """
+    before = rendered_chat(tokenizer, chat[:number], True) if number else text[: text.find(chat[0]["content"])]
+    after = rendered_chat(tokenizer, chat[: number + 1], False)
     if not (after.startswith(before) and text.startswith(after.rstrip())):
         raise UserError(
             f"{place}.base",
-            "its chat template lays a turn out differently when others follow it",
-            "name a base whose template does not",
+            "its chat template renders a turn differently when other turns follow it",
+            "choose a base whose template renders a turn the same in every chat",
         )
-    # The blank after the mark that ends a turn is nobody's word.
+    # The whitespace after a turn's end mark does not belong to the turn.
     return len(before), len(after.rstrip())
 
 
-def accepted(tokenizer: Any, chat: Chat) -> Chat:
-    """The chat as its template takes it: with its system message, or with that folded into the user's first one."""
+def chat_for_template(tokenizer: Any, chat: Chat) -> Chat:
+    """Return the chat as its template accepts it: unchanged, or with the system message in the user's first message."""
     if chat[0]["role"] != "system" or not any(message["role"] == "user" for message in chat):
         return chat
     try:
-        text = laid_out(tokenizer, [chat[0], {"role": "user", "content": "?"}], False)
-    except Exception:  # Gemma's raises "System role not supported"
-        return folded(list(chat))
-    return chat if chat[0]["content"].strip() in text else folded(list(chat))
+        text = rendered_chat(tokenizer, [chat[0], {"role": "user", "content": "?"}], False)
+    except Exception:  # Gemma's template raises "System role not supported"
+        return merge_system_message(list(chat))
+    return chat if chat[0]["content"].strip() in text else merge_system_message(list(chat))
 
 
-def laid_out(tokenizer: Any, chat: Chat, asks: bool) -> str:
-    """A chat as the template's text. asks: with the mark after which the assistant speaks."""
+def rendered_chat(tokenizer: Any, chat: Chat, asks: bool) -> str:
+    """Return a chat rendered by the template. asks: True to append the generation prompt."""
     return str(tokenizer.apply_chat_template(list(chat), tokenize=False, add_generation_prompt=asks))

@@ -1,4 +1,4 @@
-"""Training examples of a fine-tuned tutor: chats of several sources in their shares, without evaluation problems."""
+"""Training examples of a fine-tuned tutor: chats mixed from several sources, without evaluation problems."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from maieutic.config.datasets import Form
+from maieutic.config.datasets import FileFormat
 from maieutic.core.errors import UserError
-from maieutic.core.files import read_lines, write_json, write_lines
+from maieutic.core.files import read_json_lines, write_json, write_json_lines
 from maieutic.core.jobs import Job
 from maieutic.curation.records import Dialogue
-from maieutic.curation.sets import chat_record, clean
-from maieutic.datasets.sampling import ranked
+from maieutic.curation.sets import chat_record, drop_leaks
+from maieutic.datasets.sampling import ranked_by_seed
 from maieutic.datasets.sources import read_source
 
 log = logging.getLogger(__name__)
@@ -22,15 +22,18 @@ SPEAKERS = {"system", "user", "assistant"}
 
 
 class ChatSource(Job):
-    """A source of chats. form: of a dataset of the registry; None: a curation's training set."""
+    """A source of chats. share: its share of the mix; form: file format of a dataset, None for a curation's set."""
 
     name: str
     share: float
-    form: Form | None = None
+    form: FileFormat | None = None
 
 
 class MixExamples(Job):
-    """The sources of a tutor's training set. near_duplicate: Jaccard similarity of a leak."""
+    """Job that mixes a tutor's training examples.
+
+    near_duplicate: minimum similarity to an evaluation text at which an example counts as leaked.
+    """
 
     tuning: str
     sources: list[ChatSource]
@@ -41,18 +44,19 @@ class MixExamples(Job):
 def mix_examples(
     *, job: MixExamples, sources: list[Path], items: list[Path], tests: list[Path], out: Path, sheet: Path
 ) -> None:
-    """Write the examples, and what there is to say of them: counts by source, what was left out as a leak.
+    """Write the examples and their datasheet: counts by source, and the examples that were left out as leaks.
 
-    sources: the files, in the job's order; items: of every selected task, tests: evaluation sets of curations, none of
-    whose problems is left. Raises UserError for a source without chats.
+    sources: the files of the job's sources, in their order; items: item files of every selected task; tests: evaluation
+    sets of curations. No problem of `items` or `tests` is left in the examples. Raises UserError for a source without
+    usable chats.
     """
     places = {source.name: f"tunings.{job.tuning}.mix.{source.name}" for source in job.sources}
     by_source = {
-        source.name: by_name(source.name, chats(source, path, places[source.name]))
+        source.name: name_examples(source.name, chats(source, path, places[source.name]))
         for source, path in zip(job.sources, sources, strict=True)
     }
     records = {name: record for pool in by_source.values() for name, record in pool.items()}
-    kept, leaked = clean(records, items, tests, job.near_duplicate)
+    kept, leaked = drop_leaks(records, items, tests, job.near_duplicate)
     clear = set(kept)
     pools = {
         source: [{**record, "id": name} for name, record in pool.items() if name in clear]
@@ -60,9 +64,10 @@ def mix_examples(
     }
     for source, pool in pools.items():
         if not pool:
-            raise UserError(places[source], "no example in it", "take it out of the mix, or curate more seeds")
-    mixed = in_shares(pools, {source.name: source.share for source in job.sources}, job.seed)
-    write_lines(out, ({"id": example["id"], "messages": example["messages"]} for example in mixed))
+            fix = "remove the source from the mix, or choose one with other chats"
+            raise UserError(places[source], "expected chats without evaluation problems, found none", fix)
+    mixed = sample_by_shares(pools, {source.name: source.share for source in job.sources}, job.seed)
+    write_json_lines(out, ({"id": example["id"], "messages": example["messages"]} for example in mixed))
     write_json(
         sheet,
         {
@@ -76,8 +81,8 @@ def mix_examples(
     )
 
 
-def by_name(source: str, records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Examples by the source's name and their id; where an id stands there again, with a number too."""
+def name_examples(source: str, records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the examples by name. A name joins the source, the record's id, and a number if the id is repeated."""
     named: dict[str, dict[str, Any]] = {}
     counts: Counter[str] = Counter()
     for record in records:
@@ -88,22 +93,25 @@ def by_name(source: str, records: Iterable[dict[str, Any]]) -> dict[str, dict[st
 
 
 def chats(source: ChatSource, path: Path, place: str) -> list[dict[str, Any]]:
-    """The chats of a source: records with `messages`, or dialogues as `kmp_dialogues` has them. Raises UserError."""
-    records = read_lines(path) if source.form is None else read_source(path, source.form, source.name)
+    """Return the chats of a source, whose records have `messages` or are dialogues in the format of `kmp_dialogues`.
+
+    place: the config key of the source, for error messages. Raises UserError for a record in neither format.
+    """
+    records = read_json_lines(path) if source.form is None else read_source(path, source.form, source.name)
     examples = []
     for number, record in enumerate(records):
         if "turns" in record and "persona" in record:
             known = {name: record[name] for name in Dialogue.model_fields if name in record}
             record = chat_record(Dialogue.model_validate(known), [record["problem"]])
         if not is_chat(record.get("messages")):
-            mend = "each record has messages of role (system, user, assistant) and content, an assistant's among them"
-            raise UserError(place, f"record {number} is no chat", mend)
+            fix = "give each record messages with role (system, user, assistant) and content, one by the assistant"
+            raise UserError(place, f"record {number} is not a chat", fix)
         examples.append({"id": str(number), **record})
     return examples
 
 
 def is_chat(messages: Any) -> bool:
-    """Whether a record's messages are a chat to learn from."""
+    """Return True if a record's messages are a valid chat with a non-empty message by the assistant."""
     if not isinstance(messages, list) or not all(isinstance(message, Mapping) for message in messages):
         return False
     if not all(message.get("role") in SPEAKERS and isinstance(message.get("content"), str) for message in messages):
@@ -111,14 +119,14 @@ def is_chat(messages: Any) -> bool:
     return any(message["role"] == "assistant" and message["content"].strip() for message in messages)
 
 
-def in_shares(
+def sample_by_shares(
     pools: Mapping[str, Sequence[dict[str, Any]]], shares: Mapping[str, float], seed: int
 ) -> list[dict[str, Any]]:
-    """As many examples as the shares allow without a repetition, each source's a random sample, in a random order."""
+    """Return as many examples as the shares allow without repetition: random samples of the sources, shuffled."""
     total = min(len(pools[name]) / share for name, share in shares.items())
     chosen = {}
     for name, share in shares.items():
         by_id = {example["id"]: example for example in pools[name]}
-        for key in ranked(by_id, seed)[: max(1, int(total * share + 1e-9))]:
+        for key in ranked_by_seed(by_id, seed)[: max(1, int(total * share + 1e-9))]:
             chosen[key] = by_id[key]
-    return [chosen[key] for key in ranked(chosen, seed)]
+    return [chosen[key] for key in ranked_by_seed(chosen, seed)]

@@ -1,4 +1,7 @@
-"""The page on curations and on tutors that were fine-tuned: yields beside the paper's, Figures 2 and 6, the gains."""
+"""Report page on curations and tunings.
+
+It shows the yields beside those of the paper (KMP-Bench), its Figures 2 and 6, and the gains of tuned tutors.
+"""
 
 from __future__ import annotations
 
@@ -15,33 +18,34 @@ from maieutic.config.curation import read_stage, stage_names
 from maieutic.config.models import TunedWeights, VllmModel
 from maieutic.core import paths
 from maieutic.core.records import Difference, Judgement, read_records
-from maieutic.core.stats import SHARE, Sampling, estimate
+from maieutic.core.stats import SHARE, BootstrapSettings, estimate_statistic
 from maieutic.curation.paths import EVALUATION_SHEET, FIGURES, RATINGS, TRAINING_SHEET, TUNED
-from maieutic.judges.questions import merged
+from maieutic.judges.questions import verdicts_by_criterion
 from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import BLUE, SERIES, to_svg
-from maieutic.report.sections import Run
-from maieutic.report.tables import label_of, read_json
+from maieutic.report.sections import ReportInput
+from maieutic.report.tables import display_label, read_json
 
-COMPLETED = {"does": "All four components are there", "paper": "6K seeds have all four", "source": "section 2.2"}
-MOST_REASONS = 4  # in the table; the results have all
-COLUMNS = ("domain", "grade", "source")  # of Figure 6
-ALIGNED: tuple[Literal["right", "center", "left"], ...] = ("right", "center", "left")  # their labels
-GAP = 0.02  # between two bands of a column, as a share of its height
-CURVE = 20  # points of a band's edge
+COMPLETENESS_ROW = {"does": "All four components exist", "paper": "6K seeds have all four", "source": "section 2.2"}
+MOST_REASONS = 4  # maximum number of reasons for rejection shown per stage; the results contain all
+COLUMNS = ("domain", "grade", "source")  # columns of Figure 6
+# Horizontal alignment of the block labels in each of COLUMNS.
+LABEL_ALIGNMENT: tuple[Literal["right", "center", "left"], ...] = ("right", "center", "left")
+GAP = 0.02  # vertical space between two blocks of a column, as a share of the column's height
+CURVE = 20  # number of straight segments of a band's edge
 
 
-def curated(run: Run) -> dict[str, Any] | None:
-    """What the page shows; None for a run without curations and tunings."""
+def curation_page(run: ReportInput) -> dict[str, Any] | None:
+    """Return the data of the curation page; None if no curation or tuning has results."""
     config = run.plan.config
-    tuned = [row for name in config.tunings if (row := tuning_row(run, name))]
-    shown = [row for name in config.curations if (row := curation_part(run, name))]
-    return {"curations": shown, "tunings": tuned, "gains": gains(run)} if shown or tuned else None
+    tunings = [row for name in config.tunings if (row := tuning_row(run, name))]
+    curations = [row for name in config.curations if (row := curation_part(run, name))]
+    return {"curations": curations, "tunings": tunings, "gains": gains(run)} if curations or tunings else None
 
 
-def curation_part(run: Run, name: str) -> dict[str, Any] | None:
-    """One curation's yields, sets and figures."""
+def curation_part(run: ReportInput, name: str) -> dict[str, Any] | None:
+    """Return one curation's yields, sets and figures; None if its job has not ended."""
     results = run.results
     figures = read_json(FIGURES.within(results, curation=name))
     if figures is None:
@@ -54,17 +58,17 @@ def curation_part(run: Run, name: str) -> dict[str, Any] | None:
         "sets": read_json(EVALUATION_SHEET.within(results, curation=name)),
         "training": training,
         "exchanges_chart": histogram(
-            {int(key): n for key, n in figures["exchanges"].items()}, "exchanges of a dialogue", 1
+            {int(key): n for key, n in figures["exchanges"].items()}, "exchanges in a dialogue", 1
         ),
-        "words_chart": histogram(Counter(figures["words_of_turns"]), "words of a turn, mean of a dialogue", 5),
+        "words_chart": histogram(Counter(figures["words_of_turns"]), "words per turn, mean of a dialogue", 5),
         "principles_chart": bars(figures["principles"], "tutor's turns by principle") if figures["dialogues"] else "",
         "sankey": sankey(figures["flow_of_seeds"]),
         "ratings": [row for judge in run.plan.run.judges for row in rating_rows(run, name, judge)],
     }
 
 
-def rating_rows(run: Run, curation: str, judge: str) -> list[dict[str, Any]]:
-    """By dimension how many of the rated turns have the label of a good reply, with the interval over dialogues."""
+def rating_rows(run: ReportInput, curation: str, judge: str) -> list[dict[str, Any]]:
+    """Return a row per dimension: the share of rated turns with the desired label, with its interval over dialogues."""
     path = RATINGS.within(run.results, curation=curation, judge=judge)
     judgements = read_records(path, Judgement) if path.exists() else []
     by_case: dict[str, list[Judgement]] = defaultdict(list)
@@ -73,8 +77,8 @@ def rating_rows(run: Run, curation: str, judge: str) -> list[dict[str, Any]]:
     if not judgements:
         return []
     loaded = read_rubric(judgements[0].rubric)
-    verdicts = {name: merged(group, loaded.rubric.both_orders) for name, group in by_case.items()}
-    sampling = Sampling(run.plan.config.report.resamples, run.plan.run.seed)
+    verdicts = {name: verdicts_by_criterion(group, loaded.rubric.both_orders) for name, group in by_case.items()}
+    sampling = BootstrapSettings(run.plan.config.report.resamples, run.plan.run.seed)
     rows = []
     for criterion, about in loaded.rubric.criteria.items():
         values = {
@@ -83,15 +87,15 @@ def rating_rows(run: Run, curation: str, judge: str) -> list[dict[str, Any]]:
             if criterion in by_criterion
         }
         known = {name: float(value == about.desired) for name, value in values.items() if value is not None}
-        share = estimate(SHARE, list(known.values()), list(known), sampling, len(by_case) - len(known))
+        share = estimate_statistic(SHARE, list(known.values()), list(known), sampling, len(by_case) - len(known))
         rows.append({"judge": judge, "kind": loaded.name, "criterion": about.title or criterion, "estimate": share})
     return rows
 
 
 def stage_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A stage's yield with what its card says."""
+    """Return a stage's yields, with the texts of its card."""
     stage = row["stage"]
-    card = read_stage(stage).card.model_dump() if stage in stage_names() else COMPLETED
+    card = read_stage(stage).card.model_dump() if stage in stage_names() else COMPLETENESS_ROW
     reasons = list(row["rejected"].items())
     return {
         **row,
@@ -104,8 +108,8 @@ def stage_row(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def tuning_row(run: Run, name: str) -> dict[str, Any] | None:
-    """What a tuning did; None where its job has not ended."""
+def tuning_row(run: ReportInput, name: str) -> dict[str, Any] | None:
+    """Return the settings, counts and losses of a tuning; None if its job has not ended."""
     folder = TUNED.within(run.results, tuning=name).parent
     training = read_json(folder / "training.json")
     if training is None:
@@ -114,7 +118,7 @@ def tuning_row(run: Run, name: str) -> dict[str, Any] | None:
     entry = run.plan.config.tunings[name]
     return {
         "name": name,
-        "base": label_of(run.plan, entry.base) if entry.base in run.plan.models else entry.base,
+        "base": display_label(run.plan, entry.base) if entry.base in run.plan.models else entry.base,
         "mix": ", ".join(f"{source} {100 * share:g} %" for source, share in entry.mix.items()),
         "examples": training["counts"]["examples"],
         "tokens": training["counts"]["learned_tokens"],
@@ -125,7 +129,7 @@ def tuning_row(run: Run, name: str) -> dict[str, Any] | None:
 
 
 class Gain(NamedTuple):
-    """A tuned tutor against its base on one task, as the paper's rows of differences."""
+    """Difference between a tuned tutor and its base on one task, as in the paper's rows of differences."""
 
     tutor: str
     base: str
@@ -139,8 +143,8 @@ class Gain(NamedTuple):
     n: int
 
 
-def gains(run: Run) -> list[Gain]:
-    """The paired differences of every tuned tutor of the run from its base, by the robust reading."""
+def gains(run: ReportInput) -> list[Gain]:
+    """Return the paired differences between every tuned tutor of the run and its base, under robust scoring."""
     pairs = dict(tuned_pairs(run.plan))
     rows = []
     for benchmark in run.plan.benchmarks:
@@ -156,15 +160,15 @@ def gains(run: Run) -> list[Gain]:
                 continue
             ends = sorted(sign * end + 0.0 for end in (difference.low, difference.high) if end is not None)
             low, high = (ends[0], ends[1]) if len(ends) == 2 else (None, None)
-            names = label_of(run.plan, tutor), label_of(run.plan, base)
+            names = display_label(run.plan, tutor), display_label(run.plan, base)
             p = difference.p if difference.p_holm is None else difference.p_holm
-            value = sign * difference.value + 0.0  # without a sign before zero
+            value = sign * difference.value + 0.0  # adding 0.0 turns -0.0 into 0.0, which prints without a sign
             rows.append(Gain(*names, benchmark, difference.task, difference.metric, value, low, high, p, difference.n))
     return rows
 
 
 def tuned_pairs(plan: Plan) -> list[tuple[str, str]]:
-    """The tutors of the run that are tuned, each with its base, where that is a tutor of the run too."""
+    """Return the tuned tutors of the run, each with its base, if the base is a tutor of the run too."""
     pairs = []
     for name in plan.run.tutors:
         model = plan.models[name]
@@ -175,13 +179,8 @@ def tuned_pairs(plan: Plan) -> list[tuple[str, str]]:
     return pairs
 
 
-def whole_numbers(counts: Mapping[str, int]) -> dict[int, int]:
-    """Counts by numbers, which JSON keeps as texts."""
-    return {int(value): n for value, n in counts.items()}
-
-
 def histogram(counts: Mapping[int, int], title: str, width: int) -> str:
-    """How often numbers occur, in classes of a width; nothing of none."""
+    """Return a histogram of dialogues as SVG; an empty string without counts. width: width of a bin."""
     if not counts:
         return ""
     classes: Counter[int] = Counter()
@@ -197,41 +196,41 @@ def histogram(counts: Mapping[int, int], title: str, width: int) -> str:
 
 
 def bars(counts: Mapping[str, int], title: str) -> str:
-    """A bar for each kind."""
+    """Return a bar chart as SVG, with a bar for each key of the counts."""
     table = pd.DataFrame({"kind": list(counts), "n": list(counts.values())})
     chart = alt.Chart(table).mark_bar(color=BLUE)
     chart = chart.encode(y=alt.Y("kind:N", sort=list(counts), title=None), x=alt.X("n:Q", title=title))
     return to_svg(chart.properties(width=260, height=160))
 
 
-class Node(NamedTuple):
-    """A block of a column: from where to where it goes, as shares of the height."""
+class Block(NamedTuple):
+    """A block in a column of Figure 6. low, high: its two edges, as shares of the chart's height."""
 
     low: float
     high: float
 
 
-def named(row: Mapping[str, Any], column: str) -> str:
-    """The block that a row is in."""
+def block_name(row: Mapping[str, Any], column: str) -> str:
+    """Return the name of the block to which a row of seed counts belongs in a column of Figure 6."""
     return f"grade {row[column]}" if column == "grade" else str(row[column])
 
 
-def nodes_of(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Node]:
-    """The blocks of a column, as high as their seeds are many."""
+def nodes_of(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Block]:
+    """Return the blocks of a column of Figure 6 by name, with heights in proportion to their numbers of seeds."""
     counts: Counter[str] = Counter()
     for row in rows:
-        counts[named(row, column)] += row["n"]
+        counts[block_name(row, column)] += row["n"]
     total = sum(counts.values())
-    room, place, nodes = 1 - GAP * (len(counts) - 1), 0.0, {}
+    available, place, nodes = 1 - GAP * (len(counts) - 1), 0.0, {}
     for name in sorted(counts):
-        height = room * counts[name] / total
-        nodes[name] = Node(place, place + height)
+        height = available * counts[name] / total
+        nodes[name] = Block(place, place + height)
         place += height + GAP
     return nodes
 
 
 def sankey(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Figure 6: domains, grades and sources of the seeds, as bands from column to column; nothing of none."""
+    """Return Figure 6 as SVG: bands from the seeds' domains to grades and sources; an empty string without rows."""
     if not rows:
         return ""
     nodes = {column: nodes_of(rows, column) for column in COLUMNS}
@@ -240,7 +239,7 @@ def sankey(rows: Sequence[Mapping[str, Any]]) -> str:
     for place, (left, right) in enumerate(pairwise(COLUMNS)):
         flows: Counter[tuple[str, str]] = Counter()
         for row in rows:
-            flows[named(row, left), named(row, right)] += row["n"]
+            flows[block_name(row, left), block_name(row, right)] += row["n"]
         tops = {(column, name): node.low for column in (left, right) for name, node in nodes[column].items()}
         for (start, end), n in sorted(flows.items()):
             heights = [n / total * (1 - GAP * (len(nodes[column]) - 1)) for column in (left, right)]
@@ -256,12 +255,12 @@ def sankey(rows: Sequence[Mapping[str, Any]]) -> str:
         color=alt.Color("from:N", legend=None, scale=alt.Scale(range=SERIES)),
     )  # fmt: skip
     layers = [areas]
-    for place, (column, align) in enumerate(zip(COLUMNS, ALIGNED, strict=True)):
+    for place, (column, align) in enumerate(zip(COLUMNS, LABEL_ALIGNMENT, strict=True)):
         words = pd.DataFrame(
             {
                 "x": place,
                 "y": (node.low + node.high) / 2,
-                "label": short(name),
+                "label": shorten_label(name),
             }
             for name, node in nodes[column].items()
         )
@@ -271,15 +270,18 @@ def sankey(rows: Sequence[Mapping[str, Any]]) -> str:
     return to_svg(alt.layer(*layers).properties(width=620, height=300))
 
 
-def short(name: str) -> str:
-    """A name of a length that a block has room for."""
+def shorten_label(name: str) -> str:
+    """Return a name, shortened to fit beside its block."""
     return name if len(name) <= 34 else f"{name[:33]}\u2026"
 
 
 def band(
     name: str, start: str, place: int, tops: tuple[float, float], heights: Sequence[float]
 ) -> list[dict[str, Any]]:
-    """A band between two columns, its edges smooth."""
+    """Return the points of a band with smooth edges between two columns of Figure 6.
+
+    place: number of the left column; tops, heights: the band's top and height at its left and right end.
+    """
     points = []
     for step in range(CURVE + 1):
         at = step / CURVE

@@ -1,4 +1,4 @@
-"""What each rule of curations and tunings reads: a function of the rule's name, from its wildcards to its inputs."""
+"""Inputs of the rules of curations and tunings. Each function has the name of its rule and maps wildcards to files."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ def source_of(dataset: str) -> str:
 
 
 def weights_of(plan: CurationPlan, curation: str, step: str) -> list[str]:
-    """The manifests of the models that we serve for a step."""
+    """Return the weight manifests of the served models that a step of a curation calls."""
     served = plan.with_engine("vllm")
-    return [paths.WEIGHTS.of(model=name) for name in plan.asked_in(curation, step) if name in served]
+    return [paths.WEIGHTS.of(model=name) for name in plan.models_of_step(curation, step) if name in served]
 
 
 def selected_items(plan: CurationPlan) -> list[str]:
-    """The items of every selected task: what must not be learned."""
+    """Return the item files of every selected task, whose problems must not be in training data."""
     return [
-        paths.ITEMS.of(benchmark=benchmark, task=loaded.card.task)
-        for benchmark, loadeds in plan.benchmarks.items()
-        for loaded in loadeds
+        paths.ITEMS.of(benchmark=benchmark, task=loaded_card.card.task)
+        for benchmark, loaded_cards in plan.benchmarks.items()
+        for loaded_card in loaded_cards
     ]
 
 
 def evaluation_sets(plan: CurationPlan) -> list[str]:
-    """The evaluation sets of every curation: they must not be learned either, whether their tasks run or not."""
+    """Return the evaluation sets of every curation. Training data exclude their problems even if no task uses them."""
     return [pattern.of(curation=name) for name in plan.config.curations for pattern in SETS.values()]
 
 
-def asked_files(plan: CurationPlan, curation: str, step: str) -> Files:
-    """What every job that asks models reads besides its products."""
+def model_job_files(plan: CurationPlan, curation: str, step: str) -> Files:
+    """Return the inputs common to all jobs that call models: weight manifests and stage files."""
     return {"weights": weights_of(plan, curation, step), "cards": stage_files(list(STAGES[step]))}
 
 
@@ -62,7 +62,7 @@ def make_seeds(plan: CurationPlan, curation: str) -> Files:
 
 
 def make_components(plan: CurationPlan, curation: str) -> Files:
-    return {"seeds": SEEDS.of(curation=curation), **asked_files(plan, curation, "make_components")}
+    return {"seeds": SEEDS.of(curation=curation), **model_job_files(plan, curation, "make_components")}
 
 
 def write_flows(plan: CurationPlan, curation: str) -> Files:
@@ -70,7 +70,7 @@ def write_flows(plan: CurationPlan, curation: str) -> Files:
     return {
         "components": COMPONENTS.of(curation=curation),
         "people": [people] if people else [],
-        **asked_files(plan, curation, "write_flows"),
+        **model_job_files(plan, curation, "write_flows"),
     }
 
 
@@ -79,7 +79,7 @@ def write_dialogues(plan: CurationPlan, curation: str) -> Files:
         "seeds": SEEDS.of(curation=curation),
         "components": COMPONENTS.of(curation=curation),
         "flows": FLOWS.of(curation=curation),
-        **asked_files(plan, curation, "write_dialogues"),
+        **model_job_files(plan, curation, "write_dialogues"),
     }
 
 
@@ -132,14 +132,14 @@ def serve_tuned(plan: CurationPlan, model: str) -> Files:
 
 
 def curation_products(plan: CurationPlan) -> list[str]:
-    """Every product of every curation, and every tuned model."""
+    """Return the figures and datasheets of every curation, and the manifest of every tuned model."""
     patterns = (FIGURES, EVALUATION_SHEET, TRAINING_SHEET)
     files = [pattern.of(curation=name) for name in plan.config.curations for pattern in patterns]
     return [*files, *(TUNED.of(tuning=name) for name in plan.config.tunings)]
 
 
 def report_files(plan: CurationPlan) -> Files:
-    """What the report shows of curations and tunings."""
+    """Return the files of curations and tunings that the report reads."""
     figures = [FIGURES.of(curation=name) for name in plan.config.curations]
     sheets = [TRAINING_SHEET.of(curation=name) for name in plan.config.curations]
     rated = [

@@ -1,4 +1,4 @@
-"""What each rule of curations and tunings hands to its command: a function of its name, from wildcards to job."""
+"""Jobs of the rules of curations and tunings. Each function has the name of its rule and maps wildcards to a job."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from maieutic.config.models import HostedModel
 from maieutic.core.files import sha256_of
 from maieutic.curation.curated_plan import CurationPlan
 from maieutic.curation.examples import ChatSource, MixExamples
-from maieutic.curation.pipeline import ORDER, MakeComponents, WriteDialogues, WriteFlows
+from maieutic.curation.pipeline import STAGE_ORDER, MakeComponents, WriteDialogues, WriteFlows
 from maieutic.curation.quality import MeasureCuration
 from maieutic.curation.rating import RateDialogues
 from maieutic.curation.seeds import MakeSeeds, SeedSource
 from maieutic.curation.sets import AssembleSets, CleanTrainingSet
 from maieutic.curation.tuning import TuneTutor
-from maieutic.plan.entries import for_asking
-from maieutic.plan.jobs import asked
+from maieutic.plan.job_entries import entry_for_asking
+from maieutic.plan.jobs import judge_job_fields
 
-NEAR_DUPLICATE = 0.7  # of the examples of a tuning: the default of a curation
+NEAR_DUPLICATE = 0.7  # minimum similarity of a leak; the default of a curation too
 
 
-def told(plan: CurationPlan, curation: str, step: str) -> dict[str, Any]:
-    """What every job that asks models gets: the entries of those that it asks."""
+def model_fields_of(plan: CurationPlan, curation: str, step: str) -> dict[str, Any]:
+    """Return the fields common to all jobs that call models: the curation, its roles, the models' entries, the seed."""
     roles = plan.curation(curation).roles
-    models = {name: for_asking(plan.models[name]) for name in plan.asked_in(curation, step)}
+    models = {name: entry_for_asking(plan.models[name]) for name in plan.models_of_step(curation, step)}
     return {"curation": curation, "roles": roles, "models": models, "seed": plan.run.seed}
 
 
-def answering(plan: CurationPlan, curation: str) -> dict[str, str]:
-    """By model of a curation what answers for it, for the datasheets."""
+def model_origins(plan: CurationPlan, curation: str) -> dict[str, str]:
+    """Return the model id or the weights behind each model of a curation, for the datasheets."""
     origins = {}
     for name in plan.curation(curation).roles.models:
         model = plan.models[name]
@@ -41,8 +41,8 @@ def answering(plan: CurationPlan, curation: str) -> dict[str, str]:
     return origins
 
 
-def prompts_used() -> dict[str, str]:
-    """The SHA-256 of every stage card and prompt, for the datasheets."""
+def prompt_digests() -> dict[str, str]:
+    """Return the SHA-256 of every stage card and prompt by file name, for the datasheets."""
     return {Path(file).name: sha256_of(Path(file)) for file in stage_files(stage_names())}
 
 
@@ -52,7 +52,7 @@ def make_seeds(plan: CurationPlan, curation: str) -> MakeSeeds:
         SeedSource(
             dataset=dataset,
             loader=loader,
-            form=plan.datasets[dataset].form_of(plan.edition),
+            form=plan.datasets[dataset].format_of(plan.edition),
             licence=plan.datasets[dataset].licence,
         )
         for dataset, loader in entry.seeds.items()
@@ -61,29 +61,29 @@ def make_seeds(plan: CurationPlan, curation: str) -> MakeSeeds:
 
 
 def make_components(plan: CurationPlan, curation: str) -> MakeComponents:
-    return MakeComponents(**told(plan, curation, "make_components"))
+    return MakeComponents(**model_fields_of(plan, curation, "make_components"))
 
 
 def write_flows(plan: CurationPlan, curation: str) -> WriteFlows:
-    return WriteFlows(**told(plan, curation, "write_flows"))
+    return WriteFlows(**model_fields_of(plan, curation, "write_flows"))
 
 
 def write_dialogues(plan: CurationPlan, curation: str) -> WriteDialogues:
     share = plan.curation(curation).evaluation_share
-    return WriteDialogues(**told(plan, curation, "write_dialogues"), evaluation_share=share)
+    return WriteDialogues(**model_fields_of(plan, curation, "write_dialogues"), evaluation_share=share)
 
 
 def measure_curation(plan: CurationPlan, curation: str) -> MeasureCuration:
     similarity = plan.curation(curation).near_duplicate
-    return MeasureCuration(curation=curation, stages=list(ORDER), near_duplicate=similarity)
+    return MeasureCuration(curation=curation, stages=list(STAGE_ORDER), near_duplicate=similarity)
 
 
 def rate_dialogues(plan: CurationPlan, curation: str, judge: str) -> RateDialogues:
     release = plan.taxonomy_release(judge)
-    assert release is not None, "only such a judge rates"
-    rubric = plan.rubric_on(judge, release)
-    assert rubric is not None, "the release speaks for the judge by it"
-    fields = asked(plan, judge, pairs=[], tags=[], family=[])
+    assert release is not None, "every rater is validated on a release of MRBench's dimensions"
+    rubric = plan.rubric_for_release(judge, release)
+    assert rubric is not None, "a release validates a judge by a rubric"
+    fields = judge_job_fields(plan, judge, pairs=[], tags=[], family=[])
     return RateDialogues(**fields, curation=curation, rubric=rubric.name, sample=plan.curation(curation).rated)
 
 
@@ -92,8 +92,8 @@ def assemble_sets(plan: CurationPlan, curation: str) -> AssembleSets:
     return AssembleSets(
         curation=curation,
         roles=entry.roles,
-        answering=answering(plan, curation),
-        prompts=prompts_used(),
+        answering=model_origins(plan, curation),
+        prompts=prompt_digests(),
         evaluation_share=entry.evaluation_share,
         seed=plan.run.seed,
     )
@@ -105,8 +105,8 @@ def clean_training_set(plan: CurationPlan, curation: str) -> CleanTrainingSet:
         curation=curation,
         near_duplicate=entry.near_duplicate,
         roles=entry.roles,
-        answering=answering(plan, curation),
-        prompts=prompts_used(),
+        answering=model_origins(plan, curation),
+        prompts=prompt_digests(),
     )
 
 
@@ -116,7 +116,7 @@ def mix_examples(plan: CurationPlan, tuning: str) -> MixExamples:
         ChatSource(
             name=name,
             share=share,
-            form=None if name in plan.config.curations else plan.datasets[name].form_of(plan.edition),
+            form=None if name in plan.config.curations else plan.datasets[name].format_of(plan.edition),
         )
         for name, share in entry.mix.items()
     ]
@@ -125,4 +125,4 @@ def mix_examples(plan: CurationPlan, tuning: str) -> MixExamples:
 
 def tune_tutor(plan: CurationPlan, tuning: str) -> TuneTutor:
     entry: FineTuning = plan.config.tunings[tuning]
-    return TuneTutor(tuning=tuning, train=entry.model_copy(update={"needs": None}))  # the machine changes no weights
+    return TuneTutor(tuning=tuning, train=entry.model_copy(update={"needs": None}))  # `needs` do not change the weights

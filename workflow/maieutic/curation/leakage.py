@@ -1,7 +1,7 @@
-"""Problems of evaluation sets in training data: the same words, most of a problem's words, or nearly the same text.
+"""Detection of evaluation problems that training data contain word for word, in large part, or slightly changed.
 
-Two methods: an index of the runs of five words finds the texts that hold an evaluation text; MinHash (datasketch)
-finds near-duplicates, and checks afterwards that none is left.
+Two methods: an index of five-word runs finds the training texts that contain an evaluation text. MinHash (datasketch)
+finds near-duplicates, and confirms that no leak is left.
 """
 
 from __future__ import annotations
@@ -12,23 +12,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from maieutic.core.records import Item
-from maieutic.curation.texts import words_of
+from maieutic.curation.texts import folded_words
 
 log = logging.getLogger(__name__)
-SHINGLE = 5  # words
+SHINGLE = 5  # number of words in a run
 PERMUTATIONS = 128
-SHORTEST = 6  # words of a text that can be nearly another
-FEWEST = 4  # words of one that says, word for word, which problem it is ("What is 15 % of 80?")
-SEED = 1  # of the permutations: the same on every machine
-LONG = 12  # words of a text that is looked for within others; a shorter one is compared with whole texts
-SLACK = 0.6  # of the threshold: MinHash only finds candidates, which are then compared exactly
+FEWEST_WORDS_OF_RUNS = 6  # an index does not compare a text of fewer words by its runs
+FEWEST_WORDS_OF_EQUAL_TEXT = 4  # a text of fewer words is not a leak, even if it equals an evaluation text
+SEED = 1  # seed of MinHash's permutations, fixed so that every machine gets the same result
+# An evaluation text with at least this many words is searched for within training texts; a shorter one is compared
+# with whole training texts.
+FEWEST_WORDS_OF_SEARCH = 12
+CANDIDATE_FACTOR = 0.6  # MinHash selects candidates at this share of the threshold, which are then compared exactly
 
 
 class Leak(NamedTuple):
     """An evaluation text found in training data.
 
-    similarity: the share of its runs of five words that one training text holds; of a text of fewer than 12 words the
-    Jaccard similarity of the two; 1.0 for the same words.
+    training, evaluation: names of the training example and of the evaluation text; similarity: share of the evaluation
+    text's five-word runs that one text of the example contains; for an evaluation text of fewer than 12 words, the
+    Jaccard similarity of the two texts' runs; 1.0 for the same words.
     """
 
     training: str
@@ -37,45 +40,48 @@ class Leak(NamedTuple):
 
 
 def shingles(words: Sequence[str]) -> frozenset[str]:
-    """The runs of five words in a text; of a shorter one all its words as one."""
+    """Return the five-word runs of a text; for a text of up to five words, all its words as one run."""
     if len(words) <= SHINGLE:
         return frozenset({" ".join(words)})
     return frozenset(" ".join(words[place : place + SHINGLE]) for place in range(len(words) - SHINGLE + 1))
 
 
 def jaccard(runs: frozenset[str], other: frozenset[str]) -> float:
-    """Shared shingles over all."""
+    """Return the Jaccard similarity of two sets of runs."""
     return len(runs & other) / len(runs | other)
 
 
 class EvaluationTexts:
-    """Texts of evaluation sets, and which of them a training text holds. Exact, without sampling."""
+    """An index that finds the evaluation text contained in a training text. Unlike MinHash, it is exact."""
 
     def __init__(self, texts: Iterable[tuple[str, str]], threshold: float) -> None:
-        """texts: names and texts; threshold: of the similarity of a `Leak`."""
+        """texts: (name, text) pairs; threshold: minimum similarity of a `Leak`."""
         self.threshold = threshold
         self.names: list[str] = []
         self.runs: list[frozenset[str]] = []
         self.are_long: list[bool] = []
-        self.places: dict[str, list[int]] = defaultdict(list)  # by run of words, the texts that have it
-        self.whole: dict[tuple[str, ...], str] = {}  # by their words, the name of the first text of them
+        self.places: dict[str, list[int]] = defaultdict(list)  # run -> indices of the texts that contain it
+        self.whole: dict[tuple[str, ...], str] = {}  # words of a text -> name of the first text with these words
         for name, text in texts:
-            words = tuple(words_of(text))
+            words = tuple(folded_words(text))
             if not words or words in self.whole:
                 continue
             self.whole[words] = name
-            if len(words) >= SHORTEST:
+            if len(words) >= FEWEST_WORDS_OF_RUNS:
                 runs = shingles(words)
                 for run in runs:
                     self.places[run].append(len(self.names))
                 self.names.append(name)
                 self.runs.append(runs)
-                self.are_long.append(len(words) >= LONG)
+                self.are_long.append(len(words) >= FEWEST_WORDS_OF_SEARCH)
 
-    def held_by(self, text: str) -> tuple[str, float] | None:
-        """The name of the evaluation text that a text holds most of, and how much; None: none above the threshold."""
-        words = tuple(words_of(text))
-        if words in self.whole and len(words) >= FEWEST:
+    def contained_in(self, text: str) -> tuple[str, float] | None:
+        """Return (name, similarity) of the evaluation text most similar to `text`; None if none reaches the threshold.
+
+        The similarity is defined as in `Leak`.
+        """
+        words = tuple(folded_words(text))
+        if words in self.whole and len(words) >= FEWEST_WORDS_OF_EQUAL_TEXT:
             return self.whole[words], 1.0
         runs = shingles(words)
         shared = Counter(place for run in runs for place in self.places.get(run, ()))
@@ -87,26 +93,26 @@ class EvaluationTexts:
         return best
 
 
-class Index:
-    """Texts by name, and which of them are near another text."""
+class NearDuplicateIndex:
+    """A MinHash index of named texts, which finds the text that is most similar to a given text."""
 
     def __init__(self, texts: Iterable[tuple[str, str]], threshold: float) -> None:
-        """texts: names and texts; ones of a few words are left out. threshold: Jaccard similarity of a duplicate."""
+        """texts: (name, text) pairs; short texts are skipped. threshold: minimum Jaccard similarity of duplicates."""
         from datasketch import MinHashLSH
 
         self.threshold = threshold
         self.names: list[str] = []
         self.kept: list[frozenset[str]] = []
         self.seen: set[frozenset[str]] = set()
-        self.index = MinHashLSH(threshold=threshold * SLACK, num_perm=PERMUTATIONS)
+        self.index = MinHashLSH(threshold=threshold * CANDIDATE_FACTOR, num_perm=PERMUTATIONS)
         for name, text in texts:
             self.add(name, text)
 
     def add(self, name: str, text: str) -> None:
-        """One text more."""
-        words = words_of(text)
+        """Add a text, unless it is short or has the same runs as an earlier text."""
+        words = folded_words(text)
         runs = shingles(words)
-        if len(words) < SHORTEST or runs in self.seen:
+        if len(words) < FEWEST_WORDS_OF_RUNS or runs in self.seen:
             return
         self.seen.add(runs)
         self.index.insert(str(len(self.names)), signature(runs))
@@ -114,9 +120,9 @@ class Index:
         self.kept.append(runs)
 
     def nearest(self, text: str) -> tuple[str, float] | None:
-        """The name of the text that is most like this one, and how like; None where none is near enough."""
-        words = words_of(text)
-        if len(words) < SHORTEST:
+        """Return (name, similarity) of the indexed text most similar to `text`; None if none reaches the threshold."""
+        words = folded_words(text)
+        if len(words) < FEWEST_WORDS_OF_RUNS:
             return None
         runs = shingles(words)
         near = {int(place): jaccard(runs, self.kept[int(place)]) for place in self.index.query(signature(runs))}
@@ -127,21 +133,21 @@ class Index:
 
 
 def signature(runs: frozenset[str]) -> object:
-    """The MinHash of some shingles."""
+    """Return the MinHash of a set of runs."""
     from datasketch import MinHash
 
-    made = MinHash(num_perm=PERMUTATIONS, seed=SEED)
-    made.update_batch([shingle.encode() for shingle in sorted(runs)])
-    return made
+    minhash = MinHash(num_perm=PERMUTATIONS, seed=SEED)
+    minhash.update_batch([shingle.encode() for shingle in sorted(runs)])
+    return minhash
 
 
 def item_texts(items: Iterable[Item]) -> list[tuple[str, str]]:
-    """The texts of evaluation items, named by task and id."""
+    """Return the texts of evaluation items, named by task and id."""
     return [(f"{item.task} {item.id}", text) for item in items for text in texts_in(item)]
 
 
 def texts_in(item: Item) -> list[str]:
-    """What of an item is a text of its own: its variables, what was said before, and what replies are compared with."""
+    """Return the texts of an item: its variables, the messages of its history, and its reference texts."""
     texts = [*item.vars.values(), *(message["content"] for message in item.history)]
     for value in item.reference.values():
         texts += [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
@@ -149,7 +155,7 @@ def texts_in(item: Item) -> list[str]:
 
 
 def set_texts(name: str, records: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """The problems of a set in the formats of `kmp_skills` and `kmp_dialogues`, named by the set and the record."""
+    """Return the problems of a set in the format of `kmp_skills` or `kmp_dialogues`, named by set and record id."""
     return [
         (f"{name} {record['id']}", text)
         for record in records
@@ -163,11 +169,14 @@ def set_texts(name: str, records: Iterable[Mapping[str, Any]]) -> list[tuple[str
 def leaks(
     texts_of: Mapping[str, Sequence[str]], evaluation: Iterable[tuple[str, str]], threshold: float
 ) -> dict[str, Leak]:
-    """By training example the evaluation text that one of its texts holds most of; only where that is enough."""
+    """Return the leaks by name of the training example. A leak records the most similar evaluation text.
+
+    texts_of: texts of each training example; evaluation: (name, text) pairs; threshold: minimum similarity of a leak.
+    """
     index = EvaluationTexts(evaluation, threshold)
     by_name = {}
     for name, texts in texts_of.items():
-        near = [hit for text in texts if (hit := index.held_by(text))]
+        near = [hit for text in texts if (hit := index.contained_in(text))]
         if near:
             evaluated, similarity = max(near, key=lambda hit: hit[1])
             by_name[name] = Leak(name, evaluated, round(similarity, 4))
@@ -177,21 +186,24 @@ def leaks(
 def without_leaks(
     texts_of: Mapping[str, Sequence[str]], evaluation: Sequence[tuple[str, str]], threshold: float
 ) -> tuple[list[str], list[Leak]]:
-    """The training examples without a leak, and the leaks. That none is left is checked again, by MinHash."""
+    """Return the names of the training examples without a leak, and the leaks.
+
+    Raises RuntimeError if MinHash still finds a leak in the remaining examples.
+    """
     by_name = leaks(texts_of, evaluation, threshold)
     kept = [name for name in texts_of if name not in by_name]
-    again = Index(evaluation, threshold)
+    again = NearDuplicateIndex(evaluation, threshold)
     if left := [name for name in kept if any(again.nearest(text) for text in texts_of[name])]:
-        raise RuntimeError(f"{len(left)} training examples hold an evaluation text still, {left[0]} among them")
-    log.info("%d of %d training examples hold an evaluation text, and are left out", len(by_name), len(texts_of))
+        raise RuntimeError(f"{len(left)} training examples still contain an evaluation text, for example {left[0]}")
+    log.info("%d of %d training examples contain an evaluation text and are left out", len(by_name), len(texts_of))
     return kept, list(by_name.values())
 
 
 def duplicates(texts: Sequence[tuple[str, str]], threshold: float) -> list[str]:
-    """The names of the texts that are nearly one of those before them."""
-    names, before = [], Index([], threshold)
+    """Return the names of the texts that are near-duplicates of an earlier text. texts: (name, text) pairs."""
+    names, earlier = [], NearDuplicateIndex([], threshold)
     for name, text in texts:
-        if before.nearest(text):
+        if earlier.nearest(text):
             names.append(name)
-        before.add(name, text)
+        earlier.add(name, text)
     return names

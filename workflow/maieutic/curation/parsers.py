@@ -1,4 +1,4 @@
-"""How the answers of a curation's stages are read: parts between tags, as the paper's prompts ask for them."""
+"""Parsers of the answers to curation stages. An answer's parts are between tags, as KMP-Bench's prompts request."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from maieutic.core.options import is_choice, option_in, options_of
-from maieutic.curation.records import PRINCIPLES, Clarification, Exchange, Feedback, Flow, Posed
+from maieutic.core.options import is_option_letter, match_option, options_of
+from maieutic.curation.records import PRINCIPLES, Clarification, Exchange, Feedback, Flow, PosedProblem
 from maieutic.graders.answers import read_final
 from maieutic.graders.choices import chosen_option
 from maieutic.graders.passages import BOXED
 
-About = Mapping[str, Any]  # what a stage is about: the variables of its prompt, and what its rule compares with
+# Variables of a stage's prompt, and values with which its parser and acceptance rule compare an answer.
+StageVariables = Mapping[str, Any]
 Limits = Mapping[str, float]
-Options = Mapping[str, str]  # of a multiple-choice problem, by letter; empty: the answer is a number
+Options = Mapping[str, str]  # options of a multiple-choice problem by letter; empty if the answer is a number
 NO_OPTIONS: Options = {}
-Parser = Callable[[str, About, Limits], Any]
-MOST_DIGITS = 15  # of an answer, so that it is a plain number
-# At the start of a line, with the marks of lists and headings; or within one, as Figure 11 writes steps.
+Parser = Callable[[str, StageVariables, Limits], Any]
+MOST_DIGITS = 15  # maximum number of significant digits of an answer
+# Matches "Step 1:" within a line, as in Figure 11, and at its start, where list or heading marks may come first.
 STEP = re.compile(
     r"^[-*#> \t]*Step[ \t]+(?P<own>\d{1,3})[* \t]*[:.)\-\u2013\u2014][* \t]*"
     r"|(?<=\s)Step[ \t]+(?P<within>\d{1,3}):[* \t]*",
@@ -31,35 +32,37 @@ NUMBER = re.compile(r"\d+")
 KINDS: Mapping[str, Any] = {"what": "What", "how": "How", "why": "Why"}
 
 
-class Unread(Exception):
-    """An answer that is not as its prompt asks for it; the message says what is not."""
+class AnswerFormatError(Exception):
+    """Error for an answer that is not in the format that its prompt requests. The message names the fault."""
 
 
-def tagged(text: str, *names: str) -> str | None:
-    """What stands in the last pair of tags of the first of some names that has one; None: none has.
+def text_in_tag(text: str, *names: str) -> str | None:
+    """Return the content of the last <name>...</name> in a text; None if the text has no such tag.
 
-    Without a pattern: a model that repeats an open tag for ever must not cost minutes.
+    names: names of the tag, in order of preference.
+
+    The search uses no regular expression, which would take minutes on an answer that repeats an open tag endlessly.
     """
     folded = text.lower() if len(text.lower()) == len(text) else text
     for name in names:
-        opened, closed = f"<{name.lower()}>", f"</{name.lower()}>"
-        end = folded.rfind(closed)
-        start = folded.rfind(opened, 0, end) if end >= 0 else -1
+        open_tag, close_tag = f"<{name.lower()}>", f"</{name.lower()}>"
+        end = folded.rfind(close_tag)
+        start = folded.rfind(open_tag, 0, end) if end >= 0 else -1
         if start >= 0:
-            return text[start + len(opened) : end].strip()
+            return text[start + len(open_tag) : end].strip()
     return None
 
 
-def needed(text: str, *names: str) -> str:
-    """The same of a part that must be there and not be empty. Raises Unread."""
-    part = tagged(text, *names)
+def required_part(text: str, *names: str) -> str:
+    """Return the content of a tag, as `text_in_tag` does. Raises AnswerFormatError if the tag is missing or empty."""
+    part = text_in_tag(text, *names)
     if not part:
-        raise Unread(f"no <{names[0]}>")
+        raise AnswerFormatError(f"no <{names[0]}>")
     return part
 
 
 def numbered_parts(text: str, name: str) -> dict[int, str]:
-    """The parts in tags NAME1, NAME2, ..., by their numbers; the last of two with one number."""
+    """Return the contents of the tags <NAME1>, <NAME2>, ... by number. The last tag of each number counts."""
     ends: dict[str, list[int]] = defaultdict(list)
     for match in re.finditer(rf"</{name}(\d{{1,3}})>", text, re.IGNORECASE):
         ends[match[1]].append(match.start())
@@ -71,117 +74,129 @@ def numbered_parts(text: str, name: str) -> dict[int, str]:
     return parts
 
 
-def in_a_row(parts: Mapping[int, str], name: str) -> list[str]:
-    """Parts numbered from 1 on without a gap, none of them empty. Raises Unread."""
+def consecutive_parts(parts: Mapping[int, str], name: str) -> list[str]:
+    """Return numbered parts in order.
+
+    Raises AnswerFormatError if a part is empty, or the numbers are not consecutive from 1.
+    """
     if sorted(parts) != list(range(1, len(parts) + 1)):
-        raise Unread(f"<{name}> are not numbered from 1 on")
+        raise AnswerFormatError(f"<{name}> tags are not numbered from 1")
     if not all(parts.values()):
-        raise Unread(f"an empty <{name}>")
+        raise AnswerFormatError(f"an empty <{name}>")
     return [parts[number] for number in sorted(parts)]
 
 
-def written(value: float) -> str:
-    """A number as people write it. Raises Unread for one that has no plain form."""
-    shown = f"{value:.{MOST_DIGITS}g}"
-    if not re.fullmatch(r"-?\d+(?:\.\d+)?", shown):
-        raise Unread("the answer is no plain number")
-    return shown
+def decimal_text(value: float) -> str:
+    """Return a number in plain decimal notation. Raises AnswerFormatError if it is not finite or needs an exponent."""
+    decimal = f"{value:.{MOST_DIGITS}g}"
+    if not re.fullmatch(r"-?\d+(?:\.\d+)?", decimal):
+        raise AnswerFormatError("the answer is not a plain number")
+    return decimal
 
 
-def only_box(text: str, options: Options = NO_OPTIONS) -> str:
-    """The number or chosen option in a text's one and only box. Raises Unread."""
+def answer_in_only_box(text: str, options: Options = NO_OPTIONS) -> str:
+    """Return the number or the option's letter in the only \\boxed{} of a text.
+
+    Raises AnswerFormatError if there is no such answer.
+    """
     boxes = BOXED.findall(text)
     if len(boxes) != 1:
-        raise Unread("no box" if not boxes else "several boxes")
+        raise AnswerFormatError("no box" if not boxes else "several boxes")
     if options:
-        return needed_option(option_in(boxes[0], options), "no option in the box")
+        return required_option(match_option(boxes[0], options), "no option in the box")
     value = read_final(f"\\boxed{{{boxes[0]}}}").value
     if value is None:
-        raise Unread("no number in the box")
-    return written(value)
+        raise AnswerFormatError("no number in the box")
+    return decimal_text(value)
 
 
-def said_answer(text: str, options: Options = NO_OPTIONS) -> str:
-    """The number or chosen option that a worked solution ends with. Raises Unread."""
+def answer_at_end(text: str, options: Options = NO_OPTIONS) -> str:
+    """Return the final answer of a worked solution: a number, or the letter of the chosen option.
+
+    Raises AnswerFormatError if the solution has no final answer.
+    """
     if options:
-        return needed_option(chosen_option(text, options), "no final answer")
+        return required_option(chosen_option(text, options), "no final answer")
     value = read_final(text).value
     if value is None:
-        raise Unread("no final answer")
-    return written(value)
+        raise AnswerFormatError("no final answer")
+    return decimal_text(value)
 
 
-def needed_option(letter: str | None, why_none: str) -> str:
-    """Return the letter of an option. Raises Unread for None."""
+def required_option(letter: str | None, why_none: str) -> str:
+    """Return the letter of an option. Raises AnswerFormatError with the message `why_none` if `letter` is None."""
     if letter is None:
-        raise Unread(why_none)
+        raise AnswerFormatError(why_none)
     return letter
 
 
-def options_asked(about: About) -> Options:
-    """Return the options among which a stage's problem is to be answered; empty where its answer is a number."""
-    if not is_choice(str(about.get("answer", ""))):
+def options_of_problem(about: StageVariables) -> Options:
+    """Return the options of the problem that a stage asks about; empty if the problem's answer is a number."""
+    if not is_option_letter(str(about.get("answer", ""))):
         return NO_OPTIONS
     return options_of(about["problems"][-1]["problem"] if "problems" in about else about["problem"])
 
 
 def equal_answers(first: str, second: str) -> bool:
-    """Whether two final answers, each a number or the letter of an option, are the same."""
-    if is_choice(first) or is_choice(second):
+    """Return True if two final answers, each a number or the letter of an option, are the same."""
+    if is_option_letter(first) or is_option_letter(second):
         return first == second
     return float(first) == float(second)
 
 
 def answer_in_tag(text: str, options: Options) -> str:
-    """The number or chosen option in <answer>. Raises Unread."""
-    said = needed(text, "answer")
-    return option_in(said, options) or said_answer(said, options)
+    """Return the number or the option's letter in <answer>. Raises AnswerFormatError if there is no such answer."""
+    answer = required_part(text, "answer")
+    return match_option(answer, options) or answer_at_end(answer, options)
 
 
-def yes(text: str, name: str, words: tuple[str, str]) -> bool:
-    """Which of two words stands in a tag: the first (True) or the second. Raises Unread for neither."""
-    word = needed(text, name).strip(" .*\"'").casefold()
+def is_first_word(text: str, name: str, words: tuple[str, str]) -> bool:
+    """Return True if a tag contains the first of two words, False if it contains the second.
+
+    name: name of the tag. Raises AnswerFormatError for other content.
+    """
+    word = required_part(text, name).strip(" .*\"'").casefold()
     if word not in words:
-        raise Unread(f"<{name}> is neither {words[0]} nor {words[1]}")
+        raise AnswerFormatError(f"<{name}> is neither {words[0]} nor {words[1]}")
     return word == words[0]
 
 
 def is_refined(text: str) -> bool:
-    """Whether a maker says that it has revised its product in its verification."""
-    return (tagged(text, "result") or "").strip(" .").casefold() == "yes"
+    """Return True if a model reports that it revised its product after checking it."""
+    return (text_in_tag(text, "result") or "").strip(" .").casefold() == "yes"
 
 
 class Validation(NamedTuple):
-    """What a validator says of a seed (Figure 7). answer: in its solution's only box, None: there is no such."""
+    """A validator's reply about a seed (Figure 7). answer: boxed answer of its own solution; None if not parsed."""
 
     approved: bool
     solution: str
     answer: str | None
 
 
-class Made(NamedTuple):
-    """A product, and whether its maker revised it."""
+class StageProduct(NamedTuple):
+    """A product of a stage. refined: True if the model revised the product after checking it."""
 
     product: Any
     refined: bool = False
 
 
 class Attempt(NamedTuple):
-    """A solution as it was said, and its final answer."""
+    """The raw text of a solution, and its final answer."""
 
     text: str
     answer: str
 
 
 class Steps(NamedTuple):
-    """A rephrased solution and its final answer."""
+    """Steps of a rephrased solution, and its final answer."""
 
     steps: list[str]
     answer: str
 
 
 class Correction(NamedTuple):
-    """Feedback, the final answer of the corrected solution, and its steps."""
+    """Feedback on a solution, and the final answer and the steps of the corrected solution."""
 
     feedback: Feedback
     answer: str | None
@@ -189,211 +204,216 @@ class Correction(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What is to be done with a flow. last: the last exchange to keep, from 1 on."""
+    """A decision on a flow (the plan of a dialogue): keep, truncate or discard it.
+
+    last: number of the last exchange to keep, counted from 1.
+    """
 
     decision: str
     last: int | None
 
 
-def choice(text: str, about: About, limits: Limits) -> list[str]:
-    """The chosen ones of `options` (their codes), in order, at most `most`; what is no option is left out.
+def parse_choice(text: str, about: StageVariables, limits: Limits) -> list[str]:
+    """Return the codes of the chosen options in order, at most `limits["most"]` codes. Unknown choices are ignored.
 
-    A code may stand among other words ("Turn 5", "OA: Operations"): the first one of each part counts.
+    A choice may contain other words ("Turn 5", "OA: Operations"); the first code in each choice counts.
     """
     known = {str(option["code"]).casefold(): str(option["code"]) for option in about["options"]}
     longest_first = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
     code = re.compile(rf"(?<![\w.])(?:{longest_first})(?!\w|\.\w)")
-    parts = BETWEEN_CHOICES.split(needed(text, "choice").casefold())
+    parts = BETWEEN_CHOICES.split(required_part(text, "choice").casefold())
     chosen = [known[match[0]] for part in parts if (match := code.search(part))]
     return list(dict.fromkeys(chosen))[: int(limits["most"])]
 
 
-def validation(text: str, about: About, limits: Limits) -> Validation:
-    """Y or N, and a solution of its own (Figure 7)."""
-    approved = yes(text, "judge", ("y", "n"))
-    solution = tagged(text, "solution") or ""
+def parse_validation(text: str, about: StageVariables, limits: Limits) -> Validation:
+    """Parse a validator's Y or N, and its own solution (Figure 7)."""
+    approved = is_first_word(text, "judge", ("y", "n"))
+    solution = text_in_tag(text, "solution") or ""
     try:
-        return Validation(approved, solution, only_box(solution, options_asked(about)))
-    except Unread:
+        return Validation(approved, solution, answer_in_only_box(solution, options_of_problem(about)))
+    except AnswerFormatError:
         return Validation(approved, solution, None)
 
 
-def posed(text: str, about: About, limits: Limits) -> Made:
-    """A new problem (Figures 10 and 12): its number, if it has one, is that of `problems` and one more."""
+def parse_posed(text: str, about: StageVariables, limits: Limits) -> StageProduct:
+    """Parse a new problem (Figures 10 and 12). Tags may be numbered: <question2> if there is one earlier problem."""
     number = len(about.get("problems", ())) + 1
-    question = needed(text, f"question{number}", "question", "question{i}")
-    solution = needed(text, f"solution{number}", "solution", "solution{i}")
+    question = required_part(text, f"question{number}", "question", "question{i}")
+    solution = required_part(text, f"solution{number}", "solution", "solution{i}")
     options: Options = options_of(question)
-    if option_in(needed(text, "answer"), options) is None:  # options that only illustrate: the answer is a number
+    # An answer that is not one of the options shows that the question is not multiple choice.
+    if match_option(required_part(text, "answer"), options) is None:
         options = NO_OPTIONS
     answer = answer_in_tag(text, options)
-    if not equal_answers(only_box(solution, options), answer):
-        raise Unread("answer and box differ")
-    return Made(Posed(problem=question, solution=solution, answer=answer), is_refined(text))
+    if not equal_answers(answer_in_only_box(solution, options), answer):
+        raise AnswerFormatError("answer and box differ")
+    return StageProduct(PosedProblem(problem=question, solution=solution, answer=answer), is_refined(text))
 
 
-def boxed(text: str, about: About, limits: Limits) -> str:
-    """A solver's final answer."""
-    return said_answer(text, options_asked(about))
+def parse_boxed(text: str, about: StageVariables, limits: Limits) -> str:
+    """Parse a solver's final answer."""
+    return answer_at_end(text, options_of_problem(about))
 
 
-def final_answer(text: str, about: About, limits: Limits) -> Attempt:
-    """A weak solver's solution."""
-    return Attempt(text.strip(), said_answer(text, options_asked(about)))
+def parse_final_answer(text: str, about: StageVariables, limits: Limits) -> Attempt:
+    """Parse a weak solver's solution."""
+    return Attempt(text.strip(), answer_at_end(text, options_of_problem(about)))
 
 
-def in_steps(text: str) -> list[str]:
-    """The steps of a text that numbers them, without their numbers. Raises Unread for one that does not."""
+def split_steps(text: str) -> list[str]:
+    """Return the numbered steps of a text, without their numbers. Raises AnswerFormatError if it has no steps."""
     marks: list[re.Match[str]] = []
     last = 0
     for mark in STEP.finditer(text):
-        # "as in Step 1: ..." within a step is no step of its own.
+        # A reference within a step ("as in Step 1: ...") does not start a step.
         if mark["own"] or (last and int(mark["within"]) == last + 1):
             marks.append(mark)
             last = int(mark["own"] or mark["within"])
     before = text[: marks[0].start()].strip() if marks else ""
     if not marks or (before and not (before.endswith(":") and "\n" not in before)):
-        raise Unread("no numbered steps")
+        raise AnswerFormatError("no numbered steps")
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     parts = [text[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)]
     if not all(parts):
-        raise Unread("an empty step")
+        raise AnswerFormatError("an empty step")
     return parts
 
 
-def steps(text: str, about: About, limits: Limits) -> Steps:
-    """A solution as two to `most` steps, and its answer."""
-    parts = in_steps(needed(text, "steps"))
+def parse_steps(text: str, about: StageVariables, limits: Limits) -> Steps:
+    """Parse a solution of 2 to `limits["most"]` steps, and its final answer."""
+    parts = split_steps(required_part(text, "steps"))
     if not 2 <= len(parts) <= limits["most"]:
-        raise Unread("too few or too many steps")
-    return Steps(parts, answer_in_tag(text, options_asked(about)))
+        raise AnswerFormatError("too few or too many steps")
+    return Steps(parts, answer_in_tag(text, options_of_problem(about)))
 
 
-def judgement(text: str, about: About, limits: Limits) -> bool:
-    """Y or N."""
-    return yes(text, "judge", ("y", "n"))
+def parse_judgement(text: str, about: StageVariables, limits: Limits) -> bool:
+    """Parse a judge's Y or N."""
+    return is_first_word(text, "judge", ("y", "n"))
 
 
-def feedback(text: str, about: About, limits: Limits) -> Correction:
-    """Figure 11: whether a solution is right, where it first goes wrong and why, and how it goes on rightly."""
-    if yes(text, "correctness", ("yes", "no")):
+def parse_feedback(text: str, about: StageVariables, limits: Limits) -> Correction:
+    """Parse feedback (Figure 11): if a solution is wrong, its first wrong step, the reason, and the corrected steps."""
+    if is_first_word(text, "correctness", ("yes", "no")):
         return Correction(Feedback(step=0), None, [])
-    number = NUMBER.search(needed(text, "error_step_num"))
+    number = NUMBER.search(required_part(text, "error_step_num"))
     if number is None:
-        raise Unread("<error_step_num> is no number")
-    corrected = needed(text, "corrected_solution")
-    parts = in_steps(corrected)
+        raise AnswerFormatError("<error_step_num> is not a number")
+    corrected = required_part(text, "corrected_solution")
+    parts = split_steps(corrected)
     if len(parts) > limits["most"]:
-        raise Unread("too many steps")
-    options = options_asked(about)
+        raise AnswerFormatError("too many steps")
+    options = options_of_problem(about)
     answer = answer_in_tag(text, options)
-    if BOXED.search(corrected) and not equal_answers(only_box(corrected, options), answer):
-        raise Unread("answer and box differ")
-    review = Feedback(step=int(number[0][:6]), reason=needed(text, "error_step"), corrected=corrected)
+    if BOXED.search(corrected) and not equal_answers(answer_in_only_box(corrected, options), answer):
+        raise AnswerFormatError("answer and box differ")
+    review = Feedback(step=int(number[0][:6]), reason=required_part(text, "error_step"), corrected=corrected)
     return Correction(review, answer, parts)
 
 
-def clarification(text: str, about: About, limits: Limits) -> Made:
-    """Turns of query and answer, each of a kind (Figure 13)."""
-    kinds = in_a_row(numbered_parts(text, "type"), "type")
-    queries = in_a_row(numbered_parts(text, "query"), "query")
-    answers = in_a_row(numbered_parts(text, "answer"), "answer")
+def parse_clarification(text: str, about: StageVariables, limits: Limits) -> StageProduct:
+    """Parse pairs of a query and an answer, each with its kind: What, How or Why (Figure 13)."""
+    kinds = consecutive_parts(numbered_parts(text, "type"), "type")
+    queries = consecutive_parts(numbered_parts(text, "query"), "query")
+    answers = consecutive_parts(numbered_parts(text, "answer"), "answer")
     if not len(kinds) == len(queries) == len(answers) > 0:
-        raise Unread("types, queries and answers are not as many")
+        raise AnswerFormatError("types, queries and answers differ in number")
     if any(kind.strip(" .").casefold() not in KINDS for kind in kinds):
-        raise Unread("a type that is not What, How or Why")
+        raise AnswerFormatError("a type that is not What, How or Why")
     turns = [
         Clarification(kind=KINDS[kind.strip(" .").casefold()], query=query, answer=answer)
         for kind, query, answer in zip(kinds, queries, answers, strict=True)
     ]
-    return Made(turns, is_refined(text))
+    return StageProduct(turns, is_refined(text))
 
 
-def names_in(text: str) -> list[str]:
-    """The materials that an exchange names; none for `none`."""
+def material_names(text: str) -> list[str]:
+    """Return the names of the materials that one side of a planned exchange uses; no names if the text is "none"."""
     words = [word.strip(" <>/.") for word in re.split(r"[,;\s]+", text)]
     return [word for word in words if word and word.casefold() not in {"none", "and"}]
 
 
-def flow(text: str, about: About, limits: Limits) -> Flow:
-    """A plan (Figure 14): persona, profile, objectives, storyline, exchanges."""
-    student = in_a_row(numbered_parts(text, "Sflow"), "Sflow")
-    tutor = in_a_row(numbered_parts(text, "Tflow"), "Tflow")
+def parse_flow(text: str, about: StageVariables, limits: Limits) -> Flow:
+    """Parse a flow, the plan of a dialogue (Figure 14): persona, profile, objectives, storyline, exchanges."""
+    student = consecutive_parts(numbered_parts(text, "Sflow"), "Sflow")
+    tutor = consecutive_parts(numbered_parts(text, "Tflow"), "Tflow")
     if len(student) != len(tutor):
-        raise Unread("student and tutor do not take turns")
+        raise AnswerFormatError("student and tutor do not take turns")
     exchanges = []
-    for asked, replied in zip(student, tutor, strict=True):
-        named = [word.strip(" .").casefold() for word in needed(replied, "principles").split(",")]
+    for student_part, tutor_part in zip(student, tutor, strict=True):
+        named = [word.strip(" .").casefold() for word in required_part(tutor_part, "principles").split(",")]
         exchanges.append(
             Exchange(
-                student=needed(asked, "action"),
-                student_materials=names_in(tagged(asked, "source_material") or ""),
-                tutor=needed(replied, "action"),
-                tutor_materials=names_in(tagged(replied, "source_material") or ""),
+                student=required_part(student_part, "action"),
+                student_materials=material_names(text_in_tag(student_part, "source_material") or ""),
+                tutor=required_part(tutor_part, "action"),
+                tutor_materials=material_names(text_in_tag(tutor_part, "source_material") or ""),
                 principles=list(dict.fromkeys("modelling" if word == "modeling" else word for word in named)),
             )
         )
-    objectives = [line.strip(" -*\t") for line in needed(text, "objectives").splitlines()]
+    objectives = [line.strip(" -*\t") for line in required_part(text, "objectives").splitlines()]
     return Flow(
         id=str(about["id"]),
-        persona=needed(text, "tutor_persona"),
-        student_profile=needed(text, "student_profile"),
+        persona=required_part(text, "tutor_persona"),
+        student_profile=required_part(text, "student_profile"),
         objectives=[line for line in objectives if line],
-        storyline=needed(text, "storyline"),
+        storyline=required_part(text, "storyline"),
         exchanges=exchanges,
     )
 
 
-def decision(text: str, about: About, limits: Limits) -> Decision:
-    """Keep, truncate or discard."""
-    word = needed(text, "decision").strip(" .*").casefold()
+def parse_decision(text: str, about: StageVariables, limits: Limits) -> Decision:
+    """Parse a decision on a flow: keep, truncate or discard."""
+    word = required_part(text, "decision").strip(" .*").casefold()
     if word not in {"keep", "truncate", "discard"}:
-        raise Unread("<decision> is not keep, truncate or discard")
-    last = NUMBER.search(tagged(text, "last") or "")
+        raise AnswerFormatError("<decision> is not keep, truncate or discard")
+    last = NUMBER.search(text_in_tag(text, "last") or "")
     if word == "truncate" and last is None:
-        raise Unread("no number in <last>")
+        raise AnswerFormatError("no number in <last>")
     return Decision(word, int(last[0][:6]) if last and word == "truncate" else None)
 
 
-def dialogue(text: str, about: About, limits: Limits) -> Made:
-    """The turns of a conversation (Figure 15): of each exchange the student's and the tutor's."""
+def parse_dialogue(text: str, about: StageVariables, limits: Limits) -> StageProduct:
+    """Parse the exchanges of a conversation (Figure 15), each a turn of the student and one of the tutor."""
     student, tutor = numbered_parts(text, "S"), numbered_parts(text, "T")
-    turns = in_a_row(student, "S"), in_a_row(tutor, "T")
+    turns = consecutive_parts(student, "S"), consecutive_parts(tutor, "T")
     if len(turns[0]) != len(turns[1]):
-        raise Unread("student and tutor do not take turns")
-    return Made(list(zip(*turns, strict=True)), is_refined(text))
+        raise AnswerFormatError("student and tutor do not take turns")
+    return StageProduct(list(zip(*turns, strict=True)), is_refined(text))
 
 
-def instruction(text: str, about: About, limits: Limits) -> str:
-    """A system prompt."""
-    return needed(text, "instruction")
+def parse_instruction(text: str, about: StageVariables, limits: Limits) -> str:
+    """Parse the system prompt of a test case."""
+    return required_part(text, "instruction")
 
 
 PARSERS: dict[str, Parser] = {
-    function.__name__: function
+    function.__name__.removeprefix("parse_"): function
     for function in (
-        choice,
-        validation,
-        posed,
-        boxed,
-        final_answer,
-        steps,
-        judgement,
-        feedback,
-        clarification,
-        flow,
-        decision,
-        dialogue,
-        instruction,
+        parse_choice,
+        parse_validation,
+        parse_posed,
+        parse_boxed,
+        parse_final_answer,
+        parse_steps,
+        parse_judgement,
+        parse_feedback,
+        parse_clarification,
+        parse_flow,
+        parse_decision,
+        parse_dialogue,
+        parse_instruction,
     )
 }
-# What a flow's principles may be; that they are is the rule's question, so that a plan with others is kept as rejected.
+# Principles that a flow may name. The acceptance rule `sound_flow` checks them, not the parser.
 KNOWN_PRINCIPLES = frozenset(PRINCIPLES)
 
-# Of a stage card's limits those that a parser needs; parsers that read a text to its end, so that it must have one.
-LIMITS: Mapping[str, frozenset[str]] = {
+# Names of the limits that each parser reads from a stage card.
+PARSER_LIMITS: Mapping[str, frozenset[str]] = {
     "choice": frozenset({"most"}),
     "steps": frozenset({"most"}),
     "feedback": frozenset({"most"}),
 }
-READ_TO_THE_END = frozenset({"boxed", "final_answer"})
+# Parsers that need the end of an answer. An answer that is cut off at the token limit is not passed to them.
+NEEDS_WHOLE_TEXT = frozenset({"boxed", "final_answer"})

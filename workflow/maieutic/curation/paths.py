@@ -1,4 +1,4 @@
-"""Where the files of curations and of tunings lie; those of all else: `maieutic.core.paths`."""
+"""File patterns of curations and tunings. All other patterns are in `maieutic.core.paths`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A curation's jobs that ask models: every seed a coroutine of its own, which waits for no other seed."""
+"""Jobs of a curation that call models. Each seed is processed by a coroutine that does not depend on other seeds."""
 
 from __future__ import annotations
 
@@ -11,31 +11,39 @@ from pydantic import Field
 
 from maieutic.config.curation import LoadedStage, Roles, read_stage
 from maieutic.config.models import HostedModel, VllmModel
-from maieutic.core.ending import run_to_the_end
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
-from maieutic.core.journal import Entry, Journal
+from maieutic.core.journal import FinishedRequest, Journal
 from maieutic.core.progress import Progress
 from maieutic.core.records import Record, read_records, write_records
-from maieutic.curation import components, weaving
-from maieutic.curation.crew import Crew
+from maieutic.core.shutdown import run_with_grace
+from maieutic.curation import components, dialogues
 from maieutic.curation.records import Components, Dialogue, Flow, Outcome, Seed
-from maieutic.replies.generate import watched
+from maieutic.curation.stage_runner import StageRunner
+from maieutic.replies.generate import run_watched
 
 log = logging.getLogger(__name__)
 T = TypeVar("T", bound=Record)
 STAGES: Mapping[str, tuple[str, ...]] = {
     "make_components": components.STAGES,
-    "write_flows": weaving.STAGES_OF_FLOWS,
-    "write_dialogues": weaving.STAGES_OF_DIALOGUES,
+    "write_flows": dialogues.STAGES_OF_FLOWS,
+    "write_dialogues": dialogues.STAGES_OF_DIALOGUES,
 }
 
-# Of the outcomes: the last look at a seed comes after its components.
-ORDER = (*STAGES["make_components"], components.COMPLETE, *STAGES["write_flows"], *STAGES["write_dialogues"])
+# Order of a seed's outcomes. The check that it has all components follows the stages that make them.
+STAGE_ORDER = (
+    *STAGES["make_components"],
+    components.COMPLETENESS_CHECK,
+    *STAGES["write_flows"],
+    *STAGES["write_dialogues"],
+)
 
 
 class Curate(Job):
-    """A curation's roles, and the entries of the models that have them. seed: of answers that are drawn."""
+    """Base class of jobs that call a curation's models.
+
+    models: registry entries by name; seed: random seed for sampling answers.
+    """
 
     curation: str
     roles: Roles
@@ -44,39 +52,40 @@ class Curate(Job):
 
 
 class MakeComponents(Curate):
-    """Standards, validation, and the four components of each seed."""
+    """Job that makes the standards and the four components of each validated seed."""
 
 
 class WriteFlows(Curate):
-    """Flows of the components, and the decision on each: the verifier's, or people's."""
+    """Job that writes flows from components. Each is accepted or rejected by the verifier, or by people."""
 
 
 class WriteDialogues(Curate):
-    """Dialogues of the flows. evaluation_share: of the seeds, whose dialogues become test cases."""
+    """Job that writes dialogues from flows. evaluation_share: share of the seeds whose dialogues become test cases."""
 
     evaluation_share: float
 
 
-def run(
+def run_stages(
     job: Curate,
     weights: Sequence[Path],
     journal: Path,
     server_logs: Path,
     stages: Sequence[str],
     seeds: Sequence[str],
-    work: Callable[[Crew, int], Awaitable[T | None]],
+    work: Callable[[StageRunner, int], Awaitable[T | None]],
 ) -> tuple[list[T], list[Outcome]]:
-    """What becomes of every seed, in their order, and every stage's outcomes, seed by seed and stage by stage.
+    """Run `work` on every seed. Return the products in the order of the seeds, and the outcomes by seed and stage.
 
-    weights: manifests of the models that we serve, each in a folder of the model's name; work: the coroutine of one
-    seed, by its place. Raises UserError when some stayed unanswered, after all others are done.
+    weights: weight manifests of served models, each in a folder named after the model; seeds: ids of the seeds; work:
+    coroutine function that processes one seed, given its index in `seeds`. Raises UserError after all seeds are done,
+    if requests remain unanswered.
     """
-    with Journal(journal, Entry) as opened:
+    with Journal(journal, FinishedRequest) as open_journal:
         manifests = {path.parent.name: path for path in weights}
         cards: dict[str, LoadedStage] = {name: read_stage(name) for name in stages}
-        crew = Crew(job.roles, job.models, manifests, cards, opened, server_logs, job.seed)
-        made = run_to_the_end(run_all(job.curation, crew, len(seeds), work), crew.grace)
-    order = {name: place for place, name in enumerate(ORDER)}
+        crew = StageRunner(job.roles, job.models, manifests, cards, open_journal, server_logs, job.seed)
+        made = run_with_grace(run_all_seeds(job.curation, crew, len(seeds), work), crew.grace)
+    order = {name: place for place, name in enumerate(STAGE_ORDER)}
     outcomes = [
         outcome
         for seed in dict.fromkeys(seeds)
@@ -85,34 +94,34 @@ def run(
     return [record for record in made if record is not None], outcomes
 
 
-async def run_all(
-    name: str, crew: Crew, count: int, work: Callable[[Crew, int], Awaitable[T | None]]
+async def run_all_seeds(
+    name: str, crew: StageRunner, count: int, work: Callable[[StageRunner, int], Awaitable[T | None]]
 ) -> list[T | None]:
-    """Every seed at once; ends the servers whatever happens."""
+    """Return the product of every seed. All seeds run concurrently; the servers are always stopped at the end."""
     from maieutic.serving.client import Unanswered
 
     progress = Progress(name, count)
     made: list[T | None] = [None] * count
 
-    async def one(place: int) -> None:
-        asked = crew.asked
+    async def run_seed(place: int) -> None:
+        asked_before = crew.asked
         try:
             made[place] = await work(crew, place)
         except Unanswered as error:
             progress.fail(str(error))
             return
-        progress.step(known=crew.asked == asked)
+        progress.step(known=crew.asked == asked_before)
 
     try:
         grace = max(model.grace for model in crew.models.values())
-        await watched((one(place) for place in range(count)), crew.check, max(count, 1), grace)
+        await run_watched((run_seed(place) for place in range(count)), crew.check, max(count, 1), grace)
     finally:
         await crew.end()
-    progress.say()
+    progress.log_line()
     crew.check_spent()
     if progress.failed:
-        problem = f"{progress.failed} of {count} seeds stayed unfinished ({progress.reasons()})"
-        raise UserError(name, problem, "run again: only these are asked")
+        problem = f"{progress.failed} of {count} seeds are unfinished ({progress.reasons()})"
+        raise UserError(name, problem, "run again: only the unanswered requests are sent")
     return made
 
 
@@ -125,15 +134,15 @@ def make_components(
     server_logs: Path,
     out: Path,
 ) -> None:
-    """Write the seeds that have all four components, and the outcome of every product of every stage, in `outcomes`."""
+    """Write the seeds that have all four components, and the outcomes of every stage."""
     records = read_records(seeds, Seed)
 
-    async def work(crew: Crew, place: int) -> Components | None:
-        return await components.make(crew, records[place])
+    async def work(crew: StageRunner, place: int) -> Components | None:
+        return await components.complete_seed(crew, records[place])
 
     names = [seed.id for seed in records]
-    made, outcomes = run(job, weights, journal, server_logs, STAGES["make_components"], names, work)
-    finish(out, made, "make_components", outcomes, len(records))
+    made, outcomes = run_stages(job, weights, journal, server_logs, STAGES["make_components"], names, work)
+    write_products(out, made, "make_components", outcomes, len(records))
 
 
 def write_flows(
@@ -147,24 +156,24 @@ def write_flows(
     out: Path,
     sheet: Path,
 ) -> None:
-    """Write the flows that are kept, the sheet for people to decide on all of them, and the outcomes.
+    """Write the accepted flows, a sheet of all flows for people's decisions, and the outcomes.
 
-    people: the sheet with people's decisions, where they decide.
+    people: the sheet with people's decisions; empty if the verifier decides.
     """
     records = read_records(components, Components)
-    decided = {name: decision for path in people for name, decision in weaving.read_sheet(path).items()}
+    decided = {name: decision for path in people for name, decision in dialogues.read_flow_decisions(path).items()}
     planned: dict[str, Flow] = {}
 
-    async def work(crew: Crew, place: int) -> Flow | None:
-        return await weaving.plan(crew, records[place], planned, decided if people else None)
+    async def work(crew: StageRunner, place: int) -> Flow | None:
+        return await dialogues.make_flow(crew, records[place], planned, decided if people else None)
 
-    stages = [name for name in STAGES["write_flows"] if not (people and name == weaving.VERIFY)]
+    stages = [name for name in STAGES["write_flows"] if not (people and name == dialogues.VERIFY)]
     names = [record.id for record in records]
-    made, outcomes = run(job, weights, journal, server_logs, stages, names, work)
-    weaving.check_sheet(people, decided, planned)
+    made, outcomes = run_stages(job, weights, journal, server_logs, stages, names, work)
+    dialogues.check_flow_decisions(people, decided, planned)
     by_id = {record.id: record for record in records}
-    weaving.write_sheet(sheet, [(by_id[name], planned[name]) for name in names if name in planned])
-    finish(out, made, "write_flows", outcomes, len(records))
+    dialogues.write_flow_sheet(sheet, [(by_id[name], planned[name]) for name in names if name in planned])
+    write_products(out, made, "write_flows", outcomes, len(records))
 
 
 def write_dialogues(
@@ -178,29 +187,35 @@ def write_dialogues(
     server_logs: Path,
     out: Path,
 ) -> None:
-    """Write the dialogues, those for evaluation with their test cases, and the outcomes."""
-    from maieutic.curation.seeds import for_evaluation
+    """Write the dialogues, those for evaluation with test cases, and the outcomes."""
+    from maieutic.curation.seeds import evaluation_seeds
 
     plans = read_records(flows, Flow)
     by_id = {record.id: record for record in read_records(components, Components)}
-    tested = for_evaluation(read_records(seeds, Seed), job.evaluation_share, job.seed)
+    tested = evaluation_seeds(read_records(seeds, Seed), job.evaluation_share, job.seed)
 
-    async def work(crew: Crew, place: int) -> Dialogue | None:
+    async def work(crew: StageRunner, place: int) -> Dialogue | None:
         plan = plans[place]
-        return await weaving.expand(crew, by_id[plan.id], plan, plan.id in tested)
+        return await dialogues.make_dialogue(crew, by_id[plan.id], plan, plan.id in tested)
 
     names = [plan.id for plan in plans]
-    made, outcomes = run(job, weights, journal, server_logs, STAGES["write_dialogues"], names, work)
-    finish(out, made, "write_dialogues", outcomes, len(plans))
+    made, outcomes = run_stages(job, weights, journal, server_logs, STAGES["write_dialogues"], names, work)
+    write_products(out, made, "write_dialogues", outcomes, len(plans))
 
 
-def finish(out: Path, made: Sequence[Record], step: str, outcomes: Sequence[Outcome], count: int) -> None:
-    """Write the products, and last the outcomes, in the folder `outcomes` beside them."""
+def write_products(out: Path, made: Sequence[Record], step: str, outcomes: Sequence[Outcome], count: int) -> None:
+    """Write a step's products to `out`, then its outcomes into the folder `outcomes` beside that file."""
     write_records(out, made)
     write_records(out.parent / "outcomes" / f"{step}.jsonl", outcomes)
-    log.info("%d of %d kept; %d products of stages, %d rejected", len(made), count, len(outcomes), rejected(outcomes))
+    log.info(
+        "kept %d of %d inputs; the stages produced %d results, of which %d were rejected",
+        len(made),
+        count,
+        len(outcomes),
+        count_rejected(outcomes),
+    )
 
 
-def rejected(outcomes: Sequence[Outcome]) -> int:
-    """How many products were rejected."""
+def count_rejected(outcomes: Sequence[Outcome]) -> int:
+    """Return the number of rejected products."""
     return sum(outcome.reason is not None for outcome in outcomes)

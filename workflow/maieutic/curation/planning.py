@@ -1,10 +1,10 @@
-"""What curations and tunings plug into the plan."""
+"""Extension of the plan by curations and tunings."""
 
 from maieutic.curation import inputs, jobs
 from maieutic.curation.curated_plan import CurationPlan, check_curations, models_of, needs_of
-from maieutic.plan.planning import Planning
+from maieutic.plan.plan_extension import PlanExtension
 
-PLANNING = Planning(
+PLANNING = PlanExtension(
     plan=CurationPlan,
     inputs=inputs,
     jobs=jobs,

@@ -1,6 +1,6 @@
-"""Several processes that share one training: torch's launcher, and what each of its processes does.
+"""Training in several processes: torch's launcher, and the entry point of each process.
 
-All of them die with the command that started them.
+All processes end when the command that started them ends.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import sys
 from pathlib import Path
 
 from maieutic.core.errors import UserError
-from maieutic.core.parent import PARENT, tie_to_parent
-from maieutic.curation.training import Training, train_tutor
-from maieutic.serving.inherited import inherited
+from maieutic.core.parent_process import PARENT_VARIABLE, tie_to_parent
+from maieutic.curation.training import TutorTraining, train_tutor
+from maieutic.serving.environment_allow_list import inherited_environment
 
 SPEC = "training.spec.json"
 
 
-def train_together(training: Training) -> None:
-    """Run a training in the processes that it says. Raises UserError where one of them fails.
+def train_in_processes(training: TutorTraining) -> None:
+    """Run a training in `training.processes` processes of this machine. Raises UserError if one of them fails.
 
-    Processes of one machine; they find each other by a free port of their own.
+    The processes find each other through a free port that the launcher picks.
     """
     spec = training.out / SPEC
     spec.write_text(training.model_dump_json(), encoding="utf-8")
@@ -30,28 +30,30 @@ def train_together(training: Training) -> None:
         *line, "launch", f"--nproc-per-node={training.processes}", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0",
         "--max-restarts=0", "-m", __name__, "train", str(spec),
     ]  # fmt: skip
-    ended = subprocess.run(launcher, env={**inherited(os.environ), PARENT: str(os.getpid())}).returncode
+    status = subprocess.run(
+        launcher, env={**inherited_environment(os.environ), PARENT_VARIABLE: str(os.getpid())}
+    ).returncode
     spec.unlink()
-    if ended:
+    if status:
         raise UserError(
             f"tunings.{training.tuning}",
-            f"one of its {training.processes} processes failed (status {ended})",
-            "its cause stands above; run again to go on from the last checkpoint",
+            f"one of the {training.processes} training processes failed (status {status})",
+            "see the error above, then run again: the training resumes from its last checkpoint",
         )
 
 
-def main(words: list[str]) -> None:
-    """`launch ARGUMENTS`: torch's launcher; `train FILE`: one process of a training."""
+def main(arguments: list[str]) -> None:
+    """Run `launch ARGUMENTS` (torch's launcher) or `train FILE` (one process of a training)."""
     tie_to_parent()
-    if words[0] == "launch":
+    if arguments[0] == "launch":
         from torch.distributed.run import main as launch
 
-        launch(words[1:])
+        launch(arguments[1:])
     else:
         from maieutic.core.logs import log_to
 
         log_to(None)
-        train_tutor(Training.model_validate_json(Path(words[1]).read_text(encoding="utf-8")))
+        train_tutor(TutorTraining.model_validate_json(Path(arguments[1]).read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a curation's data are worth: yields stage by stage, recomputed answers, duplicates, diversity, principles."""
+"""Quality figures of a curation: yields by stage, recomputed answers, duplicates, diversity, principles."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from maieutic.core.jobs import Job
 from maieutic.core.records import read_records
 from maieutic.curation.leakage import duplicates
 from maieutic.curation.records import PRINCIPLES, Components, Dialogue, Flow, Outcome, Seed
-from maieutic.curation.sets import lengths, problems_in, words
-from maieutic.curation.texts import words_of
+from maieutic.curation.sets import count_words, lengths, problems_in
+from maieutic.curation.texts import folded_words
 
-MOST_TEXTS = 200  # of self-BLEU, whose time grows with the square
+MOST_TEXTS = 200  # maximum number of texts in self-BLEU, whose time grows with the square of this number
 STAGES_THAT_RECOMPUTE = ("validate_seed", "solve_follow_up", "solve_similar")
 
 
 class MeasureCuration(Job):
-    """A curation's name, its stages in order, and the similarity of duplicates."""
+    """Job that measures a curation. near_duplicate: minimum similarity at which problems count as duplicates."""
 
     curation: str
     stages: list[str]
@@ -38,14 +38,18 @@ def measure_curation(
     outcomes: list[Path],
     out: Path,
 ) -> None:
-    """Write yields and quality figures, which the report shows."""
+    """Write the yields and quality figures that the report shows."""
     outcome_records = [outcome for path in outcomes for outcome in read_records(path, Outcome)]
-    seed_records, made = read_records(seeds, Seed), read_records(components, Components)
+    seed_records, component_records = read_records(seeds, Seed), read_records(components, Components)
     dialogue_records = read_records(dialogues, Dialogue)
-    new = [(f"{record.id} {number}", text) for record in made for number, text in enumerate(problems_in(record), 1)]
+    new = [
+        (f"{record.id} {number}", text)
+        for record in component_records
+        for number, text in enumerate(problems_in(record), 1)
+    ]
     problems = [*((seed.id, seed.problem) for seed in seed_records), *new]
     tutor = [turn.text for dialogue in dialogue_records for turn in dialogue.turns if turn.speaker == "tutor"]
-    counted = Counter(
+    principle_counts = Counter(
         name for dialogue in dialogue_records for turn in dialogue.turns for name in turn.principles or ()
     )
     write_json(
@@ -53,25 +57,25 @@ def measure_curation(
         {
             "curation": job.curation,
             "seeds": len(seed_records),
-            "components": len(made),
+            "components": len(component_records),
             "flows": len(read_records(flows, Flow)),
             "dialogues": len(dialogue_records),
-            "stages": yields(outcome_records, job.stages),
-            "recomputed": recomputed(outcome_records),
+            "stages": stage_yields(outcome_records, job.stages),
+            "recomputed": recomputed_answers(outcome_records),
             "duplicates": {"of": len(problems), "duplicates": len(duplicates(problems, job.near_duplicate))},
             "diversity": {"problems": diversity([text for _, text in new]), "tutor": diversity(tutor)},
             "exchanges": Counter(len(dialogue.turns) // 2 for dialogue in dialogue_records),
             "words_of_turns": [round(mean_words(dialogue)) for dialogue in dialogue_records],
             "exchanges_and_words": {
                 "exchanges": lengths([len(dialogue.turns) // 2 for dialogue in dialogue_records]),
-                "words": lengths([words(turn.text) for dialogue in dialogue_records for turn in dialogue.turns]),
+                "words": lengths([count_words(turn.text) for dialogue in dialogue_records for turn in dialogue.turns]),
             },
-            "principles": {name: counted[name] for name in PRINCIPLES},
-            "balance": balance([counted[name] for name in PRINCIPLES]),
+            "principles": {name: principle_counts[name] for name in PRINCIPLES},
+            "balance": evenness_of([principle_counts[name] for name in PRINCIPLES]),
             "flow_of_seeds": [
                 {"domain": domain, "grade": grade, "source": source, "n": n}
                 for (domain, grade, source), n in sorted(
-                    Counter((record.domain, record.grade, record.source) for record in made).items()
+                    Counter((record.domain, record.grade, record.source) for record in component_records).items()
                 )
             ],
         },
@@ -79,12 +83,12 @@ def measure_curation(
 
 
 def mean_words(dialogue: Dialogue) -> float:
-    """Words a turn."""
-    return sum(words(turn.text) for turn in dialogue.turns) / len(dialogue.turns)
+    """Return the mean number of words per turn of a dialogue."""
+    return sum(count_words(turn.text) for turn in dialogue.turns) / len(dialogue.turns)
 
 
-def yields(outcomes: Iterable[Outcome], stages: Sequence[str]) -> list[dict[str, Any]]:
-    """By stage how many products came in, how many were kept, and why the others were not: in = kept + rejected."""
+def stage_yields(outcomes: Iterable[Outcome], stages: Sequence[str]) -> list[dict[str, Any]]:
+    """Return one row per stage: how many products it received, accepted, rejected (by reason) and revised."""
     by_stage: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         by_stage[outcome.stage].append(outcome)
@@ -104,8 +108,8 @@ def yields(outcomes: Iterable[Outcome], stages: Sequence[str]) -> list[dict[str,
     ]
 
 
-def recomputed(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
-    """By stage in which models solve a problem again: how many problems, and of how many the answer was confirmed."""
+def recomputed_answers(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
+    """Return, for each stage in which models solve problems again, the number of problems and of confirmed answers."""
     counters: dict[str, Counter[str]] = {stage: Counter() for stage in STAGES_THAT_RECOMPUTE}
     for outcome in outcomes:
         if outcome.stage in counters:
@@ -115,8 +119,8 @@ def recomputed(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
 
 
 def diversity(texts: Sequence[str]) -> dict[str, Any]:
-    """Share of different runs of one, two and three words; self-BLEU (sacrebleu), 0 to 100, low where texts differ."""
-    tokens = [words_of(text) for text in texts]
+    """Return the shares of distinct word 1-, 2- and 3-grams, and self-BLEU (0 to 100, low if texts differ)."""
+    tokens = [folded_words(text) for text in texts]
     runs = {
         f"distinct_{size}": [
             tuple(sequence[place : place + size]) for sequence in tokens for place in range(len(sequence) - size + 1)
@@ -128,7 +132,7 @@ def diversity(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def self_bleu(texts: Sequence[str]) -> float | None:
-    """The mean BLEU of each text against all others (Zhu et al., 2018); None of fewer than two."""
+    """Return the mean BLEU of each text against all others (Zhu et al., 2018); None for fewer than two texts."""
     if len(texts) < 2:
         return None
     import sacrebleu
@@ -139,8 +143,8 @@ def self_bleu(texts: Sequence[str]) -> float | None:
     return round(sum(scores) / len(scores), 2)
 
 
-def balance(counts: Sequence[int]) -> float | None:
-    """How evenly some kinds occur: entropy over its largest value, 1 where all are as frequent; None of none."""
+def evenness_of(counts: Sequence[int]) -> float | None:
+    """Return the evenness of counts: entropy over its maximum, 1 if all counts are equal; None if they sum to 0."""
     total = sum(counts)
     if not total:
         return None

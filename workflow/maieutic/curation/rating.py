@@ -1,4 +1,4 @@
-"""A judge's rating of curated dialogues: a sample of the tutor's turns by the dimensions that people have labelled."""
+"""Judges' ratings of curated dialogues: one tutor turn of each sampled dialogue, on dimensions with human labels."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 from maieutic.core.records import read_records
 from maieutic.curation.records import Dialogue
-from maieutic.datasets.sampling import ranked
+from maieutic.datasets.sampling import ranked_by_seed
 from maieutic.judges.commands import AskJudge
-from maieutic.judges.judging import Work
+from maieutic.judges.judging import JudgeWork
 from maieutic.judges.questions import Case
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
 from maieutic.serving.backends import JobFiles
@@ -19,7 +19,10 @@ TASK, TUTOR = "curation", "curated"
 
 
 class RateDialogues(AskJudge):
-    """A judge, the labelled release whose labels its rubric has, and how many dialogues it rates."""
+    """Job of a judge that rates dialogues.
+
+    rubric: the rubric, on which the judge is validated by human labels; sample: number of dialogues to rate.
+    """
 
     curation: str
     rubric: str
@@ -29,23 +32,28 @@ class RateDialogues(AskJudge):
 def rate_dialogues(
     *, job: RateDialogues, dialogues: Path, weights: list[Path], journal: Path, server_log: Path, out: Path
 ) -> None:
-    """Ask a judge about one tutor's turn of each dialogue of a sample.
+    """Ask a judge about one tutor turn of each dialogue in a random sample.
 
-    weights: the manifest of a judge that we serve.
+    weights: the manifest of the judge's weights if this run serves the judge, else empty.
     """
     loaded = read_rubric(job.rubric)
     records = read_records(dialogues, Dialogue)
-    chosen = set(ranked((dialogue.id for dialogue in records), job.seed)[: job.sample])
-    work: Work = [(loaded, case_of(loaded, dialogue, job.seed)) for dialogue in records if dialogue.id in chosen]
+    chosen = set(ranked_by_seed((dialogue.id for dialogue in records), job.seed)[: job.sample])
+    work: JudgeWork = [
+        (loaded, rating_case(loaded, dialogue, job.seed)) for dialogue in records if dialogue.id in chosen
+    ]
     job.ask(work, JobFiles(next(iter(weights), None), journal, server_log), out)
     log.info("%d of %d dialogues rated", len(work), len(records))
 
 
-def case_of(loaded: LoadedRubric, dialogue: Dialogue, seed: int) -> Case:
-    """One of the tutor's turns, drawn at random, with what stands before it, in the variables of MRBench's items."""
+def rating_case(loaded: LoadedRubric, dialogue: Dialogue, seed: int) -> Case:
+    """Return the judge's case for a randomly drawn tutor turn of a dialogue.
+
+    The turns before that turn are the history. The prompt variables are those of MRBench's items.
+    """
     places = [place for place, turn in enumerate(dialogue.turns) if turn.speaker == "tutor"]
     by_name = {f"{dialogue.id} {place}": place for place in places}
-    place = by_name[ranked(by_name, seed)[0]]
+    place = by_name[ranked_by_seed(by_name, seed)[0]]
     lines = [f"{turn.speaker.capitalize()}: {turn.text}" for turn in dialogue.turns[:place]]
     variables = {
         "question": dialogue.problem,

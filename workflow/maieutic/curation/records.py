@@ -1,4 +1,4 @@
-"""What a curation writes: seeds, components, flows, dialogues, and the outcome of every stage."""
+"""Records of a curation: seeds, components, flows, dialogues, and the outcome of every stage."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ Level = Literal["easy", "medium", "hard"]
 LEVELS: tuple[Level, ...] = ("easy", "medium", "hard")
 
 
-class Posed(Record):
-    """A problem, its worked solution with one box, and its final answer: a number or an option's letter."""
+class PosedProblem(Record):
+    """A problem, its worked solution with one boxed answer, and its final answer: a number or an option's letter."""
 
     problem: str
     solution: str
     answer: str
 
 
-class Seed(Posed):
-    """A problem of a source. id: its name in that source, after the dataset's; cluster: of its text."""
+class Seed(PosedProblem):
+    """A problem of a source dataset. id: dataset and item id, joined by `-`; cluster: copied from the item."""
 
     id: str
     source: str
@@ -29,7 +29,7 @@ class Seed(Posed):
 
 
 class Standard(Record):
-    """A standard of the hierarchy, or the cluster where no standard of it was chosen."""
+    """A standard of the Common Core hierarchy, with its grade, domain and cluster."""
 
     code: str
     grade: str
@@ -39,15 +39,15 @@ class Standard(Record):
 
 
 class Feedback(Record):
-    """What is said of a solution (Figure 11). step: the first wrong one, from 1 on; 0 where the solution is right."""
+    """Feedback on a solution (Figure 11). step: number of the first wrong step, from 1; 0 if the solution is right."""
 
     step: int
     reason: str = ""
     corrected: str = ""
 
 
-class Attempted(Record):
-    """A student's solution as uniform steps, with what is wrong in it."""
+class StudentSolution(Record):
+    """A student's solution as uniform steps, with feedback on it. by: the model that wrote it, or `validators`."""
 
     steps: list[str]
     answer: str
@@ -56,7 +56,7 @@ class Attempted(Record):
 
 
 class Clarification(Record):
-    """A point of confusion and what the tutor says of it."""
+    """A point of confusion, and the tutor's answer to it."""
 
     kind: Literal["What", "How", "Why"]
     query: str
@@ -64,27 +64,27 @@ class Clarification(Record):
 
 
 class Components(Seed):
-    """A seed with what was made of it (section 2.2). similar: by level, easy, medium, hard."""
+    """A seed with its four components (KMP-Bench, section 2.2). similar: one similar problem of each level."""
 
     standards: list[Standard]
-    followups: list[Posed]
-    solutions: list[Attempted]
-    similar: dict[Level, Posed]
+    followups: list[PosedProblem]
+    solutions: list[StudentSolution]
+    similar: dict[Level, PosedProblem]
     clarifications: list[Clarification]
 
     @property
     def domain(self) -> str:
-        """The domain of its first standard."""
+        """The domain of the seed's first standard."""
         return self.standards[0].domain
 
     @property
     def grade(self) -> str:
-        """The grade of its first standard."""
+        """The grade of the seed's first standard."""
         return self.standards[0].grade
 
 
 class Exchange(Record):
-    """What student and tutor are to do in one exchange, the materials that they use, the tutor's principles."""
+    """The plan of one exchange: what student and tutor do, with which materials, and the tutor's principles."""
 
     student: str
     student_materials: list[str]
@@ -94,7 +94,7 @@ class Exchange(Record):
 
 
 class Flow(Record):
-    """The plan of a dialogue (section 2.3)."""
+    """The plan of a dialogue (KMP-Bench, section 2.3)."""
 
     id: str
     persona: str
@@ -104,8 +104,11 @@ class Flow(Record):
     exchanges: list[Exchange]
 
 
-class Said(Record):
-    """A turn, a tutor's with its principles. evaluate: it is a test case; instruction: the system prompt of that."""
+class DialogueTurn(Record):
+    """A turn of a dialogue. Only a tutor's turn has principles.
+
+    evaluate: True if the turn is a test case; instruction: the system prompt of that test case.
+    """
 
     speaker: Literal["student", "tutor"]
     text: str
@@ -123,23 +126,25 @@ class Dialogue(Record):
     persona: str
     student_profile: str
     objectives: list[str]
-    turns: list[Said]
+    turns: list[DialogueTurn]
 
 
 class Rejection(Record):
-    """An attempt that was not kept: why, and what was answered (`by`, `text`)."""
+    """A rejected attempt: the reason, and each model's answer (`by`, `text`)."""
 
     reason: str
     answers: list[dict[str, str]]
 
 
 class Outcome(Record):
-    """What became of one product of one stage.
+    """The outcome of one product of one stage.
 
-    part: which of a seed's products at this stage; reason: why it was rejected, None: accepted; refined: its maker
-    revised it; truncated: a flow lost its end; attempts: how often it was asked; by: whose it is.
-    Of a rejected one `product`: what was answered last, and `judged`: the product of another stage that was rejected by
-    it. earlier: the attempts before the last.
+    part: name of the product among the seed's products at this stage; reason: reason for the rejection, None if the
+    product was accepted; refined: True if the model revised the product; truncated: True if the product is a flow that
+    was shortened; attempts: number of attempts; by: models that answered, or `people`; earlier: rejected attempts
+    before the last one.
+    A rejected outcome keeps the last answers as `product`; if the stage judges the product of another stage, that
+    product is kept as `judged`.
     """
 
     seed: str

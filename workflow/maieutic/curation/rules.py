@@ -1,4 +1,4 @@
-"""What a curation's stages accept of what was answered: each rule gives the product, or says why there is none."""
+"""Acceptance rules of the stages: each returns the accepted product, or raises ProductRejected with the reason."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from typing import Any, NamedTuple
 
 from maieutic.curation.parsers import (
     KNOWN_PRINCIPLES,
-    About,
     Attempt,
     Decision,
     Limits,
-    Made,
+    StageProduct,
+    StageVariables,
     Steps,
     Validation,
     equal_answers,
 )
 from maieutic.curation.records import Feedback, Flow
-from maieutic.curation.texts import words_of
+from maieutic.curation.texts import folded_words
 
-MOST_PRINCIPLES = 2  # of one turn (section 2.3)
+MOST_PRINCIPLES = 2  # maximum number of principles of a tutor's turn (KMP-Bench, section 2.3)
 
 
-class Answered(NamedTuple):
-    """One model's answer to a stage, as it was read; value None: it could not be, why_none says why."""
+class StageAnswer(NamedTuple):
+    """One model's answer to a stage.
+
+    value: the parsed answer, None if it cannot be parsed; why_none: the reason why it cannot be parsed.
+    """
 
     by: str
     text: str
@@ -31,227 +34,230 @@ class Answered(NamedTuple):
     why_none: str | None = None
 
 
-class Rejected(Exception):
-    """Nothing is kept; the message says why, in words that are counted."""
+class ProductRejected(Exception):
+    """Error for a rejected product. The message is the reason, and rejections are counted by reason."""
 
 
-class Kept(NamedTuple):
-    """What is kept."""
+class AcceptedProduct(NamedTuple):
+    """An accepted product. refined: True if the model revised it; truncated: True for a flow that was shortened."""
 
     value: Any
     refined: bool = False
     truncated: bool = False
 
 
-Rule = Callable[[Sequence[Answered], About, Limits], Kept]
+Rule = Callable[[Sequence[StageAnswer], StageVariables, Limits], AcceptedProduct]
 
 
-def read(answers: Sequence[Answered]) -> list[Any]:
-    """All values. Raises Rejected where an answer could not be read."""
+def parsed_values(answers: Sequence[StageAnswer]) -> list[Any]:
+    """Return all parsed values. Raises ProductRejected if an answer cannot be parsed."""
     for answer in answers:
         if answer.value is None:
-            raise Rejected(f"unreadable: {answer.why_none}")
+            raise ProductRejected(f"not parsed: {answer.why_none}")
     return [answer.value for answer in answers]
 
 
-def in_one_line(text: str) -> str:
-    """A text without case and line breaks; its signs stay: "12 - 4" is not "12 + 4"."""
+def without_case_and_breaks(text: str) -> str:
+    """Return a text case-folded and on one line. Operators are kept, so "12 - 4" differs from "12 + 4"."""
     return " ".join(text.casefold().split())
 
 
-def overlap(text: str, other: str) -> float:
-    """The longest common subsequence of two texts, over the longer one's length (Appendix D.3)."""
+def subsequence_overlap(text: str, other: str) -> float:
+    """Return the longest common subsequence of two texts as a share of the longer text (KMP-Bench, Appendix D.3)."""
     from rapidfuzz.distance import LCSseq
 
     return float(LCSseq.normalized_similarity(text.casefold(), other.casefold()))
 
 
-def always(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
-    """Whatever can be read."""
-    return Kept(read(answers)[0])
+def accept_always(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
+    """Accept any answer that can be parsed."""
+    return AcceptedProduct(parsed_values(answers)[0])
 
 
-def some_chosen(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
-    """At least one of the options."""
-    [chosen] = read(answers)
+def accept_some_chosen(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
+    """Accept a choice of at least one option."""
+    [chosen] = parsed_values(answers)
     if not chosen:
-        raise Rejected("none chosen")
-    return Kept(chosen)
+        raise ProductRejected("none chosen")
+    return AcceptedProduct(chosen)
 
 
-def all_approve(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
-    """Every judge says Y."""
-    if not all(read(answers)):
-        raise Rejected("a judge says N")
-    return Kept(True)
+def accept_all_approve(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
+    """Accept if every judge answers Y."""
+    if not all(parsed_values(answers)):
+        raise ProductRejected("a judge answered N")
+    return AcceptedProduct(True)
 
 
-def all_validate(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
-    """Every validator says Y, and no solution of theirs has another answer in its box. The first one with a box."""
-    validations: list[Validation] = read(answers)
+def accept_all_validate(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
+    """Accept the first boxed solution if every validator answers Y, and no boxed answer differs from the seed's."""
+    validations: list[Validation] = parsed_values(answers)
     if not all(validation.approved for validation in validations):
-        raise Rejected("a validator says N")
+        raise ProductRejected("a validator answered N")
     boxed = [(validation, validation.answer) for validation in validations if validation.answer]
     if not boxed:
-        raise Rejected("no validator's solution has one box")
+        raise ProductRejected("no validator's solution has one box")
     if not all(equal_answers(answer, about["answer"]) for _, answer in boxed):
-        raise Rejected("a validator's own solution has another answer")
-    return Kept(boxed[0][0].solution)
+        raise ProductRejected("a validator's own solution has another answer")
+    return AcceptedProduct(boxed[0][0].solution)
 
 
-def well_posed(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
-    """A question that is none of those before it."""
-    [made] = read(answers)
-    if in_one_line(made.product.problem) in [in_one_line(problem["problem"]) for problem in about["problems"]]:
-        raise Rejected("a question that was there before")
-    return Kept(*made)
+def accept_well_posed(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
+    """Accept a question that differs from all earlier ones."""
+    [made] = parsed_values(answers)
+    if without_case_and_breaks(made.product.problem) in [
+        without_case_and_breaks(problem["problem"]) for problem in about["problems"]
+    ]:
+        raise ProductRejected("the question repeats an earlier one")
+    return AcceptedProduct(*made)
 
 
-def new_problem(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
-    """A problem that is not the seed in other numbers."""
-    [made] = read(answers)
-    if overlap(made.product.problem, about["problem"]) > limits["overlap"]:
-        raise Rejected(f"more than {limits['overlap']:.0%} of the seed")
-    return Kept(*made)
+def accept_new_problem(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
+    """Accept a problem whose text overlaps the seed's by at most `limits["overlap"]`."""
+    [made] = parsed_values(answers)
+    if subsequence_overlap(made.product.problem, about["problem"]) > limits["overlap"]:
+        raise ProductRejected(f"overlaps the seed by more than {limits['overlap']:.0%}")
+    return AcceptedProduct(*made)
 
 
-def majority(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
-    """More than half of the solvers give the answer; an answer that cannot be read is not it."""
+def accept_majority(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
+    """Accept a problem if more than half of the solvers find its answer. An unparsed answer counts as wrong."""
     right = sum(answer.value is not None and equal_answers(answer.value, about["answer"]) for answer in answers)
     if 2 * right <= len(answers):
-        raise Rejected("no majority for the answer")
-    return Kept(right)
+        raise ProductRejected("no majority for the answer")
+    return AcceptedProduct(right)
 
 
-def two_distinct_wrong(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
-    """Two wrong solutions or more, of different texts, the best first.
+def accept_two_distinct_wrong(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
+    """Accept two or more wrong solutions with different texts, the best pair first.
 
-    The second has another answer than the first where there is such a one, and is another model's; the further ones
-    are for where one of the two is lost at a later stage.
+    Preferably, the second solution has another answer than the first, and is by another model. The others are
+    spares, which replace solutions that a later stage rejects.
     """
-    wrong: dict[str, Answered] = {}
+    wrong: dict[str, StageAnswer] = {}
     for answer in answers:
         if answer.value and not equal_answers(answer.value.answer, about["answer"]):
-            wrong.setdefault(" ".join(words_of(answer.value.text)), answer)
+            wrong.setdefault(" ".join(folded_words(answer.value.text)), answer)
     if len(wrong) < 2:
-        raise Rejected("one wrong solution only" if wrong else "no wrong solution")
+        raise ProductRejected("only one wrong solution" if wrong else "no wrong solution")
     first, *others = wrong.values()
 
-    def likeness(answer: Answered) -> tuple[bool, bool]:
+    def likeness(answer: StageAnswer) -> tuple[bool, bool]:
         return equal_answers(answer.value.answer, first.value.answer), answer.by == first.by
 
-    return Kept([first, *sorted(others, key=likeness)])
+    return AcceptedProduct([first, *sorted(others, key=likeness)])
 
 
-def same_answer(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
-    """The rephrased solution ends as the original does."""
+def accept_same_answer(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
+    """Accept a rephrased solution if its answer is that of the original."""
     solution: Steps
-    [solution] = read(answers)
+    [solution] = parsed_values(answers)
     original: Attempt = about["attempt"]
     if not equal_answers(solution.answer, original.answer):
-        raise Rejected("the answer changed")
-    return Kept(solution)
+        raise ProductRejected("the answer changed")
+    return AcceptedProduct(solution)
 
 
-def right_feedback(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
-    """Right on a right solution; on a wrong one a step of it, the same steps before, the right answer after."""
-    [correction] = read(answers)
+def accept_right_feedback(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
+    """Accept feedback that confirms a right solution, or corrects a wrong one from its first wrong step on."""
+    [correction] = parsed_values(answers)
     steps: list[str] = about["steps"]
     feedback: Feedback = correction.feedback
     if about["is_right"]:
         if feedback.step:
-            raise Rejected("a right solution is called wrong")
-        return Kept(feedback)
+            raise ProductRejected("a right solution is called wrong")
+        return AcceptedProduct(feedback)
     if not feedback.step:
-        raise Rejected("a wrong solution is called right")
+        raise ProductRejected("a wrong solution is called right")
     if feedback.step > len(steps):
-        raise Rejected("a step that the solution does not have")
+        raise ProductRejected("a step that the solution does not have")
     if not equal_answers(correction.answer, about["answer"]):
-        raise Rejected("the corrected answer is wrong")
-    before = [words_of(step) for step in steps[: feedback.step - 1]]
-    if [words_of(step) for step in correction.corrected[: feedback.step - 1]] != before:
-        raise Rejected("steps before the mistake were rewritten")
-    return Kept(feedback)
+        raise ProductRejected("the corrected answer is wrong")
+    before = [folded_words(step) for step in steps[: feedback.step - 1]]
+    if [folded_words(step) for step in correction.corrected[: feedback.step - 1]] != before:
+        raise ProductRejected("steps before the mistake were rewritten")
+    return AcceptedProduct(feedback)
 
 
-def what_how_why(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
-    """So many turns, each kind among them."""
-    made: Made
-    [made] = read(answers)
+def accept_what_how_why(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
+    """Accept clarifications if their number is allowed and every kind (What, How, Why) occurs."""
+    made: StageProduct
+    [made] = parsed_values(answers)
     if not limits["fewest"] <= len(made.product) <= limits["most"]:
-        raise Rejected("too few or too many turns")
+        raise ProductRejected("too few or too many turns")
     if missing := [kind for kind in ("What", "How", "Why") if kind not in {turn.kind for turn in made.product}]:
-        raise Rejected(f"no {' and no '.join(missing)}")
-    return Kept(*made)
+        raise ProductRejected(f"no {' and no '.join(missing)}")
+    return AcceptedProduct(*made)
 
 
-def sound_flow(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
-    """Materials that there are, one or two principles a tutor's turn, so many exchanges."""
+def accept_sound_flow(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
+    """Accept a flow with an allowed number of exchanges, known materials, and one or two principles per tutor turn."""
     plan: Flow
-    [plan] = read(answers)
+    [plan] = parsed_values(answers)
     if not limits["fewest"] <= len(plan.exchanges) <= limits["most"]:
-        raise Rejected("too few or too many exchanges")
+        raise ProductRejected("too few or too many exchanges")
     known = {material["name"] for material in about["materials"]}
     for exchange in plan.exchanges:
         if not {*exchange.student_materials, *exchange.tutor_materials} <= known:
-            raise Rejected("a material that is not there")
+            raise ProductRejected("an unknown material")
         if not 1 <= len(exchange.principles) <= MOST_PRINCIPLES:
-            raise Rejected("not one or two principles")
+            raise ProductRejected("not one or two principles")
         if not KNOWN_PRINCIPLES.issuperset(exchange.principles):
-            raise Rejected("a principle that is none of the six")
-    return Kept(plan)
+            raise ProductRejected("an unknown principle")
+    return AcceptedProduct(plan)
 
 
-def kept_flow(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
-    """A flow, with its end cut off where that is said. about: the `plan`."""
+def accept_kept_flow(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
+    """Accept a flow unless the decision is to discard it; a truncated flow loses its end. The flow is about["plan"]."""
     decision: Decision
-    [decision] = read(answers)
+    [decision] = parsed_values(answers)
     plan: Flow = about["plan"]
     if decision.decision == "discard":
-        raise Rejected("discarded")
+        raise ProductRejected("discarded")
     if decision.decision == "keep":
-        return Kept(plan)
+        return AcceptedProduct(plan)
     last = decision.last or 0
     if not 1 <= last <= len(plan.exchanges):
-        raise Rejected("truncated after an exchange that it does not have")
+        raise ProductRejected("truncated after an exchange that does not exist")
     cut = plan.model_copy(update={"exchanges": plan.exchanges[:last]})
-    return Kept(cut, truncated=last < len(plan.exchanges))
+    return AcceptedProduct(cut, truncated=last < len(plan.exchanges))
 
 
-def as_planned(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
-    """An exchange for each that is planned."""
-    made: Made
-    [made] = read(answers)
+def accept_as_planned(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
+    """Accept a conversation with as many exchanges as planned."""
+    made: StageProduct
+    [made] = parsed_values(answers)
     plan: Flow = about["plan"]
     if len(made.product) != len(plan.exchanges):
-        raise Rejected("not as many exchanges as planned")
-    return Kept(*made)
+        raise ProductRejected("not as many exchanges as planned")
+    return AcceptedProduct(*made)
 
 
 RULES: dict[str, Rule] = {
-    function.__name__: function
+    function.__name__.removeprefix("accept_"): function
     for function in (
-        always,
-        some_chosen,
-        all_approve,
-        all_validate,
-        well_posed,
-        new_problem,
-        majority,
-        two_distinct_wrong,
-        same_answer,
-        right_feedback,
-        what_how_why,
-        sound_flow,
-        kept_flow,
-        as_planned,
+        accept_always,
+        accept_some_chosen,
+        accept_all_approve,
+        accept_all_validate,
+        accept_well_posed,
+        accept_new_problem,
+        accept_majority,
+        accept_two_distinct_wrong,
+        accept_same_answer,
+        accept_right_feedback,
+        accept_what_how_why,
+        accept_sound_flow,
+        accept_kept_flow,
+        accept_as_planned,
     )
 }
 
-# Of a stage card's limits those that a rule needs; rules that take the answers of several models or samples.
-LIMITS: Mapping[str, frozenset[str]] = {
+# Names of the limits that each rule reads from a stage card.
+RULE_LIMITS: Mapping[str, frozenset[str]] = {
     "new_problem": frozenset({"overlap"}),
     "what_how_why": frozenset({"fewest", "most"}),
     "sound_flow": frozenset({"fewest", "most"}),
 }
-OF_SEVERAL = frozenset({"all_approve", "all_validate", "majority", "two_distinct_wrong"})
+# Rules that decide from more than one answer, by several models or in several samples.
+RULES_OF_SEVERAL_ANSWERS = frozenset({"all_approve", "all_validate", "majority", "two_distinct_wrong"})

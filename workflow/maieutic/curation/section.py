@@ -1,6 +1,6 @@
-"""The page on curations and tunings."""
+"""The report page of curations and tunings."""
 
-from maieutic.curation.figures import curated
+from maieutic.curation.figures import curation_page
 from maieutic.report.sections import Section
 
-PAGES = (Section("#/curation", "Curation", "curation", curated),)
+PAGES = (Section("#/curation", "Curation", "curation", curation_page),)

@@ -1,4 +1,4 @@
-"""Seeds of a curation: problems with plain answers, of any dataset of the registry whose loader gives them."""
+"""Seeds of a curation: problems with plain answers, from registered datasets whose loaders return questions."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import logging
 from collections import Counter
 from pathlib import Path
 
-from maieutic.config.datasets import Form
+from maieutic.config.datasets import FileFormat
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.options import options_of
 from maieutic.core.records import Item, write_records
-from maieutic.curation.parsers import Unread, written
+from maieutic.curation.parsers import AnswerFormatError, decimal_text
 from maieutic.curation.records import Seed
 from maieutic.datasets.registry import LOADERS
-from maieutic.datasets.sampling import ranked
+from maieutic.datasets.sampling import ranked_by_seed
 from maieutic.datasets.sources import read_source
 from maieutic.datasets.word_problems import SEEDS
 
@@ -22,16 +22,16 @@ log = logging.getLogger(__name__)
 
 
 class SeedSource(Job):
-    """A dataset of the registry that gives seeds."""
+    """A registered dataset from which seeds are taken."""
 
     dataset: str
     loader: str
-    form: Form
+    form: FileFormat
     licence: str
 
 
 class MakeSeeds(Job):
-    """The sources of a curation. limit: seeds of each, a random sample; seed: of the draw."""
+    """Job that makes seeds. limit: maximum number per source, None for all; seed: random seed of the sample."""
 
     curation: str
     sources: list[SeedSource]
@@ -40,35 +40,35 @@ class MakeSeeds(Job):
 
 
 def make_seeds(*, job: MakeSeeds, sources: list[Path], out: Path) -> None:
-    """Write the seeds, each problem once. Raises UserError for a source without problems and answers.
+    """Write the seeds, each problem once. Raises UserError for a source without problems that have plain answers.
 
-    sources: the files, in the job's order.
+    sources: the files of the job's sources, in their order.
     """
     by_cluster: dict[str, Seed] = {}
     for source, path in zip(job.sources, sources, strict=True):
         records = read_source(path, source.form, source.dataset)
         place = f"curations.{job.curation}.seeds.{source.dataset}"
         seeds = seeds_of(LOADERS[source.loader].load(records, SEEDS), source, place)
-        for seed in drawn(seeds, job.limit, job.seed):
+        for seed in sample_seeds(seeds, job.limit, job.seed):
             by_cluster.setdefault(seed.cluster, seed)
     write_records(out, list(by_cluster.values()))
     log.info("%d seeds: %s", len(by_cluster), dict(Counter(seed.source for seed in by_cluster.values())))
 
 
 def seeds_of(items: list[Item], source: SeedSource, place: str) -> list[Seed]:
-    """The items of a source whose answer is a plain number, or the letter of an option of the question.
+    """Return seeds from the items whose answer is a plain number, or the letter of an option in the question.
 
-    Raises UserError for none.
+    place: the config key of the source, for error messages. Raises UserError if no item qualifies.
     """
-    seeds, why = [], Counter[str]()
+    seeds, left_out = [], Counter[str]()
     for item in items:
         question, answer = item.vars.get("question"), item.reference.get("answer")
         if not question or answer in (None, ""):
-            why["no question or no answer"] += 1
+            left_out["no question or no answer"] += 1
             continue
         plain = plain_answer(str(answer), question)
         if plain is None:
-            why["the answer is neither a plain number nor the letter of an option"] += 1
+            left_out["the answer is neither a plain number nor the letter of an option"] += 1
             continue
         seeds.append(
             Seed(
@@ -81,32 +81,32 @@ def seeds_of(items: list[Item], source: SeedSource, place: str) -> list[Seed]:
                 answer=plain,
             )
         )
-    if why:
-        log.warning("%s: left out: %s", source.dataset, dict(why))
+    if left_out:
+        log.warning("%s: items left out, by reason: %s", source.dataset, dict(left_out))
     if not seeds:
-        reasons = ", ".join(why) or "no records"
-        raise UserError(place, f"no seed in it: {reasons}", "name a dataset with problems and answers, and its loader")
+        problem = f"expected problems with plain answers, found none ({', '.join(left_out) or 'no records'})"
+        raise UserError(place, problem, "choose a dataset of problems with answers, and the loader that reads it")
     return seeds
 
 
 def plain_answer(answer: str, question: str) -> str | None:
-    """Return an answer as its digits, or as the letter of one of the question's options; None for any other."""
+    """Return an answer as a plain number, or as the letter of one of the question's options; None for other answers."""
     if answer in options_of(question):
         return answer
     try:
-        return written(float(answer))
-    except (ValueError, OverflowError, Unread):
+        return decimal_text(float(answer))
+    except (ValueError, OverflowError, AnswerFormatError):
         return None
 
 
-def drawn(seeds: list[Seed], limit: int | None, seed: int) -> list[Seed]:
-    """A sample in the order of the source; a larger one contains a smaller one."""
+def sample_seeds(seeds: list[Seed], limit: int | None, seed: int) -> list[Seed]:
+    """Return `limit` random seeds (None: all) in source order. A larger sample contains every smaller one."""
     if limit is None or limit >= len(seeds):
         return seeds
-    chosen = set(ranked((record.id for record in seeds), seed)[:limit])
+    chosen = set(ranked_by_seed((record.id for record in seeds), seed)[:limit])
     return [record for record in seeds if record.id in chosen]
 
 
-def for_evaluation(seeds: list[Seed], share: float, seed: int) -> set[str]:
-    """The seeds, by id, whose products are for evaluation: a random share of them, the same at every stage."""
-    return set(ranked((record.id for record in seeds), seed)[: round(share * len(seeds))])
+def evaluation_seeds(seeds: list[Seed], share: float, seed: int) -> set[str]:
+    """Return the ids of the seeds for evaluation: a random share, which is the same in every job."""
+    return set(ranked_by_seed((record.id for record in seeds), seed)[: round(share * len(seeds))])

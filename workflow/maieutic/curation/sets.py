@@ -1,4 +1,4 @@
-"""The two products of a curation, each with a datasheet: an evaluation set in KMP-Bench's formats, a training set."""
+"""The two products of a curation, each with a datasheet: evaluation sets in KMP-Bench's formats, a training set."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any, NamedTuple
 
 from maieutic.config.curation import Roles
 from maieutic.core.errors import UserError
-from maieutic.core.files import read_lines, sha256_of, whole_file, write_json, write_lines
+from maieutic.core.files import atomic_file, read_json_lines, sha256_of, write_json, write_json_lines
 from maieutic.core.jobs import Job
 from maieutic.core.records import Item, read_records
 from maieutic.curation.leakage import item_texts, set_texts, without_leaks
 from maieutic.curation.records import Components, Dialogue, Level, Seed
-from maieutic.curation.seeds import for_evaluation
-from maieutic.serving.weights import begin, link_folder, write_manifest
+from maieutic.curation.seeds import evaluation_seeds
+from maieutic.serving.weights import link_folder, prepare_weights_folder, write_manifest
 
 log = logging.getLogger(__name__)
 ROLES = {"student": "user", "tutor": "assistant"}
-CRAFTED: tuple[Level, ...] = ("medium", "hard")  # the levels of the two similar problems of KMP-Skills
+SIMILAR_LEVELS: tuple[Level, ...] = ("medium", "hard")  # levels of the two similar problems in a record of KMP-Skills
 
 
 class AssembleSets(Job):
-    """A curation's split, and what its datasheets say of how it was made.
+    """Job that splits a curation's products into evaluation and training sets, and writes the datasheet.
 
-    answering: by model what answers for it; prompts: the SHA-256 of every stage card and prompt.
+    answering: model id or weights behind each model; prompts: SHA-256 of every stage card and prompt.
     """
 
     curation: str
@@ -40,7 +40,10 @@ class AssembleSets(Job):
 
 
 class CleanTrainingSet(Job):
-    """A training set without the problems of evaluation sets. near_duplicate: Jaccard similarity."""
+    """Job that removes evaluation problems from a training set.
+
+    near_duplicate: minimum similarity at which a training problem counts as leaked.
+    """
 
     curation: str
     near_duplicate: float
@@ -52,39 +55,39 @@ class CleanTrainingSet(Job):
 def assemble_sets(
     *, job: AssembleSets, seeds: Path, components: Path, dialogues: Path, out: Path, tests: Path, raw: Path, sheet: Path
 ) -> None:
-    """Write KMP-Skills and KMP-Dialogue of the seeds for evaluation, the dialogues of the others, the datasheet.
+    """Write KMP-Skills and KMP-Dialogue of the evaluation seeds, the chats of the other seeds, and the datasheet.
 
-    out: KMP-Skills; tests: the dialogues with test cases; raw: chats, before leaks are looked for.
+    out: KMP-Skills; tests: the dialogues with test cases; raw: the chats before the leakage check.
     """
     seed_records = read_records(seeds, Seed)
-    tested = for_evaluation(seed_records, job.evaluation_share, job.seed)
-    made = [record for record in read_records(components, Components) if record.id in tested]
+    tested = evaluation_seeds(seed_records, job.evaluation_share, job.seed)
+    for_skills = [record for record in read_records(components, Components) if record.id in tested]
     dialogue_records = read_records(dialogues, Dialogue)
-    write_lines(out, map(skills_record, made))
+    write_json_lines(out, map(skills_record, for_skills))
     for_tests = [dialogue for dialogue in dialogue_records if dialogue.id in tested]
-    write_lines(tests, (dialogue.model_dump(exclude_none=True) for dialogue in for_tests))
+    write_json_lines(tests, (dialogue.model_dump(exclude_none=True) for dialogue in for_tests))
     texts = {record.id: [record.problem, *problems_in(record)] for record in read_records(components, Components)}
-    write_lines(
+    write_json_lines(
         raw, (chat_record(dialogue, texts[dialogue.id]) for dialogue in dialogue_records if dialogue.id not in tested)
     )
     licences = {seed.id: seed.licence for seed in seed_records}
     used = sorted(
-        {licences[name] for name in (*(record.id for record in made), *(dialogue.id for dialogue in for_tests))}
+        {licences[name] for name in (*(record.id for record in for_skills), *(dialogue.id for dialogue in for_tests))}
     )
     content = {
-        **made_by(job.curation, job.roles, job.answering, job.prompts),
+        **provenance_fields(job.curation, job.roles, job.answering, job.prompts),
         "licences": used,
-        "sources": dict(Counter(record.source for record in made)),
-        "skills": {"file": out.name, **file_facts(out, len(made)), **skill_facts(made)},
+        "sources": dict(Counter(record.source for record in for_skills)),
+        "skills": {"file": out.name, **file_facts(out, len(for_skills)), **skill_facts(for_skills)},
         "dialogues": {"file": tests.name, **file_facts(tests, len(for_tests)), **dialogue_facts(for_tests)},
     }
     write_json(sheet, content)
 
 
-def skills_record(made: Components) -> dict[str, Any]:
-    """A line of `kmp_skills` (benchmarks/kmpbench/items.py)."""
+def skills_record(components: Components) -> dict[str, Any]:
+    """Return a record in the format of `kmp_skills` (benchmarks/kmpbench/items.py)."""
     solutions = []
-    for solution in made.solutions:
+    for solution in components.solutions:
         wrong = (
             {"error_step": solution.feedback.step, "error_reason": solution.feedback.reason}
             if solution.feedback.step
@@ -92,31 +95,31 @@ def skills_record(made: Components) -> dict[str, Any]:
         )
         solutions.append({"steps": solution.steps, **wrong})
     return {
-        "id": made.id,
-        "problem": made.problem,
-        "solution": made.solution,
-        "answer": made.answer,
-        "followups": [as_question(followup.model_dump()) for followup in made.followups],
-        "similar": [as_question(made.similar[level].model_dump()) for level in CRAFTED],
+        "id": components.id,
+        "problem": components.problem,
+        "solution": components.solution,
+        "answer": components.answer,
+        "followups": [as_question(followup.model_dump()) for followup in components.followups],
+        "similar": [as_question(components.similar[level].model_dump()) for level in SIMILAR_LEVELS],
         "solutions": solutions,
-        "domain": made.domain,
-        "grade": made.grade,
-        "source": made.source,
+        "domain": components.domain,
+        "grade": components.grade,
+        "source": components.source,
     }
 
 
 def as_question(problem: dict[str, Any]) -> dict[str, Any]:
-    """A problem in the words of `kmp_skills`."""
+    """Return a problem with the keys of `kmp_skills`."""
     return {"question": problem["problem"], "solution": problem["solution"], "answer": problem["answer"]}
 
 
-def problems_in(made: Components) -> list[str]:
-    """The problems that were made of a seed."""
-    return [problem.problem for problem in (*made.followups, *made.similar.values())]
+def problems_in(components: Components) -> list[str]:
+    """Return the texts of the problems that were made from a seed."""
+    return [problem.problem for problem in (*components.followups, *components.similar.values())]
 
 
 def chat_record(dialogue: Dialogue, problems: Sequence[str]) -> dict[str, Any]:
-    """A training example in chat format. problems: what it is about, for the look for leaks."""
+    """Return a training example in chat format. problems: problems that the chat may contain, for the leakage check."""
     system = (
         f"You are a K-8 mathematics tutor. {dialogue.persona}\nStudent profile: {dialogue.student_profile}\n"
         f"Problem: {dialogue.problem}\nLearning objectives:\n"
@@ -142,25 +145,25 @@ def clean_training_set(
     parquet: Path,
     sheet: Path,
 ) -> None:
-    """Write the training set without examples that hold a problem of an evaluation set, as JSON lines and Parquet.
+    """Write the training set without examples that contain an evaluation problem, as JSON lines and Parquet.
 
-    items: of every selected task of every benchmark; tests: the evaluation sets of every curation.
+    items: item files of every selected task; tests: the evaluation sets of every curation.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    records = {record["id"]: record for record in read_lines(raw)}
-    kept, leaked = clean(records, items, tests, job.near_duplicate)
+    records = {record["id"]: record for record in read_json_lines(raw)}
+    kept, leaked = drop_leaks(records, items, tests, job.near_duplicate)
     examples = [records[name] for name in kept]
-    write_lines(out, examples)
+    write_json_lines(out, examples)
     message = pa.struct([("role", pa.string()), ("content", pa.string())])
     schema = pa.schema([("id", pa.string()), ("messages", pa.list_(message))])
     rows = [{"id": record["id"], "messages": record["messages"]} for record in examples]
-    with whole_file(parquet, "wb") as handle:
+    with atomic_file(parquet, "wb") as handle:
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), handle)
     licences = {seed.id: seed.licence for seed in read_records(seeds, Seed)}
     content = {
-        **made_by(job.curation, job.roles, job.answering, job.prompts),
+        **provenance_fields(job.curation, job.roles, job.answering, job.prompts),
         "licences": sorted({licences[name] for name in kept}),
         "training": {
             "file": out.name,
@@ -177,59 +180,66 @@ def clean_training_set(
     write_json(sheet, content)
 
 
-def clean(
+def drop_leaks(
     records: Mapping[str, Mapping[str, Any]], items: Sequence[Path], tests: Sequence[Path], threshold: float
 ) -> tuple[list[str], list[Any]]:
-    """The names of the examples without a leak, and the leaks. items: of tasks; tests: evaluation sets of curations."""
-    texts = {name: example_texts(record) for name, record in records.items()}
+    """Return the names of the examples without a leak, and the leaks.
 
+    items: item files of tasks; tests: evaluation sets of curations.
+    """
+    texts = {name: example_texts(record) for name, record in records.items()}
     of_tasks = [pair for path in items for pair in item_texts(read_records(path, Item))]
-    of_sets = [pair for path in tests for pair in set_texts(str(path), read_lines(path))]
+    of_sets = [pair for path in tests for pair in set_texts(str(path), read_json_lines(path))]
     return without_leaks(texts, [*of_tasks, *of_sets], threshold)
 
 
 def fetch_curated(*, made: Path, sheet: Path, out: Path) -> None:
-    """Bring an evaluation set to where datasets lie. Raises UserError where it is not what its sheet pins."""
+    """Copy an evaluation set to its dataset file. Raises UserError if it is empty, or differs from its datasheet."""
     content = json.loads(sheet.read_text(encoding="utf-8"))
     [pin] = [section for section in content.values() if isinstance(section, dict) and section.get("file") == made.name]
     if (digest := sha256_of(made)) != pin["sha256"]:
-        raise UserError(str(made), f"expected sha256 {pin['sha256']}, found {digest}", "delete it: it is made anew")
+        raise UserError(str(made), f"expected sha256 {pin['sha256']}, found {digest}", "delete the file and run again")
     if not pin["records"]:
         raise UserError(
             str(made),
-            "no seed got so far: the set is empty",
-            "see the yields in the report of curations (results/curation/NAME/figures.json), give more seeds or better "
-            "models, or leave its tasks out of run.tasks",
+            "the set is empty: no seed passed all stages",
+            "see the yields on the report's page Curation (results/curation/NAME/figures.json), then add seeds, choose "
+            "better models, or remove the set's tasks from run.tasks",
         )
-    with whole_file(out, "wb") as handle:
+    with atomic_file(out, "wb") as handle:
         handle.write(made.read_bytes())
 
 
 def serve_tuned(*, tuned: Path, out: Path) -> None:
-    """Put tuned weights where those of every tutor lie: links, and a manifest. tuned: their own manifest."""
+    """Link a tuning's weights into the folder of a tutor's weights, and write that folder's manifest.
+
+    tuned: manifest of the tuning's weights.
+    """
     folder = out.parent
-    begin(folder, str(tuned), False)
+    prepare_weights_folder(folder, str(tuned), False)
     link_folder(folder.name, tuned.parent, folder)
     write_manifest(folder.name, folder)
 
 
 def example_texts(record: Mapping[str, Any]) -> list[str]:
-    """What of a training example may hold a problem: those that it names, and what anybody says in it."""
+    """Return the texts of a training example that may contain a problem: its named problems and all messages."""
     return [*record.get("problems", ()), *(message["content"] for message in record["messages"])]
 
 
-def made_by(curation: str, roles: Roles, answering: Mapping[str, str], prompts: Mapping[str, str]) -> dict[str, Any]:
-    """The models of a set by their roles, what answered for them, and the SHA-256 of every stage card and prompt."""
+def provenance_fields(
+    curation: str, roles: Roles, answering: Mapping[str, str], prompts: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return a datasheet's record of the roles, the models behind them, and the SHA-256 of every card and prompt."""
     return {"curation": curation, "roles": roles.model_dump(), "models": dict(answering), "prompts": dict(prompts)}
 
 
 def file_facts(path: Path, records: int) -> dict[str, Any]:
-    """What pins a file."""
+    """Return the number of records in a file, and its SHA-256."""
     return {"records": records, "sha256": sha256_of(path)}
 
 
 class Lengths(NamedTuple):
-    """Mean, least and most of some numbers; None of none."""
+    """Mean, minimum and maximum of some numbers; None if there are no numbers."""
 
     mean: float | None
     least: int | None
@@ -237,46 +247,48 @@ class Lengths(NamedTuple):
 
 
 def lengths(values: Sequence[int]) -> dict[str, Any]:
-    """Mean, least and most."""
+    """Return the mean, minimum and maximum of some numbers."""
     if not values:
         return Lengths(None, None, None)._asdict()
     return Lengths(round(mean(values), 2), min(values), max(values))._asdict()
 
 
-def words(text: str) -> int:
-    """Words between blanks."""
+def count_words(text: str) -> int:
+    """Return the number of words, separated by whitespace."""
     return len(text.split())
 
 
-def skill_facts(made: Sequence[Components]) -> dict[str, Any]:
-    """Counts and distributions of a set of components."""
+def skill_facts(records: Sequence[Components]) -> dict[str, Any]:
+    """Return a datasheet's counts of solutions, domains and grades in a set of components, and lengths of problems."""
     return {
-        "wrong_solutions": sum(bool(solution.feedback.step) for record in made for solution in record.solutions),
-        "right_solutions": sum(not solution.feedback.step for record in made for solution in record.solutions),
-        "domains": dict(Counter(record.domain for record in made)),
-        "grades": dict(Counter(record.grade for record in made)),
-        "words_of_problems": lengths([words(record.problem) for record in made]),
+        "wrong_solutions": sum(bool(solution.feedback.step) for record in records for solution in record.solutions),
+        "right_solutions": sum(not solution.feedback.step for record in records for solution in record.solutions),
+        "domains": dict(Counter(record.domain for record in records)),
+        "grades": dict(Counter(record.grade for record in records)),
+        "words_of_problems": lengths([count_words(record.problem) for record in records]),
     }
 
 
 def dialogue_facts(dialogues: Sequence[Dialogue]) -> dict[str, Any]:
-    """Exchanges, lengths of turns, principles and test cases (Figure 2)."""
+    """Return a datasheet's numbers of exchanges, words per turn, principles and test cases of dialogues (Figure 2)."""
     turns = [turn for dialogue in dialogues for turn in dialogue.turns]
     return {
         "exchanges": lengths([len(dialogue.turns) // 2 for dialogue in dialogues]),
-        "words_of_turns": lengths([words(turn.text) for turn in turns]),
+        "words_of_turns": lengths([count_words(turn.text) for turn in turns]),
         "principles": dict(Counter(name for turn in turns for name in turn.principles or ())),
         "test_cases": sum(bool(turn.evaluate) for turn in turns),
     }
 
 
 def chat_facts(examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Exchanges, lengths of turns and principles of chats."""
+    """Return a datasheet's numbers of exchanges, words per turn and principles of chats."""
     messages = [message for example in examples for message in example["messages"] if message["role"] != "system"]
     return {
         "exchanges": lengths(
             [sum(message["role"] == "assistant" for message in example["messages"]) for example in examples]
         ),
-        "words_of_turns": lengths([words(message["content"]) for message in messages]),
-        "principles": dict(Counter(name for example in examples for of in example["principles"] for name in of)),
+        "words_of_turns": lengths([count_words(message["content"]) for message in messages]),
+        "principles": dict(
+            Counter(name for example in examples for principles in example["principles"] for name in principles)
+        ),
     }

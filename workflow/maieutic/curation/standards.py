@@ -1,4 +1,4 @@
-"""The hierarchy of the Common Core standards: domains, clusters, standards (Lucy et al., 2024, tag by it)."""
+"""The hierarchy of Common Core standards, by which Lucy et al. (2024) tag problems: domains, clusters, standards."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from maieutic.core.documents import read_yaml
 from maieutic.core.paths import RESOURCES
+from maieutic.core.yaml_files import read_yaml
 from maieutic.curation.records import Standard
 
 FILE = RESOURCES / "curation/standards.yaml"
 
 
 class Cluster(NamedTuple):
-    """A cluster of standards. standards: their texts by code."""
+    """A cluster of standards. standards: the text of each standard by its code."""
 
     code: str
     text: str
@@ -24,7 +24,7 @@ class Cluster(NamedTuple):
 
 
 class Domain(NamedTuple):
-    """A domain of the K-8 curriculum, its clusters grade by grade."""
+    """A domain of the K-8 curriculum, with its clusters grade by grade."""
 
     code: str
     text: str
@@ -33,7 +33,7 @@ class Domain(NamedTuple):
 
 @cache
 def domains(path: Path = FILE) -> tuple[Domain, ...]:
-    """The eleven domains."""
+    """Return the eleven domains of the hierarchy."""
     entries = read_yaml(path)["domains"]
     return tuple(
         Domain(
@@ -48,35 +48,35 @@ def domains(path: Path = FILE) -> tuple[Domain, ...]:
     )
 
 
-def options(**texts: str) -> list[dict[str, str]]:
-    """What a stage chooses from."""
+def as_options(**texts: str) -> list[dict[str, str]]:
+    """Return the options of a tagging stage. texts: the text of each option, with the option's code as keyword."""
     return [{"code": code, "text": text} for code, text in texts.items()]
 
 
 def domain_options() -> list[dict[str, str]]:
-    """The domains."""
-    return options(**{domain.code: domain.text for domain in domains()})
+    """Return all domains as the options of a tagging prompt."""
+    return as_options(**{domain.code: domain.text for domain in domains()})
 
 
 def clusters_of(codes: list[str]) -> list[Cluster]:
-    """The clusters of some domains, in the order of the choice."""
+    """Return the clusters of some domains, in the order of the domains' codes."""
     known = {domain.code: domain for domain in domains()}
     return [cluster for code in codes for cluster in known[code].clusters]
 
 
 def cluster_options(chosen: list[str]) -> list[dict[str, str]]:
-    """The clusters of the chosen domains."""
-    return options(**{cluster.code: f"grade {cluster.grade}: {cluster.text}" for cluster in clusters_of(chosen)})
+    """Return the clusters of the chosen domains as the options of a tagging prompt. chosen: codes of the domains."""
+    return as_options(**{cluster.code: f"grade {cluster.grade}: {cluster.text}" for cluster in clusters_of(chosen)})
 
 
 def standard_options(domain_codes: list[str], chosen: list[str]) -> list[dict[str, str]]:
-    """The standards of the chosen clusters."""
+    """Return the standards of the chosen clusters as the options of a tagging prompt. chosen: codes of the clusters."""
     known = {cluster.code: cluster for cluster in clusters_of(domain_codes)}
-    return options(**{code: text for name in chosen for code, text in known[name].standards.items()})
+    return as_options(**{code: text for name in chosen for code, text in known[name].standards.items()})
 
 
 def standards_of(domain_codes: list[str], chosen: list[str]) -> list[Standard]:
-    """The chosen standards as records."""
+    """Return the chosen standards as records. chosen: codes of standards in the given domains."""
     by_code = {code: cluster for cluster in clusters_of(domain_codes) for code in cluster.standards}
     return [
         Standard(

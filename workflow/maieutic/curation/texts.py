@@ -1,4 +1,4 @@
-"""Texts as a curation compares and writes them: words in any script, numbered steps."""
+"""Text helpers of a curation: case-folded words in any script, numbered steps."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 WORD = re.compile(r"[^\W_]+")
 
 
-def words_of(text: str) -> list[str]:
-    """The words of a text in any script, without case."""
+def folded_words(text: str) -> list[str]:
+    """Return the case-folded words of a text in any script."""
     return WORD.findall(text.casefold())
 
 
-def numbered(steps: Sequence[str]) -> str:
-    """Steps a line each, numbered as in Figure 11."""
+def numbered_steps(steps: Sequence[str]) -> str:
+    """Return steps as text, one numbered step per line, as in KMP-Bench's Figure 11."""
     return "\n".join(f"Step {number}: {step}" for number, step in enumerate(steps, 1))

@@ -1,6 +1,6 @@
-"""Supervised fine-tuning by TRL's SFTTrainer, in one process or in several that share it.
+"""Supervised fine-tuning by TRL's SFTTrainer, in one process or several.
 
-Heavy libraries are imported inside the functions: only the serving environment has them.
+Heavy libraries are imported inside the functions, since only the serving environment has them.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from maieutic.config.curation import FineTuning
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job
-from maieutic.curation.encoding import Encoded, load_tokenizer
-from maieutic.rewards.checkpoints import SaveByTime, callback
-from maieutic.rewards.progress_callback import TellProgress
-from maieutic.rewards.training import freeze, shared_arguments
+from maieutic.curation.encoding import EncodedChats, load_chat_tokenizer
+from maieutic.rewards.checkpoints import SaveByTime, make_callback
+from maieutic.rewards.progress_callback import ProgressLog
+from maieutic.rewards.training import freeze_token_embeddings, shared_arguments
 
-KEPT = ("step", "loss", "learning_rate", "grad_norm", "mean_token_accuracy")
+HISTORY_KEYS = ("step", "loss", "learning_rate", "grad_norm", "mean_token_accuracy")
 HISTORY = "history.json"
 ADAPTERS = "adapters"
 
 
-class Training(Job):
-    """One training, as each of its processes gets it.
+class TutorTraining(Job):
+    """Settings of a training, which each of its processes receives.
 
-    examples: the folder of the encoded ones, as `save_examples` writes it; checkpoint: where it goes on; out: the
-    folder of the weights.
+    examples: the folder of encoded examples, written by `save_examples`; checkpoint: the checkpoint to resume from;
+    out: the folder of the weights.
     """
 
     tuning: str
@@ -46,38 +46,40 @@ class Training(Job):
     threads: int
 
 
-def save_examples(encoded: Encoded, folder: Path) -> None:
-    """Write encoded chats where every process of a training maps them into its memory."""
+def save_examples(encoded: EncodedChats, folder: Path) -> None:
+    """Write encoded chats to a folder that every process of a training maps into memory."""
     from datasets import Dataset
 
     Dataset.from_dict({"input_ids": encoded.ids, "labels": encoded.labels}).save_to_disk(folder)
 
 
-def train_tutor(training: Training) -> None:
-    """Train, and write the weights, the tokenizer and the log of the steps (HISTORY): one process of several does.
+def train_tutor(training: TutorTraining) -> None:
+    """Train a tutor. At the end, the first process writes the weights, the tokenizer and the step log (HISTORY).
 
-    Every process of a training runs this; each has its own share of a step's examples. One of several ends here.
+    Every process of a training runs this function on its share of each step's examples. If there are several
+    processes, each exits at the end.
     """
     import torch
     import transformers
 
     torch.set_num_threads(training.threads)
     train = training.train
-    tokenizer = load_tokenizer(training.tuning, train, training.base)
+    tokenizer = load_chat_tokenizer(training.tuning, train, training.base)
     transformers.set_seed(train.seed)
     model = load_model(training.tuning, training.base, train, training.device)
-    freeze(model, train)
-    trainer = trainer_of(training, model, tokenizer)
+    freeze_token_embeddings(model, train)
+    trainer = build_trainer(training, model, tokenizer)
     trainer.train(resume_from_checkpoint=str(training.checkpoint) if training.checkpoint else None)
-    save(trainer, tokenizer, training)
+    save_weights(trainer, tokenizer, training)
     if training.processes > 1:
         end_process()
 
 
 def end_process() -> None:
-    """End without the destructors of torch's process group.
+    """Exit without the destructors of torch's process group.
 
-    They hold Python's lock while they wait for a thread that may want it: one training in some dozens never ended.
+    The destructors hold Python's global lock while they wait for a thread that may need that lock. Before they
+    were avoided, about one training in several dozen hung.
     """
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
@@ -86,10 +88,10 @@ def end_process() -> None:
 
 
 def load_model(name: str, base: Path, train: FineTuning, device: str) -> Any:
-    """The base as a language model.
+    """Return the base as a language model.
 
-    In float32, also where a GPU computes in bfloat16: steps of 1e-5 are lost in bfloat16 weights. Under adapters,
-    which are float32 themselves, the base is in bfloat16 on a GPU, or in 4 bits.
+    All weights are float32, even if a GPU computes in bfloat16, since bfloat16 weights lose updates of 1e-5. With
+    adapters, which are float32 themselves, the base is in bfloat16 on a GPU, or in 4 bits.
     """
     import torch
     from transformers import AutoModelForCausalLM
@@ -105,14 +107,14 @@ def load_model(name: str, base: Path, train: FineTuning, device: str) -> Any:
 
 
 def in_four_bits(name: str, device: str) -> Any:
-    """QLoRA's quantisation (NF4, of which the scales are quantised too). Raises UserError without bitsandbytes."""
+    """Return QLoRA's quantisation settings (NF4, with quantised scales). Raises UserError without bitsandbytes."""
     import torch
     from transformers import BitsAndBytesConfig
     from transformers.utils import is_bitsandbytes_available
 
     if not is_bitsandbytes_available():
         raise UserError(
-            f"tunings.{name}.lora", "bitsandbytes is not installed", "run make env again, or set quantized: false"
+            f"tunings.{name}.lora", "bitsandbytes is not installed", "run `make env` again, or set quantized: false"
         )
     return BitsAndBytesConfig(
         load_in_4bit=True,
@@ -123,15 +125,15 @@ def in_four_bits(name: str, device: str) -> Any:
 
 
 def keep_layers(model: Any, layers: int) -> None:
-    """Leave a model its first layers only."""
+    """Remove all but the first layers of a model."""
     model.model.layers = model.model.layers[:layers]
     model.config.num_hidden_layers = layers
     if getattr(model.config, "layer_types", None):
         model.config.layer_types = model.config.layer_types[:layers]
 
 
-def trainer_of(training: Training, model: Any, tokenizer: Any) -> Any:
-    """TRL's trainer, with the entry's settings. Raises RuntimeError where TRL leaves an example out."""
+def build_trainer(training: TutorTraining, model: Any, tokenizer: Any) -> Any:
+    """Return TRL's trainer with the entry's settings. Raises RuntimeError if TRL drops an example."""
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
@@ -140,29 +142,29 @@ def trainer_of(training: Training, model: Any, tokenizer: Any) -> Any:
     scheduler = "constant_with_warmup" if train.scheduler == "constant" and train.warmup else train.scheduler
     settings |= {"lr_scheduler_type": scheduler, "warmup_steps": train.warmup, "max_steps": train.steps or -1}
     if training.processes > 1:
-        settings |= sharing(training)
+        settings |= multi_process_arguments(training)
     trainer = SFTTrainer(
         model=model,
         args=SFTConfig(max_length=train.max_length, packing=train.packing, eos_token=None, **settings),
         train_dataset=examples,
         processing_class=tokenizer,
-        peft_config=adapters(train),
-        callbacks=[callback(SaveTogether, train.checkpoint_seconds), callback(TellProgress, training.tuning)],
+        peft_config=adapter_config(train),
+        callbacks=[make_callback(SaveTogether, train.checkpoint_seconds), make_callback(ProgressLog, training.tuning)],
     )
     if not train.packing and len(trainer.train_dataset) != len(examples):
         raise RuntimeError(f"TRL dropped {len(examples) - len(trainer.train_dataset)} examples")
     return trainer
 
 
-def sharing(training: Training) -> dict[str, Any]:
-    """Arguments of a trainer that is one of several: their shares of a step, and the sharding of the weights."""
+def multi_process_arguments(training: TutorTraining) -> dict[str, Any]:
+    """Return the trainer's arguments for one of several processes: its share of a step, and sharding of the weights."""
     train, gpu = training.train, training.device != "cpu"
     settings: dict[str, Any] = {
         "gradient_accumulation_steps": train.batch_size // (train.micro_batch * training.processes),
         "ddp_backend": "nccl" if gpu else "gloo",
         "ddp_find_unused_parameters": False,
     }
-    if gpu and train.lora is None:  # adapters are small: each process has them whole, beside a base of its own
+    if gpu and train.lora is None:  # adapters are small, so each process has all of them and a copy of the base
         settings |= {
             "fsdp": True,
             "fsdp_config": {"version": 2, "activation_checkpointing": True, "cpu_ram_efficient_loading": True},
@@ -172,10 +174,10 @@ def sharing(training: Training) -> dict[str, Any]:
 
 
 class SaveTogether(SaveByTime):
-    """Checkpoints of several processes: the first one's clock decides, and marks them when all have written."""
+    """Callback for checkpoints of several processes: the first decides when to save, and marks complete checkpoints."""
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> Any:
-        """After every optimiser step."""
+        """Request a checkpoint after an optimiser step if the first process does."""
         control = super().on_step_end(args, state, control, **others)
         if args.world_size > 1:
             import torch
@@ -186,7 +188,7 @@ class SaveTogether(SaveByTime):
         return control
 
     def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> Any:
-        """After everything of this process is on disk."""
+        """Mark the checkpoint once every process has written its part to disk."""
         if args.world_size > 1:
             import torch
 
@@ -197,8 +199,8 @@ class SaveTogether(SaveByTime):
         return control
 
 
-def adapters(train: FineTuning) -> Any:
-    """The settings of low-rank adapters on every linear layer; None without."""
+def adapter_config(train: FineTuning) -> Any:
+    """Return the settings of low-rank adapters on every linear layer; None without `lora`."""
     if train.lora is None:
         return None
     from peft import LoraConfig
@@ -212,22 +214,23 @@ def adapters(train: FineTuning) -> Any:
     )
 
 
-def save(trainer: Any, tokenizer: Any, training: Training) -> None:
-    """Safetensors in the base's precision, the tokenizer and the log of the steps, by the first process.
+def save_weights(trainer: Any, tokenizer: Any, training: TutorTraining) -> None:
+    """Save the weights (safetensors, in the base model's precision), the tokenizer and the step log.
 
-    Adapters are merged into the base as it is published, not into one in 4 bits.
+    Only the first process writes. Adapters are merged into the published base model, not into its 4-bit version.
     """
     import torch
     from transformers import AutoConfig
 
     out = training.out
-    whole = trainer.accelerator.get_state_dict(trainer.model) if trainer.is_fsdp_enabled else None  # by all processes
+    # Every process must take part in collecting sharded weights.
+    whole = trainer.accelerator.get_state_dict(trainer.model) if trainer.is_fsdp_enabled else None
     if trainer.is_world_process_zero():
         dtype = getattr(AutoConfig.from_pretrained(training.base), "dtype", None) or torch.float32
         model = trainer.accelerator.unwrap_model(trainer.model)
         if training.train.lora:
             model.save_pretrained(out / ADAPTERS)
-            model = merged(out / ADAPTERS, training)
+            model = merge_adapters(out / ADAPTERS, training)
         if whole is not None:
             whole = {name: tensor.to(dtype) for name, tensor in whole.items()}
             model.config.dtype = dtype
@@ -236,13 +239,13 @@ def save(trainer: Any, tokenizer: Any, training: Training) -> None:
         model.save_pretrained(out, state_dict=whole)
         tokenizer.save_pretrained(out)
         steps = [entry for entry in trainer.state.log_history if "loss" in entry]
-        write_json(out / HISTORY, [{key: entry[key] for key in KEPT if key in entry} for entry in steps])
+        write_json(out / HISTORY, [{key: entry[key] for key in HISTORY_KEYS if key in entry} for entry in steps])
     trainer.accelerator.wait_for_everyone()
     trainer.accelerator.end_training()
 
 
-def merged(folder: Path, training: Training) -> Any:
-    """The base with its adapters in its own weights; the adapters' folder is removed."""
+def merge_adapters(folder: Path, training: TutorTraining) -> Any:
+    """Return the base with the adapters in `folder` merged into its weights. Afterwards the folder is removed."""
     import torch
     from peft import PeftModel
     from transformers import AutoModelForCausalLM

@@ -1,6 +1,6 @@
-"""Supervised fine-tuning of a tutor on chats: the command, its checks before any training, and the model card.
+"""Supervised fine-tuning of a tutor on chats: the command, the checks before the training, and the model card.
 
-Defaults of every setting: KMP-LM-7B (KMP-Bench, Appendix B). Heavy libraries are imported inside the functions.
+All settings default to those of KMP-LM-7B (KMP-Bench, Appendix B). Heavy libraries are imported inside the functions.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.config.curation import FineTuning
-from maieutic.core.files import read_lines, sha256_of, whole_file, write_json
+from maieutic.core.files import atomic_file, read_json_lines, sha256_of, write_json
 from maieutic.core.jobs import Job
-from maieutic.core.journal import digest, take_lock
-from maieutic.curation.encoding import IGNORED, Encoded, encode, load_tokenizer
-from maieutic.curation.processes import train_together
-from maieutic.curation.training import HISTORY, Training, in_four_bits, save_examples, train_tutor
+from maieutic.core.journal import canonical_digest, take_lock
+from maieutic.curation.encoding import IGNORED, EncodedChats, encode_chats, load_chat_tokenizer
+from maieutic.curation.processes import train_in_processes
+from maieutic.curation.training import HISTORY, TutorTraining, in_four_bits, save_examples, train_tutor
 from maieutic.rewards import loading
-from maieutic.rewards.checkpoints import discard, resume_from
-from maieutic.rewards.training import RUNTIME_ONLY, begin
+from maieutic.rewards.checkpoints import discard_checkpoints, resume_from
+from maieutic.rewards.training import RUNTIME_ONLY, recreate_folder
 from maieutic.serving.weights import write_manifest
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ MACHINE_ONLY = RUNTIME_ONLY | {"needs"}
 
 
 class TuneTutor(Job):
-    """A tutor and how it is fine-tuned."""
+    """Job that fine-tunes a tutor. tuning: name of the tuning; train: training settings."""
 
     tuning: str
     train: FineTuning
@@ -38,29 +38,31 @@ class TuneTutor(Job):
 def tune_tutor(
     *, job: TuneTutor, base: Path, examples: Path, sheet: Path, journal: Path, out: Path, gpus: int, threads: int
 ) -> None:
-    """Write safetensors, tokenizer, training.json and README.md, and last the manifest `out` beside them.
+    """Fine-tune a tutor: write safetensors, tokenizer, training.json, README.md, then the manifest `out` beside them.
 
-    base: the manifest of the weights that it starts from; sheet: of the examples; journal: the folder of the
-    checkpoints, where a killed training goes on. Raises UserError for a base without a chat template, and for examples
-    that are longer than the context.
+    base: the manifest of the base's weights; sheet: the datasheet of the examples; journal: the folder of the
+    checkpoints, from which a killed training resumes. Raises UserError for a base without a chat template, and for
+    examples that are longer than the context.
     """
     name, train, folder = job.tuning, job.train, out.parent
     with take_lock(journal.with_name(f"{journal.name}.lock")):
-        device = loading.take_device(name, loading.Machine(gpus, threads), all_gpus=True)
+        device = loading.take_device(name, loading.JobDevices(gpus, threads), all_gpus=True)
         if train.lora and train.lora.quantized:
             in_four_bits(name, device)
-        tokenizer = load_tokenizer(name, train, base.parent)
-        encoded = encode(tokenizer, [record["messages"] for record in read_lines(examples)], name, train, base.parent)
-        identity = digest([name, train.model_dump(exclude=MACHINE_ONLY), sha256_of(base), encoded])
+        tokenizer = load_chat_tokenizer(name, train, base.parent)
+        encoded = encode_chats(
+            tokenizer, [record["messages"] for record in read_json_lines(examples)], name, train, base.parent
+        )
+        identity = canonical_digest([name, train.model_dump(exclude=MACHINE_ONLY), sha256_of(base), encoded])
         checkpoint = resume_from(journal, identity)
         if checkpoint:
             log.info("%s goes on from %s", name, checkpoint.name)
-        made = journal / "made"  # what is half written is no output
-        begin(made)
-        begin(journal / "examples")
+        made = journal / "made"  # moved to the output folder once it is complete
+        recreate_folder(made)
+        recreate_folder(journal / "examples")
         save_examples(encoded, journal / "examples")
         processes = train.workers(gpus)
-        training = Training(
+        training = TutorTraining(
             tuning=name,
             train=train,
             base=base.parent,
@@ -72,23 +74,23 @@ def tune_tutor(
             processes=processes,
             threads=max(1, threads // processes),
         )
-        (train_tutor if processes == 1 else train_together)(training)
+        (train_tutor if processes == 1 else train_in_processes)(training)
         history = json.loads((made / HISTORY).read_text(encoding="utf-8"))
         (made / HISTORY).unlink()
         shutil.rmtree(folder, ignore_errors=True)
         shutil.move(made, folder)
-        counts = counts_of(encoded)
+        counts = training_counts(encoded)
         settings = train.model_dump(exclude=MACHINE_ONLY)
         write_json(
             folder / "training.json", {"tuning": name, "settings": settings, "counts": counts, "history": history}
         )
         write_card(name, train, counts, history, sheet, folder / "README.md")
         write_manifest(name, folder)
-        discard(journal)
+        discard_checkpoints(journal)
 
 
-def counts_of(encoded: Encoded) -> dict[str, int]:
-    """Examples and tokens of a training, and of the tokens those that the loss counts."""
+def training_counts(encoded: EncodedChats) -> dict[str, int]:
+    """Return the numbers of examples, overlong examples, tokens, and tokens in the loss of a training."""
     return {
         "examples": len(encoded.ids),
         "overlong": encoded.overlong,
@@ -100,9 +102,9 @@ def counts_of(encoded: Encoded) -> dict[str, int]:
 def write_card(
     name: str, train: FineTuning, counts: dict[str, Any], history: Sequence[dict[str, Any]], sheet: Path, out: Path
 ) -> None:
-    """The model card: base, data, settings, and what it has not been measured for."""
-    losses = [one["loss"] for one in history]
-    told = sheet.read_text(encoding="utf-8").rstrip()
+    """Write the model card: base, mix, settings, losses, and the datasheet of the examples."""
+    losses = [step["loss"] for step in history]
+    datasheet = sheet.read_text(encoding="utf-8").rstrip()
     settings = train.model_dump(exclude={*MACHINE_ONLY, "base", "mix"}, exclude_none=True)
     lines = [
         f"# {name}",
@@ -118,12 +120,12 @@ def write_card(
             else []
         ),
         "",
-        "Its licence is bound by those of its base and of its data. Its numbers as a tutor stand in the run's report.",
+        "The licences of its base and of its data apply to it. Its scores as a tutor are in the run's report.",
         "",
         "```json",
-        told,
+        datasheet,
         "```",
         "",
     ]
-    with whole_file(out) as handle:
+    with atomic_file(out) as handle:
         handle.write("\n".join(lines))

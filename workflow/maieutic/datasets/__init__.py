@@ -1,1 +1,1 @@
-"""Source files: fetching and reading them, and loaders of those that several benchmarks use."""
+"""Source files of datasets: downloads, parsing, pictures, and loaders that several benchmarks share."""

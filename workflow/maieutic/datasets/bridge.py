@@ -4,38 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maieutic.config.datasets import Source
+from maieutic.config.datasets import SourceRecord
 from maieutic.core.records import Pair
 from maieutic.datasets.mrbench import bridge_topics
 from maieutic.datasets.text import cluster_of
-from maieutic.serving.conversations import UNKNOWN_SOLUTION, dialogue, merged, role_of
+from maieutic.serving.conversations import UNKNOWN_SOLUTION, merge_turns, messages_before_reply, role_of
 
 
-def said(turns: Iterable[Source]) -> str:
-    """Several turns of one speaker as one reply."""
+def join_turn_texts(turns: Iterable[SourceRecord]) -> str:
+    """Join several turns of one speaker into one reply."""
     return " ".join(turn["text"].strip() for turn in turns).strip()
 
 
-def preferences(train: list[Source], validation: list[Source], test: list[Source], mrbench: list[Source]) -> list[Pair]:
-    """The expert's reply over the novice's: 482 test pairs (MathTutorBench, Table 2).
+def bridge_pairs(
+    train: list[SourceRecord], validation: list[SourceRecord], test: list[SourceRecord], mrbench: list[SourceRecord]
+) -> list[Pair]:
+    """Return pairs that prefer an expert's reply to a novice's: 482 test pairs (MathTutorBench, Table 2).
 
-    The leakage rule: an item is left out where its topic is one of MRBench's, which the reward models are trained on.
-    Pairs of one topic belong together (`problem`): the 482 have 167 topics.
+    Leakage rule: records on a topic of MRBench are left out, since the reward models are trained on MRBench. Pairs on
+    one topic share their `problem`: the 482 pairs have 167 topics.
     """
     leaked = bridge_topics(mrbench)
     pairs = []
     for number, record in enumerate([*train, *validation, *test]):
         if record["lesson_topic"] in leaked:
             continue
-        history = merged((role_of(turn["user"]), turn["text"]) for turn in record["c_h"])
+        history = merge_turns((role_of(turn["user"]), turn["text"]) for turn in record["c_h"])
         pairs.append(
             Pair(
                 id=f"bridge-{number:03d}",
                 source="bridge",
                 problem=cluster_of(record["lesson_topic"]),
-                prompt=dialogue("", UNKNOWN_SOLUTION, history),
-                chosen=said(record["c_r_"]),
-                rejected=said(record["c_r"]),
+                prompt=messages_before_reply("", UNKNOWN_SOLUTION, history),
+                chosen=join_turn_texts(record["c_r_"]),
+                rejected=join_turn_texts(record["c_r"]),
                 margin=1.0,
             )
         )

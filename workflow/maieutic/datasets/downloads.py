@@ -1,4 +1,4 @@
-"""Downloads over HTTP that go on where an earlier try stopped, and Parquet files joined into one."""
+"""Downloads over HTTP that resume an earlier attempt, and Parquet files joined into one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import requests
 import urllib3
 
 from maieutic.core.errors import UserError
-from maieutic.core.run_files import of_run
+from maieutic.core.run_files import with_run_files
 
 log = logging.getLogger(__name__)
 BLOCK = 1 << 16
@@ -22,12 +22,12 @@ REPORT_BYTES = 32 << 20
 
 
 def join_parquet(files: Sequence[Path], out: Path) -> None:
-    """Several Parquet files of one schema as one, a row group at a time. Raises UserError for one that is none."""
+    """Join Parquet files of one schema, a row group at a time. Raises UserError for a file of another format."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if not files:
-        raise UserError(str(out), "the commit holds no such file", "mend hub.files in the registry")
+        raise UserError(str(out), "no Parquet files to join", "correct hub.files in the registry")
     try:
         with out.open("wb") as handle:
             schema = pq.read_schema(files[0])
@@ -39,21 +39,22 @@ def join_parquet(files: Sequence[Path], out: Path) -> None:
     except (pa.ArrowException, ValueError, OSError) as error:
         out.unlink(missing_ok=True)
         place = ", ".join(path.name for path in files)
-        raise UserError(place, f"not Parquet: {str(error).splitlines()[0][:200]}", "fetch the files anew") from None
+        fix = "download the files again"
+        raise UserError(place, f"not Parquet: {str(error).splitlines()[0][:200]}", fix) from None
 
 
-def download(url: str, part: Path, read_seconds: float, headers: Mapping[str, str] | None = None) -> None:
-    """Download to `part`, going on where an earlier try stopped. Raises UserError when it cannot be finished.
+def download_file(url: str, part: Path, read_seconds: float, headers: Mapping[str, str] | None = None) -> None:
+    """Download to `part`, resuming an earlier attempt. Raises UserError if the download cannot be completed.
 
-    headers: of every request beside its own; a redirect to another host leaves a key behind.
+    headers: headers of every request; a redirect to another host drops the authorisation header.
     """
     problem, failures = "", 0
     while failures < TRIES:
         if failures:
             time.sleep(min(2.0**failures / 4, 10.0))
-        before = size_of(part)
+        before = size_on_disk(part)
         try:
-            if transfer(url, part, read_seconds, headers or {}):
+            if attempt_download(url, part, read_seconds, headers or {}):
                 return
             problem = "the connection ended early"
         except requests.HTTPError as error:
@@ -63,39 +64,39 @@ def download(url: str, part: Path, read_seconds: float, headers: Mapping[str, st
             problem = f"the server answers {status}"
         except (requests.ConnectionError, requests.Timeout) as error:
             problem = f"{type(error).__name__}"
-        # A line that breaks again and again still gets there, as long as every try brings something.
-        failures = failures + 1 if size_of(part) <= before else 1
-        log.warning("%s: %s at %d bytes", url, problem, size_of(part))
-    again = of_run("snakemake --cores 1 fetch")
+        # An attempt that adds bytes restarts the count, so that even a poor connection can complete the file.
+        failures = failures + 1 if size_on_disk(part) <= before else 1
+        log.warning("%s: download interrupted after %d bytes: %s", url, size_on_disk(part), problem)
+    command = with_run_files("snakemake --cores 1 fetch")
     raise UserError(
         url,
-        f"no progress in {TRIES} tries ({problem}); {size_of(part)} bytes are kept",
-        f"run again where there is a network ({again}) to go on from there, or set data_dir",
+        f"no progress in {TRIES} tries ({problem}); {size_on_disk(part)} bytes are kept",
+        f"run `{command}` on a machine with network access to resume, or set data_dir",
     )
 
 
-def size_of(part: Path) -> int:
-    """Bytes on file, 0 where there is no file."""
+def size_on_disk(part: Path) -> int:
+    """Return the size of a file in bytes, 0 if it does not exist."""
     return part.stat().st_size if part.exists() else 0
 
 
-def transfer(url: str, part: Path, read_seconds: float, more: Mapping[str, str]) -> bool:
-    """One try. Returns whether the file is whole by the server's own length."""
-    have = size_of(part)
-    # Identity: a byte range of a compressed body could not be joined to what is there.
+def attempt_download(url: str, part: Path, read_seconds: float, more: Mapping[str, str]) -> bool:
+    """Make one download attempt. Return True if the file has the length that the server states."""
+    have = size_on_disk(part)
+    # Identity encoding: a byte range of a compressed body could not be appended to the part file.
     headers = {**more, "Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
     with requests.get(url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, read_seconds)) as answer:
         if answer.status_code == requests.codes.requested_range_not_satisfiable:
             part.unlink(missing_ok=True)
-            return transfer(url, part, read_seconds, more) if have else False
+            return attempt_download(url, part, read_seconds, more) if have else False
         answer.raise_for_status()
-        resumed = answer.status_code == requests.codes.partial_content and starts_at(answer, have)
+        resumed = answer.status_code == requests.codes.partial_content and resumes_at(answer, have)
         length = answer.headers.get("Content-Length")
         total = int(length) + (have if resumed else 0) if length else None
         written, reported = (have if resumed else 0), 0
         with open(part, "ab" if resumed else "wb") as handle:
             try:
-                # What has arrived, not full blocks: a block that the connection cuts short would be lost.
+                # Write bytes as they arrive: with full blocks, one that the connection cuts short would be lost.
                 while block := answer.raw.read1(BLOCK, decode_content=False):
                     handle.write(block)
                     written += len(block)
@@ -107,6 +108,6 @@ def transfer(url: str, part: Path, read_seconds: float, more: Mapping[str, str])
     return total is None or written == total
 
 
-def starts_at(answer: requests.Response, have: int) -> bool:
-    """Whether a partial answer begins where the part file ends."""
+def resumes_at(answer: requests.Response, have: int) -> bool:
+    """Return True if a partial answer begins where the part file ends."""
     return answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")

@@ -1,4 +1,4 @@
-"""Bring a dataset's file into the results folder: from its pinned address, or from files that are already there."""
+"""Job that brings a dataset's file into the results folder, from its pinned address or from a local copy."""
 
 from __future__ import annotations
 
@@ -6,65 +6,66 @@ import logging
 import shutil
 from pathlib import Path
 
-from maieutic.config.datasets import Copy, Hub
+from maieutic.config.datasets import DatasetFile, Hub
 from maieutic.core.errors import UserError
-from maieutic.datasets.downloads import READ_SECONDS, download, join_parquet
+from maieutic.datasets.downloads import READ_SECONDS, download_file, join_parquet
 from maieutic.datasets.hub import fetch_parquet
-from maieutic.datasets.sources import FetchJob, check_source, local_copy
+from maieutic.datasets.sources import FetchJob, local_copy, read_checked_source
 
 log = logging.getLogger(__name__)
 
 
 class FetchDataset(FetchJob):
-    """The file of one edition of a dataset."""
+    """Job that fetches the file of one edition of a dataset."""
 
 
 def fetch_dataset(*, job: FetchDataset, demo_dir: Path, out: Path, read_seconds: float = READ_SECONDS) -> None:
     """Write the verified bytes of one dataset to `out`.
 
-    `out` appears only after checksum, count and fields were found right. An interrupted download leaves a hidden
-    `.part` file that the next try continues.
+    `out` appears only after its checksum, number of records and fields are verified. An interrupted download leaves a
+    hidden `.part` file, which the next attempt continues.
 
-    demo_dir: the folder of the demo's files; read_seconds: how long a download may stand still.
+    demo_dir: folder of the demo's files. read_seconds: time without data after which a download attempt fails.
     """
     name, dataset, edition, data_dir = job.name, job.dataset, job.edition, job.data_dir
-    copy = dataset.copy_of(name, edition)
+    copy = dataset.file_of(name, edition)
     out.parent.mkdir(parents=True, exist_ok=True)
     pin = copy.sha256 or str(copy.hub.revision if copy.hub else None)
     part = out.with_name(f".{out.name}.{pin[:12]}.part")
     if copy.hub and edition == "published":
-        shown = from_hub(name, copy, copy.hub, data_dir, part, read_seconds)
+        origin = copy_from_hub(name, copy, copy.hub, data_dir, part, read_seconds)
     elif (source := local_copy(copy, edition, data_dir, demo_dir)) is not None:
         shutil.copyfile(source, part)
-        shown = str(source)
+        origin = str(source)
     elif copy.url is not None and edition == "published":
         if data_dir is not None:
-            log.info("%s is not in data_dir (%s): fetched from %s", copy.path, data_dir, copy.url)
-        download(copy.url, part, read_seconds)
-        shown = copy.url
+            log.info("%s is not in data_dir (%s): downloading it from %s", copy.path, data_dir, copy.url)
+        download_file(copy.url, part, read_seconds)
+        origin = copy.url
     else:
         place = f"datasets.{name}.{edition}"
         where = demo_dir if edition == "demo" else data_dir
-        found = f"no {copy.path} in {where or 'data_dir, which is null,'}, nor below {Path.cwd()}"
-        raise UserError(
-            place, f"{found}, and no address is known", "mend path, or set data_dir to a folder that has it"
-        )
+        problem = f"no {copy.path} in {where or 'data_dir, which is null,'} nor below {Path.cwd()}"
+        fix = "correct path, or set data_dir to a folder that contains the file"
+        raise UserError(place, f"{problem}, and the registry has no address", fix)
     try:
-        check_source(part, dataset, copy, shown, dataset.form_of(edition), job.limits)
+        read_checked_source(part, dataset, copy, origin, dataset.format_of(edition), job.limits)
     except UserError:
-        part.unlink()  # whole but wrong: a later try must not continue it
+        part.unlink()  # the file is complete but wrong, so a later attempt must not resume it
         raise
     part.replace(out)
-    log.info("%s: %d records, as the registry says", shown, copy.records)
+    log.info("%s: %d records, as in the registry", origin, copy.records)
 
 
-def from_hub(name: str, copy: Copy, hub: Hub, data_dir: Path | None, part: Path, read_seconds: float) -> str:
-    """Write the Parquet files of a commit, or those that lie in data_dir, as one; return what to call them."""
+def copy_from_hub(
+    name: str, copy: DatasetFile, hub: Hub, data_dir: Path | None, part: Path, read_seconds: float
+) -> str:
+    """Join the Parquet files of a commit, or the matching files in data_dir, into `part`. Return their origin."""
     files = sorted(data_dir.glob(copy.path)) if data_dir is not None else []
     if data_dir is not None and not files:
-        log.info("%s is not in data_dir (%s): fetched from %s", copy.path, data_dir, hub.repo)
+        log.info("%s is not in data_dir (%s): downloading it from %s", copy.path, data_dir, hub.repo)
     if files:
-        log.warning("%s: checked for fields and number of records only, not against %s", data_dir, hub.revision)
+        log.warning("%s: only fields and number of records are checked, not the commit %s", data_dir, hub.revision)
         join_parquet(files, part)
         return f"{data_dir}/{copy.path}"
     folder = part.with_suffix(".hub")

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from maieutic.config.datasets import Source
+from maieutic.config.datasets import SourceRecord
 from maieutic.core.records import Item, Pair
 from maieutic.datasets.text import cluster_of, plain_solution
-from maieutic.serving.conversations import dialogue, merged
+from maieutic.serving.conversations import merge_turns, messages_before_reply
 
 VARIABLES = {"question"}
 
 
-def answer_of(solution: str) -> str:
-    """The gold answer: what follows the hash marks, without thousands commas (MathTutorBench, problem_solving.yaml)."""
+def gold_answer_of(solution: str) -> str:
+    """Return the gold answer: the text after `####`, without commas (MathTutorBench, problem_solving.yaml)."""
     return solution.split("### ")[-1].replace(",", "").strip()
 
 
-def solving(records: list[Source], task: str) -> list[Item]:
-    """Problem solving, 1,319 items (MathTutorBench, Table 1)."""
+def gsm8k_items(records: list[SourceRecord], task: str) -> list[Item]:
+    """Return the 1,319 items of problem solving (MathTutorBench, Table 1)."""
     return [
         Item(
             id=f"gsm8k-{number:04d}",
@@ -24,17 +24,17 @@ def solving(records: list[Source], task: str) -> list[Item]:
             cluster=cluster_of(record["question"]),
             vars={"question": record["question"]},
             reference={
-                "answer": answer_of(record["answer"]),
+                "answer": gold_answer_of(record["answer"]),
                 "text": plain_solution(record["answer"].rsplit("####", 1)[0])
-                + f"Final answer: {answer_of(record['answer'])}",
+                + f"Final answer: {gold_answer_of(record['answer'])}",
             },
         )
         for number, record in enumerate(records)
     ]
 
 
-def socratic(records: list[Source], task: str) -> list[Item]:
-    """Socratic questioning, 1,319 items: the sub-questions before ` ** ` on every line but the last."""
+def socratic_items(records: list[SourceRecord], task: str) -> list[Item]:
+    """Return the 1,319 items of Socratic questioning. Sub-questions are before ` ** ` on every line but the last."""
     items = []
     for number, record in enumerate(records):
         questions = [line.split(" ** ")[0].strip() for line in record["answer"].split("\n") if " ** " in line]
@@ -50,24 +50,25 @@ def socratic(records: list[Source], task: str) -> list[Item]:
     return items
 
 
-def inpainted(*splits: list[Source]) -> list[Pair]:
-    """A sub-question over the solution step that it leads to, from the second step on (MathTutorBench, Table 2).
+def inpainted_pairs(*splits: list[SourceRecord]) -> list[Pair]:
+    """Return pairs that prefer a sub-question to the solution step that it leads to (MathTutorBench, Table 2).
 
-    The dialogue so far is the earlier sub-questions and steps. The paper counts 22,753 over train and test.
+    A pair's dialogue consists of the earlier sub-questions and steps, so pairs begin at the second step. The paper
+    counts 22,753 pairs over train and test.
     """
     pairs = []
     for number, record in enumerate(record for split in splits for record in split):
         steps = [line.split(" ** ", 1) for line in record["answer"].split("\n") if " ** " in line]
         turns = [(role, text) for step in steps for role, text in zip(("assistant", "user"), step, strict=True)]
-        solution = plain_solution("\n".join(step for _, step in steps)) + f"\n{answer_of(record['answer'])}"
+        solution = plain_solution("\n".join(step for _, step in steps)) + f"\n{gold_answer_of(record['answer'])}"
         for place in range(1, len(steps)):
-            history = merged((role, plain_solution(text)) for role, text in turns[: 2 * place])
+            history = merge_turns((role, plain_solution(text)) for role, text in turns[: 2 * place])
             pairs.append(
                 Pair(
                     id=f"gsm8k-{number:05d}-{place + 1}",
                     source="gsm8k_inpainted",
                     problem=cluster_of(record["question"]),
-                    prompt=dialogue(record["question"], solution, history),
+                    prompt=messages_before_reply(record["question"], solution, history),
                     chosen=steps[place][0].strip(),
                     rejected=plain_solution(steps[place][1]).strip(),
                     margin=1.0,

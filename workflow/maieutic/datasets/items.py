@@ -1,4 +1,4 @@
-"""From a source file to the items of one task."""
+"""Job that turns a source file into the items of one task."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from maieutic.config.cards import card_path, read_card
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.records import Item, write_records
-from maieutic.datasets.pictures import picture_names
+from maieutic.datasets.pictures import picture_files
 from maieutic.datasets.registry import LOADERS
-from maieutic.datasets.sampling import select
+from maieutic.datasets.sampling import sample_items
 from maieutic.datasets.sources import read_source
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ PLACEHOLDER = re.compile(r"<\|?(?:image|img|picture)\w*\|?>|\[IMG\]", re.IGNOREC
 
 
 class MakeItems(Job):
-    """One task of a benchmark. form: of its source file; limit: items of a random sample, None: all."""
+    """Job that makes a task's items. form: format of the source file. limit: size of a random sample, None for all."""
 
     benchmark: str
     task: str
@@ -30,42 +30,44 @@ class MakeItems(Job):
 
 
 def make_items(*, job: MakeItems, source: Path, pictures: list[Path], out: Path) -> None:
-    """Turn a source file into the items of one task, or into a random sample of them.
+    """Write the items of one task, or a random sample of them, from a source file.
 
-    pictures: the list of the source's pictures, where its records have some. An item whose picture is not to be had is
-    left out, and that is said.
+    pictures: file that lists the source's pictures, for a card with images. Items whose picture is unavailable are left
+    out, with a warning.
     """
     benchmark, task = job.benchmark, job.task
     card = read_card(card_path(benchmark, task)).card
     records = read_source(source, job.form)
-    log.info("%s: %d records", source, len(records))  # what a loader says of single records follows
+    log.info("%s: %d records", source, len(records))  # names the file to which the loader's messages refer
     try:
         items = LOADERS[card.loader].load(records, task)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, StopIteration) as error:
         raise UserError(
             str(source),
-            f"loader {card.loader} cannot read it: {type(error).__name__}: {error}",
+            f"loader {card.loader} cannot read the file: {type(error).__name__}: {error}",
             "check the file's fields",
         ) from error
     if len({item.id for item in items}) != len(items):
-        raise UserError(f"loader {card.loader}", "two items share an id", "mend the loader")
+        raise UserError(f"loader {card.loader}", "two items share an id", "make the ids that the loader sets unique")
     if card.images:
         if not pictures:
-            raise UserError(f"{benchmark}/{task}", "its dataset lists no pictures", "mend `pictures` in datasets.yaml")
-        items = with_files(items, picture_names(pictures[0]))
-    write_records(out, select(items, job.limit, job.seed))
+            raise UserError(
+                f"{benchmark}/{task}", "the task's dataset lists no pictures", "set `pictures` in datasets.yaml"
+            )
+        items = with_picture_files(items, picture_files(pictures[0]))
+    write_records(out, sample_items(items, job.limit, job.seed))
 
 
-def with_files(items: list[Item], files: dict[int, str | None]) -> list[Item]:
-    """The items with their pictures' files, instead of the numbers of their records."""
+def with_picture_files(items: list[Item], files: dict[int, str | None]) -> list[Item]:
+    """Return the items with picture files in place of record numbers, without items whose picture is unavailable."""
     kept_items = []
     for item in items:
-        named = [files.get(int(number)) for number in item.images]
-        if all(named):
-            kept_items.append(item.model_copy(update={"images": named}))
+        file_names = [files.get(int(number)) for number in item.images]
+        if all(file_names):
+            kept_items.append(item.model_copy(update={"images": file_names}))
     marked = sum(any(PLACEHOLDER.search(text) for text in item.vars.values()) for item in kept_items)
     if marked:
-        log.warning("%d items hold words such as <image>, which some models take for their picture's place", marked)
+        log.warning("%d items contain words such as <image>, which some models take for the picture's position", marked)
     if left := len(items) - len(kept_items):
-        log.warning("%d of %d items are left out: their pictures are not to be had", left, len(items))
+        log.warning("%d of %d items are left out: their pictures are unavailable", left, len(items))
     return kept_items

@@ -1,27 +1,27 @@
-"""What a loader is: the way from source records to items."""
+"""Type of the loaders, which turn source records into items."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from maieutic.config.datasets import Source
+from maieutic.config.datasets import SourceRecord
 from maieutic.core.records import Item
 
 
 class Loader(NamedTuple):
-    """A function from source records and a task's name to items, and the prompt variables that it gives.
+    """A function that turns source records into items of a task, and the prompt variables of these items.
 
-    solved: its items' references have a `solution`, which a judge's prompt may use as
-    `reference_solution`; replied: they have a person's reply.
+    has_solution: True if the items' references have a `solution`, which a judge's prompt may use as
+    `reference_solution`. has_human_reply: True if the items have a human reply.
     """
 
-    load: Callable[[list[Source], str], list[Item]]
+    load: Callable[[list[SourceRecord], str], list[Item]]
     variables: set[str]
-    solved: bool = False
-    replied: bool = True
+    has_solution: bool = False
+    has_human_reply: bool = True
 
     @property
-    def judged(self) -> set[str]:
-        """The variables that a judge's prompt may use besides the reply."""
-        return {*self.variables, *({"reference_solution"} if self.solved else ())}
+    def judge_variables(self) -> set[str]:
+        """Names of the variables that a judge's prompt may use besides the reply."""
+        return {*self.variables, *({"reference_solution"} if self.has_solution else ())}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from maieutic.config.datasets import Source
+from maieutic.config.datasets import SourceRecord
 from maieutic.core.records import Pair
 from maieutic.datasets.text import cluster_of
-from maieutic.serving.conversations import Message, dialogue, merged
+from maieutic.serving.conversations import Message, merge_turns, messages_before_reply
 
 TURN_MARK = "|EOM|"
 INTENT = re.compile(r"^\((generic|focus|probing|telling)\)")
@@ -15,8 +15,8 @@ PREFERRED = {"focus", "probing"}
 FIRST_TURNS = 3  # MathTutorBench, Table 2: "in the first 3 teacher turns"
 
 
-def turns_of(conversation: str) -> list[tuple[str, str, str]]:
-    """(role, intent, text) of every turn; a student goes by a first name."""
+def parse_conversation(conversation: str) -> list[tuple[str, str, str]]:
+    """Return (role, intent, text) of every turn. Speakers are "Teacher" and the student's first name."""
     turns = []
     for part in conversation.split(TURN_MARK):
         speaker, _, text = part.strip().partition(": ")
@@ -27,29 +27,29 @@ def turns_of(conversation: str) -> list[tuple[str, str, str]]:
     return turns
 
 
-def speeches(conversation: str) -> list[tuple[Message, str]]:
-    """Neighbouring turns of one speaker as one, with the first one's intent."""
+def join_neighbouring_turns(conversation: str) -> list[tuple[Message, str]]:
+    """Join neighbouring turns of one speaker into one turn, with the first turn's intent."""
     turns: list[tuple[Message, str]] = []
-    for role, intent, text in turns_of(conversation):
+    for role, intent, text in parse_conversation(conversation):
         if turns and turns[-1][0]["role"] == role:
             before, first = turns.pop()
-            turns.append((merged([(role, before["content"]), (role, text)])[0], first))
+            turns.append((merge_turns([(role, before["content"]), (role, text)])[0], first))
         elif text.strip():
             turns.append(({"role": role, "content": text.strip()}, intent))
     return turns
 
 
-def preferences(records: list[Source]) -> list[Pair]:
-    """A teacher's probing or focus turn over the reference solution, among the first three teacher turns.
+def mathdial_pairs(records: list[SourceRecord]) -> list[Pair]:
+    """Return pairs that prefer a probing or focus turn, one of the first three teacher turns, to the solution.
 
-    The paper counts 3,615 on the train split and prints no more of the rule; on the test split this reading gives 928
-    pairs with 2.93 turns of history on average, the paper's average.
+    The paper counts 3,615 pairs on the train split and prints no further details. On the test split this rule yields
+    928 pairs with 2.93 turns of history on average, which is the paper's average.
     """
     pairs = []
     for number, record in enumerate(records):
         history: list[Message] = []
         teacher_turns = 0
-        for message, intent in speeches(record["conversation"]):
+        for message, intent in join_neighbouring_turns(record["conversation"]):
             if message["role"] == "assistant":
                 teacher_turns += 1
                 if history and intent in PREFERRED and teacher_turns <= FIRST_TURNS:
@@ -58,7 +58,7 @@ def preferences(records: list[Source]) -> list[Pair]:
                             id=f"mathdial-{number:04d}-{len(history)}",
                             source="mathdial",
                             problem=cluster_of(record["question"]),
-                            prompt=dialogue(record["question"], record["ground_truth"], history),
+                            prompt=messages_before_reply(record["question"], record["ground_truth"], history),
                             chosen=message["content"],
                             rejected=record["ground_truth"].strip(),
                             margin=1.0,

@@ -1,6 +1,7 @@
 """MRBench (Maurya et al., 2025), releases V1 to V3: tutors' replies with human labels. Licence CC BY-SA 4.0.
 
-V3 is the BEA 2025 shared task's: its development set has four of the eight dimensions, its test set none.
+V3 is from the BEA 2025 shared task. Its development set has labels on four of the eight dimensions, its test set has
+none.
 """
 
 from __future__ import annotations
@@ -10,42 +11,50 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from maieutic.config.datasets import Source
+from maieutic.config.datasets import SourceRecord
 from maieutic.core.records import Item, Label, LabelledSet, Pair, Reply, Scale, Turn, known_solution
 from maieutic.datasets.text import cluster_of
-from maieutic.serving.conversations import UNKNOWN_SOLUTION, Message, dialogue, merged, parse_turns
+from maieutic.serving.conversations import UNKNOWN_SOLUTION, Message, merge_turns, messages_before_reply, parse_turns
 
-THREE = ("Yes", "To some extent", "No")
+THREE_LEVELS = ("Yes", "To some extent", "No")
 LABELS = {  # MRBench, Table 4, spelt as in the data
-    "Mistake_Identification": THREE,
-    "Mistake_Location": THREE,
+    "Mistake_Identification": THREE_LEVELS,
+    "Mistake_Location": THREE_LEVELS,
     "Revealing_of_the_Answer": ("Yes (and the answer is correct)", "Yes (but the answer is incorrect)", "No"),
-    "Providing_Guidance": THREE,
-    "Actionability": THREE,
-    "Coherence": THREE,
+    "Providing_Guidance": THREE_LEVELS,
+    "Actionability": THREE_LEVELS,
+    "Coherence": THREE_LEVELS,
     "Tutor_Tone": ("Encouraging", "Neutral", "Offensive"),
-    "humanlikeness": THREE,
+    "humanlikeness": THREE_LEVELS,
 }
-# MathTutorBench, equation 2; MRBench, Table 2
-DESIRED = {name: "No" if name == "Revealing_of_the_Answer" else labels[0] for name, labels in LABELS.items()}
-SCALES = {name: Scale(labels=labels, desired=DESIRED[name]) for name, labels in LABELS.items()}
+# Desired labels according to MathTutorBench, equation 2, and MRBench, Table 2.
+DESIRED_LABELS = {name: "No" if name == "Revealing_of_the_Answer" else labels[0] for name, labels in LABELS.items()}
+SCALES = {name: Scale(labels=labels, desired=DESIRED_LABELS[name]) for name, labels in LABELS.items()}
 SHARED_TASK = (
     "Mistake_Identification",
     "Mistake_Location",
     "Providing_Guidance",
     "Actionability",
-)  # BEA 2025, tracks 1 to 4
+)  # the dimensions of tracks 1 to 4 of BEA 2025
 QUESTION = "The question is:"
 NOT_AVAILABLE = "Not Available"
 EXPERT = "Expert"
 TASK = "mistake_remediation"
 VARIABLES = {"question", "dialog_history", "history", "topic", "level"}
-# What a judge of such a reply is given besides the reply.
-JUDGED = {"question", "history", "topic", "level", "reference_solution", "reference_response", "response"}
+# Variables that a judge's prompt about a reply to one of these dialogues may use.
+JUDGE_PROMPT_VARIABLES = {
+    "question",
+    "history",
+    "topic",
+    "level",
+    "reference_solution",
+    "reference_response",
+    "response",
+}
 BLANKS_AROUND_LINES = re.compile(r"[ \u00a0]*\n[ \u00a0]*")
 
 
-class Labelled(NamedTuple):
+class LabelledReply(NamedTuple):
     """One tutor's reply to one dialogue with its labels."""
 
     dialogue: str
@@ -57,65 +66,65 @@ class Labelled(NamedTuple):
 
 
 def desired_criteria(labels: Mapping[str, str]) -> int:
-    """f(y) of MathTutorBench, equation 2: how many of the eight criteria have the desired label."""
-    return sum(labels[criterion] == wanted for criterion, wanted in DESIRED.items())
+    """Return f(y) of MathTutorBench, equation 2: the number of the eight criteria that have the desired label."""
+    return sum(labels[criterion] == desired for criterion, desired in DESIRED_LABELS.items())
 
 
-def responses_of(record: Source) -> Mapping[str, Mapping[str, Any]]:
-    """The tutors' replies with their labels, under the key of V1 and V2 or that of V3."""
+def responses_of(record: SourceRecord) -> Mapping[str, Mapping[str, Any]]:
+    """Return the tutors' replies with their labels, which V3 stores under another key than V1 and V2."""
     return record["anno_llm_responses"] if "anno_llm_responses" in record else record["tutor_responses"]
 
 
-def subset_of(record: Source) -> str:
-    """bridge or mathdial. V3 does not say; a MathDial id is a number, a hyphen and a UUID, a Bridge id a number."""
+def dialogue_subset(record: SourceRecord) -> str:
+    """Return bridge or mathdial. V3 does not state it, but only MathDial's ids have a hyphen (a number and a UUID)."""
     if "Data" in record:
         return str(record["Data"]).casefold()
     return "mathdial" if "-" in record["conversation_id"] else "bridge"
 
 
-class Opening(NamedTuple):
-    """The problem of a dialogue (empty where it states none), and the turns as messages."""
+class DialogueOpening(NamedTuple):
+    """Problem of a dialogue, empty if the dialogue states none, and the turns as messages."""
 
     problem: str
     turns: list[Message]
 
 
-def opening_of(record: Source) -> Opening:
-    """In MathDial's dialogues the first tutor turn states the problem: it is no turn."""
+def split_opening(record: SourceRecord) -> DialogueOpening:
+    """Return a dialogue's problem and turns. In MathDial, the first tutor turn states the problem and is left out."""
     turns = parse_turns(record["conversation_history"])
     problem = ""
     if turns and turns[0][0] == "assistant" and QUESTION in turns[0][1]:
         problem = turns.pop(0)[1].split(QUESTION, 1)[1].strip()
-    return Opening(problem, merged(turns))
+    return DialogueOpening(problem, merge_turns(turns))
 
 
-def messages_of(record: Source) -> list[Message]:
-    """A dialogue as messages, the problem and its solution first."""
-    problem, turns = opening_of(record)
-    return dialogue(problem, solution_of(record), turns)
+def dialogue_messages(record: SourceRecord) -> list[Message]:
+    """Return a dialogue as messages, which begin with the problem and its solution."""
+    problem, turns = split_opening(record)
+    return messages_before_reply(problem, dialogue_solution(record), turns)
 
 
-def solution_of(record: Source) -> str:
-    """The reference solution, which Bridge's dialogues and V3 do not have."""
+def dialogue_solution(record: SourceRecord) -> str:
+    """Return the reference solution, or UNKNOWN_SOLUTION for Bridge's dialogues and V3, which have none."""
     return known_solution(str(record.get("Ground_Truth_Solution", ""))) or UNKNOWN_SOLUTION
 
 
-def labelled(records: list[Source]) -> list[Labelled]:
-    """Every labelled reply. Two records may share a conversation id, so the record's number names the dialogue."""
+def labelled_replies(records: list[SourceRecord]) -> list[LabelledReply]:
+    """Return every labelled reply. Dialogues are named by record number, since two may share a conversation id."""
     replies = []
     for number, record in enumerate(records):
-        messages = messages_of(record)
+        messages = dialogue_messages(record)
         problem = cluster_of(" ".join(message["content"] for message in messages))
         for tutor, response in responses_of(record).items():
             name = f"mrbench-{number:03d}"
-            replies.append(Labelled(name, tutor, messages, response["response"], response["annotation"], problem))
+            replies.append(LabelledReply(name, tutor, messages, response["response"], response["annotation"], problem))
     return replies
 
 
-def preferences(records: list[Source]) -> list[Pair]:
-    """All pairs of replies to one dialogue with different counts of desired criteria: 4,521 (MathTutorBench)."""
-    by_dialogue: dict[str, list[Labelled]] = {}
-    for reply in labelled(records):
+def mrbench_pairs(records: list[SourceRecord]) -> list[Pair]:
+    """Return all pairs of one dialogue's replies with different counts of desired criteria: 4,521 (MathTutorBench)."""
+    by_dialogue: dict[str, list[LabelledReply]] = {}
+    for reply in labelled_replies(records):
         by_dialogue.setdefault(reply.dialogue, []).append(reply)
     pairs = []
     for name, replies in by_dialogue.items():
@@ -138,16 +147,16 @@ def preferences(records: list[Source]) -> list[Pair]:
     return pairs
 
 
-def bridge_topics(records: list[Source]) -> set[str]:
-    """The topics of the dialogues that come from Bridge: test pairs on one of them would be leaked."""
+def bridge_topics(records: list[SourceRecord]) -> set[str]:
+    """Return the topics of the dialogues from Bridge. Test pairs on one of these topics would be leaked."""
     return {record["Topic"] for record in records if record["Data"] == "Bridge"}
 
 
-def item_of(record: Source, name: str, task: str) -> Item:
-    """One dialogue whose next turn is a tutor's. The reference is the expert's reply, where there is one."""
-    messages = messages_of(record)
-    problem, turns = opening_of(record)
-    subset = subset_of(record)
+def dialogue_item(record: SourceRecord, name: str, task: str) -> Item:
+    """Return an item for the next tutor turn of a dialogue. The reference is the expert's reply, if there is one."""
+    messages = dialogue_messages(record)
+    problem, turns = split_opening(record)
+    subset = dialogue_subset(record)
     topic = record.get("Topic", NOT_AVAILABLE)
     return Item(
         id=name,
@@ -164,21 +173,21 @@ def item_of(record: Source, name: str, task: str) -> Item:
         },
         reference={
             "text": responses_of(record).get(EXPERT, {}).get("response", "").strip(),
-            "solution": solution_of(record),
+            "solution": dialogue_solution(record),
             "history": turns,
         },
         tags={"source": subset, "conversation": record["conversation_id"]},
     )
 
 
-def remediation(records: list[Source], task: str) -> list[Item]:
-    """The dialogues as items: what should the tutor say next? (MRBench, section 5.1)."""
-    return [item_of(record, f"mrbench-{number:03d}", task) for number, record in enumerate(records)]
+def remediation_items(records: list[SourceRecord], task: str) -> list[Item]:
+    """Return the dialogues as items that ask for the tutor's next turn (MRBench, section 5.1)."""
+    return [dialogue_item(record, f"mrbench-{number:03d}", task) for number, record in enumerate(records)]
 
 
-def labelled_set(records: list[Source]) -> LabelledSet:
-    """All replies with their labels. Raises ValueError for a label that the taxonomy does not have."""
-    items = remediation(records, TASK)
+def labelled_set(records: list[SourceRecord]) -> LabelledSet:
+    """Return all replies with their labels. Raises ValueError for a label that is not in the taxonomy."""
+    items = remediation_items(records, TASK)
     replies, labels = [], []
     for item, record in zip(items, records, strict=True):
         for tutor, response in responses_of(record).items():

@@ -1,7 +1,7 @@
-"""Pictures of a dataset's records: fetched once, looked at, kept under their checksums.
+"""Pictures of a dataset's records: fetched once, verified, and stored under their checksums.
 
-A picture lies in the Parquet file itself, beside the source file, or at an address. Its file is named by its SHA-256,
-so that a request which names the file names the bytes.
+A picture is in the Parquet file itself, beside the source file, or at an address. Its file is named by its SHA-256, so
+that a request which names the file also pins its bytes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from maieutic.config.datasets import Copy, Edition, Pictures, Source
-from maieutic.config.limits import USUAL, Limits
+from maieutic.config.datasets import DatasetFile, Edition, PictureFields, SourceRecord
+from maieutic.config.limits import DEFAULT_LIMITS, Limits
 from maieutic.core.errors import UserError
-from maieutic.core.files import MB, sha256_of, whole_file
-from maieutic.core.journal import Journal, Line
+from maieutic.core.files import MB, atomic_file, sha256_of
+from maieutic.core.journal import Journal, JournalLine
 from maieutic.core.progress import Progress
 from maieutic.core.records import Picture, read_records, write_records
 from maieutic.datasets.sources import FetchJob, demo_folder, read_source
@@ -27,204 +27,221 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 log = logging.getLogger(__name__)
-# What model servers take; others become PNG. A phone's MPO is a JPEG with a second picture behind it.
-KEPT = {"PNG": "png", "JPEG": "jpg", "MPO": "jpg", "WEBP": "webp", "GIF": "gif"}
-# What is read at all: a decoder more is a way in more, and one of Pillow's starts another program.
-READ = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+# Formats that model servers accept; others become PNG. A phone's MPO is a JPEG with a second picture behind it.
+SUFFIX_BY_FORMAT = {"PNG": "png", "JPEG": "jpg", "MPO": "jpg", "WEBP": "webp", "GIF": "gif"}
+# Formats that are decoded. Every further decoder widens the attack surface, and one of Pillow's starts another program.
+DECODED_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 TRIES = 4
-TIMEOUT = (20.0, 60.0)  # seconds to connect, and between two blocks
-FETCHED = ".fetched.{}.jsonl"  # the addresses of a dataset that are known already, one line each
-MISSING = "no picture"
+TIMEOUT = (20.0, 60.0)  # longest wait in seconds for a connection, and for the next bytes
+FETCHED_JOURNAL = ".fetched.{}.jsonl"  # journal of a dataset's fetched pictures, one line per address
+UNDECODABLE = "no picture"
 
 
-class Missing(Exception):
-    """There is no such picture, and asking again would not help."""
+class PictureMissing(Exception):
+    """Error for a picture that does not exist or cannot be used, even after a retry.
+
+    The message is the reason that the pinned list records.
+    """
 
 
-class Place(NamedTuple):
-    """Where one record's picture is."""
+class PictureLocation(NamedTuple):
+    """Location of one record's picture. embedded: the picture itself, if the source file contains it."""
 
     record: int
     address: str
     embedded: bytes | None
 
 
-KNOWN = {"file", "width", "height"}
+JOURNAL_FIELDS = {"file", "width", "height"}
 
 
-class Fetched(Line):
-    """What was found at an address, its key."""
+class FetchedPicture(JournalLine):
+    """Journal entry for the picture at an address, which is the entry's key."""
 
     file: str
     width: int
     height: int
 
-    def picture(self, place: Place) -> Picture:
-        """What was found at the address, as the picture of the record at `place`."""
+    def picture(self, place: PictureLocation) -> Picture:
+        """Return the list entry that assigns this picture to the record of `place`."""
         return Picture(
             record=place.record,
             address=place.address,
             origin="address",
-            **self.model_dump(include=KNOWN),
+            **self.model_dump(include=JOURNAL_FIELDS),
         )
 
 
 class FetchPictures(FetchJob):
-    """The pictures of one edition of a dataset."""
+    """Job that fetches the pictures of one edition of a dataset."""
 
 
 def fetch_pictures(*, job: FetchPictures, source: Path, demo_dir: Path, store: Path, out: Path) -> None:
-    """Write the list of a dataset's pictures, whose files are in `store`.
+    """Fetch a dataset's pictures into `store`, and write their list to `out`.
 
-    A picture that is gone for good is listed with the reason; any other failure ends the job, and the next one goes on.
-    Raises UserError where pictures come from addresses and the list is not the pinned one.
+    A picture that does not exist or cannot be used is listed with the reason. Any other failure ends the job, and the
+    next job resumes. Raises UserError if pictures come from addresses and the list is not the pinned one.
 
-    source: the dataset's records; demo_dir: the folder of the demo's files. Paths begin beside the published file.
+    source: file of the dataset's records. demo_dir: folder of the demo's files. Paths of pictures are relative to the
+    folder of the edition's file in `demo_dir` or `data_dir`.
     """
     name, dataset, edition = job.name, job.dataset, job.edition
-    copy, pictures = dataset.copy_of(name, edition), dataset.pictures
+    copy, pictures = dataset.file_of(name, edition), dataset.pictures
     root = demo_folder(demo_dir, copy.path) if edition == "demo" else job.data_dir
     folder = (root / copy.path).parent if root else None
-    assert pictures is not None, "only a dataset with pictures has such a job"
+    assert pictures is not None, "only datasets with pictures have this job"
     store.mkdir(parents=True, exist_ok=True)
-    places = list(places_of(source, pictures, dataset.form_of(edition)))
+    places = list(picture_locations(source, pictures, dataset.format_of(edition)))
     progress = Progress(f"{name}: pictures", len(places))
     entries: list[Picture] = []
-    with Journal(store / FETCHED.format(name), Fetched) as journal:
+    with Journal(store / FETCHED_JOURNAL.format(name), FetchedPicture) as journal:
         for place in places:
-            known = journal.answers.get(place.address) if is_address(place) else None
-            if known and intact(store / known.file):
+            known = journal.answers.get(place.address) if comes_from_address(place) else None
+            if known and is_intact(store / known.file):
                 picture = known.picture(place)
             else:
-                picture = one_picture(place, folder, store, job.limits)
-                if is_address(place) and picture.file:  # what is missing may be there another time
-                    journal.append(Fetched(key=place.address, **picture.model_dump(include=KNOWN)))
+                picture = fetch_picture(place, folder, store, job.limits)
+                if comes_from_address(place) and picture.file:  # a missing picture may be available in a later run
+                    journal.append(FetchedPicture(key=place.address, **picture.model_dump(include=JOURNAL_FIELDS)))
             progress.step(known=known is not None)
             entries.append(picture)
-    progress.say()
+    progress.log_line()
     write_records(out.with_suffix(".new"), entries)
-    check_pinned(name, edition, copy, entries, out.with_suffix(".new"))
+    check_picture_list(name, edition, copy, entries, out.with_suffix(".new"))
     out.with_suffix(".new").replace(out)
-    if lost := [entry for entry in entries if entry.file is None]:
-        log.warning("%s: %d of %d pictures are not to be had, %s", name, len(lost), len(entries), lost[0].why_none)
+    if missing := [entry for entry in entries if entry.file is None]:
+        log.warning("%s: %d of %d pictures are unavailable: %s", name, len(missing), len(entries), missing[0].why_none)
 
 
-def intact(path: Path) -> bool:
-    """Whether a picture's file holds what its name says."""
+def is_intact(path: Path) -> bool:
+    """Return True if a picture's file exists and has the checksum in its name."""
     return path.is_file() and sha256_of(path) == path.stem
 
 
-def is_address(place: Place) -> bool:
-    """Whether a picture comes over the network."""
+def comes_from_address(place: PictureLocation) -> bool:
+    """Return True if a picture comes over the network."""
     return not place.embedded and place.address.startswith(("http://", "https://"))
 
 
-def places_of(source: Path, pictures: Pictures, form: str) -> Iterator[Place]:
-    """Each record's picture, where it names one. Embedded ones are read a row group at a time: they are large."""
+def picture_locations(source: Path, pictures: PictureFields, form: str) -> Iterator[PictureLocation]:
+    """Yield the location of each record's picture. Embedded pictures are large, so one row group is read at a time."""
     if form == "parquet" and pictures.embedded:
-        yield from embedded_places(source, pictures, pictures.embedded)
+        yield from embedded_locations(source, pictures, pictures.embedded)
         return
     for number, record in enumerate(read_source(source, form)):
-        yield from place_in(number, record, pictures, None)
+        yield from location_in_record(number, record, pictures, None)
 
 
-def place_in(number: int, record: Source, pictures: Pictures, data: bytes | None) -> Iterator[Place]:
-    """The place of one record's picture: nothing where it has none, and an empty one where it should have one."""
-    address, expected = address_of(record, pictures), pictures.expected(record)
+def location_in_record(
+    number: int, record: SourceRecord, pictures: PictureFields, data: bytes | None
+) -> Iterator[PictureLocation]:
+    """Yield the location of a record's picture, if it has one.
+
+    If the record should have a picture but names none, the location's address is empty.
+    """
+    address, expected = picture_address(record, pictures), pictures.expected(record)
     if expected or (expected is None and (data or address)):
-        yield Place(number, address, data)
+        yield PictureLocation(number, address, data)
 
 
-def address_of(record: Source, pictures: Pictures) -> str:
-    """The address that a record names, or nothing."""
+def picture_address(record: SourceRecord, pictures: PictureFields) -> str:
+    """Return the address of a record's picture; an empty text if the record has none."""
     return str(record.get(pictures.address) or "").strip()
 
 
-def embedded_places(source: Path, pictures: Pictures, column: str) -> Iterator[Place]:
-    """Pictures in a column of the hub's type: `bytes` and `path`."""
+def embedded_locations(source: Path, pictures: PictureFields, column: str) -> Iterator[PictureLocation]:
+    """Yield the locations of pictures in a column of the hub's image type, which has `bytes` and `path`."""
     import pyarrow.parquet as pq
 
     table = pq.ParquetFile(source)
     if column not in table.schema_arrow.names:
-        log.warning("%s has no column %s: every picture's address is asked", source, column)
-        yield from embedded_places(source, Pictures(address=pictures.address, where=pictures.where), pictures.address)
+        log.warning("%s has no column %s: its pictures are fetched from their addresses", source, column)
+        yield from embedded_locations(
+            source, PictureFields(address=pictures.address, where=pictures.where), pictures.address
+        )
         return
     number = 0
     for group in range(table.num_row_groups):
         columns = list({column, pictures.address, *pictures.where})
         for row in table.read_row_group(group, columns=columns).to_pylist():
-            held = row[column]
-            data = held.get("bytes") if isinstance(held, dict) else held if isinstance(held, bytes) else None
-            yield from place_in(number, row, pictures, data)
+            cell = row[column]
+            data = cell.get("bytes") if isinstance(cell, dict) else cell if isinstance(cell, bytes) else None
+            yield from location_in_record(number, row, pictures, data)
             number += 1
 
 
-def one_picture(place: Place, folder: Path | None, store: Path, limits: Limits = USUAL) -> Picture:
-    """Bring one picture into the store. Raises UserError for a passing failure."""
-    common = {"record": place.record, "address": place.address, "origin": origin_of(place)}
+def fetch_picture(place: PictureLocation, folder: Path | None, store: Path, limits: Limits = DEFAULT_LIMITS) -> Picture:
+    """Fetch one picture into the store. Raises UserError for a failure that may not recur in a later run."""
+    common = {"record": place.record, "address": place.address, "origin": picture_origin(place)}
     try:
         if not place.embedded and not place.address:
-            raise Missing("the record names no picture")
+            raise PictureMissing("the record names no picture")
         data = place.embedded or (
-            download(place.address, limits) if is_address(place) else beside(place.address, folder, limits)
+            download_picture(place.address, limits)
+            if comes_from_address(place)
+            else read_local_picture(place.address, folder, limits)
         )
-        data, suffix, width, height = looked_at(data, limits)
-    except Missing as missing:
+        data, suffix, width, height = verify_picture(data, limits)
+    except PictureMissing as missing:
         return Picture(**common, file=None, why_none=str(missing))
     file = f"{hashlib.sha256(data).hexdigest()}.{suffix}"
-    with whole_file(store / file, "wb") as handle:
+    with atomic_file(store / file, "wb") as handle:
         handle.write(data)
     return Picture(**common, file=file, width=width, height=height)
 
 
-def origin_of(place: Place) -> Literal["embedded", "path", "address"]:
-    """Where a picture is looked for."""
-    return "embedded" if place.embedded else "address" if is_address(place) else "path"
+def picture_origin(place: PictureLocation) -> Literal["embedded", "path", "address"]:
+    """Return the kind of a picture's location."""
+    return "embedded" if place.embedded else "address" if comes_from_address(place) else "path"
 
 
-def beside(path: str, folder: Path | None, limits: Limits = USUAL) -> bytes:
-    """The bytes of a file beside the source file, and nowhere else."""
+def read_local_picture(path: str, folder: Path | None, limits: Limits = DEFAULT_LIMITS) -> bytes:
+    """Return the bytes of a file in `folder`. Raises UserError if it is absent, PictureMissing if it is unusable."""
     if folder is None:
-        raise Missing("a path, and there is no folder to look in")
+        raise PictureMissing("a path, and there is no folder to look in")
     try:
         file = (folder / path).resolve()
-        there = file.is_file()
-    except (OSError, ValueError):  # too long for a path, or with a NUL in it
-        raise Missing("no path") from None
-    if there and file.stat().st_size > limits.picture_mb * MB:
-        raise Missing(f"more than {limits.picture_mb:g} MB")
-    if not there or not file.is_relative_to(folder.resolve()):
-        raise UserError(str(folder / path), "the picture is not there", "mend data_dir")
+        exists = file.is_file()
+    except (OSError, ValueError):  # the text is too long for a path, or contains a NUL
+        raise PictureMissing("no path") from None
+    if exists and file.stat().st_size > limits.picture_mb * MB:
+        raise PictureMissing(f"more than {limits.picture_mb:g} MB")
+    if not exists or not file.is_relative_to(folder.resolve()):
+        raise UserError(
+            str(folder / path),
+            "no such picture in the dataset's folder",
+            "set data_dir to a folder that contains the picture",
+        )
     return file.read_bytes()
 
 
-def looked_at(data: bytes, limits: Limits = USUAL) -> tuple[bytes, str, int, int]:
-    """The bytes, their suffix, width and height in pixels. Raises Missing for what is none, or is too large."""
+def verify_picture(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[bytes, str, int, int]:
+    """Return bytes, suffix, width and height. Raises PictureMissing if the data are too large or not a picture."""
     from PIL import Image, ImageOps
 
     if len(data) > limits.picture_mb * MB:
-        raise Missing(f"more than {limits.picture_mb:g} MB")
+        raise PictureMissing(f"more than {limits.picture_mb:g} MB")
     Image.MAX_IMAGE_PIXELS = int(limits.picture_megapixels * 1e6)
     try:
-        with Image.open(io.BytesIO(data), formats=READ) as picture:
+        with Image.open(io.BytesIO(data), formats=DECODED_FORMATS) as picture:
             if picture.width * picture.height > limits.picture_megapixels * 1e6:
-                raise Missing(f"more than {limits.picture_megapixels:g} million pixels")
+                raise PictureMissing(f"more than {limits.picture_megapixels:g} million pixels")
             picture.load()
             size, kind = picture.size, str(picture.format)
-            if kind not in KEPT:
+            if kind not in SUFFIX_BY_FORMAT:
                 converted = io.BytesIO()
                 on_white(ImageOps.exif_transpose(picture)).save(converted, "PNG")
                 data, kind = converted.getvalue(), "PNG"
-    except (Missing, MemoryError):
+    except (PictureMissing, MemoryError):
         raise
-    except Exception as error:  # decoders of odd files raise anything
-        log.warning("not a picture that can be read: %s", error)
-        raise Missing(MISSING) from None  # in the same words everywhere: the list is pinned
-    return data, KEPT[kind], *size
+    except Exception as error:  # decoders raise exceptions of any class on a damaged file
+        log.warning("not a picture that can be decoded: %s", error)
+        raise PictureMissing(UNDECODABLE) from None  # a constant text, since the list with the reasons is pinned
+    return data, SUFFIX_BY_FORMAT[kind], *size
 
 
 def on_white(picture: Image) -> Image:
-    """The picture without transparency, as it looks on paper."""
+    """Return a picture on a white background instead of transparency."""
     from PIL import Image as Pillow
 
     with_alpha = picture.convert("RGBA")
@@ -233,28 +250,28 @@ def on_white(picture: Image) -> Image:
     return ground.convert("RGB")
 
 
-def download(url: str, limits: Limits = USUAL) -> bytes:
-    """The bytes at an address. Raises Missing where the server says that there is nothing, UserError otherwise."""
-    import requests  # each job that makes items loads this module
+def download_picture(url: str, limits: Limits = DEFAULT_LIMITS) -> bytes:
+    """Return the bytes at an address. Raises PictureMissing if the server refuses, UserError if all attempts fail."""
+    import requests  # imported here, since every job that makes items loads this module
 
     problem = ""
     for attempt in range(TRIES):
         if attempt:
             time.sleep(0.5 * 2**attempt)
         try:
-            return transfer(url, limits)
+            return request_picture(url, limits)
         except requests.HTTPError as error:
             status = error.response.status_code
             if status < 500 and status not in {408, 425, 429}:
-                raise Missing(f"the server answers {status}") from None
+                raise PictureMissing(f"the server answers {status}") from None
             problem = f"the server answers {status}"
         except (requests.RequestException, OSError) as error:
             problem = type(error).__name__
-    raise UserError(url, f"no picture in {TRIES} tries ({problem})", "run again where there is a network")
+    raise UserError(url, f"no picture in {TRIES} tries ({problem})", "run again on a machine with network access")
 
 
-def transfer(url: str, limits: Limits) -> bytes:
-    """One try at an address; a body that is too long, or ends early, is none."""
+def request_picture(url: str, limits: Limits) -> bytes:
+    """Request an address once. Raises PictureMissing if the body is too long, ConnectionError if it ends early."""
     import requests
 
     with requests.get(url, stream=True, timeout=TIMEOUT) as answer:
@@ -263,29 +280,30 @@ def transfer(url: str, limits: Limits) -> bytes:
         for block in answer.iter_content(1 << 16):
             data += block
             if len(data) > limits.picture_mb * MB:
-                raise Missing(f"more than {limits.picture_mb:g} MB")
+                raise PictureMissing(f"more than {limits.picture_mb:g} MB")
         length = answer.headers.get("Content-Length")
         if length and "Content-Encoding" not in answer.headers and len(data) != int(length):
             raise requests.ConnectionError("the body ended early")
     return bytes(data)
 
 
-def check_pinned(name: str, edition: Edition, copy: Copy, entries: list[Picture], listed: Path) -> None:
-    """Pictures from addresses, and those of a demo, are what the registry says; embedded ones are pinned with it."""
+def check_picture_list(name: str, edition: Edition, copy: DatasetFile, entries: list[Picture], listed: Path) -> None:
+    """Check the list of pictures against the registry, unless all pictures are embedded in the pinned file.
+
+    Raises UserError if a list with pictures from elsewhere is not pinned, or if its checksum is not the pinned one.
+    """
     key = f"datasets.{name}.{edition}.pictures"
     digest = sha256_of(listed)
     if copy.pictures is not None and digest != copy.pictures:
         listed.unlink()
-        raise UserError(key, f"the list of pictures should have {copy.pictures}, found {digest}", "they were altered")
+        fix = f"restore the pinned pictures, or check the new ones and set this key to {digest}"
+        raise UserError(key, f"expected a list of pictures with sha256 {copy.pictures}, found {digest}", fix)
     if copy.pictures is None and any(entry.origin != "embedded" for entry in entries):
         listed.unlink()
-        raise UserError(
-            key,
-            "pictures that are not in the pinned file, and nobody has pinned them",
-            f"look at them, then set {digest}",
-        )
+        problem = "some pictures are not in the pinned file, and their list is not pinned"
+        raise UserError(key, problem, f"check the pictures, then set this key to {digest}")
 
 
-def picture_names(listed: Path) -> dict[int, str | None]:
-    """By the number of its record, each picture's file; None where it is not to be had."""
+def picture_files(listed: Path) -> dict[int, str | None]:
+    """Return the file of each picture by the number of its record; None for an unavailable picture."""
     return {entry.record: entry.file for entry in read_records(listed, Picture)}

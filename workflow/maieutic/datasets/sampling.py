@@ -1,4 +1,4 @@
-"""A sample of a task's items that grows without changing."""
+"""Samples of a task's items: a larger sample contains every smaller one."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from maieutic.core.records import Item
 
 
-def ranked(names: Iterable[str], seed: int) -> list[str]:
-    """Names in a random order that the seed decides, each one's place among the others whatever else is there."""
+def ranked_by_seed(names: Iterable[str], seed: int) -> list[str]:
+    """Return names in a random order decided by the seed. The order of two names does not depend on the other names."""
     return sorted(names, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
 
 
-def select(items: list[Item], limit: int | None, seed: int) -> list[Item]:
-    """A random sample of `limit` items in source order. A larger limit contains every smaller one's items."""
+def sample_items(items: list[Item], limit: int | None, seed: int) -> list[Item]:
+    """Return a random sample of `limit` items (None: all) in source order. The sample contains every smaller sample."""
     if limit is None or limit >= len(items):
         return items
-    chosen = set(ranked((item.id for item in items), seed)[:limit])
+    chosen = set(ranked_by_seed((item.id for item in items), seed)[:limit])
     return [item for item in items if item.id in chosen]

@@ -1,4 +1,4 @@
-"""Reading a source file into checked records."""
+"""Reading of source files into checked records."""
 
 from __future__ import annotations
 
@@ -9,62 +9,73 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.config.cards import CARDS
-from maieutic.config.datasets import Copy, Dataset, Edition, Form, Source
-from maieutic.config.limits import USUAL, Limits
+from maieutic.config.datasets import Dataset, DatasetFile, Edition, FileFormat, SourceRecord
+from maieutic.config.limits import DEFAULT_LIMITS, Limits
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB, sha256_of
 from maieutic.core.jobs import Job
-from maieutic.core.tables import decoded, table_of
+from maieutic.core.tables import decode_table, parse_table
 
-LONGEST_NUMBER = 40  # characters of one that is shown
-FETCH_ANEW = "fetch the file anew: it is truncated or damaged"
-MEND_OWN = "mend this line, or export the file anew"
+LONGEST_NUMBER = 40  # maximum number of characters of a number in a message
+DOWNLOAD_FIX = "download the file again: it is truncated or damaged"
+USER_FILE_FIX = "correct this line, or export the file again"
+RAISE_DEPTH = "raise limits.source_depth (at most 500) if this nesting is intended, else correct the file"
 SURROGATE = re.compile(r"\\u[dD][89abAB]")
 
 
+class TooDeep(ValueError):
+    """Error for a value that is nested more deeply than the limit."""
+
+
+def fix_of(error: ValueError, fix: str) -> str:
+    """Return the fix for a file that cannot be parsed: `fix`, unless the file is nested too deeply."""
+    return RAISE_DEPTH if isinstance(error, TooDeep) else fix
+
+
 class FetchJob(Job):
-    """One edition of one dataset of the registry. data_dir: a folder with the published files, None: download them."""
+    """Base of the jobs for one edition of a dataset. data_dir: folder with published files; None to download them."""
 
     name: str
     dataset: Dataset
     edition: Edition
     data_dir: Path | None = None
-    limits: Limits = USUAL
+    limits: Limits = DEFAULT_LIMITS
 
 
 def read_source(
-    path: Path, form: str, shown: str | None = None, limits: Limits = USUAL, own: bool = False
-) -> list[Source]:
-    """Read a source file. Raises UserError with the line or offset of the first thing that is not a record.
+    path: Path, form: str, name: str | None = None, limits: Limits = DEFAULT_LIMITS, user_file: bool = False
+) -> list[SourceRecord]:
+    """Read a source file. Raises UserError with the line or offset of the first part that is not a record.
 
-    own: the file is no published one: it may be Windows-1252, and cannot be fetched anew.
+    name: the file's name in messages. user_file: True for a user's own file, which may be Windows-1252 and cannot be
+    downloaded again.
     """
-    shown, mend = shown or str(path), MEND_OWN if own else FETCH_ANEW
+    name, fix = name or str(path), USER_FILE_FIX if user_file else DOWNLOAD_FIX
     if (size := path.stat().st_size) > limits.source_mb * MB:
-        problem = f"{size / MB:,.0f} MB, more than limits.source_mb, {limits.source_mb:g}"
-        raise UserError(shown, problem, "raise it, if this is the file that you mean")
+        problem = f"{size / MB:,.0f} MB, more than limits.source_mb ({limits.source_mb:g})"
+        raise UserError(name, problem, "raise limits.source_mb if this is the right file")
     if form == "parquet":
-        return read_parquet(path, shown, mend)
-    text = decoded(path.read_bytes(), shown, strict=not own, mend=mend)  # line ends inside a cell stay as they are
+        return read_parquet(path, name, fix)
+    text = decode_table(path.read_bytes(), name, strict=not user_file, fix=fix)  # unlike read_text, keeps \r\n in cells
     if form == "csv":
-        return [dict(row) for _, row in table_of(text, shown, mend).rows]
+        return [dict(row) for _, row in parse_table(text, name, fix).rows]
     if form == "jsonl":
         return [
-            record_of(line, f"{shown}:{number}", mend, limits.source_depth)
+            parse_record(line, f"{name}:{number}", fix, limits.source_depth)
             for number, line in enumerate(text.split("\n"), 1)
             if line.strip()
         ]
     try:
-        records = parsed(text, limits.source_depth + 1)
+        records = parse_source_json(text, limits.source_depth + 1)
     except ValueError as error:
-        raise UserError(shown, f"expected a JSON list, found {error}", mend) from None
+        raise UserError(name, f"expected a JSON list, found {error}", fix_of(error, fix)) from None
     if not isinstance(records, list):
-        raise UserError(shown, f"expected a JSON list, found {type(records).__name__}", mend)
+        raise UserError(name, f"expected a JSON list, found {type(records).__name__}", fix)
     return records
 
 
-def read_parquet(path: Path, shown: str, mend: str) -> list[Source]:
-    """The rows, without columns of bytes: pictures are read apart."""
+def read_parquet(path: Path, name: str, fix: str) -> list[SourceRecord]:
+    """Return the rows of a Parquet file without binary and struct columns: pictures are read separately."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -73,94 +84,102 @@ def read_parquet(path: Path, shown: str, mend: str) -> list[Source]:
         plain = [field.name for field in schema if not (pa.types.is_struct(field.type) or is_binary(field.type))]
         return pq.read_table(path, columns=plain).to_pylist()
     except (pa.ArrowException, OSError) as error:
-        raise UserError(shown, f"not Parquet: {str(error).splitlines()[0][:200]}", mend) from None
+        raise UserError(name, f"not Parquet: {str(error).splitlines()[0][:200]}", fix) from None
 
 
 def is_binary(kind: Any) -> bool:
-    """Whether a column of this type holds bytes."""
+    """Return True if a column of this type contains bytes."""
     import pyarrow as pa
 
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def finite(text: str) -> float:
-    """A number of JSON. Raises ValueError for one that no float holds."""
+def finite_number(text: str) -> float:
+    """Return the value of a number in JSON. Raises ValueError if it is not a finite float."""
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"the number {text[:LONGEST_NUMBER]}, which is beyond any float")
+        raise ValueError(f"the number {text[:LONGEST_NUMBER]}, which is beyond the range of a float")
     return number
 
 
-def parsed(text: str, depth: int) -> Any:
-    """What a text of JSON says; lone surrogates, which no file can hold, are replacement characters.
+def parse_source_json(text: str, depth: int) -> Any:
+    """Parse JSON. Lone surrogates, which no file can store, become replacement characters.
 
-    Raises ValueError for what is no JSON, is nested more than `depth` deep, or holds a number that no float holds.
+    Raises ValueError if the text is not JSON, is nested more than `depth` levels deep, or has an infinite number.
     """
     try:
-        content = json.loads(text, parse_float=finite, parse_constant=finite)
+        content = json.loads(text, parse_float=finite_number, parse_constant=finite_number)
     except RecursionError:
-        raise ValueError(f"what is nested more than {depth} deep (limits.source_depth)") from None
+        raise TooDeep(f"values nested more than {depth} levels deep") from None
     brackets = text.count("[") + text.count("{")
-    return sound(content, depth) if brackets > depth or SURROGATE.search(text) else content
+    return without_surrogates(content, depth) if brackets > depth or SURROGATE.search(text) else content
 
 
-def sound(content: Any, depth: int) -> Any:
-    """The content with replacement characters for lone surrogates. Raises ValueError where it is nested too deeply."""
+def without_surrogates(content: Any, depth: int) -> Any:
+    """Return the content with lone surrogates replaced. Raises ValueError if it is nested too deeply."""
     if isinstance(content, str):
         return content.encode("utf-8", "replace").decode("utf-8")
     if not isinstance(content, dict | list):
         return content
     if depth == 0:
-        raise ValueError("what is nested too deeply (limits.source_depth)")
+        raise TooDeep("values nested more deeply than limits.source_depth")
     if isinstance(content, list):
-        return [sound(value, depth - 1) for value in content]
-    return {sound(key, 1): sound(value, depth - 1) for key, value in content.items()}
+        return [without_surrogates(value, depth - 1) for value in content]
+    return {without_surrogates(key, 1): without_surrogates(value, depth - 1) for key, value in content.items()}
 
 
-def record_of(line: str, place: str, mend: str, depth: int) -> Source:
-    """One line's record."""
+def parse_record(line: str, place: str, fix: str, depth: int) -> SourceRecord:
+    """Parse one line as a record. Raises UserError if it is not JSON."""
     try:
-        return parsed(line, depth)
+        return parse_source_json(line, depth)
     except ValueError as error:
-        raise UserError(place, f"expected a JSON record, found {error}", mend) from None
+        raise UserError(place, f"expected a JSON record, found {error}", fix_of(error, fix)) from None
 
 
-def check_source(
-    path: Path, dataset: Dataset, copy: Copy, shown: str, form: Form | None = None, limits: Limits = USUAL
-) -> list[Source]:
-    """Check a file against its registry entry: SHA-256, number of records, fields of every record."""
+def read_checked_source(
+    path: Path,
+    dataset: Dataset,
+    copy: DatasetFile,
+    name: str,
+    form: FileFormat | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> list[SourceRecord]:
+    """Return a file's records, checked against its registry entry: SHA-256, number of records, fields of every record.
+
+    name: the file's name in messages. Raises UserError for the first difference.
+    """
     digest = sha256_of(path)
-    own = copy.url is None and copy.hub is None
-    fetch = MEND_OWN if own else "fetch the pinned file anew"
-    # A damaged file says more about itself than its checksum does: read it first.
-    records = read_source(path, form or dataset.format, shown, limits, own)
+    user_file = copy.url is None and copy.hub is None
+    fetch = USER_FILE_FIX if user_file else "download the pinned file again"
+    # The faults of a damaged file are more specific than a wrong checksum, so the records are read first.
+    records = read_source(path, form or dataset.format, name, limits, user_file)
     if len(records) != copy.records:
-        mend = f"set records: {len(records)}, if this is the file that you mean" if own else "fetch the file anew"
-        raise UserError(shown, f"expected {copy.records} records, found {len(records)}", mend)
+        fix = f"set records: {len(records)}, if this is the right file" if user_file else "download the file again"
+        raise UserError(name, f"expected {copy.records} records, found {len(records)}", fix)
     for number, record in enumerate(records):
         if not isinstance(record, dict):
-            raise UserError(f"{shown}, record {number}", f"expected a mapping, found {type(record).__name__}", fetch)
+            raise UserError(f"{name}, record {number}", f"expected a mapping, found {type(record).__name__}", fetch)
         if missing := [field for field in dataset.fields if field not in record]:
-            raise UserError(f"{shown}, record {number}", f"field {', '.join(missing)} is missing", fetch)
+            raise UserError(f"{name}, record {number}", f"field {', '.join(missing)} is missing", fetch)
     if copy.sha256 is not None and digest != copy.sha256:
-        mend = f"set sha256: {digest}, if this is the file that you mean" if own else f"{fetch}; it was altered"
-        raise UserError(shown, f"expected sha256 {copy.sha256}, found {digest}", mend)
+        fix = f"set sha256: {digest}, if this is the right file" if user_file else f"{fetch}: its content was altered"
+        raise UserError(name, f"expected sha256 {copy.sha256}, found {digest}", fix)
     return records
 
 
-def local_copy(copy: Copy, edition: Edition, data_dir: Path | None, demo_dir: Path) -> Path | None:
-    """Return where the file of an edition lies on this machine, or None where it has to be fetched.
+def local_copy(copy: DatasetFile, edition: Edition, data_dir: Path | None, demo_dir: Path) -> Path | None:
+    """Return the path of an edition's file on this machine, or None if it has to be downloaded.
 
-    The demo's lie in `demo_dir`, published ones in `data_dir`. A file of one's own, without an address, may also lie at
-    its path from the folder that the run works in.
+    Demo files are in `demo_dir`, published ones in `data_dir`. A user's own file, which has no address, may also be at
+    its path relative to the working directory.
     """
     folder = demo_folder(demo_dir, copy.path) if edition == "demo" else data_dir
-    own = copy.url is None and copy.hub is None
-    places = [*([folder / copy.path] if folder is not None else []), *([Path(copy.path)] if own else [])]
+    user_file = copy.url is None and copy.hub is None
+    places = [*([folder / copy.path] if folder is not None else []), *([Path(copy.path)] if user_file else [])]
     return next((place for place in places if place.is_file()), None)
 
 
 def demo_folder(shared: Path, path: str) -> Path:
-    """The folder below which a file of the demo lies: the shared one, or that of a benchmark which brings its own."""
-    own = [folder for folder in sorted(CARDS.glob("*/demo")) if (folder / path).exists()]
-    return own[0] if own and not (shared / path).exists() else shared
+    """Return the folder that contains a demo file: the shared one, or the demo folder of a benchmark."""
+    folders = [folder for folder in sorted(CARDS.glob("*/demo")) if (folder / path).exists()]
+    return folders[0] if folders and not (shared / path).exists() else shared

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from maieutic.config.datasets import Source
+from maieutic.config.datasets import SourceRecord
 from maieutic.core.records import Pair
 from maieutic.datasets.text import cluster_of
 
 
-def answer(value: object) -> str:
-    """A reply that is a text, or the last message of a conversation."""
+def message_or_text(value: object) -> str:
+    """Return a reply as text: the last message's text if the reply is a conversation."""
     reply = value[-1]["content"] if isinstance(value, list) else value
     return str(reply).strip()
 
 
-def preferences(records: list[Source]) -> list[Pair]:
-    """One pair a record; the margin is 1, since the scores are on another scale than the tutoring criteria."""
+def ultrafeedback_pairs(records: list[SourceRecord]) -> list[Pair]:
+    """Return one pair per record. The margin is 1, since the scores have another scale than the tutoring criteria."""
     return [
         Pair(
             id=f"ultrafeedback-{number:05d}",
             source="ultrafeedback",
             problem=cluster_of(record["prompt"]),
             prompt=[{"role": "user", "content": record["prompt"]}],
-            chosen=answer(record["chosen"]),
-            rejected=answer(record["rejected"]),
+            chosen=message_or_text(record["chosen"]),
+            rejected=message_or_text(record["rejected"]),
             margin=1.0,
             tutoring=False,
         )

@@ -1,1 +1,1 @@
-"""Parsers of replies, and what reward models and judges make of them."""
+"""Parsers that grade tutors' replies, and the item score of weighted rubrics."""

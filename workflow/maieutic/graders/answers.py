@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from maieutic.core.options import is_choice
+from maieutic.core.options import is_option_letter
 from maieutic.core.records import Item, Scoring
-from maieutic.graders.choices import compare_choice
+from maieutic.graders.choices import grade_choice
 from maieutic.graders.number_words import fractions_as_digits, words_as_digits
 from maieutic.graders.numerals import CONTEXT, Numeral, numerals
 from maieutic.graders.passages import (
@@ -19,20 +19,20 @@ from maieutic.graders.passages import (
     MOST_WITHDRAWN,
     QUESTION,
     QUOTED_ANSWER,
-    closes,
     fields_as_lines,
+    is_closing,
     sentences,
-    shortened,
+    shorten_reply,
     without_sources,
-    without_struck,
+    without_struck_text,
 )
-from maieutic.graders.reading import Reading, plain, unread
+from maieutic.graders.reading import Reading, plain_notation, unread_reply
 
 TOLERANCE = 1e-6
 
 RELEASED_NUMBER = re.compile(r"-?\d*\.?\d+")
 RELEASED_FINAL = re.compile(r"Final Answer:\s*\$?([-,\d]*\.?\d+)")
-# The release's `\$?([-,\d]*\.?\d+)` tries every sign of a run without a digit anew: here the run is passed over whole.
+# The released pattern, `\$?([-,\d]*\.?\d+)`, is slow on long runs of commas and hyphens. This one skips each run.
 RELEASED_AMOUNT = re.compile(r"\$?([-,\d]*\.?\d+)|[-,]+")
 
 MARKERS = (
@@ -51,7 +51,7 @@ Replacement = str | Callable[[re.Match[str]], str]
 
 
 def quotient(over: str, under: str) -> str:
-    """Return the value of a fraction of decimals as text; a blank for one without a value."""
+    """Return `over` / `under` as text after a space, or only the space if the quotient cannot be computed."""
     try:
         return f" {float(over.replace(',', '')) / float(under.replace(',', '')):.10g}"
     except (ValueError, ZeroDivisionError):
@@ -71,14 +71,14 @@ LATEX: tuple[tuple[re.Pattern[str], Replacement], ...] = (
     (re.compile(r"\\[,;!: ]"), ""),
     (re.compile(r"\\([$%])"), r"\1"),
 )
-# A box with unfinished work, or with a time of day.
+# Signs that the content of a LaTeX box is an unfinished calculation or a time of day.
 UNFINISHED = re.compile(r"\\sqrt|[*\u00d7]\s*(?!10\s*\^)[\d.(]|\d\s*\+\s*\d|\d:\d")
 DIGIT = re.compile(r"\d|[\u00bc-\u00be\u2150-\u215e]")
-# The sign after a calculation or a lone variable: a result follows ("9*2 = 18", "x = 5"; not "with n = 4 friends").
+# The equals sign before the result of a calculation or variable: "9*2 = 18", "x = 5"; not "with n = 4 friends".
 RESULT = re.compile(
     r"(?:[\d)\]}%>\u03c0]\s*|^\W*[A-Za-z]\w?\s*|\b(?:so|and|then|thus|hence|therefore)\s+[A-Za-z]\s*)[=\u2248]"
 )
-# After a marker also one behind units or words: "5 cm × 5 cm = 25 cm", "20 plus 5 equals 25", "2 weeks = 14 days".
+# The same sign after an answer marker, where units or words may precede it: "5 cm × 5 cm = 25 cm", "20 plus 5 equals".
 MARKED_RESULT = re.compile(
     r"[\d)\]%](?:\s*[/*]?\s*(?!(?:where|when|with|if|let|for|since|because|given|so)\b)[A-Za-z]{1,15}){0,3}\s*"
     r"(?:[=\u2248]|\bequals\b|\bis\s+equal\s+to\b)|\bhalf\s+of\s+\S+\s+is\b",
@@ -88,7 +88,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 NEXT_CLAUSE = re.compile(r"[,;]\s|\b(?:and|so|then|leaving)\b")
 BRACKETED = re.compile(r"(?<!\^)\([^()]*\)")
 LIST_MARK = re.compile(r"^\s*\(?\d{1,2}[.)]\s+")
-FEW = 8  # words of a line that says that there is no answer
+MAX_DENIAL_WORDS = 8  # maximum number of words of a line below the marker's line that can mean "no answer"
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f\xad]")
 KEYCAP = re.compile(r"([0-9])\u20e3(?=(?:([0-9]\u20e3|\W*(?:$|\n))|))")
 HTML_POWER = re.compile(r"<sup>\s*(-?\d{1,3})\s*</sup>", re.IGNORECASE)
@@ -114,14 +114,14 @@ NOTATION = (
 REMARK = re.compile(
     r"[ \t]*(?:[-\u2013\u2014;(]\s*|,\s+)(?:my |with )?(?:confidence|certainty)\b.*$", re.IGNORECASE | re.MULTILINE
 )
-# A number on a line of its own, followed by its explanation.
+# A line end between a number and a heading such as "Explanation:".
 EXPLANATION = re.compile(
     r"(?<=\d)[^\w\n]*\n\s*(?=\W*(?:explanation|reasoning|justification|rationale|here(?:'s| is) why)\b\s*[:\n])",
     re.IGNORECASE,
 )
 BARE_MARKER = re.compile(r"\W*(?:the\s+)?(?:final\s+)?answer(?:\s+is)?\W*$", re.IGNORECASE)
 ASKS_FIRST = re.compile(r"\bbefore i (?:finish|answer|give|go on|continue)\b[^?]*\?\W*\Z", re.IGNORECASE)
-FAILED = re.compile(r"\A\W*error\W*:", re.IGNORECASE)
+ERROR_REPORT = re.compile(r"\A\W*error\W*:", re.IGNORECASE)
 ANSWER_LINE = re.compile(
     r"^[^\w\n]{0,10}(?:final[ _]?)?(?:answer|result|final|solution)[\"']?\s*[:=][ \t]*(.*)$",
     re.IGNORECASE | re.MULTILINE,
@@ -132,7 +132,7 @@ NAME_OF_PART = re.compile(
     re.IGNORECASE,
 )
 NO_MARKER = re.compile(r"\bno\s+(?:\w+\s+)?(?:final\s+)?answer\W*(?:is)?\W*$", re.IGNORECASE)
-ELSEWHERE = re.compile(r"\W*see\b", re.IGNORECASE)
+REFERS_ELSEWHERE = re.compile(r"\W*see\b", re.IGNORECASE)
 WITHDRAWN = re.compile(
     (
         r"\b(?:wait(?=\s*[,.!:;\u2013\u2014-]|\s+(?:no|actually|that|let|i)\b)|hold on|oops|whoops"
@@ -195,7 +195,7 @@ REASON = re.compile(
     ),
     re.IGNORECASE,
 )
-GLOSS = re.compile(
+APPROXIMATE_GLOSS = re.compile(
     r"((?<![\d.,])\d[\d.,]*\s*(?:[A-Za-z%$]+)?)\s*,?\s*\(?(?:or|i\.e\.,?)\s+(?:about|roughly"
     r"|approximately|around|nearly|some)\s+[$\u20ac\u00a3]?\d[\d.,]*\)?"
 )
@@ -236,7 +236,7 @@ OR_NUMBER = re.compile(
 POSSIBLY = re.compile(r"\b(possibly|maybe|perhaps)\s+\S*\d.*\b\1\s+\S*\d", re.IGNORECASE)
 PLUS_MINUS = re.compile(r"(?:^|[^\d)\s])\s*\u00b1\s*\d")
 TOLERANCE_MARK = re.compile(r"(\d)\s*\u00b1\s*\d[\d.,]*")
-TOWER = re.compile(r"\^\s*\(|\d\s?\^\s*\d++\s*\^|\^\s*-?\d{4,}|\\[dt]?frac")
+POWER_TOWER = re.compile(r"\^\s*\(|\d\s?\^\s*\d++\s*\^|\^\s*-?\d{4,}|\\[dt]?frac")
 FEET = re.compile(r"\d'\s?\d{1,2}\"")
 FROM_TO = re.compile(r"\W*from\s+\S*\d\S*\s+to\s+\S*\d\S*\W*", re.IGNORECASE)
 AFTERWORD = re.compile(
@@ -258,19 +258,19 @@ DATE = re.compile(
     ),
     re.IGNORECASE,
 )
-DIRECT = re.compile(r"(?:####|\banswer(?:\s+is\b|(?:\s+is)?\s*[:=])|^\W*A:)\s*\W{0,6}\d", re.IGNORECASE)
-LONGEST = 2000  # characters at the end of a sentence that are read
-TAIL = 400  # characters after a marker in which its number must stand
+DIRECT_ANSWER = re.compile(r"(?:####|\banswer(?:\s+is\b|(?:\s+is)?\s*[:=])|^\W*A:)\s*\W{0,6}\d", re.IGNORECASE)
+MAX_SENTENCE_CHARACTERS = 2000  # only this many characters at the end of a sentence are read
+MARKER_TAIL = 400  # only this many characters after an answer marker are searched for the answer's number
 
 
 def released_last_number(text: str) -> float | None:
-    """Read as Q1 does: the last match of the released pattern, which reads 1,000 as 000."""
+    """Return the last number of a text as the released code does (Q1). Commas split numbers: 1,000 is read as 0."""
     numbers = RELEASED_NUMBER.findall(text)
     return float(numbers[-1]) if numbers else None
 
 
 def released_corrected_number(text: str) -> float | None:
-    """Read as the release does: the number after `Final Answer:` (case-sensitive), else the last number."""
+    """Return the number after `Final Answer:` (case-sensitive), else the last number, as the released code does."""
     match = RELEASED_FINAL.search(text)
     numbers = [match.group(1)] if match else [number for number in RELEASED_AMOUNT.findall(text) if number]
     if not numbers:
@@ -281,32 +281,35 @@ def released_corrected_number(text: str) -> float | None:
         return None
 
 
-class Final(NamedTuple):
-    """Final answer of a text: its value with the characters it was read from, or the reason for having none."""
+class FinalAnswer(NamedTuple):
+    """Final answer of a text, with the characters from which it was read. why_none: reason if `value` is None."""
 
     value: float | None
     text: str
     why_none: str | None = None
 
 
-NOTHING = Final(None, "", "no number")
+NO_NUMBER = FinalAnswer(None, "", "no number")
 
 
-def holds_number(text: str) -> bool:
-    """Return whether a text holds a digit; a cheap test before `numerals`."""
+def contains_number(text: str) -> bool:
+    """Return True if a text contains a digit. This check is cheaper than a call of `numerals`."""
     return DIGIT.search(text) is not None
 
 
-def may_hold_number(text: str) -> bool:
-    """Return whether a text holds a digit or a number word."""
-    return holds_number(text) or words_as_digits(text) != text
+def may_contain_number(text: str) -> bool:
+    """Return True if a text contains a digit or a number word."""
+    return contains_number(text) or words_as_digits(text) != text
 
 
-def prepared(text: str) -> str:
-    """Return a reply without struck text, sources and quotations, its fields as lines, its notation plain."""
-    text = ESCAPE.sub("", shortened(text).replace("\ufe0f\u20e3", "\u20e3"))
+def prepare_solution(text: str) -> str:
+    """Return a reply without struck-out text, sources and quotations, and in simpler notation.
+
+    JSON objects, tags and tables become lines.
+    """
+    text = ESCAPE.sub("", shorten_reply(text).replace("\ufe0f\u20e3", "\u20e3"))
     text = KEYCAP.sub(lambda match: match[1] if match[2] is not None else " ", text).replace("\u20e3", "")
-    text = without_struck(html.unescape(text) if "&" in text else text)
+    text = without_struck_text(html.unescape(text) if "&" in text else text)
     text = HTML_POWER.sub(r"^\1", text) if "<sup>" in text else text
     text = PYTHON_POWER.sub("^", text) if text.count("**") % 2 else text
     for pattern, replacement in NOTATION:
@@ -314,237 +317,256 @@ def prepared(text: str) -> str:
     text = answer_fields(REMARK.sub("", without_sources(text)))
     text = text[: match.start()] if (match := EXPLANATION.search(text)) else text
     last = max((match.end() for match in BLOCK_QUOTE.finditer(text)), default=len(text))
-    outside = QUOTED_ANSWER.sub(" ", BLOCK_QUOTE.sub("", text) if holds_number(text[last:]) else text)
-    return outside if holds_number(outside) else text
+    outside = QUOTED_ANSWER.sub(" ", BLOCK_QUOTE.sub("", text) if contains_number(text[last:]) else text)
+    return outside if contains_number(outside) else text
 
 
 def answer_fields(text: str) -> str:
-    """Return JSON objects, tags and tables as lines; of those with an answer field, only that field last."""
+    """Rewrite JSON objects, tags and tables of a text as plain lines; repeat the last answer field as the last line.
+
+    A text that begins with "Error:" and has no answer field becomes "Final answer: none".
+    """
     lines = fields_as_lines(text)
-    if FAILED.search(lines) and not ANSWER_LINE.search(lines):
+    if ERROR_REPORT.search(lines) and not ANSWER_LINE.search(lines):
         return "Final answer: none"
     if lines == text or not (answers := ANSWER_LINE.findall(lines)):
         return lines
     return lines if ANSWER_LINE.search(text) else f"{lines}\nFinal answer: {answers[-1].strip() or 'none'}"
 
 
-def after_marker(text: str) -> str | None:
-    """Return the first line with a number after the last answer marker, without its list mark, or None."""
+def line_after_marker(text: str) -> str | None:
+    """Return the first line with a number after the last answer marker, without its list number.
+
+    Returns an empty text if the reply breaks off after the marker, or denies there that an answer exists. Returns None
+    if the text has no marker, or no number after it.
+    """
     ends = [
         match.end()
         for marker in MARKERS
         for match in marker.finditer(text)
         if not NO_MARKER.search(text[max(0, match.start() - CONTEXT) : match.end()])
-        and not ELSEWHERE.match(text[match.end() :])
+        and not REFERS_ELSEWHERE.match(text[match.end() :])
     ]
     if not ends:
         return None
-    if BREAKS_OFF.search(text) and text[max(ends) :].strip(" *_") and not holds_number(text[max(ends) :]):
+    if BREAKS_OFF.search(text) and text[max(ends) :].strip(" *_") and not contains_number(text[max(ends) :]):
         return ""
     end = len(text[: max(ends)].rstrip())
-    own, *further = text[end : end + TAIL].split("\n")
-    for place, line in enumerate([own, *(LIST_MARK.sub("", line) for line in further)]):
-        if (place == 0 or len(line.split()) <= FEW) and NO_ANSWER.match(line.strip(" .:*_")):
+    marked_line, *further = text[end : end + MARKER_TAIL].split("\n")
+    for place, line in enumerate([marked_line, *(LIST_MARK.sub("", line) for line in further)]):
+        if (place == 0 or len(line.split()) <= MAX_DENIAL_WORDS) and NO_ANSWER.match(line.strip(" .:*_")):
             return ""
-        line = line if holds_number(line) else words_as_digits(line)
-        if holds_number(line):
+        line = line if contains_number(line) else words_as_digits(line)
+        if contains_number(line):
             return line
     return None
 
 
-def after_result(text: str, sign: re.Pattern[str] = RESULT) -> str | None:
-    """Return the text after the last sign of a result; None without a sign, or where a calculation follows."""
+def text_after_result(text: str, sign: re.Pattern[str] = RESULT) -> str | None:
+    """Return the text after the last sign that introduces a result ("=").
+
+    Returns None if there is no such sign, or if another calculation follows it.
+    """
     signs = list(sign.finditer(text))
     rest = text[signs[-1].end() :].lstrip() if signs else None
     return None if rest is None or CALCULATION.match(rest) else rest
 
 
 def without_brackets(text: str) -> str:
-    """Remove bracketed parts where a number remains: they repeat the answer in another unit."""
+    """Remove parts in brackets, which often repeat the answer in another unit, if a number remains outside them."""
     bare = BRACKETED.sub(" ", text)
-    return bare if holds_number(bare) else text
+    return bare if contains_number(bare) else text
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence with a number."""
-    return next(sentence for sentence in SENTENCE_END.split(text) if holds_number(sentence))
+    """Return the first sentence that contains a number."""
+    return next(sentence for sentence in SENTENCE_END.split(text) if contains_number(sentence))
 
 
-def chosen(numbers: list[Numeral], last: bool) -> Final:
-    """Choose the first number that is no circumstance, or the last one. last: whether to choose the last."""
-    strong = [number for number in numbers if not number.weak] or numbers
+def choose_number(numbers: list[Numeral], last: bool) -> FinalAnswer:
+    """Return the first or (if `last` is True) the last number. Circumstances count only if all numbers are such."""
+    strong = [number for number in numbers if not number.circumstance] or numbers
     if not strong:
-        return NOTHING
+        return NO_NUMBER
     choice = strong[-1] if last else strong[0]
-    return Final(None, choice.text, choice.unsettled) if choice.unsettled else Final(choice.value, choice.text)
+    return (
+        FinalAnswer(None, choice.text, choice.unsettled) if choice.unsettled else FinalAnswer(choice.value, choice.text)
+    )
 
 
-def in_box(content: str) -> Final:
-    """Read a box: one number, or the result of an equation. Unfinished work and several numbers give no answer."""
-    if not holds_number(content) or REFUSED.search(content) or NO_ANSWER.match(content):
-        return Final(None, content, "no number in the box")
+def parse_box(content: str) -> FinalAnswer:
+    """Parse the content of a LaTeX box: one number, or the result of an equation. Other content is not an answer."""
+    if not contains_number(content) or REFUSED.search(content) or NO_ANSWER.match(content):
+        return FinalAnswer(None, content, "no number in the box")
     content = TOLERANCE_MARK.sub(r"\1", content)
-    result = after_result(content) or content.rsplit("=", 1)[-1]
+    result = text_after_result(content) or content.rsplit("=", 1)[-1]
     if PLUS_MINUS.search(content) or UNFINISHED.search(result) or OPEN_FUNCTION.search(result):
-        return Final(None, content, "a calculation without its result")
+        return FinalAnswer(None, content, "a calculation without its result")
     numbers = numerals(result)
-    strong = [number for number in numbers if not number.weak] or numbers
+    strong = [number for number in numbers if not number.circumstance] or numbers
     if len({number.value for number in strong}) > 1:
-        return Final(None, content, "several numbers in one box")
-    return chosen(numbers, last=False)
+        return FinalAnswer(None, content, "several numbers in one box")
+    return choose_number(numbers, last=False)
 
 
-def of_calculation(sentence: str) -> Final | None:
-    """Return the first number after a sentence's calculation, unless a further clause leads to another one.
+def calculation_result(sentence: str) -> FinalAnswer | None:
+    """Return the result of a sentence's calculation: 26 for "2 * 13 = 26 inches in 13 years".
 
-    "2 * 13 = 26 inches in 13 years" gives 26, not the last number.
+    Returns None if there is no calculation, or if a later clause contains another number.
     """
-    rest = after_result(sentence)
+    rest = text_after_result(sentence)
     if rest is None:
         split = EQUALS_CALCULATION.match(sentence)
-        return chosen(numerals(split[1]), last=True) if split else None
+        return choose_number(numerals(split[1]), last=True) if split else None
     clauses = NEXT_CLAUSE.split(rest, maxsplit=1)
-    if (len(clauses) > 1 and holds_number(clauses[1])) or not numerals(rest):
+    if (len(clauses) > 1 and contains_number(clauses[1])) or not numerals(rest):
         return None
-    return chosen(numerals(rest)[:1], last=False)
+    return choose_number(numerals(rest)[:1], last=False)
 
 
-def read_final(text: str) -> Final:
-    """Return the final answer of a worked solution, read as a person reads it.
+def read_final(text: str) -> FinalAnswer:
+    """Return the final answer of a worked solution, as a person would read it.
 
-    Withdrawn text and remarks around the answer (offers, questions, checks, sources) do not count. The sources of the
-    answer, in order: the last box; the line after the last marker ("Final answer:", "####", "A:", "the answer is"),
-    where the first sentence gives its conclusion, the result of its calculation or its first number that is no
-    circumstance; the last sentence with a number, where the result of its calculation or its last such number counts.
+    Withdrawn text and remarks around the answer (offers, questions, checks, sources) do not count. The first of these
+    that exists contains the answer:
+
+    1. The last LaTeX box.
+    2. The line after the last marker ("Final answer:", "####", "A:", "the answer is"). Its first sentence yields its
+       conclusion, the result of its calculation, or its first number that is not a circumstance.
+    3. The last sentence with a number, which yields the result of its calculation or its last number that is not a
+       circumstance.
+
     Number words count after a marker, in a box, or as the whole last line.
     """
-    text = prepared(text)
+    text = prepare_solution(text)
     for pattern, replacement in LATEX:
         text = pattern.sub(replacement, text)
     if (content := last_box(text)) is not None:
-        return in_box(plain(content))
-    text = fractions_as_digits(plain(text))
+        return parse_box(plain_notation(content))
+    text = fractions_as_digits(plain_notation(text))
     for match in list(WITHDRAWN.finditer(text))[: -MOST_WITHDRAWN - 1 : -1]:
         rest = text[match.end() :]
-        if (found := read_passage(rest)).value is not None and (after_marker(rest) or says_number(rest)):
-            return found
+        if (final := read_passage(rest)).value is not None and (
+            line_after_marker(rest) or contains_answer_number(rest)
+        ):
+            return final
         if match["void"] or match["wrong"] or ANSWERLESS.search(rest):
-            return Final(None, match[0].strip(), "withdrawn")
+            return FinalAnswer(None, match[0].strip(), "withdrawn")
     return read_passage(text)
 
 
 def last_box(text: str) -> str | None:
-    """Return the content of the last box that is neither empty nor called wrong, with number words as digits."""
+    """Return the content of the last LaTeX box, with number words as digits. Empty and retracted boxes are skipped."""
     boxes = [
         words_as_digits(match[1])
         for match in BOXED.finditer(text)
-        if match[1].strip() and not CALLED_WRONG.match(text[match.end() : match.end() + TAIL])
+        if match[1].strip() and not CALLED_WRONG.match(text[match.end() : match.end() + MARKER_TAIL])
     ]
     return boxes[-1] if boxes else None
 
 
-def says_number(text: str) -> bool:
-    """Return whether a text holds a number other than those of steps, exercises and circumstances."""
-    return any(not number.weak for number in numerals(text))
+def contains_answer_number(text: str) -> bool:
+    """Return True if a text contains a number that is not a circumstance of an answer (a step, a given quantity)."""
+    return any(not number.circumstance for number in numerals(text))
 
 
-def read_passage(text: str) -> Final:
-    """Return the final answer of a text in plain notation, apart from remarks around it."""
+def read_passage(text: str) -> FinalAnswer:
+    """Return the final answer of a text in plain notation. Remarks around the answer are ignored."""
     kept = without_remarks(text)
-    marked = after_marker(kept)
+    marked = line_after_marker(kept)
     if marked is not None:
-        return read_marked(marked) if marked else Final(None, "", "says that there is no answer")
+        return read_marked_line(marked) if marked else FinalAnswer(None, "", "no answer after its marker")
     if ASKS_FIRST.search(text):
-        return Final(None, "", "asks before it answers")
+        return FinalAnswer(None, "", "asks a question before it answers")
     if (end := refusal_end(kept)) is not None:
         kept = kept[end:]
-        if not holds_number(kept):
-            return Final(None, "", "says that there is no answer")
+        if not contains_number(kept):
+            return FinalAnswer(None, "", "states that there is no answer")
     lines = [line for line in without_brackets(kept).split("\n") if line.strip()]
     if (
         lines
-        and len(lines[-1]) < TAIL
-        and not holds_number(lines[-1])
+        and len(lines[-1]) < MARKER_TAIL
+        and not contains_number(lines[-1])
         and WORDS_ONLY.fullmatch(whole := words_as_digits(lines[-1]).strip())
     ):
-        return chosen(numerals(whole), last=True)
-    if lines and not holds_number(lines[-1]) and BREAKS_OFF.search(lines[-1]) and not BARE_MARKER.match(lines[-1]):
-        return Final(None, lines[-1][-TAIL:], "breaks off")
-    lines = [line for line in lines if holds_number(line)]
+        return choose_number(numerals(whole), last=True)
+    if lines and not contains_number(lines[-1]) and BREAKS_OFF.search(lines[-1]) and not BARE_MARKER.match(lines[-1]):
+        return FinalAnswer(None, lines[-1][-MARKER_TAIL:], "breaks off")
+    lines = [line for line in lines if contains_number(line)]
     if not lines:
-        return Final(None, "", "no number but in remarks and questions") if holds_number(text) else NOTHING
-    sentence = [part for part in SENTENCE_END.split(lines[-1]) if holds_number(part)][-1][-LONGEST:]
+        return FinalAnswer(None, "", "numbers only in remarks and questions") if contains_number(text) else NO_NUMBER
+    sentence = [part for part in SENTENCE_END.split(lines[-1]) if contains_number(part)][-1][-MAX_SENTENCE_CHARACTERS:]
     return read_sentence(sentence, kept)
 
 
-def read_sentence(sentence: str, text: str) -> Final:
-    """Return the answer of a sentence without a marker. text: the passage it ends."""
+def read_sentence(sentence: str, text: str) -> FinalAnswer:
+    """Return the answer in a sentence that has no answer marker. text: passage that ends with the sentence."""
     if BROKEN_OFF.search(text):
-        return Final(None, sentence[-TAIL:], "breaks off within a calculation")
-    sentence = without_denied(sentence)
-    if not holds_number(sentence):
-        return Final(None, "", "says what the answer is not")
+        return FinalAnswer(None, sentence[-MARKER_TAIL:], "breaks off within a calculation")
+    sentence = without_denied_numbers(sentence)
+    if not contains_number(sentence):
+        return FinalAnswer(None, "", "only states what the answer is not")
     *_, concluded = CONCLUSION.split(sentence)
-    sentence = concluded if OR_NUMBER.search(sentence) and says_number(concluded) else sentence
-    if why := unsettled(sentence):
-        return Final(None, sentence[-TAIL:], why)
+    sentence = concluded if OR_NUMBER.search(sentence) and contains_answer_number(concluded) else sentence
+    if why := ambiguity_of(sentence):
+        return FinalAnswer(None, sentence[-MARKER_TAIL:], why)
     sentence = without_reason(sentence)
-    if found := of_calculation(sentence):
-        return found
+    if final := calculation_result(sentence):
+        return final
     numbers = numerals(sentence)
     if numbers and all(NAME_OF_PART.search(sentence[: number.start]) for number in numbers):
-        return Final(None, sentence[-TAIL:], "no number but of steps or exercises")
-    return chosen(numbers or numerals(text[-LONGEST:]), last=True)
+        return FinalAnswer(None, sentence[-MARKER_TAIL:], "numbers only of steps or exercises")
+    return choose_number(numbers or numerals(text[-MAX_SENTENCE_CHARACTERS:]), last=True)
 
 
 def without_reason(sentence: str) -> str:
-    """Remove the reason for the number of a sentence ("8, because 8 + 8 + 8 = 24").
+    """Remove the reason that a sentence adds to its number ("8, because 8 + 8 + 8 = 24").
 
-    A reason that computes another number stays: "50 feet because 40 + 30 = 70" ends with its result.
+    A reason that computes another number is kept: "50 feet because 40 + 30 = 70" ends with its result.
     """
     stated, *reason = REASON.split(sentence, maxsplit=1)
-    if not reason or not says_number(stated):
+    if not reason or not contains_answer_number(stated):
         return sentence
     used = {number.value for number in numerals(reason[0])}
-    return sentence if after_result(reason[0]) and numerals(stated)[-1].value not in used else stated
+    return sentence if text_after_result(reason[0]) and numerals(stated)[-1].value not in used else stated
 
 
-def read_marked(line: str) -> Final:
-    """Return the answer of the line after a marker."""
-    sentence = without_denied(without_brackets(first_sentence(GLOSS.sub(r"\1", line))).strip())
-    if not holds_number(sentence):
-        return Final(None, "", "says what the answer is not")
+def read_marked_line(line: str) -> FinalAnswer:
+    """Return the answer in a line that follows an answer marker."""
+    sentence = without_denied_numbers(without_brackets(first_sentence(APPROXIMATE_GLOSS.sub(r"\1", line))).strip())
+    if not contains_number(sentence):
+        return FinalAnswer(None, "", "only states what the answer is not")
     if CUT_OFF.search(sentence):
-        return Final(None, sentence, "breaks off within a calculation")
-    if (refusal := REFUSED.search(sentence)) and not holds_number(sentence[: refusal.start()]):
-        return Final(None, "", "says that there is no answer")
+        return FinalAnswer(None, sentence, "breaks off within a calculation")
+    if (refusal := REFUSED.search(sentence)) and not contains_number(sentence[: refusal.start()]):
+        return FinalAnswer(None, "", "states that there is no answer")
     sentence = TOLERANCE_MARK.sub(r"\1", sentence)
-    result = conclusion_of(sentence) or after_result(sentence) or after_result(sentence, MARKED_RESULT)
-    if result is None and (why := unsettled(sentence)):
-        return Final(None, sentence, why)
-    return chosen(numerals(result or sentence) or numerals(sentence), last=False)
+    result = conclusion_of(sentence) or text_after_result(sentence) or text_after_result(sentence, MARKED_RESULT)
+    if result is None and (why := ambiguity_of(sentence)):
+        return FinalAnswer(None, sentence, why)
+    return choose_number(numerals(result or sentence) or numerals(sentence), last=False)
 
 
 def conclusion_of(sentence: str) -> str | None:
-    """Return the concluding clause of a marked sentence ("5 red and 12 green, so 17 in all").
+    """Return the concluding clause of a sentence after an answer marker ("5 red and 12 green, so 17 in all").
 
-    None where the sentence begins with its number.
+    Returns None if the sentence begins with its number or has no concluding clause.
     """
     first = IMMEDIATE.match(sentence)
     if first and not PART_OF.match(sentence[first.end() :]):
         return None
     clauses = CONCLUSION.split(sentence)
-    if len(clauses) < 2 or not says_number(clauses[-1]):
+    if len(clauses) < 2 or not contains_answer_number(clauses[-1]):
         return None
-    return after_result(clauses[-1]) or after_result(clauses[-1], MARKED_RESULT) or clauses[-1]
+    return text_after_result(clauses[-1]) or text_after_result(clauses[-1], MARKED_RESULT) or clauses[-1]
 
 
-def unsettled(sentence: str) -> str | None:
-    """Return why a sentence gives no single number (alternatives, a root, a tower of powers); None where it may."""
-    if OPEN_FUNCTION.search(sentence) and after_result(sentence) is None:
+def ambiguity_of(sentence: str) -> str | None:
+    """Return the reason why a sentence does not state a single number (alternatives, a root, a range), or None."""
+    if OPEN_FUNCTION.search(sentence) and text_after_result(sentence) is None:
         return "a calculation without its result"
-    if TOWER.search(sentence):
-        return "no number of a usual size"
+    if POWER_TOWER.search(sentence):
+        return "a number beyond the usual size"
     if POSSIBLY.search(sentence) or OR_NUMBER.search(sentence) or PLUS_MINUS.search(sentence):
         return "several numbers"
     if FEET.search(sentence):
@@ -552,10 +574,10 @@ def unsettled(sentence: str) -> str | None:
     return "a range" if FROM_TO.fullmatch(sentence) else None
 
 
-def without_denied(sentence: str) -> str:
+def without_denied_numbers(sentence: str) -> str:
     """Remove dates, denied numbers ("not 12") and tolerances from a sentence."""
     for pattern, kept in (
-        (GLOSS, r"\1"),
+        (APPROXIMATE_GLOSS, r"\1"),
         (TOLERANCE_MARK, r"\1"),
         (DENIED, " "),
         (CALLED_WRONG_NUMBER, " "),
@@ -568,23 +590,23 @@ def without_denied(sentence: str) -> str:
 def without_remarks(text: str) -> str:
     """Remove questions, offers, checks and sources around the answer, and exercises after it.
 
-    Where no number is left, only questions are removed.
+    If no number would remain, only questions are removed.
     """
     before, heading, _ = (*AFTERWORD.split(text, maxsplit=1), "", "")[:3]
-    text = before if heading and not DIRECT.search(text[len(before) :]) and may_hold_number(before) else text
-    remarks: tuple[Callable[[str], object], ...] = (closes, QUESTION.search)
+    text = before if heading and not DIRECT_ANSWER.search(text[len(before) :]) and may_contain_number(before) else text
+    remarks: tuple[Callable[[str], object], ...] = (is_closing, QUESTION.search)
     for remark in remarks:
         kept = "\n".join(
-            " ".join(part for part in sentences(line) if DIRECT.search(part) or not remark(part))
+            " ".join(part for part in sentences(line) if DIRECT_ANSWER.search(part) or not remark(part))
             for line in text.split("\n")
         )
-        if may_hold_number(kept):
+        if may_contain_number(kept):
             return kept
     return kept
 
 
 def refusal_end(text: str) -> int | None:
-    """Return the end of the last sentence that denies an answer ("cannot be determined"), or None."""
+    """Return the position after the last sentence that declines to answer ("cannot be determined"), or None."""
     ends = [match.end() for match in REFUSED.finditer(text)]
     if not ends:
         return None
@@ -594,35 +616,36 @@ def refusal_end(text: str) -> int | None:
 
 
 def final_number(text: str) -> tuple[float, str] | None:
-    """Return the final answer and the characters it was read from, or None."""
-    read = read_final(text)
-    return None if read.value is None else (read.value, read.text)
+    """Return the final answer of a text and the characters from which it was read, or None if there is no answer."""
+    final = read_final(text)
+    return None if final.value is None else (final.value, final.text)
 
 
 def grade_number(item: Item, text: str, scoring: Scoring, corrected: bool) -> Reading:
-    """Compare the final number with the reference; of a multiple-choice problem the chosen option.
+    """Grade a reply by its final number, or by the option that it chooses if the problem is multiple-choice.
 
-    paper_compat: an unreadable reply is wrong. The papers' tasks have no multiple-choice problems.
+    Under paper_compat an unreadable reply is wrong. The papers' tasks have no multiple-choice problems. corrected: True
+    for mistake correction, which the released code parses differently.
     """
-    if is_choice(str(item.reference["answer"])):
-        return compare_choice(item.reference["answer"], item.vars["question"], text, scoring)
+    if is_option_letter(str(item.reference["answer"])):
+        return grade_choice(item.reference["answer"], item.vars["question"], text, scoring)
     gold = float(item.reference["answer"])
     if scoring == "paper_compat":
         value = (released_corrected_number if corrected else released_last_number)(text)
         if value is None or not math.isfinite(value):
             return Reading(None, False, "", "no number")
         return Reading(value, abs(value - gold) < TOLERANCE, str(value))
-    read = read_final(text)
-    if read.value is None:
-        return unread(text, str(read.why_none))
-    return Reading(read.value, math.isclose(read.value, gold, rel_tol=1e-9, abs_tol=TOLERANCE), read.text)
+    final = read_final(text)
+    if final.value is None:
+        return unread_reply(text, str(final.why_none))
+    return Reading(final.value, math.isclose(final.value, gold, rel_tol=1e-9, abs_tol=TOLERANCE), final.text)
 
 
-def answer(item: Item, text: str, scoring: Scoring) -> list[Reading]:
+def grade_answer(item: Item, text: str, scoring: Scoring) -> list[Reading]:
     """Grade problem solving (MathTutorBench task 1)."""
     return [grade_number(item, text, scoring, corrected=False)]
 
 
-def corrected_answer(item: Item, text: str, scoring: Scoring) -> list[Reading]:
+def grade_corrected_answer(item: Item, text: str, scoring: Scoring) -> list[Reading]:
     """Grade mistake correction (MathTutorBench task 5)."""
     return [grade_number(item, text, scoring, corrected=True)]

@@ -5,45 +5,46 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from maieutic.core.options import LATEX_TEXT, option_in, options_of
+from maieutic.core.options import LATEX_TEXT, match_option, options_of
 from maieutic.core.records import Scoring
 from maieutic.graders.passages import BOXED
-from maieutic.graders.reading import Reading, plain, unread
+from maieutic.graders.reading import Reading, plain_notation, unread_reply
 
-LETTER = r"\W{0,4}?(?:([A-H])(?![\w'\u2019])|\(([a-h])\))"  # a bare "a" is an article
-STATED = re.compile(
+# Lower-case letters count only in brackets: a bare "a" is an article.
+LETTER = r"\W{0,4}?(?:([A-H])(?![\w'\u2019])|\(([a-h])\))"
+STATED_OPTION = re.compile(
     rf"\b(?i:answer(?:\s+is)?\s*[:=]?(?:\W{{1,4}}(?:option|choice))?|(?:option|choice)(?:\s+is)?)\b{LETTER}"
 )
-ALONE = re.compile(r"\W{0,4}([A-H])(?:\W{0,4}$|[.):]+\s.*$)")
+OPTION_LINE = re.compile(r"\W{0,4}([A-H])(?:\W{0,4}$|[.):]+\s.*$)")
 
 
 def chosen_option(text: str, options: Mapping[str, str]) -> str | None:
-    """Return the letter of the option that a reply chooses; None where it chooses none that exists.
+    """Return the letter of the option that a reply chooses, or None if it chooses none of the problem's options.
 
-    The last box decides; without a box the last "the answer is B" or "option B", without that a last line that is or
-    starts with a letter. options: of the problem, by letter.
+    The last LaTeX box decides; without a box, the last "the answer is B" or "option B"; without either, the last line
+    if it is a letter or starts with one. options: texts of the problem's options by letter.
     """
-    text = LATEX_TEXT.sub(r"\1", plain(text))
+    text = LATEX_TEXT.sub(r"\1", plain_notation(text))
     boxes = BOXED.findall(text)
     if boxes:
-        return option_in(boxes[-1], options)
-    stated = STATED.findall(text)
+        return match_option(boxes[-1], options)
+    stated = STATED_OPTION.findall(text)
     if stated:
         letter = "".join(stated[-1]).upper()
         return letter if letter in options else None
     lines = [line for line in text.splitlines() if line.strip()]
-    alone = ALONE.match(lines[-1]) if lines else None
+    alone = OPTION_LINE.match(lines[-1]) if lines else None
     return alone[1] if alone and alone[1] in options else None
 
 
-def compare_choice(gold: str, problem: str, text: str, scoring: Scoring, criterion: str | None = None) -> Reading:
-    """Compare the option that a reply chooses with the gold one. gold: the letter of one of the problem's options.
+def grade_choice(gold: str, problem: str, text: str, scoring: Scoring, criterion: str | None = None) -> Reading:
+    """Grade a reply by whether it chooses the gold option. gold: letter of one of the problem's options.
 
-    paper_compat counts a reply without a readable option as wrong.
+    Under paper_compat a reply without a readable option is wrong.
     """
     letter = chosen_option(text, options_of(problem))
     if letter is None and scoring == "robust":
-        return unread(text, "no option", criterion)
+        return unread_reply(text, "no option", criterion)
     if letter is None:
         return Reading(None, False, "", "no option", criterion)
     return Reading(letter, letter == gold, letter, None, criterion)

@@ -1,21 +1,21 @@
-"""Replies with an item's gold answer and with wrong ones, for the check of the graders (`maieutic check-graders`)."""
+"""Right and wrong replies made from an item's gold answer, which test the graders (`maieutic check-graders`)."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 
-from maieutic.core.options import is_choice, options_of
+from maieutic.core.options import is_option_letter, options_of
 from maieutic.core.records import Item
 from maieutic.graders.grader import GoldReplies
 
 
-def answer_line(value: object) -> str:
-    """Return a line that states the final answer. value: a number or its text (without an exponent), or a letter.
+def final_answer_line(value: object) -> str:
+    """Return a line that states the final answer: an option's letter, or a number written without an exponent.
 
-    A letter stands for an option of a multiple-choice problem. Raises ValueError for anything else.
+    value: number, its text, or a letter. Raises ValueError for any other value.
     """
     text = str(value)
-    if is_choice(text):
+    if is_option_letter(text):
         return f"Final Answer: {text}"
     try:
         number = Decimal(str(float(text)))
@@ -26,48 +26,48 @@ def answer_line(value: object) -> str:
     return f"Final Answer: {number.normalize():f}"
 
 
-def wrong_line(value: object) -> str:
-    """Return a line that states the number after the gold one, or another option, as the final answer."""
-    if is_choice(str(value)):
-        return answer_line("B" if value == "A" else "A")
-    return answer_line(float(str(value)) + 1)
+def wrong_answer_line(value: object) -> str:
+    """Return a line that states a wrong final answer: the gold number plus one, or another option."""
+    if is_option_letter(str(value)):
+        return final_answer_line("B" if value == "A" else "A")
+    return final_answer_line(float(str(value)) + 1)
 
 
 def gold_answer(item: Item) -> GoldReplies:
-    """Return the final number; as the wrong answer a number that is larger by one."""
+    """Return a right reply with the gold number or option, and a wrong reply with another number or option."""
     gold = item.reference["answer"]
-    if is_choice(str(gold)) and gold not in options_of(item.vars["question"]):
+    if is_option_letter(str(gold)) and gold not in options_of(item.vars["question"]):
         raise ValueError(f"the answer {gold} is not one of the options in the problem's text")
-    return GoldReplies([answer_line(gold)], [[wrong_line(gold)]])
+    return GoldReplies([final_answer_line(gold)], [[wrong_answer_line(gold)]])
 
 
 def gold_yes_no(item: Item) -> GoldReplies:
-    """Return "Yes" for an incorrect solution and "No" for a correct one; as the wrong answer the other word."""
+    """Return "Yes" for an incorrect solution and "No" for a correct one, with the other word as the wrong reply."""
     right, wrong = ("Yes", "No") if item.reference["incorrect"] else ("No", "Yes")
     return GoldReplies([right], [[wrong]])
 
 
 def gold_step(item: Item) -> GoldReplies:
-    """Return the number of the first wrong step; as the wrong answer that of the next step."""
+    """Return the number of the first wrong step as the right reply, and the next number as the wrong reply."""
     step = int(item.reference["step"])
     return GoldReplies([str(step)], [[str(step + 1)]])
 
 
 def gold_questions(item: Item) -> GoldReplies:
-    """Return the gold sub-questions, one per line; as the wrong answer a question without a word in common."""
+    """Return the gold sub-questions, one per line, and as the wrong reply a question that shares no word with them."""
     return GoldReplies(["\n".join(map(str, item.reference["questions"]))], [["zzz zzz?"]])
 
 
 def gold_rounds(item: Item) -> GoldReplies:
-    """Return the final number of each round; as the wrong answer numbers that are larger by one."""
+    """Return turns that state the final number of each round, and wrong turns whose numbers are larger by one."""
     golds = item.reference["answers"]
-    return GoldReplies([*map(answer_line, golds)], [[*map(wrong_line, golds)]])
+    return GoldReplies([*map(final_answer_line, golds)], [[*map(wrong_answer_line, golds)]])
 
 
 def gold_detection(item: Item) -> GoldReplies:
-    """Return verdict and first wrong step in the prompt's fields; as wrong answers the other verdict and the next step.
+    """Return the gold verdict and first wrong step as answer fields, and wrong replies.
 
-    The solution of an item without a mistake has no next step.
+    Wrong replies state the other verdict or, for an incorrect solution, the next step.
     """
     incorrect, step = bool(item.reference["incorrect"]), int(item.reference["step"])
     wrong = [[detection_fields(not incorrect, 1)]]
@@ -77,11 +77,11 @@ def gold_detection(item: Item) -> GoldReplies:
 
 
 def detection_fields(incorrect: bool, step: int) -> str:
-    """Return the fields that KMP-Bench's prompt of error detection asks for. step: used for an incorrect solution."""
+    """Return the answer fields of KMP-Bench's error-detection prompt. step: ignored if `incorrect` is False."""
     return f"Correctness: {'Incorrect' if incorrect else 'Correct'}\nErrorStepNum: {step if incorrect else 'None'}"
 
 
 def gold_correction(item: Item) -> GoldReplies:
-    """Return, as the second turn, the final number of the corrected solution; wrong by one likewise."""
+    """Return a conversation whose second turn states the final answer, and one whose second turn states a wrong one."""
     [right], [[wrong]] = gold_answer(item)
     return GoldReplies(["", right], [["", wrong]])

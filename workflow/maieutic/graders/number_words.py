@@ -13,7 +13,7 @@ ONES = (
 )
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 SCALES = "hundred thousand million billion trillion"
-UNDER = {
+DENOMINATORS = {
     "half": 2,
     "halves": 2,
     "third": 3,
@@ -29,17 +29,18 @@ UNDER = {
 SMALL = "|".join(f"{ONES} {TENS}".split())
 SCALE = "|".join(SCALES.split())
 CARDINAL = rf"(?:(?:an?\s+(?={SCALE}))?(?:{SMALL}|{SCALE})(?:(?:\s+and\s+|[\s-]+)(?:{SMALL}|{SCALE})\b)*)"
-PART = (
-    rf"(?:(?P<over>an?|{SMALL})[\s-]+)?(?P<under>{'|'.join(UNDER)})s?\b(?!\s+(?:step|time|day|week"
+FRACTION_IN_WORDS = (
+    rf"(?:(?P<over>an?|{SMALL})[\s-]+)?(?P<under>{'|'.join(DENOMINATORS)})s?\b(?!\s+(?:step|time|day|week"
     rf"|month|year|one|grade|of\s+(?:the\s+)?(?:month|may|june|july)))"
 )
 NUMBER = re.compile(
-    rf"\b(?:(?P<minus>minus|negative)\s+)?(?:(?:(?P<whole>{CARDINAL}|\d{{1,9}})\s+and\s+{PART})"
-    rf"|(?:{PART.replace('over', 'over2').replace('under', 'under2')}(?:\s+an?)?(?P<scaled>\s+(?:{SCALE}))?)"
+    rf"\b(?:(?P<minus>minus|negative)\s+)?(?:(?:(?P<whole>{CARDINAL}|\d{{1,9}})\s+and\s+{FRACTION_IN_WORDS})"
+    rf"|(?:{FRACTION_IN_WORDS.replace('over', 'over2').replace('under', 'under2')}"
+    rf"(?:\s+an?)?(?P<scaled>\s+(?:{SCALE}))?)"
     rf"|(?P<cardinal>{CARDINAL})(?:\s+point(?P<decimals>(?:\s+(?:{SMALL}))+))?)\b",
     re.IGNORECASE,
 )
-# The pronoun "one" ("the one that", "one of them", "no one"), which is no number.
+# The pronoun "one" ("the one that", "one of them", "no one"), which is not a number.
 PRONOUN = re.compile(
     (
         r"\b(?:the|this|that|which|each|every|no|any|some|other|another)\s+(?:\w+\s+)?one\b|\bone\s+(?:of"
@@ -48,64 +49,66 @@ PRONOUN = re.compile(
     re.IGNORECASE,
 )
 SCALED_SUM = re.compile(rf"\b(\d{{1,3}}) ({SCALE})(?:,? and|,)? (\d{{1,3}})(?: ({SCALE}))?\b(?![.,]\d)", re.IGNORECASE)
-WITH_FRACTION = re.compile(rf"\b\d{{1,9}}\s+and\s+{PART}", re.IGNORECASE)
+WITH_FRACTION = re.compile(rf"\b\d{{1,9}}\s+and\s+{FRACTION_IN_WORDS}", re.IGNORECASE)
 
 
 def words_as_digits(text: str) -> str:
     """Replace number words by digits, except ordinals and the pronoun "one"."""
-    kept = {match.start() + match[0].casefold().rindex("one") for match in PRONOUN.finditer(text)}
-    return NUMBER.sub(lambda match: match[0] if match.start() in kept else in_digits(match), text)
+    pronouns = {match.start() + match[0].casefold().rindex("one") for match in PRONOUN.finditer(text)}
+    return NUMBER.sub(lambda match: match[0] if match.start() in pronouns else match_in_digits(match), text)
 
 
 def fractions_as_digits(text: str) -> str:
-    """Replace a fraction in words after digits: "5 and a half" becomes 5 1/2."""
+    """Return a text with "5 thousand, 2 hundred" as "5200", and with "5 and a half" as "5 1/2"."""
     text = scaled_sums_as_digits(text)
     return WITH_FRACTION.sub(lambda match: words_as_digits(match[0]), text)
 
 
 def scaled_sums_as_digits(text: str) -> str:
-    """Replace sums of scale words after digits: "5 thousand, 2 hundred" becomes 5200."""
-    return SCALED_SUM.sub(lambda match: str(scaled(match[1], match[2]) + scaled(match[3], match[4])), text)
+    """Replace sums of digits with scale words: "5 thousand, 2 hundred" becomes "5200"."""
+    return SCALED_SUM.sub(
+        lambda match: str(scaled_number(match[1], match[2]) + scaled_number(match[3], match[4])), text
+    )
 
 
-def scaled(digits: str, scale: str | None) -> int:
-    """Return digits times a scale word."""
-    return int(digits) * (cardinal(scale) if scale else 1)
+def scaled_number(digits: str, scale: str | None) -> int:
+    """Return the value of digits followed by a scale word ("5 thousand"). scale: None if no scale word follows."""
+    return int(digits) * (cardinal_value(scale) if scale else 1)
 
 
-def in_digits(match: re.Match[str]) -> str:
-    """Return a match in digits, or unchanged if its words form no number ("four and five")."""
+def match_in_digits(match: re.Match[str]) -> str:
+    """Return the digits for a match of NUMBER, or the match itself if its words form no number ("four and five")."""
     try:
-        return digits_of(match)
+        return parse_number_words(match)
     except ValueError:
         return match[0]
 
 
-def digits_of(match: re.Match[str]) -> str:
-    """Return a match in digits. Raises ValueError if its words form no number."""
+def parse_number_words(match: re.Match[str]) -> str:
+    """Return the digits for a match of NUMBER. Raises ValueError if its words do not form a number."""
     sign = "-" if match["minus"] else ""
     if match["whole"]:
-        return f"{sign}{cardinal(match['whole'])} {fraction(match['over'], match['under'])}"
+        return f"{sign}{cardinal_value(match['whole'])} {fraction_in_digits(match['over'], match['under'])}"
     if match["under2"]:
-        part = fraction(match["over2"], match["under2"])
+        part = fraction_in_digits(match["over2"], match["under2"])
         if not match["scaled"]:
-            # A bare ordinal ("the third") is no fraction; a bare half or quarter is.
+            # A bare ordinal ("the third") is not a fraction; a bare half or quarter is one.
             return f"{sign}{part}" if match["over2"] or match["under2"].casefold() in ("half", "quarter") else match[0]
-        return f"{sign}{float(Fraction(part) * cardinal(match['scaled'].strip())):.10g}"
-    value = str(cardinal(match["cardinal"]))
+        return f"{sign}{float(Fraction(part) * cardinal_value(match['scaled'].strip())):.10g}"
+    value = str(cardinal_value(match["cardinal"]))
     if match["decimals"]:
-        value += "." + "".join(str(cardinal(word)) for word in match["decimals"].split())
+        value += "." + "".join(str(cardinal_value(word)) for word in match["decimals"].split())
     return sign + value
 
 
-def cardinal(words: str) -> int:
-    """Return the value of a cardinal in words or digits."""
+def cardinal_value(words: str) -> int:
+    """Return the value of a cardinal number in words or digits."""
     if words.isdigit():
         return int(words)
     return int(text2num(re.sub(r"^an?\s+", "one ", words.strip().casefold()), "en"))
 
 
-def fraction(over: str | None, under: str) -> str:
-    """Return a fraction in words as digits."""
-    top = 1 if over is None or over.casefold() in ("a", "an") else cardinal(over)
-    return f"{top}/{UNDER[under.casefold()]}"
+def fraction_in_digits(over: str | None, under: str) -> str:
+    """Return a fraction in digits: "3/4" for `over` "three" and `under` "quarters". over: None means 1."""
+    top = 1 if over is None or over.casefold() in ("a", "an") else cardinal_value(over)
+    return f"{top}/{DENOMINATORS[under.casefold()]}"

@@ -1,19 +1,19 @@
-"""What parsers read in a tutor's replies: every grade that needs no model."""
+"""Job that grades replies with parsers, which need no model."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from maieutic.config.cards import cards_of
+from maieutic.config.cards import load_cards
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
-from maieutic.core.records import SCORINGS, Grade, Item, Reply, Scoring, read_items, records_about, write_records
+from maieutic.core.records import SCORINGS, Grade, Item, Reply, Scoring, read_checked_records, read_items, write_records
 from maieutic.graders.reading import Reading
 from maieutic.graders.registry import GRADERS
 
 
 class ParseReplies(Job):
-    """The tasks of one benchmark that a tutor was asked."""
+    """Job that grades one tutor's replies to tasks of one benchmark."""
 
     tutor: str
     benchmark: str
@@ -21,34 +21,34 @@ class ParseReplies(Job):
 
 
 def parse_replies(*, job: ParseReplies, items: Path, replies: Path, out: Path) -> None:
-    """Read every reply of one tutor by its cards' graders, under both scorings. items: the benchmark's folder."""
+    """Grade each reply of one tutor with the graders of its task, under both scorings. items: folder of the items."""
     cases = read_items(items, job.tasks)
-    by_item = {(reply.task, reply.id): reply for reply in records_about(replies, Reply, cases, tutor=job.tutor)}
+    by_item = {(reply.task, reply.id): reply for reply in read_checked_records(replies, Reply, cases, tutor=job.tutor)}
     grades: list[Grade] = []
-    for loaded in cards_of(job.benchmark, job.tasks, "released"):
+    for loaded in load_cards(job.benchmark, job.tasks, "released"):
         for item in (item for item in cases if item.task == loaded.card.task):
             reply = by_item.get((item.task, item.id))
             if reply is None:
                 raise UserError(str(replies), f"no reply to {item.task}/{item.id}", "delete this file and run again")
             for grader in loaded.card.graders:
-                if grader in GRADERS and not reply.absent:  # reward models and judges have jobs of their own
+                if grader in GRADERS and not reply.absent:  # other jobs grade with reward models and judges
                     grades += grades_of(grader, item, reply)
     write_records(out, grades)
 
 
 def grades_of(grader: str, item: Item, reply: Reply) -> list[Grade]:
-    """One grader's reading of one reply, under both scorings. What hangs on a turn that was refused has no reading."""
-    field = GRADERS[grader].gold
+    """Return the grades of one reply by one grader, under both scorings."""
+    field = GRADERS[grader].gold_field
     gold = item.reference[field] if field else None
     return [
         Grade(id=item.id, task=item.task, kind=grader, scoring=scoring, gold=gold, **reading._asdict())
         for scoring in SCORINGS
-        for reading in readings_of(grader, item, reply, scoring)
+        for reading in read_reply(grader, item, reply, scoring)
     ]
 
 
-def readings_of(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list[Reading]:
-    """What one grader reads in a reply: in its last turn, or in all of them."""
+def read_reply(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list[Reading]:
+    """Return the values that a grader reads from a reply. Values of a refused turn are None and marked as refused."""
     read, read_all = GRADERS[grader].read, GRADERS[grader].read_all
     refused = f"refused: {reply.error}"
     if read is not None:
@@ -57,14 +57,14 @@ def readings_of(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list
         if scoring == "paper_compat" and reply.turns[-1].no_text:
             return [Reading(None, None, "", "the released code fails: the server sent no text")]
         return read(item, reply.released if scoring == "paper_compat" else reply.text, scoring)
-    assert read_all is not None  # a grader reads the last turn or all of them
+    assert read_all is not None  # every grader has either `read` or `read_all`
     texts = [turn.text for turn in reply.turns]
     if not reply.error:
         return read_all(item, texts, scoring)
     texts += [""] * (len(item.reference["replies"]) - len(texts))
-    left = {reading.criterion for reading in read_all(item, texts, "robust") if reading.why_none}
+    unread = {reading.criterion for reading in read_all(item, texts, "robust") if reading.why_none}
     readings = read_all(item, texts, scoring)
     return [
-        Reading(None, None, "", refused, reading.criterion, refused=True) if reading.criterion in left else reading
+        Reading(None, None, "", refused, reading.criterion, refused=True) if reading.criterion in unread else reading
         for reading in readings
     ]

@@ -1,4 +1,4 @@
-"""Split a reply into passages: fields, tags and tables as lines, sentences, and closings around the answer."""
+"""Split replies into lines and sentences (fields, tags and tables become lines), and recognise closing remarks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from maieutic.core.objects import json_objects
+from maieutic.core.json_text import json_objects
 
 STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
 STRUCK_TAG = re.compile(r"<(del|s|strike)>", re.IGNORECASE)
@@ -43,17 +43,17 @@ CODE_FENCE = re.compile(r"^[ \t]*`{3,}\w*[ \t]*$", re.MULTILINE)
 TABLE_RULE = re.compile(r"^[ \t]*\|?[ \t:|-]*-{2,}[ \t:|-]*$\n?", re.MULTILINE)
 TABLE_ROW = re.compile(r"^[ \t]*\|(.*)\|[ \t]*$", re.MULTILINE)
 CSV_RECORD = re.compile(r"^([A-Za-z_]+(?:,[A-Za-z_]+)+)\n([^\n,]+(?:,[^\n,]+)+)$", re.MULTILINE)
-LEADERS = re.compile(r" {0,3}(?:\t++|\.{4,}+)[ \t]*+(?=\S)")
-KEY_SCORE = re.compile(r"(?<=[A-Za-z])_(?=[A-Za-z0-9])")
-LONGEST_TEXT = 40_000  # characters of a reply that are read: some 10,000 tokens
-# Of one line, and of signs without a letter or digit between them. Several patterns take time with the square of these,
-# and a model that loops writes megabytes of either.
+LEADER_DOTS = re.compile(r" {0,3}(?:\t++|\.{4,}+)[ \t]*+(?=\S)")
+KEY_UNDERSCORE = re.compile(r"(?<=[A-Za-z])_(?=[A-Za-z0-9])")
+LONGEST_TEXT = 40_000  # maximum number of characters of a reply (about 10,000 tokens); a longer one is shortened
+# A longer line, or a longer run of characters other than letters and digits, is shortened. Several patterns take
+# quadratic time in these lengths, and a model that repeats itself writes megabytes on one line or without a letter.
 LONGEST_LINE, LONGEST_SIGNS = 8_000, 400
 LONG_LINE = re.compile(rf"[^\n]{{{LONGEST_LINE + 1},}}")
 LONG_SIGNS = re.compile(rf"\W{{{LONGEST_SIGNS + 1},}}")
-TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>\s*\Z")  # control tokens of chat templates
-# In "15 -> 18 (corrected)" the first value is replaced.
-CORRECTED = re.compile(
+CONTROL_TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>\s*\Z")  # control tokens of chat templates
+# A value that its writer replaces: the 15 in "15 -> 18 (corrected)".
+REPLACED_VALUE = re.compile(
     r"^[^\w\n]{0,4}[\w.,$]{1,12}\W{0,3}\s*(?:->"
     r"|\u2192)\s*(?=\W{0,3}[\w.,$]{1,12}\W{0,3}\s*(?:\((?:corrected|edit|fixed)|$))",
     re.MULTILINE | re.IGNORECASE,
@@ -64,12 +64,12 @@ BREAKS_OFF = re.compile(
     r"|equals|so|but|because|which)|[:{\[=])[\s\"'*_]*\Z",
     re.IGNORECASE,
 )
-KEPT_OF_RUN = 20  # signs of a longer run of one sign
-RUN = re.compile(r"([^\w])\1{20,}")
+KEPT_OF_RUN = 20  # number of characters to which a longer run of one repeated sign is shortened
+LONG_RUN = re.compile(r"([^\w])\1{20,}")
 LONGEST_SENTENCE = 1_000
-MOST_WITHDRAWN = 5  # withdrawals, from the last one on, after which an answer is looked for
-TAG_DEPTH = 3  # tags within tags that are read
-LONGEST_OBJECT = 5_000  # characters of a Python dictionary that is read
+MOST_WITHDRAWN = 5  # number of withdrawals ("wait, no"), counted from the last, after which an answer is sought
+TAG_DEPTH = 3  # maximum nesting depth of tags that are read
+LONGEST_OBJECT = 5_000  # maximum number of characters of a Python dictionary that is read
 DECODER = json.JSONDecoder()
 CITATION = re.compile(
     r"(?<=[\w.!?)\"*])[ \t]*(?:(?:\[\^?\d{1,3}(?:\s*[,-]\s*\d{1,3})*\])+(?!\()|\u3010[^\u3011]{0,40}\u3011)"
@@ -95,7 +95,7 @@ ONE_ROW_TABLE = re.compile(
     r"[ \t]*(?P<row>\|[^\n]+\|)[ \t]*$(?!\n[ \t]*\|)",
     re.MULTILINE,
 )
-# One column under a head such as "Final answer".
+# A table of one column and one row under a heading such as "Final answer".
 ANSWER_TABLE = re.compile(
     r"^[ \t]*(?P<head>\|[^|\n\d]*\b(?:answer|result|total)\b[^|\n\d]*\|)[ \t]*\n[ \t]*\|[ \t:-]+\|[ \t]*\n"
     r"[ \t]*(?P<row>\|[^|\n]+\|)[ \t]*$(?!\n[ \t]*\|)",
@@ -103,7 +103,7 @@ ANSWER_TABLE = re.compile(
 )
 CLOSING = re.compile(
     r"^[\W_]*(?:"
-    # offers and courtesies
+    # phrases that open offers and courtesies
     r"(?:final )?answer\s*:\s*see\b|(?:would|do|did|could|can|will) you\b|(?:shall|should|may"
     r"|can) (?:i|we)\b|want (?:me to|a|an|some|more|another)\b|let me know\b|feel free\b"
     r"|please (?:let|feel|ask|tell|note|see|check|try|send|come|don'?t)\b"
@@ -120,7 +120,7 @@ CLOSING = re.compile(
     r"|yourself)\b|keep (?:it up|up|going|practi|in mind)"
     r"|(?:well|great|good|nice) (?:done|job|work|start)\b|you have now\b|your turn\b|see you\b"
     r"|until next\b|more on this\b"
-    # hints, exercises, sources, notes
+    # words that open hints, exercises, sources and notes
     r"|(?:\w+ )?(?:tip|hint)s?(?: \d+| for next time)?\s*:|(?:fun fact|p\.?s\.?|remember|don't forget"
     r"|homework|exercises?(?: \d+)?|follow-?up|similar problem|practice(?: problems?)?"
     r"|question for you|bonus|challenge|next (?:lesson|time|exercise))\b(?: \w+){0,3}\s*[:,.]"
@@ -153,28 +153,31 @@ CLOSING = re.compile(
 QUESTION = re.compile(r"[?\u061f][\s\"'*_)\]\u201d\u2019]*$")
 
 
-def read_part(text: str) -> str:
-    """Return what is read of a text: the beginning and end of overlong runs of signs, of lines, and of all of it."""
-    text = LONG_SIGNS.sub(partial(ends_of, LONGEST_SIGNS), text)
-    text = LONG_LINE.sub(partial(ends_of, LONGEST_LINE), text)
+def shorten_overlong(text: str) -> str:
+    """Shorten overlong runs of non-word characters, lines and texts to their beginnings and ends."""
+    text = LONG_SIGNS.sub(partial(keep_both_ends, LONGEST_SIGNS), text)
+    text = LONG_LINE.sub(partial(keep_both_ends, LONGEST_LINE), text)
     if len(text) > LONGEST_TEXT:
         text = text[: LONGEST_TEXT // 5] + "\n" + text[-LONGEST_TEXT * 4 // 5 :]
     return text
 
 
-def shortened(text: str) -> str:
-    """Return the beginning and end of an overlong text, with long runs of one character shortened."""
-    text = CORRECTED.sub("", TOKEN.sub(" ", read_part(text)))
-    return RUN.sub(lambda match: match[1] * KEPT_OF_RUN, text)
+def shorten_reply(text: str) -> str:
+    """Shorten overlong passages, and remove control tokens and values that the writer replaced ("15 -> 18").
+
+    Runs of one repeated sign are shortened too.
+    """
+    text = REPLACED_VALUE.sub("", CONTROL_TOKEN.sub(" ", shorten_overlong(text)))
+    return LONG_RUN.sub(lambda match: match[1] * KEPT_OF_RUN, text)
 
 
-def ends_of(longest: int, passage: re.Match[str]) -> str:
-    """Return the first fifth and the last four fifths of what may be read of an overlong passage."""
+def keep_both_ends(longest: int, passage: re.Match[str]) -> str:
+    """Shorten an overlong passage to `longest` characters: a fifth from its beginning, four fifths from its end."""
     return f"{passage[0][: longest // 5]} {passage[0][-longest * 4 // 5 :]}"
 
 
-def without_struck(text: str) -> str:
-    """Remove struck-out text, by Markdown's tildes or HTML's tags. A tag that is not closed strikes nothing."""
+def without_struck_text(text: str) -> str:
+    """Remove text that is struck out by Markdown tildes or HTML tags. An unclosed tag strikes out nothing."""
     text = STRUCK.sub(" ", text)
     kept: list[str] = []
     place, unclosed = 0, set[str]()
@@ -192,7 +195,7 @@ def without_struck(text: str) -> str:
 
 
 def without_sources(text: str) -> str:
-    """Remove citation marks, addresses and the reference list at the end."""
+    """Remove citation marks, web addresses, and the reference list at the end of a text."""
     return (
         CITATION.sub(" ", URL.sub(" ", SOURCE_LINE.sub(" ", REFERENCES.sub("", text))))
         if "[" in text or "\u3010" in text or "http" in text or "www." in text or REFERENCES.search(text)
@@ -201,15 +204,16 @@ def without_sources(text: str) -> str:
 
 
 def dictionaries_in(text: str) -> Iterator[tuple[int, int, dict[str, object]]]:
-    """Yield start, end and content of each JSON object or Python dictionary in a text."""
+    """Yield the start, end and content of each JSON object or Python dictionary in a text."""
     beyond = 0
-    for start, end, found in json_objects(text, DECODER):
+    for start, end, content in json_objects(text, DECODER):
         if start < beyond:
             continue
-        value: object = found
-        if found is None:
+        value: object = content
+        if content is None:
             close = text.find("}", start, start + LONGEST_OBJECT)
-            # A dictionary that holds another one: only the inner one is whole here, and its own brace is tried later.
+            # If another brace opens before the first one closes, only the inner dictionary is complete; a later round
+            # reads it.
             if close < 0 or ":" not in text[start:close] or text.find("{", start + 1, close) >= 0:
                 continue
             end = close + 1
@@ -219,14 +223,15 @@ def dictionaries_in(text: str) -> Iterator[tuple[int, int, dict[str, object]]]:
                 continue
         beyond = end
         if isinstance(value, dict) and any(isinstance(key, str) for key in value):
-            yield start, end, {str(key): one for key, one in value.items()}
+            yield start, end, {str(key): field for key, field in value.items()}
 
 
 def fields_as_lines(text: str) -> str:
-    """Write the fields of JSON objects, tags and table rows as separate lines, `key: value`."""
-    for start, end, found in reversed(list(dictionaries_in(text)) if "{" in text else []):
-        entries = sorted(found.items(), key=lambda entry: ANSWER_KEY.search(entry[0]) is not None)  # the answer last
-        lines = [f"{key}: {scalars(value)}" for key, value in entries if not isinstance(value, list)]
+    """Return a text with each field of JSON objects, tags and table rows as a line `key: value`."""
+    for start, end, fields in reversed(list(dictionaries_in(text)) if "{" in text else []):
+        # Answer fields come last, since the last answer of a reply counts.
+        entries = sorted(fields.items(), key=lambda entry: ANSWER_KEY.search(entry[0]) is not None)
+        lines = [f"{key}: {field_text(value)}" for key, value in entries if not isinstance(value, list)]
         text = f"{text[:start]}\n" + "\n".join(lines) + f"\n{text[end:]}"
     if "<" in text or "[/" in text:
         text = BRACKET_TAG.sub(lambda match: f"\n{match[1]}: {match[2]}\n", text)
@@ -238,35 +243,35 @@ def fields_as_lines(text: str) -> str:
     if "|" in text:
         text = ANSWER_TABLE.sub(cells_as_lines, text)
         text = TABLE_ROW.sub(lambda match: row_as_line(match[1]), TABLE_RULE.sub("", text))
-    return KEY_SCORE.sub(" ", LEADERS.sub(": ", CODE_FENCE.sub("", text)))
+    return KEY_UNDERSCORE.sub(" ", LEADER_DOTS.sub(": ", CODE_FENCE.sub("", text)))
 
 
 def record_as_lines(head: str, values: str) -> str | None:
-    """Write a CSV record as lines, `key: value`; None if it has not one value per key."""
+    """Return a CSV record as lines `key: value`, or None if the numbers of keys and values differ."""
     keys, cells = head.split(","), values.split(",")
     return "\n".join(map(": ".join, zip(keys, cells, strict=True))) if len(keys) == len(cells) else None
 
 
 def cells_as_lines(table: re.Match[str]) -> str:
-    """Write a table of one row as lines, `head: cell`; unchanged if it has not one cell per head."""
+    """Return a one-row table as lines `heading: cell`, or unchanged if the numbers of headings and cells differ."""
     heads, cells = ([cell.strip() for cell in table[part].strip("| \t").split("|")] for part in ("head", "row"))
     lines = map(": ".join, zip(heads, cells, strict=False))
     return "\n" + "\n".join(lines) + "\n" if len(heads) == len(cells) else table[0]
 
 
-def scalars(value: object) -> str:
-    """Return a field's value as text, for an object the values of its fields."""
+def field_text(value: object) -> str:
+    """Return the value of a JSON field as text. The values of a nested object are joined by spaces."""
     return " ".join(map(str, value.values())) if isinstance(value, dict) else str(value)
 
 
 def row_as_line(row: str) -> str:
-    """Write a table row as `first: others`."""
+    """Return a table row as a line `first cell: other cells`."""
     first, *others = (cell.strip() for cell in row.split("|"))
     return f"{first}: {', '.join(others)}" if others else first
 
 
 def boxes_as_lines(text: str) -> str:
-    """Replace LaTeX text commands by their text and write each box as a line, `Answer: content`."""
+    """Return a text with LaTeX text commands replaced by their content, and boxes as lines `Answer: content`."""
     if "\\" in text or "$" in text:
         text = LATEX_TEXT.sub(r"\1", text)
         text = LATEX_FENCE.sub(" ", BOXED.sub(lambda match: f"\nAnswer: {match[1].strip()}\n", text))
@@ -274,22 +279,22 @@ def boxes_as_lines(text: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text, line by line, without empty ones."""
-    found: list[str] = []
+    """Return the sentences of a text. A sentence ends at the latest with its line; empty ones are left out."""
+    result: list[str] = []
     for line in text.split("\n"):
         parts = SENTENCE.split(line)
-        if len(parts) > 1 and LIST_NUMBER.match(parts[0]):  # the number of an entry belongs to it
+        if len(parts) > 1 and LIST_NUMBER.match(parts[0]):  # a list number belongs to the sentence after it
             parts = [f"{parts[0]} {parts[1]}", *parts[2:]]
-        found += [middle_out(part.strip()) for part in parts if part.strip()]
-    return found
+        result += [shorten_sentence(part.strip()) for part in parts if part.strip()]
+    return result
 
 
-def middle_out(sentence: str) -> str:
-    """Return the beginning and end of an overlong sentence."""
+def shorten_sentence(sentence: str) -> str:
+    """Shorten an overlong sentence to its beginning and end."""
     half = LONGEST_SENTENCE // 2
     return sentence if len(sentence) <= LONGEST_SENTENCE else f"{sentence[:half]} {sentence[-half:]}"
 
 
-def closes(sentence: str) -> bool:
-    """Return whether a sentence is a closing (offer, question, check, source or note) rather than an answer."""
+def is_closing(sentence: str) -> bool:
+    """Return True if a sentence is a closing (offer, question, check, source or note) rather than an answer."""
     return bool(QUESTION.search(sentence) or CLOSING.match(sentence))

@@ -1,4 +1,4 @@
-"""Judge whether a clause calls something right or wrong."""
+"""Decide whether a clause calls something right or wrong."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NEGATION = re.compile(
     r"\b(?:not|no|none|never|neither|nor|without(?: any)?|cannot|hardly|nothing|zero|0|free of)\b|\w+n[\u2019']t\b",
     re.IGNORECASE,
 )
-# Negations that do not negate the verdict.
+# Negations that do not negate the verdict: "no doubt", "not only".
 IDLE_NEGATION = re.compile(
     r"\bnot only\b|\bno doubt\b|\bno matter\b|\bwithout (?:a )?doubt\b|\bno\.? ?(?=\d)|\bnot sure\b", re.IGNORECASE
 )
-# Adjectives that are no verdict: "the right answer is 72", "the correct value".
+# Adjectives that are not verdicts: "the right answer is 72", "the correct value".
 ATTRIBUTE = re.compile(
     r"\b(?:the|a|an|your|his|her|their|its)\s+(?:right|correct|true|proper|wrong"
     r"|incorrect)\s+(?:answer|total|value|result|sum|number|amount"
@@ -40,25 +40,25 @@ ATTRIBUTE = re.compile(
 DENIED_THAT = re.compile(
     r"\b(?:not\s+(?:true|the\s+case|correct|right)|false|wrong|incorrect|untrue)\s+that\b", re.IGNORECASE
 )
-BEFORE = 45  # characters before a word in which its negation stands
+NEGATION_WINDOW = 45  # number of characters before a verdict word that are searched for its negation
 
 
-def polarity(clause: str) -> bool | None:
-    """Return True where a clause calls something wrong, False where right, None for neither or both."""
-    said = set(verdicts_in(clause))
-    return said.pop() if len(said) == 1 else None
+def clause_polarity(clause: str) -> bool | None:
+    """Return True if a clause calls something wrong, False if right, None for neither or both."""
+    verdicts = set(word_verdicts(clause))
+    return verdicts.pop() if len(verdicts) == 1 else None
 
 
-def verdicts_in(clause: str) -> list[bool]:
-    """Return a verdict for each word of right or wrong in a clause, negations applied: True means wrong."""
+def word_verdicts(clause: str) -> list[bool]:
+    """Return the verdict of each word of a clause that means right or wrong: True for wrong, with negations applied."""
     text = IDLE_NEGATION.sub(lambda match: " " * len(match[0]), clause)
     text = ATTRIBUTE.sub(
         lambda match: " " * len(match[0]), DENIED_THAT.sub(lambda match: "not".ljust(len(match[0])), text)
     )
-    found, start = [], 0
+    verdicts, start = [], 0
     for match in WORD.finditer(text):
-        before = text[max(start, match.start() - BEFORE) : match.start()]
+        before = text[max(start, match.start() - NEGATION_WINDOW) : match.start()]
         flipped = len(NEGATION.findall(before)) % 2 == 1
-        found.append(bool(match["wrong"]) != flipped)
+        verdicts.append(bool(match["wrong"]) != flipped)
         start = match.end()
-    return found
+    return verdicts

@@ -1,4 +1,4 @@
-"""What a grader returns, and the clean-up that every robust parser begins with."""
+"""Result type of the graders, and the clean-up of texts with which every robust parser begins."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ VULGAR_FRACTION = re.compile(r"[\u00bc-\u00be\u2150-\u215e\u2189]")
 SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
 SUPERSCRIPT = re.compile(f"(\u207b?)([{SUPERSCRIPTS}]+)")
 UNIT_POWER = re.compile(r"(?<=[A-Za-z])\s?\^\s?\{?[-\u2212]?\d{1,2}\}?")
-# A list mark: the dash of a further line, or of the first one with words after its number ("- 7" is minus seven); or a
-# pause: a dash between blanks after a word.
+# A dash that is not a minus sign. At the start of a line it is a list mark; at the start of the text only if a second
+# word follows ("- 7" alone is minus seven). Between blanks after a word it is a pause.
 LIST_DASH = re.compile(
     r"(?<=\n)([ \t]{0,20})[-\u2013\u2014\u2022][ \t]+"
     r"|\A[ \t]{0,20}[-\u2013\u2014\u2022][ \t]+(?=\S{1,20}[ \t]+[A-Za-z])"
     r"|(?<=[A-Za-z])[ \t]{1,20}[-\u2013\u2014][ \t]+(?=\S)"
 )
-KEPT = 200  # characters of the passage that a value was read from
+MAX_PASSAGE_CHARACTERS = 200  # maximum number of characters kept of the passage that a value was read from
 
 
 class Reading(NamedTuple):
-    """One value read from one reply. `value` and `correct` are None where nothing could be read."""
+    """One value read from one reply, with the passage it was read from (`raw`).
+
+    `value` is None if nothing could be read. `correct` is then None, or False if the scoring counts an unreadable reply
+    as wrong.
+    """
 
     value: float | int | str | bool | None
     correct: bool | None
@@ -32,15 +36,16 @@ class Reading(NamedTuple):
     refused: bool = False
 
 
-def unread(raw: str, why: str, criterion: str | None = None) -> Reading:
-    """No parse is no score."""
-    return Reading(None, None, raw[:KEPT], why if raw.strip() else "empty reply", criterion)
+def unread_reply(raw: str, why: str, criterion: str | None = None) -> Reading:
+    """Return a reading without a value. why: reason, replaced by "empty reply" for a blank text."""
+    return Reading(None, None, raw[:MAX_PASSAGE_CHARACTERS], why if raw.strip() else "empty reply", criterion)
 
 
-def plain(text: str) -> str:
-    """Text without Markdown marks, zero-width and direction marks, full-width forms folded to the usual ones.
+def plain_notation(text: str) -> str:
+    """Return a text without Markdown marks, list dashes, and zero-width and direction marks, in NFKC form.
 
-    Powers and fractions of one sign become several: 3½ is 3 1/2, 10² is 10^2; the exponent of a unit (cm², m^2) goes.
+    Superscripts and one-character fractions are written out: 3½ is 3 1/2, 10² is 10^2. The exponents of units (cm²,
+    m^2) are removed.
     """
     text = VULGAR_FRACTION.sub(r" \g<0>", text)
     text = SUPERSCRIPT.sub(

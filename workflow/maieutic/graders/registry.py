@@ -1,9 +1,9 @@
-"""Graders: what is read from a reply, by functions of item, text and scoring. Their names are those that cards give."""
+"""Registry of the graders, by the names that task cards use."""
 
 from __future__ import annotations
 
-from maieutic.core.plugins import merged
+from maieutic.core.plugins import merged_plugin_tables
 from maieutic.graders.grader import Grader
 
-GRADERS: dict[str, Grader] = merged("graders", "GRADERS")
-OBJECTIVE = frozenset(name for name, grader in GRADERS.items() if not grader.describing)
+GRADERS: dict[str, Grader] = merged_plugin_tables("graders", "GRADERS")
+OBJECTIVE_GRADERS = frozenset(name for name, grader in GRADERS.items() if not grader.descriptive)

@@ -1,7 +1,7 @@
 """Read the first wrong step that a reply names (MathTutorBench mistake location, KMP-Bench error detection).
 
 Each mention of a step is replaced by a mark with its number: `⟨2⟩`; several steps, `⟨1,2⟩`; alternatives, `⟨2|3⟩`. A
-sentence then gives an answer ("So ⟨2⟩.", "Answer: 0"), names the first error, or judges the marked steps.
+sentence then states an answer ("So ⟨2⟩.", "Answer: 0"), names the first error, or calls marked steps right or wrong.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from maieutic.graders.number_words import ONES
-from maieutic.graders.passages import BREAKS_OFF, QUOTED_ANSWER, closes
-from maieutic.graders.polarity import polarity, verdicts_in
-from maieutic.graders.reading import KEPT
-from maieutic.graders.verdicts import standing_sentences, text_of_verdicts
+from maieutic.graders.passages import BREAKS_OFF, QUOTED_ANSWER, is_closing
+from maieutic.graders.polarity import clause_polarity, word_verdicts
+from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS
+from maieutic.graders.verdict_text import prepare_verdict_text, sentences_after_withdrawals
 
-MOST = 40  # steps of a solution: a larger number is one of the problem
-WORDS = tuple(ONES.split()[:13])  # zero to twelve
+MAX_STEP_NUMBER = 40  # a larger number is not a step but a number of the problem
+WORDS = tuple(ONES.split()[:13])  # words for the numbers from zero to twelve
 ORDINALS = (
     "zeroth",
     "first",
@@ -43,17 +43,17 @@ ORDINALS = (
 )
 ROMAN = ("o", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
 UNIT = r"(?:steps?|lines?|sentences?)"
-N = rf"(?:\d{{1,3}}|{'|'.join(WORDS)})"
+STEP_NUMBER = rf"(?:\d{{1,3}}|{'|'.join(WORDS)})"
 JOIN = rf"(?:\s*,\s*|\s*,?\s*(?:and|&|or|to|through|thru|until|[-\u2013\u2014])\s*(?:{UNIT}\s*)?)"
 NAMED = re.compile(
     rf"\b{UNIT}\s*(?:numbers?|nums?\b|nos?\b\.?|nr\b\.?)?(?:\n"
-    rf"|[ \t\u3000:#(=\[\"'-]*)(?P<list>{N}(?:{JOIN}{N}\b(?!\s*[*/+=\u00d7]))*)\b[)\]\"']?(?![.,]\d"
+    rf"|[ \t\u3000:#(=\[\"'-]*)(?P<list>{STEP_NUMBER}(?:{JOIN}{STEP_NUMBER}\b(?!\s*[*/+=\u00d7]))*)\b[)\]\"']?(?![.,]\d"
     rf"|\s*%)"
     r"(?:\s*(?:/|of|out of)\s*(?:the\s+)?\d{1,3}\b(?:\s+steps)?)?",
     re.IGNORECASE,
 )
 ROMAN_NAMED = re.compile(rf"\b{UNIT}\s+\(?({'|'.join(ROMAN[1:])})\b(?!\s*['\u2019])", re.IGNORECASE)
-NTH = re.compile(
+ORDINAL_STEP = re.compile(
     rf"\b(?:the\s+|this\s+)?(?P<nth>{'|'.join(ORDINALS)}|\d{{1,2}}(?:st|nd|rd"
     rf"|th))\s+(?:\(?and\s+(?:last|final)\)?\s+)?(?:{UNIT}\b|one\W*$)"
     r"",
@@ -70,7 +70,7 @@ LIST_LINE = re.compile(
 MARK = re.compile(r"\u27e8([\d,|]+)\u27e9")
 TOO_LARGE = re.compile(r"\b(?:step|line)s?\s*#?\s*\d{4,}|\bstep\s*\d+[.,]\d+", re.IGNORECASE)
 COUNT = re.compile(
-    rf"\b(?:all\s+)?(?:of\s+)?(?:the\s+)?(?P<count>{N})\s+(?:of\s+(?:the|these|them)\s+(?:{N}\s+)?)?(?:\w+\s+)?"
+    rf"\b(?:all\s+)?(?:of\s+)?(?:the\s+)?(?P<count>{STEP_NUMBER})\s+(?:of\s+(?:the|these|them)\s+(?:{STEP_NUMBER}\s+)?)?(?:\w+\s+)?"
     r"(?:steps|lines|errors?|mistakes?|parts|times|sentences|slips)\b|\b1\s+(?:error|mistake|step)\b",
     re.IGNORECASE,
 )
@@ -101,15 +101,15 @@ LEAD = (
     r"|would\s+be|should\s+be|must\s+be"
     r"|to\s+the\s+question\s+is))?)\b[\s:,;=.\u2013\u2014>\"'(*-]*+){0,6}"
 )
-TAIL = (
+AFTER_STEP = (
     r"(?P<tail>(?<=\u27e9)\s?[-\u2013\u2014]\s|[\s\"')\]}\u201d\u2019\u00bb*.!]*$"
     r"|[\"')\]\u201d]?\s*(?:[,;:(\u2026]|\.\s|!\s|(?:-\s|[\u2013\u2014]|-?>"
     r"|\u2192)(?!\s*\d+\s*[-+*/=\u00d7]))"
     r"|\s+(?:because|since|as|where|for|due|is\s+(?:it|the|my|where|what)|it\s+is|of\s+\d|out\s+of"
     r"|i\s+(?:think|believe|guess)|again|then|that|which|\u2713|\u2705|and\s+not|not)\b)"
 )
-STATED = re.compile(rf"^{QUOTE}{LEAD}{QUOTE}{VALUE}{TAIL}", re.IGNORECASE | re.DOTALL)
-STATED_NONE = re.compile(rf"^{QUOTE}{LEAD}{QUOTE}(?:{NONE_WORDS}){TAIL}", re.IGNORECASE | re.DOTALL)
+STATED_STEP = re.compile(rf"^{QUOTE}{LEAD}{QUOTE}{VALUE}{AFTER_STEP}", re.IGNORECASE | re.DOTALL)
+STATED_NONE = re.compile(rf"^{QUOTE}{LEAD}{QUOTE}(?:{NONE_WORDS}){AFTER_STEP}", re.IGNORECASE | re.DOTALL)
 LABEL = (
     r"(?:answer|antwort|respuesta(?:\s+final)?|r\u00e9ponse(?:\s+finale)?|risposta"
     r"|resposta(?:\s+final)?|jawaban|verdict|conclusion|judge?ment|output|response|reply|result"
@@ -121,7 +121,7 @@ MARKED = re.compile(
     rf"(?:^|[\s\"'(\[*#])(?:{LABEL})[\"'\])*]*\s*(?:\([^)]*\)\s*)?(?:is\b|ist\b|es\b|est\b|\u00e8"
     rf"|\u00e9|adalah\b|are\b|was\b|would\s+be\b|must\s+be\b|should\s+be\b|(?<=\w)\s*[:=]|\u2192|->"
     rf"|\u2013|\u2014|-(?=\s))[\s:=]*(?:(?:therefore|thus|hence|then|simply|clearly|in|at|likely"
-    rf"|probably|found\s+in|located\s+in|now|still)\s+)*{QUOTE}(?:{VALUE}|(?P<none>{NONE_WORDS})){TAIL}",
+    rf"|probably|found\s+in|located\s+in|now|still)\s+)*{QUOTE}(?:{VALUE}|(?P<none>{NONE_WORDS})){AFTER_STEP}",
     re.IGNORECASE | re.DOTALL,
 )
 FIRST = re.compile(
@@ -218,7 +218,7 @@ NOTHING_TO_CORRECT = re.compile(
 LEFT_OUT = re.compile(
     r"(?:n[\u2019']t|\b(?:not|is|are|does|do))\W*$|\bexcept\b|\bapart\s+from\b|\bother\s+than\b", re.IGNORECASE
 )
-SAVE = re.compile(r"\bexcept\b|\bapart\s+from\b", re.IGNORECASE)
+EXCEPTION_WORDS = re.compile(r"\bexcept\b|\bapart\s+from\b", re.IGNORECASE)
 WHOLE = re.compile(
     r"\b(?:all|every|each|everything|both)\b|\b(?:solution|work|calculations?|reasoning|student|answer"
     r"|it|he|she|they)(?:\s+as\s+a\s+whole)?\s+(?:\w+\s+)?(?:is|was|looks|seems|are|solved|did|does"
@@ -239,8 +239,12 @@ REPORTS = re.compile(
 )
 
 
-class Place(NamedTuple):
-    """Position of a sentence in a reply: first, last, among the last few, in a list of steps, after marked steps."""
+class SentencePosition(NamedTuple):
+    """Position of a sentence in a reply.
+
+    among_last: True for the last CLOSING_SENTENCES sentences. listed: True if the reply lists steps. before: the
+    last step named in an earlier sentence, in a list; empty without such a step.
+    """
 
     first: bool
     last: bool
@@ -249,35 +253,35 @@ class Place(NamedTuple):
     before: list[int]
 
 
-class Stated(NamedTuple):
-    """Step that a sentence gives as the answer, with the sentence. step: None for several or an unclear one."""
+class StatedStep(NamedTuple):
+    """Step that a sentence states as the answer, with the sentence. step: None if it is unclear or one of several."""
 
     step: int | None
     text: str
 
 
-def number_of(written: str) -> int:
+def step_number(written: str) -> int:
     """Return the number of a step written in digits or as a word."""
     written = written.casefold()
     return WORDS.index(written) if written in WORDS else int(written)
 
 
-def mark(numbers: str) -> str:
-    """Return the mark for a list of steps: "1 to 3" and "1, 2 and 3" give ⟨1,2,3⟩, "1 or 2" gives ⟨1|2⟩."""
-    found = [number_of(one) for one in re.findall(N, numbers, re.IGNORECASE)]
+def mark_of_steps(numbers: str) -> str:
+    """Return the mark for a list of steps: ⟨1,2,3⟩ for "1 to 3" and "1, 2 and 3", ⟨1|2⟩ for "1 or 2"."""
+    steps = [step_number(word) for word in re.findall(STEP_NUMBER, numbers, re.IGNORECASE)]
     if re.search(r"\bor\b", numbers, re.IGNORECASE):
-        return f"\u27e8{'|'.join(map(str, found))}\u27e9"
-    if len(found) == 2 and re.search(r"to|through|thru|until|[-\u2013\u2014]", numbers) and found[0] < found[1]:
-        found = [*range(found[0], found[1] + 1)]
-    return f"\u27e8{','.join(map(str, found))}\u27e9"
+        return f"\u27e8{'|'.join(map(str, steps))}\u27e9"
+    if len(steps) == 2 and re.search(r"to|through|thru|until|[-\u2013\u2014]", numbers) and steps[0] < steps[1]:
+        steps = [*range(steps[0], steps[1] + 1)]
+    return f"\u27e8{','.join(map(str, steps))}\u27e9"
 
 
-def prepared(text: str) -> str:
-    """Return a reply with its fields as lines and its step mentions as marks."""
-    text = QUOTED_ANSWER.sub(" ", text_of_verdicts(text))
+def prepare_step_reply(text: str) -> str:
+    """Return a reply with its fields as lines and its mentions of steps as marks (⟨2⟩)."""
+    text = QUOTED_ANSWER.sub(" ", prepare_verdict_text(text))
     text = TOO_LARGE.sub(" ", text)
-    text = NTH.sub(lambda match: match[0] if is_first_of(match) else mark_nth(match), text)
-    text = NAMED.sub(lambda match: mark(match["list"]), ROMAN_NAMED.sub(lambda match: mark_roman(match), text))
+    text = ORDINAL_STEP.sub(lambda match: match[0] if is_first_of(match) else mark_nth(match), text)
+    text = NAMED.sub(lambda match: mark_of_steps(match["list"]), ROMAN_NAMED.sub(lambda match: mark_roman(match), text))
     text = SHORT_NAME.sub(lambda match: f"\u27e8{int(match[1])}\u27e9", text)
     if len(LIST_LINE.findall(text)) > 1:
         text = LIST_LINE.sub(lambda match: f"{match[1]}\u27e8{match[2]}\u27e9:", text)
@@ -285,7 +289,7 @@ def prepared(text: str) -> str:
 
 
 def is_first_of(match: re.Match[str]) -> bool:
-    """Return whether "the first step" is followed by a condition ("that is wrong"), so that it is not step 1."""
+    """Return True if a condition follows "the first step" ("that is wrong"), so that it does not mean step 1."""
     before, after = match.string[: match.start()], match.string[match.end() :]
     return (
         match["nth"].casefold() in ("first", "1st")
@@ -295,87 +299,87 @@ def is_first_of(match: re.Match[str]) -> bool:
 
 
 def mark_nth(match: re.Match[str]) -> str:
-    """Return the mark for "the second step"."""
+    """Return the mark for a step named by an ordinal ("the second step")."""
     nth = match["nth"].casefold()
     return f"\u27e8{ORDINALS.index(nth) if nth in ORDINALS else int(re.sub(r'[^0-9]', '', nth))}\u27e9"
 
 
 def mark_roman(match: re.Match[str]) -> str:
-    """Return the mark for "step II"."""
+    """Return the mark for a step named by a Roman numeral ("step II")."""
     return f"\u27e8{ROMAN.index(match[1].casefold())}\u27e9"
 
 
-def value_in(match: re.Match[str]) -> int | None:
-    """Return the step that a match gives, or None for several."""
+def step_in_match(match: re.Match[str]) -> int | None:
+    """Return the step that a match states: 0 for no error, None for several steps or one above MAX_STEP_NUMBER."""
     if match.groupdict().get("none"):
         return 0
     if match["marks"]:
         return int(match["marks"]) if match["marks"].isdigit() else None
     if match["word"]:
-        return number_of(match["word"])
+        return step_number(match["word"])
     value = int(match["digits"])
     if value == 1 and re.search(r"(?:^|[\s:=\"(])-$", match.string[: match.start("digits")]):
-        return 0  # -1 is the usual mark of no error (ProcessBench)
-    return max(0, value) if value <= MOST else None
+        return 0  # ProcessBench marks a solution without errors by -1
+    return max(0, value) if value <= MAX_STEP_NUMBER else None
 
 
-def stated(sentence: str, place: Place) -> Stated | None:
-    """Return the step that a sentence gives as the answer or as the first wrong step, or None."""
+def stated_step(sentence: str, place: SentencePosition) -> StatedStep | None:
+    """Return the step that a sentence states as the answer or as the first wrong step, or None."""
     bare = DENIED.sub(" ", sentence).strip()
-    named = numbers_of(bare)
+    named = marked_steps(bare)
     undecided = bool(UNDECIDED.search(bare)) and len(set(named)) != 1
     if place.last and CANNOT_SAY.search(bare):
-        return Stated(None, sentence)
+        return StatedStep(None, sentence)
     if undecided and (place.last or len(set(named)) > 1):
-        return Stated(None, sentence)
-    if place.listed and (head := HEAD.match(bare)):
-        return Stated(numbers_of(head[0])[0], sentence) if FLAGGED.search(bare) else None
-    for match in (*reversed(list(MARKED.finditer(bare))), STATED.match(bare)):
-        if match and admitted(match, bare, place):
-            return Stated(None if undecided else value_in(match), sentence)
+        return StatedStep(None, sentence)
+    if place.listed and (head := LIST_HEAD.match(bare)):
+        return StatedStep(marked_steps(head[0])[0], sentence) if FLAGGED_FIRST_ERROR.search(bare) else None
+    for match in (*reversed(list(MARKED.finditer(bare))), STATED_STEP.match(bare)):
+        if match and is_admissible(match, bare, place):
+            return StatedStep(None if undecided else step_in_match(match), sentence)
     if STATED_NONE.match(bare) and not named:
-        return Stated(0, sentence)
+        return StatedStep(0, sentence)
     if FIRST.search(bare):
-        if (match := ENDS_WITH.search(bare)) and value_in(match) is not None:
-            return Stated(value_in(match), sentence)
+        if (match := ENDS_WITH.search(bare)) and step_in_match(match) is not None:
+            return StatedStep(step_in_match(match), sentence)
         if named or (place.before and POINTS_BACK.match(bare)):
             several = undecided or "|" in "".join(MARK.findall(bare))
-            return Stated(None if several else nearest(bare, named or place.before), sentence)
+            return StatedStep(None if several else step_nearest_first_error(bare, named or place.before), sentence)
     for pattern in CONCLUSIONS:
-        if (match := pattern.search(bare)) and value_in(match) is not None:
-            return Stated(value_in(match), sentence)
+        if (match := pattern.search(bare)) and step_in_match(match) is not None:
+            return StatedStep(step_in_match(match), sentence)
     if place.last and whole_is_right(bare):
-        return Stated(0, sentence)
-    return singled_out(bare) if place.last else None
+        return StatedStep(0, sentence)
+    return singled_out_step(bare) if place.last else None
 
 
-def singled_out(sentence: str) -> Stated | None:
-    """Return the only step of a closing sentence that singles it out ("it goes off the rails in step 3"), or None."""
-    named, digits = set(numbers_of(sentence)), re.findall(r"(?<![\d.,])\d+(?![\d%]|[.,]\d)", MARK.sub(" ", sentence))
-    if "=" in sentence or False in verdicts_in(sentence) or not re.search(r"[.!)\"*\u201d]\W*$", sentence):
+def singled_out_step(sentence: str) -> StatedStep | None:
+    """Return the step that the last sentence alone blames ("it goes off the rails in step 3"), or None."""
+    named, digits = set(marked_steps(sentence)), re.findall(r"(?<![\d.,])\d+(?![\d%]|[.,]\d)", MARK.sub(" ", sentence))
+    if "=" in sentence or False in word_verdicts(sentence) or not re.search(r"[.!)\"*\u201d]\W*$", sentence):
         return None
     if len(named) == 1 and SINGLES_OUT.search(sentence):
-        return Stated(min(named), sentence)
-    if not named and len(digits) == 1 and int(digits[0]) <= MOST and REPORTS.search(sentence):
-        return Stated(int(digits[0]), sentence)
+        return StatedStep(min(named), sentence)
+    if not named and len(digits) == 1 and int(digits[0]) <= MAX_STEP_NUMBER and REPORTS.search(sentence):
+        return StatedStep(int(digits[0]), sentence)
     return None
 
 
-def admitted(match: re.Match[str], sentence: str, place: Place) -> bool:
-    """Return whether a match is an answer, rather than a count, a number of the problem or a step called right."""
+def is_admissible(match: re.Match[str], sentence: str, place: SentencePosition) -> bool:
+    """Return True if a match is an answer, rather than a count, a number of the problem, or a step called right."""
     if match.groupdict().get("none"):
         return True
     if match["digits"] and not (place.first or place.among_last):
-        return False  # a number of the problem, or of the student's work
+        return False  # the number is quoted from the problem or from the student's work
     if match["digits"]:
-        return int(match["digits"]) <= MOST and not COUNT.match(sentence[match.start("digits") :])
+        return int(match["digits"]) <= MAX_STEP_NUMBER and not COUNT.match(sentence[match.start("digits") :])
     rest = sentence[match.end("marks") :] if match["marks"] else ""
     if (match["tail"] or "").strip()[:1] == "," and not (place.first or place.last):
         return False
-    return False not in verdicts_in(rest)
+    return False not in word_verdicts(rest)
 
 
-def nearest(sentence: str, named: Sequence[int]) -> int:
+def step_nearest_first_error(sentence: str, named: Sequence[int]) -> int:
     """Return the step closest to the words that name the first error."""
     if len(set(named)) == 1:
         return named[0]
@@ -383,35 +387,35 @@ def nearest(sentence: str, named: Sequence[int]) -> int:
     assert first is not None
     clauses = [part for part in CLAUSE.split(sentence) if part and FIRST.search(part) and MARK.search(part)]
     if clauses:
-        return numbers_of(clauses[-1])[0]
+        return marked_steps(clauses[-1])[0]
     after = MARK.search(sentence, first.end())
     return int(re.split(r"[,|]", after[1])[0]) if after else named[-1]
 
 
-def numbers_of(text: str) -> list[int]:
-    """Return the marked steps of a text in order."""
+def marked_steps(text: str) -> list[int]:
+    """Return the numbers of all marked steps of a text, in order."""
     return [int(number) for marks in MARK.findall(text) for number in re.split(r"[,|]", marks)]
 
 
 def whole_is_right(sentence: str) -> bool:
-    """Return whether a sentence calls the whole solution free of errors."""
-    named = numbers_of(sentence)
+    """Return True if a sentence calls the whole solution free of errors."""
+    named = marked_steps(sentence)
     if NOTHING_TO_CORRECT.search(sentence):
         return True
-    if LIMITED.search(sentence) or (verdicts := set(verdicts_in(sentence))) - {False} or LEFT_OUT.search(sentence):
+    if LIMITED.search(sentence) or (verdicts := set(word_verdicts(sentence))) - {False} or LEFT_OUT.search(sentence):
         return False
     if (named and named != [*range(1, len(named) + 1)]) or len(named) == 1:
         return False
     return bool(ERROR_FREE.search(sentence)) or (bool(verdicts) and bool(named or WHOLE.search(sentence)))
 
 
-FLAGGED = re.compile(
+FLAGGED_FIRST_ERROR = re.compile(
     r"(?:[(\u2190\u2b05\u2013\u2014,-]|<-+|<=+)\s*(?:this\s+is\s+)?(?:the\s+)?(?:very\s+)?first\s+(?:error|mistake|wrong|incorrect)\b",
     re.IGNORECASE,
 )
-HEAD = re.compile(r"^\W*\u27e8\d+\u27e9\s*(?:[:;(\u2013\u2014]|-\s|[\u2713\u2714\u2717\u2718\u2705\u274c])")
-FEW_SENTENCES = 4  # of a reply that is no more than its answer
-LAST_FEW = 3  # sentences at the end in which a number alone is an answer
+LIST_HEAD = re.compile(r"^\W*\u27e8\d+\u27e9\s*(?:[:;(\u2013\u2014]|-\s|[\u2713\u2714\u2717\u2718\u2705\u274c])")
+SHORT_REPLY_SENTENCES = 4  # a reply of more sentences without a stated answer must end in verdicts on steps
+CLOSING_SENTENCES = 3  # number of final sentences in which a bare number can be the answer
 CANNOT_SAY = re.compile(
     r"\b(?:can(?:not|'t)|(?:not\s+|un)able\s+to|(?:not\s+(?:possible|clear)|impossible|hard"
     r"|difficult)\s+to)\s+(?:\w+\s+)?(?:tell|say|decide|determine|judge|know|name|see|grade|help"
@@ -420,7 +424,7 @@ CANNOT_SAY = re.compile(
     re.IGNORECASE,
 )
 NO_STATEMENT = re.compile(r"\?|^\W*(?:i\s+)?hope\b", re.IGNORECASE)
-OTHERS = re.compile(
+OTHER_STEPS = re.compile(
     r"^\W*(?:and\s+|but\s+)?(?:everything|anything|all|what|whatever|the\s+(?:rest|other|others|steps?|lines?|work))\b",
     re.IGNORECASE,
 )
@@ -428,58 +432,60 @@ ALSO = re.compile(r"\b(?:as well|too|also)\b", re.IGNORECASE)
 
 
 def continues_list(parts: Sequence[str]) -> bool:
-    """Return whether the last sentence is the next entry of a list of steps."""
-    heads = [int(numbers_of(match[0])[0]) for part in parts if (match := HEAD.match(part))]
-    return len(heads) > 1 and bool(HEAD.match(parts[-1])) and heads[-2] < heads[-1]
+    """Return True if the last sentence is the next item of a list of steps."""
+    heads = [int(marked_steps(match[0])[0]) for part in parts if (match := LIST_HEAD.match(part))]
+    return len(heads) > 1 and bool(LIST_HEAD.match(parts[-1])) and heads[-2] < heads[-1]
 
 
-class Judged(NamedTuple):
-    """Steps that a text calls wrong and right. nothing: the text finds no error; doubt: it names one without a step."""
+class StepVerdicts(NamedTuple):
+    """Steps that a text calls wrong and right.
+
+    finds_no_error: True if the text finds no error. unplaced_error: True if it reports an error without naming a step.
+    """
 
     wrong: set[int]
     right: set[int]
-    nothing: bool
-    doubt: bool
+    finds_no_error: bool
+    unplaced_error: bool
 
 
-def judged(parts: Sequence[str]) -> Judged:
-    """Collect the steps that sentences call right and wrong; a clause without a step refers to the step before it."""
+def collect_step_verdicts(parts: Sequence[str]) -> StepVerdicts:
+    """Return the steps that sentences call right and wrong. A clause without a step refers to the last named step."""
     wrong: set[int] = set()
     right: set[int] = set()
     about: list[int] = []
     nothing = doubt = False
     before: bool | None = None
     for sentence in (DENIED.sub(" ", part) for part in parts):
-        if (left_out := EXCEPT.search(sentence)) and polarity(EXCEPT.sub(" ", sentence)) is False:
-            wrong |= {int(one) for one in left_out[1].split(",")}
+        if (left_out := EXCEPT.search(sentence)) and clause_polarity(EXCEPT.sub(" ", sentence)) is False:
+            wrong |= {int(number) for number in left_out[1].split(",")}
             continue
-        heads, found = HEAD.match(sentence), False
+        heads = LIST_HEAD.match(sentence)
         for clause in clauses_of(sentence):
-            own, verdict = numbers_of(clause), polarity(clause)
-            if own and verdict is False and SAVE.search(sentence):
-                verdict = True  # "step 2 is correct except for the sum"
+            steps, verdict = marked_steps(clause), clause_polarity(clause)
+            if steps and verdict is False and EXCEPTION_WORDS.search(sentence):
+                verdict = True  # the step is wrong, as in "step 2 is correct except for the sum"
             if verdict is None and before is not None and ELLIPSIS.search(clause):
-                verdict = not before  # "step 1 is right, step 2 is not"; "step 1 isn't wrong, step 2 is"
-                if not own:
+                verdict = not before  # the opposite, as in "step 1 is right, step 2 is not"
+                if not steps:
                     doubt = True
                     continue
-            about = own or about
+            about = steps or about
             if verdict is None:
                 continue
             before = verdict
-            target = own or (about if heads or POINTS_BACK.match(clause) else [])
-            found = found or bool(target)
+            target = steps or (about if heads or POINTS_BACK.match(clause) else [])
             if target:
                 (wrong if verdict else right).update(target)
                 if verdict and heads and ALSO.search(clause):
-                    wrong.update(numbers_of(heads[0]))
+                    wrong.update(marked_steps(heads[0]))
             elif not verdict:
                 nothing = nothing or whole_is_right(clause)
-            elif len(set(numbers_of(sentence))) == 1 and False not in verdicts_in(sentence):
-                wrong.update(numbers_of(sentence))
+            elif len(set(marked_steps(sentence))) == 1 and False not in word_verdicts(sentence):
+                wrong.update(marked_steps(sentence))
             else:
                 doubt = True
-    return Judged(wrong, right - wrong, nothing, doubt)
+    return StepVerdicts(wrong, right - wrong, nothing, doubt)
 
 
 def clauses_of(sentence: str) -> Iterator[str]:
@@ -488,60 +494,68 @@ def clauses_of(sentence: str) -> Iterator[str]:
 
 
 def read_step(text: str) -> tuple[int, str] | None:
-    """Return the first wrong step that a reply names (0 for none) and its sentence, or None without a single answer.
+    """Return the first wrong step that a reply names (0: no error) and its sentence, or None without a single answer.
 
-    A plain list of steps is no answer, and withdrawn text does not count. The last sentence that gives an answer or
-    names the first error decides, apart from closings. Failing that, the first step called wrong is returned; then 0,
-    where no step from the first one on is called wrong or the reply finds no error.
+    A plain list of steps is not an answer, and withdrawn text does not count. Apart from closings (offers, questions,
+    checks), the last sentence that states an answer or names the first error decides. Without one, the result is the
+    first step called wrong, or 0 if the reply finds no error or calls every step from the first one on right.
     """
-    cleaned = prepared(text)
+    cleaned = prepare_step_reply(text)
     if BREAKS_OFF.search(cleaned):
         return None
-    for parts in standing_sentences(cleaned):
-        if found := read_sentences(parts):
-            return None if found.step is None else (found.step, found.text[:KEPT])
+    for parts in sentences_after_withdrawals(cleaned):
+        if answer := step_of_sentences(parts):
+            return None if answer.step is None else (answer.step, answer.text[:MAX_PASSAGE_CHARACTERS])
     return None
 
 
-def answers(closing: str) -> bool:
-    """Return whether a sentence in the form of a closing gives the answer ("Great job, every step is correct!")."""
+def closing_states_answer(closing: str) -> bool:
+    """Return True if a sentence in the form of a closing states the answer ("Great job, every step is correct!")."""
     return not NO_STATEMENT.search(closing) and (
-        whole_is_right(closing) or (bool(FIRST.search(closing)) and len(numbers_of(closing)) == 1)
+        whole_is_right(closing) or (bool(FIRST.search(closing)) and len(marked_steps(closing)) == 1)
     )
 
 
-def about_the_others(sentence: str) -> bool:
-    """Return whether a sentence only calls the other steps right ("Everything above it is fine")."""
-    limited = LIMITED.search(sentence) and not numbers_of(sentence) and not FIRST.search(sentence)
-    return bool(limited) and {*verdicts_in(sentence)} == {False} and OTHERS.match(sentence) is not None
+def concerns_other_steps(sentence: str) -> bool:
+    """Return True if a sentence only calls the other steps right ("Everything above it is fine")."""
+    limited = LIMITED.search(sentence) and not marked_steps(sentence) and not FIRST.search(sentence)
+    return bool(limited) and {*word_verdicts(sentence)} == {False} and OTHER_STEPS.match(sentence) is not None
 
 
-def read_sentences(parts: list[str]) -> Stated | None:
-    """Return the step that the sentences of a reply give, or None."""
-    parts = [part for part in parts if not closes(part) or answers(part)] or parts
-    while len(parts) > 1 and about_the_others(parts[-1]):
+def step_of_sentences(parts: list[str]) -> StatedStep | None:
+    """Return the step that the sentences of a reply state, or None."""
+    parts = [part for part in parts if not is_closing(part) or closing_states_answer(part)] or parts
+    while len(parts) > 1 and concerns_other_steps(parts[-1]):
         parts = parts[:-1]
-    listed = sum(bool(HEAD.match(part)) for part in parts) > 1
+    listed = sum(bool(LIST_HEAD.match(part)) for part in parts) > 1
     befores = [list[int]()]
     for part in parts:
-        befores.append(numbers_of(part) or befores[-1])
+        befores.append(marked_steps(part) or befores[-1])
     for place, sentence in reversed(list(enumerate(parts))):
         before = befores[place]
-        if found := stated(
-            sentence, Place(place == 0, place == len(parts) - 1, place >= len(parts) - LAST_FEW, listed, before[-1:])
+        if answer := stated_step(
+            sentence,
+            SentencePosition(
+                place == 0, place == len(parts) - 1, place >= len(parts) - CLOSING_SENTENCES, listed, before[-1:]
+            ),
         ):
-            return found
-    if parts and (said := judged(parts[-1:])).wrong and not continues_list(parts):
-        return Stated(min(said.wrong), parts[-1])
-    said = judged(parts)
-    closing = judged(parts[-LAST_FEW:])
-    understood = closing.wrong or closing.right or closing.nothing or any(map(HEAD.match, parts[-LAST_FEW:]))
-    if len(parts) > FEW_SENTENCES and not understood:
-        return None  # what is said of single steps before an unknown kind of closing is no answer
-    if said.wrong:
-        return Stated(min(said.wrong), " ".join(parts)[-KEPT:])
-    if said.doubt:
+            return answer
+    if parts and (last := collect_step_verdicts(parts[-1:])).wrong and not continues_list(parts):
+        return StatedStep(min(last.wrong), parts[-1])
+    whole = collect_step_verdicts(parts)
+    closing = collect_step_verdicts(parts[-CLOSING_SENTENCES:])
+    understood = (
+        closing.wrong
+        or closing.right
+        or closing.finds_no_error
+        or any(map(LIST_HEAD.match, parts[-CLOSING_SENTENCES:]))
+    )
+    if len(parts) > SHORT_REPLY_SENTENCES and not understood:
+        return None  # verdicts on single steps are not an answer if the reply's last sentences are not understood
+    if whole.wrong:
+        return StatedStep(min(whole.wrong), " ".join(parts)[-MAX_PASSAGE_CHARACTERS:])
+    if whole.unplaced_error:
         return None
-    if said.nothing or (len(said.right) > 1 and said.right == {*range(1, max(said.right) + 1)}):
-        return Stated(0, " ".join(parts)[-KEPT:])
+    if whole.finds_no_error or (len(whole.right) > 1 and whole.right == {*range(1, max(whole.right) + 1)}):
+        return StatedStep(0, " ".join(parts)[-MAX_PASSAGE_CHARACTERS:])
     return None

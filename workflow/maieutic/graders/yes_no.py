@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from maieutic.graders.passages import BREAKS_OFF, closes, sentences
-from maieutic.graders.polarity import verdicts_in
-from maieutic.graders.reading import KEPT
-from maieutic.graders.verdicts import standing_sentences, text_of_verdicts
+from maieutic.graders.passages import BREAKS_OFF, is_closing, sentences
+from maieutic.graders.polarity import word_verdicts
+from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS
+from maieutic.graders.verdict_text import prepare_verdict_text, sentences_after_withdrawals
 
 YES = r"(?:yes|yeah|yep|yup|yea|aye|y|affirmative|absolutely|definitely|certainly|indeed)"
 NO = r"(?:no|nope|nah|n|negative|(?:absolutely|definitely|certainly)\s+not|not\s+at\s+all|of\s+course\s+not)"
@@ -16,7 +16,7 @@ SURE = (
     r"(?:absolutely|definitely|certainly|clearly|of\s+course|surely|probably|most\s+likely|likely|oh"
     r"|well|simply|just|a|an|clear|firm|plain|resounding)"
 )
-# Not the verdict: "no.1", "no doubt", "no error"; "yes and no" is none either.
+# A yes or no that is a verdict. "no.1" is excluded here, "no errors" by `is_label`, and "yes and no" by BOTH.
 LABEL = rf"(?:{SURE}[\s,]+)*(?P<{{name}}>{NO}|{YES})\b(?!\s*(?:\.\s?\d|\d)|['\u2019]\w)"
 QUOTE = r"[\s\"'(\[{\u201c\u2018\u00ab*#>=:|\u2022\u2013\u2014\u2192\u27a1\U0001f449-]*+"
 LEAD = (
@@ -35,7 +35,7 @@ LEAD = (
     r"|your)\s+question\s+is))?|(?:clearly|now|still|simply|likely|probably"
     r"|most likely))\b[\s:,;=.\u2013\u2014>\"'(*-]*+){0,6}"
 )
-BARE = re.compile(rf"^{QUOTE}{LEAD}{QUOTE}{LABEL.format(name='label')}(?P<rest>.*)$", re.IGNORECASE | re.DOTALL)
+BARE_LABEL = re.compile(rf"^{QUOTE}{LEAD}{QUOTE}{LABEL.format(name='label')}(?P<rest>.*)$", re.IGNORECASE | re.DOTALL)
 MARKED = re.compile(
     rf"\b(?:answer|verdict|conclusion|judge?ment|output|response|reply|label|r\u00e9ponse|respuesta"
     rf"|antwort|resposta|jawaban|risposta|result)\b(?:\s+(?:finale?|to\s+(?:the|this|your)\s+question"
@@ -44,7 +44,7 @@ MARKED = re.compile(
     rf"|a)?\s*{QUOTE}{LABEL.format(name='label')}",
     re.IGNORECASE,
 )
-ENDS = re.compile(
+ENDING_LABEL = re.compile(
     rf"(?:[,;:\u2013\u2014\u2192-]|\b(?:so|therefore|thus|hence|then|is|be|answer|say|said|reply|with"
     rf"|think|conclude|but|rather|to)\b)\s*{QUOTE}{LABEL.format(name='label')}[\W_]*$",
     re.IGNORECASE,
@@ -55,7 +55,7 @@ CONCLUDES = re.compile(
     rf"|is\s+a)\b[\s,:]*{QUOTE}{LABEL.format(name='label')}[\W_]*$",
     re.IGNORECASE,
 )
-ASKED = re.compile(
+ANSWERED_QUESTION = re.compile(
     rf"^(?P<question>.{{0,300}}?)(?:\?|\(correct\)(?:\s+only)?|[:=])[\"'\u201d)*\s]*(?:(?:the\s+"
     rf"|my\s+)?(?:answer|a)\s*(?:is)?[:=]?\s*)?{QUOTE}{LABEL.format(name='label')}[\W_]*(?:$|[.,;(]"
     rf"|because|since)",
@@ -92,7 +92,7 @@ ABOUT_WHOLE = re.compile(
     rf"|\bnothing\s+(?:is\s+)?wrong\b|\bstep\s+\d+\s+(?:is|has|contains)\b",
     re.IGNORECASE,
 )
-PART = re.compile(
+ABOUT_PART = re.compile(
     r"\b(?:in|at|of|until|up\s+to|through)\s+(?:steps?|lines?|parts?|the\s+(?:first|second|third|last"
     r"|next|addition|multiplication|calculation|sum|division))\b|\bsteps?\s+\d|\bit\s+is\s+(?:correct"
     r"|right|true)\s+that\b|\bso\s+far\b|\bif\b|\bwould\b|\bwhether\b|\bnot\s+sure\b"
@@ -124,7 +124,7 @@ SOLUTION_NAMED = re.compile(
     r"|\byou(?:'ve|\s+have)?\s+(?:solved|got)\s+(?:it|this|that|everything|the\s+problem)\b",
     re.IGNORECASE,
 )
-LAST_FEW = 2  # sentences at the end in which a verdict within a sentence counts
+CLOSING_VERDICT_SENTENCES = 2  # number of final sentences in which a verdict within the sentence counts
 REPORTED = re.compile(
     r"\b(?:answer|report|stand\s+by|enter|reply|verdict|record(?:ed)?|settle\s+on|stays?|remains?)\b[\s,:]*(?:with|is|as|a|an)?[\s\"'*]*"
     rf"({NO}|{YES})(?![\w'])(?!\s+(?:error|mistake|step|problem|doubt)s?\b)",
@@ -134,11 +134,11 @@ SOLUTION_IS = re.compile(
     r"\bsolution(?:\s+as\s+a\s+whole)?\s+(?:is|was|isn't)\s+(?:\w+\s+)?(?:incorrect|correct|wrong|right|not\s+(?:correct|right))\b",
     re.IGNORECASE,
 )
-FEW = 4  # words after a label that are no sentence of their own
+MAX_WORDS_AFTER_LABEL = 4  # maximum number of words that may follow a label without explaining it
 
 
-class Found(NamedTuple):
-    """Verdict and its sentence. incorrect: None for a contradiction."""
+class LabelVerdict(NamedTuple):
+    """Verdict on a solution, with the sentence that states it. incorrect: None if it is contradictory or undecided."""
 
     incorrect: bool | None
     text: str
@@ -162,74 +162,86 @@ KEY = re.compile(
 
 
 def is_yes(word: str) -> bool:
-    """Return whether a label is a yes."""
+    """Return True if a label means yes."""
     return re.fullmatch(YES, word, re.IGNORECASE) is not None
 
 
-def prepared(text: str) -> str:
+def prepare_yes_no_reply(text: str) -> str:
     """Return a reply with its fields as lines, without symbols and brackets around labels."""
-    return SYMBOL.sub(" ", text_of_verdicts(text)).replace("\u2019", "'")
+    return SYMBOL.sub(" ", prepare_verdict_text(text)).replace("\u2019", "'")
 
 
 def read_yes_no(text: str) -> tuple[bool, str] | None:
-    """Return whether a reply calls the solution incorrect and its sentence, or None where it gives no verdict.
+    """Return the verdict of a reply (True: the solution is incorrect) and its sentence, or None without a verdict.
 
-    The last sentence with a verdict decides, apart from closings; withdrawn text does not count. A verdict is a label
-    ("Yes", "Answer: no", "so the answer is yes"), a repeated question with a label ("Correct? No"), or a statement
-    about the whole solution. A label that contradicts its statement gives no verdict.
+    Apart from closings (offers, questions, checks), the last sentence with a verdict decides; withdrawn text does not
+    count. A verdict is a label ("Yes", "Answer: no", "so the answer is yes"), a repeated question with a label
+    ("Correct? No"), or a statement about the whole solution. A label that contradicts its statement is not a verdict.
     """
-    cleaned = prepared(text)
+    cleaned = prepare_yes_no_reply(text)
     if BREAKS_OFF.search(cleaned):
         return None
-    for parts in standing_sentences(cleaned):
-        if found := read_sentences(parts):
-            return None if found.incorrect is None else (found.incorrect, found.text[:KEPT])
+    for parts in sentences_after_withdrawals(cleaned):
+        if answer := verdict_of_sentences(parts):
+            return None if answer.incorrect is None else (answer.incorrect, answer.text[:MAX_PASSAGE_CHARACTERS])
     return None
 
 
-def solution_stated(text: str) -> bool | None:
-    """Return whether the last statement that names the solution calls it incorrect, or None without one."""
-    found = [stated_of_solution(sentence) for sentence in sentences(prepared(text))]
-    return next((one.incorrect for one in reversed(found) if one is not None), None)
+def last_solution_verdict(text: str) -> bool | None:
+    """Return the verdict of the last statement that names the solution (True: incorrect), or None without a verdict."""
+    statements = [solution_sentence_verdict(sentence) for sentence in sentences(prepare_yes_no_reply(text))]
+    return next((verdict.incorrect for verdict in reversed(statements) if verdict is not None), None)
 
 
-def read_sentences(parts: list[str]) -> Found | None:
-    """Return the last plain label or the statement of the last sentence; failing both, the first label."""
-    parts = joined_questions([part for part in parts if not AFFIRMS.match(part)])
-    parts = [part for part in parts if not closes(part) or label_of(part) is not None or praises(part)] or parts
+def verdict_of_sentences(parts: list[str]) -> LabelVerdict | None:
+    """Return the last plain label or the verdict of the last sentence; without either, the first label."""
+    parts = join_questions([part for part in parts if not AFFIRMS.match(part)])
+    parts = [
+        part
+        for part in parts
+        if not is_closing(part) or plain_label_value(part) is not None or closing_states_verdict(part)
+    ] or parts
     last = len(parts) - 1
-    contradiction: Found | None = None
+    contradiction: LabelVerdict | None = None
     for place, sentence in reversed(list(enumerate(parts))):
-        if found := plain_label(sentence):
-            follows = stated(parts[place + 1], of_label=True) if place < last else None
-            return found if follows is None or found.incorrect in (None, follows.incorrect) else Found(None, sentence)
+        if answer := plain_label(sentence):
+            follows = stated_verdict(parts[place + 1], after_label=True) if place < last else None
+            return (
+                answer
+                if follows is None or answer.incorrect in (None, follows.incorrect)
+                else LabelVerdict(None, sentence)
+            )
         if place == last:
             if UNDECIDED.search(sentence):
-                return Found(None, sentence)
-            own = label_in(sentence)
-            if own and own.incorrect is None:
-                contradiction = own
-            elif own and explained(sentence):
-                return own
-            elif own is None and (found := stated(sentence) or of_closing(sentence)):
-                before = label_of(parts[place - 1]) if place else None
-                return found if before in (None, found.incorrect) else Found(None, sentence)
+                return LabelVerdict(None, sentence)
+            label = label_verdict(sentence)
+            if label and label.incorrect is None:
+                contradiction = label
+            elif label and is_explained_label(sentence):
+                return label
+            elif label is None and (answer := stated_verdict(sentence) or closing_verdict(sentence)):
+                before = plain_label_value(parts[place - 1]) if place else None
+                return answer if before in (None, answer.incorrect) else LabelVerdict(None, sentence)
     if contradiction:
         return contradiction
-    for sentence in reversed(parts[-LAST_FEW:]):
-        if (found := reported(sentence)) or (found := concluded(sentence)):
-            return found
-    labels = (label_in(sentence) for sentence in (*parts[:1], *reversed(parts)))
-    return next((found for found in labels if found), None) or stated_of_solution(parts[0] if parts else "")
+    for sentence in reversed(parts[-CLOSING_VERDICT_SENTENCES:]):
+        if (answer := reported_verdict(sentence)) or (answer := concluded_verdict(sentence)):
+            return answer
+    labels = (label_verdict(sentence) for sentence in (*parts[:1], *reversed(parts)))
+    return next((label for label in labels if label), None) or solution_sentence_verdict(parts[0] if parts else "")
 
 
-def of_closing(sentence: str) -> Found | None:
+def closing_verdict(sentence: str) -> LabelVerdict | None:
     """Return the verdict of a sentence in the form of a closing, or None."""
-    return Found(verdict_of_solution(sentence), sentence) if closes(sentence) and praises(sentence) else None
+    return (
+        LabelVerdict(verdict_of_solution(sentence), sentence)
+        if is_closing(sentence) and closing_states_verdict(sentence)
+        else None
+    )
 
 
-def praises(closing: str) -> bool:
-    """Return whether a sentence in the form of a closing states a verdict ("Well done, your solution is right!")."""
+def closing_states_verdict(closing: str) -> bool:
+    """Return True if a sentence in the form of a closing states a verdict ("Well done, your solution is right!")."""
     return (
         not NO_STATEMENT.search(closing)
         and SOLUTION_NAMED.search(closing) is not None
@@ -238,110 +250,117 @@ def praises(closing: str) -> bool:
 
 
 def verdict_of_solution(sentence: str) -> bool | None:
-    """Return the verdict of the clause that names the solution, or None."""
+    """Return the verdict on which all clauses that name the solution agree (True: incorrect), or None."""
     clauses = [clause for clause in re.split(r"[,;!]\s+|\bthat\b", sentence) if SOLUTION_NAMED.search(clause)]
-    said = {statement(clause) for clause in clauses}
-    return said.pop() if len(said) == 1 else None
+    verdicts = {statement_verdict(clause) for clause in clauses}
+    return verdicts.pop() if len(verdicts) == 1 else None
 
 
-def stated_of_solution(sentence: str) -> Found | None:
+def solution_sentence_verdict(sentence: str) -> LabelVerdict | None:
     """Return the verdict of a sentence that names the solution or the student, or None."""
-    return stated(sentence) if re.search(r"\b(?:solution|student)\b", sentence, re.IGNORECASE) else None
+    return stated_verdict(sentence) if re.search(r"\b(?:solution|student)\b", sentence, re.IGNORECASE) else None
 
 
-def reported(sentence: str) -> Found | None:
-    """Return the only label of a sentence that reports it ("so I answer Yes and leave the rest to you"), or None."""
-    labels = REPORTED.findall(without_others(sentence))
-    return Found(is_yes(labels[0]), sentence) if len(labels) == 1 and not BOTH.search(sentence) else None
+def reported_verdict(sentence: str) -> LabelVerdict | None:
+    """Return the only label of a sentence that reports one ("so I answer Yes and leave the rest to you"), or None."""
+    labels = REPORTED.findall(without_quotations(sentence))
+    return LabelVerdict(is_yes(labels[0]), sentence) if len(labels) == 1 and not BOTH.search(sentence) else None
 
 
-def concluded(sentence: str) -> Found | None:
+def concluded_verdict(sentence: str) -> LabelVerdict | None:
     """Return the verdict of a clause that names the solution ("..., and the solution is incorrect"), or None."""
-    said = set()
+    verdicts = set()
     for match in SOLUTION_IS.finditer(sentence):
-        said |= set(verdicts_in(match[0]))
-    return Found(said.pop(), sentence) if len(said) == 1 and not NOT_SURE.search(sentence) else None
+        verdicts |= set(word_verdicts(match[0]))
+    return LabelVerdict(verdicts.pop(), sentence) if len(verdicts) == 1 and not NOT_SURE.search(sentence) else None
 
 
-def label_of(sentence: str) -> bool | None:
-    """Return the verdict of a plain label, or None."""
-    found = plain_label(sentence)
-    return None if found is None else found.incorrect
+def plain_label_value(sentence: str) -> bool | None:
+    """Return the verdict of a sentence's plain label, or None."""
+    label = plain_label(sentence)
+    return None if label is None else label.incorrect
 
 
-def explained(sentence: str) -> bool:
-    """Return whether a sentence ends with its label, gives a reason for it, or adds only a few words."""
-    match = BARE.match(INNER_LABEL.split(without_others(sentence))[-1])
+def is_explained_label(sentence: str) -> bool:
+    """Return True if a sentence ends with its label, gives a reason for it, or adds only a few words."""
+    match = BARE_LABEL.match(INNER_LABEL.split(without_quotations(sentence))[-1])
     if match is None:
         return bool(CONCLUDES.search(sentence))
     explains = re.match(r"^[\s,;:.()\u2013\u2014-]*(?:because|since|as)\b", match["rest"], re.IGNORECASE)
-    return bool(explains) or statement(match["rest"], of_label=True) is not None or len(match["rest"].split()) <= FEW
+    return (
+        bool(explains)
+        or statement_verdict(match["rest"], after_label=True) is not None
+        or len(match["rest"].split()) <= MAX_WORDS_AFTER_LABEL
+    )
 
 
-def stated(sentence: str, of_label: bool = False) -> Found | None:
-    """Return the verdict that a sentence states without a label, or None."""
-    if (claim := CLAIM.match(sentence)) and (claimed := statement(claim["claim"])) is not None:
+def stated_verdict(sentence: str, after_label: bool = False) -> LabelVerdict | None:
+    """Return the verdict that a sentence states without a label, or None. after_label: True for text after a label."""
+    if (claim := CLAIM.match(sentence)) and (claimed := statement_verdict(claim["claim"])) is not None:
         denied = claim["verdict"].lower() in ("false", "wrong", "incorrect", "untrue")
-        return Found(claimed != denied, sentence)
-    verdict = statement(sentence, of_label)
-    return None if verdict is None else Found(verdict, sentence)
+        return LabelVerdict(claimed != denied, sentence)
+    verdict = statement_verdict(sentence, after_label)
+    return None if verdict is None else LabelVerdict(verdict, sentence)
 
 
-def joined_questions(parts: list[str]) -> list[str]:
-    """Join each question with the label that answers it: "Is it correct? No."."""
-    found: list[str] = []
+def join_questions(parts: list[str]) -> list[str]:
+    """Join each question with the label that answers it ("Is it correct? No.")."""
+    joined: list[str] = []
     for part in parts:
-        if found and found[-1].rstrip("\"'*) ").endswith("?") and BARE.match(part):
-            found[-1] = f"{found[-1]} {part}"
+        if joined and joined[-1].rstrip("\"'*) ").endswith("?") and BARE_LABEL.match(part):
+            joined[-1] = f"{joined[-1]} {part}"
         else:
-            found.append(part)
-    return found
+            joined.append(part)
+    return joined
 
 
-def without_others(sentence: str) -> str:
+def without_quotations(sentence: str) -> str:
     """Return a sentence without quotations and denied labels."""
     bare = sentence if OWN_QUOTE.search(sentence) else QUOTED.sub(" ", sentence)
     return DENIED.sub(" ", bare)
 
 
-def plain_label(sentence: str) -> Found | None:
-    """Return the verdict of a label that stands alone or after a marker, a question or "so"; None without one."""
-    bare = without_others(sentence)
+def plain_label(sentence: str) -> LabelVerdict | None:
+    """Return the verdict of a label that is alone or follows a marker, a question or "so"; None without one."""
+    bare = without_quotations(sentence)
     both, bare = BOTH.search(bare), BOTH.sub(" ", bare).lstrip(" ?,")
     if match := KEY.match(bare):
         wrong = not re.fullmatch(r"correct(?:ness)?|right", match["key"], re.IGNORECASE)
-        return Found((match["value"].lower() in ("true", "yes")) == wrong, sentence)
+        return LabelVerdict((match["value"].lower() in ("true", "yes")) == wrong, sentence)
     if matches := list(MARKED.finditer(bare)):
-        return Found(is_yes(matches[-1]["label"]), sentence)
+        return LabelVerdict(is_yes(matches[-1]["label"]), sentence)
     if matches := list(WORD_LABEL.finditer(bare)):
-        return Found(verdicts_in(matches[-1]["verdict"].replace("incorrect", "wrong"))[0], sentence)
-    if (match := ASKED.match(bare)) and (asks := asked_for(match["question"])) is not None:
-        return Found(is_yes(match["label"]) == asks, sentence)
-    if (match := BARE.match(bare)) and not re.search(r"[A-Za-z0-9]", match["rest"]):
-        return Found(is_yes(match["label"]), sentence)
+        return LabelVerdict(word_verdicts(matches[-1]["verdict"].replace("incorrect", "wrong"))[0], sentence)
+    if (match := ANSWERED_QUESTION.match(bare)) and (errors_asked := asks_for_errors(match["question"])) is not None:
+        return LabelVerdict(is_yes(match["label"]) == errors_asked, sentence)
+    if (match := BARE_LABEL.match(bare)) and not re.search(r"[A-Za-z0-9]", match["rest"]):
+        return LabelVerdict(is_yes(match["label"]), sentence)
     if match := CONCLUDES.search(bare):
-        return Found(is_yes(match["label"]), sentence)
-    return Found(None, sentence) if both and not re.search(r"[A-Za-z]{3}.*[A-Za-z]{3}", bare) else None
+        return LabelVerdict(is_yes(match["label"]), sentence)
+    return LabelVerdict(None, sentence) if both and not re.search(r"[A-Za-z]{3}.*[A-Za-z]{3}", bare) else None
 
 
-def label_in(sentence: str) -> Found | None:
-    """Return the verdict of a label that begins or ends a sentence; its verdict is None if the rest contradicts it."""
-    if found := plain_label(sentence):
-        return found
-    bare = BOTH.sub(" ", without_others(sentence))
-    if (match := BARE.match(bare)) and is_label(match):
-        label, said = is_yes(match["label"]), statement(match["rest"], of_label=True)
-        return Found(None if said is not None and said != label else label, sentence)
-    if match := ENDS.search(bare):
-        return Found(is_yes(match["label"]), sentence)
+def label_verdict(sentence: str) -> LabelVerdict | None:
+    """Return the verdict of a label that begins or ends a sentence, or None if there is no label.
+
+    Its value is None if the rest of the sentence contradicts the label.
+    """
+    if plain := plain_label(sentence):
+        return plain
+    bare = BOTH.sub(" ", without_quotations(sentence))
+    if (match := BARE_LABEL.match(bare)) and is_label(match):
+        label, verdict = is_yes(match["label"]), statement_verdict(match["rest"], after_label=True)
+        return LabelVerdict(None if verdict is not None and verdict != label else label, sentence)
+    if match := ENDING_LABEL.search(bare):
+        return LabelVerdict(is_yes(match["label"]), sentence)
     inner = INNER_LABEL.split(bare)
-    return label_in(inner[-1]) if len(inner) > 1 else None
+    return label_verdict(inner[-1]) if len(inner) > 1 else None
 
 
 def is_label(match: re.Match[str]) -> bool:
-    """Return whether a leading yes or no is a verdict, rather than the negation of a noun ("no errors")."""
+    """Return True if a leading yes or no is a verdict, rather than the negation of a noun ("no errors")."""
     rest = match["rest"]
-    if statement(rest) == is_yes(match["label"]):
+    if statement_verdict(rest) == is_yes(match["label"]):
         return True
     if len(match["label"]) == 1 and rest.strip(" .\"')*"):
         return False
@@ -362,8 +381,8 @@ def is_label(match: re.Match[str]) -> bool:
     )
 
 
-def asked_for(question: str) -> bool | None:
-    """Return whether a repeated question asks for errors (True) or correctness (False); None for one about a part."""
+def asks_for_errors(question: str) -> bool | None:
+    """Return True if a repeated question asks for errors, False if for correctness, None if it asks something else."""
     last = re.split(r"[.?!\n]\s+", question)[-1]
     if re.search(r"\b(?:solution|it|work|answer)\s+is\b", last, re.IGNORECASE) and not re.search(
         r"\bwhether\b", last, re.IGNORECASE
@@ -374,32 +393,34 @@ def asked_for(question: str) -> bool | None:
         and len(last.split()) > 6
     ):
         return None
-    if PART.search(last.replace("whether", "")) or re.search(r"\b(?:answer|reply|verdict)\W*$", last, re.IGNORECASE):
+    if ABOUT_PART.search(last.replace("whether", "")) or re.search(
+        r"\b(?:answer|reply|verdict)\W*$", last, re.IGNORECASE
+    ):
         return None
-    said = set(verdicts_in(last))
-    if len(said) == 2 or re.search(r"yes\s*(?:\(|=|means)\s*incorrect", question, re.IGNORECASE):
+    verdicts = set(word_verdicts(last))
+    if len(verdicts) == 2 or re.search(r"yes\s*(?:\(|=|means)\s*incorrect", question, re.IGNORECASE):
         return True
-    if len(said) == 1 and (ABOUT_WHOLE.search(last) or len(last.split()) <= 4):
-        return said.pop()
+    if len(verdicts) == 1 and (ABOUT_WHOLE.search(last) or len(last.split()) <= 4):
+        return verdicts.pop()
     return None
 
 
-def statement(text: str, of_label: bool = False) -> bool | None:
-    """Return whether a text calls the whole solution incorrect; None where it concerns a part or gives no verdict.
+def statement_verdict(text: str, after_label: bool = False) -> bool | None:
+    """Return True if a text calls the whole solution incorrect, False if correct, None if neither.
 
-    of_label: the text follows a label and may be its reason, so only an unmistakable statement counts.
+    after_label: True for the text after a label. It may be the label's reason, so only unmistakable statements count.
     """
     text = LEADING_LABEL.sub("", text).strip(" ,.;-\u2013\u2014")
     clause, *rest = STATEMENT_END.split(text, maxsplit=1)
     if NOT_SURE.search(clause) or re.search(r"[:?]\W*$", clause) or (rest and text[len(clause)] == "?"):
         return None
-    said = set(verdicts_in(clause))
-    if len(said) != 1 or not ABOUT_WHOLE.search(clause) or (of_label and not SUBJECT_FIRST.match(clause)):
+    verdicts = set(word_verdicts(clause))
+    if len(verdicts) != 1 or not ABOUT_WHOLE.search(clause) or (after_label and not SUBJECT_FIRST.match(clause)):
         return None
-    [verdict] = said
+    [verdict] = verdicts
     return (
         None
-        if PART.search(clause) and not (verdict and HAS_ERROR.search(clause)) and (of_label or not verdict)
+        if ABOUT_PART.search(clause) and not (verdict and HAS_ERROR.search(clause)) and (after_label or not verdict)
         else verdict
     )
 

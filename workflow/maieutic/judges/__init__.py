@@ -1,1 +1,1 @@
-"""Judges: a model of the registry that answers rubric cards, and how far people agree with it."""
+"""Judges: models of the registry that answer rubric cards, and their validation against people."""

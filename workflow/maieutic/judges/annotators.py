@@ -1,4 +1,4 @@
-"""Several people on one reply: what they say together."""
+"""Aggregation of several annotators' labels of one reply."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from collections.abc import Sequence
 from maieutic.core.records import Label
 
 
-def yes(value: object) -> bool:
-    """Whether a cell says yes."""
+def cell_is_yes(value: object) -> bool:
+    """Return True if a table cell means yes."""
     return str(value or "").strip().casefold() in {"yes", "true", "1"}
 
 
-def joined(votes: Sequence[Label]) -> str | None:
-    """What people say of one reply under one criterion; None if divided.
+def aggregate_votes(votes: Sequence[Label]) -> str | None:
+    """Return the aggregated label of one reply under one criterion, or None if the annotators are divided.
 
-    What all say stands; where they differ, the resolver's word, else that of most of them.
+    A unanimous label is kept. Otherwise the most frequent label of the resolvers (annotators who settle disagreements)
+    counts, or that of all annotators if there is no resolver.
     """
     annotators = {vote.label for vote in votes if not vote.resolves}
     if len(annotators) == 1:
         return annotators.pop()
     counts = Counter(vote.label for vote in [vote for vote in votes if vote.resolves] or votes)
-    best = [name for name, count in counts.items() if count == max(counts.values())]
+    best = [label for label, count in counts.items() if count == max(counts.values())]
     return best[0] if len(best) == 1 else None
 
 
-def agreed(votes: Sequence[Label]) -> Label | None:
-    """What people say together as one label of nobody's; None where they are divided."""
-    label = joined(votes)
+def aggregate_labels(votes: Sequence[Label]) -> Label | None:
+    """Return the annotators' aggregated label as a record without an annotator, or None if they are divided."""
+    label = aggregate_votes(votes)
     if label is None:
         return None
     return votes[0].model_copy(update={"label": label, "annotator": None, "resolves": False})

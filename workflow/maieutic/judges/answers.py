@@ -1,7 +1,7 @@
-"""Reading a judge's answer: the last verdict in the stated form counts, and what cannot be read is none.
+"""Parse a judge's answer: the last verdict in the required form counts. A verdict that cannot be parsed is missing.
 
-Nothing here has a default. A judge may answer prose, fenced JSON, two verdicts, half of what was asked, NaN, a
-megabyte, or another language.
+No default replaces a missing verdict. An answer may be prose, fenced JSON, two verdicts, half of the criteria, NaN, a
+megabyte of text, or text in another language.
 """
 
 from __future__ import annotations
@@ -12,161 +12,169 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from maieutic.core.objects import json_objects
+from maieutic.core.json_text import json_objects
 from maieutic.core.records import Verdict
-from maieutic.judges.rubrics import Criterion, Rubric, values_of
+from maieutic.judges.rubrics import Criterion, Rubric, allowed_answers
 
 RESULT = re.compile(r"\[RESULT\][\s:*\"'`(]*(\S{0,12})", re.IGNORECASE)
-WHOLE = re.compile(r"(\d+)[)\]}.,;:*\"'`]*")
+WHOLE_NUMBER_TOKEN = re.compile(r"(\d+)[)\]}.,;:*\"'`]*")
 LETTER = re.compile(r"\[\[\s*([A-Za-z]+)\s*\]\]")
 # A verdict at the very end of an answer.
-ENDS = re.compile(r"(?:\[RESULT\][\s:*\"'`(]*\d[)*\"'`.]*|\[\[\s*[A-Za-z]\s*\]\][*\"'`.]*)$", re.IGNORECASE)
-TAIL = 20_000  # characters at the end of an answer in which its verdict is looked for
-LONGEST_REASON = 500  # characters of a judge's reason that the results keep beside its verdict
-MOST_BRACES = 2_000  # places where an object may begin
+FINAL_VERDICT = re.compile(r"(?:\[RESULT\][\s:*\"'`(]*\d[)*\"'`.]*|\[\[\s*[A-Za-z]\s*\]\][*\"'`.]*)$", re.IGNORECASE)
+SEARCHED_TAIL = 20_000  # only this many characters at the end of an answer are searched for verdicts
+LONGEST_REASON = 500  # maximum number of characters of a judge's reason in the results
+MAX_OBJECT_STARTS = 2_000  # maximum number of positions in a text at which the parser tries to read a JSON object
 
 
-def no_number(name: str) -> Any:
-    """NaN and Infinity are no JSON."""
-    raise ValueError(f"{name} is no JSON")
+def reject_constant(name: str) -> Any:
+    """Raise ValueError for NaN and Infinity, which are not JSON."""
+    raise ValueError(f"{name} is not JSON")
 
 
-class Twice:
-    """Value of a key that occurs twice in a JSON object with different values."""
+class ConflictingValues:
+    """Marker for a key that occurs twice in a JSON object with different values."""
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build a JSON object; a key with two different values gets the value `Twice`."""
-    found: dict[str, Any] = {}
+def object_from_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build a JSON object; a key with two different values gets a `ConflictingValues` marker."""
+    mapping: dict[str, Any] = {}
     for key, value in pairs:
-        found[key] = Twice() if key in found and found[key] != value else value
-    return found
+        mapping[key] = ConflictingValues() if key in mapping and mapping[key] != value else value
+    return mapping
 
 
-DECODER = json.JSONDecoder(parse_constant=no_number, object_pairs_hook=once)
+DECODER = json.JSONDecoder(parse_constant=reject_constant, object_pairs_hook=object_from_pairs)
 CURLY = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u2018": "'", "\u2019": "'"})
 TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
-# A key or a value between single quotation marks, where a JSON object has one.
+# A key or a value in single quotation marks, at a position where JSON allows one.
 SINGLE_QUOTED = re.compile(r"(?<=[{\[,:])(\s*)'((?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*)'(?=\s*[,:}\]])")
 
 
-def read_answer(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, finish: str | None) -> list[Verdict]:
-    """One verdict for each of the criteria that were asked about, in their order; for a pair a single one."""
-    asked: list[str | None] = [*criteria] or [None]
+def parse_verdicts(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, finish: str | None) -> list[Verdict]:
+    """Return one verdict for each criterion in the question, in order, or a single verdict for a pair."""
+    names: list[str | None] = [*criteria] or [None]
     if not text.strip():
-        return [Verdict(criterion=name, value=None, why_none="empty answer") for name in asked]
+        return [Verdict(criterion=name, value=None, why_none="empty answer") for name in names]
     if rubric.answer == "json":
-        return read_object(rubric, criteria, text[-TAIL:], finish)
-    value, why = (read_result if rubric.answer == "result" else read_letter)(rubric, criteria, text[-TAIL:].rstrip())
-    if finish == "length" and value is not None and not ENDS.search(text.rstrip()):
-        value, why = None, "cut by max_tokens"  # what came before may be a quotation, the verdict was to follow
-    return [Verdict(criterion=name, value=value, why_none=why) for name in asked]
+        return parse_object(rubric, criteria, text[-SEARCHED_TAIL:], finish)
+    value, why = (parse_result if rubric.answer == "result" else parse_letter)(
+        rubric, criteria, text[-SEARCHED_TAIL:].rstrip()
+    )
+    if finish == "length" and value is not None and not FINAL_VERDICT.search(text.rstrip()):
+        value, why = None, "cut by max_tokens"  # the match may be a quotation, with the actual verdict cut off
+    return [Verdict(criterion=name, value=value, why_none=why) for name in names]
 
 
-def read_result(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) -> tuple[str | None, str | None]:
-    """The label of the score after the last [RESULT] (Prometheus' form)."""
+def parse_result(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) -> tuple[str | None, str | None]:
+    """Return the label of the score after the last [RESULT] (Prometheus' form) and None, or None and the reason."""
     [criterion] = criteria.values()
     results = RESULT.findall(text)
     if not results:
         return None, "no [RESULT]"
-    score = WHOLE.fullmatch(results[-1])
+    score = WHOLE_NUMBER_TOKEN.fullmatch(results[-1])
     number = int(score[1]) if score is not None and len(score[1]) <= 2 else 0
     if not 1 <= number <= len(criterion.labels):
-        return None, f"[RESULT] is no score of 1 to {len(criterion.labels)}"
+        return None, f"[RESULT] is not a score of 1 to {len(criterion.labels)}"
     return criterion.labels[-number if rubric.scores_fall else number - 1], None
 
 
-def read_letter(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) -> tuple[str | None, str | None]:
-    """The last [[A]] or [[B]] (MathTutorBench, Figure 6)."""
+def parse_letter(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) -> tuple[str | None, str | None]:
+    """Return the letter of the last [[A]] or [[B]] (MathTutorBench, Figure 6) and None, or None and the reason."""
     letters = LETTER.findall(text)
     if not letters:
         return None, "no [[A]] or [[B]]"
     letter = letters[-1].upper()
-    return (letter, None) if letter in values_of(rubric, None) else (None, f"[[{letter[:8]}]] is neither A nor B")
+    return (letter, None) if letter in allowed_answers(rubric, None) else (None, f"[[{letter[:8]}]] is neither A nor B")
 
 
 def objects_in(text: str) -> list[dict[str, Any]]:
-    """Every JSON object that stands in a text, from the first to the last, each with those directly in it."""
-    found: list[dict[str, Any]] = []
-    for _, _, value in islice(json_objects(text, DECODER), MOST_BRACES):
+    """Return all JSON objects in a text in order, each followed by the objects that are its direct values."""
+    objects: list[dict[str, Any]] = []
+    for _, _, value in islice(json_objects(text, DECODER), MAX_OBJECT_STARTS):
         if value is not None:
-            found += [value, *(inner for inner in value.values() if isinstance(inner, dict))]
-    return found
+            objects += [value, *(inner for inner in value.values() if isinstance(inner, dict))]
+    return objects
 
 
-def read_object(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, finish: str | None) -> list[Verdict]:
-    """What the last of the objects says that name the most of the criteria (a pair: that has a verdict).
+def parse_object(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, finish: str | None) -> list[Verdict]:
+    """Return the verdicts of the last object that names the most criteria or, for a pair, that has a verdict.
 
-    A judge that ends with a quotation of one criterion has still said what it said of all. Where none names all of
-    them, several together may, as of a first and a second problem; then the later one's word counts.
+    A judge may quote one criterion after an object with all of them. If no object names all criteria, objects that do
+    so together are joined, for example one object for each problem; the last value of a repeated criterion counts.
     """
-    wanted = [*criteria] or ["verdict"]
-    names, recovered = [name.casefold() for name in wanted], False
-    answer, complete = whole_of(folded(objects_in(text)), names)
-    if not answer and (mended := mend(text)) != text:
-        answer, complete = whole_of(folded(objects_in(mended)), names)
+    keys = [*criteria] or ["verdict"]
+    names, recovered = [key.casefold() for key in keys], False
+    answer, complete = most_complete_object(casefold_keys(objects_in(text)), names)
+    if not answer and (repaired := repair_json(text)) != text:
+        answer, complete = most_complete_object(casefold_keys(objects_in(repaired)), names)
         recovered = bool(answer)
     if not answer:
-        why = "cut by max_tokens" if finish == "length" else "no JSON object with what was asked"
-        return [Verdict(criterion=name if criteria else None, value=None, why_none=why) for name in wanted]
-    cut = finish == "length" or not complete  # what was not said yet, or not in one piece, has not failed
+        why = "cut by max_tokens" if finish == "length" else "no JSON object with a criterion of the question"
+        return [Verdict(criterion=key if criteria else None, value=None, why_none=why) for key in keys]
+    cut = finish == "length" or not complete  # a criterion missing from a truncated or fragmented answer has not failed
     verdicts = [
-        verdict_in(rubric, criteria.get(name), name if criteria else None, answer, name, cut) for name in wanted
+        verdict_under_key(rubric, criteria.get(key), key if criteria else None, answer, key, cut) for key in keys
     ]
     return [verdict.model_copy(update={"recovered": True}) for verdict in verdicts] if recovered else verdicts
 
 
-def folded(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return objects with casefolded keys."""
+def casefold_keys(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return copies of objects with casefolded keys."""
     return [{str(key).strip().casefold(): value for key, value in mapping.items()} for mapping in objects]
 
 
-def mend(text: str) -> str:
-    """Replace curly and single quotation marks by JSON's, and remove trailing commas."""
+def repair_json(text: str) -> str:
+    """Return a text with JSON's quotation marks in place of curly and single ones, and without trailing commas."""
     straight = TRAILING_COMMA.sub("", text.translate(CURLY))
     return SINGLE_QUOTED.sub(lambda match: match[1] + json.dumps(match[2].replace("\\'", "'")), straight)
 
 
-def whole_of(objects: Sequence[dict[str, Any]], wanted: Sequence[str]) -> tuple[dict[str, Any], bool]:
-    """The answer among an answer's objects, and whether it is in one piece; empty where none names what was asked."""
-    named = [(mapping, {name for name in wanted if name in mapping}) for mapping in objects]
+def most_complete_object(objects: Sequence[dict[str, Any]], keys: Sequence[str]) -> tuple[dict[str, Any], bool]:
+    """Return the last of the objects with the most keys, and False if it is one of several incomplete objects.
+
+    Several objects that together have all keys are joined, with True. Without any key the object is empty.
+    """
+    named = [(mapping, {key for key in keys if key in mapping}) for mapping in objects]
     named = [(mapping, names) for mapping, names in named if names]
     if not named:
         return {}, True
     most = max(len(names) for _, names in named)
     best = next(mapping for mapping, names in reversed(named) if len(names) == most)
-    if most == len(wanted) or len(named) == 1:
+    if most == len(keys) or len(named) == 1:
         return best, True
-    if len(set().union(*(names for _, names in named))) == len(wanted):
+    if len(set().union(*(names for _, names in named))) == len(keys):
         return {name: mapping[name] for mapping, names in named for name in names}, True
     return best, False
 
 
-def verdict_in(
-    rubric: Rubric, criterion: Criterion | None, shown: str | None, answer: Mapping[str, Any], key: str, cut: bool
+def verdict_under_key(
+    rubric: Rubric, criterion: Criterion | None, name: str | None, answer: Mapping[str, Any], key: str, cut: bool
 ) -> Verdict:
-    """The verdict under one key of an answer that can be read."""
+    """Return the verdict under one key of a parsed answer.
+
+    name: the criterion's name in the verdict; cut: True if the answer is truncated or fragmented.
+    """
     if key.casefold() not in answer:
         if cut:
-            return Verdict(criterion=shown, value=None, why_none="left out of an answer that is cut or in pieces")
-        if rubric.rules.silence_fails:  # the rubric's own rule, told to the judge: what is not shown to hold, fails
-            return Verdict(criterion=shown, value=False)
-        return Verdict(criterion=shown, value=None, why_none="left out")
+            return Verdict(criterion=name, value=None, why_none="left out of a cut or fragmented answer")
+        if rubric.rules.omission_fails:  # by a rule that the rubric states, a criterion not shown to be met fails
+            return Verdict(criterion=name, value=False)
+        return Verdict(criterion=name, value=None, why_none="left out")
     verdict, reason = answer[key.casefold()], None
-    if isinstance(verdict, Twice):
-        return Verdict(criterion=shown, value=None, why_none="named twice with different verdicts")
+    if isinstance(verdict, ConflictingValues):
+        return Verdict(criterion=name, value=None, why_none="named twice with different verdicts")
     if isinstance(verdict, dict):
-        folded = {str(name).casefold(): field for name, field in verdict.items()}
-        verdict, reason = folded.get("verdict", folded.get("decision")), folded.get("reason")
+        fields = {str(field).casefold(): value for field, value in verdict.items()}
+        verdict, reason = fields.get("verdict", fields.get("decision")), fields.get("reason")
     reason = reason.strip()[:LONGEST_REASON] or None if isinstance(reason, str) else None
-    value = label_of(verdict, values_of(rubric, criterion))
+    value = match_label(verdict, allowed_answers(rubric, criterion))
     if value is None:
-        return Verdict(criterion=shown, value=None, why_none=f"no such label: {str(verdict)[:40]!r}")
-    return Verdict(criterion=shown, value=rubric.rules.verdict(value), reason=reason)
+        return Verdict(criterion=name, value=None, why_none=f"no such label: {str(verdict)[:40]!r}")
+    return Verdict(criterion=name, value=rubric.rules.verdict(value), reason=reason)
 
 
-def label_of(verdict: Any, labels: Sequence[str]) -> str | None:
-    """The label that was said, whatever its case and outer marks. true and false say pass and fail, nothing else."""
+def match_label(verdict: Any, labels: Sequence[str]) -> str | None:
+    """Return the label that a verdict names, ignoring case and outer marks. JSON's true and false are pass and fail."""
     if isinstance(verdict, bool):
         return ("pass" if verdict else "fail") if "pass" in labels else None
     if not isinstance(verdict, str):
@@ -175,15 +183,15 @@ def label_of(verdict: Any, labels: Sequence[str]) -> str | None:
     return next((label for label in labels if label.casefold() == folded), None)
 
 
-def schema_of(rubric: Rubric, criteria: Mapping[str, Criterion], reasons: bool = True) -> dict[str, Any]:
-    """The JSON schema of an answer, for servers that decode by one."""
+def answer_schema(rubric: Rubric, criteria: Mapping[str, Criterion], reasons: bool = True) -> dict[str, Any]:
+    """Return the JSON schema of an answer, for servers with structured output."""
     if not criteria:
-        properties: dict[str, Any] = {"verdict": {"type": "string", "enum": values_of(rubric, None)}}
+        properties: dict[str, Any] = {"verdict": {"type": "string", "enum": allowed_answers(rubric, None)}}
     else:
         labels = {
-            name: {"type": "string", "enum": values_of(rubric, criterion)} for name, criterion in criteria.items()
+            name: {"type": "string", "enum": allowed_answers(rubric, criterion)} for name, criterion in criteria.items()
         }
-        properties = {name: rubric.rules.property_of(label, reasons) for name, label in labels.items()}
+        properties = {name: rubric.rules.criterion_schema(label, reasons) for name, label in labels.items()}
     return {
         "type": "object",
         "properties": properties,

@@ -1,4 +1,4 @@
-"""What a judge is given: tutors' replies to a benchmark, labelled replies, pairs of replies."""
+"""Cases for a judge, from tutors' replies to a benchmark, from labelled replies, and from pairs of replies."""
 
 from __future__ import annotations
 
@@ -9,46 +9,44 @@ from pathlib import Path
 from maieutic.config.cards import Card
 from maieutic.config.models import JudgeModel
 from maieutic.core.errors import UserError
-from maieutic.core.plugins import merged
-from maieutic.core.records import Item, LabelSetAbout, Pair, Reply, read_items, read_records, records_about
-from maieutic.datasets.sampling import ranked
-from maieutic.judges.judging import Work
-from maieutic.judges.labels import fits, read_labels, sampled
+from maieutic.core.plugins import merged_plugin_tables
+from maieutic.core.records import Item, LabelSetDescription, Pair, Reply, read_checked_records, read_items, read_records
+from maieutic.datasets.sampling import ranked_by_seed
+from maieutic.judges.judging import JudgeWork
+from maieutic.judges.labelled_sets import read_labelled_data, rubric_fits_labels, sample_replies
 from maieutic.judges.questions import Case
 from maieutic.judges.rubrics import Criterion, LoadedRubric, chosen_rubrics, read_rubric
-from maieutic.serving.conversations import UNKNOWN_SOLUTION, Message, problem_of
+from maieutic.serving.conversations import UNKNOWN_SOLUTION, Message, stated_problem
 
 NO_RESPONSE = "Not available"
 PAIR_VARIABLES = {"problem", "solution", "conversation", "response_a", "response_b"}
 SPEAKER = {"assistant": "Teacher", "user": "Student"}
-CONDITIONS: dict[str, Callable[[Item, Sequence[str]], bool]] = merged("conditions", "CONDITIONS")
+CONDITIONS: dict[str, Callable[[Item, Sequence[str]], bool]] = merged_plugin_tables("conditions", "CONDITIONS")
 
 
-def rubric_of(key: str, judge: JudgeModel, card: Card) -> LoadedRubric:
-    """The rubric by which a judge judges a task's replies: the first of its own that the card names."""
+def rubric_for_card(key: str, judge: JudgeModel, card: Card) -> LoadedRubric:
+    """Return the first of a judge's rubrics that fits a task's card. key: the judge's key in the config, for errors."""
     for name in chosen_rubrics(judge.rubrics, card.rubrics):
         return read_rubric(name)
-    raise UserError(
-        f"{key}.rubrics",
-        f"none of {', '.join(judge.rubrics) or 'none'} is for {card.benchmark}/{card.task}",
-        f"its card takes {', '.join(card.rubrics)}",
-    )
+    task, names = f"{card.benchmark}/{card.task}", ", ".join(judge.rubrics) or "none"
+    fix = f"add a rubric that the task's card names: {', '.join(card.rubrics)}"
+    raise UserError(f"{key}.rubrics", f"expected a rubric for {task}, found {names}", fix)
 
 
-def rubric_for_labels(judge: JudgeModel, about: LabelSetAbout) -> LoadedRubric | None:
-    """The rubric by which a judge is checked on a labelled set: its first that fits the set's labels."""
-    return next((loaded for name in judge.rubrics if fits(about, loaded := read_rubric(name))), None)
+def rubric_for_labels(judge: JudgeModel, about: LabelSetDescription) -> LoadedRubric | None:
+    """Return the first of a judge's rubrics that fits the labels of a set, or None."""
+    return next((loaded for name in judge.rubrics if rubric_fits_labels(about, loaded := read_rubric(name))), None)
 
 
-def case_of(loaded: LoadedRubric, item: Item, reply: Reply) -> Case:
-    """One tutor's reply to one item: a conversation turn by turn, a comparison with the reference."""
-    rubric, criteria = loaded.rubric, criteria_of(loaded, item)
+def case_of_reply(loaded: LoadedRubric, item: Item, reply: Reply) -> Case:
+    """Return the case of one tutor's reply to one item: turn by turn for a conversation, or with the reference."""
+    rubric, criteria = loaded.rubric, item_criteria(loaded, item)
     texts = rubric.rules.texts(item, reply, rubric.about_tutor)
     return Case(item.id, item.task, reply.tutor, judged_variables(item), texts, criteria, tuple(item.images))
 
 
 def judged_variables(item: Item) -> dict[str, str]:
-    """What a judge's prompt may say of an item: its variables, and of the reference the solution and the response."""
+    """Return the item's texts for a judge's prompt: its variables, and the reference's solution and response."""
     solution = item.reference.get("solution")
     return {
         **({"reference_response": str(item.reference["text"] or NO_RESPONSE)} if "text" in item.reference else {}),
@@ -57,13 +55,14 @@ def judged_variables(item: Item) -> dict[str, str]:
     }
 
 
-def criteria_of(loaded: LoadedRubric, item: Item) -> dict[str, Criterion]:
-    """The criteria that an item brings (`reference.criteria`), or those of the rubric's groups that it names.
+def item_criteria(loaded: LoadedRubric, item: Item) -> dict[str, Criterion]:
+    """Return the item's own criteria (`reference.criteria`), or the rubric's criteria that apply to the item.
 
-    `reference.groups`: a criterion of another group does not apply; one without a group applies always.
+    If the item names groups (`reference.groups`), these are the criteria of those groups and those without a group.
+    Returns an empty mapping for an item with neither key.
     """
-    if own := item.reference.get("criteria"):
-        return {name: Criterion.model_validate(criterion) for name, criterion in own.items()}
+    if criteria := item.reference.get("criteria"):
+        return {name: Criterion.model_validate(criterion) for name, criterion in criteria.items()}
     if (groups := item.reference.get("groups")) is None:
         return {}
     return {
@@ -73,17 +72,17 @@ def criteria_of(loaded: LoadedRubric, item: Item) -> dict[str, Criterion]:
     }
 
 
-def offered_by(card: Card, loaded: LoadedRubric, variables: set[str]) -> set[str]:
-    """The variables that a rubric's prompt may use for a task's replies. variables: those of its items."""
+def offered_variables(card: Card, loaded: LoadedRubric, variables: set[str]) -> set[str]:
+    """Return the variables that a rubric's prompt may use for a task's replies. variables: variables of the items."""
     return variables | loaded.rubric.rules.variables(len(card.turns), loaded.rubric.about_tutor)
 
 
 def reply_cases(
     loaded: LoadedRubric, items: Mapping[tuple[str, str], Item], replies: Sequence[Reply], all_of_them: bool = False
-) -> Work:
-    """Replies with their items. A reply that its server refused is nothing to judge.
+) -> JudgeWork:
+    """Return the cases of replies that the server did not refuse and whose items are known.
 
-    all_of_them: whatever the rubric's `when` says, as of replies that people have judged.
+    all_of_them: True to ignore the condition in the rubric's `when`, for replies that people have labelled.
     """
     holds = CONDITIONS[loaded.rubric.when] if loaded.rubric.when and not all_of_them else None
     work = []
@@ -91,44 +90,45 @@ def reply_cases(
         item = items.get((reply.task, reply.id))
         if item is None or reply.error or (holds and not holds(item, [turn.text for turn in reply.turns])):
             continue
-        work.append((loaded, case_of(loaded, item, reply)))
+        work.append((loaded, case_of_reply(loaded, item, reply)))
     return work
 
 
-def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, replies: Sequence[Path]) -> Work:
-    """Every reply of some tutors to the tasks of some cards. Of baseline tutors, those that the card names."""
+def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, replies: Sequence[Path]) -> JudgeWork:
+    """Return the cases of all replies to the cards' tasks, without those of baselines that a card does not name."""
     cases = read_items(items_dir, [card.task for card in cards])
-    all_replies = [reply for path in replies for reply in records_about(path, Reply, cases, tutor=...)]
-    work: Work = []
+    all_replies = [reply for path in replies for reply in read_checked_records(path, Reply, cases, tutor=...)]
+    work: JudgeWork = []
     for card in cards:
         items = {(item.task, item.id): item for item in cases if item.task == card.task}
         subset = [reply for reply in all_replies if reply.task == card.task]
-        for tutor, number in Counter(reply.tutor for reply in subset).items():  # one that takes no pictures has none
+        # A tutor that takes no pictures has no replies to a task with pictures, so it is not counted for that task.
+        for tutor, number in Counter(reply.tutor for reply in subset).items():
             if number != len(items):
                 raise UserError(
                     ", ".join(map(str, replies)),
-                    f"{len(items)} replies of {tutor} to {card.task} expected, {number} found",
+                    f"expected {len(items)} replies of {tutor} to {card.task}, found {number}",
                     "delete these files and run again",
                 )
         subset = [reply for reply in subset if not reply.trivial or reply.tutor in card.baselines.named]
-        work += reply_cases(rubric_of("judge", judge, card), items, subset)
+        work += reply_cases(rubric_for_card("judge", judge, card), items, subset)
     return work
 
 
-def work_on_labels(judge: JudgeModel, folders: Sequence[Path], limit: int | None, seed: int) -> Work:
-    """Labelled replies, or a random sample of each release's. folders: results/labels/SOURCE.
+def work_on_labels(judge: JudgeModel, folders: Sequence[Path], limit: int | None, seed: int) -> JudgeWork:
+    """Return the cases of labelled replies, or of a random sample of each set. folders: results/labels/SET of each set.
 
-    Of a release without labels all replies, under the criteria that it asks for.
+    A set without labels is not sampled: all its replies are judged, by the criteria in its description.
     """
-    work: Work = []
+    work: JudgeWork = []
     for folder in folders:
-        labels = read_labels(folder)
+        labels = read_labelled_data(folder)
         if (loaded := rubric_for_labels(judge, labels.about)) is None:
             continue
         items = {(item.task, item.id): item for item in labels.items.values()}
-        replies = sampled(labels.replies, limit if labels.labels else None, seed)
+        replies = sample_replies(labels.replies, limit if labels.labels else None, seed)
         labelled = {label.criterion for label in labels.labels} or set(labels.about.asked)
-        # What people have not labelled is not asked about.
+        # Skip criteria that people have not labelled.
         criteria = {name: criterion for name, criterion in loaded.rubric.criteria.items() if name in labelled}
         cases = reply_cases(loaded, items, replies, all_of_them=True)
         work += [(rubric, case._replace(task=folder.name, criteria=criteria)) for rubric, case in cases]
@@ -136,30 +136,32 @@ def work_on_labels(judge: JudgeModel, folders: Sequence[Path], limit: int | None
 
 
 def conversation_text(messages: Sequence[Message]) -> str:
-    """A dialogue as lines `Teacher: ...` and `Student: ...`."""
+    """Return a dialogue as lines `Teacher: ...` and `Student: ...`."""
     return "\n".join(f"{SPEAKER[message['role']]}: {message['content']}" for message in messages)
 
 
 def pairs_task(source: str) -> str:
-    """The task of a judge that is asked about a set of pairs."""
+    """Return the task name of a judge's questions about a set of pairs."""
     return f"{source}_pairs"
 
 
 def pair_case(pair: Pair) -> Case:
-    """Two replies to one dialogue. The first message states problem and solution, as reward models are told them."""
+    """Return the case of a pair. The first message of the pair's prompt states the problem and its solution."""
     _, _, solution = pair.prompt[0]["content"].partition("\nReference Solution: ")
     variables = {
-        "problem": problem_of(pair.prompt),
+        "problem": stated_problem(pair.prompt),
         "solution": solution,
         "conversation": conversation_text(pair.prompt[1:]),
     }
     return Case(pair.id, pairs_task(pair.source), None, variables, {"first": pair.chosen, "second": pair.rejected})
 
 
-def work_on_pairs(judge: JudgeModel, pairs: Path | None, limit: int | None, seed: int) -> Work:
-    """Every pair, or a random sample, under each of the judge's rubrics for pairs."""
+def work_on_pairs(judge: JudgeModel, pairs: Path | None, limit: int | None, seed: int) -> JudgeWork:
+    """Return the cases of all pairs, or of a random sample, under each of the judge's rubrics for pairs."""
     if pairs is None or not judge.pairs:
         return []
-    read = read_records(pairs, Pair)
-    chosen = set(ranked((pair.id for pair in read), seed)[: limit if limit is not None else len(read)])
-    return [(read_rubric(name), pair_case(pair)) for name in judge.pairs for pair in read if pair.id in chosen]
+    all_pairs = read_records(pairs, Pair)
+    chosen = set(
+        ranked_by_seed((pair.id for pair in all_pairs), seed)[: limit if limit is not None else len(all_pairs)]
+    )
+    return [(read_rubric(name), pair_case(pair)) for name in judge.pairs for pair in all_pairs if pair.id in chosen]

@@ -1,4 +1,4 @@
-"""The jobs in which a judge is asked: about replies, and about what people have labelled."""
+"""Commands that ask a judge about tutors' replies, labelled replies, and pairs of replies."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Annotated
 
 from pydantic import Field
 
-from maieutic.config.cards import Card, cards_of
+from maieutic.config.cards import Card, load_cards
 from maieutic.config.models import HostedModel, JudgeModel, VllmModel
 from maieutic.core.jobs import Job
 from maieutic.core.records import Judgement, read_records, write_records
 from maieutic.judges.assignments import work_on_labels, work_on_pairs, work_on_replies
-from maieutic.judges.judging import STOP_ABOVE, Panel, Work, run_judge, run_judges
-from maieutic.judges.probes import apart, work_on_probes
+from maieutic.judges.judging import STOP_ABOVE, JudgeSettings, JudgeWork, run_judge, run_judges
+from maieutic.judges.probes import separate_probes, work_on_probes
 from maieutic.serving.backends import JobFiles
 
 
 class AskJudge(Job):
-    """The base of every job that asks a judge.
+    """Base class of jobs that ask a judge.
 
-    entry: the judge's, with the rubrics that this job uses; answering: the entry of the model that answers; seed: of
-    answers that are drawn; stop_above: the share of unreadable verdicts by one rubric above which the job stops.
+    entry: the judge's configuration, with the rubrics of this job; answering: configuration of the model that answers;
+    seed: sampling seed of the answers; stop_above: share of missing verdicts by one rubric above which the job stops.
     """
 
     judge: str
@@ -31,30 +31,31 @@ class AskJudge(Job):
     seed: int
     stop_above: float = STOP_ABOVE
 
-    def ask(self, work: Work, files: JobFiles, out: Path) -> None:
-        """Ask all of some work, and write a record for each question."""
+    def ask(self, work: JudgeWork, files: JobFiles, out: Path) -> None:
+        """Ask all questions of the work, and write a record for each question."""
         run_judge(self.panel(), work, files, out)
 
-    def panel(self) -> Panel:
-        """The judge as its questions need it."""
-        return Panel(self.judge, self.entry, self.answering, self.seed, self.stop_above)
+    def panel(self) -> JudgeSettings:
+        """Return the settings of the job: the judge, the model that answers, the seed and the limit."""
+        return JudgeSettings(self.judge, self.entry, self.answering, self.seed, self.stop_above)
 
 
 class JudgeReplies(AskJudge):
-    """A judge and the tasks of one benchmark whose replies it judges."""
+    """Job in which a judge judges tutors' replies to tasks of one benchmark."""
 
     benchmark: str
     tasks: list[str]
 
     def cards(self) -> list[Card]:
-        """The tasks' cards."""
-        return [loaded.card for loaded in cards_of(self.benchmark, self.tasks, "released")]
+        """Return the cards of the tasks."""
+        return [loaded.card for loaded in load_cards(self.benchmark, self.tasks, "released")]
 
 
 class JudgeLabelled(AskJudge):
-    """A judge and how many labelled replies of each release, and pairs, it is asked about (None: all).
+    """Job in which a judge judges labelled replies and pairs.
 
-    probes: on how many replies of each of the sets `probed` it is probed.
+    limit: maximum number of labelled replies of each release, and of pairs (None: no maximum); probes: number of
+    replies of each set in `probed` about which the probes ask again.
     """
 
     limit: int | None = None
@@ -63,9 +64,10 @@ class JudgeLabelled(AskJudge):
 
 
 class JudgeAllReplies(Job):
-    """A judge, and what it is asked of a batch of tutors' replies to each benchmark that some judge judges.
+    """Job in which a judge judges the replies of one batch of tutors to several benchmarks.
 
-    parts: None for a benchmark whose replies by these tutors it does not judge; tutors: how many of the batch answer.
+    parts: one job for each benchmark, None if this judge does not judge these tutors on it; tutors: number of reply
+    files of each part.
     """
 
     judge: str
@@ -86,8 +88,8 @@ def judge_replies(
 ) -> None:
     """Ask a judge about every reply of some tutors.
 
-    items: the folder of the benchmark's items; weights: the manifest of a judge that we serve; pictures: the store of
-    the items' pictures.
+    items: folder of the benchmark's items; weights: weights manifest of the judge's model, empty if another server
+    answers; pictures: store of the items' pictures.
     """
     work = work_on_replies(job.entry, job.cards(), items, replies)
     job.ask(work, JobFiles(next(iter(weights), None), journal, server_log, pictures), out)
@@ -104,18 +106,18 @@ def judge_all_replies(
     server_log: Path,
     out: list[Path],
 ) -> None:
-    """Ask a judge about every reply of some tutors to all benchmarks at once, as a job for each would.
+    """Ask a judge about some tutors' replies to all benchmarks at once. The outputs equal those of separate jobs.
 
-    items, journal, out: as of a benchmark's own job, one for each part of the job; replies: of all parts, in their
-    order; weights: the manifest of the judge; pictures: the store of the items' pictures.
+    items, journal, out: paths of each benchmark's own job, one for each part; replies: reply files of all parts, in the
+    parts' order; weights: weights manifest of the judge's model; pictures: store of the items' pictures.
     """
     files, parts = iter(replies), []
-    for part, number, folder, own_journal, own_out in zip(job.parts, job.tutors, items, journal, out, strict=True):
+    for part, number, folder, part_journal, part_out in zip(job.parts, job.tutors, items, journal, out, strict=True):
         if part is None:
-            write_records(own_out, [])
+            write_records(part_out, [])
             continue
         work = work_on_replies(part.entry, part.cards(), folder, list(islice(files, number)))
-        parts.append((part.panel(), work, own_journal, own_out))
+        parts.append((part.panel(), work, part_journal, part_out))
     run_judges(parts, JobFiles(weights[0], journal[0], server_log, pictures))
 
 
@@ -132,8 +134,9 @@ def judge_labelled(
 ) -> None:
     """Ask a judge about replies that people have labelled, and about pairs in both orders.
 
-    labels: files of labelled releases, each in the folder of its release; pairs: the test pairs, or none; weights: the
-    manifest of a judge that we serve; probes_out: a file of each probe, in their order, or none.
+    labels: files of labelled releases, each in the folder of its release; pairs: file of the test pairs, or empty;
+    weights: weights manifest of the judge's model, empty if another server answers; probes_out: output file of each
+    probe, in the order of `PROBES`, or empty.
     """
     releases = list(dict.fromkeys(path.parent for path in labels))
     work = work_on_labels(job.entry, releases, job.limit, job.seed)
@@ -143,7 +146,7 @@ def judge_labelled(
     work += work_on_probes(job.entry, probed, job.probes, job.limit, job.seed)
     job.ask(work, JobFiles(next(iter(weights), None), journal, server_log), out)
     if probes_out:
-        plain, by_probe = apart(read_records(out, Judgement), job.probed)
+        plain, by_probe = separate_probes(read_records(out, Judgement), job.probed)
         for path, judgements in zip(probes_out, by_probe.values(), strict=True):
             write_records(path, judgements)
         write_records(out, plain)

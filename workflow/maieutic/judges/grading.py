@@ -1,4 +1,4 @@
-"""What a judge's verdicts say of a reply: a grade for each criterion, and the shares of desired verdicts."""
+"""Grades from a judge's verdicts: one for each criterion, and the shares of desired verdicts."""
 
 from __future__ import annotations
 
@@ -16,38 +16,47 @@ from maieutic.core.records import (
     Judgement,
     NegativeWeights,
     Scoring,
-    checked,
+    check_items_and_owner,
     read_items,
     read_records,
     write_records,
 )
-from maieutic.graders.reading import KEPT
-from maieutic.graders.rubric import ARR_W, ARR_W_CLIPPED, ARR_W_READINGS, READINGS, Weighed, arr_w, clipped, good
-from maieutic.judges.questions import by_order, merged
-from maieutic.judges.rubrics import Rubric, desired_of, read_rubric
+from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS
+from maieutic.graders.weighted_rubric import (
+    ARR_W,
+    ARR_W_CLIPPED,
+    ARR_W_READINGS,
+    NEGATIVE_WEIGHT_READINGS,
+    WeightedCriterion,
+    arr_w,
+    clip_score,
+    favours_reply,
+)
+from maieutic.judges.questions import verdicts_by_criterion, verdicts_by_order
+from maieutic.judges.rubrics import Rubric, desired_verdict, read_rubric
 
 DESIRED_SHARE = "desired_share"
 SAME_IN_BOTH = "same_in_both_orders"
-Common = dict[str, Any]  # what all grades of one reply by one judge share
+CommonFields = dict[str, Any]  # fields that all grades of one reply by one judge share
 
 
-class Weighing(NamedTuple):
-    """What the scores of items with criteria of their own are made with: the items by task and id, and the reading."""
+class WeightedItems(NamedTuple):
+    """Items with weighted criteria, by task and id. reading: rule by which negative weights count in their scores."""
 
     items: Mapping[tuple[str, str], Item]
     reading: NegativeWeights
 
     @classmethod
-    def of(cls, items: Iterable[Item], reading: NegativeWeights) -> Weighing:
-        """The weighing of some items' criteria. reading: how a negative weight of theirs is read."""
+    def of(cls, items: Iterable[Item], reading: NegativeWeights) -> WeightedItems:
+        """Return the instance for the given items. reading: rule by which their negative weights count."""
         return cls({(item.task, item.id): item for item in items}, reading)
 
 
 class GradeVerdicts(Job):
-    """The grades of one tutor's replies by one judge.
+    """Job that grades one tutor's replies by one judge's verdicts.
 
-    weighted: the tasks whose items bring weighted criteria of their own; negative_weights: how a negative weight of
-    theirs is read, None where no task has any.
+    weighted: tasks whose items have their own weighted criteria; negative_weights: rule by which negative weights
+    count, None if no task has weighted criteria.
     """
 
     judge: str
@@ -59,23 +68,22 @@ class GradeVerdicts(Job):
 def grade_verdicts(*, job: GradeVerdicts, verdicts: Path, items: Path, out: Path) -> None:
     """Write the grades of one tutor's replies by one judge.
 
-    verdicts: what the judge said of a batch of tutors, the tutor among them; items: the folder of the benchmark's
-    items.
+    verdicts: the judge's verdicts on a batch of tutors that includes the tutor; items: folder of the benchmark's items.
     """
     judgements = read_records(verdicts, Judgement)
     tasks = sorted({judgement.task for judgement in judgements})
     cases = read_items(items, [task for task in tasks if (items / f"{task}.jsonl").is_file()])
-    checked(verdicts, judgements, cases)
+    check_items_and_owner(verdicts, judgements, cases)
     weighing = None
     if job.negative_weights:
-        weighing = Weighing.of((item for item in cases if item.task in job.weighted), job.negative_weights)
+        weighing = WeightedItems.of((item for item in cases if item.task in job.weighted), job.negative_weights)
     write_records(out, grades_by_judge(job.judge, judgements, job.tutor, weighing))
 
 
 def grades_by_judge(
-    judge: str, judgements: Sequence[Judgement], tutor: str, weighing: Weighing | None = None
+    judge: str, judgements: Sequence[Judgement], tutor: str, weighing: WeightedItems | None = None
 ) -> list[Grade]:
-    """The grades of one tutor by one judge. A verdict is read one way: both scorings show it."""
+    """Return the grades of one tutor by one judge. They are equal under both scorings, as the verdicts are the same."""
     by_reply: dict[tuple[str, str, str], list[Judgement]] = defaultdict(list)
     for judgement in judgements:
         if judgement.tutor == tutor:
@@ -84,59 +92,64 @@ def grades_by_judge(
         grade
         for group in by_reply.values()
         for scoring in SCORINGS
-        for grade in grades_of_reply(judge, group, scoring, weighing)
+        for grade in grades_by_rubric(judge, group, scoring, weighing)
     ]
 
 
-def grades_of_reply(
-    judge: str, judgements: Sequence[Judgement], scoring: Scoring, weighing: Weighing | None = None
+def grades_by_rubric(
+    judge: str, judgements: Sequence[Judgement], scoring: Scoring, weighing: WeightedItems | None = None
 ) -> list[Grade]:
-    """What one rubric says of one reply: every criterion's label, right where it is the desired one, and the shares."""
+    """Return the grades of one reply by one rubric: each criterion's verdict, and the shares of desired verdicts."""
     first = judgements[0]
     rubric = read_rubric(first.rubric).rubric
-    common: Common = {"id": first.id, "task": first.task, "kind": JUDGE, "by": judge, "scoring": scoring}
+    common: CommonFields = {"id": first.id, "task": first.task, "kind": JUDGE, "by": judge, "scoring": scoring}
     item = weighing.items.get((first.task, first.id)) if weighing and rubric.rules.weighted else None
-    own = weighed_criteria(item) if item else {}
+    weights = weighted_criteria(item) if item else {}
     grades = []
-    for name, (verdict, raw) in merged(judgements, rubric.both_orders).items():
-        wanted = desired_of(rubric, rubric.criteria.get(str(name)))
-        if weighing and name in own:  # a fault that is there is a pass that speaks against the reply
-            wanted = good(own[name], True, weighing.reading)
-        known = verdict.value is not None and wanted is not None
+    for name, (verdict, raw) in verdicts_by_criterion(judgements, rubric.both_orders).items():
+        desired = desired_verdict(rubric, rubric.criteria.get(str(name)))
+        if weighing and name in weights:  # a pass on a criterion that names a fault counts against the reply
+            desired = favours_reply(weights[name], True, weighing.reading)
+        known = verdict.value is not None and desired is not None
         grades.append(
             Grade(
                 **common,
                 criterion=name,
                 value=verdict.value,
-                correct=verdict.value == wanted if known else None,
-                raw=raw[-KEPT:],
+                correct=verdict.value == desired if known else None,
+                raw=raw[-MAX_PASSAGE_CHARACTERS:],
                 reason=verdict.reason,
                 why_none=verdict.why_none,
             )
         )
-    both = [same_in_both(judgements, common)] if rubric.both_orders else []
-    weighed = item_scores(own, grades, weighing.reading, common) if weighing and own else []
-    return [*weighed, *shares(rubric, grades, common), *both, *grades]
+    both = [order_consistency_grade(judgements, common)] if rubric.both_orders else []
+    weighed = item_scores(weights, grades, weighing.reading, common) if weighing and weights else []
+    return [*weighed, *desired_share_grades(rubric, grades, common), *both, *grades]
 
 
-def weighed_criteria(item: Item) -> dict[str, Weighed]:
-    """An item's own criteria with their weights."""
+def weighted_criteria(item: Item) -> dict[str, WeightedCriterion]:
+    """Return an item's criteria with their weights."""
     tags = item.reference["criterion_tags"]
     criteria = item.reference["criteria"]
-    return {name: Weighed(criterion["weight"], tags[name]["prohibits"]) for name, criterion in criteria.items()}
+    return {
+        name: WeightedCriterion(criterion["weight"], tags[name]["prohibits"]) for name, criterion in criteria.items()
+    }
 
 
 def item_scores(
-    criteria: Mapping[str, Weighed], grades: Sequence[Grade], reading: NegativeWeights, common: Common
+    criteria: Mapping[str, WeightedCriterion], grades: Sequence[Grade], reading: NegativeWeights, common: CommonFields
 ) -> list[Grade]:
-    """ARR_w of one reply by the run's reading and by each; clipped by the run's. None where a verdict is missing."""
+    """Return grades with a reply's ARR_w: by the run's reading of negative weights, the same clipped, and by each one.
+
+    The values are None if a criterion has no verdict. reading: the run's reading.
+    """
     passed = {str(grade.criterion): bool(grade.value) for grade in grades if grade.value is not None}
     complete = criteria.keys() <= passed.keys()
-    values = {each: arr_w(criteria, passed, each) if complete else None for each in READINGS}
+    values = {each: arr_w(criteria, passed, each) if complete else None for each in NEGATIVE_WEIGHT_READINGS}
     chosen = values[reading]
     named = {
         ARR_W: chosen,
-        ARR_W_CLIPPED: None if chosen is None else clipped(chosen),
+        ARR_W_CLIPPED: None if chosen is None else clip_score(chosen),
         **{ARR_W_READINGS[each]: value for each, value in values.items()},
     }
     why = None if complete else f"{len(criteria.keys() - passed.keys())} of {len(criteria)} criteria have no verdict"
@@ -146,12 +159,15 @@ def item_scores(
     ]
 
 
-def shares(rubric: Rubric, grades: Sequence[Grade], common: Common) -> list[Grade]:
-    """The share of desired verdicts of all criteria and of each group. None where one of them could not be read."""
+def desired_share_grades(rubric: Rubric, grades: Sequence[Grade], common: CommonFields) -> list[Grade]:
+    """Return grades with the share of desired verdicts over all criteria and in each group.
+
+    A share is None if one of its verdicts is missing.
+    """
     groups: dict[str, list[Grade]] = defaultdict(list)
     for grade in grades:
         criterion = rubric.criteria.get(str(grade.criterion))
-        if desired_of(rubric, criterion) is None:
+        if desired_verdict(rubric, criterion) is None:
             continue
         groups[DESIRED_SHARE].append(grade)
         if criterion and criterion.group:
@@ -165,14 +181,14 @@ def shares(rubric: Rubric, grades: Sequence[Grade], common: Common) -> list[Grad
     return share_grades
 
 
-def same_in_both(judgements: Sequence[Judgement], common: Common) -> Grade:
-    """The share of criteria whose verdict is the same wherever the reply stands."""
+def order_consistency_grade(judgements: Sequence[Judgement], common: CommonFields) -> Grade:
+    """Return a grade: the share of criteria with the same verdict in both orders of the two replies."""
     pairs = [
         [verdict.value for verdict, _ in verdicts.values()]
-        for verdicts in by_order(judgements).values()
+        for verdicts in verdicts_by_order(judgements).values()
         if len(verdicts) == 2
     ]
-    read = [label == other for label, other in pairs if None not in (label, other)]
-    value = sum(read) / len(read) if read else None
-    why = None if read else "no criterion has two verdicts"
+    same = [label == other for label, other in pairs if None not in (label, other)]
+    value = sum(same) / len(same) if same else None
+    why = None if same else "no criterion has two verdicts"
     return Grade(**common, criterion=SAME_IN_BOTH, value=value, correct=None, raw="", why_none=why)

@@ -1,4 +1,4 @@
-"""One judge's job: every question of every case at once against one server, none twice that the journal holds."""
+"""Run a judge's jobs: send all questions of all cases concurrently to one server, except those in the journal."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from typing import Any, NamedTuple
 
 from maieutic.config.models import HostedModel, JudgeModel, VllmModel
 from maieutic.config.prompts import Messages
-from maieutic.core.ending import run_to_the_end
 from maieutic.core.errors import UserError
-from maieutic.core.journal import REPEAT, Entry, Journal
+from maieutic.core.journal import REPEAT, FinishedRequest, Journal
 from maieutic.core.progress import Progress
 from maieutic.core.records import Judgement, Verdict, write_records
-from maieutic.judges.answers import read_answer
+from maieutic.core.shutdown import run_with_grace
+from maieutic.judges.answers import parse_verdicts
 from maieutic.judges.questions import (
     Case,
     Question,
-    asks_further,
-    form_of,
-    in_own_terms,
-    messages_of,
-    questions_of,
+    leads_to_follow_up,
+    question_messages,
+    questions_about,
+    resolve_verdict,
+    response_format,
 )
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
-from maieutic.replies.generate import UNDER_WAY, Asking, together, watched
+from maieutic.replies.generate import CONVERSATIONS_PER_REQUEST, ModelRequests, run_concurrently, run_watched
 from maieutic.serving.backends import JobFiles, backend_of
 from maieutic.serving.pictures import with_pictures
 
 log = logging.getLogger(__name__)
-BLOCK = 256  # characters: some sixty tokens, a few blocks of a server's cache
-LONGEST_RAW = 20_000  # characters of an answer that the results keep; the journal has all of it
-Work = list[tuple[LoadedRubric, Case]]
+PREFIX_BLOCK = 256  # characters in a block: about sixty tokens, a few blocks of a server's prefix cache
+MAX_RAW_CHARACTERS = 20_000  # maximum number of characters of an answer in the results; the journal has it whole
+JudgeWork = list[tuple[LoadedRubric, Case]]
 
 
-FIRST_VERDICTS = 100  # by one rubric, after which a judge that cannot be read is stopped
-STOP_ABOVE = 0.5  # share of unreadable verdicts: nothing that a further thousand would mend
+FIRST_VERDICTS = 100  # minimum number of verdicts by one rubric before missing verdicts can stop a job
+STOP_ABOVE = 0.5  # share of missing verdicts above which further requests would not help
 
 
-class Panel(NamedTuple):
-    """A judge as its jobs get it: its entry, the model that answers, the seed of drawn answers.
+class JudgeSettings(NamedTuple):
+    """Settings of a judge's jobs: its name and configuration, the model that answers, and the sampling seed.
 
-    stop_above: the share of unreadable verdicts by one rubric above which its job stops.
+    stop_above: share of missing verdicts by one rubric above which a job stops.
     """
 
     name: str
@@ -55,112 +55,117 @@ class Panel(NamedTuple):
     stop_above: float = STOP_ABOVE
 
 
-class Watch:
-    """Counts what can be read of a judge by rubric, and stops a job whose answers cannot be."""
+class MissingVerdictMonitor:
+    """Counts of missing verdicts by rubric, which stop a job if too many answers cannot be parsed."""
 
-    def __init__(self, panel: Panel) -> None:
+    def __init__(self, panel: JudgeSettings) -> None:
         self.panel = panel
         self.verdicts: Counter[str] = Counter()
         self.reasons: dict[str, Counter[str]] = defaultdict(Counter)
 
-    def see(self, loaded: LoadedRubric, judgements: Sequence[Judgement]) -> None:
-        """Count the answers to one question. Raises UserError where too many verdicts by its rubric were unreadable."""
+    def count_verdicts(self, loaded: LoadedRubric, judgements: Sequence[Judgement]) -> None:
+        """Count the verdicts on one question. Raises UserError if too many verdicts by its rubric are missing."""
         verdicts = [verdict for record in judgements for verdict in record.verdicts]
         self.verdicts[loaded.name] += len(verdicts)
         reasons = self.reasons[loaded.name]
         reasons.update(verdict.why_none or "" for verdict in verdicts if verdict.value is None)
-        seen, unread = self.verdicts[loaded.name], reasons.total()
-        if seen < FIRST_VERDICTS or unread <= self.panel.stop_above * seen:
+        seen, missing = self.verdicts[loaded.name], reasons.total()
+        if seen < FIRST_VERDICTS or missing <= self.panel.stop_above * seen:
             return
         [(why, times)] = reasons.most_common(1)
         raise UserError(
             self.panel.name,
-            f"{unread} of the first {seen} verdicts by {loaded.name} cannot be read, {times} of them: {why}",
-            f"{self.mend_of(loaded, why)}. What was answered is kept",
+            f"{missing} of the first {seen} verdicts by {loaded.name} cannot be parsed, {times} of them: {why}",
+            f"{self.likely_fix(loaded, why)}. All answers are kept",
         )
 
-    def mend_of(self, loaded: LoadedRubric, why: str) -> str:
-        """What most likely helps."""
+    def likely_fix(self, loaded: LoadedRubric, why: str) -> str:
+        """Return the most likely fix for a frequent reason of missing verdicts."""
         if loaded.rubric.answer == "json" and not self.panel.model.structured:
             return (
                 f"set structured: true on models.{self.panel.judge.model} if its server decodes by a JSON schema, or "
-                "name a rubric with another form of answer"
+                "choose a rubric with another form of answer"
             )
         if "cut" in why or "length" in why:
             return f"raise models.{self.panel.name}.max_tokens"
-        return f"name another rubric or model, or set models.{self.panel.name}.max_unreadable above this share"
+        return (
+            "choose another rubric or model, or "
+            f"set models.{self.panel.name}.max_unreadable above this share of missing verdicts"
+        )
 
 
-def merged_roles(messages: Messages) -> Messages:
-    """One user message, for a raw completion."""
+def as_single_message(messages: Messages) -> Messages:
+    """Return the messages as a single user message, for a raw completion."""
     return [{"role": "user", "content": "\n\n".join(message["content"] for message in messages)}]
 
 
-def request_of(loaded: LoadedRubric, case: Case, question: Question, panel: Panel) -> dict[str, Any]:
-    """Everything that is asked, in the SDK's own names."""
+def judge_request(loaded: LoadedRubric, case: Case, question: Question, panel: JudgeSettings) -> dict[str, Any]:
+    """Return the request for one question, with the field names of OpenAI's API."""
     rubric, model = loaded.rubric, panel.model
     endpoint = model.endpoint or "chat"
     pictures = bool(model.images) and endpoint != "completions"
-    messages = messages_of(loaded, case, question, pictures)
-    apart = endpoint != "completions" and model.prompt_role != "user"  # some chat templates take no system message
-    prompt = messages if apart else merged_roles(messages)
-    own = panel.judge.max_tokens
-    bound = own + model.thinking_tokens if own else model.bound(rubric.max_tokens)
+    messages = question_messages(loaded, case, question, pictures)
+    apart = endpoint != "completions" and model.prompt_role != "user"  # some chat templates refuse system messages
+    prompt = messages if apart else as_single_message(messages)
+    max_tokens = panel.judge.max_tokens
+    bound = max_tokens + model.thinking_tokens if max_tokens else model.token_limit(rubric.max_tokens)
     return {
         "endpoint": endpoint,
         "messages": with_pictures(prompt, list(case.images)) if pictures else prompt,
         "temperature": rubric.temperature,
         "max_tokens": bound,
         "stop": [],
-        **({REPEAT: case.repeat} if case.repeat else {}),  # in the journal's key, and not sent
+        **({REPEAT: case.repeat} if case.repeat else {}),  # REPEAT is part of the request key, but is not sent
         **({"seed": panel.seed} if rubric.temperature else {}),
         **(
-            {"response_format": form_of(rubric, question, panel.judge.reasons)}
+            {"response_format": response_format(rubric, question, panel.judge.reasons)}
             if rubric.answer == "json" and model.structured
             else {}
         ),
     }
 
 
-def verdicts_of(loaded: LoadedRubric, question: Question, entry: Entry) -> list[Verdict]:
-    """What the answer says. A question that the server refused for good has no verdict."""
+def verdicts_of_entry(loaded: LoadedRubric, question: Question, entry: FinishedRequest) -> list[Verdict]:
+    """Return the verdicts of an answer. They are missing if the server permanently refused the question."""
     if entry.error:
         why = f"refused: {entry.error}"
         return [Verdict(criterion=name, value=None, why_none=why) for name in question.criteria or [None]]
-    read = read_answer(loaded.rubric, question.criteria, entry.text, entry.finish)
+    verdicts = parse_verdicts(loaded.rubric, question.criteria, entry.text, entry.finish)
     return [
-        verdict.model_copy(update={"value": in_own_terms(loaded.rubric, question, verdict.value)})
+        verdict.model_copy(update={"value": resolve_verdict(loaded.rubric, question, verdict.value)})
         if verdict.value is not None
         else verdict
-        for verdict in read
+        for verdict in verdicts
     ]
 
 
 async def judge_case(
-    loaded: LoadedRubric, case: Case, question: Question, job: Asking, panel: Panel
+    loaded: LoadedRubric, case: Case, question: Question, job: ModelRequests, panel: JudgeSettings
 ) -> list[Judgement]:
-    """One question, and again for the criteria that its answer leaves out, as often as the rubric says."""
+    """Ask a question, then ask again about criteria that the answer omits, with at most `asks` requests in all."""
     judgements: list[Judgement] = []
     left = question
     for attempt in range(1, loaded.rubric.asks + 1):
-        entry = await job.ask(request_of(loaded, case, left, panel))
-        verdicts = verdicts_of(loaded, left, entry)
+        entry = await job.ask(judge_request(loaded, case, left, panel))
+        verdicts = verdicts_of_entry(loaded, left, entry)
         missing = [
             verdict.criterion for verdict in verdicts if verdict.value is None and verdict.criterion in left.criteria
         ]
-        # Where nothing could be read, the same question would have the same answer.
+        # If nothing could be parsed, the same question would get the same answer.
         again = attempt < loaded.rubric.asks and 0 < len(missing) < len(left.criteria)
         kept = [verdict for verdict in verdicts if not again or verdict.criterion not in missing]
-        judgements.append(judgement(loaded, case, left, entry, kept))
+        judgements.append(judgement_record(loaded, case, left, entry, kept))
         if not again:
             break
         left = Question({name: left.criteria[name] for name in missing if name}, left.order)
     return judgements
 
 
-def judgement(loaded: LoadedRubric, case: Case, question: Question, entry: Entry, verdicts: list[Verdict]) -> Judgement:
-    """The record of one question."""
-    cut = entry.text if len(entry.text) <= LONGEST_RAW else f"[...] {entry.text[-LONGEST_RAW:]}"
+def judgement_record(
+    loaded: LoadedRubric, case: Case, question: Question, entry: FinishedRequest, verdicts: list[Verdict]
+) -> Judgement:
+    """Return the judgement of one question, with its answer and usage."""
+    cut = entry.text if len(entry.text) <= MAX_RAW_CHARACTERS else f"[...] {entry.text[-MAX_RAW_CHARACTERS:]}"
     return Judgement(
         id=case.id,
         task=case.task,
@@ -177,97 +182,104 @@ def judgement(loaded: LoadedRubric, case: Case, question: Question, entry: Entry
     )
 
 
-async def judge_all(work: Work, job: Asking, panel: Panel) -> list[Judgement]:
-    """Every question, then what follows from the verdicts, in the order of the work; puts down what was asked."""
+async def judge_all(work: JudgeWork, job: ModelRequests, panel: JudgeSettings) -> list[Judgement]:
+    """Ask all questions, then follow-up questions; return judgements in the work's order, and record the usage."""
     try:
-        judgements = await ask_all(work, job, panel)
-        return [*judgements, *(await ask_all(more, job, panel) if (more := follow_ups(work, judgements)) else [])]
+        judgements = await ask_questions(work, job, panel)
+        return [
+            *judgements,
+            *(await ask_questions(more, job, panel) if (more := follow_up_work(work, judgements)) else []),
+        ]
     finally:
-        job.put_down()
+        job.record_usage()
 
 
-def follow_ups(work: Work, judgements: Sequence[Judgement]) -> Work:
-    """The cases whose verdict has a further question."""
+def follow_up_work(work: JudgeWork, judgements: Sequence[Judgement]) -> JudgeWork:
+    """Return the cases whose verdicts lead to a follow-up question, each with the rubric of that question."""
     by_case: dict[tuple[str, ...], list[Judgement]] = defaultdict(list)
     for record in judgements:
         by_case[record.rubric, record.task, record.id, str(record.tutor)].append(record)
-    cases: Work = []
+    cases: JudgeWork = []
     for loaded, case in work:
-        more, own = loaded.rubric.follow_up, by_case[loaded.name, case.task, case.id, str(case.tutor)]
-        if more and asks_further(loaded.rubric, own):
+        more, records = loaded.rubric.follow_up, by_case[loaded.name, case.task, case.id, str(case.tutor)]
+        if more and leads_to_follow_up(loaded.rubric, records):
             cases.append((read_rubric(more.rubric), case._replace(criteria={})))
     return cases
 
 
-def beginning(messages: Messages) -> bytes:
-    """A key that sorts messages that begin alike next to each other: a short digest of each block of their text.
+def prefix_sort_key(messages: Messages) -> bytes:
+    """Return a sort key that puts messages with a common beginning side by side: a short digest of each text block.
 
-    So a server that caches what it has read meets a beginning again before it has to forget it.
+    Requests with a common beginning then reach a server's prefix cache before the beginning is evicted.
     """
     text = "\0".join(f"{message['role']}\0{message['content']}" for message in messages)
-    blocks = (text[place : place + BLOCK].encode("utf-8", "replace") for place in range(0, len(text), BLOCK))
+    blocks = (
+        text[place : place + PREFIX_BLOCK].encode("utf-8", "replace") for place in range(0, len(text), PREFIX_BLOCK)
+    )
     return b"".join(hashlib.blake2b(block, digest_size=4).digest() for block in blocks)
 
 
-async def ask_all(work: Work, job: Asking, panel: Panel) -> list[Judgement]:
-    """Every question at once, those that begin alike after each other; gives the judgements in the order of the work.
+async def ask_questions(work: JudgeWork, job: ModelRequests, panel: JudgeSettings) -> list[Judgement]:
+    """Ask all questions concurrently, sorted by their prompts; return the judgements in the order of the work.
 
-    Raises UserError when some stayed unanswered.
+    Raises UserError if some questions stayed unanswered.
     """
     from maieutic.serving.client import Unanswered
 
-    questions = [(loaded, case, question) for loaded, case in work for question in questions_of(loaded.rubric, case)]
-    order = sorted(range(len(questions)), key=lambda number: beginning(messages_of(*questions[number])))
-    progress, watch = Progress(panel.name, len(questions)), Watch(panel)
+    questions = [(loaded, case, question) for loaded, case in work for question in questions_about(loaded.rubric, case)]
+    order = sorted(range(len(questions)), key=lambda number: prefix_sort_key(question_messages(*questions[number])))
+    progress, watch = Progress(panel.name, len(questions)), MissingVerdictMonitor(panel)
     by_number: dict[int, list[Judgement]] = {}
 
-    async def one(number: int, loaded: LoadedRubric, case: Case, question: Question) -> None:
-        asked = job.asked
+    async def ask_one(number: int, loaded: LoadedRubric, case: Case, question: Question) -> None:
+        requests = job.requests
         try:
             by_number[number] = await judge_case(loaded, case, question, job, panel)
         except Unanswered as error:
             progress.fail(str(error))
             return
-        fresh = job.asked > asked
+        fresh = job.requests > requests
         tokens = sum(part.completion_tokens or 0 for part in by_number[number])
         progress.step(known=not fresh, tokens=tokens if fresh else 0)
-        watch.see(loaded, by_number[number])
+        watch.count_verdicts(loaded, by_number[number])
 
-    coroutines = (one(number, *questions[number]) for number in order)
-    await watched(coroutines, job.backend.check, UNDER_WAY * job.model.concurrency, job.model.grace)
-    progress.say()
+    coroutines = (ask_one(number, *questions[number]) for number in order)
+    await run_watched(coroutines, job.backend.check, CONVERSATIONS_PER_REQUEST * job.model.concurrency, job.model.grace)
+    progress.log_line()
     job.check_unanswered(progress, "questions")
     return [part for number in range(len(questions)) for part in by_number[number]]
 
 
-def unreadable(judgements: Sequence[Judgement]) -> Counter[str]:
-    """Why verdicts could not be read, and how often."""
+def missing_reasons(judgements: Sequence[Judgement]) -> Counter[str]:
+    """Count the reasons for missing verdicts."""
     verdicts = (verdict for record in judgements for verdict in record.verdicts)
     return Counter(verdict.why_none or "" for verdict in verdicts if verdict.value is None)
 
 
-def run_judge(panel: Panel, work: Work, files: JobFiles, out: Path) -> None:
-    """Write a Judgement for each question."""
+def run_judge(panel: JudgeSettings, work: JudgeWork, files: JobFiles, out: Path) -> None:
+    """Run one judge's job, and write a Judgement for each question to `out`."""
     run_judges([(panel, work, files.journal, out)], files)
 
 
-def run_judges(parts: Sequence[tuple[Panel, Work, Path, Path]], files: JobFiles) -> None:
-    """Write the judgements of several pieces of work, all of them at once against one server.
+def run_judges(parts: Sequence[tuple[JudgeSettings, JudgeWork, Path, Path]], files: JobFiles) -> None:
+    """Write the judgements of several pieces of work, which run concurrently against one server.
 
-    parts: the judge as a piece has it, its work, its journal, its output; files: the job's, but for the journal.
+    parts: judge, work, journal and output of each piece; files: the job's files, apart from the journals.
     """
     panel = parts[0][0]
     with ExitStack() as stack:
         backend, identity = backend_of(panel.name, panel.model, files)
         works = []
-        for own_panel, work, path, _ in parts:
-            journal = stack.enter_context(Journal(path, Entry))
-            asking = Asking(panel.name, panel.model, identity, journal, backend, files.pictures, panel.judge.model)
-            works.append(judge_all(work, asking, own_panel))
-        outcomes = run_to_the_end(together(works, backend), panel.model.grace)
+        for part_panel, work, path, _ in parts:
+            journal = stack.enter_context(Journal(path, FinishedRequest))
+            asking = ModelRequests(
+                panel.name, panel.model, identity, journal, backend, files.pictures, panel.judge.model
+            )
+            works.append(judge_all(work, asking, part_panel))
+        outcomes = run_with_grace(run_concurrently(works, backend), panel.model.grace)
     for (_, _, _, out), judgements in zip(parts, outcomes, strict=True):
-        for why, number in unreadable(judgements).most_common(5):
+        for why, number in missing_reasons(judgements).most_common(5):
             log.warning("%s: %d verdict(s) without a value: %s", panel.name, number, why)
         if recovered := sum(judgement.recovered for judgement in judgements):
-            log.warning("%s: %d verdict(s) from invalid JSON that was mended", panel.name, recovered)
+            log.warning("%s: %d verdict(s) from invalid JSON that was repaired", panel.name, recovered)
         write_records(out, judgements)

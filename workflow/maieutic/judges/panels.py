@@ -1,4 +1,4 @@
-"""Panels: the verdicts of several judges as one, by majority, by mean, or weighted by their agreement with people."""
+"""Panels: verdicts of several judges combined by majority, by mean, or weighted by their agreement with people."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from pydantic import BaseModel
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job
 from maieutic.core.records import Judgement, Pair, Verdict, read_records, write_records
-from maieutic.datasets.sampling import ranked
+from maieutic.datasets.sampling import ranked_by_seed
 from maieutic.datasets.text import cluster_of
 from maieutic.judges.assignments import pairs_task
-from maieutic.judges.labels import read_labels
-from maieutic.judges.questions import asks_further
-from maieutic.judges.rubrics import Rubric, read_rubric, word_of
+from maieutic.judges.labelled_sets import read_labelled_data
+from maieutic.judges.questions import leads_to_follow_up
+from maieutic.judges.rubrics import Rubric, read_rubric, verdict_label
 
 FOLDS = 5
-Value = str | bool
-Asked = tuple[str, str, str | None, str, str | None]  # rubric, task, tutor, item, order: what two judges both answer
-Accuracies = dict[str, dict[str, float]]  # by criterion and judge
-Weights = Mapping[str, float]  # by judge
+VerdictValue = str | bool
+QuestionKey = tuple[str, str, str | None, str, str | None]  # rubric, task, tutor, item, order
+Accuracies = dict[str, dict[str, float]]  # criterion -> judge -> share of right verdicts, or weight
+JudgeWeights = Mapping[str, float]  # weight of each judge
 
 
 class CombineVerdicts(Job):
-    """A panel, its judges in their order, and how they vote.
+    """Job that combines the verdicts of a panel's judges by a voting rule.
 
-    rubrics: by which it judges; sources: the sets of pairs that they are checked on; seed: of the folds of a fitted
-    vote.
+    rubrics: rubrics of the panel's verdicts; sources: sets of pairs on which the judges are validated; seed: seed of
+    the folds of a fitted vote.
     """
 
     panel: str
@@ -43,10 +43,11 @@ class CombineVerdicts(Job):
 
 
 class PanelWeights(BaseModel):
-    """What each judge's verdicts count in a panel.
+    """Weights of the judges' verdicts in a panel.
 
-    weights, agreement: by criterion (empty text: of a rubric without any) and judge; agreement: the share of labelled
-    verdicts that are people's; labels: by criterion how many it rests on. All empty where nothing was fitted.
+    weights, agreement: values by criterion (empty text for a rubric without criteria) and judge; agreement: share of
+    verdicts that equal people's labels; labels: number of labels for each criterion. All are empty if nothing was
+    fitted.
     """
 
     vote: str
@@ -55,42 +56,43 @@ class PanelWeights(BaseModel):
     agreement: Accuracies = {}
     labels: dict[str, int] = {}
 
-    def of(self, criterion: str | None) -> Weights:
-        """Each judge's weight under a criterion; the same for all where nothing was fitted."""
+    def for_criterion(self, criterion: str | None) -> JudgeWeights:
+        """Return each judge's weight under a criterion; equal weights if nothing was fitted."""
         return self.weights.get(criterion or "") or dict.fromkeys(self.judges, 1.0)
 
 
 class Vote(NamedTuple):
-    """One judge's verdict on something that people have labelled.
+    """One judge's verdict on a labelled reply or pair.
 
-    group: what is held out together; right: whether it is people's; values: how many there are to choose from.
+    group: dialogue or problem that is held out as a whole in cross-validation; is_right: True if the verdict equals
+    people's label; values: number of possible verdicts.
     """
 
     criterion: str
     judge: str
     group: str
-    right: bool
+    is_right: bool
     values: int
 
 
 def combine_verdicts(*, job: CombineVerdicts, verdicts: list[Path], weights: Path, out: Path) -> None:
-    """Write what a panel says of replies that its judges have judged.
+    """Write a panel's verdicts on replies that its judges have judged.
 
-    verdicts: a file of each judge, in the job's order, on the same replies; weights: what their verdicts count.
+    verdicts: one file for each judge, in the job's order, on the same replies; weights: file of the judges' weights.
     """
     counts = PanelWeights.model_validate_json(weights.read_text(encoding="utf-8"))
-    asked = together(job.judges, [read_records(path, Judgement) for path in verdicts])
-    own = {key: answers for key, answers in asked.items() if key[0] in job.rubrics}
-    first = [joined(job, key, answers, counts) for key, answers in own.items()]
-    triggered = followed_up(first)
-    more = {key: answers for key, answers in asked.items() if key[:4] in triggered}
-    write_records(out, [*first, *(joined(job, key, answers, counts) for key, answers in more.items())])
+    by_question = judgements_by_question(job.judges, [read_records(path, Judgement) for path in verdicts])
+    plain = {key: answers for key, answers in by_question.items() if key[0] in job.rubrics}
+    first = [panel_judgement(job, key, answers, counts) for key, answers in plain.items()]
+    triggered = triggered_follow_ups(first)
+    more = {key: answers for key, answers in by_question.items() if key[:4] in triggered}
+    write_records(out, [*first, *(panel_judgement(job, key, answers, counts) for key, answers in more.items())])
 
 
-def followed_up(judgements: Iterable[Judgement]) -> set[tuple[str, str, str | None, str]]:
-    """The further questions that follow from a panel's own verdicts: rubric, task, tutor, item.
+def triggered_follow_ups(judgements: Iterable[Judgement]) -> set[tuple[str, str, str | None, str]]:
+    """Return the follow-up questions to which a panel's verdicts lead: rubric, task, tutor and item of each.
 
-    What a single judge was asked further because of a verdict that is not the panel's is no part of it.
+    Questions to which only single judges' verdicts lead are left out.
     """
     by_case: dict[tuple[str, str, str | None, str], list[Judgement]] = defaultdict(list)
     for record in judgements:
@@ -98,7 +100,7 @@ def followed_up(judgements: Iterable[Judgement]) -> set[tuple[str, str, str | No
     triggered = set()
     for (name, task, tutor, item), records in by_case.items():
         rubric = read_rubric(name).rubric
-        if rubric.follow_up and asks_further(rubric, records):
+        if rubric.follow_up and leads_to_follow_up(rubric, records):
             triggered.add((rubric.follow_up.rubric, task, tutor, item))
     return triggered
 
@@ -106,55 +108,62 @@ def followed_up(judgements: Iterable[Judgement]) -> set[tuple[str, str, str | No
 def combine_labelled(
     *, job: CombineVerdicts, verdicts: list[Path], labels: list[Path], pairs: list[Path], out: Path, weights: Path
 ) -> None:
-    """Write what a panel says of what people have labelled, as far as all of its judges were asked, and its weights.
+    """Write a panel's verdicts on human-labelled data that all of its judges judged, and the judges' weights.
 
-    A fitted panel's verdict on a dialogue rests on the labels of the other folds of dialogues, so that its agreement
-    with people is that on dialogues that it has not seen; its weights rest on all. verdicts: a file of each judge;
-    labels: the files of labelled sets, each in the folder of its set; pairs: a file of each of the job's sources.
+    The verdicts of a fitted panel are cross-validated: a dialogue's verdict uses weights from the other folds, so that
+    agreement with people is measured on held-out dialogues. The weights in the file are fitted to all folds. verdicts:
+    a file for each judge; labels: files of labelled sets, each in the folder of its set; pairs: a file for each of the
+    job's sources.
     """
-    asked = together(job.judges, [read_records(path, Judgement) for path in verdicts])
-    asked = {
-        key: answers for key, answers in asked.items() if len(answers) == len(job.judges) and key[0] in job.rubrics
+    by_question = judgements_by_question(job.judges, [read_records(path, Judgement) for path in verdicts])
+    by_question = {
+        key: answers
+        for key, answers in by_question.items()
+        if len(answers) == len(job.judges) and key[0] in job.rubrics
     }
     groups, truths = (
-        people_said(labels, dict(zip(job.sources, pairs, strict=False))) if job.vote == "fitted" else ({}, {})
+        human_labels_of(labels, dict(zip(job.sources, pairs, strict=False))) if job.vote == "fitted" else ({}, {})
     )
-    votes = votes_of(asked, groups, truths)
-    fold_of = {name: place % FOLDS for place, name in enumerate(ranked({vote.group for vote in votes}, job.seed))}
+    votes = labelled_votes(by_question, groups, truths)
+    fold_of = {
+        name: place % FOLDS for place, name in enumerate(ranked_by_seed({vote.group for vote in votes}, job.seed))
+    }
     counts = {
-        fold: fit(job, [vote for vote in votes if fold_of[vote.group] != fold])
-        for fold in {*fold_of.values(), None}  # of None nothing is held out
+        fold: fit_weights(job, [vote for vote in votes if fold_of[vote.group] != fold])
+        for fold in {*fold_of.values(), None}  # None: the weights are fitted to all folds
     }
     write_json(weights, counts[None].model_dump(mode="json"))
-    folds = {key: fold_of.get(groups.get((key[1], key[3]), "")) for key in asked}
-    write_records(out, [joined(job, key, answers, counts[folds[key]]) for key, answers in asked.items()])
+    folds = {key: fold_of.get(groups.get((key[1], key[3]), "")) for key in by_question}
+    write_records(out, [panel_judgement(job, key, answers, counts[folds[key]]) for key, answers in by_question.items()])
 
 
-def together(judges: Sequence[str], said: Sequence[Sequence[Judgement]]) -> dict[Asked, dict[str, list[Judgement]]]:
-    """By what was asked each judge's answers, in the order in which the first judge was asked."""
-    asked: dict[Asked, dict[str, list[Judgement]]] = defaultdict(dict)
-    for judge, judgements in zip(judges, said, strict=True):
+def judgements_by_question(
+    judges: Sequence[str], by_judge: Sequence[Sequence[Judgement]]
+) -> dict[QuestionKey, dict[str, list[Judgement]]]:
+    """Return each judge's judgements by question, in the order of the first judge's. by_judge: in the judges' order."""
+    by_question: dict[QuestionKey, dict[str, list[Judgement]]] = defaultdict(dict)
+    for judge, judgements in zip(judges, by_judge, strict=True):
         for record in judgements:
             key = (record.rubric, record.task, record.tutor, record.id, record.order)
-            asked[key].setdefault(judge, []).append(record)
-    return dict(asked)
+            by_question[key].setdefault(judge, []).append(record)
+    return dict(by_question)
 
 
-def people_said(
+def human_labels_of(
     labels: Iterable[Path], pairs: Mapping[str, Path]
 ) -> tuple[dict[tuple[str, str], str], dict[tuple[str, ...], str]]:
-    """By set and item what is held out together, a dialogue; and by set, item, tutor and criterion what people say.
+    """Return the held-out groups by set and item, and people's labels by set, item, tutor and criterion.
 
-    Of pairs the preferred reply is the first; of those on which people are tied they say nothing.
+    The preferred reply of a pair is the first one. A tied pair has no label.
     """
     groups: dict[tuple[str, str], str] = {}
     truths: dict[tuple[str, ...], str] = {}
     for folder in dict.fromkeys(path.parent for path in labels):
-        made = read_labels(folder)
-        for label in made.labels:
-            # A dialogue may stand in several sets, told with other fields: its own words say which it is.
-            words = made.items[label.id].vars.get("history", "") if label.id in made.items else ""
-            groups[folder.name, label.id] = cluster_of(words) if words else f"{folder.name}/{label.problem}"
+        labelled = read_labelled_data(folder)
+        for label in labelled.labels:
+            # Several sets may contain a dialogue, with other ids and fields, so it is identified by its text.
+            text = labelled.items[label.id].vars.get("history", "") if label.id in labelled.items else ""
+            groups[folder.name, label.id] = cluster_of(text) if text else f"{folder.name}/{label.problem}"
             truths[folder.name, label.id, label.tutor, label.criterion] = label.label
     for source, path in pairs.items():
         for pair in read_records(path, Pair):
@@ -164,67 +173,70 @@ def people_said(
     return groups, truths
 
 
-def votes_of(
-    asked: Mapping[Asked, Mapping[str, Sequence[Judgement]]],
+def labelled_votes(
+    by_question: Mapping[QuestionKey, Mapping[str, Sequence[Judgement]]],
     groups: Mapping[tuple[str, str], str],
     truths: Mapping[tuple[str, ...], str],
 ) -> list[Vote]:
-    """Every verdict on something of which people have said what is right. What could not be read is no vote."""
+    """Return the verdicts on replies and pairs that people have labelled. Missing verdicts are not votes."""
     votes = []
-    for (name, task, tutor, item, _), answers in asked.items():
+    for (name, task, tutor, item, _), answers in by_question.items():
         rubric = read_rubric(name).rubric
         for judge, records in answers.items():
-            for criterion, verdict in latest(records).items():
+            for criterion, verdict in latest_verdicts(records).items():
                 truth = truths.get((task, item, tutor or "", criterion or ""))
                 if truth is not None and verdict.value is not None:
-                    right, values = word_of(verdict.value) == truth, max(2, len(ordered(rubric, criterion)))
+                    right, values = (
+                        verdict_label(verdict.value) == truth,
+                        max(2, len(ordered_labels(rubric, criterion))),
+                    )
                     votes.append(Vote(criterion or "", judge, groups[task, item], right, values))
     return votes
 
 
-def fit(job: CombineVerdicts, votes: Iterable[Vote]) -> PanelWeights:
-    """What each judge counts: the logarithm of the odds that its verdict is right rather than one of the others.
+def fit_weights(job: CombineVerdicts, votes: Iterable[Vote]) -> PanelWeights:
+    """Fit each judge's weight: the log odds of the right verdict against any one other verdict.
 
-    That is the best weighted vote of judges that err independently (Nitzan and Paroush 1982; with K values the odds
-    are (K - 1) p / (1 - p)). p is smoothed by one right and one wrong verdict. A judge that is no better than chance
-    counts nothing; where none is, all count the same.
+    These weights are optimal for judges that err independently (Nitzan and Paroush 1982; with K values the odds are
+    (K - 1) p / (1 - p)). p is smoothed by one right and one wrong verdict. A judge that is no better than chance has
+    weight 0; if this is true of all judges, all have weight 1.
     """
     tallies: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     values: dict[str, int] = {}
     for vote in votes:
-        tallies[vote.criterion][vote.judge].append(vote.right)
+        tallies[vote.criterion][vote.judge].append(vote.is_right)
         values[vote.criterion] = vote.values
-    made = PanelWeights(vote=job.vote, judges=job.judges)
+    fitted = PanelWeights(vote=job.vote, judges=job.judges)
     for criterion, by_judge in tallies.items():
         smoothed = {judge: (sum(marks) + 1) / (len(marks) + 2) for judge, marks in by_judge.items()}
         weights = {judge: max(0.0, math.log((values[criterion] - 1) * p / (1 - p))) for judge, p in smoothed.items()}
         if not any(weights.values()):
             weights = dict.fromkeys(job.judges, 1.0)
-        made.weights[criterion] = weights
-        made.agreement[criterion] = {judge: sum(marks) / len(marks) for judge, marks in by_judge.items()}
-        made.labels[criterion] = max(map(len, by_judge.values()))
-    return made
+        fitted.weights[criterion] = weights
+        fitted.agreement[criterion] = {judge: sum(marks) / len(marks) for judge, marks in by_judge.items()}
+        fitted.labels[criterion] = max(map(len, by_judge.values()))
+    return fitted
 
 
-def latest(records: Sequence[Judgement]) -> dict[str | None, Verdict]:
-    """One judge's verdict under each criterion; a later answer counts."""
+def latest_verdicts(records: Sequence[Judgement]) -> dict[str | None, Verdict]:
+    """Return one judge's verdict under each criterion. A later judgement replaces an earlier one."""
     return {verdict.criterion: verdict for record in records for verdict in record.verdicts}
 
 
-def joined(
-    job: CombineVerdicts, key: Asked, answers: Mapping[str, Sequence[Judgement]], counts: PanelWeights
+def panel_judgement(
+    job: CombineVerdicts, key: QuestionKey, answers: Mapping[str, Sequence[Judgement]], counts: PanelWeights
 ) -> Judgement:
-    """The panel's judgement: one verdict a criterion, what its judges spent, and who said what as its answer."""
+    """Return the panel's judgement: combined verdicts, the judges' total usage, and their verdicts as raw text."""
     name, task, tutor, item, order = key
     rubric = read_rubric(name).rubric
-    by_judge = {judge: latest(records) for judge, records in answers.items()}
-    criteria = dict.fromkeys(criterion for said in by_judge.values() for criterion in said)
+    by_judge = {judge: latest_verdicts(records) for judge, records in answers.items()}
+    criteria = dict.fromkeys(criterion for verdict_of in by_judge.values() for criterion in verdict_of)
     verdicts, lines = [], []
     for criterion in criteria:
-        own = {judge: said[criterion] for judge, said in by_judge.items() if criterion in said}
-        verdicts.append(combined(job.vote, rubric, criterion, own, counts.of(criterion)))
-        told = ", ".join(f"{judge} {shown(verdict)}" for judge, verdict in own.items())
-        lines.append(f"{criterion}: {told}" if criterion else told)
+        votes = {judge: verdict_of[criterion] for judge, verdict_of in by_judge.items() if criterion in verdict_of}
+        verdicts.append(combine_votes(job.vote, rubric, criterion, votes, counts.for_criterion(criterion)))
+        listing = ", ".join(f"{judge} {verdict_text(verdict)}" for judge, verdict in votes.items())
+        lines.append(f"{criterion}: {listing}" if criterion else listing)
     spent = [record for records in answers.values() for record in records]
     return Judgement(
         id=item,
@@ -241,48 +253,48 @@ def joined(
     )
 
 
-def shown(verdict: Verdict) -> str:
-    """A verdict as a panel's answer names it."""
-    return "unreadable" if verdict.value is None else word_of(verdict.value)
+def verdict_text(verdict: Verdict) -> str:
+    """Return a judge's verdict as text for the panel's raw answer."""
+    return "missing" if verdict.value is None else verdict_label(verdict.value)
 
 
-def combined(
-    vote: str, rubric: Rubric, criterion: str | None, said: Mapping[str, Verdict], weights: Weights
+def combine_votes(
+    vote: str, rubric: Rubric, criterion: str | None, verdicts: Mapping[str, Verdict], weights: JudgeWeights
 ) -> Verdict:
-    """One verdict of several. What cannot be read is no vote; of what is level, the judge named first decides."""
-    read = {judge: verdict.value for judge, verdict in said.items() if verdict.value is not None}
-    if not read:
-        why = next((verdict.why_none for verdict in said.values() if verdict.why_none), "no judge was asked")
-        return Verdict(criterion=criterion, value=None, why_none=f"none of {len(said)} judges: {why}")
-    value = nearest_to_mean(rubric, criterion, read) if vote == "mean" else heaviest(read, weights)
-    reason = next((said[judge].reason for judge in read if read[judge] == value and said[judge].reason), None)
-    return Verdict(criterion=criterion, value=value, reason=reason)
+    """Combine the judges' verdicts into one. A missing verdict is not a vote; the judge named first breaks ties."""
+    values = {judge: verdict.value for judge, verdict in verdicts.items() if verdict.value is not None}
+    if not values:
+        why = next((verdict.why_none for verdict in verdicts.values() if verdict.why_none), "no judge answered")
+        return Verdict(criterion=criterion, value=None, why_none=f"no verdict from {len(verdicts)} judges: {why}")
+    value = nearest_to_mean(rubric, criterion, values) if vote == "mean" else weighted_vote(values, weights)
+    reasons = (verdicts[judge].reason for judge in values if values[judge] == value)
+    return Verdict(criterion=criterion, value=value, reason=next((reason for reason in reasons if reason), None))
 
 
-def heaviest(read: Mapping[str, Value], weights: Weights) -> Value:
-    """The verdict with the most weight."""
-    votes = {judge: weights.get(judge, 0.0) for judge in read}
-    if not any(votes.values()):  # only those who count nothing could be read
-        votes = dict.fromkeys(read, 1.0)
-    totals: dict[Value, float] = defaultdict(float)
-    for judge, value in read.items():
+def weighted_vote(values: Mapping[str, VerdictValue], weights: JudgeWeights) -> VerdictValue:
+    """Return the verdict with the largest total weight; the judge named first breaks ties."""
+    votes = {judge: weights.get(judge, 0.0) for judge in values}
+    if not any(votes.values()):  # all judges that gave a verdict have weight 0
+        votes = dict.fromkeys(values, 1.0)
+    totals: dict[VerdictValue, float] = defaultdict(float)
+    for judge, value in values.items():
         totals[value] += votes[judge]
     most = max(totals.values())
     level = {value for value, total in totals.items() if math.isclose(total, most)}
-    return next(value for judge, value in read.items() if value in level)
+    return next(value for judge, value in values.items() if value in level)
 
 
-def ordered(rubric: Rubric, criterion: str | None) -> tuple[str, ...]:
-    """What may be said under a criterion, in the order of its scale; of a pair the first and the second reply."""
-    own = rubric.criteria.get(criterion or "")
-    return rubric.rules.words(own.labels if own else []) or ("first", "second")
+def ordered_labels(rubric: Rubric, criterion: str | None) -> tuple[str, ...]:
+    """Return the labels under a criterion in the order of its scale; `first` and `second` for a pair."""
+    known = rubric.criteria.get(criterion or "")
+    return rubric.rules.annotator_labels(known.labels if known else []) or ("first", "second")
 
 
-def nearest_to_mean(rubric: Rubric, criterion: str | None, read: Mapping[str, Value]) -> Value:
-    """The label whose place on its scale is nearest to the mean place of all."""
-    places = {word: place for place, word in enumerate(ordered(rubric, criterion))}
-    by_word = {word_of(value): value for value in read.values()}
-    mean = sum(places[word_of(value)] for value in read.values()) / len(read)
-    first = places[word_of(next(iter(read.values())))]
+def nearest_to_mean(rubric: Rubric, criterion: str | None, values: Mapping[str, VerdictValue]) -> VerdictValue:
+    """Return the label nearest on its scale to the mean position of all verdicts; the first verdict breaks ties."""
+    places = {word: place for place, word in enumerate(ordered_labels(rubric, criterion))}
+    by_word = {verdict_label(value): value for value in values.values()}
+    mean = sum(places[verdict_label(value)] for value in values.values()) / len(values)
+    first = places[verdict_label(next(iter(values.values())))]
     nearest = min(places, key=lambda word: (round(abs(places[word] - mean), 9), abs(places[word] - first)))
-    return by_word.get(nearest, nearest if not isinstance(next(iter(read.values())), bool) else nearest == "pass")
+    return by_word.get(nearest, nearest if not isinstance(next(iter(values.values())), bool) else nearest == "pass")

@@ -1,4 +1,4 @@
-"""Probes of a judge: the same labelled replies once more, changed in a way that should leave its verdicts alone."""
+"""Probes of a judge: repeated questions about labelled replies, with changes that should not change its verdicts."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from pathlib import Path
 from maieutic.config.models import JudgeModel
 from maieutic.core.records import Judgement
 from maieutic.judges.assignments import work_on_labels
-from maieutic.judges.judging import Work
+from maieutic.judges.judging import JudgeWork
 from maieutic.judges.questions import Case
-from maieutic.judges.rubrics import LoadedRubric, read_rubric, reworded_of
+from maieutic.judges.rubrics import LoadedRubric, alternative_wording, read_rubric
 
-AGAIN = "To say it once more: "
-Probed = tuple[LoadedRubric, Case]
-Probe = Callable[[LoadedRubric, Case, int], Probed | None]
+REPETITION_PREFIX = "To say it once more: "
+ProbeCase = tuple[LoadedRubric, Case]
+Probe = Callable[[LoadedRubric, Case, int], ProbeCase | None]
 
 
-def repeated(loaded: LoadedRubric, case: Case, seed: int) -> Probed | None:
-    """The same question a second time."""
+def repeat_case(loaded: LoadedRubric, case: Case, seed: int) -> ProbeCase | None:
+    """Return the same case with `repeat` set, so that the judge is asked again."""
     return loaded, case._replace(repeat=1)
 
 
-def reworded(loaded: LoadedRubric, case: Case, seed: int) -> Probed | None:
-    """By the rubric's other wording, where it has one; its criteria and labels are the same."""
-    for name in reworded_of(loaded.name):
+def reword_case(loaded: LoadedRubric, case: Case, seed: int) -> ProbeCase | None:
+    """Return the case with the rubric's alternative wording (same criteria and labels), or None if it has none."""
+    for name in alternative_wording(loaded.name):
         other = read_rubric(name)
         return other, case._replace(criteria={key: other.rubric.criteria[key] for key in case.criteria})
     return None
 
 
-def shuffled(loaded: LoadedRubric, case: Case, seed: int) -> Probed | None:
-    """The criteria in another order, where one question asks about several."""
+def shuffle_criteria(loaded: LoadedRubric, case: Case, seed: int) -> ProbeCase | None:
+    """Return the case with its criteria in another order, or None if a question has only one criterion."""
     names = list(case.criteria or loaded.rubric.criteria)
     if loaded.rubric.separate or len(names) < 2:
         return None
@@ -44,40 +44,48 @@ def shuffled(loaded: LoadedRubric, case: Case, seed: int) -> Probed | None:
     return loaded, case._replace(criteria={name: criteria[name] for name in order})
 
 
-def padded(loaded: LoadedRubric, case: Case, seed: int) -> Probed | None:
-    """A reply twice as long that says nothing more: it says itself again. An empty one cannot."""
+def pad_replies(loaded: LoadedRubric, case: Case, seed: int) -> ProbeCase | None:
+    """Return the case with each reply doubled in length by a repetition of its text, or None if a reply is empty."""
     if not all(text.strip() for text in case.replies.values()):
         return None
-    return loaded, case._replace(replies={name: f"{text}\n\n{AGAIN}{text}" for name, text in case.replies.items()})
+    return loaded, case._replace(
+        replies={name: f"{text}\n\n{REPETITION_PREFIX}{text}" for name, text in case.replies.items()}
+    )
 
 
-PROBES: dict[str, Probe] = {"repeated": repeated, "reworded": reworded, "shuffled": shuffled, "padded": padded}
+PROBES: dict[str, Probe] = {
+    "repeated": repeat_case,
+    "reworded": reword_case,
+    "shuffled": shuffle_criteria,
+    "padded": pad_replies,
+}
 
 
-def task_of(probe: str, release: str) -> str:
-    """The task of a probe's questions in the job that also asks the plain ones."""
+def probe_task(probe: str, release: str) -> str:
+    """Return the task name of a probe's questions, which separates them from unchanged questions in the same job."""
     return f"{release}/{probe}"
 
 
-def work_on_probes(judge: JudgeModel, folders: Sequence[Path], number: int, limit: int | None, seed: int) -> Work:
-    """The questions of all probes on a random sample of each labelled set, part of what the judge is asked anyway.
+def work_on_probes(judge: JudgeModel, folders: Sequence[Path], number: int, limit: int | None, seed: int) -> JudgeWork:
+    """Return the questions of all probes about a random sample of each labelled set.
 
-    folders: of sets with labels, results/labels/SET; number: replies of each; limit: how many it is asked about.
+    The sample is part of the replies that the job also judges unchanged. folders: folders of sets with labels,
+    results/labels/SET; number: number of probed replies of each set; limit: maximum number of judged replies of a set.
     """
-    work: Work = []
+    work: JudgeWork = []
     plain = work_on_labels(judge, folders, min(number, limit or number), seed) if number else []
     for name, probe in PROBES.items():
         for loaded, case in plain:
             if (changed := probe(loaded, case, seed)) is not None:
-                work.append((changed[0], changed[1]._replace(task=task_of(name, case.task))))
+                work.append((changed[0], changed[1]._replace(task=probe_task(name, case.task))))
     return work
 
 
-def apart(
+def separate_probes(
     judgements: Iterable[Judgement], releases: Iterable[str]
 ) -> tuple[list[Judgement], dict[str, list[Judgement]]]:
-    """What a judge said when it was asked plainly, and by probe what it said then, under the names of the sets."""
-    probed = {task_of(probe, release): (probe, release) for probe in PROBES for release in releases}
+    """Return the judgements of unchanged questions, and those of each probe with the set's name as task."""
+    probed = {probe_task(probe, release): (probe, release) for probe in PROBES for release in releases}
     plain: list[Judgement] = []
     by_probe: dict[str, list[Judgement]] = {name: [] for name in PROBES}
     for record in judgements:

@@ -1,4 +1,4 @@
-"""What a release of replies with people's labels is."""
+"""Description of a labelled release: its loader, scales and statistics."""
 
 from __future__ import annotations
 
@@ -6,36 +6,37 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from maieutic.core.records import LabelledSet, LabelSetAbout, Scale
+from maieutic.core.records import LabelledSet, LabelSetDescription, Scale
 
-Counts = dict[str, dict[str, Any]]  # what was counted, of all and by subset
+SetStatistics = dict[str, dict[str, Any]]  # statistics of the whole set ("all") and of each subset
 
 
-def plain_counts(made: LabelledSet) -> Counts:
-    """How many items, replies and labels a set has, and how often each label occurs."""
-    counts = {"dialogues": len(made.items), "responses": len(made.replies), "labels": len(made.labels)}
-    return {"all": {**counts, "label_counts": dict(Counter(label.label for label in made.labels))}}
+def plain_counts(labelled: LabelledSet) -> SetStatistics:
+    """Return the numbers of items, replies and labels of a set, and the frequency of each label."""
+    counts = {"dialogues": len(labelled.items), "responses": len(labelled.replies), "labels": len(labelled.labels)}
+    return {"all": {**counts, "label_counts": dict(Counter(label.label for label in labelled.labels))}}
 
 
 class LabelSource(NamedTuple):
-    """How replies with people's labels are read, or replies to predict labels for.
+    """Loader of a set of replies, with people's labels or for labels to be predicted, and the set's properties.
 
-    load: takes the records of each dataset in order; scales: what people may say under each criterion; asked: the
-    criteria that a judge of a set without labels is asked; variables: what a judge's prompt may use; labelled: whether
-    people's labels are in it; taxonomy: whether its labels are those that reward models and classifiers learn from, and
-    of which the tables of labelled tutors are made; statistics: what is counted; rubric: the card that gave the scales.
+    load: function that takes the records of each dataset, in order; scales: annotators' labels by criterion; variables:
+    variables that a judge's prompt may use; judged_criteria: criteria that a judge of an unlabelled set answers;
+    labelled: True if the set has people's labels; taxonomy: True if reward models and classifiers train on its labels,
+    and the tables of labelled tutors use them; statistics: function that counts the set; rubric: card that defines the
+    scales.
     """
 
     load: Callable[..., LabelledSet]
     scales: Mapping[str, Scale]
     variables: frozenset[str]
-    asked: tuple[str, ...] = ()
+    judged_criteria: tuple[str, ...] = ()
     labelled: bool = True
     taxonomy: bool = False
-    statistics: Callable[[LabelledSet], Counts] = plain_counts
+    statistics: Callable[[LabelledSet], SetStatistics] = plain_counts
     rubric: str | None = None
 
     @property
-    def about(self) -> LabelSetAbout:
-        """What stands beside its labels."""
-        return LabelSetAbout(scales=dict(self.scales), asked=self.asked, rubric=self.rubric)
+    def about(self) -> LabelSetDescription:
+        """Description of the set, which is stored beside its labels."""
+        return LabelSetDescription(scales=dict(self.scales), asked=self.judged_criteria, rubric=self.rubric)

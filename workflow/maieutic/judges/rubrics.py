@@ -1,4 +1,4 @@
-"""Rubric cards: what a judge is asked, the form of its answer, and the criteria that it judges by."""
+"""Rubric cards: the question to a judge, the form of its answer, and the criteria of its verdicts."""
 
 from __future__ import annotations
 
@@ -9,107 +9,111 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from maieutic.config.cards import CARDS, read_like, read_text
-from maieutic.config.faults import fault_of
-from maieutic.config.models import Entry
-from maieutic.config.prompts import variables_of
+from maieutic.config.cards import CARDS, read_text, read_with_base
+from maieutic.config.faults import validation_fault
+from maieutic.config.models import StrictModel
+from maieutic.config.prompts import template_variables
 from maieutic.core.errors import UserError
 from maieutic.core.paths import RESOURCES
 from maieutic.core.records import Scale
 from maieutic.judges.kinds import KINDS
-from maieutic.judges.kinds.base import PASS_FAIL, Kind
+from maieutic.judges.kinds.base import PASS_FAIL, RubricKind
 
-RUBRICS = RESOURCES / "rubrics"  # of your own; those of a benchmark lie in its folder
+USER_RUBRICS = RESOURCES / "rubrics"  # users' own cards; a benchmark's cards are in its folder
 if TYPE_CHECKING:
     KindName = str
 else:
     KindName = Literal[tuple(KINDS)]
-Answer = Literal["result", "letter", "json"]
-OWN = {
-    "criteria",
-    "definition",
-    "scoring",
-    "notice",
-    "order",
-    "picture_shown",
-}  # what the engine itself gives every prompt
+AnswerForm = Literal["result", "letter", "json"]
+# Variables that every prompt has, whatever data are judged.
+BUILT_IN_VARIABLES = {"criteria", "definition", "scoring", "notice", "order", "picture_shown"}
 
 
-class Criterion(Entry):
-    """One thing that is judged. `labels` stand in the order of the scores 1, 2, 3 of a printed rubric."""
+class Criterion(StrictModel):
+    """One criterion of a rubric. `labels` are in the order of the scores 1, 2, 3 of a printed rubric."""
 
     title: str
     definition: str = Field(description="The question that the judge answers")
-    scoring: str = Field("", description="The printed rubric, word for word")
-    aspects: list[str] = Field([], description="What to look at, in the order of the prompt")
-    group: str | None = Field(None, description="Whose share of desired verdicts is a grade too; see groups of items")
-    source: str = Field("", description="Where it is printed, or that it is ours")
-    labels: list[str] = Field([], description="What may be answered, as the data spell it")
-    desired: str | None = Field(None, description="The label of a good reply; null: none is better")
-    level: Literal["ordinal", "nominal"] = Field(
-        "ordinal", description="nominal: the order of the labels means nothing, and no label is nearer to another"
+    scoring: str = Field("", description="Scoring rubric of the criterion as printed in the source, verbatim")
+    aspects: list[str] = Field([], description="Aspects to look at, in the order of the prompt")
+    group: str | None = Field(
+        None, description="Group whose share of desired verdicts is a grade; items may name the groups that apply"
     )
-    weight: float | None = Field(None, description="Of a weighted rubric")
+    source: str = Field("", description="Printed source, or a note that the criterion is ours")
+    labels: list[str] = Field([], description="Allowed answers, spelt as in the data")
+    desired: str | None = Field(None, description="Label of a good reply; null if no label is better than another")
+    level: Literal["ordinal", "nominal"] = Field(
+        "ordinal", description="ordinal: the labels are ordered as listed; nominal: they have no order"
+    )
+    weight: float | None = Field(None, description="Weight in a weighted rubric")
 
 
-class FollowUp(Entry):
-    """A further question about the replies with a certain verdict."""
+class FollowUp(StrictModel):
+    """Further question about replies with a certain verdict."""
 
     rubric: str
     criterion: str
-    value: str = Field(description="The verdict, in the terms of the grades: win, tie, lose")
+    value: str = Field(description="Verdict that leads to the question, as stored in grades: win, tie or lose")
 
 
-def kinds_with(holds: Callable[[Kind], bool]) -> str:
-    """The names of the kinds for which something holds."""
-    return " or ".join(name for name, kind in KINDS.items() if holds(kind))
+def kinds_with(condition: Callable[[RubricKind], bool]) -> str:
+    """Return the names of the kinds that satisfy a condition, joined by "or"."""
+    return " or ".join(name for name, kind in KINDS.items() if condition(kind))
 
 
-class Rubric(Entry):
-    """What a judge is asked. Prompt files lie beside the card."""
+class Rubric(StrictModel):
+    """Content of a rubric card. Prompt files are in the folder of the card."""
 
     rubric: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
-    version: int = Field(ge=1, description="Raised whenever verdicts change meaning")
+    version: int = Field(ge=1, description="Number to increase whenever the meaning of verdicts changes")
     title: str
-    source: str = Field(description="Paper, figure; what is ours")
+    source: str = Field(description="Paper and figure, and the parts that are ours")
     kind: KindName
-    answer: Answer = Field(description="result: [RESULT] n; letter: [[A]]; json: an object, by schema where offered")
+    answer: AnswerForm = Field(
+        description="result: [RESULT] n; letter: [[A]]; json: an object, by schema where the server supports it"
+    )
     system: str | None = Field(None, description="Template of the system message")
     prompt: str = Field(description="Template of the user message")
     scores_fall: bool = Field(
-        False, description="answer: result: the highest printed score is that of the first label, 1 that of the last"
+        False,
+        description="For `answer: result`: the first label has the highest score, and the last label has score 1",
     )
-    separate: bool = Field(False, description="One question for each criterion; else all at once")
-    both_orders: bool = Field(False, description="Two replies are shown in both orders")
+    separate: bool = Field(False, description="Ask one question for each criterion instead of one for all")
+    both_orders: bool = Field(False, description="Show two replies in both orders")
     about_tutor: bool = Field(
-        False, description="win_tie_lose: Win, Tie, Lose of the tutor's reply, wherever it stands"
+        False, description="For win_tie_lose: the answer is Win, Tie or Lose for the tutor's reply, not A, tie or B"
     )
     about: Literal["replies", "items", "criteria"] = Field(
-        "replies", description="items, criteria: tags without any reply, for run.taggers"
+        "replies",
+        description="Objects that the rubric applies to. `run.taggers` tag items and criteria; judges judge replies",
     )
-    when: str | None = Field(None, description="Only replies of which this holds are judged; the others have no grade")
-    follow_up: FollowUp | None = Field(None, description="What is asked next, in the same job")
+    when: str | None = Field(
+        None, description="Condition that a reply must satisfy to be judged; other replies get no grade"
+    )
+    follow_up: FollowUp | None = Field(None, description="Further question about replies with a certain verdict")
     filled_in: list[str] = Field(
         [],
-        description="Passages of a quoted prompt that its source does not show legibly: ours, and marked on the page",
+        description="Our words for passages of a quoted prompt that are illegible in its source; the report marks them",
     )
-    asks: int = Field(1, ge=1, le=3, description="How often criteria that an answer leaves out are asked for")
+    asks: int = Field(
+        1, ge=1, le=3, description="Maximum number of requests; later ones ask about criteria that an answer omitted"
+    )
     reworded: str | None = Field(
-        None, description="A card that asks for the same criteria and labels in other words, for `run.probes`"
+        None, description="Card with the same criteria and labels in other words, for `run.probes`"
     )
-    criteria: dict[str, Criterion] = Field({}, description="Empty: every item brings its own")
+    criteria: dict[str, Criterion] = Field({}, description="Criteria of the card; empty if every item has its own")
     temperature: float = Field(0.0, ge=0)
     max_tokens: int = Field(512, ge=1)
 
     @model_validator(mode="after")
-    def fits(self) -> Rubric:
+    def check_combination(self) -> Rubric:
         kind = self.rules
         if kind.own_labels:
             if not self.criteria:
-                raise ValueError(f"kind: {self.kind} needs criteria of its own")
+                raise ValueError(f"kind: {self.kind} needs criteria on the card")
             for name, criterion in self.criteria.items():
                 if len(criterion.labels) < 2 or criterion.desired not in {None, *criterion.labels}:
-                    raise ValueError(f"criteria.{name} needs two labels or more, and 'desired' is one of them")
+                    raise ValueError(f"criteria.{name} needs at least two labels, and 'desired' must be one of them")
         if self.answer not in kind.answers or (self.answer == "result" and not self.separate):
             alone = " with separate: true" if self.answer == "result" else ""
             kinds = kinds_with(lambda rules: self.answer in rules.answers)
@@ -125,13 +129,13 @@ class Rubric(Entry):
         return self
 
     @property
-    def rules(self) -> Kind:
-        """What its kind decides."""
+    def rules(self) -> RubricKind:
+        """Kind of the rubric, with its rules."""
         return KINDS[self.kind]
 
 
-class LoadedRubric(Entry):
-    """A rubric with the texts of its prompts."""
+class LoadedRubric(StrictModel):
+    """Rubric card with the texts of its prompts. like: name of the card that it extends."""
 
     rubric: Rubric
     system: str
@@ -141,130 +145,136 @@ class LoadedRubric(Entry):
 
     @property
     def name(self) -> str:
-        """The rubric's name."""
+        """Name of the rubric."""
         return self.rubric.rubric
 
 
 def rubric_folders() -> list[Path]:
-    """Where rubric cards lie."""
-    return [RUBRICS, *sorted(CARDS.glob("*/rubrics"))]
+    """Return the folders of rubric cards: users' own, then each benchmark's."""
+    return [USER_RUBRICS, *sorted(CARDS.glob("*/rubrics"))]
 
 
 def rubric_names() -> list[str]:
-    """Every rubric card on file."""
+    """Return the names of all rubric cards."""
     return sorted(path.stem for folder in rubric_folders() for path in folder.glob("*.yaml"))
 
 
 def rubric_path(name: str) -> Path:
-    """Where a rubric card lies, or would lie as one of your own. Raises UserError for one that lies in two folders."""
+    """Return a rubric card's path, in USER_RUBRICS if no card has the name. Raises UserError if two cards have it."""
     paths = [path for folder in rubric_folders() if (path := folder / f"{name}.yaml").is_file()]
     if len(paths) > 1:
-        raise UserError(str(paths[0]), f"{paths[1]} has that name too", "give one of them another name")
-    return paths[0] if paths else RUBRICS / f"{name}.yaml"
+        raise UserError(str(paths[0]), f"{paths[1]} has the same name", "rename one of the two cards")
+    return paths[0] if paths else USER_RUBRICS / f"{name}.yaml"
 
 
-def chosen_rubrics(own: Sequence[str], named: Sequence[str]) -> list[str]:
-    """Of a judge's own rubrics those that a card names, or that are like one that it names."""
-    return [name for name in own if name in named or (named and read_rubric(name).like in named)]
+def chosen_rubrics(names: Sequence[str], on_card: Sequence[str]) -> list[str]:
+    """Return the judge's rubrics (`names`) that are on a task card (`on_card`), or that extend a rubric on the card."""
+    return [name for name in names if name in on_card or (on_card and read_rubric(name).like in on_card)]
 
 
-def files_of(name: str) -> list[Path]:
-    """A rubric's card and prompts: the inputs of a rule that uses it."""
+def files_of_rubric(name: str) -> list[Path]:
+    """Return the card and prompt files of a rubric and of its follow-up, as inputs of workflow rules."""
     loaded = read_rubric(name)
     follow_up = loaded.rubric.follow_up
-    return [*loaded.files, *(files_of(follow_up.rubric) if follow_up else [])]
+    return [*loaded.files, *(files_of_rubric(follow_up.rubric) if follow_up else [])]
 
 
-def reworded_of(name: str) -> list[str]:
-    """The card that asks for the same in other words, where a rubric has one. Raises UserError for other labels.
+def alternative_wording(name: str) -> list[str]:
+    """Return a list with the name of a rubric's reworded card, empty if the rubric has none.
 
-    A card that is like another has its wording only as long as it has its criteria and labels too.
+    A card that extends another does not inherit its reworded card if criteria or labels differ. Raises UserError if
+    the criteria or labels of any other card differ from those of its reworded card.
     """
     loaded = read_rubric(name)
     rubric = loaded.rubric
     if rubric.reworded is None:
         return []
     other = read_rubric(rubric.reworded).rubric
-    labels, others = ({key: one.labels for key, one in card.criteria.items()} for card in (rubric, other))
+    labels, others = ({key: criterion.labels for key, criterion in card.criteria.items()} for card in (rubric, other))
     if rubric.rules is not other.rules or labels != others:
         if loaded.like and read_rubric(loaded.like).rubric.reworded == rubric.reworded:
             return []
         problem = f"{rubric.reworded} has other criteria or labels than {name}"
-        raise UserError(f"{rubric_path(name)}: reworded", problem, "reword the questions alone")
+        fix = "give both cards the same criteria and labels, and reword only the questions"
+        raise UserError(f"{rubric_path(name)}: reworded", problem, fix)
     return [rubric.reworded]
 
 
 @lru_cache(maxsize=64)
 def read_rubric(name: str) -> LoadedRubric:
-    """Read and check a rubric card. Raises UserError naming file and key."""
+    """Read and check a rubric card. Raises UserError naming the file and the key."""
     path = rubric_path(name)
     if not path.is_file():
         known = ", ".join(rubric_names())
-        raise UserError(str(path), f"there is no such rubric; there are {known}", "name one of these")
-    content, like = read_like(path, rubric_path)
+        raise UserError(str(path), "there is no such rubric", f"choose one of {known}")
+    content, like = read_with_base(path, rubric_path)
     try:
         card = Rubric.model_validate(content)
     except ValidationError as error:
-        raise fault_of(error, Rubric, str(path), "workflow/schemas/rubric.schema.json") from None
+        raise validation_fault(error, Rubric, str(path), "workflow/schemas/rubric.schema.json") from None
     if card.rubric != path.stem:
-        raise UserError(str(path), f"rubric says {card.rubric}", "name the file as the rubric")
-    named = {key: getattr(card, key) for key in ("system", "prompt")}
-    beside = {key: card_beside(path, like, file) for key, file in named.items()}
-    texts = {key: text_of(beside[key], key, file) for key, file in named.items()}
+        raise UserError(
+            str(path),
+            f"expected rubric: {path.stem}, found {card.rubric}",
+            "give the file and its rubric the same name",
+        )
+    prompts = {key: getattr(card, key) for key in ("system", "prompt")}
+    beside = {key: card_of_prompt(path, like, file) for key, file in prompts.items()}
+    texts = {key: prompt_file_text(beside[key], key, file) for key, file in prompts.items()}
     if strange := [passage for passage in card.filled_in if passage not in texts["prompt"]]:
-        raise UserError(f"{path}: filled_in", f"{strange[0]!r} is not in {card.prompt}", "quote the prompt's own words")
-    files = [*([like] if like else []), path, *(beside[key].parent / file for key, file in named.items() if file)]
+        raise UserError(f"{path}: filled_in", f"{strange[0]!r} is not in {card.prompt}", "copy a passage of the prompt")
+    files = [*([like] if like else []), path, *(beside[key].parent / file for key, file in prompts.items() if file)]
     return LoadedRubric(rubric=card, files=tuple(files), like=like.stem if like else None, **texts)
 
 
-def card_beside(path: Path, like: Path | None, file: str | None) -> Path:
-    """The card beside which a prompt lies: the rubric's own, or the one that it is like."""
+def card_of_prompt(path: Path, like: Path | None, file: str | None) -> Path:
+    """Return the card in whose folder a prompt file is stored: the rubric's own card, or the one that it extends."""
     return like if like and file and not (path.parent / file).is_file() else path
 
 
-def text_of(card: Path, key: str, name: str | None) -> str:
-    """The text of a prompt file beside the card, its template checked."""
+def prompt_file_text(card: Path, key: str, name: str | None) -> str:
+    """Return the text of a prompt file in the card's folder. Raises UserError if it is not a valid template."""
     text = read_text(card, key, name)
     try:
-        variables_of(text)
+        template_variables(text)
     except ValueError as error:
-        raise UserError(f"{card}: {key}", f"{name} is no template: {error}", "mend the template") from None
+        raise UserError(f"{card}: {key}", f"{name} is not a template: {error}", "correct the template") from None
     return text
 
 
 def check_rubric_variables(loaded: LoadedRubric, offered: set[str]) -> None:
-    """Refuse a prompt that asks for a variable which the judged data do not give."""
-    needed = variables_of(loaded.system) | variables_of(loaded.prompt)
-    if unknown := needed - offered - OWN:
+    """Raise UserError if a prompt uses a variable that the judged data do not have. offered: variables of the data."""
+    needed = template_variables(loaded.system) | template_variables(loaded.prompt)
+    if unknown := needed - offered - BUILT_IN_VARIABLES:
         raise UserError(
             str(rubric_path(loaded.name)),
             f"undefined prompt variable {', '.join(sorted(unknown))}",
-            f"the judged data give {', '.join(sorted(offered | OWN))}",
+            f"use the variables of the judged data: {', '.join(sorted(offered | BUILT_IN_VARIABLES))}",
         )
 
 
-def values_of(rubric: Rubric, criterion: Criterion | None) -> list[str]:
-    """What may be answered under one criterion."""
+def allowed_answers(rubric: Rubric, criterion: Criterion | None) -> list[str]:
+    """Return the allowed answers under one criterion. criterion: None for a rubric without criteria."""
     return rubric.rules.values(criterion.labels if criterion else [], rubric.about_tutor)
 
 
-def desired_of(rubric: Rubric, criterion: Criterion | None) -> str | bool | None:
-    """The verdict of a good reply, in the terms of the grades."""
+def desired_verdict(rubric: Rubric, criterion: Criterion | None) -> str | bool | None:
+    """Return the verdict of a good reply as stored in grades, or None if no verdict is better."""
     return rubric.rules.desired(criterion.desired if criterion else None)
 
 
-def scales_of(rubric: Rubric) -> dict[str, Scale]:
-    """What people may say under each criterion of a rubric, in words: labels, pass and fail, win, tie and lose."""
+def annotation_scales(rubric: Rubric) -> dict[str, Scale]:
+    """Return each criterion's scale for annotators: labels, pass and fail, or win, tie and lose."""
     return {
         name: Scale(
-            labels=rubric.rules.words(criterion.labels),
-            desired=rubric.rules.desired_word(criterion.desired),
+            labels=rubric.rules.annotator_labels(criterion.labels),
+            desired=rubric.rules.desired_label(criterion.desired),
             level=criterion.level,
         )
         for name, criterion in rubric.criteria.items()
     }
 
 
-def word_of(value: str | bool) -> str:
-    """A verdict in the words of labels."""
+def verdict_label(value: str | bool) -> str:
+    """Return a verdict as a label: True as pass, False as fail."""
     return value if isinstance(value, str) else PASS_FAIL[not value]

@@ -1,1 +1,1 @@
-"""People in the loop: what they are given to label, what comes back, and how many labels are enough."""
+"""Human labels: blind samples for annotators, their answers read back, and plans of how many labels to collect."""

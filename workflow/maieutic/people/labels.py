@@ -1,4 +1,4 @@
-"""The labels that people gave to this run's own replies (`run.human_labels`), read with checks."""
+"""Reader of the labels that people gave to this run's own replies (`run.human_labels`)."""
 
 from __future__ import annotations
 
@@ -6,107 +6,124 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from maieutic.config.limits import USUAL, Limits
+from maieutic.config.limits import DEFAULT_LIMITS, Limits
 from maieutic.core.errors import UserError
-from maieutic.core.files import MB, bare_cell
-from maieutic.core.jobs import Sampled
+from maieutic.core.files import MB, unquote_cell
+from maieutic.core.jobs import SampledJob
 from maieutic.core.records import Label, Scale, Scales
 from maieutic.core.tables import read_table
-from maieutic.judges.annotators import joined, yes
+from maieutic.judges.annotators import aggregate_votes, cell_is_yes
 from maieutic.judges.kinds.base import PASS_FAIL
-from maieutic.judges.label_table import by_reply, label_in, probability_of
+from maieutic.judges.label_table import group_by_reply, label_on_scale, probability_of
 
 COLUMNS = ("task", "item", "tutor", "criterion", "label")
-MORE = ("annotator", "resolves", "probability", "stratum", "stratum_size")  # columns that may be left out
-RATED = re.compile(r"c\d{2,}")  # an item's own criterion, the first one c01
+OPTIONAL_COLUMNS = ("annotator", "resolves", "probability", "stratum", "stratum_size")
+ITEM_CRITERION = re.compile(r"c\d{2,}")  # name of a criterion that an item itself defines; the first is c01
 PASSED = PASS_FAIL[0]
-OWN_SCALE = Scale(labels=PASS_FAIL, desired=PASSED)
+PASS_FAIL_SCALE = Scale(labels=PASS_FAIL, desired=PASSED)  # label scale of criteria that items themselves define
 
 
-class ReadsPeople(Sampled):
-    """The base of every job that reads `run.human_labels`.
+class ReadsHumanLabels(SampledJob):
+    """Base of all jobs that read `run.human_labels`.
 
-    scales: what may be said of the replies to each task, by criterion; own: the tasks whose items bring criteria of
-    their own, which pass or fail.
+    scales: label scale of each criterion, by task. own: tasks whose items define their own criteria, labelled pass or
+    fail.
     """
 
     scales: dict[str, dict[str, Scale]]
     own: list[str] = []
 
     def labels_in(self, people: Path) -> list[Label]:
-        """The labels of a file. Raises UserError naming all lines that are none."""
+        """Return the human labels in the CSV file `people`. Raises UserError that names every invalid line."""
         return [label for _, label in self.lines_in(people)]
 
     def lines_in(self, people: Path) -> list[tuple[str, Label]]:
-        """The labels of a file, each with its place. Raises UserError naming all lines that are none."""
-        return read_lines(people, self.scales, self.own)
+        """Return the human labels in `people`, a CSV file, each with file and line.
+
+        Raises UserError that names every invalid line.
+        """
+        return read_label_lines(people, self.scales, self.own)
 
 
-def read_people(
-    path: Path, scales: Mapping[str, Scales], own: Sequence[str] = (), limits: Limits = USUAL
+def read_human_labels(
+    path: Path, scales: Mapping[str, Scales], rated_tasks: Sequence[str] = (), limits: Limits = DEFAULT_LIMITS
 ) -> list[Label]:
-    """The labels of a file of them. Raises UserError naming every line at fault."""
-    return [label for _, label in read_lines(path, scales, own, limits)]
+    """Return the human labels in a CSV file. See `read_label_lines` for its columns, the arguments and the errors."""
+    return [label for _, label in read_label_lines(path, scales, rated_tasks, limits)]
 
 
-def read_lines(
-    path: Path, scales: Mapping[str, Scales], own: Sequence[str] = (), limits: Limits = USUAL
+def read_label_lines(
+    path: Path, scales: Mapping[str, Scales], rated_tasks: Sequence[str] = (), limits: Limits = DEFAULT_LIMITS
 ) -> list[tuple[str, Label]]:
-    """Labels that people gave to this run's replies: a CSV of task, item, tutor, criterion, label, and more.
+    """Return the labels in a CSV with the columns task, item, tutor, criterion and label, each with file and line.
 
-    annotator: may be left out where there is one only; resolves: yes in the lines of one who decides where others
-    differ; probability: with which the reply was drawn to be labelled, of which stratum of how many.
-    scales: by task what may be said under each criterion; own: the tasks whose items bring criteria of their own.
-    Raises UserError naming every line at fault.
+    Optional columns: `annotator`, required if there are several annotators; `resolves`, "yes" in the lines of the
+    person who decides where annotators differ; `probability`, the probability with which the reply was sampled;
+    `stratum`, the group of replies from which it was sampled; `stratum_size`, the number of replies in that stratum.
+    scales: label scale of each criterion, by task. rated_tasks: tasks whose items define their own criteria.
+    Raises UserError that names every invalid line.
     """
-    mend = f"the columns are {', '.join(COLUMNS)}, and {', '.join(MORE)}"
+    fix = f"use the columns {', '.join(COLUMNS)}, and optionally {', '.join(OPTIONAL_COLUMNS)}"
     labels: list[tuple[str, Label]] = []
     faults: list[UserError] = []
     seen: set[tuple[str | None, ...]] = set()
     try:
         if path.stat().st_size > limits.labels_mb * MB:
             raise UserError(
-                str(path), f"more than limits.labels_mb, {limits.labels_mb:g} MB", "raise it, or split the file"
+                str(path),
+                f"larger than limits.labels_mb ({limits.labels_mb:g} MB)",
+                "raise limits.labels_mb, or split the file",
             )
     except OSError as error:
-        raise UserError(str(path), f"cannot be read: {error.strerror or error}", mend) from None
-    for number, row in read_table(path, COLUMNS, MORE, mend).rows:
+        raise UserError(str(path), f"cannot be read: {error.strerror or error}", fix) from None
+    for number, row in read_table(path, COLUMNS, OPTIONAL_COLUMNS, fix).rows:
         place = f"{path}:{number}"
         try:
-            label = label_of(place, row, scales, own, mend)
+            label = label_of_row(place, row, scales, rated_tasks, fix)
         except UserError as error:
             faults += error.all
             continue
         key = label.task, label.id, label.tutor, label.criterion, label.annotator
         if key in seen:
-            faults.append(UserError(place, "this reply has such a label already", "name its annotators in a column"))
+            faults.append(
+                UserError(
+                    place,
+                    "duplicate label of this reply, criterion and annotator",
+                    "remove one of the two, or name the annotators in the column `annotator`",
+                )
+            )
         seen.add(key)
         labels.append((place, label))
     if not labels and not faults:
-        raise UserError(str(path), "no labels", mend)
+        raise UserError(str(path), "expected at least one label, found none", fix)
     lacking = [place for place, label in labels if label.probability is None]
     if lacking and len(lacking) < len(labels):
-        found = "no probability, and other lines have one"
-        faults.append(UserError(lacking[0], found, "give it of every reply, or of none"))
+        problem = "no probability, but other lines have one"
+        faults.append(UserError(lacking[0], problem, "fill in `probability` in all lines, or in none"))
     if faults:
         raise UserError.of(faults)
     return labels
 
 
-def label_of(place: str, row: Mapping[str, str], scales: Mapping[str, Scales], own: Sequence[str], mend: str) -> Label:
-    """One line's label."""
+def label_of_row(
+    place: str, row: Mapping[str, str], scales: Mapping[str, Scales], rated_tasks: Sequence[str], fix: str
+) -> Label:
+    """Return the label of one line. fix: fix shown for an empty required cell. Raises UserError for an invalid line."""
     if missing := [name for name in COLUMNS if not (row.get(name) or "").strip()]:
-        raise UserError(place, f"{', '.join(missing)} is missing", mend)
-    task, item, tutor, criterion, text = (bare_cell((row[name] or "").strip()) for name in COLUMNS)
+        raise UserError(place, f"{', '.join(missing)} is missing", fix)
+    task, item, tutor, criterion, text = (unquote_cell((row[name] or "").strip()) for name in COLUMNS)
     anywhere = {name for named in scales.values() for name in named}
-    if task not in scales and task not in own and criterion in anywhere:
-        tasks = ", ".join(sorted({*scales, *own}))
-        raise UserError(place, f"{task} is no judged task of this run", f"one of {tasks}")
-    known = {**scales.get(task, {}), **({criterion: OWN_SCALE} if task in own and RATED.fullmatch(criterion) else {})}
-    label = label_in(known[criterion], text) if criterion in known else None
+    if task not in scales and task not in rated_tasks and criterion in anywhere:
+        tasks = ", ".join(sorted({*scales, *rated_tasks}))
+        raise UserError(place, f"expected a judged task of this run, found {task}", f"choose one of {tasks}")
+    known = {
+        **scales.get(task, {}),
+        **({criterion: PASS_FAIL_SCALE} if task in rated_tasks and ITEM_CRITERION.fullmatch(criterion) else {}),
+    }
+    label = label_on_scale(known[criterion], text) if criterion in known else None
     if label is None:
-        choices = ", ".join(known[criterion].labels if criterion in known else known) or "c01, c02, ... of its items"
-        raise UserError(place, f"no such label {criterion}: {text!r}", f"known: {choices}")
+        choices = ", ".join(known[criterion].labels if criterion in known else known) or "c01, c02, ... of the item"
+        raise UserError(place, f"no such label {criterion}: {text!r}", f"choose one of {choices}")
     return Label(
         id=item,
         task=task,
@@ -115,22 +132,23 @@ def label_of(place: str, row: Mapping[str, str], scales: Mapping[str, Scales], o
         label=label,
         problem=item,
         annotator=(row.get("annotator") or "").strip() or None,
-        resolves=yes(row.get("resolves")),
+        resolves=cell_is_yes(row.get("resolves")),
         probability=probability_of(place, row.get("probability")),
-        stratum=bare_cell((row.get("stratum") or "").strip()) or None,
-        stratum_size=size_in(place, row.get("stratum_size")),
+        stratum=unquote_cell((row.get("stratum") or "").strip()) or None,
+        stratum_size=parse_stratum_size(place, row.get("stratum_size")),
     )
 
 
-def majority(labels: Sequence[Label]) -> list[tuple[Label, str | None]]:
-    """Each reply and criterion with the resolver's label, else the most frequent; None where annotators are divided."""
-    return [(votes[0], joined(votes)) for votes in by_reply(labels)]
+def resolved_labels(labels: Sequence[Label]) -> list[tuple[Label, str | None]]:
+    """Return one label per reply and criterion, with the aggregated label, or None if the annotators are divided."""
+    return [(votes[0], aggregate_votes(votes)) for votes in group_by_reply(labels)]
 
 
-def size_in(place: str, text: str | None) -> int | None:
-    """How many replies a stratum has; None where the line does not say it."""
+def parse_stratum_size(place: str, text: str | None) -> int | None:
+    """Return the number of replies in a stratum, or None for an empty cell. Raises UserError for an invalid number."""
     if not (text or "").strip():
         return None
     if not str(text).strip().isdecimal() or int(str(text)) < 1:
-        raise UserError(place, f"stratum_size is {str(text)[:20]!r}", "a whole number: the replies of the stratum")
+        fix = "write the number of replies in the stratum as a whole number"
+        raise UserError(place, f"stratum_size is {str(text)[:20]!r}", fix)
     return int(str(text))

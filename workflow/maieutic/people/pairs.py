@@ -1,6 +1,6 @@
-"""Pairs of replies for people to compare: which of two tutors says the better thing, without a word of who they are.
+"""Blind comparisons of two tutors' replies by people.
 
-What comes back is a table of preferences (docs/people.md), on which judges, reward models and classifiers are checked.
+The answers become a table of preferences (docs/people.md) that validates judges, reward models and classifiers.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from maieutic.config.people import PAIR_COLUMNS
 from maieutic.core.files import write_csv
 from maieutic.core.records import Item
 from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric
-from maieutic.people.outputs import context_of, read_shown
-from maieutic.people.reading import Answer
+from maieutic.people.annotation_files import context_text, read_sample_content
+from maieutic.people.answer_files import AnnotatorAnswer
 from maieutic.people.sample import Key, Unit
 
 CRITERION = "preference"
-PREFERENCE = LoadedRubric(
+PREFERENCE_RUBRIC = LoadedRubric(
     rubric=Rubric(
         rubric=CRITERION,
         version=1,
@@ -36,27 +36,27 @@ PREFERENCE = LoadedRubric(
     system="",
     prompt="",
 )
-GUIDELINE = """Read what stands before the responses, then say which one is better for this student at this point.
+PAIR_GUIDELINE = """Read the context first. Then choose the better response for this student at this point.
 
-Say that there is no difference only where you see none. Length is no merit, nor is the place on the page.
+Choose "No difference" only if you see none. Neither length nor position on the page makes a response better.
 
-You are not told whose responses they are. A dialogue may come again with other responses: compare each on its own."""
-WORDS = {"1": "first", "2": "second", "tie": "tie"}
+The authors of the responses are not shown. A dialogue may appear again with other responses: judge each pair alone."""
+PREFERENCE_VALUES = {"1": "first", "2": "second", "tie": "tie"}
 
 
-def history_of(item: Item, unit: Unit) -> str:
-    """The dialogue before the responses, as a table of preferences has it."""
+def history_text(item: Item, unit: Unit) -> str:
+    """Return the dialogue before the responses, as the column `history` of a table of preferences."""
     turns = "\n".join(
         f"{'Tutor' if turn['role'] == 'assistant' else 'Student'}: {turn['content']}" for turn in item.history
     )
-    return item.vars.get("history") or turns or context_of(unit)
+    return item.vars.get("history") or turns or context_text(unit)
 
 
-def told_of_pairs(units: Sequence[Unit]) -> dict[str, dict[str, str]]:
-    """By unit what a table of preferences says of it besides the responses."""
+def pair_columns(units: Sequence[Unit]) -> dict[str, dict[str, str]]:
+    """Return, by unit, the columns of a table of preferences other than the responses and answers."""
     return {
         unit.name: {
-            "history": history_of(unit.candidate.item, unit),
+            "history": history_text(unit.candidate.item, unit),
             "question": unit.candidate.item.vars.get("question", ""),
             "solution": str(unit.candidate.item.reference.get("solution") or ""),
             "problem": unit.candidate.item.cluster,
@@ -67,20 +67,22 @@ def told_of_pairs(units: Sequence[Unit]) -> dict[str, dict[str, str]]:
 
 
 def preference_rows(
-    answers: Iterable[Answer], key: Key, folder: Path, resolver: str | None
+    answers: Iterable[AnnotatorAnswer], key: Key, folder: Path, resolver: str | None
 ) -> Iterator[dict[str, str]]:
-    """The lines of a table of preferences."""
-    responses = {unit["name"]: unit["replies"] for unit in read_shown(folder)["units"]}
-    for one in answers:
-        about, (first, second) = key.units[one.unit], responses[one.unit]
-        told = {name: str(about[name]) for name in ("history", "question", "solution", "problem")}
-        resolves = "yes" if one.annotator == resolver else ""
-        said = {"preference": WORDS[one.value], "annotator": one.annotator, "resolves": resolves}
-        yield {**told, "first": first, "second": second, "id": one.unit, "comment": one.comment, **said}
+    """Yield the rows of a table of preferences. folder: the sample's folder."""
+    responses = {unit["name"]: unit["replies"] for unit in read_sample_content(folder)["units"]}
+    for answer in answers:
+        about, (first, second) = key.units[answer.unit], responses[answer.unit]
+        context = {name: str(about[name]) for name in ("history", "question", "solution", "problem")}
+        resolves = "yes" if answer.annotator == resolver else ""
+        vote = {"preference": PREFERENCE_VALUES[answer.value], "annotator": answer.annotator, "resolves": resolves}
+        yield {**context, "first": first, "second": second, "id": answer.unit, "comment": answer.comment, **vote}
 
 
-def write_preferences(path: Path, answers: Sequence[Answer], key: Key, folder: Path, resolver: str | None) -> None:
-    """The CSV that an entry of `preferences` takes. folder: of the sample."""
+def write_preferences(
+    path: Path, answers: Sequence[AnnotatorAnswer], key: Key, folder: Path, resolver: str | None
+) -> None:
+    """Write the table of preferences as a CSV for an entry of `preferences`. folder: the sample's folder."""
     rows = preference_rows(answers, key, folder, resolver)
     columns = [*PAIR_COLUMNS, "comment"]
     write_csv(path, columns, ([row[name] for name in columns] for row in rows))

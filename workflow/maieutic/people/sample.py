@@ -1,8 +1,8 @@
-"""A blind sample of replies for people to label: drawn by strata with known probabilities, from one seed.
+"""Blind samples of replies for people to label, drawn from strata with known probabilities, by one random seed.
 
-The default is a random sample of each tutor's replies. To favour those about which judges differ saves labels where
-they differ because one of them errs, and costs some where that says nothing (`bench/label_sampling.py`), which nobody
-knows before there are labels. Whatever the scheme, each reply's probability is kept.
+The default is a random sample of each tutor's replies. Favouring replies on which judges differ needs fewer labels if
+one of the judges errs on these replies, and somewhat more otherwise (`bench/label_sampling.py`). Which case applies is
+unknown beforehand. Every scheme records each reply's sampling probability.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ from maieutic.judges.rubrics import Criterion, Rubric
 from maieutic.serving.conversations import parse_turns
 
 KEY = "key.json"
-FAVOUR = 3  # how much likelier a reply is drawn on which judges disagree, or are unsure, where that is asked for
+DISAGREEMENT_FACTOR = 3  # factor by which scheme "disagreement" favours replies on which judges differ
 Scheme = Literal["random", "verdict", "disagreement"]
 
 
 class Candidate(NamedTuple):
-    """One reply that may be drawn.
+    """A reply that may be sampled.
 
-    texts: every turn; first: whether it stands before the reference, where it is compared with it; said: what the
-    leading judge says of it, in one word; torn: whether judges differ about it; criteria: what is asked of it; others:
-    every turn of the tutor `against` whose reply it is compared with, instead of the reference.
+    texts: all turns. criteria: criteria to label. first_verdict: verdict of the leading judge. against: name of the
+    tutor with whose reply this reply is compared, empty without such a tutor. others: turns of that tutor's reply.
     """
 
     task: str
@@ -40,17 +39,17 @@ class Candidate(NamedTuple):
     tutor: str
     texts: tuple[str, ...]
     criteria: Mapping[str, Criterion]
-    said: str = ""
-    torn: bool = False
+    first_verdict: str = ""
+    judges_differ: bool = False
     others: tuple[str, ...] = ()
     against: str = ""
 
 
 class Unit(NamedTuple):
-    """A reply that was drawn, under a name that says nothing of it.
+    """A sampled reply, under a name that does not identify it.
 
-    probability: that it was drawn; stratum: of which replies it was drawn; first: whether it stands before the
-    reference, where it is compared with it.
+    stratum: group of replies from which it was sampled. probability: probability of being sampled. first: True if the
+    reply is shown before the one with which it is compared.
     """
 
     name: str
@@ -60,14 +59,14 @@ class Unit(NamedTuple):
     first: bool
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What only the key says of it."""
+    def key_columns(self) -> dict[str, Any]:
+        """The unit's columns in the key, which annotators do not see."""
         about = {"task": self.candidate.task, "item": self.candidate.item.id, "tutor": self.candidate.tutor}
         return {**about, "stratum": self.stratum, "probability": self.probability, "first": self.first}
 
 
-class Asked(NamedTuple):
-    """What may be answered about one criterion: words for people, with what each stands for."""
+class CriterionQuestion(NamedTuple):
+    """Question about one criterion, for people. answers: allowed values, each with its meaning."""
 
     title: str
     question: str
@@ -76,11 +75,11 @@ class Asked(NamedTuple):
 
 
 class Key(Record):
-    """What annotators do not get: whose reply each unit is, who was asked about it, how it was drawn.
+    """Key of a sample, which annotators do not see: the reply behind each unit, assignments and design.
 
-    version: of the guideline, a digest of all that annotators are told; overlap: annotators a unit; strata: replies of
-    each, and how many were drawn; answers: by task and criterion what may be answered; against: the tutor with whose
-    replies all are compared.
+    version: digest of all texts that annotators see besides replies. overlap: number of annotators per unit. strata:
+    number of replies and number of sampled replies in each stratum. criteria: allowed answers by criterion. against:
+    tutor with whose replies all others are compared. assigned: units of each annotator.
     """
 
     sample: str
@@ -100,59 +99,70 @@ class Key(Record):
 
     @classmethod
     def read(cls, folder: Path) -> Key:
-        """The key of a sample's folder. Raises UserError for a folder without one."""
+        """Read the key from a sample's folder. Raises UserError if the folder contains no valid key."""
         path = folder / KEY
         try:
             return cls.model_validate_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             problem = " ".join(str(error).split())[:200]
-            raise UserError(str(path), f"cannot be read: {problem}", "name the folder that label wrote") from None
+            fix = "pass the folder that `maieutic label` wrote"
+            raise UserError(str(path), f"cannot be read: {problem}", fix) from None
 
     def write(self, folder: Path) -> None:
-        """Write it into the folder of the sample."""
+        """Write the key into the sample's folder."""
         write_json(folder / KEY, self.model_dump(mode="json"))
 
 
-def check_name(place: str, name: str) -> None:
-    """Raises UserError for an annotator who can have no file."""
+def check_annotator_name(place: str, name: str) -> None:
+    """Raise UserError if an annotator's name cannot be part of a file name."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}", name):
-        raise UserError(place, f"{name!r} is no name for a file", "letters, digits, - and _")
+        raise UserError(place, f"{name!r} cannot be a file name", "use letters, digits, - and _")
 
 
 def strata_of(candidates: Iterable[Candidate], scheme: Scheme) -> dict[str, list[Candidate]]:
-    """The replies of each stratum: a tutor's to a task, and by what the judges say of them where the scheme asks."""
+    """Return the replies by stratum: by task and tutor, and also by what the scheme distinguishes.
+
+    Scheme "verdict" distinguishes the leading judge's verdicts, "disagreement" replies on which judges differ.
+    """
     strata: dict[str, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
-        own = {"random": "", "verdict": f", {candidate.said}", "disagreement": ", torn" if candidate.torn else ""}
-        strata[f"{candidate.task}, {candidate.tutor}{own[scheme]}"].append(candidate)
+        suffix = {
+            "random": "",
+            "verdict": f", {candidate.first_verdict}",
+            "disagreement": ", torn" if candidate.judges_differ else "",
+        }
+        strata[f"{candidate.task}, {candidate.tutor}{suffix[scheme]}"].append(candidate)
     return dict(strata)
 
 
-def allocated(sizes: Mapping[str, int], weights: Mapping[str, float], n: int) -> dict[str, int]:
-    """How many replies of each stratum are drawn: n in all by weight, two at least where there are two, all at most.
+def allocate_sample(sizes: Mapping[str, int], weights: Mapping[str, float], n: int) -> dict[str, int]:
+    """Return the number of replies to sample from each stratum: n in total, by weight, at least two where possible.
 
-    Raises UserError where there are fewer replies than are wanted.
+    Raises UserError if n exceeds the number of replies, or is too small for the strata.
     """
     if n > sum(sizes.values()):
-        raise UserError("--n", f"{n} replies are wanted, there are {sum(sizes.values())}", "draw fewer")
+        raise UserError("--n", f"{n} replies requested, but there are only {sum(sizes.values())}", "set a smaller --n")
     least = {name: min(size, 2) for name, size in sizes.items()}
     if n < sum(least.values()):
-        raise UserError("--n", f"{n} replies for {len(sizes)} strata", f"draw {sum(least.values())} or more")
+        problem = f"{n} replies are too few for {len(sizes)} strata"
+        raise UserError("--n", problem, f"set --n to {sum(least.values())} or more")
     chosen = dict(least)
     for _ in range(n - sum(least.values())):
-        # The stratum that is farthest behind its share is next: largest remainders, one by one.
+        # Largest remainders, one by one: the next reply goes to the stratum farthest below its share.
         open_ = [name for name in sizes if chosen[name] < sizes[name]]
         total = sum(weights[name] for name in open_)
         chosen[min(open_, key=lambda name: (chosen[name] - n * weights[name] / total, name))] += 1
     return chosen
 
 
-def drawn(candidates: Sequence[Candidate], n: int, seed: int, scheme: Scheme = "random", salt: str = "") -> list[Unit]:
-    """A random sample of n replies in random order, each with the probability that it had.
+def draw_sample(
+    candidates: Sequence[Candidate], n: int, seed: int, scheme: Scheme = "random", salt: str = ""
+) -> list[Unit]:
+    """Return a random sample of n replies in random order, each with its probability of being sampled.
 
-    Tutors are drawn evenly, within a tutor's strata by their size, FAVOUR times likelier where judges are torn and the
-    scheme asks for it. Of a stratum each reply is as likely as any other. salt: what only the key knows, so that nobody
-    can tell from a unit's name whose reply it is.
+    Tutors have equal shares. A tutor's strata are sampled in proportion to their size, times DISAGREEMENT_FACTOR for
+    strata on which judges differ under scheme "disagreement". Replies of a stratum are equally likely. salt: random
+    text that is not stored, so that a unit's name does not identify its reply.
     """
     strata = strata_of(candidates, scheme)
     of_tutor: Counter[str] = Counter(candidate.tutor for candidate in candidates)
@@ -160,23 +170,23 @@ def drawn(candidates: Sequence[Candidate], n: int, seed: int, scheme: Scheme = "
     weights = {
         name: len(members)
         / of_tutor[members[0].tutor]
-        * (FAVOUR if scheme == "disagreement" and members[0].torn else 1)
+        * (DISAGREEMENT_FACTOR if scheme == "disagreement" and members[0].judges_differ else 1)
         for name, members in strata.items()
     }
     draw = random.Random(seed)
     units = []
-    for stratum, number in allocated(sizes, weights, n).items():
+    for stratum, number in allocate_sample(sizes, weights, n).items():
         for candidate in draw.sample(strata[stratum], number):
             about = f"{salt}:{seed}:{candidate.task}:{candidate.item.id}:{candidate.tutor}:{candidate.against}"
-            # A letter first: a spreadsheet would take digits for a number.
+            # The name begins with a letter, since a spreadsheet would convert a name of digits to a number.
             name = "u" + hashlib.sha256(about.encode()).hexdigest()[:9]
             units.append(Unit(name, candidate, stratum, number / sizes[stratum], draw.random() < 0.5))
     draw.shuffle(units)
     return units
 
 
-def assigned(units: Sequence[Unit], annotators: Sequence[str], overlap: int) -> dict[str, list[str]]:
-    """By annotator the units to label: each unit has `overlap` of them, who take turns."""
+def assign_units(units: Sequence[Unit], annotators: Sequence[str], overlap: int) -> dict[str, list[str]]:
+    """Return the units of each annotator. Each unit is assigned to `overlap` annotators, in rotation."""
     sheets: dict[str, list[str]] = {name: [] for name in annotators}
     for place, unit in enumerate(units):
         for step in range(overlap):
@@ -184,33 +194,36 @@ def assigned(units: Sequence[Unit], annotators: Sequence[str], overlap: int) -> 
     return sheets
 
 
-def asked(rubric: Rubric, criteria: Mapping[str, Criterion]) -> dict[str, Asked]:
-    """What is asked of a reply, criterion by criterion, in the words that a judge is told."""
+def criterion_questions(rubric: Rubric, criteria: Mapping[str, Criterion]) -> dict[str, CriterionQuestion]:
+    """Return the question of each criterion, in the words of the judge's rubric."""
     return {
-        name: Asked(
+        name: CriterionQuestion(
             criterion.title,
             criterion.definition,
             "\n".join([criterion.scoring, *criterion.aspects]).strip(),
             {"1": "first", "tie": "tie", "2": "second"}
             if rubric.rules.against_reference
-            else {word: word for word in rubric.rules.words(criterion.labels)},
+            else {word: word for word in rubric.rules.annotator_labels(criterion.labels)},
         )
         for name, criterion in criteria.items()
     }
 
 
-def version_of(rubric: Rubric, units: Sequence[Unit], guideline: str) -> str:
-    """A digest of all that annotators are told besides the replies."""
-    told = {
-        unit.name: {key: one._asdict() for key, one in asked(rubric, unit.candidate.criteria).items()} for unit in units
+def guideline_version(rubric: Rubric, units: Sequence[Unit], guideline: str) -> str:
+    """Return a digest of all texts that annotators see besides replies."""
+    questions = {
+        unit.name: {
+            name: question._asdict() for name, question in criterion_questions(rubric, unit.candidate.criteria).items()
+        }
+        for unit in units
     }
-    text = json.dumps([rubric.title, guideline, sorted(told.items())], ensure_ascii=False)
+    text = json.dumps([rubric.title, guideline, sorted(questions.items())], ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def sections_of(item: Item) -> list[dict[str, Any]]:
-    """What stands before a reply, as people read it: texts with a title, dialogues turn by turn; nothing twice."""
-    shown: list[dict[str, Any]] = []
+def context_sections(item: Item) -> list[dict[str, Any]]:
+    """Return the context of a reply for people: texts with a title, dialogues turn by turn, without repetitions."""
+    sections: list[dict[str, Any]] = []
     seen: set[str] = set()
     solution = item.reference.get("solution")
     texts = {**item.vars, **({"reference solution": str(solution)} if solution else {})}
@@ -223,24 +236,24 @@ def sections_of(item: Item) -> list[dict[str, Any]]:
         turns = parse_turns(text) if "history" in name else []
         title = name.replace("_", " ").capitalize()
         if len(turns) > 1:
-            said = [{"who": "Tutor" if who == "assistant" else "Student", "text": words} for who, words in turns]
-            shown.append({"title": title, "turns": said})
+            lines = [{"who": "Tutor" if who == "assistant" else "Student", "text": words} for who, words in turns]
+            sections.append({"title": title, "turns": lines})
         else:
-            shown.append({"title": title, "text": text})
+            sections.append({"title": title, "text": text})
     if item.history:
-        said = [
+        lines = [
             {"who": "Tutor" if turn["role"] == "assistant" else "Student", "text": turn["content"]}
             for turn in item.history
         ]
-        shown.append({"title": "Conversation", "turns": said})
-    return shown
+        sections.append({"title": "Conversation", "turns": lines})
+    return sections
 
 
-def replies_shown(unit: Unit, compared: bool) -> list[str]:
-    """The reply, every turn; or the two that are compared, in the unit's order."""
-    own = "\n\n".join(unit.candidate.texts)
+def replies_to_show(unit: Unit, compared: bool) -> list[str]:
+    """Return the texts to show: the reply with all its turns, or, if `compared`, both replies in the unit's order."""
+    reply = "\n\n".join(unit.candidate.texts)
     if not compared:
-        return [own]
+        return [reply]
     reference = str(unit.candidate.item.reference.get("text", ""))
     other = "\n\n".join(unit.candidate.others) if unit.candidate.against else reference
-    return [own, other] if unit.first else [other, own]
+    return [reply, other] if unit.first else [other, reply]

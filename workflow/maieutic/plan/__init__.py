@@ -1,1 +1,1 @@
-"""Which tasks, tutors, graders and files a run has: the one place that rules and report ask."""
+"""The plan of a run: its tasks, tutors, graders and files, as the rules and the report read them."""

@@ -1,4 +1,4 @@
-"""Before anything is submitted: is SLURM here, do the partitions exist, can the GPUs be had?"""
+"""Check SLURM before anything is submitted: its commands, partitions, time limits and GPUs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from maieutic.core.errors import UserError
 
 SECONDS = 30.0
 GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
-LIMIT = re.compile(r"(?:(?P<days>\d+)-)?(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d+)")
-LONGEST_LOOK = 200  # seconds: the executor looks after its jobs every three minutes at the latest
+TIME_LIMIT = re.compile(r"(?:(?P<days>\d+)-)?(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d+)")
+LONGEST_POLL_SECONDS = 200  # maximum time between two polls of a job: the executor polls at least every three minutes
 
 
 def check_gpus(config: Config, models: list[str], total: int | None) -> None:
-    """No model needs more GPUs than all jobs of the run together may have. Snakemake would cap the request silently.
+    """Raise UserError if a model needs more GPUs than all jobs of the run together may use.
 
-    total: `server_gpus` (or `gpu`) of the profile's `resources`; None: no limit.
+    Snakemake would cap the request silently. total: `server_gpus` (or `gpu`) of the profile's `resources`; None if
+    there is no limit.
     """
     for name in models:
         needed = config.models[name].needs.gpus
@@ -32,8 +33,8 @@ def check_gpus(config: Config, models: list[str], total: int | None) -> None:
             )
 
 
-class Asked(NamedTuple):
-    """What one planned job asks of SLURM. partition: as given to `sbatch`; None: the cluster decides."""
+class JobResources(NamedTuple):
+    """Resources that a job requests from SLURM. partition: as given to `sbatch`; None for the cluster's default."""
 
     model: str
     gpus: int
@@ -43,59 +44,59 @@ class Asked(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """GPUs on its largest node, and the longest time limit in minutes (None: no limit)."""
+    """Number of GPUs on a partition's largest node, and the partition's time limit in minutes (None if unlimited)."""
 
     gpus: int
     minutes: int | None
 
 
-def check_slurm(jobs: list[Asked], status_command: str | None) -> None:
-    """SLURM can be talked to, and every partition that is asked for exists and can take its jobs.
+def check_slurm(jobs: list[JobResources], status_command: str | None) -> None:
+    """Check that SLURM is available, and that every requested partition exists and can run its jobs.
 
-    status_command: how the executor looks after its jobs.
+    status_command: command by which the executor polls its jobs.
     """
     if shutil.which("sbatch") is None:
         raise UserError(
             "executor: slurm",
-            "there is no sbatch on the PATH",
-            "run it on the cluster's login node (module load slurm?), or without --profile slurm",
+            "sbatch is not on the PATH",
+            "run snakemake on the cluster's login node (module load slurm?), or without --profile slurm",
         )
-    check_status_command(status_command, ask("scontrol", "show", "config"))
-    known = partitions(ask("sinfo", "--all", "--noheader", "--format=%P|%l|%G"))
+    check_status_command(status_command, run_slurm_command("scontrol", "show", "config"))
+    known = parse_partitions(run_slurm_command("sinfo", "--all", "--noheader", "--format=%P|%l|%G"))
     for job in sorted(set(jobs), key=str):
         check_job(job, known)
 
 
-def check_job(job: Asked, known: dict[str, Partition]) -> None:
-    """One job's partition exists and can take it; where several are named, one of them can."""
+def check_job(job: JobResources, known: dict[str, Partition]) -> None:
+    """Raise UserError unless a job's partition exists and can run the job. If a job names several, one suffices."""
     if job.partition is None:
         return
     names = job.partition.split(",")
     candidates = [known[name] for name in names if name in known]
     if not candidates:
         near = difflib.get_close_matches(names[0], known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
+        hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(sorted(known))}"
         raise UserError("slurm_partition", f"{job.partition!r} is not a partition of this cluster", hint)
     if job.gpus > (most := max(partition.gpus for partition in candidates)):
         raise UserError(
             f"models.{job.model}.needs.gpus",
             f"{job.gpus} needed on one node, the nodes of partition {job.partition} have at most {most}",
-            f"--set-resources {job.step}:slurm_partition=NAME (sinfo -o '%P %G' lists them), or lower needs.gpus",
+            f"pass --set-resources {job.step}:slurm_partition=NAME (sinfo -o '%P %G' lists them), or lower needs.gpus",
         )
     limits = [partition.minutes for partition in candidates]
     longest = max((limit for limit in limits if limit is not None), default=0)
-    if None not in limits and job.minutes > longest:  # SLURM may take such a job and never start it
+    if None not in limits and job.minutes > longest:  # SLURM may accept such a job and never start it
         raise UserError(
             f"models.{job.model}.needs.runtime",
             f"{job.minutes} minutes, partition {job.partition} ends jobs after {longest}",
-            f"lower it, name another partition, or --set-resources {job.step}:runtime={longest}",
+            f"lower needs.runtime, choose another partition, or pass --set-resources {job.step}:runtime={longest}",
         )
 
 
-def partitions(listed: str) -> dict[str, Partition]:
-    """The partitions by name, from lines of `sinfo --format="%P|%l|%G"` such as `gpu*|8:00:00|gpu:a100:4(S:0-1)`."""
+def parse_partitions(output: str) -> dict[str, Partition]:
+    """Return the partitions in output of `sinfo --format="%P|%l|%G"`, as `gpu*|8:00:00|gpu:a100:4(S:0-1)`, by name."""
     by_name: dict[str, Partition] = {}
-    for line in filter(None, listed.splitlines()):
+    for line in filter(None, output.splitlines()):
         name, limit, resources = (part.strip() for part in line.split("|", 2))
         gpus = sum(int(count) for count in GPUS.findall(resources))
         known = by_name.get(name.rstrip("*"), Partition(0, None))
@@ -104,49 +105,48 @@ def partitions(listed: str) -> dict[str, Partition]:
 
 
 def minutes_of(limit: str) -> int | None:
-    """SLURM's time format, `days-hours:minutes:seconds` with its first parts left out, in minutes; None: no limit."""
-    if not (match := LIMIT.fullmatch(limit)):
+    """Return in minutes a SLURM time limit of the form `[days-][hours:]minutes:seconds`; None if unlimited."""
+    if not (match := TIME_LIMIT.fullmatch(limit)):
         return None
     days, hours, minutes = (int(match[part] or 0) for part in ("days", "hours", "minutes"))
     return days * 1440 + hours * 60 + minutes
 
 
 def check_status_command(command: str | None, config: str) -> None:
-    """The executor's way of looking after its jobs sees them end; otherwise the run waits for ever.
+    """Raise UserError if the executor's status command cannot detect the end of a job, so that the run never ends.
 
-    config: what `scontrol show config` says.
+    config: output of `scontrol show config`.
     """
-    if command == "sacct" and setting(config, "AccountingStorageType") != "accounting_storage/slurmdbd":
+    if command == "sacct" and slurm_setting(config, "AccountingStorageType") != "accounting_storage/slurmdbd":
         raise UserError(
             "slurm-status-command",
-            "sacct, but this cluster keeps no accounting database",
-            "give --slurm-status-command squeue, or set it in profiles/slurm/config.yaml",
+            "found sacct, but this cluster keeps no accounting database",
+            "pass --slurm-status-command squeue, or set it in profiles/slurm/config.yaml",
         )
-    age = setting(config, "MinJobAge").split()
-    if command == "squeue" and age and int(age[0]) < LONGEST_LOOK:
+    age = slurm_setting(config, "MinJobAge").split()
+    if command == "squeue" and age and int(age[0]) < LONGEST_POLL_SECONDS:
         raise UserError(
             "slurm-status-command",
-            f"squeue, but this cluster forgets a job {age[0]} s after its end (MinJobAge), before it is looked for",
-            "give --slurm-status-command sacct, or set it in profiles/slurm/config.yaml",
+            f"found squeue, but this cluster forgets a job {age[0]} s after its end (MinJobAge), before it is polled",
+            "pass --slurm-status-command sacct, or set it in profiles/slurm/config.yaml",
         )
 
 
-def setting(config: str, key: str) -> str:
-    """One value of `scontrol show config`."""
+def slurm_setting(config: str, key: str) -> str:
+    """Return the value of a key in the output of `scontrol show config`, "" if the key is absent."""
     return next(
         (line.partition("=")[2].strip() for line in config.splitlines() if line.split("=")[0].strip() == key), ""
     )
 
 
-def ask(*command: str) -> str:
-    """What a SLURM command says."""
+def run_slurm_command(*command: str) -> str:
+    """Return the output of a SLURM command. Raises UserError if it fails or does not answer."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
     except subprocess.TimeoutExpired:
-        raise UserError(
-            command[0], f"no answer within {SECONDS:.0f} s", "is the controller up? (scontrol ping)"
-        ) from None
+        problem = f"no answer within {SECONDS:.0f} s"
+        raise UserError(command[0], problem, "check that the controller is up (`scontrol ping`)") from None
     except (OSError, subprocess.CalledProcessError) as error:
         message = (getattr(error, "stderr", "") or str(error)).strip()
-        raise UserError(command[0], message[-300:], "is the controller up? (scontrol ping)") from None
+        raise UserError(command[0], message[-300:], "check that the controller is up (`scontrol ping`)") from None
     return done.stdout

@@ -1,13 +1,13 @@
-"""What code decides a command's results: a digest of the definitions that it uses, for Snakemake's re-run trigger.
+"""Digest of the code that decides a command's results: Snakemake runs a job again if the digest changes.
 
-A definition is a function, a class or an assignment at the top level of a module. The closure of one is itself and
-every definition of the package that its syntax names, through imports and further modules, and so on. The digest is
-over their syntax trees without comments, docstrings, descriptions of fields and layout, so that only an edit that can
-change a result changes it. An edit of a definition that a command does not use changes nothing for it, whatever module
-it stands in.
+A definition is a function, a class or an assignment at the top level of a module. The closure of a definition is itself
+and every definition of the package that its syntax names, followed through imports into further modules. The digest
+covers their syntax trees without comments, docstrings, descriptions of fields and layout, so that only an edit that can
+change a result changes it. An edit of a definition that a command does not use leaves the command's digest unchanged,
+even in a module that the command uses.
 
-Reading the syntax of the whole package takes a second, so its definitions are kept in the user's cache, by the checksum
-of the sources; after an edit only the modules whose text is another one are read.
+Parsing the whole package takes a second, so its definitions are cached in the user's cache folder by the checksum of
+the sources. After an edit only the changed modules are parsed again.
 """
 
 from __future__ import annotations
@@ -22,107 +22,110 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.benchmarks import BENCHMARKS
-from maieutic.commands import commands as commands_by_stage
-from maieutic.commands import name_of as command_name
-from maieutic.core.caching import cache_folder, forget_old, newest_first
-from maieutic.core.files import whole_file
+from maieutic.commands import all_commands as commands_by_stage
+from maieutic.commands import name_of_command as command_name
+from maieutic.core.caching import cache_folder, delete_old_files, newest_first
+from maieutic.core.files import atomic_file
 from maieutic.extensions import EXTENSIONS
-from maieutic.plan.syntax import ANY, PACKAGE, REST, Definition, Module, Name, definitions_of
+from maieutic.plan.syntax import OTHER_STATEMENTS, PACKAGE, WHOLE_MODULE, Definition, Module, Name, definitions_of
 
-HERE = Path(__file__).parents[1]  # the package
+HERE = Path(__file__).parents[1]  # folder of the package
 
-# Modules that only move bytes, start processes or print: no result depends on them. Each with the reason.
-NEUTRAL = {
-    "core.plugins": "finds what benchmarks plug in, which is followed by itself",
-    "serving.connections": "opens and retries connections; what is sent and read is decided elsewhere",
-    "serving.devices": "waits for a free device and names it",
-    "serving.budget": "counts what is spent, and stops a job whose budget is",
-    "serving.inherited": "which variables of ours a server gets",
-    "core.ending": "takes the answers under way when a job is told to end",
-    "core.caching": "keeps what others have made, under all that it depends on",
-    "core.errors": "words of errors",
-    "core.visible": "signs in the place of control characters",
-    "core.secrets": "takes keys of endpoints out of texts",
-    "config.served": "refuses arguments and variables of servers",
-    "config.faults": "words of errors",
-    "core.files": "writes files whole or not at all",
-    "serving.handover": "names of environment variables, and which run a job is of",
-    "serving.keeper": "lends a server to one job after the other",
-    "serving.lent": "takes a server that is up, or starts one with the same arguments",
-    "serving.room": "idle servers give way",
-    "core.jobs": "reads and checks what a rule hands over, which is a parameter of the rule itself",
-    "core.journal": "keeps finished answers under the keys that it is given",
-    "core.ledger": "puts down what was asked",
-    "core.logs": "where log lines go",
-    "core.names": "spelling of names in messages",
+# Modules that the digest leaves out because no result depends on them, each with the reason.
+NEUTRAL_MODULES = {
+    "core.plugins": "finds the code that benchmarks plug in, which is followed separately",
+    "serving.connections": "opens and retries connections; requests and answers are decided elsewhere",
+    "serving.devices": "waits for a free device and returns its name",
+    "serving.budget": "counts spending, and stops a job that exceeds its budget",
+    "serving.environment_allow_list": "selects the environment variables that a server inherits",
+    "core.shutdown": "collects answers in flight at a graceful shutdown",
+    "core.caching": "caches values under keys of everything that they depend on",
+    "core.errors": "texts of errors",
+    "core.visible": "replaces control characters by visible signs",
+    "core.secrets": "removes keys of endpoints from texts",
+    "config.server_options": "refuses arguments and environment variables of servers",
+    "config.faults": "texts of errors",
+    "core.files": "writes files atomically",
+    "serving.run_environment": "names of environment variables, and the run that a job belongs to",
+    "serving.lease_manager": "passes a server from one job to the next",
+    "serving.leased_server": "reuses a running server, or starts one with the same arguments",
+    "serving.eviction": "shuts idle servers down when their memory or devices are needed",
+    "core.jobs": "reads and checks a rule's job, which is itself a parameter of the rule",
+    "core.journal": "stores finished answers under given keys",
+    "core.ledger": "records requests",
+    "core.logs": "chooses where log lines go",
+    "core.names": "refuses names that are unsafe as file names",
     "core.progress": "progress lines",
     "rewards.progress_callback": "progress lines of training",
-    "core.run_files": "words of commands in messages",
-    "core.spool": "keeps records until they are written",
-    "serving.causes": "words of a server's errors",
-    "serving.unheeded": "notes what an endpoint changes in silence; answers stay as they are",
-    "serving.server": "starts and ends a server; its arguments are parameters of the rule",
+    "core.run_files": "texts of commands in messages",
+    "core.spool": "buffers records until they are written",
+    "serving.failure_causes": "texts of a server's errors",
+    "serving.silent_changes": "reports silent changes by an endpoint; answers stay unchanged",
+    "serving.server": "starts and stops a server; its arguments are parameters of the rule",
 }
 
 
-Instead = Mapping[Name, Iterable[Name]]
+DefinitionReplacements = Mapping[Name, Iterable[Name]]
 Source = Callable[[str], str | None]
 
 
-class Code:
-    """The definitions of a package. source: gives the text of a module by its dotted name, None where there is none."""
+class PackageCode:
+    """Definitions of a package. source: returns a module's text by its dotted name; None for an unknown module."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.modules: dict[str, Module | None] = {}
 
     def module(self, name: str) -> Module | None:
-        """The definitions of a module by name, None where there is no such module."""
+        """Return a module's definitions by their names; None if the module does not exist."""
         if name not in self.modules:
             text = self.source(name)
             self.modules[name] = None if text is None else definitions_of(name, text, self.is_module)
         return self.modules[name]
 
     def is_module(self, name: str) -> bool:
-        """Whether the package has a module of this name."""
+        """Return True if the package has a module of this name."""
         return self.source(name) is not None if name not in self.modules else self.modules[name] is not None
 
     def arguments(self, function: Name) -> list[Name]:
-        """What the annotations of a function's arguments name of the package. Raises LookupError if it is not there."""
+        """Return the definitions that the annotations of a function's arguments name.
+
+        Raises LookupError if the function is unknown.
+        """
         module = self.module(function.module)
         if module is None or function.name not in module:
             raise LookupError(f"{PACKAGE}.{function.module} has no {function.name}")
         return sorted(module[function.name].arguments)
 
-    def closure(self, roots: Iterable[Name], instead: Instead) -> set[Name]:
-        """Every definition that some definitions use, themselves included, without those of neutral modules.
+    def closure(self, roots: Iterable[Name], instead: DefinitionReplacements) -> set[Name]:
+        """Return the roots and every definition that they use, directly or not, except those in NEUTRAL_MODULES.
 
-        instead: definitions that are followed no further, each with those that stand for it: of a table of loaders the
-        one that a job uses.
+        instead: definitions that are replaced by others: for example, the table of all loaders by the one loader that
+        a job uses.
         """
         definitions: set[Name] = set()
         ahead = list(roots)
         while ahead:
             definition = ahead.pop()
-            if definition in definitions or definition.module in NEUTRAL:
+            if definition in definitions or definition.module in NEUTRAL_MODULES:
                 continue
             if definition in instead:
                 ahead += instead[definition]
                 continue
             module = self.module(definition.module)
-            if module is None or (definition.name not in module and definition.name != ANY):
+            if module is None or (definition.name not in module and definition.name != WHOLE_MODULE):
                 raise LookupError(f"{PACKAGE}.{definition.module} has no {definition.name}")
             definitions.add(definition)
-            if definition.name == ANY:
+            if definition.name == WHOLE_MODULE:
                 ahead += [Name(definition.module, name) for name in module]
                 continue
             ahead += module[definition.name].uses
-            if REST in module:
-                ahead.append(Name(definition.module, REST))
-        return {use for use in definitions if use.name != ANY}
+            if OTHER_STATEMENTS in module:
+                ahead.append(Name(definition.module, OTHER_STATEMENTS))
+        return {use for use in definitions if use.name != WHOLE_MODULE}
 
     def digest(self, closure: Iterable[Name]) -> str:
-        """A digest of some definitions."""
+        """Return a digest of some definitions as 16 hexadecimal digits."""
         hasher = hashlib.sha256()
         for definition in sorted(closure):
             module = self.module(definition.module)
@@ -131,45 +134,45 @@ class Code:
         return hasher.hexdigest()[:16]
 
 
-def name_of(function: Callable[..., object]) -> Name:
-    """A function of the package as a definition."""
+def as_definition(function: Callable[..., object]) -> Name:
+    """Return the name of the definition of a function of the package."""
     return Name(function.__module__.removeprefix(f"{PACKAGE}."), function.__qualname__)
 
 
 # commands -------------------------------------------------------------------------------------------------------------
 
-NO_DEFINITIONS = (OSError, ValueError, TypeError, AttributeError)  # of a file that is not there, or damaged
-READERS = ("plan/syntax.py", "plan/digest.py")  # how a module's definitions are read, and kept
-KEPT = 4  # versions of the package whose definitions stay in the cache
+CACHE_ERRORS = (OSError, ValueError, TypeError, AttributeError)  # errors of a missing or damaged cache file
+PARSER_SOURCES = ("plan/syntax.py", "plan/digest.py")  # code that parses and caches definitions
+CACHED_VERSIONS = 4  # number of package versions whose definitions stay in the cache
 
 
 def package_sources() -> dict[str, bytes]:
-    """The text of every module of the package, by its path in it."""
+    """Return the source of every module, by its path relative to the package."""
     return {str(path.relative_to(HERE)): path.read_bytes() for path in HERE.rglob("*.py")}
 
 
 def module_checksums(sources: Mapping[str, bytes]) -> dict[str, str]:
-    """What the definitions of each module depend on, by its dotted name.
+    """Return a checksum of everything that the definitions of each module depend on, by the module's dotted name.
 
-    That is its text, which other modules there are and which of them benchmarks and extensions plug in, how this Python
-    reads syntax, and how the package reads and keeps definitions.
+    The checksum covers the module's text, the names of all modules, the benchmarks and extensions that plug in, the
+    Python version, and the code that parses and caches definitions.
     """
     around = f"{sys.version}\n{sorted(sources)}\n{BENCHMARKS}\n{EXTENSIONS}\n".encode()
-    around += b"".join(sources.get(name, b"") for name in READERS)
+    around += b"".join(sources.get(name, b"") for name in PARSER_SOURCES)
     frame = hashlib.sha256(around).digest()
-    return {dotted(Path(path)): hashlib.sha256(frame + text).hexdigest()[:16] for path, text in sources.items()}
+    return {dotted_name(Path(path)): hashlib.sha256(frame + text).hexdigest()[:16] for path, text in sources.items()}
 
 
-def kept_at(folder: Path, checksums: Mapping[str, str]) -> Path:
-    """The file of a cache folder that holds the definitions of a package of these modules."""
+def definitions_cache_file(folder: Path, checksums: Mapping[str, str]) -> Path:
+    """Return the cache file for the definitions of a package with these module checksums."""
     return folder / f"{hashlib.sha256(json.dumps(checksums, sort_keys=True).encode()).hexdigest()}.json"
 
 
-def write_definitions(code: Code, path: Path, checksums: Mapping[str, str]) -> None:
-    """Keep the definitions of the whole package, and forget those of versions long gone.
+def write_definitions(code: PackageCode, path: Path, checksums: Mapping[str, str]) -> None:
+    """Cache the definitions of the whole package, and delete old versions from the cache.
 
-    checksums: of its modules, as `module_checksums` gives them. Nothing is kept where the folder cannot be written, or
-    a module that no command uses cannot be followed.
+    checksums: as `module_checksums` returns them. Nothing is cached if the folder cannot be written, or if a module
+    that no command uses has imports that cannot be followed.
     """
     with contextlib.suppress(OSError, ValueError):
         modules = {
@@ -182,20 +185,20 @@ def write_definitions(code: Code, path: Path, checksums: Mapping[str, str]) -> N
             ]
             for name, checksum in sorted(checksums.items())
         }
-        with whole_file(path) as handle:
+        with atomic_file(path) as handle:
             json.dump(modules, handle)
-        forget_old(path.parent, KEPT, "*.json")
+        delete_old_files(path.parent, CACHED_VERSIONS, "*.json")
 
 
-def dotted(path: Path) -> str:
-    """The name of a module, relative to the package, from its path in it; "" the package itself."""
+def dotted_name(path: Path) -> str:
+    """Convert a module's path, relative to the package, to its dotted name; "" for the package itself."""
     return ".".join(path.with_suffix("").parts).removesuffix("__init__").removesuffix(".")
 
 
 def read_definitions(path: Path, checksums: Mapping[str, str]) -> dict[str, Module | None]:
-    """The definitions of those modules of a package that are as they were kept, by their checksums.
+    """Return the cached definitions of the modules whose checksums are unchanged.
 
-    Raises one of NO_DEFINITIONS where nothing is kept.
+    Raises one of CACHE_ERRORS if the file is missing or damaged.
     """
     modules: dict[str, tuple[str, dict[str, list[Any]]]] = json.loads(path.read_text(encoding="utf-8"))
     return {
@@ -209,16 +212,16 @@ def read_definitions(path: Path, checksums: Mapping[str, str]) -> dict[str, Modu
 
 
 def unchanged_definitions(folder: Path, checksums: Mapping[str, str]) -> dict[str, Module | None]:
-    """The definitions of those modules that are as in the newest version kept in a folder; none where that is none."""
+    """Return the newest cached definitions of the modules that have not changed since; empty without a cache."""
     try:
         return read_definitions(newest_first(folder, "*.json")[0], checksums)
-    except (*NO_DEFINITIONS, IndexError):
+    except (*CACHE_ERRORS, IndexError):
         return {}
 
 
-def source_among(sources: Mapping[str, bytes]) -> Source:
-    """What gives the text of a module from sources that were read at one moment."""
-    by_name = {dotted(Path(path)): text for path, text in sources.items()}
+def source_lookup(sources: Mapping[str, bytes]) -> Source:
+    """Return a function that returns a module's text by its dotted name. sources: texts by path."""
+    by_name = {dotted_name(Path(path)): text for path, text in sources.items()}
 
     def source(module: str) -> str | None:
         text = by_name.get(module)
@@ -228,22 +231,22 @@ def source_among(sources: Mapping[str, bytes]) -> Source:
 
 
 @cache
-def package_code() -> Code:
-    """The definitions of this package: kept by an earlier process, or read from the syntax and kept."""
-    sources = package_sources()  # once: a file may be saved meanwhile
+def package_code() -> PackageCode:
+    """Return the definitions of this package from the cache; parse and cache them if they are not cached yet."""
+    sources = package_sources()  # read only once, since a file may change between two reads
     checksums = module_checksums(sources)
-    code, path = Code(source_among(sources)), kept_at(cache_folder("definitions"), checksums)
+    code, path = PackageCode(source_lookup(sources)), definitions_cache_file(cache_folder("definitions"), checksums)
     try:
         code.modules = read_definitions(path, checksums)
-    except NO_DEFINITIONS:
+    except CACHE_ERRORS:
         code.modules = unchanged_definitions(path.parent, checksums)
         write_definitions(code, path, checksums)
     return code
 
 
 @cache
-def commands() -> dict[str, Name]:
-    """The function of every command by the command's name."""
+def command_functions() -> dict[str, Name]:
+    """Map each command's name to the function that implements it."""
     return {
         command_name(function): Name(*function.split(":"))
         for functions in commands_by_stage().values()
@@ -251,22 +254,22 @@ def commands() -> dict[str, Name]:
     }
 
 
-def roots_of(function: Name, code: Code) -> list[Name]:
-    """A command's function, and the classes that its arguments are read as: the jobs of rules."""
+def roots_of(function: Name, code: PackageCode) -> list[Name]:
+    """Return the definitions from which a command's code is traced: its function and the classes of its arguments."""
     return [function, *code.arguments(function)]
 
 
-def closure_of(command: str, instead: Instead | None = None) -> set[Name]:
-    """Every definition that a command uses."""
+def closure_of(command: str, instead: DefinitionReplacements | None = None) -> set[Name]:
+    """Return every definition that a command uses. instead: replaced definitions, as in `PackageCode.closure`."""
     code = package_code()
-    return code.closure(roots_of(commands()[command], code), instead or {})
+    return code.closure(roots_of(command_functions()[command], code), instead or {})
 
 
-def code_of(command: str, instead: Instead | None = None, files: Iterable[Path] = ()) -> str:
-    """A digest of the code that decides a command's results, 16 hexadecimal digits.
+def code_of(command: str, instead: DefinitionReplacements | None = None, files: Iterable[Path] = ()) -> str:
+    """Return a digest of the code that decides a command's results, as 16 hexadecimal digits.
 
-    instead: definitions of which a job uses a part, each with that part; files: templates and style sheets. Raises
-    KeyError for an unknown command, LookupError for a definition that is not there.
+    instead: replaced definitions, as in `PackageCode.closure`. files: templates and style sheets that the digest also
+    covers. Raises KeyError for an unknown command, and LookupError for a missing definition.
     """
     hasher = hashlib.sha256(f"{package_code().digest(closure_of(command, instead))}\n".encode())
     for path in sorted(files):

@@ -1,4 +1,4 @@
-"""`maieutic estimate`: what a run will ask, read and write, and what that costs, before it starts."""
+"""`maieutic estimate`: requests, tokens and costs of a run, before it starts."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Literal, NamedTuple
 
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core.errors import UserError
-from maieutic.plan.pinning import configuration
+from maieutic.plan.pinning import merged_configuration
 from maieutic.plan.plan import Plan
 from maieutic.plan.rehearsal import Rehearsal
 from maieutic.plan.requests import CHARS_A_TOKEN, VERDICT_TOKENS, NewRequests, new_requests
 from maieutic.plan.rules import plan_before_pins
-from maieutic.plan.scale import BUSY, GPUS, STREAMING, seconds_of, weights_of
-from maieutic.plan.telling import usd
+from maieutic.plan.run_messages import registry_cost
+from maieutic.plan.serving_time import BANDWIDTH_SHARE, GPUS, PEAK_SHARE, parameter_count, server_seconds
 
 ASSUMPTIONS = (
-    f"a token is {CHARS_A_TOKEN:.0f} characters",
-    f"an answer is as long as the human reference's, a verdict {VERDICT_TOKENS} tokens",
-    "what is on file is not asked again; requests are counted where a task's items are there, else supposed (about)",
+    f"a token has {CHARS_A_TOKEN:.0f} characters",
+    f"an answer is as long as the human reference, a verdict has {VERDICT_TOKENS} tokens",
+    "answers on file are not requested again; requests are counted if a task's items exist, else estimated (about)",
     "prices are those of the registry (models.*.price), retries are free",
-    f"a GPU reads prompts at {BUSY:.0%} of its peak and writes at {STREAMING:.0%} of its bandwidth (docs/scale.md)",
-    "not in it: pictures' tokens, training, reward models, what extensions ask, the thinking of models that think",
+    f"a GPU reads prompts at {PEAK_SHARE:.0%} of peak, writes at {BANDWIDTH_SHARE:.0%} of bandwidth (docs/scale.md)",
+    "not included: tokens of pictures, training, reward models, requests of extensions, reasoning tokens",
 )
 
 
-class Row(NamedTuple):
-    """What one model answers in one stage. None: it cannot be known before."""
+class EstimateRow(NamedTuple):
+    """Estimate for one model in one stage. Fields that cannot be known in advance are None."""
 
     stage: str
     model: str
@@ -39,69 +39,72 @@ class Row(NamedTuple):
     exact: bool
 
 
-def rows_of(plan: Plan, gpu: str) -> list[Row]:
-    """One row a stage and model that answers. gpu: the kind that serves."""
+def estimate_rows(plan: Plan, gpu: str) -> list[EstimateRow]:
+    """Return one row for each stage and answering model. gpu: type of the GPUs that serve models."""
     parts: dict[tuple[str, str], list[NewRequests]] = defaultdict(list)
     with Rehearsal(plan) as rehearsal:
-        asked = new_requests(plan, rehearsal)
-    for part in asked:
+        jobs = new_requests(plan, rehearsal)
+    for part in jobs:
         parts[part.stage, part.model].append(part)
-    return [row_of(plan, stage, model, of_model, gpu) for (stage, model), of_model in parts.items()]
+    return [estimate_row(plan, stage, model, of_model, gpu) for (stage, model), of_model in parts.items()]
 
 
-def row_of(plan: Plan, stage: str, model: str, asked: list[NewRequests], gpu: str) -> Row:
-    """Several jobs of one model together."""
-    known = [part.requests for part in asked if part.requests is not None]
-    requests = sum(known) if len(known) == len(asked) else None
-    prompts, answers = sum(part.prompt_tokens for part in asked), sum(part.answer_tokens for part in asked)
+def estimate_row(plan: Plan, stage: str, model: str, jobs: list[NewRequests], gpu: str) -> EstimateRow:
+    """Return the estimate for one model's jobs in a stage. gpu: type of the GPUs that serve models."""
+    known = [job.requests for job in jobs if job.requests is not None]
+    requests = sum(known) if len(known) == len(jobs) else None
+    prompts, answers = sum(job.prompt_tokens for job in jobs), sum(job.answer_tokens for job in jobs)
     entry, hours = plan.models[model], None
-    if isinstance(entry, VllmModel) and requests and (size := weights_of(model, entry)) and entry.needs.gpus:
+    if isinstance(entry, VllmModel) and requests and (size := parameter_count(model, entry)) and entry.needs.gpus:
         gpus = entry.needs.gpus
-        seconds = seconds_of(size, GPUS[gpu], gpus, requests, prompts, answers, entry.concurrency)
+        seconds = server_seconds(size, GPUS[gpu], gpus, requests, prompts, answers, entry.concurrency)
         hours = gpus * seconds / 3600
-    exact = all(part.exact for part in asked)
-    return Row(stage, model, requests, prompts, answers, usd(plan, model, prompts, answers), hours, exact)
+    exact = all(job.exact for job in jobs)
+    return EstimateRow(
+        stage, model, requests, prompts, answers, registry_cost(plan, model, prompts, answers), hours, exact
+    )
 
 
 def estimate(*, configfile: list[Path], gpu: Literal["a10", "l40s", "a100", "h100", "h200", "b200"] = "h100") -> None:
-    """Print requests, tokens, money and GPU hours of a run, by stage and model, with what they rest on.
+    """Print requests, tokens, money and GPU hours of a run, by stage and model, with the assumptions.
 
-    configfile: run files, as of snakemake; gpu: the kind that serves the models which this run serves itself.
+    configfile: run files, as for snakemake. gpu: type of the GPUs for the models that this run serves itself.
     """
     from rich.console import Console
     from rich.table import Table
 
-    plan, _ = plan_before_pins(configuration(configfile))
-    rows = rows_of(plan, gpu)
+    plan, _ = plan_before_pins(merged_configuration(configfile))
+    rows = estimate_rows(plan, gpu)
     if not rows:
-        raise UserError("run.tutors", "no model of this run is asked anything", "name a served or hosted tutor")
-    table = Table(title="What this run will ask", padding=0)
+        raise UserError("run.tutors", "no model of this run is sent requests", "add a served or hosted tutor")
+    table = Table(title="Estimated requests of this run", padding=0)
     table.add_column("stage", no_wrap=True)
     table.add_column("model", overflow="fold", min_width=14)
     for name in ("requests", "prompt\ntokens", "answer\ntokens", "USD", f"GPU hours\n({gpu})"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(row.stage, row.model, *cells_of(row))
+        table.add_row(row.stage, row.model, *estimate_cells(row))
     if len(rows) > 1:
         table.add_section()
-        table.add_row("all", "", *cells_of(total_of(rows)))
+        table.add_row("all", "", *estimate_cells(estimate_total(rows)))
     console = Console()
     console.print(table)
     if unpriced := [row.model for row in rows if row.usd is None and isinstance(plan.models[row.model], HostedModel)]:
         names = list(dict.fromkeys(unpriced))
         console.print(
-            f"{len(names)} without a price, not in USD: {', '.join(names)} (models.NAME.price)", highlight=False
+            f"{len(names)} without a price, not included in USD: {', '.join(names)} (models.NAME.price)",
+            highlight=False,
         )
     for line in ASSUMPTIONS:
         console.print(f"- {line}", highlight=False)
 
 
-def total_of(rows: list[Row]) -> Row:
-    """All rows together; of money and hours those that are known."""
+def estimate_total(rows: list[EstimateRow]) -> EstimateRow:
+    """Return the sum of all rows, without unknown costs and GPU hours. Its requests are None if any row's are."""
     known = [row.requests for row in rows if row.requests is not None]
     costs = [row.usd for row in rows if row.usd is not None]
     hours = [row.gpu_hours for row in rows if row.gpu_hours is not None]
-    return Row(
+    return EstimateRow(
         "all",
         "",
         sum(known) if len(known) == len(rows) else None,
@@ -113,8 +116,8 @@ def total_of(rows: list[Row]) -> Row:
     )
 
 
-def cells_of(row: Row) -> list[str]:
-    """A row's numbers as they are shown."""
+def estimate_cells(row: EstimateRow) -> list[str]:
+    """Return a row's numbers as cells of the printed table."""
     about = "" if row.exact else "about "
     return [
         "unknown" if row.requests is None else f"{about}{row.requests:,}",

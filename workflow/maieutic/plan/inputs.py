@@ -1,4 +1,4 @@
-"""What each rule reads: a function of the rule's name, from its wildcards to its input files by their names."""
+"""Input files of rules: the function named after a rule maps the rule's wildcards to its files, by input name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from maieutic.config.cards import LoadedCard
 from maieutic.config.models import CriteriaModel, RecordedModel, RewardModel
 from maieutic.core import paths
 from maieutic.judges import rubrics
-from maieutic.judges.kinds.win_tie_lose import COMPARISONS
-from maieutic.plan.plan import BASELINE_BATCH, Plan, sources_of
+from maieutic.judges.kinds.win_tie_lose import COMPARISON_RUBRIC
+from maieutic.plan.plan import BASELINE_BATCH, Plan, training_pair_sources
 from maieutic.scores.papers import printed_file
 from maieutic.scores.printed import PAPERS
 
@@ -22,109 +22,109 @@ Files = dict[str, str | list[str]]
 
 
 def card_files(benchmark: str, loaded_cards: Iterable[LoadedCard]) -> list[str]:
-    """The cards, prompts and few-shot texts of some tasks of a benchmark."""
+    """Return the files of the cards, prompts and few-shot texts of some tasks of a benchmark."""
     return [
         str(file)
         for loaded in loaded_cards
-        for file in cards.files_of(cards.card_path(benchmark, loaded.card.task), loaded)
+        for file in cards.card_inputs(cards.card_path(benchmark, loaded.card.task), loaded)
     ]
 
 
-def cards_alone(benchmark: str, loaded_cards: Iterable[LoadedCard]) -> list[str]:
-    """The cards of some tasks, without their prompts: for whoever reads what was answered."""
+def card_yaml_files(benchmark: str, loaded_cards: Iterable[LoadedCard]) -> list[str]:
+    """Return the card files of some tasks, without their prompts, for steps that only read replies."""
     return [file for file in card_files(benchmark, loaded_cards) if file.endswith(".yaml")]
 
 
 def rubric_files(names: Iterable[str]) -> list[str]:
-    """Rubric cards and their prompts."""
-    return sorted({str(file) for name in names for file in rubrics.files_of(name)})
+    """Return the files of rubric cards and their prompts."""
+    return sorted({str(file) for name in names for file in rubrics.files_of_rubric(name)})
 
 
 def item_files(benchmark: str, tasks: Iterable[str]) -> list[str]:
-    """The items of some tasks of a benchmark."""
+    """Return the item files of some tasks of a benchmark."""
     return [paths.ITEMS.of(benchmark=benchmark, task=task) for task in tasks]
 
 
 def tasks_of(cards_here: Iterable[cards.Card]) -> list[str]:
-    """The tasks of some cards."""
+    """Return the task names of some cards."""
     return [card.task for card in cards_here]
 
 
 def label_files(releases: Iterable[str]) -> list[str]:
-    """The files of labelled releases."""
+    """Return the files of labelled releases."""
     patterns = (paths.LABELLED_ITEMS, paths.LABELLED_REPLIES, paths.LABELS, paths.LABEL_ABOUT)
     return [pattern.of(release=release) for release in releases for pattern in patterns]
 
 
 def source_files(datasets: Iterable[str]) -> list[str]:
-    """The source files of some datasets."""
+    """Return the source files of datasets."""
     return [paths.SOURCE.of(dataset=dataset) for dataset in datasets]
 
 
-def judge_pairs(plan: Plan, judge: str) -> list[str]:
-    """The pairs that a judge is checked on, where it has a rubric for pairs."""
+def judge_pair_files(plan: Plan, judge: str) -> list[str]:
+    """Return the files of the pairs on which a judge is validated; empty if it has no rubric for pairs."""
     return [paths.PAIRS.of(source=source) for source in plan.preferences] if plan.judge_entry(judge).pairs else []
 
 
-def leading_pairs(plan: Plan) -> str:
-    """The pairs on which lights and the papers' tables rest."""
+def leading_pair_file(plan: Plan) -> str:
+    """Return the file of the pairs that traffic lights and the comparison with the papers' tables are based on."""
     return paths.PAIRS.of(source=plan.leading_pairs)
 
 
-def trained_pairs(plan: Plan, reward_model: str) -> list[str]:
-    """The pairs that a reward model has learnt from, as far as they can be had here."""
-    return [paths.PAIRS.of(source=source) for source in sources_of(plan.models[reward_model])]
+def training_pair_files(plan: Plan, reward_model: str) -> list[str]:
+    """Return the files of the pairs that a reward model was trained on, for the sources that the registry names."""
+    return [paths.PAIRS.of(source=source) for source in training_pair_sources(plan.models[reward_model])]
 
 
 def answering_weights(plan: Plan, judge: str) -> list[str]:
-    """The manifest of the weights that a judge answers with, where we serve it."""
-    answering = plan.answering(judge)
+    """Return the weights manifest of the model that answers for a judge; empty unless this run serves it."""
+    answering = plan.answering_entry(judge)
     return [paths.WEIGHTS.of(model=answering)] if answering in plan.with_engine("vllm") else []
 
 
 def reward_model_weights(plan: Plan, reward_model: str) -> str:
-    """A reward model's manifest: trained here, or published."""
+    """Return the weights manifest of a reward model, trained here or published."""
     if reward_model in plan.trained_reward_models:
         return paths.TRAINED_WEIGHTS.of(reward_model=reward_model)
     return paths.WEIGHTS.of(model=reward_model)
 
 
 def reward_model_prompt(plan: Plan, reward_model: str) -> list[str]:
-    """The text of a reward model's instruction."""
+    """Return the text file of a reward model's instruction; empty if it has none."""
     entry = plan.models[reward_model]
     assert isinstance(entry, RewardModel)
     return [] if entry.prompt == "none" else [str(paths.RESOURCES / f"rewards/{entry.prompt}.txt")]
 
 
 def base_weights(plan: Plan, grader: str) -> str:
-    """The manifest of the weights that a grader is trained on."""
+    """Return the weights manifest of the base model that a grader is trained from."""
     entry = plan.models[grader]
     assert isinstance(entry, RewardModel | CriteriaModel) and entry.train is not None
     return paths.WEIGHTS.of(model=entry.train.base)
 
 
-def people(plan: Plan) -> list[str]:
-    """The labels that people gave to this run's replies."""
+def people_label_files(plan: Plan) -> list[str]:
+    """Return the file of people's labels of this run's replies; empty if the run names none."""
     return [plan.run.human_labels] if plan.run.human_labels else []
 
 
 def batch_verdicts(plan: Plan, judge: str, benchmark: str) -> list[str]:
-    """What a judge says of every tutor's replies to a benchmark."""
+    """Return the files of a judge's verdicts on the replies of all tutors to a benchmark."""
     return [paths.VERDICTS.of(judge=judge, benchmark=benchmark, batch=batch) for batch in plan.judge_batches(benchmark)]
 
 
 def all_verdicts(plan: Plan, judge: str) -> list[str]:
-    """What a judge says of every tutor's replies to every benchmark that it judges."""
+    """Return the files of a judge's verdicts on the replies of all tutors to all benchmarks that it judges."""
     return [file for benchmark in plan.judged_benchmarks(judge) for file in batch_verdicts(plan, judge, benchmark)]
 
 
 def compared_verdicts(plan: Plan, judge: str) -> list[str]:
-    """What a judge says of the replies to every benchmark in which it compares them with a reference."""
+    """Return the files of a judge's verdicts for the benchmarks in which it compares replies with a reference."""
     return [file for benchmark in plan.compared_benchmarks(judge) for file in batch_verdicts(plan, judge, benchmark)]
 
 
-def told_verdicts(plan: Plan) -> dict[str, list[str]]:
-    """By judge, and by tagger, every file of what it said."""
+def verdict_files(plan: Plan) -> dict[str, list[str]]:
+    """Return the files of all verdicts and tags, by judge or tagger."""
     judges = {name: [paths.LABELLED_VERDICTS.of(judge=name), *all_verdicts(plan, name)] for name in plan.run.judges}
     return judges | {
         name: [paths.TAGS.of(tagger=name, benchmark=benchmark) for benchmark in plan.pooled_benchmarks]
@@ -133,7 +133,7 @@ def told_verdicts(plan: Plan) -> dict[str, list[str]]:
 
 
 def judge_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
-    """The grades of one tutor by every judge."""
+    """Return the grade files for one tutor's replies, one for each judge."""
     return [
         paths.JUDGE_GRADES.of(benchmark=benchmark, judge=judge, tutor=tutor)
         for judge in plan.judges_of(benchmark, tutor)
@@ -141,7 +141,7 @@ def judge_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
 
 
 def reward_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
-    """The grades of one tutor by every reward model of the run."""
+    """Return the grade files for one tutor's replies, one for each reward model; empty if no model scores them."""
     if benchmark not in plan.rewarded_benchmarks:
         return []
     if not any(tutor in tutors for tutors in plan.reward_batches(benchmark).values()):
@@ -152,18 +152,18 @@ def reward_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
 
 
 def all_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
-    """Every file of grades of one tutor, in the order of the run."""
+    """Return all grade files for one tutor's replies: those of parsers, reward models and judges."""
     parsed = paths.PARSED.of(benchmark=benchmark, tutor=tutor)
     return [parsed, *reward_grades(plan, benchmark, tutor), *judge_grades(plan, benchmark, tutor)]
 
 
 def difficulty_tutors(plan: Plan, benchmark: str) -> list[str]:
-    """The tutors whose scores say how hard an item is: those that the leading judge judges."""
+    """Return the tutors of `run.difficulty.tutors` whose replies to a benchmark are judged."""
     judged = [tutor for tutors in plan.judge_batches(benchmark).values() for tutor in tutors]
     return [tutor for tutor in plan.run.difficulty.tutors if tutor in judged]
 
 
-# one function a rule --------------------------------------------------------------------------------------------------
+# one function per rule ------------------------------------------------------------------------------------------------
 
 
 def fetch_pictures(plan: Plan, dataset: str) -> Files:
@@ -171,7 +171,7 @@ def fetch_pictures(plan: Plan, dataset: str) -> Files:
 
 
 def prepare_weights(plan: Plan, model: str) -> Files:
-    """Files that are on disk already: new ones under an old name are new weights."""
+    """Return the files of weights in a local folder, so that a change of these files is noticed."""
     path = getattr(getattr(plan.models[model], "weights", None), "path", None)
     return {"files": [str(file) for file in sorted(Path(path).glob("*.*"))] if path else []}
 
@@ -235,8 +235,8 @@ def gather_shards(plan: Plan, benchmark: str, tutor: str) -> Files:
     }
 
 
-def drawn_tasks(plan: Plan, tutor: str) -> list[tuple[str, str]]:
-    """Return benchmark and task of each task of a tutor of which the run draws some items; none without `run.limit`."""
+def sampled_tasks(plan: Plan, tutor: str) -> list[tuple[str, str]]:
+    """Return the benchmark and task of each task of a tutor whose items are sampled; empty without `run.limit`."""
     if plan.run.limit is None:
         return []
     return [(name, task) for name in plan.benchmarks for task in plan.tasks_for(name, tutor)]
@@ -247,19 +247,21 @@ def read_replies(plan: Plan, benchmark: str, tutor: str) -> Files:
     assert isinstance(entry, RecordedModel)
     return {
         "file": entry.files,
-        "sources": [paths.SOURCE.of(dataset=plan.card(name, task).dataset) for name, task in drawn_tasks(plan, tutor)],
+        "sources": [
+            paths.SOURCE.of(dataset=plan.card(name, task).dataset) for name, task in sampled_tasks(plan, tutor)
+        ],
         "cases": [file for name in plan.benchmarks for file in item_files(name, plan.tasks_for(name, tutor))],
         "cards": card_files(benchmark, plan.cards_for(benchmark, tutor)),
     }
 
 
 def write_questions(plan: Plan, benchmark: str, task: str) -> Files:
-    asked = [loaded for loaded in plan.benchmarks[benchmark] if loaded.card.task == task]
-    return {"cases": paths.ITEMS.of(benchmark=benchmark, task=task), "cards": card_files(benchmark, asked)}
+    loaded_cards = [loaded for loaded in plan.benchmarks[benchmark] if loaded.card.task == task]
+    return {"cases": paths.ITEMS.of(benchmark=benchmark, task=task), "cards": card_files(benchmark, loaded_cards)}
 
 
-def all_questions(plan: Plan) -> list[str]:
-    """What there is to answer in a run, task by task."""
+def question_files(plan: Plan) -> list[str]:
+    """Return the question files of a run, one per task: each contains the task's items and prompts."""
     return [
         paths.QUESTIONS.of(benchmark=benchmark, task=loaded.card.task)
         for benchmark, cards in plan.benchmarks.items()
@@ -268,7 +270,7 @@ def all_questions(plan: Plan) -> list[str]:
 
 
 def train_reward_model(plan: Plan, reward_model: str) -> Files:
-    sources = sources_of(plan.models[reward_model])
+    sources = training_pair_sources(plan.models[reward_model])
     return {
         "pairs": [paths.PAIRS.of(source=source) for source in sources],
         "base": base_weights(plan, reward_model),
@@ -277,10 +279,10 @@ def train_reward_model(plan: Plan, reward_model: str) -> Files:
 
 
 def write_model_card(plan: Plan, reward_model: str) -> Files:
-    sources = sources_of(plan.models[reward_model])
+    sources = training_pair_sources(plan.models[reward_model])
     return {
         "training": paths.TRAINING.of(reward_model=reward_model),
-        "pairs": leading_pairs(plan),
+        "pairs": leading_pair_file(plan),
         "rewards": paths.PAIR_REWARDS.of(reward_model=reward_model),
         "counts": [paths.PAIR_COUNTS.of(source=source) for source in sources],
     }
@@ -289,7 +291,7 @@ def write_model_card(plan: Plan, reward_model: str) -> Files:
 def score_pairs(plan: Plan, reward_model: str) -> Files:
     return {
         "weights": reward_model_weights(plan, reward_model),
-        "pairs": leading_pairs(plan),
+        "pairs": leading_pair_file(plan),
         "labels": label_files([plan.reward_release]),
         "prompts": reward_model_prompt(plan, reward_model),
     }
@@ -308,8 +310,8 @@ def score_rewards(plan: Plan, reward_model: str, benchmark: str, batch: str) -> 
 def train_criteria(plan: Plan, classifier: str) -> Files:
     return {
         "base": base_weights(plan, classifier),
-        "labels": paths.SOURCE.of(dataset=plan.label_datasets(plan.first_release)[0]),
-        "pairs": leading_pairs(plan),
+        "labels": paths.SOURCE.of(dataset=plan.label_datasets(plan.classifier_release)[0]),
+        "pairs": leading_pair_file(plan),
     }
 
 
@@ -321,7 +323,7 @@ def judge_replies(plan: Plan, judge: str, benchmark: str, batch: str) -> Files:
         ],
         "weights": answering_weights(plan, judge),
         "rubrics": rubric_files(plan.reply_rubrics(judge, benchmark)),
-        "cards": cards_alone(benchmark, plan.benchmarks[benchmark]),
+        "cards": card_yaml_files(benchmark, plan.benchmarks[benchmark]),
     }
 
 
@@ -334,33 +336,35 @@ def judge_all_replies(plan: Plan, judge: str, batch: str) -> Files:
 
 def judge_labelled(plan: Plan, judge: str) -> Files:
     return {
-        "labels": label_files(plan.told_releases(judge)),
-        "pairs": judge_pairs(plan, judge),
+        "labels": label_files(plan.judged_releases(judge)),
+        "pairs": judge_pair_files(plan, judge),
         "weights": answering_weights(plan, judge),
-        "rubrics": rubric_files([*plan.label_rubrics(judge), *plan.judge_entry(judge).pairs, *plan.wordings(judge)]),
+        "rubrics": rubric_files(
+            [*plan.label_rubrics(judge), *plan.judge_entry(judge).pairs, *plan.reworded_rubrics(judge)]
+        ),
     }
 
 
 def probe_verdicts(plan: Plan, judge: str) -> list[str]:
-    """What a judge says when it is probed."""
+    """Return the files of a judge's verdicts on the probes."""
     return [paths.PROBE_VERDICTS.of(judge=judge, probe=probe) for probe in plan.probes]
 
 
 def validate_probes(plan: Plan, grader: str) -> Files:
     return {
-        "labels": label_files(plan.releases_for(grader)),
+        "labels": label_files(plan.validating_releases(grader)),
         "verdicts": paths.LABELLED_VERDICTS.of(judge=grader),
         "probes": probe_verdicts(plan, grader),
     }
 
 
 def judge_by_words(plan: Plan, judge: str, benchmark: str, batch: str) -> Files:
-    asked = judge_replies(plan, judge, benchmark, batch)
-    return {key: asked[key] for key in ("cases", "replies", "rubrics", "cards")}
+    files = judge_replies(plan, judge, benchmark, batch)
+    return {key: files[key] for key in ("cases", "replies", "rubrics", "cards")}
 
 
 def judge_labelled_by_words(plan: Plan, judge: str) -> Files:
-    return {"labels": label_files(plan.told_releases(judge)), "rubrics": rubric_files(plan.label_rubrics(judge))}
+    return {"labels": label_files(plan.judged_releases(judge)), "rubrics": rubric_files(plan.label_rubrics(judge))}
 
 
 def combine_verdicts(plan: Plan, judge: str, benchmark: str, batch: str) -> Files:
@@ -376,8 +380,8 @@ def combine_verdicts(plan: Plan, judge: str, benchmark: str, batch: str) -> File
 def combine_labelled(plan: Plan, judge: str) -> Files:
     return {
         "verdicts": [paths.LABELLED_VERDICTS.of(judge=name) for name in plan.judge_entry(judge).judges],
-        "labels": label_files(plan.releases_for(judge)),
-        "pairs": judge_pairs(plan, judge),
+        "labels": label_files(plan.validating_releases(judge)),
+        "pairs": judge_pair_files(plan, judge),
         "rubrics": rubric_files([*plan.label_rubrics(judge), *plan.judge_entry(judge).pairs]),
     }
 
@@ -394,12 +398,12 @@ def parse_replies(plan: Plan, benchmark: str, tutor: str) -> Files:
     return {
         "cases": item_files(benchmark, plan.tasks_for(benchmark, tutor)),
         "replies": paths.REPLIES.of(benchmark=benchmark, tutor=tutor),
-        "cards": cards_alone(benchmark, plan.cards_for(benchmark, tutor)),
+        "cards": card_yaml_files(benchmark, plan.cards_for(benchmark, tutor)),
     }
 
 
 def grade_by_rewards(plan: Plan, reward_model: str, benchmark: str, tutor: str) -> Files:
-    """The tutor's rewards, and those of the human reference; what leaks of each source that was trained on."""
+    """Return the inputs of a grading job, with the human reference's rewards and the overlap with training pairs."""
     batches = plan.reward_batches(benchmark)
     own_batch = next(name for name, tutors in batches.items() if tutor in tutors)
     return {
@@ -410,7 +414,8 @@ def grade_by_rewards(plan: Plan, reward_model: str, benchmark: str, tutor: str) 
             for batch in sorted({own_batch, BASELINE_BATCH})
         ],
         "overlaps": [
-            paths.OVERLAP.of(source=source, benchmark=benchmark) for source in sources_of(plan.models[reward_model])
+            paths.OVERLAP.of(source=source, benchmark=benchmark)
+            for source in training_pair_sources(plan.models[reward_model])
         ],
     }
 
@@ -418,10 +423,10 @@ def grade_by_rewards(plan: Plan, reward_model: str, benchmark: str, tutor: str) 
 def grade_verdicts(plan: Plan, judge: str, benchmark: str, tutor: str) -> Files:
     batch = str(plan.judge_batch(benchmark, tutor))
     weighted = plan.weighted_tasks(judge, benchmark)
-    asked = plan.tasks_for(benchmark, tutor)
+    answered = plan.tasks_for(benchmark, tutor)
     return {
         "verdicts": paths.VERDICTS.of(judge=judge, benchmark=benchmark, batch=batch),
-        "cases": item_files(benchmark, [task for task in weighted if task in asked]),
+        "cases": item_files(benchmark, [task for task in weighted if task in answered]),
         "rubrics": rubric_files(plan.reply_rubrics(judge, benchmark)),
     }
 
@@ -430,7 +435,7 @@ def score_replies(plan: Plan, benchmark: str, tutor: str) -> Files:
     return {
         "cases": item_files(benchmark, plan.tasks_for(benchmark, tutor)),
         "grades": all_grades(plan, benchmark, tutor),
-        "cards": cards_alone(benchmark, plan.cards_for(benchmark, tutor)),
+        "cards": card_yaml_files(benchmark, plan.cards_for(benchmark, tutor)),
     }
 
 
@@ -439,7 +444,7 @@ def compare_tutors(plan: Plan, benchmark: str) -> Files:
     return {
         "cases": item_files(benchmark, tasks_of(loaded.card for loaded in loaded_cards)),
         "grades": [file for tutor in plan.compared_tutors(benchmark) for file in all_grades(plan, benchmark, tutor)],
-        "cards": cards_alone(benchmark, loaded_cards),
+        "cards": card_yaml_files(benchmark, loaded_cards),
     }
 
 
@@ -448,7 +453,7 @@ def break_down(plan: Plan, benchmark: str, tutor: str) -> Files:
         "cases": item_files(benchmark, tasks_of(plan.pooled_cards(benchmark))),
         "grades": judge_grades(plan, benchmark, tutor),
         "votes": [paths.VOTES.of(benchmark=benchmark)] if plan.run.taggers else [],
-        "cards": cards_alone(benchmark, plan.benchmarks[benchmark]),
+        "cards": card_yaml_files(benchmark, plan.benchmarks[benchmark]),
     }
 
 
@@ -490,9 +495,9 @@ def write_submission(plan: Plan, judge: str, release: str) -> Files:
 
 def validate_reward_model(plan: Plan, grader: str) -> Files:
     return {
-        "pairs": leading_pairs(plan),
+        "pairs": leading_pair_file(plan),
         "rewards": paths.PAIR_REWARDS.of(reward_model=grader),
-        "training": trained_pairs(plan, grader),
+        "training": training_pair_files(plan, grader),
     }
 
 
@@ -500,7 +505,7 @@ def validate_reward_on_pairs(plan: Plan, grader: str, source: str) -> Files:
     return {
         "pairs": paths.PAIRS.of(source=source),
         "rewards": paths.SET_REWARDS.of(reward_model=grader, source=source),
-        "training": trained_pairs(plan, grader),
+        "training": training_pair_files(plan, grader),
     }
 
 
@@ -527,7 +532,7 @@ def validate_criteria_on_pairs(plan: Plan, grader: str, source: str) -> Files:
 
 def validate_criteria(plan: Plan, grader: str) -> Files:
     return {
-        "pairs": leading_pairs(plan),
+        "pairs": leading_pair_file(plan),
         "heldout": paths.HELDOUT.of(classifier=grader),
         "classified": paths.CLASSIFIED_PAIRS.of(classifier=grader),
     }
@@ -535,8 +540,8 @@ def validate_criteria(plan: Plan, grader: str) -> Files:
 
 def validate_judge(plan: Plan, grader: str) -> Files:
     return {
-        "labels": label_files(plan.releases_for(grader)),
-        "pairs": judge_pairs(plan, grader),
+        "labels": label_files(plan.validating_releases(grader)),
+        "pairs": judge_pair_files(plan, grader),
         "verdicts": paths.LABELLED_VERDICTS.of(judge=grader),
         "single": [paths.LABELLED_VERDICTS.of(judge=name) for name in plan.judge_entry(grader).judges],
     }
@@ -551,26 +556,26 @@ def validate_reward_on_labels(plan: Plan, grader: str) -> Files:
 
 def validate_criteria_on_labels(plan: Plan, grader: str) -> Files:
     return {
-        "labels": label_files(plan.releases_for(grader)),
+        "labels": label_files(plan.validating_releases(grader)),
         "heldout": paths.HELDOUT.of(classifier=grader),
     }
 
 
 def correct_by_people(plan: Plan, judge: str) -> Files:
-    return {"people": people(plan), "verdicts": all_verdicts(plan, judge)}
+    return {"people": people_label_files(plan), "verdicts": all_verdicts(plan, judge)}
 
 
 def align_judge(plan: Plan, judge: str) -> Files:
     return {
-        "people": people(plan),
+        "people": people_label_files(plan),
         "verdicts": compared_verdicts(plan, judge),
-        "rubrics": rubric_files([COMPARISONS, *plan.judge_entry(judge).rubrics]),
+        "rubrics": rubric_files([COMPARISON_RUBRIC, *plan.judge_entry(judge).rubrics]),
     }
 
 
 def rate_judge(plan: Plan, judge: str, benchmark: str) -> Files:
     return {
-        "people": people(plan),
+        "people": people_label_files(plan),
         "cases": item_files(benchmark, tasks_of(plan.pooled_cards(benchmark))),
         "verdicts": batch_verdicts(plan, judge, benchmark),
     }
@@ -579,8 +584,8 @@ def rate_judge(plan: Plan, judge: str, benchmark: str) -> Files:
 # the report -----------------------------------------------------------------------------------------------------------
 
 
-def of_tutors(plan: Plan, pattern: paths.Pattern) -> list[str]:
-    """A file of each benchmark and tutor that answers it."""
+def files_by_tutor(plan: Plan, pattern: paths.Pattern) -> list[str]:
+    """Return a path of the pattern for each benchmark and each tutor that answers the benchmark."""
     return [
         pattern.of(benchmark=benchmark, tutor=tutor)
         for benchmark in plan.benchmarks
@@ -590,34 +595,34 @@ def of_tutors(plan: Plan, pattern: paths.Pattern) -> list[str]:
 
 def build_report(plan: Plan) -> Files:
     return {
-        "config": plan.own(paths.CONFIG),
-        "provenance": plan.own(paths.PROVENANCE),
-        "scores": of_tutors(plan, paths.SCORES),
+        "config": plan.run_path(paths.CONFIG),
+        "provenance": plan.run_path(paths.PROVENANCE),
+        "scores": files_by_tutor(plan, paths.SCORES),
         "grades": [
             file
             for benchmark in plan.benchmarks
             for tutor in plan.tutors_on(benchmark)
             for file in all_grades(plan, benchmark, tutor)
         ],
-        "replies": of_tutors(plan, paths.REPLIES),
+        "replies": files_by_tutor(plan, paths.REPLIES),
         "graders": sorted({*grader_files(plan), *validation_files(plan)}),
         "differences": [
             paths.DIFFERENCES.of(benchmark=name) for name in plan.benchmarks if len(plan.compared_tutors(name)) > 1
         ],
         "pooled": pooled_files(plan),
         "labels": label_files(plan.releases),
-        "pairs": [leading_pairs(plan)] if plan.run.reward_models else [],
+        "pairs": [leading_pair_file(plan)] if plan.run.reward_models else [],
         "printed": printed_files(plan),
     }
 
 
 def printed_files(plan: Plan) -> list[str]:
-    """The papers' tables that the page compares this run's numbers with."""
+    """Return the files that contain the papers' published tables, which the report compares with this run's numbers."""
     return [str(path) for path in map(printed_file, {**plan.benchmarks, **PAPERS}) if path.exists()]
 
 
 def grader_files(plan: Plan) -> list[str]:
-    """What the page on reward models and classifiers is made of."""
+    """Return the files for the report's section on reward models and classifiers."""
     graders = [*plan.reward_models, *plan.classifiers]
     files = [paths.PAIR_VALIDATION.of(grader=name) for name in graders]
     files += [paths.SET_VALIDATION.of(grader=name, source=source) for name in graders for source in plan.further_pairs]
@@ -632,12 +637,15 @@ def grader_files(plan: Plan) -> list[str]:
                 paths.REWARDS.of(reward_model=name, benchmark=benchmark, batch=batch)
                 for batch in plan.reward_batches(benchmark)
             ]
-            files += [paths.OVERLAP.of(source=source, benchmark=benchmark) for source in sources_of(plan.models[name])]
+            files += [
+                paths.OVERLAP.of(source=source, benchmark=benchmark)
+                for source in training_pair_sources(plan.models[name])
+            ]
     return files
 
 
 def validation_files(plan: Plan) -> list[str]:
-    """What the pages on validation and on labels are made of."""
+    """Return the files for the report's sections on validation and on labels."""
     judges = plan.run.judges
     files = [paths.LABEL_VALIDATION.of(grader=name) for name in (*plan.reward_models, *plan.classifiers, *judges)]
     files += [paths.PAIR_VALIDATION.of(grader=name) for name in judges]
@@ -664,7 +672,7 @@ def validation_files(plan: Plan) -> list[str]:
 
 
 def pooled_files(plan: Plan) -> list[str]:
-    """What is shown of tasks that are scored together, beside their scores."""
+    """Return the files that the report shows beside the scores of pooled tasks."""
     files = []
     for benchmark in plan.pooled_benchmarks:
         files += [paths.BREAKDOWN.of(benchmark=benchmark, tutor=tutor) for tutor in plan.tutors_on(benchmark)]
@@ -677,23 +685,27 @@ def pooled_files(plan: Plan) -> list[str]:
 
 def check_judges(plan: Plan) -> Files:
     return {
-        "page": plan.own(paths.PAGE),
-        "verdicts": [file for files in told_verdicts(plan).values() for file in files],
+        "page": plan.run_path(paths.PAGE),
+        "verdicts": [file for files in verdict_files(plan).values() for file in files],
     }
 
 
 def last_checks(plan: Plan) -> list[str]:
-    """The last checks of a run: they fail where the page has holes, or where too much could not be read."""
+    """Return a run's submissions, and the outputs of its last two checks: of the page and of missing verdicts."""
     submissions = [
         paths.SUBMISSION.of(release=release, judge=judge)
         for judge in plan.run.judges
         for release in plan.predicted_releases(judge)
     ]
-    return [plan.own(paths.WHOLE), *([plan.own(paths.JUDGE_CHECK)] if plan.run.judges else []), *submissions]
+    return [
+        plan.run_path(paths.REPORT_CHECK),
+        *([plan.run_path(paths.JUDGE_CHECK)] if plan.run.judges else []),
+        *submissions,
+    ]
 
 
-def downloads(plan: Plan) -> list[str]:
-    """Everything that needs a network."""
+def download_files(plan: Plan) -> list[str]:
+    """Return every file that the run may have to download."""
     files = source_files(plan.used_datasets)
     files += [paths.PICTURE_LIST.of(dataset=name) for name in plan.pictured_datasets]
     models = plan.models

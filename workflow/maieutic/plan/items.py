@@ -1,4 +1,4 @@
-"""`maieutic items`: what there is to answer in a run, for whoever answers it."""
+"""`maieutic items`: write the items of a run, to be answered outside of it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ log = logging.getLogger(__name__)
 
 
 def items(*, configfile: list[Path], out: Path | None = None) -> None:
-    """Write the items of a run with their prompts, a JSON-lines file a task, each with an empty reply to fill in.
+    """Write the items of a run with their prompts, one JSON-lines file per task, each with an empty reply to fill in.
 
-    configfile: run files, as of snakemake; out: a folder; without one they stay in results/questions. The filled-in
-    files are a tutor's: `engine: recorded` (docs/models.md). Raises UserError where Snakemake cannot make them.
+    configfile: run files, as for snakemake. out: folder; if omitted, the files stay in results/questions. Once filled
+    in, they are replies of a recorded tutor: `engine: recorded` (docs/models.md). Raises UserError if Snakemake fails.
     """
     make_questions(configfile)
     made = Path(paths.QUESTIONS).parents[1]
@@ -29,8 +29,9 @@ def items(*, configfile: list[Path], out: Path | None = None) -> None:
 
 
 def make_questions(configfile: list[Path]) -> None:
-    """Download a run's data and make its items with Snakemake. Raises UserError if Snakemake fails."""
+    """Download a run's data and write its items with Snakemake. Raises UserError if Snakemake fails."""
     line = [sys.executable, "-m", "snakemake", "questions", "--cores", "1"]
     ended = subprocess.run([*line, "--configfile", *map(str, configfile)]).returncode
     if ended != 0:
-        raise UserError(", ".join(map(str, configfile)), f"snakemake ended with {ended}", "its cause stands above")
+        fix = "fix the cause that is printed above, then run it again"
+        raise UserError(", ".join(map(str, configfile)), f"snakemake ended with {ended}", fix)

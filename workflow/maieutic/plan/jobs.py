@@ -1,4 +1,4 @@
-"""What each rule hands to its command: a function of the rule's name, from its wildcards to its job."""
+"""Jobs of rules: the function named after a rule returns the job for the rule's command, from the rule's wildcards."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from maieutic.graders.parsing import ParseReplies
 from maieutic.judges.commands import JudgeAllReplies, JudgeLabelled, JudgeReplies
 from maieutic.judges.grading import GradeVerdicts
 from maieutic.judges.judging import STOP_ABOVE
-from maieutic.judges.labels import MakeLabels
+from maieutic.judges.labelled_sets import MakeLabels
 from maieutic.judges.panels import CombineVerdicts
 from maieutic.plan import provenance
-from maieutic.plan.entries import for_asking, for_scoring, for_training
-from maieutic.plan.inputs import all_grades, difficulty_tutors, drawn_tasks, tasks_of, told_verdicts
-from maieutic.plan.plan import Plan, sources_of
+from maieutic.plan.inputs import all_grades, difficulty_tutors, sampled_tasks, tasks_of, verdict_files
+from maieutic.plan.job_entries import entry_for_asking, entry_for_scoring, entry_for_training
+from maieutic.plan.plan import Plan, training_pair_sources
 from maieutic.plan.saving import SaveConfig
 from maieutic.replies.generate import GenerateReplies, Shard
 from maieutic.replies.packed import GenerateAllReplies
@@ -48,8 +48,10 @@ from maieutic.rewards.training import TrainRewardModel
 from maieutic.scores.differences import CompareTutors
 from maieutic.scores.score import ScoreReplies
 from maieutic.serving.weights import PrepareWeights
-from maieutic.validation.card import WriteModelCard
-from maieutic.validation.graders import (
+from maieutic.validation.model_card import WriteModelCard
+from maieutic.validation.probes import ValidateProbes
+from maieutic.validation.rewards import ValidateCriteria, ValidateRewardModel
+from maieutic.validation.validation_jobs import (
     CheckJudges,
     CorrectByPeople,
     ScoreLabels,
@@ -57,21 +59,19 @@ from maieutic.validation.graders import (
     ValidateJudge,
     ValidateRewardOnLabels,
 )
-from maieutic.validation.probes import ValidateProbes
-from maieutic.validation.rewards import ValidateCriteria, ValidateRewardModel
 from maieutic.validation.word_lists import JudgeByWords
 
 
-def drawn(plan: Plan) -> dict[str, int]:
-    """How intervals are made."""
+def bootstrap_settings(plan: Plan) -> dict[str, int]:
+    """Return the bootstrap settings for confidence intervals, as fields of a job."""
     return {"resamples": plan.config.report.resamples, "seed": plan.run.seed}
 
 
 # data -----------------------------------------------------------------------------------------------------------------
 
 
-def edition_of(plan: Plan, dataset: str) -> dict[str, Any]:
-    """Which edition of a dataset is fetched, and from where."""
+def edition_fields(plan: Plan, dataset: str) -> dict[str, Any]:
+    """Return the fields of a job that fetches a dataset: its registry entry, the edition and the data folder."""
     config = plan.config
     folder = Path(config.data_dir) if config.data_dir else None
     return {
@@ -84,11 +84,11 @@ def edition_of(plan: Plan, dataset: str) -> dict[str, Any]:
 
 
 def fetch_dataset(plan: Plan, dataset: str) -> FetchDataset:
-    return FetchDataset(**edition_of(plan, dataset))
+    return FetchDataset(**edition_fields(plan, dataset))
 
 
 def fetch_pictures(plan: Plan, dataset: str) -> FetchPictures:
-    return FetchPictures(**edition_of(plan, dataset))
+    return FetchPictures(**edition_fields(plan, dataset))
 
 
 def prepare_weights(plan: Plan, model: str) -> PrepareWeights:
@@ -100,24 +100,24 @@ def prepare_weights(plan: Plan, model: str) -> PrepareWeights:
 
 def make_items(plan: Plan, benchmark: str, task: str) -> MakeItems:
     config = plan.config
-    form = config.datasets[plan.card(benchmark, task).dataset].form_of(config.edition)
+    form = config.datasets[plan.card(benchmark, task).dataset].format_of(config.edition)
     return MakeItems(benchmark=benchmark, task=task, form=form, limit=config.run.limit, seed=config.run.seed)
 
 
 def make_labels(plan: Plan, release: str) -> MakeLabels:
     config = plan.config
     entry = plan.label_sets[release]
-    forms = [config.datasets[dataset].form_of(config.edition) for dataset in plan.label_datasets(release)]
-    own = [Path(entry.file).suffix[1:]] if entry.file else []
-    return MakeLabels(release=release, loader=entry.loader, forms=own or forms, rubric=entry.rubric)
+    forms = [config.datasets[dataset].format_of(config.edition) for dataset in plan.label_datasets(release)]
+    suffixes = [Path(entry.file).suffix[1:]] if entry.file else []
+    return MakeLabels(release=release, loader=entry.loader, forms=suffixes or forms, rubric=entry.rubric)
 
 
 def make_pairs(plan: Plan, source: str) -> MakePairs:
     config = plan.config
     entry = config.preferences.get(source)
-    forms = [config.datasets[dataset].form_of(config.edition) for dataset in plan.pair_datasets(source)]
-    own = [Path(entry.file).suffix[1:]] if entry and entry.file else []
-    return MakePairs(source=source, forms=own or forms, published=config.edition == "published", entry=entry)
+    forms = [config.datasets[dataset].format_of(config.edition) for dataset in plan.pair_datasets(source)]
+    suffixes = [Path(entry.file).suffix[1:]] if entry and entry.file else []
+    return MakePairs(source=source, forms=suffixes or forms, published=config.edition == "published", entry=entry)
 
 
 def find_overlap(plan: Plan, source: str, benchmark: str) -> FindOverlap:
@@ -132,7 +132,7 @@ def generate_replies(plan: Plan, benchmark: str, tutor: str) -> GenerateReplies:
     assert isinstance(entry, VllmModel | HostedModel | BaselineModel)
     return GenerateReplies(
         tutor=tutor,
-        entry=for_asking(entry),
+        entry=entry_for_asking(entry),
         benchmark=benchmark,
         tasks=plan.tasks_for(benchmark, tutor),
         protocol=plan.protocol_of(tutor),
@@ -142,8 +142,8 @@ def generate_replies(plan: Plan, benchmark: str, tutor: str) -> GenerateReplies:
 
 
 def generate_shard(plan: Plan, benchmark: str, tutor: str, shard: str) -> GenerateReplies:
-    number, of = map(int, shard.split("-of-"))
-    return generate_replies(plan, benchmark, tutor).model_copy(update={"shard": Shard(number, of)})
+    number, total = map(int, shard.split("-of-"))
+    return generate_replies(plan, benchmark, tutor).model_copy(update={"shard": Shard(number, total)})
 
 
 def generate_all_replies(plan: Plan, tutor: str) -> GenerateAllReplies:
@@ -161,8 +161,8 @@ def read_replies(plan: Plan, benchmark: str, tutor: str) -> ReadReplies:
         tasks=plan.tasks_for(benchmark, tutor),
         protocol=plan.protocol_of(tutor),
         forms={
-            f"{name}/{task}": plan.datasets[plan.card(name, task).dataset].form_of(plan.edition)
-            for name, task in drawn_tasks(plan, tutor)
+            f"{name}/{task}": plan.datasets[plan.card(name, task).dataset].format_of(plan.edition)
+            for name, task in sampled_tasks(plan, tutor)
         },
     )
 
@@ -179,18 +179,18 @@ def parse_replies(plan: Plan, benchmark: str, tutor: str) -> ParseReplies:
 
 
 def reward_entry(plan: Plan, reward_model: str) -> RewardModel:
-    """The registry entry of a reward model."""
+    """Return the registry entry of a reward model."""
     entry = plan.models[reward_model]
     assert isinstance(entry, RewardModel)
     return entry
 
 
 def train_reward_model(plan: Plan, reward_model: str) -> TrainRewardModel:
-    return TrainRewardModel(reward_model=reward_model, entry=for_training(reward_entry(plan, reward_model)))
+    return TrainRewardModel(reward_model=reward_model, entry=entry_for_training(reward_entry(plan, reward_model)))
 
 
 def write_model_card(plan: Plan, reward_model: str) -> WriteModelCard:
-    return WriteModelCard(reward_model=reward_model, **drawn(plan))
+    return WriteModelCard(reward_model=reward_model, **bootstrap_settings(plan))
 
 
 def train_criteria(plan: Plan, classifier: str) -> TrainCriteria:
@@ -198,8 +198,8 @@ def train_criteria(plan: Plan, classifier: str) -> TrainCriteria:
     assert isinstance(entry, CriteriaModel)
     return TrainCriteria(
         classifier=classifier,
-        entry=for_training(entry),
-        form=plan.datasets[plan.label_datasets(plan.first_release)[0]].format,
+        entry=entry_for_training(entry),
+        form=plan.datasets[plan.label_datasets(plan.classifier_release)[0]].format,
     )
 
 
@@ -208,7 +208,7 @@ def embed_replies(plan: Plan, encoder: str, release: str) -> EmbedReplies:
 
 
 def score_pairs(plan: Plan, reward_model: str) -> ScorePairs:
-    return ScorePairs(reward_model=reward_model, entry=for_scoring(reward_entry(plan, reward_model)))
+    return ScorePairs(reward_model=reward_model, entry=entry_for_scoring(reward_entry(plan, reward_model)))
 
 
 def score_preferences(plan: Plan, reward_model: str, source: str) -> ScorePairs:
@@ -224,7 +224,7 @@ def classify_pairs(plan: Plan, classifier: str, source: str) -> ClassifyPairs:
 def score_rewards(plan: Plan, reward_model: str, benchmark: str, batch: str) -> ScoreRewards:
     return ScoreRewards(
         reward_model=reward_model,
-        entry=for_scoring(reward_entry(plan, reward_model)),
+        entry=entry_for_scoring(reward_entry(plan, reward_model)),
         tasks=tasks_of(plan.reward_cards(benchmark)),
     )
 
@@ -239,7 +239,7 @@ def grade_by_rewards(plan: Plan, reward_model: str, benchmark: str, tutor: str) 
 
 
 def validate_reward_model(plan: Plan, grader: str) -> ValidateRewardModel:
-    return ValidateRewardModel(reward_model=grader, source=plan.leading_pairs, **drawn(plan))
+    return ValidateRewardModel(reward_model=grader, source=plan.leading_pairs, **bootstrap_settings(plan))
 
 
 def validate_reward_on_pairs(plan: Plan, grader: str, source: str) -> ValidateRewardModel:
@@ -251,36 +251,39 @@ def validate_criteria_on_pairs(plan: Plan, grader: str, source: str) -> Validate
 
 
 def validate_criteria(plan: Plan, grader: str) -> ValidateCriteria:
-    return ValidateCriteria(classifier=grader, source=plan.leading_pairs, **drawn(plan))
+    return ValidateCriteria(classifier=grader, source=plan.leading_pairs, **bootstrap_settings(plan))
 
 
 def validate_reward_on_labels(plan: Plan, grader: str) -> ValidateRewardOnLabels:
     release = plan.reward_release
-    seen = plan.label_sets[release].seen_by in sources_of(plan.models[grader])
-    return ValidateRewardOnLabels(reward_model=grader, release=release, seen=seen, **drawn(plan))
+    seen = plan.label_sets[release].seen_by in training_pair_sources(plan.models[grader])
+    return ValidateRewardOnLabels(reward_model=grader, release=release, seen=seen, **bootstrap_settings(plan))
 
 
 def validate_criteria_on_labels(plan: Plan, grader: str) -> ValidateCriteriaOnLabels:
-    [release] = plan.releases_for(grader)
-    return ValidateCriteriaOnLabels(classifier=grader, release=release, **drawn(plan))
+    [release] = plan.validating_releases(grader)
+    return ValidateCriteriaOnLabels(classifier=grader, release=release, **bootstrap_settings(plan))
 
 
 # judges ---------------------------------------------------------------------------------------------------------------
 
 
-def asked(plan: Plan, judge: str, **rubrics: list[str]) -> dict[str, Any]:
-    """What every job that asks a judge gets. rubrics: a card that a job does not use must not ask anything anew."""
+def judge_job_fields(plan: Plan, judge: str, **rubrics: list[str]) -> dict[str, Any]:
+    """Return the fields of a job that sends requests to a judge.
+
+    rubrics: the entry's lists of rubric cards, without those that the job does not use: editing these re-runs nothing.
+    """
     return {
         "judge": judge,
-        "entry": for_asking(plan.judge_entry(judge).model_copy(update=rubrics)),
-        "answering": for_asking(plan.models[plan.answering(judge)]),
+        "entry": entry_for_asking(plan.judge_entry(judge).model_copy(update=rubrics)),
+        "answering": entry_for_asking(plan.models[plan.answering_entry(judge)]),
         "seed": plan.run.seed,
         "stop_above": max(STOP_ABOVE, plan.unreadable_limit(judge)),
     }
 
 
 def judge_replies(plan: Plan, judge: str, benchmark: str, batch: str) -> JudgeReplies:
-    fields = asked(plan, judge, rubrics=plan.reply_rubrics(judge, benchmark), pairs=[], tags=[], family=[])
+    fields = judge_job_fields(plan, judge, rubrics=plan.reply_rubrics(judge, benchmark), pairs=[], tags=[], family=[])
     return JudgeReplies(**fields, benchmark=benchmark, tasks=tasks_of(plan.judge_cards(benchmark, judge)))
 
 
@@ -297,22 +300,24 @@ def judge_all_replies(plan: Plan, judge: str, batch: str) -> JudgeAllReplies:
 def judge_labelled(plan: Plan, judge: str) -> JudgeLabelled:
     rubrics = plan.label_rubrics(judge) or plan.judge_entry(judge).rubrics
     return JudgeLabelled(
-        **asked(plan, judge, rubrics=rubrics, tags=[], family=[]),
+        **judge_job_fields(plan, judge, rubrics=rubrics, tags=[], family=[]),
         limit=plan.label_limit(judge),
         probes=plan.run.probes,
-        probed=plan.releases_for(judge) if plan.run.probes else [],
+        probed=plan.validating_releases(judge) if plan.run.probes else [],
     )
 
 
 def judge_by_words(plan: Plan, judge: str, benchmark: str, batch: str) -> JudgeByWords:
     entry = plan.judge_entry(judge).model_copy(update={"rubrics": plan.reply_rubrics(judge, benchmark)})
     tasks = tasks_of(plan.judge_cards(benchmark, judge))
-    return JudgeByWords(judge=judge, entry=for_asking(entry), benchmark=benchmark, tasks=tasks)
+    return JudgeByWords(judge=judge, entry=entry_for_asking(entry), benchmark=benchmark, tasks=tasks)
 
 
 def judge_labelled_by_words(plan: Plan, judge: str) -> JudgeByWords:
     rubrics = plan.label_rubrics(judge) or plan.judge_entry(judge).rubrics
-    return JudgeByWords(judge=judge, entry=for_asking(plan.judge_entry(judge).model_copy(update={"rubrics": rubrics})))
+    return JudgeByWords(
+        judge=judge, entry=entry_for_asking(plan.judge_entry(judge).model_copy(update={"rubrics": rubrics}))
+    )
 
 
 def combine_verdicts(plan: Plan, judge: str, benchmark: str, batch: str) -> CombineVerdicts:
@@ -333,7 +338,7 @@ def combine_labelled(plan: Plan, judge: str) -> CombineVerdicts:
 
 
 def tag_items(plan: Plan, tagger: str, benchmark: str) -> TagItems:
-    fields = asked(plan, tagger, rubrics=[], pairs=[], family=[])
+    fields = judge_job_fields(plan, tagger, rubrics=[], pairs=[], family=[])
     return TagItems(**fields, benchmark=benchmark, tasks=tasks_of(plan.pooled_cards(benchmark)))
 
 
@@ -342,9 +347,9 @@ def vote_tags(plan: Plan, benchmark: str) -> VoteTags:
 
 
 def grade_verdicts(plan: Plan, judge: str, benchmark: str, tutor: str) -> GradeVerdicts:
-    """The reading of negative weights only where there are some."""
-    asked_of = plan.tasks_for(benchmark, tutor)
-    weighted = [task for task in plan.weighted_tasks(judge, benchmark) if task in asked_of]
+    """Return the job that grades a tutor by a judge. `negative_weights` is set only if a task has weighted criteria."""
+    answered = plan.tasks_for(benchmark, tutor)
+    weighted = [task for task in plan.weighted_tasks(judge, benchmark) if task in answered]
     reading = plan.run.negative_weights if weighted else None
     return GradeVerdicts(judge=judge, tutor=tutor, weighted=weighted, negative_weights=reading)
 
@@ -355,32 +360,32 @@ def write_submission(plan: Plan, judge: str, release: str) -> WriteSubmission:
 
 def validate_judge(plan: Plan, grader: str) -> ValidateJudge:
     judges = list(plan.judge_entry(grader).judges)
-    return ValidateJudge(judge=grader, sources=plan.preferences, judges=judges, **drawn(plan))
+    return ValidateJudge(judge=grader, sources=plan.preferences, judges=judges, **bootstrap_settings(plan))
 
 
 def validate_probes(plan: Plan, grader: str) -> ValidateProbes:
-    return ValidateProbes(judge=grader, family=plan.judge_entry(grader).family, **drawn(plan))
+    return ValidateProbes(judge=grader, family=plan.judge_entry(grader).family, **bootstrap_settings(plan))
 
 
-def people(plan: Plan) -> dict[str, Any]:
-    """What every job that reads people's labels gets."""
-    return {"scales": plan.people_scales, "own": plan.own_criteria, **drawn(plan)}
+def people_label_fields(plan: Plan) -> dict[str, Any]:
+    """Return the fields of a job that reads people's labels."""
+    return {"scales": plan.people_scales, "own": plan.tasks_with_own_criteria, **bootstrap_settings(plan)}
 
 
 def correct_by_people(plan: Plan, judge: str) -> CorrectByPeople:
-    return CorrectByPeople(judge=judge, tasks=plan.labelled_by(judge), **people(plan))
+    return CorrectByPeople(judge=judge, tasks=plan.tasks_by_rubric(judge), **people_label_fields(plan))
 
 
 def align_judge(plan: Plan, judge: str) -> AlignJudge:
-    return AlignJudge(judge=judge, **people(plan))
+    return AlignJudge(judge=judge, **people_label_fields(plan))
 
 
 def rate_judge(plan: Plan, judge: str, benchmark: str) -> RateJudge:
-    return RateJudge(judge=judge, tasks=tasks_of(plan.pooled_cards(benchmark)), **people(plan))
+    return RateJudge(judge=judge, tasks=tasks_of(plan.pooled_cards(benchmark)), **people_label_fields(plan))
 
 
 def check_judges(plan: Plan) -> CheckJudges:
-    by_judge = told_verdicts(plan)
+    by_judge = verdict_files(plan)
     return CheckJudges(
         judges=[name for name, files in by_judge.items() for _ in files],
         limits={name: plan.unreadable_limit(name) for name in by_judge},
@@ -390,37 +395,46 @@ def check_judges(plan: Plan) -> CheckJudges:
 # scores ---------------------------------------------------------------------------------------------------------------
 
 
-def absent(plan: Plan, benchmark: str) -> list[str]:
-    """The kinds of model graders on a benchmark's cards by which no tutor is graded: no headline is missing."""
+def absent_grader_kinds(plan: Plan, benchmark: str) -> list[str]:
+    """Return the kinds of model graders that a benchmark's cards name but the run lacks.
+
+    If a kind is absent, the cards' stand-in metrics lead the tables.
+    """
     here = [path for path, loaded in plan.cards.items() if loaded.card.benchmark == benchmark]
-    wanted = {kind for path in here for kind in plan.shipped_card(path, plan.run.protocol).card.graders}
+    shipped = {kind for path in here for kind in plan.shipped_card(path, plan.run.protocol).card.graders}
     by_kind = {REWARD: plan.run.reward_models, JUDGE: benchmark in plan.judged_benchmarks()}
-    return [kind for kind, graders in by_kind.items() if kind in wanted and not graders]
+    return [kind for kind, graders in by_kind.items() if kind in shipped and not graders]
 
 
-def graded(plan: Plan, benchmark: str, judged: list[Card]) -> dict[str, Any]:
-    """By whom a benchmark's tasks are graded in this run. judged: the cards that judges grade."""
+def scoring_fields(plan: Plan, benchmark: str, judged: list[Card]) -> dict[str, Any]:
+    """Return the fields of a scoring job: the graders of a benchmark's tasks. judged: cards that judges grade."""
     return {
         "benchmark": benchmark,
         "judging": {card.task: plan.judges_of_card(card) for card in judged},
-        "absent": absent(plan, benchmark),
-        "unjudged": plan.unjudged.get(benchmark, []),
-        **drawn(plan),
+        "absent": absent_grader_kinds(plan, benchmark),
+        "unjudged": plan.tasks_without_rubric.get(benchmark, []),
+        **bootstrap_settings(plan),
     }
 
 
 def score_replies(plan: Plan, benchmark: str, tutor: str) -> ScoreReplies:
-    """A tutor that judges do not judge has no headline of its own where they judge others."""
+    """Return the scoring job of a tutor, without judges if the tutor's replies are not judged.
+
+    Such a tutor has no headline score on tasks where other tutors are judged.
+    """
     judged = plan.judge_cards(benchmark) if plan.judges_of(benchmark, tutor) else []
-    return ScoreReplies(tutor=tutor, tasks=plan.tasks_for(benchmark, tutor), **graded(plan, benchmark, judged))
+    return ScoreReplies(tutor=tutor, tasks=plan.tasks_for(benchmark, tutor), **scoring_fields(plan, benchmark, judged))
 
 
 def compare_tutors(plan: Plan, benchmark: str) -> CompareTutors:
-    """By every grader of any of the tutors. A tutor is named once for each of its files of grades."""
+    """Return the job that compares tutors, by every grader that any of them has.
+
+    `tutors` names a tutor once for each of its grade files.
+    """
     return CompareTutors(
         tutors=[name for name in plan.compared_tutors(benchmark) for _ in all_grades(plan, benchmark, name)],
         tasks=[loaded.card.task for loaded in plan.benchmarks[benchmark]],
-        **graded(plan, benchmark, plan.judge_cards(benchmark)),
+        **scoring_fields(plan, benchmark, plan.judge_cards(benchmark)),
     )
 
 
@@ -432,7 +446,7 @@ def break_down(plan: Plan, benchmark: str, tutor: str) -> BreakDown:
         tasks=pooled,
         asked=[task for task in pooled if task in answered],
         judges=plan.judges_of(benchmark, tutor),
-        **drawn(plan),
+        **bootstrap_settings(plan),
     )
 
 
@@ -446,19 +460,19 @@ def filter_by_difficulty(plan: Plan, benchmark: str) -> FilterByDifficulty:
 
 
 def score_labels(plan: Plan, release: str) -> ScoreLabels:
-    return ScoreLabels(release=release, encoders=plan.run.encoders, **drawn(plan))
+    return ScoreLabels(release=release, encoders=plan.run.encoders, **bootstrap_settings(plan))
 
 
 # the report -----------------------------------------------------------------------------------------------------------
 
 
 def save_config(plan: Plan) -> SaveConfig:
-    """The effective configuration: the registries cut down to what this run uses."""
+    """Return the job that saves the effective configuration, reduced to the registry entries that this run uses."""
     config = plan.config.model_copy(
         update={
             "models": {name: plan.models[name] for name in plan.used_models},
             "datasets": {name: plan.datasets[name] for name in plan.used_datasets},
         }
     )
-    made_of = provenance.record(plan.of(config), provenance.code_state())
+    made_of = provenance.provenance_of_plan(plan.for_config(config), provenance.code_state())
     return SaveConfig(config=config.model_dump(), provenance=made_of.model_dump())

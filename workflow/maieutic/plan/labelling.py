@@ -1,4 +1,4 @@
-"""`maieutic label`: what people are given to label of a run's replies, and how many labels are enough."""
+"""`maieutic label`: sample replies of a run for people to label, and estimate how many labels are enough."""
 
 from __future__ import annotations
 
@@ -12,239 +12,261 @@ from typing import Annotated, NamedTuple, TypeVar
 
 from cyclopts import Parameter
 
-from maieutic.config.registry import unknown
+from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, Record, Reply, read_records
-from maieutic.judges.assignments import criteria_of
-from maieutic.judges.labels import read_labels
+from maieutic.judges.assignments import item_criteria
+from maieutic.judges.labelled_sets import read_labelled_data
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
-from maieutic.people.labels import majority, read_people
-from maieutic.people.outputs import Told, write_all
-from maieutic.people.pairs import GUIDELINE as GUIDELINE_OF_PAIRS
-from maieutic.people.pairs import PREFERENCE, told_of_pairs
+from maieutic.people.annotation_files import SampleBrief, write_annotation_files
+from maieutic.people.labels import read_human_labels, resolved_labels
+from maieutic.people.pairs import PAIR_GUIDELINE as GUIDELINE_OF_PAIRS
+from maieutic.people.pairs import PREFERENCE_RUBRIC, pair_columns
 from maieutic.people.sample import (
     Candidate,
     Key,
     Scheme,
     Unit,
-    asked,
-    assigned,
-    check_name,
-    drawn,
+    assign_units,
+    check_annotator_name,
+    criterion_questions,
+    draw_sample,
+    guideline_version,
     strata_of,
-    version_of,
 )
-from maieutic.people.sizes import Pilot, pilot_of, plan_lines
+from maieutic.people.sample_sizes import Pilot, estimate_pilot, label_plan_lines
 from maieutic.plan.inputs import batch_verdicts
-from maieutic.plan.pinning import configuration
+from maieutic.plan.pinning import merged_configuration
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import plan_before_pins
-from maieutic.validation.trust import Said, of_its_task, said_by
+from maieutic.validation.trust import LabelsByReply, verdict_labels, with_task_in_id
 
 R = TypeVar("R", bound=Record)
-GUIDELINE = """Read what stands before the response, then label the response itself, criterion by criterion.
+GUIDELINE = """Read everything before the response, then label the response itself, criterion by criterion.
 
-Label what is there, not what you would have said. Where two labels fit, take the one that the question's words name.
+Label the response as it is, not as you would have written it. If two labels fit, choose the one in the question.
 
-You are not told whose response it is. The same dialogue may come again with another response: label each on its own.
+The author of the response is not shown. A dialogue may appear again with another response: label each on its own.
 
-If you cannot decide, take the label in the middle and leave a remark."""
+If you cannot decide, choose the middle label and leave a remark."""
 
 
-class Judged(NamedTuple):
-    """What the judges of a task say of its replies: by judge, then by item, tutor and criterion."""
+class JudgeVerdicts(NamedTuple):
+    """Judges' verdicts on replies: judge -> (item, tutor, criterion) -> label."""
 
-    by_judge: dict[str, Said]
+    by_judge: dict[str, LabelsByReply]
 
-    def add(self, more: Mapping[str, Said]) -> None:
-        """What they say of further replies."""
-        for judge, words in more.items():
-            self.by_judge.setdefault(judge, {}).update(words)
+    def add(self, more: Mapping[str, LabelsByReply]) -> None:
+        """Add verdicts on further replies."""
+        for judge, verdicts in more.items():
+            self.by_judge.setdefault(judge, {}).update(verdicts)
 
-    def said(self, item: str, tutor: str, criterion: str, desired: str | None) -> str:
-        """The leading judge's word on one criterion."""
+    def leading_verdict(self, item: str, tutor: str, criterion: str, desired: str | None) -> str:
+        """Return the leading judge's verdict on one criterion: desired, not desired, unreadable or not judged."""
         if not self.by_judge:
             return "not judged"
         value = next(iter(self.by_judge.values())).get((item, tutor, criterion))
         return "unreadable" if value is None else "desired" if value == desired else "not desired"
 
-    def torn(self, item: str, tutor: str, criteria: Sequence[str]) -> bool:
-        """Whether judges differ about any criterion of a reply."""
-        words = [{said.get((item, tutor, name)) for said in self.by_judge.values()} for name in criteria]
-        return any(len(values) > 1 for values in words)
+    def is_disputed(self, item: str, tutor: str, criteria: Sequence[str]) -> bool:
+        """Return True if the judges disagree about any criterion of a reply."""
+        labels = [{verdicts.get((item, tutor, name)) for verdicts in self.by_judge.values()} for name in criteria]
+        return any(len(values) > 1 for values in labels)
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Wanted:
-    """Which replies are labelled, how many, and by what: options of the command."""
+class LabelOptions:
+    """Options of `maieutic label` that define the sample: which replies, how many, and by which rubric."""
 
-    rubric: Annotated[str | None, Parameter(help="card by which people label; else the leading judge's")] = None
-    tasks: Annotated[list[str] | None, Parameter(help="of which replies; else of all that the card is for")] = None
-    tutors: Annotated[list[str] | None, Parameter(help="of whom; else of all tutors of the run")] = None
-    against: Annotated[
-        str | None, Parameter(help="a tutor: people say whose reply is better, its own or that of each other tutor")
+    rubric: Annotated[
+        str | None, Parameter(help="rubric card by which people label (default: the leading judge's rubric)")
     ] = None
-    n: Annotated[int, Parameter(help="replies, or pairs")] = 100
+    tasks: Annotated[
+        list[str] | None, Parameter(help="tasks whose replies are sampled (default: all that use the rubric)")
+    ] = None
+    tutors: Annotated[
+        list[str] | None, Parameter(help="tutors whose replies are sampled (default: all of the run)")
+    ] = None
+    against: Annotated[
+        str | None, Parameter(help="sample pairs of replies instead: this tutor's and another tutor's")
+    ] = None
+    n: Annotated[int, Parameter(help="number of replies (or pairs) to sample")] = 100
     scheme: Annotated[
         Scheme,
         Parameter(
-            help="random: of each tutor as many; verdict: also by what the judge says; disagreement: likelier where "
-            "judges differ"
+            help="how to sample: random (equally from each tutor), verdict (also in proportion to the leading judge's "
+            "verdicts) or disagreement (more replies on which judges disagree)"
         ),
     ] = "random"
-    seed: Annotated[int, Parameter(help="of the draw")] = 1
-    overlap: Annotated[int | None, Parameter(help="annotators a reply; else 2 where there are several")] = None
-    guideline: Annotated[Path | None, Parameter(help="text that stands beside each reply")] = None
+    seed: Annotated[int, Parameter(help="seed of the random draw")] = 1
+    overlap: Annotated[
+        int | None, Parameter(help="number of annotators who label each reply (default: 2 if possible)")
+    ] = None
+    guideline: Annotated[Path | None, Parameter(help="text file with the guideline shown beside each reply")] = None
 
 
 def label(
     *,
-    configfile: Annotated[list[Path], Parameter(help="run files, whose replies are there")],
-    annotators: Annotated[list[str] | None, Parameter(help="their names")] = None,
-    out: Annotated[Path | None, Parameter(help="a new folder for the sample")] = None,
-    wanted: Wanted = Wanted(),
-    plan: Annotated[bool, Parameter(help="write nothing: print how many labels give which interval")] = False,
+    configfile: Annotated[list[Path], Parameter(help="run files; the run's replies must exist")],
+    annotators: Annotated[list[str] | None, Parameter(help="names of the annotators, who get one page each")] = None,
+    out: Annotated[Path | None, Parameter(help="folder to create for the sample")] = None,
+    options: LabelOptions = LabelOptions(),
+    plan: Annotated[
+        bool, Parameter(help="write no files; print confidence intervals for several numbers of labels")
+    ] = False,
 ) -> None:
-    """Draw a blind sample of a run's replies, and write a page to label them for each annotator; or plan the labels.
+    """Draw a blind sample of a run's replies, and write a page for each annotator to label them.
 
-    Raises UserError for what is not there, before anything is written.
+    With `plan`, print instead how precise several numbers of labels would be. Raises UserError for missing replies and
+    unsuitable options, before anything is written.
     """
-    made, _ = plan_before_pins(configuration(configfile))
-    if wanted.against is not None:
-        check_pairs(wanted, plan)
-        loaded, judged = PREFERENCE, Judged({})
-        candidates = pairs_of(made, wanted.against, wanted.tasks, wanted.tutors)
+    run_plan, _ = plan_before_pins(merged_configuration(configfile))
+    if options.against is not None:
+        check_pair_options(options, plan)
+        loaded, judged = PREFERENCE_RUBRIC, JudgeVerdicts({})
+        candidates = comparison_candidates(run_plan, options.against, options.tasks, options.tutors)
     else:
-        loaded = rubric_for_people(made, wanted.rubric, wanted.tasks)
-        candidates, judged = candidates_of(made, loaded, wanted.tasks, wanted.tutors)
+        loaded = rubric_for_people(run_plan, options.rubric, options.tasks)
+        candidates, judged = candidates_of(run_plan, loaded, options.tasks, options.tutors)
     if plan:
-        for line in plan_lines(candidates, pilot(made, loaded, candidates, judged), wanted.n):
+        for line in label_plan_lines(candidates, judge_pilots(run_plan, loaded, candidates, judged), options.n):
             print(line)
         return
     names = annotators or []
-    overlap = min(2, len(names)) if wanted.overlap is None else wanted.overlap
-    check_names(names, overlap)
+    overlap = min(2, len(names)) if options.overlap is None else options.overlap
+    check_annotators(names, overlap)
     folder = new_folder(out)
-    if wanted.scheme == "disagreement" and len(judged.by_judge) < 2:
-        fix = "--scheme random, which needs fewer labels"
-        raise UserError("--scheme", "judges can differ where there are two", fix)
-    units = drawn(candidates, wanted.n, wanted.seed, wanted.scheme, secrets.token_hex(8))
-    usual = GUIDELINE if wanted.against is None else GUIDELINE_OF_PAIRS
-    text = read_guideline(wanted.guideline) if wanted.guideline else usual
-    told = told_of(loaded, units, text, wanted.seed)
-    key = key_of(told, units, assigned(units, names, overlap), strata_of(candidates, wanted.scheme), wanted)
-    write_sample(folder, key, units, told)
-    kind, name = ("replies", "people") if wanted.against is None else ("pairs", "preferences")
-    print(f"{len(units)} {kind} of {len(key.strata)} strata, {overlap} annotator(s) each: {folder}/page-NAME.html")
-    print(f"{folder}/key.json says whose they are, and is not for annotators")
-    print(f"then: maieutic read-labels --sample {folder} --files labels-*.json --out {name}.csv")
+    if options.scheme == "disagreement" and len(judged.by_judge) < 2:
+        fix = "use --scheme random, which needs fewer labels"
+        raise UserError("--scheme", "disagreement needs at least two judges", fix)
+    units = draw_sample(candidates, options.n, options.seed, options.scheme, secrets.token_hex(8))
+    usual = GUIDELINE if options.against is None else GUIDELINE_OF_PAIRS
+    text = read_guideline(options.guideline) if options.guideline else usual
+    instructions = annotator_instructions(loaded, units, text, options.seed)
+    sheets = assign_units(units, names, overlap)
+    key = make_sample_key(instructions, units, sheets, strata_of(candidates, options.scheme), options)
+    write_sample(folder, key, units, instructions)
+    kind, name = ("replies", "people") if options.against is None else ("pairs", "preferences")
+    print(f"{len(units)} {kind} from {len(key.strata)} strata, {overlap} annotator(s) each: {folder}/page-NAME.html")
+    print(f"{folder}/key.json names the tutors: keep it from the annotators")
+    print(f"next: maieutic read-labels --sample {folder} --files labels-*.json --out {name}.csv")
 
 
-def told_of(loaded: LoadedRubric, units: Sequence[Unit], guideline: str, seed: int) -> Told:
-    """What annotators are told, and the name of the sample: a digest of that and of the units."""
-    version = version_of(loaded.rubric, units, guideline)
+def annotator_instructions(loaded: LoadedRubric, units: Sequence[Unit], guideline: str, seed: int) -> SampleBrief:
+    """Return the instructions for annotators. Their version, the seed and the units determine the sample's name."""
+    version = guideline_version(loaded.rubric, units, guideline)
     named = ",".join([version, str(seed), *sorted(unit.name for unit in units)])
     sample = hashlib.sha256(named.encode()).hexdigest()[:10]
-    return Told(sample, version, loaded.rubric, guideline, Path(paths.PICTURE_STORE))
+    return SampleBrief(sample, version, loaded.rubric, guideline, Path(paths.PICTURE_STORE))
 
 
-def key_of(
-    told: Told,
+def make_sample_key(
+    instructions: SampleBrief,
     units: Sequence[Unit],
     sheets: Mapping[str, list[str]],
     strata: Mapping[str, Sequence[Candidate]],
-    wanted: Wanted,
+    options: LabelOptions,
 ) -> Key:
-    """The key of a sample. sheets: by annotator the units; strata: all replies that could be drawn."""
-    questions = {unit.name: asked(told.rubric, unit.candidate.criteria) for unit in units}
-    every = {name: one for criteria in questions.values() for name, one in criteria.items()}
+    """Return the sample's key, which links each unit to its tutor and is kept from the annotators.
+
+    sheets: names of the units that each annotator labels. strata: all replies that could be drawn, by stratum.
+    """
+    rubric = instructions.rubric
+    questions = {unit.name: criterion_questions(rubric, unit.candidate.criteria) for unit in units}
+    all_questions = {name: question for criteria in questions.values() for name, question in criteria.items()}
     chosen = Counter(unit.stratum for unit in units)
-    pairs = told_of_pairs(units) if wanted.against is not None else {}
+    pairs = pair_columns(units) if options.against is not None else {}
     return Key(
-        sample=told.sample,
-        seed=wanted.seed,
-        scheme=wanted.scheme,
-        rubric=told.rubric.rubric,
-        compared=told.compared,
-        version=told.version,
+        sample=instructions.sample,
+        seed=options.seed,
+        scheme=options.scheme,
+        rubric=rubric.rubric,
+        compared=instructions.compared,
+        version=instructions.version,
         annotators=list(sheets),
         overlap=sum(map(len, sheets.values())) // len(units),
         strata={name: (len(members), chosen[name]) for name, members in strata.items()},
         units={
-            unit.name: {**unit.told, "criteria": list(questions[unit.name]), **pairs.get(unit.name, {})}
+            unit.name: {**unit.key_columns, "criteria": list(questions[unit.name]), **pairs.get(unit.name, {})}
             for unit in units
         },
-        criteria={name: list(one.answers) for name, one in every.items()},
-        levels={name: one.level for name, one in told.rubric.criteria.items()},
+        criteria={name: list(question.answers) for name, question in all_questions.items()},
+        levels={name: criterion.level for name, criterion in rubric.criteria.items()},
         assigned=dict(sheets),
-        against=wanted.against,
+        against=options.against,
     )
 
 
-def write_sample(folder: Path, key: Key, units: Sequence[Unit], told: Told) -> None:
-    """Write all files of a sample; a draw that fails leaves no folder that would block the next one."""
-    lacking = [name for unit in units for name in unit.candidate.item.images if not (told.pictures / name).is_file()]
-    if lacking:
-        raise UserError(str(told.pictures / lacking[0]), "is not there", "run snakemake first: it fetches the pictures")
+def write_sample(folder: Path, key: Key, units: Sequence[Unit], instructions: SampleBrief) -> None:
+    """Write all files of a sample. If this fails, no incomplete folder is left behind."""
+    pictures = [instructions.pictures / name for unit in units for name in unit.candidate.item.images]
+    if missing := [path for path in pictures if not path.is_file()]:
+        raise UserError(str(missing[0]), "does not exist", "run snakemake first: it downloads the pictures")
     by_name = {unit.name: unit for unit in units}
     unfinished = folder.with_name(f".{folder.name}.{key.sample}")
-    write_all(unfinished, {name: [by_name[unit] for unit in own] for name, own in key.assigned.items()}, units, told)
+    sheets = {annotator: [by_name[name] for name in names] for annotator, names in key.assigned.items()}
+    write_annotation_files(unfinished, sheets, units, instructions)
     key.write(unfinished)
     unfinished.replace(folder)
 
 
 def read_guideline(path: Path) -> str:
-    """A guideline's text. Raises UserError for a file that cannot be read as one."""
+    """Return a guideline's text. Raises UserError if the file cannot be read as UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(str(path), f"cannot be read: {' '.join(str(error).split())}", "a text in UTF-8") from None
+        problem = f"cannot be read: {' '.join(str(error).split())}"
+        raise UserError(str(path), problem, "name an existing file, saved as UTF-8 text") from None
 
 
-def check_names(names: Sequence[str], overlap: int) -> None:
-    """Raises UserError for annotators who are none."""
+def check_annotators(names: Sequence[str], overlap: int) -> None:
+    """Raise UserError if no annotator is named, a name is invalid or repeated, or `overlap` exceeds their number."""
     if not names:
-        raise UserError("--annotators", "nobody is named", "a name each, as --annotators ann ben")
+        raise UserError("--annotators", "no annotator is named", "list their names, as in --annotators ann ben")
     for name in names:
-        check_name("--annotators", name)
+        check_annotator_name("--annotators", name)
     if len(set(names)) < len(names):
-        raise UserError("--annotators", "a name stands there twice", "give each annotator one of their own")
+        raise UserError("--annotators", "a name is listed twice", "give each annotator a different name")
     if not 1 <= overlap <= len(names):
-        raise UserError("--overlap", f"{overlap} annotators a reply, of {len(names)}", "between 1 and their number")
+        fix = f"choose a number from 1 to {len(names)}"
+        raise UserError("--overlap", f"expected 1 to {len(names)} annotators per reply, found {overlap}", fix)
 
 
 def new_folder(out: Path | None) -> Path:
-    """The folder of a sample. Raises UserError where none is named, and for one that is there."""
+    """Return the folder for a sample. Raises UserError if no folder is named or the folder exists already."""
     if out is None:
-        raise UserError("--out", "no folder is named", "--out labels-1")
+        raise UserError("--out", "no folder is named", "add --out labels-1")
     if out.exists():
-        raise UserError(str(out), "the folder is there already, and what is in it may be labelled", "name another")
+        raise UserError(str(out), "the folder exists already and may contain labels", "choose another folder")
     return out
 
 
 def rubric_for_people(plan: Plan, rubric: str | None, tasks: Sequence[str] | None) -> LoadedRubric:
-    """The card by which people label. Raises UserError where none of the selected tasks takes it."""
+    """Return the rubric by which people label: the named one, or else the leading judge's.
+
+    Raises UserError if it fits none of the selected tasks.
+    """
     rubrics = {task: names for task, names in plan.people_rubrics.items() if tasks is None or task in tasks}
     if tasks and (strange := [task for task in tasks if task not in plan.people_rubrics]):
-        raise unknown("--tasks", strange[0], list(plan.people_rubrics), "the judged tasks of this run")
+        raise unknown_name("--tasks", strange[0], list(plan.people_rubrics), "the judged tasks of this run")
     known = list(dict.fromkeys(name for names in rubrics.values() for name in names))
     if not known:
         fix = "add a judge with a rubric to run.judges, and a task that it judges to run.tasks"
-        raise UserError("run.tasks", "no task of this run is judged, and so has no criteria to label by", fix)
+        raise UserError("run.tasks", "no task of this run is judged, so there are no criteria to label by", fix)
     if rubric is not None and rubric not in known:
-        raise unknown("--rubric", rubric, known, "the rubrics of the run's judged tasks")
+        raise unknown_name("--rubric", rubric, known, "the rubrics of the run's judged tasks")
     led = [name for judge in plan.judges_of_replies for name in plan.judge_entry(judge).rubrics if name in known]
     return read_rubric(rubric or [*led, *known][0])
 
 
 def candidates_of(
     plan: Plan, loaded: LoadedRubric, tasks: Sequence[str] | None, tutors: Sequence[str] | None
-) -> tuple[list[Candidate], Judged]:
-    """Every reply that may be drawn. Raises UserError for replies that are not there yet."""
+) -> tuple[list[Candidate], JudgeVerdicts]:
+    """Return every reply that may be drawn, and the judges' verdicts. Raises UserError if there are no replies."""
     candidates: list[Candidate] = []
-    judged = Judged({})
+    judged = JudgeVerdicts({})
     for benchmark in plan.benchmarks:
         cards = [
             card
@@ -255,162 +277,183 @@ def candidates_of(
             continue
         known = plan.tutors_on(benchmark)
         if strange := [name for name in tutors or () if name not in known]:
-            raise unknown("--tutors", strange[0], known, "the tutors of this run")
-        judged.add(verdicts_of(plan, loaded, benchmark))
-        items = {card.task: items_of(benchmark, card.task) for card in cards}
+            raise unknown_name("--tutors", strange[0], known, "the tutors of this run")
+        judged.add(verdicts_by_judge(plan, loaded, benchmark))
+        items = {card.task: task_items_by_id(benchmark, card.task) for card in cards}
         for tutor in tutors or plan.compared_tutors(benchmark):
-            asked_of = [card for card in cards if plan.takes(card, tutor)]
-            replies = read_made(Path(paths.REPLIES.of(benchmark=benchmark, tutor=tutor)), Reply) if asked_of else []
-            for card in asked_of:
-                # No judge is asked about a baseline that the card does not name.
-                if tutor not in card.baselines.named and any(one.trivial for one in replies):
+            answered = [card for card in cards if plan.can_answer(card, tutor)]
+            replies = (
+                read_run_records(Path(paths.REPLIES.of(benchmark=benchmark, tutor=tutor)), Reply) if answered else []
+            )
+            for card in answered:
+                # The replies of a baseline are judged only if the card names the baseline.
+                if tutor not in card.baselines.named and any(reply.trivial for reply in replies):
                     continue
                 cases = items[card.task]
-                own = [one for one in replies if one.task == card.task and not one.error and one.id in cases]
-                candidates += [candidate_of(loaded, cases[one.id], one, judged) for one in own]
+                of_card = [reply for reply in replies if reply.task == card.task and reply.id in cases]
+                candidates += [
+                    candidate_of(loaded, cases[reply.id], reply, judged) for reply in of_card if not reply.error
+                ]
     if not candidates:
-        raise UserError("--tutors", "no reply of theirs can be labelled by it", "name others, or another rubric")
+        fix = "choose other --tutors, or another --rubric"
+        raise UserError("--tutors", "no reply of these tutors can be labelled by the rubric", fix)
     return candidates, judged
 
 
-def check_pairs(wanted: Wanted, plan: bool) -> None:
-    """Raises UserError for what is not for pairs."""
-    given = {"--rubric": wanted.rubric is not None, "--plan": plan, "--scheme": wanted.scheme != "random"}
-    if strange := [name for name, holds in given.items() if holds]:
-        raise UserError("--against", f"pairs of replies go without {', '.join(strange)}", f"leave {strange[0]} out")
+def check_pair_options(options: LabelOptions, plan: bool) -> None:
+    """Raise UserError for options that do not apply to pairs."""
+    unsuitable = {"--rubric": options.rubric is not None, "--plan": plan, "--scheme": options.scheme != "random"}
+    if flags := [flag for flag, used in unsuitable.items() if used]:
+        raise UserError("--against", f"pairs of replies do not take {', '.join(flags)}", f"remove {', '.join(flags)}")
 
 
-def pairs_of(plan: Plan, against: str, tasks: Sequence[str] | None, tutors: Sequence[str] | None) -> list[Candidate]:
-    """Every reply that may be compared with that of one tutor to the same item, where the two differ."""
-    known = list(dict.fromkeys(card.task for cards in plan.benchmarks.values() for card in (one.card for one in cards)))
+def comparison_candidates(
+    plan: Plan, against: str, tasks: Sequence[str] | None, tutors: Sequence[str] | None
+) -> list[Candidate]:
+    """Return every reply that can be paired with a different reply of the tutor `against` to the same item."""
+    known = list(dict.fromkeys(loaded.card.task for cards in plan.benchmarks.values() for loaded in cards))
     if strange := [name for name in tasks or () if name not in known]:
-        raise unknown("--tasks", strange[0], known, "the tasks of this run")
+        raise unknown_name("--tasks", strange[0], known, "the tasks of this run")
     for name in (against, *(tutors or ())):
         if name not in plan.tutors:
-            raise unknown("--against" if name == against else "--tutors", name, plan.tutors, "the tutors of this run")
+            raise unknown_name(
+                "--against" if name == against else "--tutors", name, plan.tutors, "the tutors of this run"
+            )
     candidates: list[Candidate] = []
     for benchmark, loaded_cards in plan.benchmarks.items():
         present = plan.tutors_on(benchmark)
-        cards = [one.card for one in loaded_cards if tasks is None or one.card.task in tasks]
+        cards = [loaded.card for loaded in loaded_cards if tasks is None or loaded.card.task in tasks]
         if against not in present or not cards:
             continue
-        items = {card.task: items_of(benchmark, card.task) for card in cards}
-        theirs = replies_of(benchmark, against, items)
+        items = {card.task: task_items_by_id(benchmark, card.task) for card in cards}
+        references = reply_turns(benchmark, against, items)
         for tutor in (name for name in tutors or plan.run.tutors if name != against and name in present):
-            own = replies_of(benchmark, tutor, items)
+            replies = reply_turns(benchmark, tutor, items)
             candidates += [
                 Candidate(
-                    task, items[task][name], tutor, texts, PREFERENCE.rubric.criteria, others=theirs[task, name],
-                    against=against,
+                    task, items[task][name], tutor, texts, PREFERENCE_RUBRIC.rubric.criteria,
+                    others=references[task, name], against=against,
                 )
-                for (task, name), texts in own.items()
-                if (task, name) in theirs and texts != theirs[task, name]
+                for (task, name), texts in replies.items()
+                if (task, name) in references and texts != references[task, name]
             ]  # fmt: skip
     if not candidates:
-        raise UserError(
-            "--against", "no other tutor's reply can be compared with its own", "name others, or more tasks"
-        )
+        problem = f"no other tutor's reply can be compared with one of {against}"
+        raise UserError("--against", problem, "choose other --tutors, or more --tasks")
     return candidates
 
 
-def replies_of(
+def reply_turns(
     benchmark: str, tutor: str, items: Mapping[str, Mapping[str, Item]]
 ) -> dict[tuple[str, str], tuple[str, ...]]:
-    """By task and item every turn of a tutor's replies that say something. items: by task, the ones that are wanted."""
-    replies = read_made(Path(paths.REPLIES.of(benchmark=benchmark, tutor=tutor)), Reply)
+    """Return the texts of the turns of each reply, by task and item id; failed and empty replies are left out.
+
+    items: items by task, then by id.
+    """
+    replies = read_run_records(Path(paths.REPLIES.of(benchmark=benchmark, tutor=tutor)), Reply)
     return {
-        (one.task, one.id): tuple(turn.text for turn in one.turns)
-        for one in replies
-        if not one.error and one.id in items.get(one.task, {}) and one.text.strip()
+        (reply.task, reply.id): tuple(turn.text for turn in reply.turns)
+        for reply in replies
+        if not reply.error and reply.id in items.get(reply.task, {}) and reply.text.strip()
     }
 
 
-def items_of(benchmark: str, task: str) -> dict[str, Item]:
-    """The items of a task by their ids."""
-    return {item.id: item for item in read_made(Path(paths.ITEMS.of(benchmark=benchmark, task=task)), Item)}
+def task_items_by_id(benchmark: str, task: str) -> dict[str, Item]:
+    """Return the items of a task by id."""
+    return {item.id: item for item in read_run_records(Path(paths.ITEMS.of(benchmark=benchmark, task=task)), Item)}
 
 
-def read_made(path: Path, kind: type[R]) -> list[R]:
-    """The records of a file that the run has made. Raises UserError where it has not."""
+def read_run_records(path: Path, kind: type[R]) -> list[R]:
+    """Read the records of a file that the run writes. Raises UserError if the file does not exist yet."""
     if not path.is_file():
-        raise UserError(str(path), "is not there", "run snakemake first: replies are labelled when they are there")
+        raise UserError(str(path), "does not exist", "run snakemake first: only existing replies can be labelled")
     return read_records(path, kind)
 
 
-def verdicts_of(plan: Plan, loaded: LoadedRubric, benchmark: str) -> dict[str, Said]:
-    """What each judge says of a benchmark's replies by a rubric, as far as it has said it; items as `task/id`."""
-    said: dict[str, Said] = {}
+def verdicts_by_judge(plan: Plan, loaded: LoadedRubric, benchmark: str) -> dict[str, LabelsByReply]:
+    """Return, for each judge, its existing verdicts on a benchmark's replies under one rubric.
+
+    Items are named `task/id`.
+    """
+    by_judge: dict[str, LabelsByReply] = {}
     for judge in plan.judges_of_replies:
         files = [Path(file) for file in batch_verdicts(plan, judge, benchmark)]
-        judgements = [one for file in files if file.is_file() for one in read_records(file, Judgement)]
-        if words := said_by(map(of_its_task, judgements), loaded.name):
-            said[judge] = words
-    return said
+        judgements = [judgement for file in files if file.is_file() for judgement in read_records(file, Judgement)]
+        if verdicts := verdict_labels(map(with_task_in_id, judgements), loaded.name):
+            by_judge[judge] = verdicts
+    return by_judge
 
 
-def candidate_of(loaded: LoadedRubric, item: Item, reply: Reply, judged: Judged) -> Candidate:
-    """One reply with what is asked of it, and what judges say."""
-    criteria = criteria_of(loaded, item) or loaded.rubric.criteria
+def candidate_of(loaded: LoadedRubric, item: Item, reply: Reply, judged: JudgeVerdicts) -> Candidate:
+    """Return a reply as a candidate for the sample, with its criteria and the judges' verdicts."""
+    criteria = item_criteria(loaded, item) or loaded.rubric.criteria
     name = f"{item.task}/{item.id}"
     first = next(iter(criteria), "")
-    desired = loaded.rubric.rules.desired_word(criteria[first].desired) if first else None
+    desired = loaded.rubric.rules.desired_label(criteria[first].desired) if first else None
     texts = tuple(turn.text for turn in reply.turns)
-    said = judged.said(name, reply.tutor, first, desired)
-    return Candidate(
-        item.task, item, reply.tutor, texts, criteria, said, judged.torn(name, reply.tutor, list(criteria))
-    )
+    verdict = judged.leading_verdict(name, reply.tutor, first, desired)
+    disagreed = judged.is_disputed(name, reply.tutor, list(criteria))
+    return Candidate(item.task, item, reply.tutor, texts, criteria, verdict, disagreed)
 
 
-def pilot(plan: Plan, loaded: LoadedRubric, candidates: Sequence[Candidate], judged: Judged) -> dict[str, Pilot]:
-    """By criterion what is known of the judge's errors: from labels of this run's replies, else of labelled sets."""
-    said = next(iter(judged.by_judge.values()), {})
+def judge_pilots(
+    plan: Plan, loaded: LoadedRubric, candidates: Sequence[Candidate], judged: JudgeVerdicts
+) -> dict[str, Pilot]:
+    """Estimate how often the leading judge errs on each criterion, to plan the number of labels.
+
+    The estimates are based on human labels of this run's replies if there are any, and else on a labelled set.
+    """
+    verdicts = next(iter(judged.by_judge.values()), {})
     pairs: dict[str, list[tuple[str, str, float]]] = defaultdict(list)
     if plan.run.human_labels:
-        labels = read_people(Path(plan.run.human_labels), plan.people_scales, plan.own_criteria, plan.config.limits)
-        for one, word in majority(labels):
-            verdict = said.get((f"{one.task}/{one.id}", one.tutor, one.criterion))
+        labels = read_human_labels(
+            Path(plan.run.human_labels), plan.people_scales, plan.tasks_with_own_criteria, plan.config.limits
+        )
+        for label, word in resolved_labels(labels):
+            verdict = verdicts.get((f"{label.task}/{label.id}", label.tutor, label.criterion))
             if word is not None and verdict is not None:
-                pairs[one.criterion].append((word, verdict, 1 / (one.probability or 1.0)))
+                pairs[label.criterion].append((word, verdict, 1 / (label.probability or 1.0)))
     source = f"{plan.run.human_labels}"
     if not pairs:
-        source = checked_on(plan, loaded, next(iter(judged.by_judge), None), pairs)
+        source = add_labelled_pairs(plan, loaded, next(iter(judged.by_judge), None), pairs)
     rates: dict[str, list[float]] = defaultdict(list)
-    wanted = {
-        name: loaded.rubric.rules.desired_word(one.desired)
+    desired = {
+        name: loaded.rubric.rules.desired_label(criterion.desired)
         for candidate in candidates
-        for name, one in candidate.criteria.items()
+        for name, criterion in candidate.criteria.items()
     }
-    for (_, _, criterion), value in said.items():
-        if value is not None and wanted.get(criterion) is not None:
-            rates[criterion].append(float(value == wanted[criterion]))
+    for (_, _, criterion), value in verdicts.items():
+        if value is not None and desired.get(criterion) is not None:
+            rates[criterion].append(float(value == desired[criterion]))
     return {
-        name: pilot_of(
+        name: estimate_pilot(
             [(float(word == goal), float(verdict == goal)) for word, verdict, _ in pairs.get(name, [])],
             rates[name],
             source,
             [weight for _, _, weight in pairs.get(name, [])],
         )
-        for name, goal in wanted.items()
+        for name, goal in desired.items()
         if goal is not None
     }
 
 
-def checked_on(
+def add_labelled_pairs(
     plan: Plan, loaded: LoadedRubric, judge: str | None, pairs: dict[str, list[tuple[str, str, float]]]
 ) -> str:
-    """Add what a judge and people say of the replies of a labelled set that has these criteria; its name."""
+    """Add human labels and a judge's verdicts from a labelled set to `pairs`. Return the set's title, or ""."""
     if judge is None:
         return ""
-    verdicts = Path(paths.LABELLED_VERDICTS.of(judge=judge))
-    for release in plan.releases_for(judge) if verdicts.is_file() else []:
+    file = Path(paths.LABELLED_VERDICTS.of(judge=judge))
+    for release in plan.validating_releases(judge) if file.is_file() else []:
         folder = Path(paths.LABELS.of(release=release)).parent
-        rubric = plan.rubric_on(judge, release)
+        rubric = plan.rubric_for_release(judge, release)
         if rubric is None or rubric.name != loaded.name or not (folder / "about.json").is_file():
             continue
-        said = said_by(one for one in read_records(verdicts, Judgement) if one.task == release)
-        for one in read_labels(folder).labels:
-            verdict = said.get((one.id, one.tutor, one.criterion))
+        judgements = (judgement for judgement in read_records(file, Judgement) if judgement.task == release)
+        verdicts = verdict_labels(judgements)
+        for label in read_labelled_data(folder).labels:
+            verdict = verdicts.get((label.id, label.tutor, label.criterion))
             if verdict is not None:
-                pairs[one.criterion].append((one.label, verdict, 1 / (one.probability or 1.0)))
+                pairs[label.criterion].append((label.label, verdict, 1 / (label.probability or 1.0)))
         return plan.label_sets[release].title
     return ""

@@ -1,4 +1,4 @@
-"""`maieutic init`: a run file, by flags or by asking."""
+"""`maieutic init`: write a run file from flags, or from answers typed at the terminal."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from cyclopts import Parameter
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.config.cards import CARDS, Card, read_card
 from maieutic.config.providers import known_entry, provider_of, providers
-from maieutic.config.registry import unknown
+from maieutic.config.registry import unknown_name
 from maieutic.core.errors import UserError
-from maieutic.core.files import whole_file
+from maieutic.core.files import atomic_file
 from maieutic.core.names import SAFE_NAME
-from maieutic.plan.pinning import configuration
+from maieutic.plan.pinning import merged_configuration
 from maieutic.plan.plan import Plan
 from maieutic.plan.rehearsal import Rehearsal
-from maieutic.plan.requests import VERDICT_TOKENS, new_requests, sizes, tokens
+from maieutic.plan.requests import VERDICT_TOKENS, measured_sizes, new_requests, tokens_of_chars
 from maieutic.plan.rules import plan_before_pins
-from maieutic.plan.telling import requests_line
+from maieutic.plan.run_messages import requests_line
 
-CHECKED = 200  # labelled replies on which a judge that a person adds is checked; without a limit it is all of them
-HEAD = """\
-# Written by `maieutic init`. Every key in one line: config/README.md.
-#   snakemake --cores all --configfile {path} -n   # what it would do
+DEFAULT_LABEL_LIMIT = (
+    200  # default `label_limit` of a judge that `init` adds; without a limit every labelled reply is judged
+)
+RUN_FILE_HEADER = """\
+# Written by `maieutic init`. config/README.md describes every key.
+#   snakemake --cores all --configfile {path} -n   # dry run: print the jobs
 #   snakemake --cores all --configfile {path}
 """
 
@@ -37,7 +39,7 @@ HEAD = """\
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Hosted:
-    """A hosted model that config/models.yaml lacks: base URL or provider, its name there, the variable of its key."""
+    """A hosted model that config/models.yaml lacks: base URL or provider, model name, variable with the API key."""
 
     address: str | None = None
     model: str | None = None
@@ -46,16 +48,17 @@ class Hosted:
 
     @property
     def entry(self) -> dict[str, Any] | None:
-        """The model as an entry of `models`; None where no flag names one.
+        """The model as an entry of `models`; None if no flag names a model.
 
-        Of a known provider with the keys and the price of resources/providers.yaml. Raises UserError where address or
-        name is missing.
+        An entry of a known provider gets its keys and price from resources/providers.yaml. Raises UserError if the
+        base URL or the model name is missing.
         """
         address = providers()[self.provider].base_url if self.provider and not self.address else self.address
         if address is None and self.model is None:
             return None
         if address is None or self.model is None:
-            raise UserError("--address, --model", "one of the two is missing", "give both, or --provider and --model")
+            place, problem = "--address, --model", "expected both flags, found one"
+            raise UserError(place, problem, "pass both, or --provider and --model")
         entry: dict[str, Any] = {"engine": "hosted", "base_url": address, "model": self.model, "endpoint": "chat"}
         if (provider := provider_of(address)) is not None:
             entry |= known_entry(provider, self.model).entry
@@ -65,8 +68,8 @@ class Hosted:
 NOT_HOSTED = Hosted()
 
 
-class Wanted(NamedTuple):
-    """What a person wants to run. hosted: the entry of a model that the registry lacks; limit: items a task."""
+class RunFileChoices(NamedTuple):
+    """Choices for a new run file. hosted: entry of a model that the registry lacks; limit: number of items per task."""
 
     tutors: list[str]
     benchmarks: list[str]
@@ -87,154 +90,161 @@ def init(
     hosted: Hosted = NOT_HOSTED,
     force: bool = False,
 ) -> None:
-    """Write a run file. On a terminal, what is not said by a flag is asked.
+    """Write a run file. On a terminal, ask for whatever the flags leave out.
 
-    out: the file; tutors: models of config/models.yaml; benchmarks: by name; judge: a judge of config/models.yaml, or a
-    model, also the one that this file adds, which then judges by the cheapest rubric of each task; limit: items a task;
-    name: the run's name, of a folder of its own; hosted: a model that config/models.yaml lacks, by its
-    OpenAI-compatible base URL (address) or provider, its name there (model) and the environment variable of its key;
-    force: write over a file that is there. The file is checked as a run would check it before it is written. Raises
-    UserError naming what is wrong.
+    out: path of the file; tutors: models of config/models.yaml; benchmarks: names of benchmarks; judge: a judge of
+    config/models.yaml, or any model (also the one that this file adds), which then judges by the cheapest rubric of
+    each task; limit: number of items per task; name: name of the run, which gets its own folder; hosted: a model that
+    config/models.yaml lacks, by its OpenAI-compatible base URL (address) or its provider, its name at that endpoint
+    (model) and the environment variable with its API key; force: overwrite an existing file. The file is checked like
+    a run before it is written. Raises UserError if a check fails.
     """
     if out.exists() and not force:
-        raise UserError(str(out), "it is there already", "give another name, or --force")
-    raw = configuration([])
-    wanted = Wanted(tutors or [], benchmarks or [], judge, limit, name, hosted.entry)
+        raise UserError(str(out), "the file already exists", "pass another path, or --force")
+    raw = merged_configuration([])
+    choices = RunFileChoices(tutors or [], benchmarks or [], judge, limit, name, hosted.entry)
     if sys.stdin.isatty():
-        wanted = asked(wanted, list(tutors_of(raw)))
-    if not (wanted.tutors or wanted.hosted):
-        raise UserError("--tutors", "no model is named", "--tutors NAME, or --address, --model and --key-env of one")
-    if not wanted.benchmarks:
-        raise UserError("--benchmarks", "none is named", f"one or more of {', '.join(BENCHMARKS)}")
-    for benchmark in wanted.benchmarks:
+        choices = ask_missing_choices(choices, list(tutor_entries(raw)))
+    if not (choices.tutors or choices.hosted):
+        fix = "pass --tutors NAME, or --address, --model and --key-env of a hosted model"
+        raise UserError("--tutors", "expected a model, found none", fix)
+    if not choices.benchmarks:
+        fix = f"pass one or more of {', '.join(BENCHMARKS)}"
+        raise UserError("--benchmarks", "expected a benchmark, found none", fix)
+    for benchmark in choices.benchmarks:
         if benchmark not in BENCHMARKS:
-            raise unknown("--benchmarks", benchmark, list(BENCHMARKS), "the benchmarks")
-    overlay = run_file(raw["models"], wanted)
-    plan = check(raw, overlay)
-    write(out, overlay)
+            raise unknown_name("--benchmarks", benchmark, list(BENCHMARKS), "the benchmarks")
+    overlay = run_file_content(raw["models"], choices)
+    plan = plan_of_run_file(raw, overlay)
+    write_run_file(out, overlay)
     with Rehearsal(plan) as rehearsal:
         print(requests_line(plan, new_requests(plan, rehearsal)))
-    print(f"{out} is written; next: snakemake --cores all --configfile {out} -n")
+    print(f"Wrote {out}. Next: snakemake --cores all --configfile {out} -n")
 
 
-def tutors_of(raw: dict[str, Any]) -> list[str]:
-    """The entries that answer as tutors."""
+def tutor_entries(raw: dict[str, Any]) -> list[str]:
+    """Return the registry entries that answer as tutors."""
     return [name for name, entry in raw["models"].items() if entry.get("engine") in {"vllm", "hosted", "recorded"}]
 
 
 def judged_cards(benchmarks: Sequence[str]) -> list[Card]:
-    """The cards of some benchmarks that a judge judges."""
+    """Return the cards of the tasks in some benchmarks that judges can judge."""
     cards = [read_card(path).card for name in benchmarks for path in sorted((CARDS / name).glob("*.yaml"))]
     return [card for card in cards if card.rubrics]
 
 
 def cheapest_rubric(card: Card) -> str:
-    """Return the rubric of a task that takes the fewest tokens an item; the card's first where none was measured."""
+    """Return a task's rubric with the fewest tokens per item; the card's first rubric if none was measured."""
 
     def tokens_of(name: str) -> float:
-        size = sizes().get((card.benchmark, card.task, name))
-        return size.requests * (tokens(size.prompt_chars) + VERDICT_TOKENS) if size else inf
+        size = measured_sizes().get((card.benchmark, card.task, name))
+        return size.requests * (tokens_of_chars(size.prompt_chars) + VERDICT_TOKENS) if size else inf
 
     return min(card.rubrics, key=tokens_of)
 
 
-def run_file(registry: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
-    """The run file's content. registry: the models that there are."""
-    models, tutors, judge, own = {}, wanted.tutors, wanted.judge, ""
-    if wanted.hosted is not None:
-        own = free_name(safe(str(wanted.hosted["model"])), registry)
-        models[own], tutors = wanted.hosted, [*tutors, own]
+def run_file_content(registry: dict[str, Any], choices: RunFileChoices) -> dict[str, Any]:
+    """Return the content of a run file. registry: entries of config/models.yaml by name."""
+    models, tutors, judge, added = {}, choices.tutors, choices.judge, ""
+    if choices.hosted is not None:
+        added = unused_entry_name(entry_name_for(str(choices.hosted["model"])), registry)
+        models[added], tutors = choices.hosted, [*tutors, added]
     known = registry | models
-    run: dict[str, Any] = {"name": wanted.name, "tutors": tutors, "tasks": wanted.benchmarks, "limit": wanted.limit}
+    run: dict[str, Any] = {"name": choices.name, "tutors": tutors, "tasks": choices.benchmarks, "limit": choices.limit}
     if judge is not None:
-        if wanted.hosted is not None and judge in (wanted.hosted["model"], safe(str(wanted.hosted["model"]))):
-            judge = own
+        if choices.hosted is not None and judge in (
+            choices.hosted["model"],
+            entry_name_for(str(choices.hosted["model"])),
+        ):
+            judge = added
         if judge not in known:
-            raise unknown("--judge", judge, list(known), "config/models.yaml")
+            raise unknown_name("--judge", judge, list(known), "config/models.yaml")
         if known[judge]["engine"] != "judge":
-            rubrics = sorted({cheapest_rubric(card) for card in judged_cards(wanted.benchmarks)})
+            rubrics = sorted({cheapest_rubric(card) for card in judged_cards(choices.benchmarks)})
             if not rubrics:
-                problem = f"no task of {', '.join(wanted.benchmarks)} is judged"
+                problem = f"no task of {', '.join(choices.benchmarks)} is judged"
                 judged = [name for name in BENCHMARKS if judged_cards([name])]
-                raise UserError("--judge", problem, f"leave it out, or add one of {', '.join(judged)}")
-            name = free_name(f"{judge}-judge", registry)
-            models[name] = {"engine": "judge", "model": judge, "rubrics": rubrics, "label_limit": CHECKED}
+                raise UserError("--judge", problem, f"drop the flag, or add one of {', '.join(judged)} to --benchmarks")
+            name = unused_entry_name(f"{judge}-judge", registry)
+            models[name] = {"engine": "judge", "model": judge, "rubrics": rubrics, "label_limit": DEFAULT_LABEL_LIMIT}
             judge = name
         run["judges"] = [judge]
     named = {key: value for key, value in run.items() if value is not None}
     return ({"models": models} if models else {}) | {"run": named}
 
 
-def free_name(name: str, registry: dict[str, Any]) -> str:
-    """Return a name that the registry has not: an entry of the same name would be merged with the registry's."""
+def unused_entry_name(name: str, registry: dict[str, Any]) -> str:
+    """Return the name, with a number if the registry has it already: entries of the same name would be merged."""
     taken = (f"{name}-{number}" for number in count(2))
     return name if name not in registry else next(other for other in taken if other not in registry)
 
 
-def safe(words: str) -> str:
-    """A name of an entry for a model's own name."""
+def entry_name_for(words: str) -> str:
+    """Return the name of a registry entry for a model, built from the model's name at its endpoint."""
     name = "".join(sign if SAFE_NAME.fullmatch("a" + sign) else "-" for sign in words.rpartition("/")[2])[:64]
     return name if SAFE_NAME.fullmatch(name) else "my-model"
 
 
-def check(raw: dict[str, Any], overlay: dict[str, Any]) -> Plan:
-    """Return the plan of a run file. Raises UserError for one that a run would refuse; a missing pin is printed."""
+def plan_of_run_file(raw: dict[str, Any], overlay: dict[str, Any]) -> Plan:
+    """Return the plan of a run file, and print missing pins. Raises UserError if a run would refuse the file."""
     from snakemake.utils import update_config  # type: ignore[import-untyped]
 
     update_config(raw, overlay)
     plan, unpinned = plan_before_pins(raw)
     for fault in unpinned:
-        print(f"before it runs: {fault.line}")
+        print(f"before the run: {fault.line}")
     return plan
 
 
-def write(out: Path, overlay: dict[str, Any]) -> None:
-    """The run file, with what to do with it above."""
+def write_run_file(out: Path, overlay: dict[str, Any]) -> None:
+    """Write a run file, headed by the commands to run it and the sources of its providers' entries."""
     import yaml
 
-    with whole_file(out) as handle:
-        handle.write(HEAD.format(path=out))
+    with atomic_file(out) as handle:
+        handle.write(RUN_FILE_HEADER.format(path=out))
         for name, entry in overlay.get("models", {}).items():
             if (provider := provider_of(str(entry.get("base_url", "")))) is not None:
                 handle.writelines(f"# {name}: {line}\n" for line in known_entry(provider, entry["model"]).sources)
         yaml.safe_dump(overlay, handle, sort_keys=False, allow_unicode=True, default_flow_style=None)
 
 
-# asking ---------------------------------------------------------------------------------------------------------------
+# questions at the terminal --------------------------------------------------------------------------------------------
 
 
-def asked(wanted: Wanted, known: Sequence[str]) -> Wanted:
-    """What a person wants, asked at the terminal where no flag says it. known: the models of the registry."""
+def ask_missing_choices(choices: RunFileChoices, known: Sequence[str]) -> RunFileChoices:
+    """Return the choices, completed by answers at the terminal. known: models of the registry."""
     from rich.prompt import Confirm, IntPrompt
 
-    tutors, benchmarks, judge, limit, name, entry = wanted
+    tutors, benchmarks, judge, limit, name, entry = choices
     if not (tutors or entry):
-        if Confirm.ask("Is the model at an OpenAI-compatible address, and not in config/models.yaml?", default=True):
-            address = ask("Address", "https://api.openai.com/v1")
-            model = ask("Its name there")
-            entry = Hosted(address, model, ask("Environment variable of its key (empty: none)") or None).entry
+        if Confirm.ask("Use a hosted model (OpenAI-compatible) that config/models.yaml lacks?", default=True):
+            address = ask_at_terminal("Base URL", "https://api.openai.com/v1")
+            model = ask_at_terminal("Model name at this endpoint")
+            entry = Hosted(
+                address, model, ask_at_terminal("Environment variable of the API key (empty: none)") or None
+            ).entry
         else:
-            tutors = ask_for_several("Models", known, [])
+            tutors = ask_for_names("Models", known, [])
     if not benchmarks:
-        benchmarks = ask_for_several("Benchmarks", BENCHMARKS, [BENCHMARKS[0]])
-        limit = IntPrompt.ask("Items a task (0: all)", default=50) or None if limit is None else limit
-        name = name or ask("Name of the run (empty: none)") or None
+        benchmarks = ask_for_names("Benchmarks", BENCHMARKS, [BENCHMARKS[0]])
+        limit = IntPrompt.ask("Items per task (0: all)", default=50) or None if limit is None else limit
+        name = name or ask_at_terminal("Name of the run (empty: none)") or None
         if judge is None and judged_cards(benchmarks):
-            judge = ask("Judge: of config/models.yaml, or the model above (empty: none)") or None
-    return Wanted(tutors, benchmarks, judge, limit, name, entry)
+            judge = ask_at_terminal("Judge: an entry of config/models.yaml, or the model above (empty: none)") or None
+    return RunFileChoices(tutors, benchmarks, judge, limit, name, entry)
 
 
-def ask(question: str, default: str = "") -> str:
-    """An answer of the person at the terminal."""
+def ask_at_terminal(question: str, default: str = "") -> str:
+    """Return one line typed at the terminal."""
     from rich.prompt import Prompt
 
     return Prompt.ask(question, default=default, show_default=bool(default)).strip()
 
 
-def ask_for_several(question: str, known: Sequence[str], default: Sequence[str]) -> list[str]:
-    """Names, until all are known."""
+def ask_for_names(question: str, known: Sequence[str], default: Sequence[str]) -> list[str]:
+    """Return names typed at the terminal. Asks again until all of them are known."""
     while True:
-        names = ask(f"{question} ({', '.join(known)})", " ".join(default)).replace(",", " ").split()
+        names = ask_at_terminal(f"{question} ({', '.join(known)})", " ".join(default)).replace(",", " ").split()
         if names and set(names) <= set(known):
             return names
-        print(f"not known: {', '.join(sorted(set(names) - set(known)))}")
+        print(f"unknown: {', '.join(sorted(set(names) - set(known)))}")

@@ -1,4 +1,4 @@
-"""Which graders a run has: what they grade, which tutors share one of their jobs, what people say of them."""
+"""Graders of a run: the tasks that they grade, the tutors that share a job, and the labels that validate them."""
 
 from __future__ import annotations
 
@@ -6,61 +6,61 @@ from functools import cached_property
 
 from maieutic.config.cards import JUDGE, REWARD, Card
 from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
-from maieutic.config.people import TABLE, LabelSet
+from maieutic.config.people import TABLE_LOADER, LabelSet
 from maieutic.core.errors import UserError
 from maieutic.core.records import Scale
-from maieutic.judges.assignments import rubric_for_labels, rubric_of
-from maieutic.judges.kinds.win_tie_lose import COMPARISONS
-from maieutic.judges.labels import label_source
+from maieutic.judges.assignments import rubric_for_card, rubric_for_labels
+from maieutic.judges.kinds.win_tie_lose import COMPARISON_RUBRIC
+from maieutic.judges.labelled_sets import label_source
 from maieutic.judges.probes import PROBES
 from maieutic.judges.releases import LabelSource
-from maieutic.judges.rubrics import LoadedRubric, chosen_rubrics, read_rubric, reworded_of, scales_of
-from maieutic.plan.selection import Selection, remembered
+from maieutic.judges.rubrics import LoadedRubric, alternative_wording, annotation_scales, chosen_rubrics, read_rubric
+from maieutic.plan.selection import Selection, cached_method
 from maieutic.rewards.pairs import pair_source
 from maieutic.rewards.sources import PairSource
 
-BASELINE_BATCH = "_baselines"  # no model can have this name
+BASELINE_BATCH = "_baselines"  # name of the baselines' batch; no registry entry can have this name
 Batches = dict[str, list[str]]
 
 
-def sources_of(model: Model) -> list[str]:
-    """The sources of pairs that a reward model was trained on."""
+def training_pair_sources(model: Model) -> list[str]:
+    """Return the pair sources that a reward model was trained on."""
     if not isinstance(model, RewardModel):
         return []
     return sorted({*model.train.pretrain, *model.train.mix} if model.train else model.trained_on)
 
 
 class Plan(Selection):
-    """All that a run selects: tasks and tutors, reward models, classifiers, judges, labels. Every card is read once."""
+    """Selection of a run: tasks, tutors, reward models, classifiers, judges, labels. Each card is read only once."""
 
     # jobs of tutors ---------------------------------------------------------------------------------------------------
 
     def shards_of(self, tutor: str) -> list[str]:
-        """The shards of a tutor's items of a benchmark, as `1-of-4`; none where one job has them all."""
+        """Return the names of the shards of a tutor's items, such as `1-of-4`; empty if the items are not split."""
         number = getattr(self.models[tutor], "shards", 1)
         return [f"{place}-of-{number}" for place in range(1, number + 1)] if number > 1 else []
 
-    def sharded(self, *engines: str) -> list[str]:
-        """The tutors of some engines whose items are dealt out to several jobs a benchmark."""
+    def sharded_tutors(self, *engines: str) -> list[str]:
+        """Return the tutors that use one of some engines and whose items are split into several jobs per benchmark."""
         return [name for name in self.with_engine(*engines) if self.shards_of(name)]
 
     @cached_property
-    def packed(self) -> list[str]:
-        """The tutors that are asked all benchmarks in one job."""
+    def packed_tutors(self) -> list[str]:
+        """The tutors with a single job for all benchmarks."""
         if not self.config.servers.pack or len(self.benchmarks) < 2:
             return []
         return [name for name in self.with_engine("vllm") if not self.shards_of(name)]
 
-    def asked_by_benchmark(self, *engines: str) -> list[str]:
-        """The tutors of some engines that have one job a benchmark."""
-        others = {*self.sharded(*engines), *self.packed}
+    def tutors_per_benchmark_job(self, *engines: str) -> list[str]:
+        """Return the tutors that use one of some engines and have one job per benchmark."""
+        others = {*self.sharded_tutors(*engines), *self.packed_tutors}
         return [name for name in self.with_engine(*engines) if name not in others]
 
     # reward models and classifiers ------------------------------------------------------------------------------------
 
     @property
     def reward_models(self) -> list[str]:
-        """The reward models of a run, and those that are measured only."""
+        """The run's reward models, followed by those that are only measured on pairs."""
         return [*self.run.reward_models, *self.run.reward_comparisons]
 
     @property
@@ -80,66 +80,66 @@ class Plan(Selection):
 
     @cached_property
     def used_sources(self) -> list[str]:
-        """The sources of pairs of a run: what its reward models are trained on, and the test pairs."""
+        """The pair sources of a run: training data of its reward models, and the test pairs."""
         if not (self.reward_models or self.classifiers or self.judges_of_pairs):
             return []
-        trained = (source for name in self.reward_models for source in sources_of(self.models[name]))
+        trained = (source for name in self.reward_models for source in training_pair_sources(self.models[name]))
         return sorted({*self.preferences, *trained})
 
     @cached_property
     def preferences(self) -> list[str]:
-        """The sets of pairs that graders are checked on, the leading one first."""
+        """The sets of test pairs that graders are validated on, the leading one first."""
         if self.run.preferences is not None:
             return self.run.preferences
-        sets = sorted(self.config.preferences.items(), key=lambda pair: pair[1].loader == TABLE)
+        sets = sorted(self.config.preferences.items(), key=lambda pair: pair[1].loader == TABLE_LOADER)
         return [name for name, entry in sets if entry.default]
 
     @property
     def leading_pairs(self) -> str:
-        """The set of pairs on which lights and the papers' tables rest."""
+        """The set of pairs behind the traffic lights and the comparison with the papers' tables."""
         return self.preferences[0]
 
     @property
     def further_pairs(self) -> list[str]:
-        """The other sets of pairs."""
+        """All test sets of pairs except the leading one."""
         return self.preferences[1:]
 
-    @remembered
+    @cached_method
     def pair_source(self, source: str) -> PairSource:
-        """How a set of pairs is made."""
+        """Return the loader of a set of pairs."""
         return pair_source(source, self.config.preferences.get(source))
 
     def pair_datasets(self, source: str) -> list[str]:
-        """The datasets that pairs are made of; none of a set that is a file of its own."""
+        """Return the datasets that a set of pairs is built from; empty for a set with its own file."""
         entry = self.config.preferences.get(source)
         return entry.datasets if entry else list(self.pair_source(source).datasets)
 
-    @remembered
+    @cached_method
     def reward_cards(self, benchmark: str) -> list[Card]:
-        """The selected tasks of a benchmark whose replies reward models score."""
+        """Return the cards of a benchmark's selected tasks whose replies reward models score."""
         return [loaded.card for loaded in self.benchmarks[benchmark] if REWARD in loaded.card.graders]
 
     @cached_property
     def rewarded_benchmarks(self) -> list[str]:
-        """The benchmarks with such a task."""
+        """The benchmarks with a task whose replies reward models score."""
         return [benchmark for benchmark in self.benchmarks if self.reward_cards(benchmark)]
 
-    @remembered
+    @cached_method
     def reward_batches(self, benchmark: str) -> Batches:
-        """Which tutors share one load of a reward model's weights, by the batch's name.
+        """Return the batches of tutors, by name: a reward model's weights are loaded once for all tutors of a batch.
 
-        The baselines cannot fail and share one batch, the human reference among them. A tutor that fails holds up its
-        own.
+        A failed tutor delays only its own batch. All baselines, the human reference included, share one batch, since
+        they cannot fail.
         """
         return self.batches_of(self.reward_cards(benchmark), self.run.tutors_per_reward_job)
 
     def batches_of(self, cards: list[Card], size: int) -> Batches:
-        """Tutors that share a job, by the batch's name: the baselines of some cards in one, the others by `size`."""
+        """Return the batches of tutors that share a job, by name: one of all the cards' baselines, others of `size`."""
         named = {name for card in cards for name in card.baselines.named}
         models = self.models
         baselines = [name for name in self.tutors if isinstance(models[name], BaselineModel) and name in named]
         others = [name for name in self.tutors if not isinstance(models[name], BaselineModel)]
-        others = [name for name in others if any(self.takes(card, name) for card in cards)]
+        others = [name for name in others if any(self.can_answer(card, name) for card in cards)]
         batches = {BASELINE_BATCH: baselines}
         for start in range(0, len(others), size):
             members = others[start : start + size]
@@ -147,303 +147,315 @@ class Plan(Selection):
         return batches
 
     def human_reference(self, benchmark: str) -> str:
-        """The baseline tutor that a reward model compares replies with: the ceiling of the cards that it scores."""
+        """Return the baseline that a reward model compares replies with: the ceiling of the cards that it scores."""
         return self.reward_cards(benchmark)[0].baselines.ceiling
 
     # judges -----------------------------------------------------------------------------------------------------------
 
-    def answering(self, name: str) -> str:
-        """The entry that answers for another: for a judge the model that it names, for any other entry itself."""
+    def answering_entry(self, name: str) -> str:
+        """Return the name of the entry that answers for an entry: a judge's model, or else the entry itself."""
         model = self.models[name]
         return model.model or name if isinstance(model, JudgeModel) else name
 
     @cached_property
     def panels(self) -> list[str]:
-        """The judges that are panels of other judges: they ask nobody."""
+        """The judges that are panels of other judges, and call no model themselves."""
         return [name for name in self.run.judges if getattr(self.models.get(name), "judges", None)]
 
     @cached_property
-    def judges_by_words(self) -> list[str]:
-        """The judges that are lists of words."""
+    def word_list_judges(self) -> list[str]:
+        """The judges that apply word lists."""
         return [name for name in self.run.judges if getattr(self.models.get(name), "words", False)]
 
     @cached_property
-    def asked_judges(self) -> list[str]:
-        """The judges for which a model answers."""
-        return [name for name in self.run.judges if name not in {*self.panels, *self.judges_by_words}]
+    def judges_with_model(self) -> list[str]:
+        """The judges that call a model."""
+        return [name for name in self.run.judges if name not in {*self.panels, *self.word_list_judges}]
 
     def judges_of_card(self, card: Card) -> list[str]:
-        """The run's judges that have a rubric for a task; the first one's verdicts head it."""
+        """Return the judges with a rubric for a task. The first judge's verdicts determine the headline score."""
         if JUDGE not in card.graders:
             return []
         judges = self.judges_of_replies
         return [name for name in judges if chosen_rubrics(self.judge_entry(name).rubrics, card.rubrics)]
 
-    @remembered
+    @cached_method
     def judge_cards(self, benchmark: str, judge: str | None = None) -> list[Card]:
-        """The selected tasks of a benchmark whose replies judges judge, or one judge does."""
+        """Return the cards of a benchmark's selected tasks that a judge judges. judge: None for any judge."""
         judged = [loaded.card for loaded in self.benchmarks[benchmark] if JUDGE in loaded.card.graders]
         return [card for card in judged if judge is None or judge in self.judges_of_card(card)]
 
-    @remembered
+    @cached_method
     def judged_benchmarks(self, judge: str | None = None) -> list[str]:
-        """The benchmarks with such a task."""
+        """Return the benchmarks with a task that a judge judges. judge: None for any judge."""
         return [benchmark for benchmark in self.benchmarks if self.judge_cards(benchmark, judge)]
 
-    @remembered
+    @cached_method
     def compared_benchmarks(self, judge: str | None = None) -> list[str]:
-        """The benchmarks with a task whose replies are compared with a reference."""
+        """Return the benchmarks with a task in which a judge compares replies with a reference. judge: None for any."""
         judged = {name: self.judge_cards(name, judge) for name in self.benchmarks}
-        return [name for name, cards in judged.items() if any(COMPARISONS in card.rubrics for card in cards)]
+        return [name for name, cards in judged.items() if any(COMPARISON_RUBRIC in card.rubrics for card in cards)]
 
-    @remembered
+    @cached_method
     def reply_rubrics(self, judge: str, benchmark: str) -> list[str]:
-        """The rubrics by which a judge judges the replies to a benchmark."""
+        """Return the rubrics by which a judge judges the replies to a benchmark."""
         named = [name for card in self.judge_cards(benchmark, judge) for name in card.rubrics]
         return chosen_rubrics(self.judge_entry(judge).rubrics, named)
 
-    @remembered
+    @cached_method
     def weighted_tasks(self, judge: str, benchmark: str) -> list[str]:
-        """The tasks that a judge judges by criteria of the items' own, with weights."""
+        """Return the tasks of a benchmark that a judge judges by the weighted criteria that each item brings."""
         entry = self.judge_entry(judge)
         cards = self.judge_cards(benchmark, judge)
-        return [card.task for card in cards if rubric_of(judge, entry, card).rubric.rules.weighted]
+        return [card.task for card in cards if rubric_for_card(judge, entry, card).rubric.rules.weighted]
 
-    @remembered
+    @cached_method
     def judge_batches(self, benchmark: str) -> Batches:
-        """Which tutors share one start of a judge's server, by the batch's name."""
+        """Return the batches of tutors, by name: a judge's server starts once for all tutors of a batch."""
         return self.batches_of(self.judge_cards(benchmark), self.run.tutors_per_judge_job)
 
     @cached_property
     def packed_judges(self) -> list[str]:
-        """The judges that are asked about all benchmarks in one job a batch of tutors."""
+        """The judges that judge each batch of tutors in a single job, which covers all benchmarks."""
         if not self.config.servers.pack or len(self.judged_benchmarks()) < 2:
             return []
         served = self.with_engine("vllm")
-        return [name for name in self.run.judges if self.answering(name) in served]
+        return [name for name in self.run.judges if self.answering_entry(name) in served]
 
     def benchmarks_of_batch(self, judge: str, batch: str) -> list[str]:
-        """The benchmarks to which a judge judges the replies of a batch of tutors."""
+        """Return the benchmarks for which a judge judges the replies of a batch of tutors."""
         return [name for name in self.judged_benchmarks(judge) if batch in self.judge_batches(name)]
 
     def judge_batch(self, benchmark: str, tutor: str) -> str | None:
-        """The batch that one tutor is in; None where no judge judges it."""
+        """Return the batch of a tutor; None if its replies to the benchmark are not judged."""
         if benchmark not in self.judged_benchmarks():
             return None
         return next((name for name, tutors in self.judge_batches(benchmark).items() if tutor in tutors), None)
 
     def judges_of(self, benchmark: str, tutor: str) -> list[str]:
-        """The judges of one tutor's replies to a benchmark."""
+        """Return the judges of one tutor's replies to a benchmark."""
         if self.judge_batch(benchmark, tutor) is None:
             return []
         return [name for name in self.judges_of_replies if self.reply_rubrics(name, benchmark)]
 
-    @remembered
+    @cached_method
     def pooled_cards(self, benchmark: str) -> list[Card]:
-        """The judged tasks of a benchmark that are scored together."""
+        """Return the cards of a benchmark's judged tasks that are scored together."""
         return [card for card in self.judge_cards(benchmark) if card.pool]
 
     @cached_property
     def pooled_benchmarks(self) -> list[str]:
-        """The benchmarks with such tasks."""
+        """The benchmarks with judged tasks that are scored together."""
         return [benchmark for benchmark in self.benchmarks if self.pooled_cards(benchmark)]
 
     def pooled_judges(self, benchmark: str) -> list[str]:
-        """The judges of the pooled tasks of a benchmark."""
+        """Return the judges of the pooled tasks of a benchmark."""
         named = [self.judges_of_card(card) for card in self.pooled_cards(benchmark)]
         return list(dict.fromkeys(name for names in named for name in names))
 
     def leading_judge(self, benchmark: str) -> str:
-        """The judge whose verdicts head the pooled tasks of a benchmark."""
+        """Return the judge whose verdicts determine the headline score of a benchmark's pooled tasks."""
         return self.pooled_judges(benchmark)[0]
 
     def is_blind(self, judge: str, card: Card) -> bool:
-        """Whether a judge judges replies to a task with pictures, and is not shown them."""
+        """Return True if a task has pictures but a judge of its replies is not shown them."""
         members = self.judge_entry(judge).judges or [judge]
-        return card.images and not all(getattr(self.models[self.answering(name)], "images", False) for name in members)
+        return card.images and not all(
+            getattr(self.models[self.answering_entry(name)], "images", False) for name in members
+        )
 
     def unreadable_limit(self, judge: str) -> float:
-        """The share of a judge's verdicts that may be unreadable."""
-        own = self.judge_entry(judge).max_unreadable
-        return self.run.max_unreadable if own is None else own
+        """Return the largest share of missing verdicts that a run accepts from a judge."""
+        limit = self.judge_entry(judge).max_unreadable
+        return self.run.max_unreadable if limit is None else limit
 
     def rubric_names(self, judge: str) -> list[str]:
-        """Every rubric card that a judge may use."""
+        """Return every rubric card that a judge may use."""
         entry = self.judge_entry(judge)
         return [*entry.rubrics, *entry.pairs, *entry.tags]
 
-    # labels of people -------------------------------------------------------------------------------------------------
+    # human labels -----------------------------------------------------------------------------------------------------
 
     @cached_property
     def label_sets(self) -> dict[str, LabelSet]:
-        """Every labelled set of the registry, benchmarks' own first: a run file's keys come before a registry's."""
-        return dict(sorted(self.config.labels.items(), key=lambda pair: pair[1].loader == TABLE))
+        """The labelled sets, with those of users moved to the end: merging puts the keys of run files first."""
+        return dict(sorted(self.config.labels.items(), key=lambda pair: pair[1].loader == TABLE_LOADER))
 
-    @remembered
+    @cached_method
     def label_source(self, release: str) -> LabelSource:
-        """How a labelled set is read, and what its labels are."""
+        """Return the loader of a labelled set, together with the scales of its labels."""
         entry = self.label_sets[release]
         known = [self.datasets[name].fields for name in entry.datasets if name in self.datasets]
         return label_source(release, entry, [field for fields in known for field in fields])
 
     @cached_property
-    def taxonomies(self) -> list[str]:
-        """The sets whose labels reward models and classifiers learn from."""
+    def taxonomy_releases(self) -> list[str]:
+        """The labelled sets with MRBench's dimensions, which can train reward models and classifiers."""
         return [name for name in self.label_sets if self.label_source(name).taxonomy]
 
     @property
-    def first_release(self) -> str:
-        """The set whose labels classifiers learn from and are held back from."""
-        if not self.taxonomies:
-            raise UserError("labels", "classifiers learn from none of these sets", "keep those of config/datasets.yaml")
-        return self.taxonomies[0]
+    def classifier_release(self) -> str:
+        """The labelled set that classifiers learn from, and whose held-out part they are validated on."""
+        if not self.taxonomy_releases:
+            problem = "expected a labelled set that classifiers learn from, found none"
+            raise UserError("labels", problem, "keep the sets of config/datasets.yaml")
+        return self.taxonomy_releases[0]
 
-    def rubric_on(self, judge: str, release: str) -> LoadedRubric | None:
-        """The rubric by which a judge is checked on a labelled set."""
+    def rubric_for_release(self, judge: str, release: str) -> LoadedRubric | None:
+        """Return the rubric by which a judge is validated on a labelled set."""
         return rubric_for_labels(self.judge_entry(judge), self.label_source(release).about)
 
     @cached_property
     def chosen_releases(self) -> list[str]:
-        """The labelled sets that the run names; where it names none, those that its judges and its tasks fit."""
+        """The labelled sets that the run names, or by default those that suit its judges and tasks."""
         if self.run.labels is not None:
             return self.run.labels
-        asked = {loaded.card.dataset for loaded in self.cards.values()}  # people's tables stand beside such a task
+        datasets = {loaded.card.dataset for loaded in self.cards.values()}
 
         def fits(name: str, entry: LabelSet) -> bool:
-            asks_it = name in self.taxonomies and not asked.isdisjoint(entry.datasets)
-            return asks_it or any(self.rubric_on(judge, name) for judge in self.run.judges)
+            # If a task uses a set's dataset, the report shows the set's human labels beside the task's scores.
+            on_dataset = name in self.taxonomy_releases and not datasets.isdisjoint(entry.datasets)
+            return on_dataset or any(self.rubric_for_release(judge, name) for judge in self.run.judges)
 
         return [name for name, entry in self.label_sets.items() if entry.default and fits(name, entry)]
 
     @cached_property
     def releases(self) -> list[str]:
-        """Every labelled release that this run reads: what it names, and what its graders are checked on besides."""
-        wanted = {*self.chosen_releases, *self.run.predictions}
+        """The releases that this run reads: those chosen, those to predict, and those that validate its graders."""
+        chosen = {*self.chosen_releases, *self.run.predictions}
         if self.reward_models:
-            wanted.add(self.reward_release)
+            chosen.add(self.reward_release)
         if self.classifiers:
-            wanted.add(self.first_release)
-        return [name for name in self.label_sets if name in wanted]
+            chosen.add(self.classifier_release)
+        return [name for name in self.label_sets if name in chosen]
 
     @property
     def reward_release(self) -> str:
-        """The release whose labels reward models are compared with: the run's first of MRBench's dimensions."""
-        return next((name for name in self.chosen_releases if name in self.taxonomies), None) or self.first_release
+        """The labelled release that validates reward models: the first chosen one with MRBench's dimensions."""
+        return (
+            next((name for name in self.chosen_releases if name in self.taxonomy_releases), None)
+            or self.classifier_release
+        )
 
-    @remembered
+    @cached_method
     def label_datasets(self, release: str) -> list[str]:
-        """The datasets of a release that this edition has: the demo has one of several."""
+        """Return the datasets of a release that exist in the run's edition: the demo edition lacks some of them."""
         names = list(self.label_sets[release].datasets)
         if self.edition == "published":
             return names
         known = self.datasets
         return [name for name in names if (dataset := known.get(name)) and dataset.demo is not None] or names[:1]
 
-    @remembered
-    def releases_for(self, grader: str) -> list[str]:
-        """The labelled releases that speak for a grader: those that a judge has a rubric for, the first one first.
+    @cached_method
+    def validating_releases(self, grader: str) -> list[str]:
+        """Return the labelled releases that validate a grader.
 
-        For classifiers it is the one that they learn from; for reward models one of MRBench's dimensions.
+        Judges are validated on the releases that they have a rubric for, classifiers on the release that they learn
+        from, reward models on one with MRBench's dimensions.
         """
         model = self.models[grader]
         if isinstance(model, CriteriaModel):
-            return [self.first_release]
+            return [self.classifier_release]
         if isinstance(model, JudgeModel):
-            return [name for name in self.chosen_releases if self.rubric_on(grader, name)]
+            return [name for name in self.chosen_releases if self.rubric_for_release(grader, name)]
         return [self.reward_release]
 
     def taxonomy_release(self, grader: str) -> str | None:
-        """The first release of MRBench's dimensions that speaks for a grader."""
-        return next((name for name in self.releases_for(grader) if name in self.taxonomies), None)
+        """Return the first release with MRBench's dimensions that validates a grader, or None."""
+        return next((name for name in self.validating_releases(grader) if name in self.taxonomy_releases), None)
 
-    @remembered
+    @cached_method
     def predicted_releases(self, judge: str) -> list[str]:
-        """The releases without labels that a judge predicts."""
-        return [name for name in self.run.predictions if self.rubric_on(judge, name)]
+        """Return the releases without labels for which a judge predicts labels."""
+        return [name for name in self.run.predictions if self.rubric_for_release(judge, name)]
 
-    def told_releases(self, judge: str) -> list[str]:
-        """The releases whose replies one judge is asked about: those it is checked on, and those it predicts."""
-        return [*self.releases_for(judge), *self.predicted_releases(judge)]
+    def judged_releases(self, judge: str) -> list[str]:
+        """Return the releases that a judge judges: those that validate it, then those that it predicts labels for."""
+        return [*self.validating_releases(judge), *self.predicted_releases(judge)]
 
     def label_rubrics(self, judge: str) -> list[str]:
-        """The rubrics by which a judge is checked on the labelled releases, and predicts others."""
-        loaded = [self.rubric_on(judge, name) for name in self.told_releases(judge)]
+        """Return the rubrics by which a judge judges labelled releases and predicts the labels of others."""
+        loaded = [self.rubric_for_release(judge, name) for name in self.judged_releases(judge)]
         return list(dict.fromkeys(rubric.name for rubric in loaded if rubric))
 
     @cached_property
     def people_rubrics(self) -> dict[str, list[str]]:
-        """By judged task the rubrics by which people may label its replies: what its card takes, and what follows."""
-        rubrics: dict[str, list[str]] = {}
+        """The rubrics by which people can label each judged task: its card's, its judges', and their follow-ups."""
+        by_task: dict[str, list[str]] = {}
         for benchmark in self.benchmarks:
             for card in self.judge_cards(benchmark):
-                own = [name for judge in self.judges_of_card(card) for name in self.judge_entry(judge).rubrics]
-                names = [*card.rubrics, *chosen_rubrics(own, card.rubrics)]
+                judged_by = [name for judge in self.judges_of_card(card) for name in self.judge_entry(judge).rubrics]
+                names = [*card.rubrics, *chosen_rubrics(judged_by, card.rubrics)]
                 further = [read_rubric(name).rubric.follow_up for name in names]
-                rubrics[card.task] = list(dict.fromkeys([*names, *(more.rubric for more in further if more)]))
-        return rubrics
+                by_task[card.task] = list(dict.fromkeys([*names, *(more.rubric for more in further if more)]))
+        return by_task
 
     @cached_property
     def people_scales(self) -> dict[str, dict[str, Scale]]:
-        """By judged task what people may say of a reply, criterion by criterion."""
+        """The scales on which people label the replies to each judged task, by task and criterion."""
         return {
-            task: {key: scale for name in names for key, scale in scales_of(read_rubric(name).rubric).items()}
+            task: {key: scale for name in names for key, scale in annotation_scales(read_rubric(name).rubric).items()}
             for task, names in self.people_rubrics.items()
         }
 
     @cached_property
-    def own_criteria(self) -> list[str]:
-        """The judged tasks whose items bring criteria of their own."""
+    def tasks_with_own_criteria(self) -> list[str]:
+        """The judged tasks whose items bring their own criteria."""
         rules = {task: [read_rubric(name).rubric for name in names] for task, names in self.people_rubrics.items()}
         return [task for task, rubrics in rules.items() if any(rubric.rules.weighted for rubric in rubrics)]
 
-    @remembered
-    def labelled_by(self, judge: str) -> dict[str, list[str]]:
-        """By rubric with labels of its own the tasks whose replies a judge judges by it: people label them likewise."""
+    @cached_method
+    def tasks_by_rubric(self, judge: str) -> dict[str, list[str]]:
+        """Map each rubric that has criteria to the tasks that a judge judges by it. People use the same rubrics."""
         tasks: dict[str, list[str]] = {}
         for benchmark in self.judged_benchmarks(judge):
             for card in self.judge_cards(benchmark, judge):
-                loaded = rubric_of(judge, self.judge_entry(judge), card)
+                loaded = rubric_for_card(judge, self.judge_entry(judge), card)
                 further = loaded.rubric.follow_up
-                for one in (loaded, *([read_rubric(further.rubric)] if further else [])):
-                    if one.rubric.criteria and not one.rubric.about_tutor:
-                        tasks.setdefault(one.name, []).append(card.task)
+                for loaded_rubric in (loaded, *([read_rubric(further.rubric)] if further else [])):
+                    if loaded_rubric.rubric.criteria and not loaded_rubric.rubric.about_tutor:
+                        tasks.setdefault(loaded_rubric.name, []).append(card.task)
         return tasks
 
     @property
     def probes(self) -> list[str]:
-        """How judges are probed in this run, by the probes' names."""
+        """The names of the probes to which this run subjects its judges."""
         return list(PROBES) if self.run.probes else []
 
-    @remembered
-    def wordings(self, judge: str) -> list[str]:
-        """The cards of other wordings that a judge is probed with."""
-        return [name for rubric in self.label_rubrics(judge) for name in reworded_of(rubric)] if self.probes else []
+    @cached_method
+    def reworded_rubrics(self, judge: str) -> list[str]:
+        """Return the rubric cards with alternative wording that a judge is probed with."""
+        return (
+            [name for rubric in self.label_rubrics(judge) for name in alternative_wording(rubric)]
+            if self.probes
+            else []
+        )
 
     @cached_property
     def probed_judges(self) -> list[str]:
-        """The judges that are probed, or whose family people have labelled."""
+        """The judges that are probed, or tested for bias in favour of labelled replies by their own model family."""
         return [
             name
-            for name in self.asked_judges
-            if self.releases_for(name) and (self.run.probes or self.judge_entry(name).family)
+            for name in self.judges_with_model
+            if self.validating_releases(name) and (self.run.probes or self.judge_entry(name).family)
         ]
 
     def label_limit(self, judge: str) -> int | None:
-        """How many labelled replies of each release, and pairs, a judge is checked on; None: all."""
+        """Return the limit on labelled replies per release, and on pairs per set, that a judge judges; None without."""
         if members := self.judge_entry(judge).judges:
             return min(filter(None, (self.label_limit(name) for name in members)), default=None)
         return self.judge_entry(judge).label_limit or self.run.label_limit
 
-    # what a run uses of the registries --------------------------------------------------------------------------------
+    # used registry entries --------------------------------------------------------------------------------------------
 
     @cached_property
     def used_models(self) -> list[str]:
-        """Every registry entry that a run needs: tutors, graders, the bases that they are trained on, what answers."""
+        """The registry entries that a run needs: tutors, graders, their base and answering models, and encoders."""
         graders = [*self.reward_models, *self.classifiers]
         trains = [getattr(self.models[name], "train", None) for name in graders]
         bases = [train.base for train in trains if train]
         judges = [*self.run.judges, *self.run.taggers]
-        answering = [self.answering(name) for name in judges]
+        answering = [self.answering_entry(name) for name in judges]
         return list(dict.fromkeys([*self.tutors, *graders, *bases, *judges, *answering, *self.run.encoders]))
 
     @cached_property
@@ -453,7 +465,7 @@ class Plan(Selection):
 
     @cached_property
     def used_datasets(self) -> list[str]:
-        """Every source file that a run needs."""
+        """The datasets that a run needs."""
         datasets = {loaded.card.dataset for loaded in self.cards.values()}
         datasets |= {dataset for source in self.used_sources for dataset in self.pair_datasets(source)}
         datasets |= {dataset for release in self.releases for dataset in self.label_datasets(release)}

@@ -1,4 +1,4 @@
-"""Before any work: is the serving environment there, does every hosted endpoint answer, is its key set?"""
+"""Checks before the first job: the serving environment exists, every hosted endpoint answers and accepts its key."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from urllib.parse import urlsplit
 from maieutic.config.models import BaselineModel, HostedModel
 from maieutic.config.settings import Config
 from maieutic.core.errors import UserError
-from maieutic.core.secrets import headers_of
+from maieutic.core.secrets import model_list_headers
 from maieutic.serving.backends import hosted_key
 
 log = logging.getLogger(__name__)
-SECONDS = 15.0
+ENDPOINT_SECONDS = 15.0
 
 
-def check_run(config: Config, serve: str, models: list[str], asked: Container[str]) -> None:
-    """Check the models that this run's jobs name. Raises UserError for the first that would fail.
+def check_run(config: Config, serve: str, models: list[str], pending: Container[str]) -> None:
+    """Check the models that this run's jobs call. Raises UserError for the first one that would fail.
 
-    serve: the serving environment's interpreter, a path or a command that the container has; asked: the models of
-    which some answer is not on file. An endpoint whose answers are all there need not be there, nor its key.
+    serve: interpreter of the serving environment, a path or a command inside the container; pending: models with
+    requests that are not answered on file. The endpoint and key of any other hosted model are not needed or checked.
     """
     for name in models:
         model = config.models[name]
         if not isinstance(model, HostedModel | BaselineModel):
-            check_serve(serve, name)
-        if isinstance(model, HostedModel) and name in asked:
-            check_endpoint(name, model)
+            check_serving_environment(serve, name)
+        if isinstance(model, HostedModel) and name in pending:
+            list_endpoint_models(name, model)
 
 
-def check_serve(serve: str, name: str) -> None:
-    """The serving environment is there, since something needs it."""
+def check_serving_environment(serve: str, name: str) -> None:
+    """Check that the interpreter of the serving environment exists. Raises UserError if not."""
     if "/" in serve and not Path(serve).exists():
-        raise UserError("interpreters.serve", f"{serve} is not there, and {name} needs it", "make env")
+        raise UserError("interpreters.serve", f"{serve} does not exist, and {name} needs it", "run `make env`")
 
 
-def past_proxy(base_url: str) -> str:
-    """Return the fix for an endpoint that is asked through a proxy of the environment, "" where it is asked directly.
+def proxy_fix(base_url: str) -> str:
+    """Return the fix for an endpoint that is reached through a proxy set in the environment; "" if no proxy applies.
 
-    The proxy itself is not shown: its address may hold a password.
+    The proxy's address is not printed: it may contain a password.
     """
     from requests.utils import get_environ_proxies
 
@@ -53,32 +53,30 @@ def past_proxy(base_url: str) -> str:
         return ""
     known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
     hosts = f"{known},{address.hostname}" if known else str(address.hostname)
-    return (
-        f"it is asked through the proxy of {kind}_proxy: mend that, or go past it: export no_proxy={shlex.quote(hosts)}"
-    )
+    return f"correct the proxy of {kind}_proxy, or bypass it: export no_proxy={shlex.quote(hosts)}"
 
 
-def check_endpoint(name: str, model: HostedModel) -> list[str]:
-    """Ask for the list of models, and return it: any answer but a refusal of the key will do, and some list none."""
+def list_endpoint_models(name: str, model: HostedModel) -> list[str]:
+    """Return the models that an endpoint lists, if any. Raises UserError if it does not answer or refuses the key."""
     import requests
 
-    headers = headers_of(model.base_url, hosted_key(name, model))
+    headers = model_list_headers(model.base_url, hosted_key(name, model))
     try:
         address = f"{model.base_url.rstrip('/')}/models"
-        # No redirect: it would carry the key elsewhere.
-        answer = requests.get(address, headers=headers, timeout=SECONDS, allow_redirects=False)
+        # Follow no redirect: it would send the key to another host.
+        answer = requests.get(address, headers=headers, timeout=ENDPOINT_SECONDS, allow_redirects=False)
         status = answer.status_code
     except (requests.RequestException, ValueError) as error:
         raise UserError(
             f"models.{name}.base_url",
             f"{model.base_url} does not answer ({type(error).__name__})",
-            past_proxy(model.base_url) or "start the server, or mend the address",
+            proxy_fix(model.base_url) or "start the server, or correct base_url",
         ) from None
     if status == 407:
         raise UserError(
             f"models.{name}.base_url",
-            f"the proxy on the way to {model.base_url} wants to be told who asks (407)",
-            past_proxy(model.base_url),
+            f"the proxy for {model.base_url} requires authentication (407)",
+            proxy_fix(model.base_url),
         )
     if status in {401, 403}:
         raise UserError(
@@ -90,10 +88,10 @@ def check_endpoint(name: str, model: HostedModel) -> list[str]:
         return []
 
 
-def unlisted(model: HostedModel, listed: list[str]) -> str:
-    """Return what to do about a model that its endpoint does not list; "" where it does, or where it lists none."""
-    known = {other.removeprefix("models/") for other in listed}  # as Gemini's list writes them
+def unlisted_model_fix(model: HostedModel, listed: list[str]) -> str:
+    """Return the fix for a model that its endpoint does not list; "" if it is listed, or if the list is empty."""
+    known = {name.removeprefix("models/") for name in listed}  # Gemini lists its models with this prefix
     if not known or model.model in known:
         return ""
     near = difflib.get_close_matches(model.model, sorted(known))
-    return f"set model: {near[0]}" if len(near) == 1 else f"set model to one that is: {', '.join(sorted(known)[:8])}"
+    return f"set model: {near[0]}" if len(near) == 1 else f"set model to one of: {', '.join(sorted(known)[:8])}"

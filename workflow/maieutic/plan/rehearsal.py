@@ -1,7 +1,7 @@
-"""The files that the cheap steps of a run will write, made before the run, beside the results.
+"""Rehearsal of a run: its cheap steps are executed beforehand, with their outputs in a temporary folder.
 
-`maieutic estimate` and the dry run count from them what a run will ask. The results folder alone is not enough: after
-another run in the same folder, its items and replies lie under the same names.
+`maieutic estimate` and the dry run count the requests of a run from these files. The results folder alone is not
+enough: it may contain items and replies of an earlier run under the same names.
 """
 
 from __future__ import annotations
@@ -18,28 +18,31 @@ from typing import Any, Self
 
 from maieutic.config.models import BaselineModel, HostedModel, RecordedModel, VllmModel
 from maieutic.core import paths
-from maieutic.core.journal import Entry, answers_on_file, request_key
+from maieutic.core.journal import FinishedRequest, load_journal_answers, request_key
 from maieutic.core.records import Prompt, Reply, write_records
 from maieutic.datasets.items import make_items
-from maieutic.datasets.sources import check_source, local_copy
-from maieutic.judges.labels import make_labels
+from maieutic.datasets.sources import local_copy, read_checked_source
+from maieutic.judges.labelled_sets import make_labels
 from maieutic.plan import inputs, jobs
 from maieutic.plan.plan import Plan
-from maieutic.replies.generate import Asking, Limits, Work, converse, generate_replies
+from maieutic.replies.generate import ModelRequests, RequestLimits, TutorWork, converse, generate_replies
 from maieutic.replies.recorded import read_replies
 from maieutic.rewards.pairs import make_pairs
 from maieutic.serving.backends import Backend, hosted_identity
-from maieutic.serving.server import identity as served_identity
+from maieutic.serving.server import vllm_identity as served_identity
 
-NOBODY = Path("-")  # of a job that asks no model: a journal, a log, a store of pictures
+NO_FILE = Path("-")  # stands for the journal, log and picture store in a job that calls no model
 
 
 class NotOnFile(Exception):
-    """A journal has no answer to a request."""
+    """Raised for a request whose answer is not in a journal."""
 
 
-class OnFile(Asking):
-    """Answers of a journal alone. `lacking`: by key of a request without an answer, the length of its messages."""
+class AnswersOnFile(ModelRequests):
+    """A model that is never called: its answers are read from journals.
+
+    unanswered_lengths: for each request without an answer, the length of its messages, by request key.
+    """
 
     def __init__(
         self,
@@ -49,60 +52,62 @@ class OnFile(Asking):
         journal: Path,
         others: Iterable[Path] = (),
     ) -> None:
-        """others: further journals whose answers count."""
-        kept: Any = SimpleNamespace(answers=answers_on_file(journal, Entry, others), path=journal)
-        super().__init__(name, model, dict(identity), kept, Backend(never))
-        self.lacking: dict[str, int] = {}
+        """Load the answers from `journal` and from the journals in `others`."""
+        kept: Any = SimpleNamespace(answers=load_journal_answers(journal, FinishedRequest, others), path=journal)
+        super().__init__(name, model, dict(identity), kept, Backend(refuse_client))
+        self.unanswered_lengths: dict[str, int] = {}
 
     @property
     def has_answers(self) -> bool:
-        """Return whether a journal has any answer."""
+        """True if a journal has any answer."""
         answers = self.journal.answers
         return bool(len(answers)) or any(len(other) for other in answers.others)
 
-    async def ask(self, request: dict[str, Any]) -> Entry:
-        """Return the answer on file. Raises NotOnFile, and remembers the request, where there is none."""
+    async def ask(self, request: dict[str, Any]) -> FinishedRequest:
+        """Return the answer on file. Raises NotOnFile, and records the request, if there is no answer."""
         key = request_key(request, self.identity)
         if (known := self.journal.answers.get(key)) is not None:
             return known
-        self.lacking[key] = len(json.dumps(request["messages"], ensure_ascii=False))
+        self.unanswered_lengths[key] = len(json.dumps(request["messages"], ensure_ascii=False))
         raise NotOnFile
 
 
-async def never() -> Any:
-    """Raise NotOnFile: no client is there to be asked."""
+async def refuse_client() -> Any:
+    """Raise NotOnFile in place of starting a client."""
     raise NotOnFile
 
 
-def forget(prompt: Prompt) -> None:
-    """Keep nothing of what would be sent."""
+def discard_prompt(prompt: Prompt) -> None:
+    """Discard the prompt of a request, since a rehearsal sends no requests."""
 
 
-def identity_of(model: VllmModel | HostedModel, weights: Iterable[str]) -> dict[str, Any] | None:
-    """Return a model's part of request keys, or None where its weights are not there yet."""
+def request_identity(model: VllmModel | HostedModel, weights: Iterable[str]) -> dict[str, Any] | None:
+    """Return the fields that identify a model in its request keys; None if its weights are not yet prepared."""
     if isinstance(model, HostedModel):
         return hosted_identity(model)
     manifest = next((Path(path) for path in weights), None)
     return served_identity(model, manifest.parent) if manifest and manifest.is_file() else None
 
 
-async def held(work: Work, on_file: OnFile, limits: Limits) -> tuple[list[Reply], int]:
-    """Hold every conversation as far as it is on file.
+async def run_conversations_on_file(
+    work: TutorWork, on_file: AnswersOnFile, limits: RequestLimits
+) -> tuple[list[Reply], int]:
+    """Run every conversation until its first turn whose answer is not on file.
 
-    Returns the finished replies, and the number of turns behind each conversation's first turn without an answer.
+    Returns the finished replies, and the total number of turns after these unanswered turns.
     """
     replies, later = [], 0
     for loaded, item in work:
         try:
-            replies.append(await converse(loaded, item, on_file, limits, forget))
+            replies.append(await converse(loaded, item, on_file, limits, discard_prompt))
         except NotOnFile:
-            later += len(loaded.templates) - on_file.rounds.at[item.task, item.id]
+            later += len(loaded.templates) - on_file.rounds.turn_of[item.task, item.id]
     return replies, later
 
 
 @contextmanager
-def in_silence() -> Iterator[None]:
-    """Log nothing: what these steps report is reported when they run."""
+def logging_disabled() -> Iterator[None]:
+    """Suppress logging during a rehearsal, since each step logs its findings when it really runs."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -112,17 +117,22 @@ def in_silence() -> Iterator[None]:
 
 
 class Rehearsal:
-    """The datasets, items, replies, labels and pairs of a run, as far as they follow from files that are there.
+    """Datasets, items, replies, labels and pairs of a run, if existing files are enough to build them.
 
-    A file of the results that the run leaves as it is stands for itself. Another one is made from its own sources, in a
-    temporary folder with the same layout. What cannot be made without a network or a model is None.
+    A results file that the run will keep is used unchanged. Any other file is built from its sources, in a temporary
+    folder with the same layout. Methods return None for a file that cannot be built without the network or a model.
     """
 
     def __init__(self, plan: Plan, remade: Container[str] | None = None) -> None:
-        """remade: the files of the results that the run will write anew; None: any of them may be of another run."""
-        self.plan, self.remade = plan, remade
+        """Create the temporary folder.
+
+        remade: results files that the run will rewrite; None if every existing file may belong to another run.
+        """
+        self.plan, self.rewritten_files = plan, remade
         self.made: dict[tuple[str, ...], Path | None] = {}
-        self.fresh: dict[tuple[Any, ...], Any] = {}  # what tutors without any answer are asked, by what decides it
+        self.counts_by_settings: dict[
+            tuple[Any, ...], Any
+        ] = {}  # counts of requests to tutors without answers on file, by the settings that the requests depend on
         self.folder = tempfile.TemporaryDirectory(prefix="maieutic-")
         self.root = Path(self.folder.name)
 
@@ -134,60 +144,60 @@ class Rehearsal:
     ) -> None:
         self.folder.cleanup()
 
-    def stays(self, file: str) -> bool:
-        """Return whether a file of the results is there and will not be written anew."""
-        return self.remade is not None and file not in self.remade and Path(file).is_file()
+    def is_kept(self, file: str) -> bool:
+        """Return True if a results file exists and the run will not rewrite it."""
+        return self.rewritten_files is not None and file not in self.rewritten_files and Path(file).is_file()
 
-    def once(self, key: tuple[str, ...], make: Callable[[], Path | None]) -> Path | None:
-        """Return what `make` gives, made once; None where its sources are not there, or are no such thing."""
+    def make_once(self, key: tuple[str, ...], make: Callable[[], Path | None]) -> Path | None:
+        """Return the result of `make`, called once per key; None if it fails or its sources do not exist."""
         if key not in self.made:
             try:
-                with in_silence():
+                with logging_disabled():
                     self.made[key] = make()
-            except Exception:  # of whatever kind: the step itself will report it
+            except Exception:  # ignore any error: the step itself will report it
                 self.made[key] = None
         return self.made[key]
 
-    def all_of(self, paths_made: Iterable[Path | None]) -> list[Path] | None:
-        """Return the files, or None where one is missing."""
-        found = list(paths_made)
-        return [path for path in found if path is not None] if None not in found else None
+    def all_or_none(self, paths_made: Iterable[Path | None]) -> list[Path] | None:
+        """Return the files, or None if one of them is None."""
+        files = list(paths_made)
+        return [path for path in files if path is not None] if None not in files else None
 
     def source(self, dataset: str) -> Path | None:
-        """Return the source file of a dataset in the run's edition."""
-        return self.once(("source", dataset), lambda: self.make_source(dataset))
+        """Return the source file of a dataset in the run's edition; None if it cannot be made."""
+        return self.make_once(("source", dataset), lambda: self.make_source(dataset))
 
     def make_source(self, dataset: str) -> Path | None:
         file, plan = paths.SOURCE.of(dataset=dataset), self.plan
-        if self.stays(file):
+        if self.is_kept(file):
             return Path(file)
         entry = plan.datasets[dataset]
-        copy = entry.copy_of(dataset, plan.edition)
-        if copy.sha256 is None and copy.hub is None:  # a set that the run itself makes
-            return one_that_is_there(Path(file)) if self.remade is None else None
+        copy = entry.file_of(dataset, plan.edition)
+        if copy.sha256 is None and copy.hub is None:  # a dataset that the run itself generates
+            return existing_file(Path(file)) if self.rewritten_files is None else None
         folder = Path(plan.config.data_dir) if plan.config.data_dir else None
-        if copy.hub is None and (found := local_copy(copy, plan.edition, folder, paths.DEMO_DATA)) is not None:
-            return found
+        if copy.hub is None and (local := local_copy(copy, plan.edition, folder, paths.DEMO_DATA)) is not None:
+            return local
         if not Path(file).is_file():
             return None
-        check_source(Path(file), entry, copy, file, entry.form_of(plan.edition), plan.config.limits)
+        read_checked_source(Path(file), entry, copy, file, entry.format_of(plan.edition), plan.config.limits)
         return Path(file)
 
     def items(self, benchmark: str, tasks: Iterable[str]) -> Path | None:
-        """Return a folder with the items of some tasks of a benchmark, a file for each."""
-        if self.all_of(self.task_items(benchmark, task) for task in tasks) is None:
+        """Return a folder with a file of items for each of a benchmark's given tasks; None if one cannot be made."""
+        if self.all_or_none(self.task_items(benchmark, task) for task in tasks) is None:
             return None
         return paths.ITEM_FOLDER.within(self.root, benchmark=benchmark)
 
     def task_items(self, benchmark: str, task: str) -> Path | None:
-        """Return the file of a task's items."""
-        return self.once(("items", benchmark, task), lambda: self.make_items(benchmark, task))
+        """Return the file of a task's items; None if it cannot be made."""
+        return self.make_once(("items", benchmark, task), lambda: self.make_items(benchmark, task))
 
     def make_items(self, benchmark: str, task: str) -> Path | None:
         names = {"benchmark": benchmark, "task": task}
         file, out = paths.ITEMS.of(**names), paths.ITEMS.within(self.root, **names)
         out.parent.mkdir(parents=True, exist_ok=True)
-        if self.stays(file):
+        if self.is_kept(file):
             out.symlink_to(Path(file).resolve())
             return out
         files = inputs.make_items(self.plan, **names)
@@ -199,22 +209,22 @@ class Rehearsal:
         return out
 
     def replies(self, benchmark: str, tutor: str) -> Path | None:
-        """Return the file of a tutor's replies to a benchmark, where every answer is on file."""
-        return self.once(("replies", benchmark, tutor), lambda: self.make_replies(benchmark, tutor))
+        """Return the file of a tutor's replies to a benchmark; None if an answer is not on file."""
+        return self.make_once(("replies", benchmark, tutor), lambda: self.make_replies(benchmark, tutor))
 
     def make_replies(self, benchmark: str, tutor: str) -> Path | None:
         names = {"benchmark": benchmark, "tutor": tutor}
         file, out = paths.REPLIES.of(**names), paths.REPLIES.within(self.root, **names)
-        if self.stays(file):
+        if self.is_kept(file):
             return Path(file)
         entry, plan = self.plan.models[tutor], self.plan
         prompts = paths.PROMPTS.within(self.root, **names)
         prompts.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(entry, RecordedModel):
-            cases = self.all_of(
+            cases = self.all_or_none(
                 self.task_items(name, task) for name in plan.benchmarks for task in plan.tasks_for(name, tutor)
             )
-            sources = self.sources([plan.card(*task).dataset for task in inputs.drawn_tasks(plan, tutor)])
+            sources = self.sources([plan.card(*task).dataset for task in inputs.sampled_tasks(plan, tutor)])
             if cases is None or sources is None:
                 return None
             files = {"file": [Path(file) for file in entry.files], "items": cases, "sources": sources}
@@ -225,29 +235,31 @@ class Rehearsal:
             return None
         job = jobs.generate_replies(plan, **names)
         if isinstance(entry, BaselineModel):
-            nothing = {"pictures": NOBODY, "journal": NOBODY, "server_log": NOBODY}
+            nothing = {"pictures": NO_FILE, "journal": NO_FILE, "server_log": NO_FILE}
             generate_replies(job=job, items=items, weights=[], out=out, prompts=prompts, **nothing)
             return out
         assert isinstance(entry, VllmModel | HostedModel)
         weights = inputs.generate_replies(plan, **names)["weights"]
-        identity = identity_of(entry, [weights] if isinstance(weights, str) else weights)
+        identity = request_identity(entry, [weights] if isinstance(weights, str) else weights)
         if identity is None:
             return None
         journal = Path(paths.REPLY_JOURNAL.of(**names))
-        on_file = OnFile(tutor, entry, identity, journal, job.journals(journal))
-        replies, _ = asyncio.run(held(job.work(items), on_file, Limits(job.max_tokens, job.seed)))
-        if on_file.lacking:
+        on_file = AnswersOnFile(tutor, entry, identity, journal, job.journals(journal))
+        replies, _ = asyncio.run(
+            run_conversations_on_file(job.work(items), on_file, RequestLimits(job.max_tokens, job.seed))
+        )
+        if on_file.unanswered_lengths:
             return None
         write_records(out, replies)
         return out
 
     def labels(self, release: str) -> Path | None:
-        """Return the folder of a labelled release."""
-        return self.once(("labels", release), lambda: self.make_labels(release))
+        """Return the folder of a labelled release; None if it cannot be made."""
+        return self.make_once(("labels", release), lambda: self.make_labels(release))
 
     def make_labels(self, release: str) -> Path | None:
         files, plan = inputs.label_files([release]), self.plan
-        if all(self.stays(file) for file in files):
+        if all(self.is_kept(file) for file in files):
             return Path(files[0]).parent
         entry = plan.label_sets[release]
         sources = [Path(entry.file)] if entry.file else self.sources(plan.label_datasets(release))
@@ -259,16 +271,16 @@ class Rehearsal:
         return out.parent
 
     def pairs(self, source: str) -> Path | None:
-        """Return the file of a set of preference pairs."""
-        return self.once(("pairs", source), lambda: self.make_pairs(source))
+        """Return the file of a set of preference pairs; None if it cannot be made."""
+        return self.make_once(("pairs", source), lambda: self.make_pairs(source))
 
     def make_pairs(self, source: str) -> Path | None:
         file, plan = paths.PAIRS.of(source=source), self.plan
-        if self.stays(file):
+        if self.is_kept(file):
             return Path(file)
         entry = plan.config.preferences.get(source)
-        own = entry.file if entry else None
-        sources = [Path(own)] if own else self.sources(plan.pair_datasets(source))
+        file_of_set = entry.file if entry else None
+        sources = [Path(file_of_set)] if file_of_set else self.sources(plan.pair_datasets(source))
         if sources is None:
             return None
         out = paths.PAIRS.within(self.root, source=source)
@@ -278,10 +290,10 @@ class Rehearsal:
         return out
 
     def sources(self, datasets: Sequence[str]) -> list[Path] | None:
-        """Return the source files of some datasets, or None where one is missing."""
-        return self.all_of(self.source(dataset) for dataset in datasets)
+        """Return the source files of some datasets, or None if one is missing."""
+        return self.all_or_none(self.source(dataset) for dataset in datasets)
 
 
-def one_that_is_there(file: Path) -> Path | None:
-    """Return the file if it exists."""
+def existing_file(file: Path) -> Path | None:
+    """Return the path if it is an existing file, or None."""
     return file if file.is_file() else None

@@ -1,7 +1,7 @@
-"""What a run will ask that is not on file: new requests by job, from the journals where items are there already.
+"""New requests of each job of a run: those whose answers are not on file.
 
-Where they are not, by the number of items that the cards know, and what such requests were measured to hold
-(resources/sizes.csv).
+If a task's items exist, its new requests are counted by looking up every request in the journals. If not, they are
+estimated from the card's number of items and the measured sizes of such requests (resources/sizes.csv).
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from maieutic.config.cards import Card, LoadedCard
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core import paths
 from maieutic.judges.assignments import work_on_labels, work_on_pairs, work_on_replies
-from maieutic.judges.judging import Panel, Work, follow_ups, judge_case
+from maieutic.judges.judging import JudgeSettings, JudgeWork, follow_up_work, judge_case
 from maieutic.judges.probes import PROBES, work_on_probes
-from maieutic.judges.questions import questions_of
+from maieutic.judges.questions import questions_about
 from maieutic.judges.rubrics import chosen_rubrics
 from maieutic.plan import inputs, jobs
 from maieutic.plan.plan import Plan
-from maieutic.plan.rehearsal import NotOnFile, OnFile, Rehearsal, held, identity_of
-from maieutic.replies.generate import GenerateReplies, Limits, Shard
+from maieutic.plan.rehearsal import AnswersOnFile, NotOnFile, Rehearsal, request_identity, run_conversations_on_file
+from maieutic.replies.generate import GenerateReplies, RequestLimits, Shard
 
 CHARS_A_TOKEN = 4.0
-VERDICT_TOKENS = 120  # of a question to a judge that gives its reasons
-SIZES = paths.RESOURCES / "sizes.csv"
+VERDICT_TOKENS = 120  # typical length in tokens of the answer of a judge that gives reasons
+SIZES_FILE = paths.RESOURCES / "sizes.csv"
 
 
 class NewRequests(NamedTuple):
-    """What one job will ask. model: the entry that answers; exact: counted, not supposed.
+    """Requests that one job will send.
 
-    stage: tutors, judges, or checks (of judges, on what people have labelled).
-    prompt_tokens, answer_tokens: supposed, all requests together; None for requests: it cannot be known.
+    stage: tutors, judges, or checks (of judges, on labelled replies); asker: tutor or judge; model: the entry that
+    answers; requests: None if unknown; prompt_tokens, answer_tokens: estimates, of all requests together; exact: True
+    if the requests were counted, False if they were estimated.
     """
 
     stage: str
@@ -47,18 +48,18 @@ class NewRequests(NamedTuple):
     exact: bool = False
 
 
-class Supposed(NamedTuple):
-    """What a part of a job will take, where nothing of it is there to be counted: as in NewRequests."""
+class EstimatedRequests(NamedTuple):
+    """Estimate for a part of a job whose inputs do not exist yet. The fields are those of NewRequests."""
 
     requests: int | None
     prompt_tokens: float = 0.0
     answer_tokens: float = 0.0
 
 
-class Size(NamedTuple):
-    """What requests of a task hold, measured on the published data: characters, each request's mean.
+class RequestSize(NamedTuple):
+    """Size of the requests of a task, measured on the published or the demo data.
 
-    items: how many there are; requests: of one item.
+    items: number of items; requests: number per item; prompt_chars, answer_chars: mean characters per request.
     """
 
     items: int
@@ -68,19 +69,19 @@ class Size(NamedTuple):
 
 
 @cache
-def sizes(path: Path = SIZES) -> dict[tuple[str, str, str], Size]:
-    """By benchmark, task and rubric (empty: what a tutor is asked) the measured sizes."""
+def measured_sizes(path: Path = SIZES_FILE) -> dict[tuple[str, str, str], RequestSize]:
+    """Return the measured sizes by benchmark, task and rubric ("" for requests to a tutor)."""
     with open(path, encoding="utf-8", newline="") as handle:
         return {
-            (row["benchmark"], row["task"], row["rubric"]): Size(
+            (row["benchmark"], row["task"], row["rubric"]): RequestSize(
                 int(row["items"]), *(float(row[name]) for name in ("requests", "prompt_chars", "answer_chars"))
             )
             for row in csv.DictReader(handle)
         }
 
 
-def listed(files: Any) -> list[str]:
-    """An input of a rule as a list."""
+def as_list(files: Any) -> list[str]:
+    """Return a rule's input as a list, whether it is one path or several."""
     return [files] if isinstance(files, str) else list(files)
 
 
@@ -88,68 +89,72 @@ def listed(files: Any) -> list[str]:
 
 
 def new_replies(plan: Plan, benchmark: str, tutor: str, rehearsal: Rehearsal, shard: str | None = None) -> NewRequests:
-    """Count what one hosted or served tutor will be asked of one benchmark, or of a shard of it."""
+    """Count the requests of one hosted or served tutor on a benchmark, or on a shard of it."""
     model = plan.models[tutor]
     assert isinstance(model, VllmModel | HostedModel)
-    identity = identity_of(model, listed(inputs.generate_replies(plan, benchmark, tutor)["weights"]))
-    loadeds = plan.cards_for(benchmark, tutor)
+    identity = request_identity(model, as_list(inputs.generate_replies(plan, benchmark, tutor)["weights"]))
+    loaded_cards = plan.cards_for(benchmark, tutor)
     job = jobs.generate_shard(plan, benchmark, tutor, shard) if shard else jobs.generate_replies(plan, benchmark, tutor)
     items = rehearsal.items(benchmark, job.tasks)
     if identity is None or items is None:
-        whole = supposed("tutors", tutor, tutor, [supposed_replies(plan, loaded) for loaded in loadeds])
-        return share_of(whole, job.shard)
+        whole = estimated_total("tutors", tutor, tutor, [estimated_replies(plan, loaded) for loaded in loaded_cards])
+        return shard_share(whole, job.shard)
     names = {"benchmark": benchmark, "tutor": tutor}
     journal = Path(paths.SHARD_JOURNAL.of(**names, shard=shard) if shard else paths.REPLY_JOURNAL.of(**names))
-    on_file = OnFile(tutor, model, identity, journal, job.journals(journal))
+    on_file = AnswersOnFile(tutor, model, identity, journal, job.journals(journal))
     if on_file.has_answers:
-        later = conversed(job, items, on_file)
-        return counted("tutors", tutor, tutor, on_file, later, mean_answer(on_file, loadeds))
-    # Tutors that were asked nothing yet, and are asked alike, are asked the same: counted once for all of them.
+        later = count_later_turns(job, items, on_file)
+        return unanswered_requests("tutors", tutor, tutor, on_file, later, mean_answer_tokens(on_file, loaded_cards))
+    # Tutors without any answer on file get the same requests if their settings are the same: count these only once.
     alike = (
         benchmark, *job.tasks, job.protocol, job.shard, job.max_tokens, type(model), model.endpoint, model.prompt_role,
         model.user_last, model.max_tokens, model.thinking_tokens,
     )  # fmt: skip
-    if alike not in rehearsal.fresh:
-        later = conversed(job, items, on_file)
-        rehearsal.fresh[alike] = counted("tutors", tutor, tutor, on_file, later, mean_answer(on_file, loadeds))
-    return rehearsal.fresh[alike]._replace(asker=tutor, model=tutor)
+    if alike not in rehearsal.counts_by_settings:
+        later = count_later_turns(job, items, on_file)
+        rehearsal.counts_by_settings[alike] = unanswered_requests(
+            "tutors", tutor, tutor, on_file, later, mean_answer_tokens(on_file, loaded_cards)
+        )
+    return rehearsal.counts_by_settings[alike]._replace(asker=tutor, model=tutor)
 
 
-def conversed(job: GenerateReplies, items: Path, on_file: OnFile) -> int:
-    """Hold a job's conversations as far as they are on file; return the number of turns that cannot be worded yet."""
-    _, later = asyncio.run(held(job.work(items), on_file, Limits(job.max_tokens, job.seed)))
+def count_later_turns(job: GenerateReplies, items: Path, on_file: AnswersOnFile) -> int:
+    """Return the number of turns that cannot be rendered yet, since they follow a turn whose answer is not on file."""
+    _, later = asyncio.run(run_conversations_on_file(job.work(items), on_file, RequestLimits(job.max_tokens, job.seed)))
     return later
 
 
-def share_of(whole: NewRequests, shard: Shard) -> NewRequests:
-    """What of a benchmark's supposed requests falls to a shard."""
+def shard_share(whole: NewRequests, shard: Shard) -> NewRequests:
+    """Return a shard's share of the estimated requests of a benchmark."""
     return whole._replace(
-        requests=None if whole.requests is None else len(range(shard.number - 1, whole.requests, shard.of)),
-        prompt_tokens=whole.prompt_tokens / shard.of,
-        answer_tokens=whole.answer_tokens / shard.of,
+        requests=None if whole.requests is None else len(range(shard.number - 1, whole.requests, shard.parts)),
+        prompt_tokens=whole.prompt_tokens / shard.parts,
+        answer_tokens=whole.answer_tokens / shard.parts,
     )
 
 
 def all_new_replies(plan: Plan, tutor: str, rehearsal: Rehearsal) -> NewRequests:
-    """Count what one tutor will be asked of all benchmarks in one job."""
-    return summed("tutors", tutor, tutor, [new_replies(plan, name, tutor, rehearsal) for name in plan.benchmarks])
+    """Count the requests of one tutor on all benchmarks, which one job sends."""
+    return total_requests(
+        "tutors", tutor, tutor, [new_replies(plan, name, tutor, rehearsal) for name in plan.benchmarks]
+    )
 
 
-def supposed_replies(plan: Plan, loaded: LoadedCard) -> Supposed:
-    """What a task that nobody was asked yet takes of a tutor."""
+def estimated_replies(plan: Plan, loaded: LoadedCard) -> EstimatedRequests:
+    """Estimate the requests of a task to a tutor."""
     card = loaded.card
-    size = sizes().get((card.benchmark, card.task, ""))
-    items = items_of(plan, card)
+    size = measured_sizes().get((card.benchmark, card.task, ""))
+    items = item_count_of(plan, card)
     if items is None:
-        return Supposed(None)
+        return EstimatedRequests(None)
     turns = len(loaded.templates)
     prompt, answer = (size.prompt_chars, size.answer_chars) if size else (2000.0, 600.0)
     requests = items * turns
-    return Supposed(requests, requests * tokens(prompt), requests * tokens(answer))
+    return EstimatedRequests(requests, requests * tokens_of_chars(prompt), requests * tokens_of_chars(answer))
 
 
-def items_of(plan: Plan, card: Card) -> int | None:
-    """How many items a task has in this run, as far as cards and registry know."""
+def item_count_of(plan: Plan, card: Card) -> int | None:
+    """Return the number of a task's items in this run, from card and registry; None if neither has it."""
     dataset = plan.datasets[card.dataset]
     published = card.items or dataset.published.records
     items = published
@@ -162,146 +167,157 @@ def items_of(plan: Plan, card: Card) -> int | None:
 # judges ---------------------------------------------------------------------------------------------------------------
 
 
-def panel_of(plan: Plan, judge: str) -> Panel:
-    """A judge with the model that answers for it, as its jobs have them."""
-    entry, model = plan.judge_entry(judge), plan.models[plan.answering(judge)]
+def panel_of(plan: Plan, judge: str) -> JudgeSettings:
+    """Return the settings of a judge's jobs: its entry, the model that answers for it, and the seed."""
+    entry, model = plan.judge_entry(judge), plan.models[plan.answering_entry(judge)]
     assert isinstance(model, VllmModel | HostedModel)
-    return Panel(judge, entry, model, plan.run.seed)
+    return JudgeSettings(judge, entry, model, plan.run.seed)
 
 
 def new_verdicts(plan: Plan, judge: str, benchmark: str, batch: str, rehearsal: Rehearsal) -> NewRequests:
-    """Count what one judge will be asked of a batch of tutors; suppose it of those whose replies are not on file."""
+    """Count one judge's requests about a batch of tutors; estimate them for tutors without replies on file."""
     panel, cards = panel_of(plan, judge), plan.judge_cards(benchmark, judge)
-    identity = identity_of(panel.model, inputs.answering_weights(plan, judge))
+    identity = request_identity(panel.model, inputs.answering_weights(plan, judge))
     items = rehearsal.items(benchmark, [card.task for card in cards])
-    there: list[Path] = []
+    on_disk: list[Path] = []
     unknown = []
     for tutor in plan.judge_batches(benchmark)[batch]:
         replies = rehearsal.replies(benchmark, tutor) if identity is not None and items is not None else None
         if replies is None:
-            unknown += [supposed_verdicts(plan, judge, card, tutor) for card in cards]
+            unknown += [estimated_verdicts(plan, judge, card, tutor) for card in cards]
         else:
-            there.append(replies)
-    guessed = supposed("judges", judge, plan.answering(judge), [part for part in unknown if part])
-    if not there or identity is None or items is None:
+            on_disk.append(replies)
+    guessed = estimated_total("judges", judge, plan.answering_entry(judge), [part for part in unknown if part])
+    if not on_disk or identity is None or items is None:
         return guessed
-    work = work_on_replies(panel.judge, cards, items, there)
+    work = work_on_replies(panel.judge, cards, items, on_disk)
     journal = paths.VERDICT_JOURNAL.of(judge=judge, benchmark=benchmark, batch=batch)
-    known = asked_of(plan, panel, identity, work, Path(journal))
-    return summed("judges", judge, plan.answering(judge), [known, guessed]) if unknown else known
+    known = count_verdict_requests(plan, panel, identity, work, Path(journal))
+    return total_requests("judges", judge, plan.answering_entry(judge), [known, guessed]) if unknown else known
 
 
 def all_new_verdicts(plan: Plan, judge: str, batch: str, rehearsal: Rehearsal) -> NewRequests:
-    """Count what one judge will be asked of a batch of tutors in one job for all benchmarks."""
+    """Count one judge's requests about a batch of tutors on all benchmarks, which one job sends."""
     parts = [new_verdicts(plan, judge, name, batch, rehearsal) for name in plan.benchmarks_of_batch(judge, batch)]
-    return summed("judges", judge, plan.answering(judge), parts)
+    return total_requests("judges", judge, plan.answering_entry(judge), parts)
 
 
-def supposed_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> Supposed | None:
-    """What a judge is asked of one tutor's replies to a task that are not there yet; None of a tutor without any."""
-    if not plan.belongs(card, tutor):
+def estimated_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> EstimatedRequests | None:
+    """Estimate a judge's requests about one tutor's replies to a task; None if the tutor does not answer the task."""
+    if not plan.is_answered_by(card, tutor):
         return None
     [rubric, *_] = chosen_rubrics(plan.judge_entry(judge).rubrics, card.rubrics)
-    size, items = sizes().get((card.benchmark, card.task, rubric)), items_of(plan, card)
+    size, items = measured_sizes().get((card.benchmark, card.task, rubric)), item_count_of(plan, card)
     if items is None:
-        return Supposed(None)
+        return EstimatedRequests(None)
     requests = items * (size.requests if size else 1.0)
-    prompt = tokens(size.prompt_chars if size else 4000.0)
-    return Supposed(round(requests), requests * prompt, requests * VERDICT_TOKENS)
+    prompt = tokens_of_chars(size.prompt_chars if size else 4000.0)
+    return EstimatedRequests(round(requests), requests * prompt, requests * VERDICT_TOKENS)
 
 
-def new_labelled(plan: Plan, judge: str, rehearsal: Rehearsal) -> NewRequests:
-    """Count what one judge will be asked about what people have labelled."""
+def new_label_checks(plan: Plan, judge: str, rehearsal: Rehearsal) -> NewRequests:
+    """Count one judge's requests about labelled replies and pairs."""
     panel = panel_of(plan, judge)
-    identity = identity_of(panel.model, inputs.answering_weights(plan, judge))
-    releases = plan.told_releases(judge)
-    folders = rehearsal.all_of(rehearsal.labels(release) for release in releases)
+    identity = request_identity(panel.model, inputs.answering_weights(plan, judge))
+    releases = plan.judged_releases(judge)
+    folders = rehearsal.all_or_none(rehearsal.labels(release) for release in releases)
     sources = plan.preferences if panel.judge.pairs else []
-    pairs = rehearsal.all_of(rehearsal.pairs(source) for source in sources)
+    pairs = rehearsal.all_or_none(rehearsal.pairs(source) for source in sources)
     if identity is None or folders is None or pairs is None:
-        return supposed("checks", judge, plan.answering(judge), supposed_labelled(plan, judge))
+        return estimated_total("checks", judge, plan.answering_entry(judge), estimated_label_checks(plan, judge))
     limit = plan.label_limit(judge)
     work = work_on_labels(panel.judge, folders, limit, plan.run.seed)
     for path in pairs:
         work += work_on_pairs(panel.judge, path, limit, plan.run.seed)
-    probed = [folder for folder in folders if folder.name in plan.releases_for(judge)]
+    probed = [folder for folder in folders if folder.name in plan.validating_releases(judge)]
     work += work_on_probes(panel.judge, probed, plan.run.probes, limit, plan.run.seed)
-    return asked_of(plan, panel, identity, work, Path(paths.LABELLED_JOURNAL.of(judge=judge)))._replace(stage="checks")
+    return count_verdict_requests(plan, panel, identity, work, Path(paths.LABELLED_JOURNAL.of(judge=judge)))._replace(
+        stage="checks"
+    )
 
 
-def supposed_labelled(plan: Plan, judge: str) -> list[Supposed]:
-    """What a judge is asked about releases, and pairs, that are not there yet."""
+def estimated_label_checks(plan: Plan, judge: str) -> list[EstimatedRequests]:
+    """Estimate a judge's requests about labelled releases and pairs whose files do not exist yet."""
     entry, limit = plan.judge_entry(judge), plan.label_limit(judge)
-    wanted = [
+    keys = [
         ("labels", release, rubric.name)
-        for release in plan.told_releases(judge)
-        if (rubric := plan.rubric_on(judge, release)) is not None
+        for release in plan.judged_releases(judge)
+        if (rubric := plan.rubric_for_release(judge, release)) is not None
     ]
-    wanted += [("pairs", source, name) for source in plan.preferences for name in entry.pairs]
+    keys += [("pairs", source, name) for source in plan.preferences for name in entry.pairs]
     parts = []
-    for key in wanted:
-        size = sizes().get(key)
+    for key in keys:
+        size = measured_sizes().get(key)
         if size is None:
-            parts.append(Supposed(None))
+            parts.append(EstimatedRequests(None))
             continue
-        asked_again = key[0] == "labels" and key[1] in plan.releases_for(judge)
-        probed = len(PROBES) * min(plan.run.probes, limit or size.items) if asked_again else 0
+        has_probes = key[0] == "labels" and key[1] in plan.validating_releases(judge)
+        probed = len(PROBES) * min(plan.run.probes, limit or size.items) if has_probes else 0
         requests = round((min(limit or size.items, size.items) + probed) * size.requests)
-        prompt = requests * tokens(size.prompt_chars)
-        parts.append(Supposed(requests, prompt, requests * VERDICT_TOKENS))
+        prompt = requests * tokens_of_chars(size.prompt_chars)
+        parts.append(EstimatedRequests(requests, prompt, requests * VERDICT_TOKENS))
     return parts
 
 
-def asked_of(plan: Plan, panel: Panel, identity: Mapping[str, Any], work: Work, journal: Path) -> NewRequests:
-    """What a judge will be asked of some work, with the questions that follow from verdicts on file."""
-    on_file = OnFile(panel.name, panel.model, identity, journal)
+def count_verdict_requests(
+    plan: Plan, panel: JudgeSettings, identity: Mapping[str, Any], work: JudgeWork, journal: Path
+) -> NewRequests:
+    """Count a judge's requests for some work, including follow-up questions about verdicts that are on file."""
+    on_file = AnswersOnFile(panel.name, panel.model, identity, journal)
     asyncio.run(verdicts_on_file(work, on_file, panel))
-    return counted("judges", panel.name, plan.answering(panel.name), on_file, 0, VERDICT_TOKENS)
+    return unanswered_requests("judges", panel.name, plan.answering_entry(panel.name), on_file, 0, VERDICT_TOKENS)
 
 
-async def verdicts_on_file(work: Work, on_file: OnFile, panel: Panel) -> None:
-    """Ask every question of the journal, then what follows from its verdicts."""
+async def verdicts_on_file(work: JudgeWork, on_file: AnswersOnFile, panel: JudgeSettings) -> None:
+    """Look up the answers to a judge's questions; then those to the follow-up questions that its verdicts lead to."""
     while work:
         judgements = []
         for loaded, case in work:
-            for question in questions_of(loaded.rubric, case):
+            for question in questions_about(loaded.rubric, case):
                 try:
                     judgements += await judge_case(loaded, case, question, on_file, panel)
                 except NotOnFile:
                     continue
-        work = follow_ups(work, judgements)
+        work = follow_up_work(work, judgements)
 
 
-# together -------------------------------------------------------------------------------------------------------------
+# totals ---------------------------------------------------------------------------------------------------------------
 
 
-def tokens(chars: float) -> float:
-    """Characters as tokens."""
+def tokens_of_chars(chars: float) -> float:
+    """Return the estimated number of tokens of a text with this many characters."""
     return chars / CHARS_A_TOKEN
 
 
-def mean_answer(on_file: OnFile, loadeds: Sequence[LoadedCard]) -> float:
-    """Tokens of an answer: the mean of those on file, else what such answers were measured to take."""
+def mean_answer_tokens(on_file: AnswersOnFile, loaded_cards: Sequence[LoadedCard]) -> float:
+    """Return the mean number of tokens per answer: of answers on file, or without any, as measured for these tasks."""
     journals = [on_file.journal.answers, *on_file.journal.answers.others]
     entries = (entry for answers in journals for entry in answers.values())
     known = [entry.completion_tokens for entry in entries if entry.completion_tokens]
     if known:
         return sum(known) / len(known)
-    measured = [sizes().get((loaded.card.benchmark, loaded.card.task, "")) for loaded in loadeds]
+    measured = [measured_sizes().get((loaded.card.benchmark, loaded.card.task, "")) for loaded in loaded_cards]
     chars = [size.answer_chars for size in measured if size]
-    return tokens(sum(chars) / len(chars)) if chars else 150.0
+    return tokens_of_chars(sum(chars) / len(chars)) if chars else 150.0
 
 
-def counted(stage: str, asker: str, model: str, on_file: OnFile, later: int, answer: float) -> NewRequests:
-    """What is not on file. later: requests that nobody can word yet."""
-    lengths = list(on_file.lacking.values())
+def unanswered_requests(
+    stage: str, asker: str, model: str, on_file: AnswersOnFile, later: int, answer: float
+) -> NewRequests:
+    """Return the count of the requests without an answer on file, with their estimated tokens.
+
+    later: number of requests that depend on missing answers; answer: estimated number of tokens per answer.
+    """
+    lengths = list(on_file.unanswered_lengths.values())
     requests = len(lengths) + later
-    prompt = tokens(sum(lengths) / len(lengths)) if lengths else 0.0
+    prompt = tokens_of_chars(sum(lengths) / len(lengths)) if lengths else 0.0
     return NewRequests(stage, asker, model, requests, requests * prompt, requests * answer, exact=True)
 
 
-def supposed(stage: str, asker: str, model: str, parts: Sequence[Supposed | NewRequests]) -> NewRequests:
-    """Several tasks of one job together; unknown where one of them is."""
+def estimated_total(
+    stage: str, asker: str, model: str, parts: Sequence[EstimatedRequests | NewRequests]
+) -> NewRequests:
+    """Add up the parts of one job as an estimate. The number of requests is None if it is None for any part."""
     known = [part.requests for part in parts if part.requests is not None]
     return NewRequests(
         stage,
@@ -313,33 +329,33 @@ def supposed(stage: str, asker: str, model: str, parts: Sequence[Supposed | NewR
     )
 
 
-def summed(stage: str, asker: str, model: str, parts: Sequence[NewRequests]) -> NewRequests:
-    """Several pieces of work of one job together; counted where all of them are."""
-    return supposed(stage, asker, model, parts)._replace(exact=all(part.exact for part in parts))
+def total_requests(stage: str, asker: str, model: str, parts: Sequence[NewRequests]) -> NewRequests:
+    """Add up the parts of one job; the sum is exact if every part is exact."""
+    return estimated_total(stage, asker, model, parts)._replace(exact=all(part.exact for part in parts))
 
 
-Names = Mapping[str, str]  # wildcards of a job
-COUNTS: dict[str, Callable[..., NewRequests]] = {
+JobNames = Mapping[str, str]  # a job's wildcards: their values by name
+REQUEST_COUNTERS: dict[str, Callable[..., NewRequests]] = {
     "generate_replies": new_replies,
     "generate_shard": new_replies,
     "generate_all_replies": all_new_replies,
     "judge_replies": new_verdicts,
     "judge_all_replies": all_new_verdicts,
-    "judge_labelled": new_labelled,
+    "judge_labelled": new_label_checks,
 }
 
 
-def asking_jobs(plan: Plan) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield rule and wildcards of every job that asks a model, and whose requests can be counted, in their order."""
+def countable_jobs(plan: Plan) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the rule and wildcards of every job that calls a model and has countable requests, by stage."""
     for benchmark in plan.benchmarks:
         for tutor in (name for name in plan.tutors_on(benchmark) if name in plan.with_engine("vllm", "hosted")):
             names = {"benchmark": benchmark, "tutor": tutor}
             if shards := plan.shards_of(tutor):
                 yield from (("generate_shard", {**names, "shard": shard}) for shard in shards)
-            elif tutor not in plan.packed:
+            elif tutor not in plan.packed_tutors:
                 yield "generate_replies", names
-    yield from (("generate_all_replies", {"tutor": tutor}) for tutor in plan.packed)
-    for judge in (name for name in plan.judges_of_replies if name in plan.asked_judges):
+    yield from (("generate_all_replies", {"tutor": tutor}) for tutor in plan.packed_tutors)
+    for judge in (name for name in plan.judges_of_replies if name in plan.judges_with_model):
         batches = [
             (benchmark, batch)
             for benchmark in plan.judged_benchmarks(judge)
@@ -352,18 +368,18 @@ def asking_jobs(plan: Plan) -> Iterator[tuple[str, dict[str, str]]]:
         else:
             for benchmark, batch in batches:
                 yield "judge_replies", {"judge": judge, "benchmark": benchmark, "batch": batch}
-    for judge in plan.asked_judges:
-        if plan.told_releases(judge) or plan.judge_entry(judge).pairs:
+    for judge in plan.judges_with_model:
+        if plan.judged_releases(judge) or plan.judge_entry(judge).pairs:
             yield "judge_labelled", {"judge": judge}
 
 
 def new_requests(
-    plan: Plan, rehearsal: Rehearsal, planned: Collection[tuple[str, Names]] | None = None
+    plan: Plan, rehearsal: Rehearsal, planned: Collection[tuple[str, JobNames]] | None = None
 ) -> list[NewRequests]:
-    """Count what a run will ask, a job at a time. planned: rule and wildcards of the jobs that count; None: all."""
+    """Count a run's requests, job by job. planned: rule and wildcards of the jobs to count; all jobs if None."""
     chosen = None if planned is None else {(rule, frozenset(names.items())) for rule, names in planned}
     return [
-        COUNTS[rule](plan, **names, rehearsal=rehearsal)
-        for rule, names in asking_jobs(plan)
+        REQUEST_COUNTERS[rule](plan, **names, rehearsal=rehearsal)
+        for rule, names in countable_jobs(plan)
         if chosen is None or (rule, frozenset(names.items())) in chosen
     ]

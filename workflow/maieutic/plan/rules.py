@@ -1,4 +1,4 @@
-"""What rules ask of a plan: their input files, what their commands are told, the code that they rest on."""
+"""Parts of a rule that follow from the plan: its input files, the job of its command, the digest of its code."""
 
 from __future__ import annotations
 
@@ -8,93 +8,98 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from maieutic.config.models import Needs
-from maieutic.config.people import TABLE
-from maieutic.config.pins import pinned, read_pins
+from maieutic.config.people import TABLE_LOADER
+from maieutic.config.pins import fill_pins, read_pins
 from maieutic.config.settings import read_config
 from maieutic.core.errors import Unpinned, UserError, check_in_turn
-from maieutic.core.plugins import parts, places
+from maieutic.core.plugins import plugin_folders, plugin_objects
 from maieutic.plan import digest, inputs, jobs
-from maieutic.plan.checks import check_people, check_selection
+from maieutic.plan.checks import check_people_labels, check_selection
 from maieutic.plan.plan import Plan
-from maieutic.plan.planning import Planning
+from maieutic.plan.plan_extension import PlanExtension
 from maieutic.plan.syntax import Name
 
-Instead = dict[Name, tuple[Name, ...]]
+Replacements = dict[Name, tuple[Name, ...]]
 TEMPLATES = {
     "write-model-card": ("validation/card.*.jinja",),
     "build-report": (
         *("report/*.css", "report/*.js", "report/vendor/*.js", "report/*.jinja"),
-        *(f"{place}/*.jinja" for place in places()),
+        *(f"{place}/*.jinja" for place in plugin_folders()),
     ),
 }
-# What one kind of tutor does not use of the command that all are asked by.
-UNUSED_BY_SERVED: Instead = {Name("replies.baselines", "baseline_reply"): ()}
-UNUSED_BY_BASELINES: Instead = {Name("serving.backends", "backend_of"): (), Name("replies.generate", "run_job"): ()}
+# All tutors share one command; these are the definitions in it that one kind of tutor never uses.
+UNUSED_BY_SERVED: Replacements = {Name("replies.baselines", "baseline_reply"): ()}
+UNUSED_BY_BASELINES: Replacements = {
+    Name("serving.backends", "backend_of"): (),
+    Name("replies.generate", "run_conversations"): (),
+}
 
 
-EXTENSIONS: tuple[Planning, ...] = tuple(parts("planning", "PLANNING").values())
-# Where the function of a rule's name is.
+EXTENSIONS: tuple[PlanExtension, ...] = tuple(plugin_objects("planning", "PLANNING").values())
+# Modules with one function per rule, named like the rule.
 INPUTS = (inputs, *(extension.inputs for extension in EXTENSIONS))
 JOBS = (jobs, *(extension.jobs for extension in EXTENSIONS))
 
 
-def part_of(modules: Iterable[ModuleType], rule: str) -> Callable[..., Any]:
-    """The function of a rule's name. Raises StopIteration where no module has one."""
+def rule_function(modules: Iterable[ModuleType], rule: str) -> Callable[..., Any]:
+    """Return the function named like a rule. Raises StopIteration if no module has one."""
     function: Callable[..., Any] = next(getattr(module, rule) for module in modules if hasattr(module, rule))
     return function
 
 
-class Wildcards(Protocol):
-    """A job's wildcards, as Snakemake gives them."""
+class JobWildcards(Protocol):
+    """Wildcards of a job, as Snakemake passes them."""
 
     def items(self) -> Iterable[tuple[str, str]]: ...
 
 
 class RulePlan(Plan):
-    """A plan with the parts of each rule, by the rule's name."""
+    """A plan that provides each rule's input files, job, code digest and resources, by the rule's name."""
 
-    def inputs_of(self, rule: str) -> Callable[[Wildcards], inputs.Files]:
-        """The function of a rule's input files, from its wildcards."""
-        find = part_of(INPUTS, rule)
+    def inputs_of(self, rule: str) -> Callable[[JobWildcards], inputs.Files]:
+        """Return the function that maps a rule's wildcards to its input files."""
+        find = rule_function(INPUTS, rule)
         more: inputs.Files = {}
         for extension in EXTENSIONS if rule == "build_report" else ():
             more |= extension.report_files(self)
         return lambda wildcards: {**find(self, **dict(wildcards.items())), **more}
 
-    def job_of(self, rule: str) -> Callable[[Wildcards], str]:
-        """The function of what a rule hands to its command, from its wildcards, as JSON."""
-        make = part_of(JOBS, rule)
+    def job_of(self, rule: str) -> Callable[[JobWildcards], str]:
+        """Return the function that maps a rule's wildcards to the JSON job of its command."""
+        make = rule_function(JOBS, rule)
         return lambda wildcards: make(self, **dict(wildcards.items())).to_json()
 
-    def code_of(self, rule: str) -> str | Callable[[Wildcards], str]:
-        """The digest of the code that decides a rule's results; its function where the wildcards decide that too."""
+    def code_of(self, rule: str) -> str | Callable[[JobWildcards], str]:
+        """Return the digest of the code behind a rule's results; a function if the digest depends on the wildcards."""
         command = rule.replace("_", "-")
         files = [file for pattern in TEMPLATES.get(command, ()) for file in digest.HERE.glob(pattern)]
-        instead = INSTEAD.get(rule)
+        instead = REPLACEMENTS.get(rule)
         if instead is None:
             return digest.code_of(command, None, files)
-        return lambda wildcards: code_without(command, tuple(instead(self, **dict(wildcards.items())).items()))
+        return lambda wildcards: code_with_replacements(
+            command, tuple(instead(self, **dict(wildcards.items())).items())
+        )
 
     # machines ---------------------------------------------------------------------------------------------------------
 
-    def models_of(self, wildcards: Wildcards) -> list[str]:
-        """The registry entries that a job asks or trains: of its wildcards, of a judge the one that answers."""
+    def models_of(self, wildcards: JobWildcards) -> list[str]:
+        """Return the registry entries that a job calls or trains; for a judge, the entry that answers."""
         names = dict(wildcards.items())
         for extension in EXTENSIONS:
             if (models := extension.models_of(self, names)) is not None:
                 return models
-        return [self.answering(names[kind]) for kind in MODEL_WILDCARDS if kind in names]
+        return [self.answering_entry(names[kind]) for kind in MODEL_WILDCARDS if kind in names]
 
-    def threads(self, wildcards: Wildcards) -> int:
-        """The cores of one job of a model."""
+    def threads(self, wildcards: JobWildcards) -> int:
+        """Return the number of cores of a job that calls a model."""
         return self.needs(wildcards).cpus
 
-    def memory(self, wildcards: Wildcards) -> int:
-        """The memory of one job that asks somebody else's model, in MB."""
+    def memory(self, wildcards: JobWildcards) -> int:
+        """Return the memory in MB of a job that calls a hosted model."""
         return self.needs(wildcards).mem_mb
 
-    def needs(self, wildcards: Wildcards) -> Needs:
-        """What one job of a model asks of a machine."""
+    def needs(self, wildcards: JobWildcards) -> Needs:
+        """Return the machine resources of a job that calls a model."""
         names = dict(wildcards.items())
         for extension in EXTENSIONS:
             if (needs := extension.needs_of(self, names)) is not None:
@@ -104,40 +109,41 @@ class RulePlan(Plan):
 
 
 @cache
-def code_without(command: str, instead: tuple[tuple[Name, tuple[Name, ...]], ...]) -> str:
-    """A digest of a command's code in which some definitions have others in their place."""
+def code_with_replacements(command: str, instead: tuple[tuple[Name, tuple[Name, ...]], ...]) -> str:
+    """Return the digest of a command's code with some definitions replaced by others."""
     return digest.code_of(command, dict(instead))
 
 
 MODEL_WILDCARDS = ("encoder", "judge", "tagger", "reward_model", "classifier", "tutor", "model")
 
 
-# Of the tables that a command looks its functions up in, the one that a job uses: an edit of another re-runs nothing.
+# In these digests, a look-up table is replaced by the one entry that a job uses, so that edits of other entries do not
+# re-run the job.
 
 
-def used_by_make_items(plan: Plan, benchmark: str, task: str) -> Instead:
-    """Of the table of loaders the card's own."""
+def used_by_make_items(plan: Plan, benchmark: str, task: str) -> Replacements:
+    """Replace the table of loaders by the loader of the task's card."""
     from maieutic.datasets.registry import LOADERS
 
     loader = LOADERS[plan.card(benchmark, task).loader].load
-    return {Name("datasets.registry", "LOADERS"): (digest.name_of(loader), Name("datasets.loaders", "Loader"))}
+    return {Name("datasets.registry", "LOADERS"): (digest.as_definition(loader), Name("datasets.loaders", "Loader"))}
 
 
-def used_by_make_pairs(plan: Plan, source: str) -> Instead:
-    """Of the table of sources of pairs the one that is made."""
+def used_by_make_pairs(plan: Plan, source: str) -> Replacements:
+    """Replace the table of pair sources by the source that the job builds."""
     entry = plan.config.preferences.get(source)
-    if entry is not None and entry.loader == TABLE:
+    if entry is not None and entry.loader == TABLE_LOADER:
         return {Name("rewards.pairs", "PAIR_SOURCES"): (Name("rewards.sources", "PairSource"),)}
     load = plan.pair_source(source).load
-    return {Name("rewards.pairs", "PAIR_SOURCES"): (digest.name_of(load), Name("rewards.sources", "PairSource"))}
+    return {Name("rewards.pairs", "PAIR_SOURCES"): (digest.as_definition(load), Name("rewards.sources", "PairSource"))}
 
 
-def used_by_generate_replies(plan: Plan, tutor: str, **others: str) -> Instead:
-    """A model no baselines, a baseline no conversation."""
+def used_by_generate_replies(plan: Plan, tutor: str, **others: str) -> Replacements:
+    """If the tutor is a model, leave out the code of baselines; if it is a baseline, that of conversations."""
     return UNUSED_BY_BASELINES if tutor in plan.with_engine("baseline") else UNUSED_BY_SERVED
 
 
-INSTEAD: dict[str, Callable[..., Instead]] = {
+REPLACEMENTS: dict[str, Callable[..., Replacements]] = {
     "make_items": used_by_make_items,
     "make_pairs": used_by_make_pairs,
     "generate_replies": used_by_generate_replies,
@@ -145,35 +151,35 @@ INSTEAD: dict[str, Callable[..., Instead]] = {
 
 
 @cache
-def extended() -> type[RulePlan]:
-    """The class of plans, with what extensions add."""
+def extended_plan_class() -> type[RulePlan]:
+    """Return the plan class with the mixins of all extensions."""
     return type("ExtendedPlan", (RulePlan, *(extension.plan for extension in EXTENSIONS)), {})
 
 
 def plan_of(raw: dict[str, Any]) -> RulePlan:
-    """The plan of a configuration, and of the labels that people gave. Raises UserError for its first fault."""
-    plan = unchecked(raw)
-    check(plan)
+    """Return the checked plan of a configuration. Raises UserError with the faults of the first failing check."""
+    plan = unchecked_plan(raw)
+    check_plan(plan)
     return plan
 
 
-def unchecked(raw: dict[str, Any]) -> RulePlan:
-    """The plan of a configuration whose keys are right, whatever they select."""
-    plan: RulePlan = extended()(read_config(pinned(raw, read_pins())))
+def unchecked_plan(raw: dict[str, Any]) -> RulePlan:
+    """Return the plan of a configuration whose keys are valid, without checking its selection."""
+    plan: RulePlan = extended_plan_class()(read_config(fill_pins(raw, read_pins())))
     return plan
 
 
-def check(plan: RulePlan) -> None:
-    """Raises UserError for what a plan selects, and for the labels that people gave."""
+def check_plan(plan: RulePlan) -> None:
+    """Check a plan's selection and its human labels. Raises UserError if a check fails."""
     check_in_turn([partial(check_selection, plan)], [partial(extension.check, plan) for extension in EXTENSIONS])
-    check_people(plan)
+    check_people_labels(plan)
 
 
 def plan_before_pins(raw: dict[str, Any]) -> tuple[RulePlan, list[UserError]]:
-    """The plan of a configuration that may lack pins, and which it lacks. Raises UserError for other faults."""
-    plan = unchecked(raw)
+    """Return a checked plan and the errors of its missing pins. Raises UserError for any other fault."""
+    plan = unchecked_plan(raw)
     try:
-        check(plan)
+        check_plan(plan)
     except UserError as error:
         if others := [fault for fault in error.all if not isinstance(fault, Unpinned)]:
             raise UserError.of(others) from None

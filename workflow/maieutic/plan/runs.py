@@ -1,4 +1,4 @@
-"""`maieutic runs`: the runs of this folder, each with its page."""
+"""`maieutic runs`: list the runs of this folder with their pages."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.core import paths
-from maieutic.core.documents import read_yaml
 from maieutic.core.errors import UserError
+from maieutic.core.yaml_files import read_yaml
 
-NO_NAME = "(no name)"  # of a run that its run file does not name
+NO_NAME = "(no name)"  # shown for a run whose run file has no `run.name`
 
 
 class RunFolder(NamedTuple):
-    """A run as its own folder tells it. page: where it is, None where it was never finished; written: its time."""
+    """A run, as saved in its folder. page: None if the run never finished; written: time of the page or the config."""
 
     name: str
     tutors: list[str]
@@ -26,19 +26,20 @@ class RunFolder(NamedTuple):
 
 
 def runs() -> None:
-    """Print the runs of this folder: name, when it was written, tutors, tasks, items a task, page."""
-    found = list(run_folders(Path(paths.ROOT)))
-    if not found:
-        raise UserError(paths.ROOT, "no run has written its folder yet", "snakemake --cores all --configfile my.yaml")
-    for run in sorted(found, key=lambda run: run.written):
-        page = run.page or "no page: it did not get so far"
-        items = "all items" if run.limit is None else f"{run.limit} items a task"
+    """List the runs of this folder: name, time, page, tutors, tasks, items per task."""
+    folders = list(run_folders(Path(paths.ROOT)))
+    if not folders:
+        fix = "run `snakemake --cores all --configfile my.yaml`"
+        raise UserError(paths.ROOT, "expected the folder of a run, found none", fix)
+    for run in sorted(folders, key=lambda run: run.written):
+        page = run.page or "no page: the run did not finish"
+        items = "all items" if run.limit is None else f"{run.limit} items per task"
         print(f"{run.name}, {run.written:%Y-%m-%d %H:%M}: {page}")
-        print(f"  {shortened(run.tutors)} on {shortened(run.tasks)}, {items}")
+        print(f"  {shorten_names(run.tutors)} on {shorten_names(run.tasks)}, {items}")
 
 
 def run_folders(results: Path) -> Iterable[RunFolder]:
-    """Every run's own folder below a folder of results."""
+    """Yield each run below a results folder."""
     for path in saved_configs(results):
         run = saved_run(path)
         page = path.parent / "index.html"
@@ -53,21 +54,21 @@ def run_folders(results: Path) -> Iterable[RunFolder]:
 
 
 def saved_configs(results: Path) -> Iterator[Path]:
-    """Yield the configuration that each run has saved below a folder of results."""
-    return (path for folder in paths.PAGES for path in results.glob(f"{folder}/config.yaml"))
+    """Yield the saved configuration of each run below a results folder."""
+    return (path for folder in paths.REPORT_FOLDERS for path in results.glob(f"{folder}/config.yaml"))
 
 
 def saved_config(config: Path) -> dict[str, Any]:
-    """Return the configuration that a run has saved. Raises UserError where it cannot be read."""
-    return read_yaml(config, "delete it: a run writes it anew") or {}
+    """Return the saved configuration of a run. Raises UserError if it cannot be read."""
+    return read_yaml(config, "delete it: the next run rewrites it") or {}
 
 
 def saved_run(config: Path) -> dict[str, Any]:
-    """Return the selection of the run that has saved this configuration. Raises UserError where it cannot be read."""
+    """Return the `run` section of a saved configuration. Raises UserError if it cannot be read."""
     return saved_config(config).get("run", {})
 
 
-def shortened(names: list[str], most: int = 3) -> str:
-    """The first of some names, and how many more there are."""
+def shorten_names(names: list[str], most: int = 3) -> str:
+    """Return the first names, and the number of the others, as text: `a, b, c and 2 more`."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""The JSON schemas in workflow/schemas, made from the declarations in this package (one fact in one place)."""
+"""JSON schemas of workflow/schemas and tables of config/README.md, generated from the declarations in this package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from maieutic.config.cards import Card
 from maieutic.config.datasets import Dataset
-from maieutic.config.faults import is_model, kinds_of
+from maieutic.config.faults import alternatives_of, is_model_type
 from maieutic.config.models import (
     BaselineModel,
     CriteriaModel,
@@ -26,8 +26,8 @@ from maieutic.config.models import (
     WeightsOnly,
 )
 from maieutic.config.settings import Config
-from maieutic.core.files import whole_file
-from maieutic.core.journal import Entry, Scored
+from maieutic.core.files import atomic_file
+from maieutic.core.journal import FinishedRequest, ScoredConversation
 from maieutic.core.records import (
     Difference,
     Grade,
@@ -61,7 +61,7 @@ RECORDS: list[type[BaseModel]] = [
 
 
 def overlay_schema() -> dict[str, Any]:
-    """The configuration's schema for a file that holds a part of it: what an editor checks."""
+    """Return the configuration's schema without required keys, with which editors check run files."""
     schema = Config.model_json_schema()
     schema["required"] = []
     schema["$defs"]["Run"]["required"] = []
@@ -69,7 +69,7 @@ def overlay_schema() -> dict[str, Any]:
 
 
 def all_schemas() -> dict[str, str]:
-    """File name to JSON text."""
+    """Return the text of every schema, by file name."""
     schemas = {
         "config": Config.model_json_schema(),
         "overlay": overlay_schema(),
@@ -77,8 +77,8 @@ def all_schemas() -> dict[str, str]:
         "datasets": TypeAdapter(dict[str, Dataset]).json_schema(),
         "card": Card.model_json_schema(),
         "rubric": Rubric.model_json_schema(),
-        "journal": Entry.model_json_schema(),
-        "scored": Scored.model_json_schema(),
+        "journal": FinishedRequest.model_json_schema(),
+        "scored": ScoredConversation.model_json_schema(),
         **{kind.__name__.lower(): kind.model_json_schema() for kind in RECORDS},
     }
     return {
@@ -87,67 +87,67 @@ def all_schemas() -> dict[str, str]:
 
 
 def export_schemas(out: Path) -> None:
-    """Write every schema into the folder `out`, and the tables of config/README.md anew."""
+    """Write every schema into the folder `out`, and regenerate the tables of config/README.md."""
     for name, text in all_schemas().items():
-        with whole_file(out / name) as handle:
+        with atomic_file(out / name) as handle:
             handle.write(text)
     page = config_page()
-    with whole_file(CONFIG_PAGE) as handle:
+    with atomic_file(CONFIG_PAGE) as handle:
         handle.write(page)
 
 
 # config/README.md -----------------------------------------------------------------------------------------------------
 
 CONFIG_PAGE = Path("config/README.md")
-BEGIN, END = "<!-- keys: make schemas writes what follows -->", "<!-- end of keys -->"
+KEYS_BEGIN, KEYS_END = "<!-- keys: make schemas writes what follows -->", "<!-- end of keys -->"
 ENGINES: dict[str, tuple[type[BaseModel], str]] = {
-    "vllm": (VllmModel, "a tutor whose weights we serve"),
-    "hosted": (HostedModel, "a tutor behind somebody else's endpoint"),
-    "recorded": (RecordedModel, "a tutor whose replies exist already"),
+    "vllm": (VllmModel, "a tutor that the run serves from its weights"),
+    "hosted": (HostedModel, "a tutor behind an OpenAI-compatible endpoint"),
+    "recorded": (RecordedModel, "a tutor with recorded replies"),
     "baseline": (BaselineModel, "a trivial tutor"),
-    "weights": (WeightsOnly, "a base for training that is no tutor"),
-    "reward": (RewardModel, "a sequence classifier with one output: `weights` or `train`"),
-    "criteria": (CriteriaModel, "binary classifiers on MRBench's labels"),
-    "judge": (JudgeModel, "a model that answers, and rubric cards"),
+    "weights": (WeightsOnly, "a base model for training or a sentence encoder, not a tutor"),
+    "reward": (RewardModel, "a sequence classifier with one output, loaded (`weights`) or trained (`train`)"),
+    "criteria": (CriteriaModel, "binary classifiers trained on MRBench's labels"),
+    "judge": (JudgeModel, "a model, panel or word list with rubric cards"),
 }
 
 
 def config_keys() -> str:
-    """The tables of config/README.md: every key, what it means, and what it is where it is left out."""
+    """Return the tables of config/README.md: every key with its meaning and default."""
     common, served = set(Model.model_fields), set(ServedModel.model_fields)
     models: set[type[BaseModel]] = set()
     parts = [
         "## Run file",
-        *table(Config, {"models", "datasets"}, models),
-        "## models.yaml: one entry a model",
-        f"`engine` says what an entry is: {'; '.join(f'`{name}`, {what}' for name, (_, what) in ENGINES.items())}.",
-        "Every entry may have:",
-        *table(Model, set(), models),
-        "Engines `vllm` and `hosted` besides:",
-        *table(ServedModel, common, models),
+        *keys_table(Config, {"models", "datasets"}, models),
+        "## models.yaml: one entry per model",
+        f"`engine` sets the kind of an entry: {'; '.join(f'`{name}`, {what}' for name, (_, what) in ENGINES.items())}.",
+        "Keys of every entry:",
+        *keys_table(Model, set(), models),
+        "Further keys of the engines `vllm` and `hosted`:",
+        *keys_table(ServedModel, common, models),
     ]
     for name, (kind, what) in ENGINES.items():
         known = common | (served if issubclass(kind, ServedModel) else set())
-        parts += [f"Engine `{name}`, {what}:", *table(kind, known, models)]
-    return "\n\n".join([*parts, "## datasets.yaml: one entry a source file", *table(Dataset, set(), models)])
+        parts += [f"Keys of engine `{name}`, {what}:", *keys_table(kind, known, models)]
+    return "\n\n".join([*parts, "## datasets.yaml: one entry per source file", *keys_table(Dataset, set(), models)])
 
 
-def table(model: type[BaseModel], without: set[str], models: set[type[BaseModel]]) -> list[str]:
-    """The keys of a model as a Markdown table, those of models within it by their whole path.
+def keys_table(model: type[BaseModel], without: set[str], models: set[type[BaseModel]]) -> list[str]:
+    """Return the keys of a model as a Markdown table; keys of nested models have dotted paths.
 
-    models: those whose keys stand in an earlier table; those of this one join them.
+    without: keys to leave out; models: nested models with keys in an earlier table, extended by those of this table.
     """
     rows = [
         f"| `{name}` | {words[0].upper()}{words[1:]} | {default} |".replace("  |", " |")
-        for name, words, default in keys_of(model, "", without, models)
+        for name, words, default in described_keys(model, "", without, models)
     ]
     return ["\n".join(["| key | meaning | default |", "| --- | --- | --- |", *rows])]
 
 
-def keys_of(
+def described_keys(
     model: type[BaseModel], prefix: str, without: set[str], models: set[type[BaseModel]]
 ) -> Iterable[tuple[str, str, str]]:
-    """Each key with its meaning and its default as YAML writes it."""
+    """Yield each key with its description, and its default in YAML."""
     for name, field in model.model_fields.items():
         if name in without or name == "engine":
             continue
@@ -155,17 +155,17 @@ def keys_of(
         if field.description:
             plain = field.is_required() or isinstance(default, BaseModel)
             yield f"{prefix}{name}", field.description, "" if plain else f"`{json.dumps(default)}`"
-        within = [kind.type for kind in kinds_of(field.annotation) if is_model(kind)]
+        within = [kind.type for kind in alternatives_of(field.annotation) if is_model_type(kind)]
         shared: set[str] = set()
         for child in within:
             if child not in models:
                 models.add(child)
-                yield from keys_of(child, f"{prefix}{name}.", shared, models)
+                yield from described_keys(child, f"{prefix}{name}.", shared, models)
             shared = shared | set(child.model_fields)
 
 
 def config_page() -> str:
-    """config/README.md with its tables made anew."""
+    """Return config/README.md with regenerated tables."""
     text = CONFIG_PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n\n{config_keys()}\n\n{END}{rest.split(END)[1]}"
+    before, rest = text.split(KEYS_BEGIN)
+    return f"{before}{KEYS_BEGIN}\n\n{config_keys()}\n\n{KEYS_END}{rest.split(KEYS_END)[1]}"

@@ -1,4 +1,4 @@
-"""`maieutic check-graders`: test every parser of a run against the gold answers of its items."""
+"""`maieutic check-graders`: test every parser of a run against the gold answers of the run's items."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from maieutic.config.cards import MODEL_GRADERS, Card
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.records import SCORINGS, Item, Scoring, read_items
-from maieutic.graders.parsing import readings_of
+from maieutic.graders.parsing import read_reply
 from maieutic.graders.reading import Reading
 from maieutic.graders.registry import GRADERS
 from maieutic.plan.items import make_questions
-from maieutic.plan.pinning import configuration
+from maieutic.plan.pinning import merged_configuration
 from maieutic.plan.rules import plan_before_pins
-from maieutic.replies.baselines import reply_of
+from maieutic.replies.baselines import reply_without_request
 
 log = logging.getLogger(__name__)
-SHOWN = 20  # failures that the message names; the others are counted
+MOST_PRINTED_FAILURES = 20  # maximum number of failures printed in the message; the others are only counted
 
 
-class Checked(NamedTuple):
-    """The check of one grader on one task.
+class GraderCheck(NamedTuple):
+    """Result of checking one grader on one task.
 
-    failures: one line per failure; skipped: why the grader was not checked, empty where it was.
+    failures: one line per failure; skipped: reason why the grader was not checked, or "".
     """
 
     task: str
@@ -37,47 +37,47 @@ class Checked(NamedTuple):
 
 
 def check_graders(*, configfile: list[Path]) -> None:
-    """Test every parser of a run on the run's items: it must accept the gold answer and refuse a wrong one.
+    """Test every parser of a run on the run's items: it must accept the gold answer and refuse wrong ones.
 
-    No model is asked. A wrong answer is another value of the same kind: the other verdict, the next step, a number that
-    is larger by one. Both scorings are checked. configfile: run files, as for snakemake. Raises UserError with the
-    items that fail, and where Snakemake cannot make the items.
+    No model is called. A wrong answer is another value of the same kind: the other verdict, the next step, a number
+    that is larger by one. Both scorings are checked. configfile: run files, as for snakemake. Raises UserError with the
+    items that fail, or if Snakemake cannot build the items.
     """
     make_questions(configfile)
-    plan, _ = plan_before_pins(configuration(configfile))
+    plan, _ = plan_before_pins(merged_configuration(configfile))
     cards = [loaded.card for loaded in plan.cards.values()]
-    report(row for card in cards for row in check_card(card, items_of(card)))
+    report_checks(row for card in cards for row in check_card_on_gold(card, read_task_items(card)))
 
 
-def items_of(card: Card) -> list[Item]:
-    """Return the items of a task from the results."""
+def read_task_items(card: Card) -> list[Item]:
+    """Read the items of a task from the results."""
     return read_items(Path(paths.ITEMS.of(benchmark=card.benchmark, task=card.task)).parent, [card.task])
 
 
-def check_card(card: Card, items: list[Item]) -> list[Checked]:
+def check_card_on_gold(card: Card, items: list[Item]) -> list[GraderCheck]:
     """Check each grader of a task on the task's items."""
-    return [check_grader(f"{card.benchmark}/{card.task}", grader, items) for grader in card.graders]
+    return [check_grader_on_gold(f"{card.benchmark}/{card.task}", grader, items) for grader in card.graders]
 
 
-def check_grader(task: str, grader: str, items: list[Item]) -> Checked:
-    """Check one grader under both scorings. task: its name in the report."""
+def check_grader_on_gold(task: str, grader: str, items: list[Item]) -> GraderCheck:
+    """Check one grader under both scorings. task: name of the task in the report."""
     if why := why_skipped(grader):
-        return Checked(task, grader, 0, [], why)
+        return GraderCheck(task, grader, 0, [], why)
     failures = [failure for item in items for scoring in SCORINGS for failure in failures_on(grader, item, scoring)]
-    return Checked(task, grader, len(items), failures)
+    return GraderCheck(task, grader, len(items), failures)
 
 
 def why_skipped(grader: str) -> str:
-    """Return why a grader cannot be checked with gold answers; an empty text where it can."""
+    """Return the reason why a grader cannot be checked with gold answers, or "" if it can."""
     if grader in MODEL_GRADERS:
-        return "a model grades, which the report's validation is about"
-    if GRADERS[grader].describing:
+        return "a model grades, and the report validates it"
+    if GRADERS[grader].descriptive:
         return "it describes a reply, right or wrong"
     return "" if GRADERS[grader].gold_replies else "its rule has no gold answer"
 
 
 def failures_on(grader: str, item: Item, scoring: Scoring) -> list[str]:
-    """Return a line for a refused gold answer, and one for each wrong answer that the grader accepts."""
+    """Return one line if the gold answer is refused, and one for each wrong answer that is accepted."""
     gold_replies = GRADERS[grader].gold_replies
     assert gold_replies is not None
     place = f"{item.task}/{item.id}, {grader}, {scoring}"
@@ -87,21 +87,21 @@ def failures_on(grader: str, item: Item, scoring: Scoring) -> list[str]:
         return [f"{place}: {error}"]
 
     def accepts(texts: list[str]) -> bool:
-        return all_right(readings_of(grader, item, reply_of("gold", item, texts), scoring))
+        return all_correct(read_reply(grader, item, reply_without_request("gold", item, texts), scoring))
 
     refused = [] if accepts(right) else [f"{place}: the gold answer is refused: {right}"]
     return refused + [f"{place}: a wrong answer is accepted: {texts}" for texts in wrong if accepts(texts)]
 
 
-def all_right(readings: list[Reading]) -> bool:
-    """Return whether each reading is correct, or at least 1 where it is a share or a count."""
+def all_correct(readings: list[Reading]) -> bool:
+    """Return True if there are readings and all are correct. A share or count is correct if it is at least 1."""
     return bool(readings) and all(
         reading.correct if reading.correct is not None else bool(reading.value) and float(str(reading.value)) >= 1
         for reading in readings
     )
 
 
-def report(checked: Iterable[Checked]) -> None:
+def report_checks(checked: Iterable[GraderCheck]) -> None:
     """Log one line for each task and grader. Raises UserError with all failures."""
     failures: list[str] = []
     for row in checked:
@@ -109,6 +109,6 @@ def report(checked: Iterable[Checked]) -> None:
         log.info("%s, %s: %s", row.task, row.grader, outcome)
         failures += row.failures
     if failures:
-        more = [f"and {len(failures) - SHOWN} more"] if len(failures) > SHOWN else []
-        named = "\n".join([f"{len(failures)} failures", *failures[:SHOWN], *more])
-        raise UserError("check-graders", named, "mend the grader or the item")
+        more = [f"and {len(failures) - MOST_PRINTED_FAILURES} more"] if len(failures) > MOST_PRINTED_FAILURES else []
+        lines = "\n".join([f"{len(failures)} failures", *failures[:MOST_PRINTED_FAILURES], *more])
+        raise UserError("check-graders", lines, "correct the grader or the item")

@@ -1,7 +1,7 @@
-"""What a module of the package defines, and what each definition names of the package, read from the syntax.
+"""Definitions of a module, and the names of the package that each of them uses, read from the syntax.
 
-Only names that can be read from the syntax are followed. Of imports by a computed name, that of what benchmarks
-plug in is followed (`core.plugins`), whose names are constants of the call; that of a command's own function is not.
+Only names in the syntax are followed. Imports by a computed name, such as that of a command's function, are not.
+Imports of plug-ins (`core.plugins`) are followed as well, since their names are constants in the call.
 """
 
 from __future__ import annotations
@@ -17,19 +17,22 @@ PACKAGE = "maieutic"
 
 
 class Name(NamedTuple):
-    """A definition: its module, relative to the package, and its name there; ANY: the whole module."""
+    """Name of a definition: its module, relative to the package, and its name there, or WHOLE_MODULE."""
 
     module: str
     name: str
 
 
-ANY = "*"
-PLUGS = (Name("core.plugins", "parts"), Name("core.plugins", "merged"))
-REST = ""  # what a module does besides defining: it is done whenever the module is imported
+WHOLE_MODULE = "*"
+PLUGIN_LOADERS = (Name("core.plugins", "plugin_objects"), Name("core.plugins", "merged_plugin_tables"))
+OTHER_STATEMENTS = ""  # name of a module's other statements, which run whenever the module is imported
 
 
 class Definition(NamedTuple):
-    """The syntax of a definition as text, and what it names of the package; arguments: in a function's annotations."""
+    """Syntax of a definition as text, and the package's names that it uses.
+
+    arguments: names in the annotations of a function's arguments.
+    """
 
     syntax: str
     uses: frozenset[Name]
@@ -40,7 +43,7 @@ Module = Mapping[str, Definition]
 
 
 class Imports:
-    """What the names that a module imports from the package stand for: definitions, or whole modules."""
+    """Names that a module imports from the package: definitions, and whole modules."""
 
     def __init__(self, is_module: Callable[[str], bool]) -> None:
         self.is_module = is_module
@@ -48,46 +51,46 @@ class Imports:
         self.modules: dict[str, str] = {}
 
     def add(self, statement: ast.Import | ast.ImportFrom) -> None:
-        """Take the names of one statement. Raises ValueError for an import that cannot be followed."""
+        """Add the names of one statement. Raises ValueError for an import that cannot be followed."""
         if isinstance(statement, ast.Import):
             if any(module.name.split(".")[0] == PACKAGE for module in statement.names):
                 raise ValueError(f"line {statement.lineno}: write `from {PACKAGE}... import ...`")
             return
         if statement.level or (statement.module or "").split(".")[0] != PACKAGE:
             if statement.level:
-                raise ValueError(f"line {statement.lineno}: a relative import")
+                raise ValueError(f"line {statement.lineno}: expected an absolute import, found a relative one")
             return
         within = (statement.module or "").removeprefix(PACKAGE).removeprefix(".")
         for alias in statement.names:
             if alias.name == "*":
-                raise ValueError(f"line {statement.lineno}: name what is imported instead of *")
+                raise ValueError(f"line {statement.lineno}: import names instead of *")
             below = f"{within}.{alias.name}".removeprefix(".")
             if self.is_module(below):
                 self.modules[alias.asname or alias.name] = below
             else:
                 self.definitions[alias.asname or alias.name] = Name(within, alias.name)
 
-    def with_those_of(self, nodes: Iterable[ast.AST]) -> Imports:
-        """With what some syntax imports itself, as functions do to load a library late."""
-        own = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
-        if not own:
+    def with_imports_in(self, nodes: Iterable[ast.AST]) -> Imports:
+        """Return these imports together with those among some nodes, such as the imports inside a function."""
+        statements = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+        if not statements:
             return self
         imports = Imports(self.is_module)
         imports.definitions, imports.modules = dict(self.definitions), dict(self.modules)
-        for node in own:
+        for node in statements:
             imports.add(node)
         return imports
 
 
 def definitions_of(module: str, text: str, is_module: Callable[[str], bool]) -> Module:
-    """What a module defines, by name; under REST what it does besides."""
+    """Return the definitions of a module by name, its other statements under OTHER_STATEMENTS."""
     imports = Imports(is_module)
     bodies: dict[str, list[ast.stmt]] = {}
-    for statement in bare(ast.parse(text)).body:
+    for statement in without_docstrings(ast.parse(text)).body:
         if isinstance(statement, ast.Import | ast.ImportFrom):
             imports.add(statement)
-        elif not is_for_others(statement):
-            for name in names_of(statement):
+        elif not is_never_imported(statement):
+            for name in defined_names(statement):
                 bodies.setdefault(name, []).append(statement)
     definitions = {
         name: Definition(
@@ -102,13 +105,13 @@ def definitions_of(module: str, text: str, is_module: Callable[[str], bool]) -> 
         )
         for name, statements in bodies.items()
     }
-    # A name that is passed on: whoever imports it from here means where it comes from.
-    passed = {**imports.definitions, **{name: Name(below, ANY) for name, below in imports.modules.items()}}
+    # An imported name counts as a definition of this module too, so that a re-export leads to its defining module.
+    passed = {**imports.definitions, **{name: Name(below, WHOLE_MODULE) for name, below in imports.modules.items()}}
     return {**{name: Definition("", frozenset([target])) for name, target in passed.items()}, **definitions}
 
 
-def bare(tree: ast.Module) -> ast.Module:
-    """A module's syntax without docstrings and without descriptions of fields."""
+def without_docstrings(tree: ast.Module) -> ast.Module:
+    """Remove docstrings and descriptions of fields from a module's syntax, in place."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Field":
             node.keywords = [keyword for keyword in node.keywords if keyword.arg != "description"]
@@ -123,16 +126,16 @@ def bare(tree: ast.Module) -> ast.Module:
     return tree
 
 
-def is_for_others(statement: ast.stmt) -> bool:
-    """Whether a statement is for type checkers, or for a module that is run itself."""
+def is_never_imported(statement: ast.stmt) -> bool:
+    """Return True if a statement is only for type checkers, or for running the module as a script."""
     if not isinstance(statement, ast.If):
         return False
     named = {node.id for node in ast.walk(statement.test) if isinstance(node, ast.Name)}
     return bool(named & {"TYPE_CHECKING", "__name__"})
 
 
-def names_of(statement: ast.stmt) -> list[str]:
-    """The names that a top-level statement defines or adds to; REST for one that does something else."""
+def defined_names(statement: ast.stmt) -> list[str]:
+    """Return the names that a top-level statement defines or extends; OTHER_STATEMENTS for any other statement."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [statement.name]
     if isinstance(statement, ast.Pass):
@@ -142,59 +145,64 @@ def names_of(statement: ast.stmt) -> list[str]:
         targets = statement.targets
     elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
         targets = [statement.target]
-    return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)] or [REST]
+    return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)] or [
+        OTHER_STATEMENTS
+    ]
 
 
 def annotations_of(statement: ast.stmt) -> list[ast.expr]:
-    """The annotations of a function's arguments."""
+    """Return the annotations of a function's arguments."""
     if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
         return []
     arguments = [*statement.args.posonlyargs, *statement.args.args, *statement.args.kwonlyargs]
     return [argument.annotation for argument in arguments if argument.annotation is not None]
 
 
-def uses_of(statement: ast.AST, module: str, own: set[str], imports: Imports) -> Iterable[Name]:
-    """What one statement names of the package."""
-    nodes = list(walk(statement))
-    known = imports.with_those_of(nodes)
-    owners: set[str] = set()  # imported modules of which an attribute is named, at its place in the syntax
+def uses_of(statement: ast.AST, module: str, defined: set[str], imports: Imports) -> Iterable[Name]:
+    """Yield the package's names that one statement uses. defined: names that its module defines."""
+    nodes = list(walk_evaluated(statement))
+    known = imports.with_imports_in(nodes)
+    owners: set[str] = set()  # imported modules of which the statement uses an attribute
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in known.modules:
             owners.add(node.value.id)
             within = known.modules[node.value.id]
             below = f"{within}.{node.attr}"
-            yield Name(below, ANY) if known.is_module(below) else Name(within, node.attr)
+            yield Name(below, WHOLE_MODULE) if known.is_module(below) else Name(within, node.attr)
         elif isinstance(node, ast.Name):
             if node.id in known.definitions:
                 yield known.definitions[node.id]
-            elif node.id in own:
+            elif node.id in defined:
                 yield Name(module, node.id)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            yield from plugged_in(node, known)
+            yield from plugin_names(node, known)
     bound = {node.id for node in nodes if isinstance(node, ast.Name) and node.id in known.modules}
-    for name in bound - owners:  # the module itself is passed on
-        yield Name(known.modules[name], ANY)
+    for name in bound - owners:  # the module itself is used as a value
+        yield Name(known.modules[name], WHOLE_MODULE)
 
 
-def plugged_in(call: ast.Call, known: Imports) -> Iterable[Name]:
-    """What a call of `plugins.parts` or `plugins.merged` imports. Raises ValueError for what is not constant."""
-    if not isinstance(call.func, ast.Name) or known.definitions.get(call.func.id) not in PLUGS:
+def plugin_names(call: ast.Call, known: Imports) -> Iterable[Name]:
+    """Yield the names that a call of `plugin_objects` or `merged_plugin_tables` imports.
+
+    Raises ValueError if an argument is not a constant.
+    """
+    if not isinstance(call.func, ast.Name) or known.definitions.get(call.func.id) not in PLUGIN_LOADERS:
         return
     words = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
     if len(words) != len(call.args):
-        raise ValueError(f"line {call.lineno}: name the module and the object of a benchmark's part by constants")
+        raise ValueError(f"line {call.lineno}: pass the module and the object of a plug-in as constants")
     module, name = map(str, words)
     for folder in (*(f"benchmarks.{benchmark}" for benchmark in BENCHMARKS), *EXTENSIONS):
         if known.is_module(f"{folder}.{module}"):
             yield Name(f"{folder}.{module}", name)
 
 
-def walk(node: ast.AST) -> Iterable[ast.AST]:
-    """The nodes of a syntax tree without the annotations of functions, which are not evaluated."""
+def walk_evaluated(node: ast.AST) -> Iterable[ast.AST]:
+    """Yield the nodes of a syntax tree, without functions' annotations, since these are not evaluated."""
     yield node
     for field, value in ast.iter_fields(node):
         if (isinstance(node, ast.arg) and field == "annotation") or field == "returns":
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
-                yield from walk(child)
+                yield from walk_evaluated(child)

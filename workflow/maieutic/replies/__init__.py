@@ -1,1 +1,1 @@
-"""What tutors answer."""
+"""Replies of tutors to items."""

@@ -1,4 +1,4 @@
-"""What every tutor says to every item: all items of a benchmark in flight at once against one server."""
+"""Generate tutors' replies: all items of a benchmark concurrently against one server."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import Field
 
-from maieutic.config.cards import LoadedCard, cards_of
+from maieutic.config.cards import LoadedCard, load_cards
 from maieutic.config.models import BaselineModel, HostedModel, ServedModel, VllmModel
 from maieutic.config.prompts import Messages, render
-from maieutic.core.ending import run_to_the_end
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
-from maieutic.core.journal import Entry, Journal, digest, journals_of, request_key
-from maieutic.core.ledger import Spent, now, put_down
+from maieutic.core.journal import FinishedRequest, Journal, canonical_digest, reply_journals, request_key
+from maieutic.core.ledger import JobSpending, append_spending, utc_now
 from maieutic.core.progress import Progress
-from maieutic.core.records import Item, Prompt, Reply, Turn, each_record, write_records
+from maieutic.core.records import Item, Prompt, Reply, Turn, iter_records, write_records
+from maieutic.core.shutdown import run_with_grace
 from maieutic.core.spool import Spool
 from maieutic.replies.baselines import baseline_reply
 from maieutic.serving.answers import Answer
@@ -30,169 +30,172 @@ from maieutic.serving.pictures import as_sent, with_pictures
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-Work = Collection[tuple[LoadedCard, Item]]  # gone through twice, in one order
-# Conversations that are under way for each request that may be in flight: the others wait for an answer that is asked
-# already, for a further attempt, or for the disk.
-UNDER_WAY = 2
-EMPTY_TURN = "(no answer)"  # what a provider that refuses empty turns is sent in the place of the tutor's
+TutorWork = Collection[tuple[LoadedCard, Item]]  # must yield the same order each time that it is iterated
+# Number of conversations in progress per request slot. The additional conversations wait for an identical request, for
+# their next attempt, or for the disk.
+CONVERSATIONS_PER_REQUEST = 2
+EMPTY_TURN = "(no answer)"  # sent in place of a tutor's empty turn to providers that refuse empty turns
 
 
 class Shard(NamedTuple):
-    """A part of a benchmark's items: every `of`-th, from the `number`-th on, both counted from 1."""
+    """A part of a benchmark's items: every `parts`-th item from the `number`-th on, both counted from 1."""
 
     number: int
-    of: int
+    parts: int
 
 
-WHOLE = Shard(1, 1)
+UNSHARDED = Shard(1, 1)
 
 
 class CardItems(Collection[tuple[LoadedCard, Item]]):
-    """The items of some cards, each with its card, read from their files as they are gone through.
+    """Items of several cards, each paired with its card. Iteration reads them from their files.
 
-    folder: of a benchmark's items, a file for each task; shard: which of them, counted over all cards.
+    folder: folder of a benchmark's items, with one file per task; shard: the part of the items to yield, counted over
+    all cards.
     """
 
-    def __init__(self, cards: Iterable[LoadedCard], folder: Path, shard: Shard = WHOLE) -> None:
+    def __init__(self, cards: Iterable[LoadedCard], folder: Path, shard: Shard = UNSHARDED) -> None:
         self.shard = shard
-        self.files: list[tuple[LoadedCard, Path, int]] = []  # with the place of the shard's first item in the file
+        self.files: list[tuple[LoadedCard, Path, int]] = []  # card, file of its items, index of the shard's first item
         number = 0
         for loaded in cards:
             path = folder / f"{loaded.card.task}.jsonl"
-            self.files.append((loaded, path, (shard.number - 1 - number) % shard.of))
+            self.files.append((loaded, path, (shard.number - 1 - number) % shard.parts))
             with open(path, "rb") as handle:
                 number += sum(1 for _ in handle)
-        self.number = len(range(shard.number - 1, number, shard.of))
+        self.number = len(range(shard.number - 1, number, shard.parts))
 
     def __len__(self) -> int:
         return self.number
 
     def __iter__(self) -> Iterator[tuple[LoadedCard, Item]]:
         for loaded, path, first in self.files:
-            for item in each_record(path, Item, first, self.shard.of):
+            for item in iter_records(path, Item, first, self.shard.parts):
                 yield loaded, item
 
     def __contains__(self, pair: object) -> bool:
         return any(pair == each for each in self)
 
 
-class Conversed(NamedTuple):
-    """What became of a job's items: the reply to each by its number, and the prompts that were sent by their hashes."""
+class ConversationResults(NamedTuple):
+    """Results of a job's conversations: replies by the number of their item, and prompts that were sent, by hash."""
 
     replies: Spool[int, Reply]
     prompts: Spool[str, Prompt]
 
     @classmethod
-    def beside(cls, out: Path) -> Conversed:
-        """Room for them on the disk that the replies are written to."""
+    def beside(cls, out: Path) -> ConversationResults:
+        """Return empty results, which are buffered on the same disk as the output file."""
         return cls(Spool(out.parent), Spool(out.parent))
 
     def write(self, out: Path, prompts: Path) -> None:
-        """Write the replies in the order of the items, and the prompts in that of their hashes."""
+        """Write the replies in the order of the items, and the prompts in the order of their hashes."""
         self.prompts.write(prompts)
         self.replies.write(out)
 
 
-class Asking:
-    """One model on one benchmark: asks what the journal lacks, starting the server on the first miss."""
+class ModelRequests:
+    """Requests of one model on one benchmark. The journal answers them, or the server if the journal has no answer."""
 
     def __init__(
         self,
         name: str,
         model: ServedModel,
         identity: dict[str, Any],
-        journal: Journal[Entry],
+        journal: Journal[FinishedRequest],
         backend: Backend,
         pictures: Path | None = None,
         answering: str | None = None,
     ) -> None:
-        """pictures: the folder of the pictures that messages name; answering: the model's entry, where a judge asks."""
+        """pictures: folder of the pictures; answering: registry entry that answers for a judge (default: `name`)."""
         self.answering = answering or name
         self.pictures = pictures
         self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
-        self.asked = self.prompt_tokens = self.completion_tokens = self.cached_tokens = 0
-        self.spent: UserError | None = None  # the run's budget, once it is
-        self.rounds = Rounds()
-        self.waiting: dict[str, asyncio.Future[Entry]] = {}
+        self.requests = self.prompt_tokens = self.completion_tokens = self.cached_tokens = 0
+        self.budget_error: UserError | None = None  # set when the run's budget is spent
+        self.rounds = TurnLog()
+        self.waiting: dict[str, asyncio.Future[FinishedRequest]] = {}
 
-    def sent(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The request with its pictures in it."""
+    def fill_pictures(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the request with its pictures as data URLs."""
         return {**request, "messages": as_sent(request["messages"], self.pictures)}
 
-    async def end(self) -> None:
-        """Put down what was asked, and end the server."""
-        self.put_down()
+    async def record_and_close(self) -> None:
+        """Append the usage to the ledger, and stop the server."""
+        self.record_usage()
         await self.backend.close()
 
-    def put_down(self) -> None:
-        """Say what was asked, and put it into the ledger."""
+    def record_usage(self) -> None:
+        """Log the server's usage and append it to the ledger, if the server was started."""
         if self.backend.busy_from:
             seconds = time.monotonic() - self.backend.busy_from
-            log.info("%d requests in %.1f s with the server up%s", self.asked, seconds, self.cache_share())
+            log.info("%d requests in %.1f s with the server up%s", self.requests, seconds, self.cache_share())
             counts = {
                 "prompt_tokens": self.prompt_tokens,
                 "completion_tokens": self.completion_tokens,
                 "cached_tokens": self.cached_tokens,
             }
             spent = {
-                "requests": self.asked,
+                "requests": self.requests,
                 **counts,
                 "seconds": round(seconds, 1),
                 "retries": self.backend.new_retries(),
-                "unheeded": self.backend.unheeded(),
+                "unheeded": self.backend.silent_changes(),
             }
-            put_down(self.journal.path, Spent(time=now(), asker=self.name, model=self.answering, **spent))
+            append_spending(
+                self.journal.path, JobSpending(time=utc_now(), asker=self.name, model=self.answering, **spent)
+            )
 
     async def within_budget(self, client: Any, request: dict[str, Any]) -> Any:
-        """The server's answer. Raises Interrupted where the run's budget is spent; what is asked already goes on."""
+        """Return the server's answer. Raises Interrupted if the budget is spent; requests already sent continue."""
         from maieutic.serving.client import Interrupted
 
-        purse = self.backend.purse
+        purse = self.backend.budget_file
         if purse is None:
-            return await client.ask(request, self.sent)
-        if self.spent is not None:
-            raise Interrupted(self.spent.problem)
+            return await client.ask(request, self.fill_pictures)
+        if self.budget_error is not None:
+            raise Interrupted(self.budget_error.problem)
         reserved = False
 
-        def sent(request: dict[str, Any]) -> dict[str, Any]:
-            """Reserve when the request has its turn: what waits for one is not asked yet."""
+        def reserve_and_fill(request: dict[str, Any]) -> dict[str, Any]:
+            """Reserve budget just before the request is sent, since a request in the queue costs nothing yet."""
             nonlocal reserved
             if not reserved:
                 try:
                     purse.reserve()
                 except UserError as error:
-                    self.spent = error
+                    self.budget_error = error
                     raise Interrupted(error.problem) from None
                 reserved = True
-            return self.sent(request)
+            return self.fill_pictures(request)
 
         try:
-            return await client.ask(request, sent)
-        except Exception:  # one that is cancelled was sent, and may be paid
+            return await client.ask(request, reserve_and_fill)
+        except Exception:  # not CancelledError: a cancelled request was sent, and may be billed
             if reserved:
                 purse.release()
             raise
 
     def check_unanswered(self, progress: Progress, what: str) -> None:
-        """At the end of work. Raises UserError where something stayed unanswered: what, and why."""
-        if self.spent is not None:
-            raise self.spent
+        """Raise UserError if requests stayed unanswered, with their number and reasons. what: plural noun ("items")."""
+        if self.budget_error is not None:
+            raise self.budget_error
         if progress.failed:
             problem = f"{progress.failed} of {progress.total} {what} stayed unanswered ({progress.reasons()})"
-            raise UserError(self.name, problem, "run again: only these are asked")
+            raise UserError(self.name, problem, "run again: only unanswered requests are sent")
 
     def cache_share(self) -> str:
-        """The share of the prompts' tokens that the server had in its cache; empty where it told none."""
+        """Return a phrase for the log on the share of prompt tokens that were cached; "" if the server reports none."""
         if not (self.cached_tokens and self.prompt_tokens):
             return ""
-        return f", {100 * self.cached_tokens // self.prompt_tokens} % of the prompts' tokens from its cache"
+        return f", {100 * self.cached_tokens // self.prompt_tokens} % of the prompt tokens from its cache"
 
-    async def ask(self, request: dict[str, Any]) -> Entry:
-        """The answer to a request: from the journal, or from the server and then in the journal."""
+    async def ask(self, request: dict[str, Any]) -> FinishedRequest:
+        """Return the answer to a request from the journal, or else from the server. New answers enter the journal."""
         key = request_key(request, self.identity)
         if known := self.journal.answers.get(key):
             return known
-        if key in self.waiting:  # two items with the same prompt are one request
+        if key in self.waiting:  # an identical request is in progress: wait for its answer
             return await asyncio.shield(self.waiting[key])
         future = self.waiting[key] = asyncio.get_running_loop().create_future()
         try:
@@ -202,10 +205,11 @@ class Asking:
                 answer = await self.within_budget(client, request)
             finally:
                 self.count_probes(client)
-            entry = Entry(key=key, **vars(answer))
+            entry = FinishedRequest(key=key, **vars(answer))
             self.journal.append(entry)
-            if self.backend.purse is not None:  # after it: what is paid is on file, whatever becomes of the purse
-                self.backend.purse.settle(
+            # Settled after the append, so that the journal has every paid answer even if this step fails.
+            if self.backend.budget_file is not None:
+                self.backend.budget_file.settle(
                     entry.prompt_tokens or 0, entry.completion_tokens or 0, entry.cached_tokens or 0
                 )
             self.count(entry)
@@ -213,124 +217,124 @@ class Asking:
             return entry
         except BaseException as error:
             future.set_exception(error)
-            future.exception()  # nobody else may be waiting for it
+            future.exception()  # marks the exception as retrieved: perhaps no other request waits for this future
             raise
         finally:
             del self.waiting[key]
 
-    def count(self, answer: Entry | Answer) -> None:
-        """Count one request with its tokens."""
-        self.asked += 1
+    def count(self, answer: FinishedRequest | Answer) -> None:
+        """Count one request and its tokens."""
+        self.requests += 1
         self.prompt_tokens += answer.prompt_tokens or 0
         self.completion_tokens += answer.completion_tokens or 0
         self.cached_tokens += answer.cached_tokens or 0
 
     def count_probes(self, client: Any) -> None:
-        """Count the probes that were answered: they are paid, and no item's answers."""
-        while client.asides:
-            answer = client.asides.pop()
+        """Count the client's answered probes, which are billed although they answer no item."""
+        while client.probe_answers:
+            answer = client.probe_answers.pop()
             self.count(answer)
-            if self.backend.purse is not None:
-                with suppress(UserError):  # a spent budget ends the job at the next request
-                    self.backend.purse.reserve()
-                    self.backend.purse.settle(
+            if self.backend.budget_file is not None:
+                with suppress(UserError):  # if the budget is spent, the next request ends the job
+                    self.backend.budget_file.reserve()
+                    self.backend.budget_file.settle(
                         answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.cached_tokens or 0
                     )
 
 
-class Rounds:
-    """Which turn each conversation is in, to say once a turn how many others it did not wait for."""
+class TurnLog:
+    """Current turn of each conversation. Logs when the first conversation of a task reaches each later turn."""
 
     def __init__(self) -> None:
-        self.at: dict[tuple[str, str], int] = {}
-        self.said: set[tuple[str, int]] = set()
+        self.turn_of: dict[tuple[str, str], int] = {}
+        self.logged: set[tuple[str, int]] = set()
 
     def enter(self, item: Item, number: int, turns: int) -> None:
-        """One item goes into its turn `number`."""
-        self.at[item.task, item.id] = number
-        if number == 1 or (item.task, number) in self.said:
+        """Record that an item's conversation begins turn `number` of `turns`."""
+        self.turn_of[item.task, item.id] = number
+        if number == 1 or (item.task, number) in self.logged:
             return
-        self.said.add((item.task, number))
-        behind = sum(task == item.task and at < number for (task, _), at in self.at.items())
+        self.logged.add((item.task, number))
+        behind = sum(task == item.task and at < number for (task, _), at in self.turn_of.items())
         log.info(
             "%s: turn %d of %d begins with %s, while %d others are in an earlier turn",
             *(item.task, number, turns, item.id, behind),
         )
 
     def leave(self, item: Item) -> None:
-        """One item's conversation is over."""
-        del self.at[item.task, item.id]
+        """Record that an item's conversation has ended."""
+        del self.turn_of[item.task, item.id]
 
 
-class Limits:
-    """What a run may change of every request."""
+class RequestLimits:
+    """Settings of all requests of a run: the limit on answer tokens, and the sampling seed."""
 
     def __init__(self, max_tokens: int | None, seed: int) -> None:
         self.max_tokens, self.seed = max_tokens, seed
 
 
-def request_of(loaded: LoadedCard, messages: Messages, model: ServedModel, limits: Limits) -> dict[str, Any]:
-    """Everything that is asked, in the SDK's own names; `endpoint` says how."""
+def tutor_request(loaded: LoadedCard, messages: Messages, model: ServedModel, limits: RequestLimits) -> dict[str, Any]:
+    """Return a tutor's request, with the fields of OpenAI's API and `endpoint`, which selects the kind of endpoint."""
     card = loaded.card
     return {
         "endpoint": model.endpoint or card.endpoint,
         "messages": messages,
         "temperature": card.temperature,
-        "max_tokens": model.bound(card.max_tokens, limits.max_tokens),
+        "max_tokens": model.token_limit(card.max_tokens, limits.max_tokens),
         "stop": card.stop,
-        **({"seed": limits.seed} if card.temperature else {}),  # greedy answers do not depend on it
+        **({"seed": limits.seed} if card.temperature else {}),  # greedy answers do not depend on the seed
     }
 
 
-def folded(messages: Messages) -> Messages:
-    """The system message at the head of the first message of the user, for models that take none."""
+def merge_system_message(messages: Messages) -> Messages:
+    """Return the messages with the system message merged into the first user message."""
     system, *others = messages
     first = next(number for number, message in enumerate(others) if message["role"] == "user")
     content = f"{system['content']}\n\n{others[first]['content']}"
     return [*others[:first], {"role": "user", "content": content}, *others[first + 1 :]]
 
 
-def followed(messages: Messages, role: str, content: str) -> Messages:
-    """The messages with one more. Chat templates want users and assistants in turn: two of one speaker become one."""
+def append_message(messages: Messages, role: str, content: str) -> Messages:
+    """Append a message, or merge it into the last one if both have the same role: many chat templates require this."""
     if messages and messages[-1]["role"] == role != "system":
         return [*messages[:-1], {"role": role, "content": f"{messages[-1]['content']}\n\n{content}"}]
     return [*messages, {"role": role, "content": content}]
 
 
 def first_prompt(loaded: LoadedCard, item: Item) -> str:
-    """The words that an item's first reply answers."""
+    """Return the prompt text of an item's first turn."""
     return render(loaded.templates[0], {**item.vars, "answers": []}, loaded.shots)
 
 
 def first_messages(
     loaded: LoadedCard, item: Item, prompt_role: str | None, user_last: bool = False, usual_role: str = "system"
 ) -> Messages:
-    """What the first request holds: the system message, what was said before, the card's first turn, the pictures.
+    """Return the messages of the first request: system message, history, the card's first turn, and the pictures.
 
-    prompt_role: of the model by the registry; `user` where it takes no system message. user_last: it takes no
-    conversation that ends with the assistant's words, which the user says then. usual_role: who says a prompt that
-    stands alone where neither registry nor card says it.
+    prompt_role: role of prompts in the model's registry entry, `user` if the model takes no system message; user_last:
+    True if the model refuses conversations that end with an assistant message, so that the last message gets the role
+    `user`; usual_role: role of a prompt without a history if neither the registry entry nor the card sets one.
     """
     system = [{"role": "system", "content": render(loaded.system, item.vars, "")}] if loaded.card.system else []
     before = [*system, *item.history]
     speaker = "user" if user_last else item.speaker
     alone = prompt_role if prompt_role == "user" else loaded.card.role or prompt_role or usual_role
     role = (loaded.card.role or speaker) if before else alone
-    messages = followed(before, role, first_prompt(loaded, item))
-    return with_pictures(folded(messages) if system and prompt_role == "user" else messages, item.images)
+    messages = append_message(before, role, first_prompt(loaded, item))
+    return with_pictures(merge_system_message(messages) if system and prompt_role == "user" else messages, item.images)
 
 
-async def asked_once(
-    loaded: LoadedCard, messages: Messages, job: Asking, limits: Limits, keep: Callable[[Prompt], None]
-) -> tuple[Entry, dict[str, Any], str]:
-    """Return the answer to messages, the request, and the hash of the messages."""
-    request, sent = request_of(loaded, messages, job.model, limits), digest(messages)
+async def send_messages(
+    loaded: LoadedCard, messages: Messages, job: ModelRequests, limits: RequestLimits, keep: Callable[[Prompt], None]
+) -> tuple[FinishedRequest, dict[str, Any], str]:
+    """Send messages. Return the answer, the request, and the messages' hash. keep: called with the prompt."""
+    request, sent = tutor_request(loaded, messages, job.model, limits), canonical_digest(messages)
     keep(Prompt(messages=sent, content=messages))
     return await job.ask(request), request, sent
 
 
 def without_empty_turns(messages: Messages) -> Messages:
-    """Return the messages with EMPTY_TURN where the tutor left a turn empty."""
+    """Return the messages with EMPTY_TURN in place of the tutor's empty turns."""
     return [
         {**message, "content": EMPTY_TURN}
         if message["role"] == "assistant" and isinstance(message["content"], str) and not message["content"].strip()
@@ -340,34 +344,34 @@ def without_empty_turns(messages: Messages) -> Messages:
 
 
 async def converse(
-    loaded: LoadedCard, item: Item, job: Asking, limits: Limits, keep: Callable[[Prompt], None]
+    loaded: LoadedCard, item: Item, job: ModelRequests, limits: RequestLimits, keep: Callable[[Prompt], None]
 ) -> Reply:
-    """One item from its first turn to its last; later turns see the tutor's own answers. keep: takes what is sent."""
+    """Hold one item's conversation, in which later turns quote the tutor's answers. keep: called with each prompt."""
     turns: list[Turn] = []
-    # Several hosted endpoints refuse a conversation of a system message alone.
+    # Several hosted endpoints refuse a conversation that has only a system message.
     usual = "user" if isinstance(job.model, HostedModel) else "system"
     messages = first_messages(loaded, item, job.model.prompt_role, job.model.user_last, usual)
     for number, template in enumerate(loaded.templates, 1):
         if turns:
             answers = [turn.text for turn in turns]
-            asked = render(template, {**item.vars, "answers": answers}, loaded.shots)
-            messages = [*messages, {"role": "assistant", "content": answers[-1]}, {"role": "user", "content": asked}]
+            question = render(template, {**item.vars, "answers": answers}, loaded.shots)
+            messages = [*messages, {"role": "assistant", "content": answers[-1]}, {"role": "user", "content": question}]
         job.rounds.enter(item, number, len(loaded.templates))
-        entry, request, sent = await asked_once(loaded, messages, job, limits, keep)
+        entry, request, sent = await send_messages(loaded, messages, job, limits, keep)
         if entry.error and (filled := without_empty_turns(messages)) != messages:
-            messages = filled  # some providers refuse a conversation with an empty turn
-            entry, request, sent = await asked_once(loaded, messages, job, limits, keep)
+            messages = filled  # try again without empty turns, which some providers refuse
+            entry, request, sent = await send_messages(loaded, messages, job, limits, keep)
         fields = {name: getattr(entry, name) for name in Turn.model_fields if name not in {"messages", "endpoint"}}
         turns.append(Turn(messages=sent, endpoint=request["endpoint"], **fields))
         if entry.error:
             break
     job.rounds.leave(item)
-    # A card has at least one turn, so the last one's entry is there: its key names the whole conversation.
+    # A card has at least one turn, so `entry` is set. The key of the last request covers the whole conversation.
     return Reply(id=item.id, task=item.task, tutor=job.name, key=entry.key, turns=turns, error=entry.error)
 
 
-async def converse_all(work: Work, job: Asking, limits: Limits, kept: Conversed) -> None:
-    """Every item, in the order in which answers come. Raises UserError when some stayed unanswered, at the end."""
+async def converse_all(work: TutorWork, job: ModelRequests, limits: RequestLimits, kept: ConversationResults) -> None:
+    """Hold the conversations of all items concurrently. Raises UserError at the end if requests stayed unanswered."""
     from maieutic.serving.client import Unanswered
 
     progress = Progress(job.name, len(work))
@@ -376,8 +380,8 @@ async def converse_all(work: Work, job: Asking, limits: Limits, kept: Conversed)
         if prompt.messages not in kept.prompts:
             kept.prompts.put(prompt.messages, prompt)
 
-    async def one(number: int, loaded: LoadedCard, item: Item) -> None:
-        asked = job.asked
+    async def converse_one(number: int, loaded: LoadedCard, item: Item) -> None:
+        requests = job.requests
         try:
             reply = await converse(loaded, item, job, limits, keep)
         except Unanswered as error:
@@ -385,23 +389,25 @@ async def converse_all(work: Work, job: Asking, limits: Limits, kept: Conversed)
             return
         kept.replies.put(number, reply)
         tokens = sum(turn.completion_tokens or 0 for turn in reply.turns)
-        fresh = job.asked > asked
+        fresh = job.requests > requests
         progress.step(known=not fresh, tokens=tokens if fresh else 0)
 
-    conversations = (one(number, loaded, item) for number, (loaded, item) in enumerate(work))
-    await watched(conversations, job.backend.check, UNDER_WAY * job.model.concurrency, job.model.grace)
-    progress.say()
+    conversations = (converse_one(number, loaded, item) for number, (loaded, item) in enumerate(work))
+    await run_watched(
+        conversations, job.backend.check, CONVERSATIONS_PER_REQUEST * job.model.concurrency, job.model.grace
+    )
+    progress.log_line()
     job.check_unanswered(progress, "items")
 
 
-async def watched(
+async def run_watched(
     coroutines: Iterable[Coroutine[Any, Any, None]], watch: Callable[[], None], under_way: int, grace: float
 ) -> None:
-    """Run coroutines together, with a regular look at the server; the first error that matters ends them all.
+    """Run coroutines concurrently, and check every second that the server is alive. The first error ends all of them.
 
-    After an error that the user can mend those that are begun have `grace` seconds: what is in flight is paid.
-
-    coroutines: made when their turn comes; under_way: how many are begun and not finished at any time.
+    After a UserError, the coroutines in progress have `grace` seconds to finish, because their requests are billed.
+    coroutines: iterable from which each coroutine is taken when it can run; watch: raises if the server has ended;
+    under_way: maximum number of coroutines in progress.
     """
     waiting, faults, faulty = iter(coroutines), list[UserError](), asyncio.Event()
 
@@ -443,9 +449,10 @@ async def watched(
 
 
 class GenerateReplies(Job):
-    """A tutor's entry and the tasks of one benchmark that it is asked, under one protocol.
+    """A tutor's registry entry and the tasks of one benchmark that the tutor answers, under one protocol.
 
-    max_tokens: upper bound on the cards' own; seed: of answers that are drawn; shard: of the items, left out: all.
+    max_tokens: upper bound on the token limits of the cards; seed: sampling seed; shard: part of the items (default:
+    all).
     """
 
     tutor: str
@@ -455,19 +462,19 @@ class GenerateReplies(Job):
     protocol: str
     max_tokens: int | None = None
     seed: int
-    shard: Shard = WHOLE
+    shard: Shard = UNSHARDED
 
-    def journals(self, own: Path) -> list[Path]:
-        """The further journals of this tutor on this benchmark: of the whole, of shards of it.
+    def journals(self, journal: Path) -> list[Path]:
+        """Return the tutor's other journals on this benchmark: those for all items, and those for single shards.
 
-        own: the job's, in the folder of the benchmark's journals; that of a shard two folders below it.
+        journal: this job's journal, in the folder of the benchmark's journals (for a shard, two folders below that).
         """
-        folder = own.parent if self.shard == WHOLE else own.parents[2]
-        return [path for path in journals_of(folder, self.tutor) if path != own]
+        folder = journal.parent if self.shard == UNSHARDED else journal.parents[2]
+        return [path for path in reply_journals(folder, self.tutor) if path != journal]
 
     def work(self, items: Path) -> CardItems:
-        """The job's items with their cards. items: the folder of the benchmark's items."""
-        return CardItems(cards_of(self.benchmark, self.tasks, self.protocol), items, self.shard)
+        """Return the job's items with their cards. items: folder of the benchmark's items."""
+        return CardItems(load_cards(self.benchmark, self.tasks, self.protocol), items, self.shard)
 
 
 def generate_replies(
@@ -481,10 +488,10 @@ def generate_replies(
     out: Path,
     prompts: Path,
 ) -> None:
-    """Write one Reply per item, and the prompts that were sent; nothing is asked that a journal of the tutor holds.
+    """Write one Reply per item, and the prompts that were sent. Answers in the tutor's journals are reused.
 
-    items: the folder of the benchmark's items; weights: the manifest of a model that we serve; pictures: the store of
-    the items' pictures; journal: the job's own.
+    items: folder of the benchmark's items; weights: manifest of the model if the run serves it, otherwise empty;
+    pictures: folder of the items' pictures; journal: this job's journal.
     """
     work = job.work(items)
     if isinstance(job.entry, BaselineModel):
@@ -493,33 +500,41 @@ def generate_replies(
         write_records(prompts, [])
         return
     files = JobFiles(next(iter(weights), None), journal, server_log, pictures, job.journals(journal))
-    ask_tutor(job.tutor, job.entry, work, Limits(job.max_tokens, job.seed), files, out, prompts)
+    ask_tutor(job.tutor, job.entry, work, RequestLimits(job.max_tokens, job.seed), files, out, prompts)
 
 
 def ask_tutor(
-    name: str, model: VllmModel | HostedModel, work: Work, limits: Limits, files: JobFiles, out: Path, prompts: Path
+    name: str,
+    model: VllmModel | HostedModel,
+    work: TutorWork,
+    limits: RequestLimits,
+    files: JobFiles,
+    out: Path,
+    prompts: Path,
 ) -> None:
-    """Write one Reply per item of the work, and the prompts that were sent."""
-    with Journal(files.journal, Entry, files.journals) as journal:
+    """Write one Reply for each item in `work`, and the prompts that were sent."""
+    with Journal(files.journal, FinishedRequest, files.journals) as journal:
         backend, identity = backend_of(name, model, files)
-        kept = Conversed.beside(out)
-        asking = Asking(name, model, identity, journal, backend, files.pictures)
-        run_to_the_end(together([run_job(work, asking, limits, kept)], backend), model.grace)
+        kept = ConversationResults.beside(out)
+        asking = ModelRequests(name, model, identity, journal, backend, files.pictures)
+        run_with_grace(run_concurrently([run_conversations(work, asking, limits, kept)], backend), model.grace)
     kept.write(out, prompts)
 
 
-async def run_job(work: Work, job: Asking, limits: Limits, kept: Conversed) -> None:
-    """Converse, and put down what was asked, whatever happens."""
+async def run_conversations(
+    work: TutorWork, job: ModelRequests, limits: RequestLimits, kept: ConversationResults
+) -> None:
+    """Hold the conversations, and then record the usage, even after an error."""
     try:
         return await converse_all(work, job, limits, kept)
     finally:
-        job.put_down()
+        job.record_usage()
 
 
-async def together(parts: Iterable[Coroutine[Any, Any, T]], backend: Backend) -> list[T]:
-    """Pieces of work at once against one server, which is ended at last; gives what became of each.
+async def run_concurrently(parts: Iterable[Coroutine[Any, Any, T]], backend: Backend) -> list[T]:
+    """Run coroutines concurrently against one server, stop the server, and return the results.
 
-    A piece that fails ends no other one. Raises UserError with the faults of all of them, after that.
+    If a coroutine fails, the others continue. At the end, raises one UserError for the errors of all coroutines.
     """
     try:
         outcomes = await asyncio.gather(*parts, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""All benchmarks of one tutor in one job: every item of each in flight at once, against one server."""
+"""Replies of one tutor to all benchmarks in one job: all items concurrently, against one server."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from maieutic.config.models import VllmModel
-from maieutic.core.ending import run_to_the_end
 from maieutic.core.jobs import Job
-from maieutic.core.journal import Entry, Journal
-from maieutic.replies.generate import Asking, Conversed, GenerateReplies, Limits, run_job, together
+from maieutic.core.journal import FinishedRequest, Journal
+from maieutic.core.shutdown import run_with_grace
+from maieutic.replies.generate import (
+    ConversationResults,
+    GenerateReplies,
+    ModelRequests,
+    RequestLimits,
+    run_concurrently,
+    run_conversations,
+)
 from maieutic.serving.backends import JobFiles, backend_of
 
 
 class GenerateAllReplies(Job):
-    """A tutor that we serve, and what it is asked of each benchmark."""
+    """A tutor whose model the run serves. parts: the tutor's jobs, one for each benchmark."""
 
     tutor: str
     parts: list[GenerateReplies]
@@ -31,24 +38,24 @@ def generate_all_replies(
     out: list[Path],
     prompts: list[Path],
 ) -> None:
-    """Write one Reply per item of each benchmark, and the prompts that were sent, as a job for each would.
+    """Write one Reply per item of each benchmark, and the prompts that were sent, exactly as separate jobs would.
 
-    items, journal, out and prompts: as of a benchmark's own job, one for each part of the job; weights: the
-    manifest of the model; pictures: the store of the items' pictures.
+    items, journal, out, prompts: for each part, the path that a separate job would use; weights: manifest of the model;
+    pictures: folder of the items' pictures.
     """
     model = job.parts[0].entry
-    assert isinstance(model, VllmModel), "only what we serve has such a job"
+    assert isinstance(model, VllmModel), "only models that the run serves have this job"
     works = [part.work(folder) for part, folder in zip(job.parts, items, strict=True)]
-    kept = [Conversed.beside(path) for path in out]
+    kept = [ConversationResults.beside(path) for path in out]
     with ExitStack() as stack:
         files = JobFiles(weights[0], journal[0], server_log, pictures)
         backend, identity = backend_of(job.tutor, model, files)
         asking = []
-        for part, own in zip(job.parts, journal, strict=True):
-            opened = stack.enter_context(Journal(own, Entry, part.journals(own)))
-            asking.append(Asking(job.tutor, model, identity, opened, backend, pictures))
-        limits = [Limits(part.max_tokens, part.seed) for part in job.parts]
-        parts = [run_job(*part) for part in zip(works, asking, limits, kept, strict=True)]
-        run_to_the_end(together(parts, backend), model.grace)
+        for part, path in zip(job.parts, journal, strict=True):
+            part_journal = stack.enter_context(Journal(path, FinishedRequest, part.journals(path)))
+            asking.append(ModelRequests(job.tutor, model, identity, part_journal, backend, pictures))
+        limits = [RequestLimits(part.max_tokens, part.seed) for part in job.parts]
+        parts = [run_conversations(*part) for part in zip(works, asking, limits, kept, strict=True)]
+        run_with_grace(run_concurrently(parts, backend), model.grace)
     for conversed, *paths in zip(kept, out, prompts, strict=True):
         conversed.write(*paths)

@@ -1,4 +1,4 @@
-"""One tutor's replies to one benchmark from the jobs that its items were shared among."""
+"""Merge the replies of one tutor to one benchmark from jobs that each answer a shard of its items."""
 
 from __future__ import annotations
 
@@ -8,37 +8,36 @@ from itertools import groupby, zip_longest
 from pathlib import Path
 
 from maieutic.core.errors import UserError
-from maieutic.core.files import whole_file
+from maieutic.core.files import atomic_file
 
 
 def gather_shards(replies: list[Path], prompts: list[Path], out: Path, prompts_out: Path) -> None:
-    """Write the replies of all shards in the order of the items, and their prompts, each once.
+    """Write the replies of all shards in the order of the items, and all prompts without duplicates.
 
-    replies, prompts: of each shard, from the first to the last.
+    replies, prompts: one file for each shard, in the order of the shards.
     """
-    check_lengths(replies)
-    with ExitStack() as stack, whole_file(out, "wb") as handle:
+    check_shard_sizes(replies)
+    with ExitStack() as stack, atomic_file(out, "wb") as handle:
         lines = [stack.enter_context(open(path, "rb")) for path in replies]
         for group in zip_longest(*lines):
             handle.writelines(filter(None, group))
-    with ExitStack() as stack, whole_file(prompts_out, "wb") as handle:
-        merged = heapq.merge(
-            *(stack.enter_context(open(path, "rb")) for path in prompts)
-        )  # a line begins with its hash
+    with ExitStack() as stack, atomic_file(prompts_out, "wb") as handle:
+        # Each line begins with the hash of its prompt, by which every file is sorted.
+        merged = heapq.merge(*(stack.enter_context(open(path, "rb")) for path in prompts))
         handle.writelines(line for line, _ in groupby(merged))
 
 
-def check_lengths(replies: list[Path]) -> None:
-    """Raises UserError where the shards' sizes are not those of one list that was dealt out."""
+def check_shard_sizes(replies: list[Path]) -> None:
+    """Raise UserError if the sizes of the shards are not those that result from dealing out the items in turn."""
     counts = []
     for path in replies:
         with open(path, "rb") as handle:
             counts.append(sum(1 for _ in handle))
     dealt = [len(range(place, sum(counts), len(counts))) for place in range(len(counts))]
     if counts != dealt:
-        place = next(place for place, (own, due) in enumerate(zip(counts, dealt, strict=True)) if own != due)
+        place = next(place for place, (count, due) in enumerate(zip(counts, dealt, strict=True)) if count != due)
         raise UserError(
             str(replies[place]),
-            f"a shard of {counts[place]} replies where {dealt[place]} of {sum(counts)} are due",
+            f"expected {dealt[place]} of {sum(counts)} replies in this shard, found {counts[place]}",
             "delete the folder of the shards and run again: they are rebuilt from the journals",
         )

@@ -1,4 +1,4 @@
-"""The report of a run: one page, with the items of a large run beside it, and the same numbers as CSV and Parquet."""
+"""The report of a run: one HTML page, files for items that do not fit in it, and all numbers as CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from maieutic.core.documents import read_yaml
 from maieutic.core.errors import UserError
-from maieutic.core.files import whole_file, write_json
+from maieutic.core.files import atomic_file, write_json
+from maieutic.core.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from maieutic.plan.plan import Plan
     from maieutic.plan.provenance import Provenance
 
-PARTIAL = "partial"
+PARTIAL_REPORT_FOLDER = "partial"
 
 
 def build_report(
@@ -23,28 +23,28 @@ def build_report(
 ) -> None:
     """Write the page, its tables and problems.json into the folder `out`.
 
-    The tables: scores.csv and scores.parquet, differences.csv, trust.csv, runtime.csv; tables/ holds those of the page,
-    figures/ its pictures, items/ the items that are too many to be in it.
+    The tables are scores.csv, scores.parquet, differences.csv, trust.csv and runtime.csv. The folder tables/ contains
+    the tables that the page shows, figures/ its pictures, and items/ the items that do not fit in the page itself.
 
-    With missing_ok a tutor whose job failed is marked as absent; without it, that is an error. A part of the page that
-    cannot be made is a box with its error there, and a line of problems.json. A complete report removes the partial one
-    that an earlier failure left in `out`/partial.
+    missing_ok: mark a tutor whose job failed as absent, instead of raising UserError. A part of the page that cannot be
+    made becomes a box with the error, which is also recorded in problems.json. A complete report deletes `out`/partial,
+    the partial report that an earlier failed run left.
     """
     from maieutic.plan.checks import check_config
     from maieutic.plan.plan import Plan
     from maieutic.plan.provenance import read_provenance
 
-    made_of = read_provenance(provenance) if provenance else None
-    write_report(Plan(check_config(read_yaml(config))), made_of, results, out, missing_ok)
+    record = read_provenance(provenance) if provenance else None
+    write_report(Plan(check_config(read_yaml(config))), record, results, out, missing_ok)
 
 
-def write_report(plan: Plan, made_of: Provenance | None, results: Path, out: Path, missing_ok: bool = False) -> None:
-    """Write the report of a plan, as `build_report` does. made_of: the record of the run's code, cards and data."""
+def write_report(plan: Plan, record: Provenance | None, results: Path, out: Path, missing_ok: bool = False) -> None:
+    """Write the report of a plan, as `build_report` does. record: provenance of the run's code, cards and data."""
     from maieutic.core.paths import ITEM_DATA
-    from maieutic.report.contrasts import contrasts, difference_table
-    from maieutic.report.exports import FIGURE_FOLDER, FOLDER, write_figures, write_tables
+    from maieutic.report.contrasts import difference_table, tutor_contrasts
+    from maieutic.report.exports import FIGURE_FOLDER, TABLE_FOLDER, write_figures, write_tables
     from maieutic.report.page import render_page
-    from maieutic.report.sections import Run
+    from maieutic.report.sections import ReportInput
     from maieutic.report.tables import (
         breakdown_scores,
         complete_scores,
@@ -53,42 +53,51 @@ def write_report(plan: Plan, made_of: Provenance | None, results: Path, out: Pat
         trust_table,
     )
 
-    scores = complete_scores(plan, results, made_of)
+    scores = complete_scores(plan, results, record)
     tutors = {score.tutor for own_scores in scores.values() for score in own_scores}
     if not missing_ok and (absent := [name for name in plan.tutors if name not in tutors]):
-        raise UserError(str(results), f"no scores of {', '.join(absent)}", "run again, or give --missing-ok")
+        raise UserError(
+            str(results),
+            f"expected scores of every tutor, found none of {', '.join(absent)}",
+            "run the workflow again, or pass --missing-ok",
+        )
     by_tag = breakdown_scores(plan, results)
-    found = contrasts(plan, results)
+    all_contrasts = tutor_contrasts(plan, results)
     table = score_table(plan, {name: [*own_scores, *by_tag.get(name, [])] for name, own_scores in scores.items()})
     runtime = runtime_table(plan, results)
-    with whole_file(out / "scores.csv") as handle:
+    with atomic_file(out / "scores.csv") as handle:
         table.to_csv(handle, index=False)
-    with whole_file(out / "scores.parquet", "wb") as handle:
+    with atomic_file(out / "scores.parquet", "wb") as handle:
         table.to_parquet(handle, index=False)
-    with whole_file(out / "runtime.csv") as handle:
+    with atomic_file(out / "runtime.csv") as handle:
         runtime.to_csv(handle, index=False)
-    with whole_file(out / "differences.csv") as handle:
-        difference_table(found).to_csv(handle, index=False)
-    with whole_file(out / "trust.csv") as handle:
+    with atomic_file(out / "differences.csv") as handle:
+        difference_table(all_contrasts).to_csv(handle, index=False)
+    with atomic_file(out / "trust.csv") as handle:
         trust_table(plan, results).to_csv(handle, index=False)
-    made = render_page(Run(plan, results, scores, made_of), runtime, found, by_tag, out / Path(ITEM_DATA).name)
-    with whole_file(out / "index.html") as handle:
+    made = render_page(
+        ReportInput(plan, results, scores, record), runtime, all_contrasts, by_tag, out / Path(ITEM_DATA).name
+    )
+    with atomic_file(out / "index.html") as handle:
         handle.write(made.html)
-    write_tables(made.tables, out / FOLDER)
+    write_tables(made.tables, out / TABLE_FOLDER)
     write_figures(made.figures, out / FIGURE_FOLDER)
     write_json(out / "problems.json", [problem._asdict() for problem in made.problems])
     if not missing_ok:
-        shutil.rmtree(out / PARTIAL, ignore_errors=True)
+        shutil.rmtree(out / PARTIAL_REPORT_FOLDER, ignore_errors=True)
 
 
 def check_report(problems: Path, out: Path) -> None:
-    """Write `out` for a whole page. Raises UserError naming the parts that could not be made."""
+    """Write the file `out` if every part of the page was made; otherwise raise UserError naming the failed parts.
+
+    problems: problems.json, in which `build_report` records the failed parts.
+    """
     failures = json.loads(problems.read_text(encoding="utf-8"))
     if failures:
         summary = "; ".join(f"{failure['part']} ({failure['error']})" for failure in failures)
         raise UserError(
             str(problems.parent / "index.html"),
             f"{len(failures)} part{'' if len(failures) == 1 else 's'} could not be made: {summary}",
-            "the other parts and the tables are whole; see results/logs/build_report.log, and report it",
+            "read results/logs/build_report.log and report the error; the other parts and the tables are complete",
         )
     write_json(out, {"parts": "all made"})

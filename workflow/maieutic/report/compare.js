@@ -1,31 +1,31 @@
-// The page of two tutors: their differences as a picture and as a table, and the way to the items.
+// The comparison of two tutors: their differences as a picture and as a table, with links to the items.
 const VERDICTS = ["BETTER", "WORSE", "EQUIVALENT", "INCONCLUSIVE"];
 const SIGNS = { BETTER: "▲", WORSE: "▼", EQUIVALENT: "=", INCONCLUSIVE: "?" };
 const OPPOSITE = { BETTER: "WORSE", WORSE: "BETTER" };
 const EVERYBODY = "*";
 const contrastFiles = new Set();
-let asked = 0; // how often the page was asked for two tutors: a slow file must not come after a later choice
+let latestChoice = 0; // number of the latest choice of tutors: a slow file must not overwrite a later choice
 
-// Files beside the page call this with the rows of one tutor.
+// Files beside the page call this function with the rows of one tutor.
 function contrasts(tutor, rows) {
   data.compare.rows.push(...rows);
   contrastFiles.add(tutor);
 }
 
-// The rows of a tutor, as one sees them from it.
+// Returns the differences between a tutor and the others, with this tutor as the first.
 function rowsFrom(tutor, scoring) {
   const { tutors, tasks, rows } = data.compare;
   const at = tutors.indexOf(tutor);
-  const found = new Map();
+  const byPair = new Map();
   for (const [first, second, task, value, low, high, p, holm, detectable, n, clusters, wins, losses, verdict] of rows) {
     if ((first !== at && second !== at) || tasks[task].scoring !== scoring) continue;
     const same = { other: tutors[first === at ? second : first], task: tasks[task], p, holm, detectable, n, clusters };
     const turned = (number) => (number === null ? null : -number);
-    found.set(`${same.other} ${task}`, first === at
+    byPair.set(`${same.other} ${task}`, first === at
       ? { ...same, value, low, high, wins, losses, verdict }
       : { ...same, value: turned(value), low: turned(high), high: turned(low), wins: losses, losses: wins, verdict: OPPOSITE[verdict] || verdict });
   }
-  return [...found.values()];
+  return [...byPair.values()];
 }
 
 function decimals(value, sign) {
@@ -33,13 +33,13 @@ function decimals(value, sign) {
   return (sign && value > 0 ? "+" : "") + value.toFixed(Math.abs(value) < 0.01 && value !== 0 ? 3 : 2);
 }
 
-// Titles and labels that several have are told apart.
+// Returns the text of each name, with an addition if several names have the same text.
 function distinct(names, textOf, more) {
   const texts = names.map(textOf);
   return Object.fromEntries(names.map((name, at) => [name, texts.filter((text) => text === texts[at]).length > 1 ? `${texts[at]} (${more(name)})` : texts[at]]));
 }
 
-// The library keeps values in plain objects, which have some names already: a joiner, which is not seen, tells them apart.
+// Vega stores values in plain objects, where names like `constructor` already exist: an invisible joiner is added to such names.
 const neutral = (text) => (text in {} ? text + "\u2060" : text);
 const neutralOf = (names) => Object.setPrototypeOf(Object.fromEntries(Object.entries(names).map(([name, text]) => [name, neutral(text)])), null);
 const titleOf = neutralOf(distinct(Object.keys(data.titles), (task) => data.titles[task], (task) => data.names[task.split("/")[0]]));
@@ -47,7 +47,7 @@ const labelOf = neutralOf(distinct(Object.keys(data.labels), (name) => data.labe
 
 const INK = () => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
 
-// The settings that every chart of this script shares: colours of the page, no script of its own.
+// Draw a chart with the settings that all charts of this script share.
 async function draw(place, spec) {
   if (!window.drawChart) {
     const library = document.getElementById("vega");
@@ -55,8 +55,8 @@ async function draw(place, spec) {
   }
   const axis = { labelColor: INK(), titleColor: INK(), labelLimit: 320, labelFontSize: 12, titleFontSize: 12, gridColor: "#8884", domainColor: "#888", tickColor: "#888" };
   const config = { background: "transparent", axis, legend: { labelColor: INK(), titleColor: INK(), orient: "top", title: null }, view: { stroke: null }, header: { labelColor: INK() } };
-  const drawn = await window.drawChart(place, { ...spec, config, padding: 4 });
-  return drawn.view;
+  const chart = await window.drawChart(place, { ...spec, config, padding: 4 });
+  return chart.view;
 }
 
 const COLOUR = { field: "verdict", type: "nominal", scale: { domain: VERDICTS, range: ["#0072b2", "#d55e00", "#009e73", "#8a8a8a"] } };
@@ -65,7 +65,7 @@ const SHAPE = { ...COLOUR, scale: { domain: VERDICTS, range: ["triangle-up", "tr
 function forest(rows, names) {
   const values = rows.filter((row) => row.value !== null).map((row) => ({ ...row, title: titleOf[row.task.task] }));
   const y = { field: "title", type: "nominal", sort: null, title: null };
-  const title = `${names[0]} less ${names[1]}, with 95 % intervals`;
+  const title = `${names[0]} minus ${names[1]}, with 95 % intervals`;
   const x = (field) => ({ field, type: "quantitative", title });
   const margin = data.equivalence;
   return {
@@ -104,7 +104,7 @@ function counted(rows) {
 }
 
 function itemsLink(row, tutor, show, text, title) {
-  if (!Object.hasOwn(data.titles, row.task.task) || row.task.scoring !== "robust") return text; // items are read by robust
+  if (!Object.hasOwn(data.titles, row.task.task) || row.task.scoring !== "robust") return text; // the item browser shows outcomes under the `robust` scoring
   return make("a", { href: linkTo(row.task.task, { first: tutor, second: row.other, show }), title }, text);
 }
 
@@ -115,12 +115,12 @@ function cell(text, attributes) {
 function tableOf(rows, tutor, withOther) {
   const { tutors } = data.compare;
   const mine = tutors.indexOf(tutor);
-  const heads = [withOther ? "Against" : "Task", ...(withOther ? ["task"] : []), "metric", withOther ? "it" : data.labels[tutor], withOther ? "the other" : data.labels[rows[0].other], "difference on shared items", "verdict", "p, Holm", "smallest detectable", "problems", "ahead on"];
+  const heads = [withOther ? "Against" : "Task", ...(withOther ? ["task"] : []), "metric", withOther ? "this tutor" : data.labels[tutor], withOther ? "the other tutor" : data.labels[rows[0].other], "difference on shared items", "verdict", "p, Holm", "smallest detectable", "problems", "ahead on"];
   const body = rows.map((row) => {
     const values = row.task.values;
     const ahead = row.wins === null
-      ? [itemsLink(row, tutor, "differ", "items that differ", "the items where one of them is ahead")]
-      : [itemsLink(row, tutor, "first", String(row.wins), `items that ${data.labels[tutor]} alone has right`), " : ", itemsLink(row, tutor, "second", String(row.losses), `items that ${data.labels[row.other]} alone has right`)];
+      ? [itemsLink(row, tutor, "differ", "items that differ", "the items where one of the two is ahead")]
+      : [itemsLink(row, tutor, "first", String(row.wins), `items that only ${data.labels[tutor]} has right`), " : ", itemsLink(row, tutor, "second", String(row.losses), `items that only ${data.labels[row.other]} has right`)];
     return make("tr", {},
       make("th", { class: "name", scope: "row" }, withOther ? data.labels[row.other] : data.titles[row.task.task], ...(withOther ? [] : [make("small", { class: "group" }, data.names[row.task.task.split("/")[0]])])),
       ...(withOther ? [cell(data.titles[row.task.task], { class: "text" })] : []),
@@ -138,13 +138,13 @@ async function contrastRows(tutor) {
   if (Object.hasOwn(files, tutor) && !contrastFiles.has(tutor)) await beside(files[tutor]);
 }
 
-async function versus(place, wanted) {
-  const own = ++asked;
+async function versus(place, parameters) {
+  const choiceNumber = ++latestChoice;
   const { tutors, tasks } = data.compare;
-  const first = tutors.includes(wanted.first) ? wanted.first : data.leading[0];
-  const second = wanted.second === EVERYBODY || (tutors.includes(wanted.second) && wanted.second !== first) ? wanted.second : data.leading.find((name) => name !== first) ?? tutors.find((name) => name !== first);
+  const first = tutors.includes(parameters.first) ? parameters.first : data.leading[0];
+  const second = parameters.second === EVERYBODY || (tutors.includes(parameters.second) && parameters.second !== first) ? parameters.second : data.leading.find((name) => name !== first) ?? tutors.find((name) => name !== first);
   const scorings = [...new Set(tasks.map((task) => task.scoring))].reverse();
-  const scoring = scorings.includes(wanted.scoring) ? wanted.scoring : scorings[0];
+  const scoring = scorings.includes(parameters.scoring) ? parameters.scoring : scorings[0];
   const named = tutors.map((name) => [name, data.labels[name]]);
   const chosen = {
     first: choice(named, first),
@@ -152,38 +152,38 @@ async function versus(place, wanted) {
     scoring: choice(scorings.map((name) => [name, name]), scoring),
   };
   for (const control of Object.values(chosen)) control.addEventListener("input", () => {
-    location.hash = "#/compare?" + new URLSearchParams(Object.fromEntries(Object.entries(chosen).map(([name, own]) => [name, own.value])));
+    location.hash = "#/compare?" + new URLSearchParams(Object.fromEntries(Object.entries(chosen).map(([name, control]) => [name, control.value])));
   });
   const fields = make("div", { class: "filters" },
     make("label", {}, "Tutor ", chosen.first), make("label", {}, "against ", chosen.second), make("label", {}, "Scoring ", chosen.scoring));
   try {
     await contrastRows(first);
   } catch {
-    place.replaceChildren(fields, make("p", { class: "notice failed" }, `The differences of this tutor are not here: they lie in ${data.compare.beside[first]} beside the page. Copy that folder along with it.`));
+    place.replaceChildren(fields, make("p", { class: "notice failed" }, `The differences of this tutor are not in the page: they are in ${data.compare.beside[first]} beside it. Copy that folder together with the page.`));
     return;
   }
-  if (own !== asked) return;
+  if (choiceNumber !== latestChoice) return;
   const all = second === EVERYBODY;
   const order = Object.keys(data.titles);
   const rows = rowsFrom(first, scoring).filter((row) => all || row.other === second)
     .sort((a, b) => order.indexOf(a.task.task) - order.indexOf(b.task.task) || tutors.indexOf(a.other) - tutors.indexOf(b.other));
   const names = [data.labels[first], all ? "all others" : data.labels[second]];
   if (!rows.length) {
-    place.replaceChildren(fields, make("p", { class: "notice" }, "No task has replies of both."));
+    place.replaceChildren(fields, make("p", { class: "notice" }, "No task has replies of both tutors."));
     return;
   }
-  const said = counted(rows).map(([word, n]) => `${word} on ${n}`).join(", ");
-  const told = make("p", { class: "told", role: "status" }, make("b", {}, names[0]), " against ", make("b", {}, names[1]), `: ${said}${all ? " of " + rows.length + " comparisons" : rows.length === 1 ? " task" : " tasks"}.`);
+  const summary = counted(rows).map(([word, n]) => `${word} on ${n}`).join(", ");
+  const sentence = make("p", { class: "told", role: "status" }, make("b", {}, names[0]), " against ", make("b", {}, names[1]), `: ${summary}${all ? " of " + rows.length + " comparisons" : rows.length === 1 ? " task" : " tasks"}.`);
   const figure = make("figure", { class: "wide" });
   const table = tableOf(rows, first, all);
   const file = `${first}-${all ? "others" : second}-${scoring}`;
   const buttons = make("p", { class: "buttons" });
-  place.replaceChildren(fields, told, figure, make("div", { class: "scroll", tabindex: "0" }, table), buttons);
+  place.replaceChildren(fields, sentence, figure, make("div", { class: "scroll", tabindex: "0" }, table), buttons);
   const csv = make("button", { class: "more" }, "Table as CSV");
   csv.addEventListener("click", () => save(file + ".csv", csvOf(table), "text/csv"));
   buttons.append(csv);
   const view = await draw(figure, all ? matrix(rows) : forest(rows, names));
-  figure.querySelector("svg.marks").setAttribute("aria-label", told.textContent);
+  figure.querySelector("svg.marks").setAttribute("aria-label", sentence.textContent);
   figure.querySelector("svg.marks").setAttribute("role", "img");
   for (const [kind, text] of [["svg", "Picture as SVG"], ["png", "as PNG"]]) {
     const button = make("button", { class: "more" }, text);

@@ -1,4 +1,4 @@
-"""This run's tutors beside the same ones in a benchmark's paper: row by row, a difference only where it means one."""
+"""Comparison of this run's tutors with the same tutors in a benchmark's paper, cell by cell of the paper's tables."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from maieutic.config.cards import Card
 from maieutic.core import paths
 from maieutic.core.records import ReportedScore, Score
 from maieutic.plan.plan import Plan
-from maieutic.plan.provenance import Provenance, differences
-from maieutic.report.tables import circumstances, label_of, leads, score_file
-from maieutic.scores.papers import PEOPLE, Printed
+from maieutic.plan.provenance import Provenance, changed_files_of_task
+from maieutic.report.tables import circumstances, display_label, is_leading, score_file
+from maieutic.scores.papers import PEOPLE, PrintedResult
 from maieutic.scores.printed import (
     PAPERS,
     difference_note,
@@ -21,14 +21,15 @@ from maieutic.scores.printed import (
     printed_values,
 )
 
-MOST_DIGITS = 6  # of a printed number
+MOST_DIGITS = 6  # maximum number of decimal places of a printed number
 
 
 class Cell(NamedTuple):
-    """Our value under a printed one: the difference, or why there is none (note).
+    """This run's value, shown below the paper's printed value.
 
-    verdict: `reproduced` where the printed value, which is rounded, lies in our 95 % interval, else `differs`; without
-    an interval where both are the same when rounded; `not comparable` where something was not the same.
+    note: the reason why the two values were not measured in the same way, if so. verdict: `not comparable` if there is
+    a note; otherwise `reproduced` if the printed value, allowing for its rounding, lies in this run's 95 % interval (or
+    equals this run's value, if there is no interval); otherwise `differs`.
     """
 
     value: float
@@ -38,7 +39,7 @@ class Cell(NamedTuple):
 
 
 def rounding_of(values: Iterable[float]) -> float:
-    """Half of the last digit that a column of printed values has."""
+    """Return the largest rounding error of a column of printed values: half a unit of the last printed digit."""
     digits = [len(f"{value:.{MOST_DIGITS}f}".rstrip("0").partition(".")[2]) for value in values]
     return 0.5 * 10.0 ** -max(digits, default=0)
 
@@ -46,7 +47,7 @@ def rounding_of(values: Iterable[float]) -> float:
 def verdict_on(
     printed: float, score: Score, note: str | None, rounding: float
 ) -> Literal["reproduced", "differs", "not comparable"]:
-    """Whether a score reproduces a printed value. rounding: how far that may be from what was measured there."""
+    """Return whether our score reproduces a printed value. rounding: largest rounding error of the printed value."""
     if note is not None or score.value is None:
         return "not comparable"
     low = score.value if score.low is None else score.low
@@ -55,9 +56,11 @@ def verdict_on(
 
 
 class Tally(NamedTuple):
-    """Of the printed cells of a paper those that this run has measured, and how our values of them came out.
+    """Counts over a paper's table.
 
-    values: ours; there are more than measured cells where several tutors are one of the paper's.
+    cells: printed values. measured: printed values for which this run has at least one value. values: this run's
+    values, more than `measured` if several tutors of the run correspond to one in the paper. reproduced, differs: this
+    run's values with this verdict.
     """
 
     cells: int
@@ -68,27 +71,30 @@ class Tally(NamedTuple):
 
 
 def tally_of(rows: Sequence[Mapping[str, Any]]) -> Tally:
-    """The tally of a paper's rows."""
+    """Count a paper's printed values and how many of them this run measured. rows: rows from `against_paper`."""
     cells = measured = 0
     verdicts: list[str] = []
     for row in rows:
         cells += sum(cell is not None for cell in row["cells"])
-        ours = [own["cells"] for own in row["ours"]]
-        measured += sum(any(cells_of) for cells_of in zip(*ours, strict=True))
-        verdicts += [cell.verdict for own in ours for cell in own if cell is not None]
+        ours = [our_row["cells"] for our_row in row["ours"]]
+        measured += sum(any(column) for column in zip(*ours, strict=True))
+        verdicts += [cell.verdict for our_row in ours for cell in our_row if cell is not None]
     return Tally(cells, measured, len(verdicts), verdicts.count("reproduced"), verdicts.count("differs"))
 
 
 class Column(NamedTuple):
-    """One printed number of every tutor."""
+    """A column of a paper's table: one task and metric for every tutor."""
 
     task: str
     metric: str
     title: str
 
 
-def columns_of(printed: Sequence[Printed], cards: Sequence[Card]) -> list[Column]:
-    """The paper's columns: of the selected tasks and their pools, or all where nobody else has the data."""
+def paper_columns(printed: Sequence[PrintedResult], cards: Sequence[Card]) -> list[Column]:
+    """Return the columns of the paper's table for the selected tasks and their pools (tasks scored together).
+
+    Returns all columns if the paper's data has not been released.
+    """
     titles = {card.task: card.title for card in cards} | {str(card.pool): "Overall" for card in cards if card.pool}
     names = dict.fromkeys((cell.task, cell.metric) for cell in printed)
     everything = any(card.benchmark in PAPERS and not PAPERS[card.benchmark].released for card in cards)
@@ -102,8 +108,8 @@ def columns_of(printed: Sequence[Printed], cards: Sequence[Card]) -> list[Column
 def our_scores(
     plan: Plan, results: Path, cards: Sequence[Card], scores: Sequence[ReportedScore], provenance: Provenance | None
 ) -> list[ReportedScore]:
-    """The scores that may stand under printed ones: read as released, by the leading graders, and of pools."""
-    own_scores = [score for score in scores if score.scoring == "paper_compat" and leads(plan, score)]
+    """Return the scores to compare with the paper's: leading graders' `paper_compat` scores, and people's rates."""
+    own_scores = [score for score in scores if score.scoring == "paper_compat" and is_leading(plan, score)]
     benchmark = cards[0].benchmark
     pools = {str(card.pool) for card in cards if card.pool}
     for model in plan.tutors if pools else []:
@@ -113,22 +119,24 @@ def our_scores(
             ReportedScore(**score.model_dump(), changed=pool_changed(plan, cards, score, provenance))
             for score in pool_scores
         ]
-    return [*own_scores, *by_people(plan, results, cards)]
+    return [*own_scores, *people_rates(plan, results, cards)]
 
 
 def leads_pool(plan: Plan, cards: Sequence[Card], score: Score) -> bool:
-    """Whether a pool's score is by the judge that heads one of its tasks."""
-    return any(leads(plan, score.model_copy(update={"task": card.task})) for card in cards if card.pool == score.task)
+    """Return True if a pool's score is by the first judge of one of its tasks (a pool: tasks scored together)."""
+    return any(
+        is_leading(plan, score.model_copy(update={"task": card.task})) for card in cards if card.pool == score.task
+    )
 
 
 def pool_changed(plan: Plan, cards: Sequence[Card], score: Score, provenance: Provenance | None) -> bool:
-    """Whether anything behind a pool's score is not as shipped."""
+    """Return True if a file that affects a pool's score is not as shipped (a pool: tasks scored together)."""
     pool_cards = [card for card in cards if card.pool == score.task]
-    return any(differences(provenance, plan, card, score.by) for card in pool_cards)
+    return any(changed_files_of_task(provenance, plan, card, score.by) for card in pool_cards)
 
 
-def by_people(plan: Plan, results: Path, cards: Sequence[Card]) -> list[ReportedScore]:
-    """Rates that people's labels of this run's replies correct (run.human_labels): what people would say of all."""
+def people_rates(plan: Plan, results: Path, cards: Sequence[Card]) -> list[ReportedScore]:
+    """Return the judge's rates corrected with people's labels of this run's replies (run.human_labels)."""
     if not plan.run.human_labels or not plan.run.judges:
         return []
     scores = score_file(paths.CORRECTED.within(results, judge=plan.run.judges[0]))
@@ -139,8 +147,8 @@ def by_people(plan: Plan, results: Path, cards: Sequence[Card]) -> list[Reported
         }
         for score in scores:
             if score.metric == "ppi" and score.criterion in criteria and score.value is not None:
-                named = {"task": card.task, "metric": criteria[score.criterion], "by": PEOPLE}
-                rates.append(ReportedScore(**{**score.model_dump(), **named}))
+                update = {"task": card.task, "metric": criteria[score.criterion], "by": PEOPLE}
+                rates.append(ReportedScore(**{**score.model_dump(), **update}))
     return rates
 
 
@@ -152,9 +160,9 @@ def against_paper(
     scores: Sequence[ReportedScore],
     provenance: Provenance | None = None,
 ) -> dict[str, Any] | None:
-    """The paper's table row by row, and under a row each of our tutors that claims it; None without a table on file."""
+    """Return the paper's table with the matching tutors of this run below each row; None if there is no such table."""
     printed = printed_values(benchmark)
-    columns = columns_of(printed, cards)
+    columns = paper_columns(printed, cards)
     if not columns:
         return None
     by_cell = {(cell.model, cell.task, cell.metric): cell for cell in printed}
@@ -168,24 +176,28 @@ def against_paper(
         ours = [model for model in plan.tutors if paper_name(plan.models[model].paper, benchmark) == name]
         if not any(cells):
             continue
-        own_rows = [
-            {"label": label_of(plan, model), "cells": our_cells(plan, model, cards, cells, by_tutor)} for model in ours
+        our_rows = [
+            {"label": display_label(plan, model), "cells": our_cells(plan, model, cards, cells, by_tutor)}
+            for model in ours
         ]
         if any((cell.model, cell.task, cell.metric) in released for cell in cells if cell):
-            own_rows.append({"label": "people, released labels", "cells": label_cells(cells, released, printed)})
+            our_rows.append({"label": "people, released labels", "cells": label_cells(cells, released, printed)})
         group = next(cell.group for cell in printed if cell.model == name)
-        rows.append({"model": name, "group": group, "cells": cells, "ours": own_rows})
-    shown = {
+        rows.append({"model": name, "group": group, "cells": cells, "ours": our_rows})
+    heading = {
         "name": benchmark,
         "title": PAPERS[benchmark].tables,
         "not_released": not PAPERS[benchmark].released,
         "note": PAPERS[benchmark].note,
     }
-    return {**shown, "columns": columns, "rows": rows, "tally": tally_of(rows)}
+    return {**heading, "columns": columns, "rows": rows, "tally": tally_of(rows)}
 
 
 def released_scores(plan: Plan, results: Path, benchmark: str) -> dict[tuple[str, str, str], Score]:
-    """Return the rates of the released labels by printed row, task and metric; empty for other data or labels."""
+    """Return rates computed from the labels that the paper released, by row name, task and metric of the paper's table.
+
+    Returns an empty dict if the paper released no labels or if the run does not use the published data.
+    """
     labels = PAPERS[benchmark].labels if benchmark in PAPERS else None
     if labels is None or plan.edition != "published":
         return {}
@@ -194,9 +206,11 @@ def released_scores(plan: Plan, results: Path, benchmark: str) -> dict[tuple[str
 
 
 def label_cells(
-    cells: Sequence[Printed | None], released: Mapping[tuple[str, str, str], Score], printed: Sequence[Printed]
+    cells: Sequence[PrintedResult | None],
+    released: Mapping[tuple[str, str, str], Score],
+    printed: Sequence[PrintedResult],
 ) -> list[Cell | None]:
-    """Return the rate of the released labels under each printed one, with the difference."""
+    """Return, for each printed value, the rate computed from the released labels and its difference from the value."""
     rounding = roundings(printed)
     result: list[Cell | None] = []
     for cell in cells:
@@ -209,8 +223,8 @@ def label_cells(
     return result
 
 
-def roundings(printed: Iterable[Printed]) -> dict[tuple[str, str], float]:
-    """Return half of the last printed digit of each column, by task and metric."""
+def roundings(printed: Iterable[PrintedResult]) -> dict[tuple[str, str], float]:
+    """Return the largest rounding error of each printed column, by task and metric."""
     columns: dict[tuple[str, str], list[float]] = defaultdict(list)
     for cell in printed:
         columns[cell.task, cell.metric].append(cell.value)
@@ -221,10 +235,10 @@ def our_cells(
     plan: Plan,
     model: str,
     cards: Sequence[Card],
-    cells: Sequence[Printed | None],
+    cells: Sequence[PrintedResult | None],
     by_tutor: Mapping[tuple[str, str, str], ReportedScore],
 ) -> list[Cell | None]:
-    """Our value under each printed one that we have measured, with the difference or what was not the same."""
+    """Return this run's value of a tutor for each printed value, with the difference and, if needed, a note."""
     result: list[Cell | None] = []
     rounding = roundings(printed_values(cards[0].benchmark))
     for cell in cells:

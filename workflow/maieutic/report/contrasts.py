@@ -1,12 +1,13 @@
-"""Two tutors beside each other: every paired difference with the word that it comes to, and who ranks where.
+"""Paired differences between tutors, a verdict on each difference, and the tutors' ranks that follow from the verdicts.
 
-The words, of the first tutor against the second by a task's headline metric:
+A verdict compares the first tutor with the second by a task's headline metric:
 
-- BETTER, WORSE: the difference's p value, corrected by Holm over all pairs and tasks of the benchmark, is below ALPHA.
-- EQUIVALENT: the whole 95 % interval lies within `report.equivalence` on either side of zero. Where nothing varies,
-  the interval is what so many problems allow: 1 - 0.025^(1/problems) on either side.
-- INCONCLUSIVE: neither; more items would tell. A tutor of whose items fewer than `report.least_readable` have an answer
-  is neither ahead nor behind: the items that both answered are no sample of the task.
+- BETTER, WORSE: the difference's p value, Holm-corrected over all pairs and tasks of the benchmark, is below ALPHA.
+- EQUIVALENT: the whole 95 % interval lies between -`report.equivalence` and +`report.equivalence`. If the difference
+  is the same on every problem, the interval has no width; it is then widened on each side by 1 - 0.025^(1/problems),
+  the largest difference that this number of problems cannot exclude.
+- INCONCLUSIVE: neither of these, so more items are needed. The verdict is always INCONCLUSIVE if a tutor answered a
+  smaller share of the items than `report.least_readable`, since the answered items are not a random sample of the task.
 """
 
 from __future__ import annotations
@@ -23,22 +24,23 @@ from maieutic.core.files import safe_cell
 from maieutic.core.records import Difference
 from maieutic.plan.plan import Plan
 from maieutic.report.tables import DIGITS, is_silent, read_json, read_scores
-from maieutic.scores.differences import against_itself
+from maieutic.scores.differences import is_own_reference
 
 ALPHA, POWER = 0.05, 0.8
 Verdict = Literal["BETTER", "WORSE", "EQUIVALENT", "INCONCLUSIVE"]
 OPPOSITE: dict[Verdict, Verdict] = {"BETTER": "WORSE", "WORSE": "BETTER"}
 _NORMAL = NormalDist()
-# From an interval's width to a standard error, and from that to what is found in POWER of all repetitions.
+# A 95 % interval is WIDTH standard errors wide. A true difference of DETECTABLE standard errors is found with
+# probability POWER.
 WIDTH = 2 * _NORMAL.inv_cdf(1 - ALPHA / 2)
 DETECTABLE = _NORMAL.inv_cdf(1 - ALPHA / 2) + _NORMAL.inv_cdf(POWER)
 
 
 class Contrast(NamedTuple):
-    """One difference and what it comes to.
+    """A difference between two tutors on a task, with the verdict.
 
-    detectable: the smallest difference that as many items would find with a power of 80 % at the 5 % level, before
-    Holm's correction; None without an interval. silent: those of the two that answered too few items of the task.
+    detectable: smallest true difference that the task's items would reveal with a power of 80 % at the 5 % level,
+    before Holm's correction; None without an interval. silent: those of the two tutors that answered too few items.
     """
 
     difference: Difference
@@ -48,12 +50,12 @@ class Contrast(NamedTuple):
 
 
 def verdict_of(difference: Difference, higher_is_better: bool, equivalence: float) -> Verdict:
-    """What a difference comes to for the first tutor. equivalence: how far apart equal tutors may be."""
+    """Return the verdict on a difference's first tutor. equivalence: largest absolute difference that is negligible."""
     value, p = difference.value, difference.p_holm
     if value and p is not None and p < ALPHA:
         return "BETTER" if (value > 0) == higher_is_better else "WORSE"
     low, high = difference.low, difference.high
-    if low is not None and low == high:  # nothing varies: how far a share may be from it is what so few problems allow
+    if low is not None and low == high:  # the interval has no width: widen it, as the module's docstring explains
         further = 1 - (ALPHA / 2) ** (1 / max(difference.clusters, 1))
         low, high = low - further, low + further
     within = low is not None and high is not None and -equivalence <= low and high <= equivalence
@@ -61,40 +63,40 @@ def verdict_of(difference: Difference, higher_is_better: bool, equivalence: floa
 
 
 def detectable(difference: Difference) -> float | None:
-    """The smallest difference that as many items would find, from the width of the interval, taken for a normal one.
+    """Return the smallest true difference that can be detected with the number of items compared.
 
-    None without an interval, and where nothing varies.
+    The standard error is computed from the interval's width. Returns None if there is no interval or its width is 0.
     """
     if difference.low is None or difference.high is None or difference.low == difference.high:
         return None
     return DETECTABLE * (difference.high - difference.low) / WIDTH
 
 
-def contrasts(plan: Plan, results: Path) -> list[Contrast]:
-    """The differences of the run's tutors by headline metrics, as far as their jobs have come."""
-    found = []
+def tutor_contrasts(plan: Plan, results: Path) -> list[Contrast]:
+    """Return the differences between the run's tutors in the headline metrics, from the jobs that have finished."""
+    compared = []
     silent = silent_on(plan, results)
-    for benchmark, loadeds in plan.benchmarks.items():
-        cards = {loaded.card.task: loaded.card for loaded in loadeds}
+    for benchmark, loaded_cards in plan.benchmarks.items():
+        cards = {loaded.card.task: loaded.card for loaded in loaded_cards}
         for entry in read_json(paths.DIFFERENCES.within(results, benchmark=benchmark)) or []:
             difference = Difference.model_validate(entry)
             card, both = cards.get(difference.task), {difference.first, difference.second}
             metric = card.metrics.get(difference.metric) if card else None
             if card is None or metric is None or not both <= {*plan.run.tutors}:
-                continue  # of a task or tutor that this run does not have
-            if any(against_itself(card, metric, tutor) for tutor in both):
+                continue  # the task or tutor belongs to another run
+            if any(is_own_reference(card, metric, tutor) for tutor in both):
                 continue
             better = metric.higher_is_better is not False
             verdict = verdict_of(difference, better, plan.config.report.equivalence)
             too_few = frozenset(tutor for tutor in both if (difference.task, tutor) in silent)
             if too_few:
                 verdict = "INCONCLUSIVE"
-            found.append(Contrast(difference, verdict, detectable(difference), too_few))
-    return found
+            compared.append(Contrast(difference, verdict, detectable(difference), too_few))
+    return compared
 
 
 def silent_on(plan: Plan, results: Path) -> set[tuple[str, str]]:
-    """Return the pairs of task and tutor with too few answered items to be ranked (`report.least_readable`)."""
+    """Return (task, tutor) where the tutor answered too few items to be ranked (`report.least_readable`)."""
     return {
         (score.task, tutor)
         for benchmark in plan.benchmarks
@@ -104,19 +106,20 @@ def silent_on(plan: Plan, results: Path) -> set[tuple[str, str]]:
     }
 
 
-def difference_table(found: Sequence[Contrast]) -> pd.DataFrame:
-    """One row a difference, with its word and the smallest detectable one."""
+def difference_table(contrasts: Sequence[Contrast]) -> pd.DataFrame:
+    """Return a table with a row for each difference, its verdict and the smallest detectable difference."""
     rows = [
         {**contrast.difference.model_dump(), "verdict": contrast.verdict, "detectable": contrast.detectable}
-        for contrast in found
+        for contrast in contrasts
     ]
     table = pd.DataFrame(rows, columns=[*Difference.model_fields, "verdict", "detectable"])
-    rounded = dict.fromkeys(("value", "low", "high", "detectable"), DIGITS)  # and no p value: none of them is zero
+    # p values are not rounded: small ones would become 0
+    rounded = dict.fromkeys(("value", "low", "high", "detectable"), DIGITS)
     return table.round(rounded).map(safe_cell)
 
 
 class Ranks(NamedTuple):
-    """The best and the worst rank that a tutor may have on a task, of so many tutors."""
+    """Range of a tutor's ranks on a task. best, worst: best and worst possible rank; of: number of tutors ranked."""
 
     best: int
     worst: int
@@ -124,9 +127,10 @@ class Ranks(NamedTuple):
 
 
 def ranks(of_task: Iterable[Contrast]) -> dict[str, Ranks]:
-    """Every tutor's range of ranks on one task under one scoring.
+    """Return each tutor's range of ranks on one task under one scoring.
 
-    At best it stands behind those that are better than it beyond chance, at worst before those that are worse.
+    A tutor's best rank is 1 plus the number of tutors that are significantly better. Its worst rank is the number of
+    all tutors minus the number of tutors that are significantly worse.
     """
     behind: dict[str, int] = {}
     ahead: dict[str, int] = {}
@@ -144,35 +148,36 @@ def ranks(of_task: Iterable[Contrast]) -> dict[str, Ranks]:
     return {name: Ranks(1 + behind[name], len(behind) - ahead[name], len(behind)) for name in behind}
 
 
-def by_task(found: Sequence[Contrast], scoring: str) -> dict[tuple[str, str], list[Contrast]]:
-    """The contrasts of one scoring, by benchmark and task."""
+def by_task(contrasts: Sequence[Contrast], scoring: str) -> dict[tuple[str, str], list[Contrast]]:
+    """Group the contrasts of one scoring by benchmark and task."""
     tasks: dict[tuple[str, str], list[Contrast]] = {}
-    for contrast in found:
+    for contrast in contrasts:
         difference = contrast.difference
         if difference.scoring == scoring:
             tasks.setdefault((str(difference.benchmark), difference.task), []).append(contrast)
     return tasks
 
 
-def leading_pair(found: Sequence[Contrast], tutors: Sequence[str]) -> tuple[str, str] | None:
-    """The two tutors that are ahead of most others: better less worse, over all tasks; None of fewer than two.
+def leading_pair(contrasts: Sequence[Contrast], tutors: Sequence[str]) -> tuple[str, str] | None:
+    """Return the two tutors with the highest number of BETTER minus WORSE verdicts, None for fewer than two tutors.
 
-    Silence on a task counts like being worse: a tutor that answers few items is not named before one that answers.
+    A tutor that answered too few items of a task gets a further WORSE for each comparison on this task, so that a tutor
+    cannot lead by leaving items unanswered.
     """
     credit = dict.fromkeys(tutors, 0)
-    for contrast in found:
+    for contrast in contrasts:
         gain = {"BETTER": 1, "WORSE": -1}.get(contrast.verdict, 0)
         credit[contrast.difference.first] += gain
         credit[contrast.difference.second] -= gain
         for tutor in contrast.silent:
             credit[tutor] -= 1
-    compared = {name for one in found for name in (one.difference.first, one.difference.second)}
+    compared = {name for contrast in contrasts for name in (contrast.difference.first, contrast.difference.second)}
     order = sorted(compared, key=lambda name: (-credit[name], tutors.index(name)))
     return (order[0], order[1]) if len(order) > 1 else None
 
 
-def seen_from(contrast: Contrast, tutor: str) -> Contrast:
-    """A contrast with a tutor of it as the first one."""
+def with_first_tutor(contrast: Contrast, tutor: str) -> Contrast:
+    """Return the contrast with `tutor` as the first of its two tutors. The contrast is reversed if necessary."""
     difference = contrast.difference
     if difference.first == tutor:
         return contrast
@@ -191,38 +196,40 @@ def seen_from(contrast: Contrast, tutor: str) -> Contrast:
             "second_alone_right": difference.first_alone_right,
         }
     )
-    return Contrast(turned, OPPOSITE.get(contrast.verdict, contrast.verdict), contrast.detectable)
+    return contrast._replace(difference=turned, verdict=OPPOSITE.get(contrast.verdict, contrast.verdict))
 
 
-def for_page(found: Sequence[Contrast], values: Mapping[tuple[str, str, str, str], float | None]) -> dict[str, Any]:
-    """The contrasts as the page's script reads them: tutors and tasks once, then one short row each.
+def compact_contrasts(
+    contrasts: Sequence[Contrast], values: Mapping[tuple[str, str, str, str], float | None]
+) -> dict[str, Any]:
+    """Return the contrasts as compact data for the page's script: lists of tutors and tasks, and one row per contrast.
 
-    values: of each tutor, by benchmark, task, scoring and tutor. A row: places of the first tutor, the second one and
-    the task; then value, low, high, p, corrected p, smallest detectable difference, items, problems, items that the
-    first and the second alone has right, verdict.
+    values: value of each tutor, by benchmark, task, scoring and tutor. A row contains the indices of the first tutor,
+    the second tutor and the task; then value, low, high, p, corrected p, smallest detectable difference, number of
+    items, number of problems, number of items that only the first tutor has right, number that only the second tutor
+    has right, and verdict.
     """
-    tutors = list(dict.fromkeys(name for one in found for name in (one.difference.first, one.difference.second)))
-    tasks = list(
-        dict.fromkeys((str(one.difference.benchmark), one.difference.task, one.difference.scoring) for one in found)
-    )
+    differences = [contrast.difference for contrast in contrasts]
+    tutors = list(dict.fromkeys(name for pair in differences for name in (pair.first, pair.second)))
+    tasks = list(dict.fromkeys((str(pair.benchmark), pair.task, pair.scoring) for pair in differences))
     place = {name: at for at, name in enumerate(tutors)}
     task_place = {task: at for at, task in enumerate(tasks)}
-    metrics = {(str(one.difference.benchmark), one.difference.task): one.difference.metric for one in found}
+    metrics = {(str(pair.benchmark), pair.task): pair.metric for pair in differences}
 
     def short(number: float | None) -> float | None:
         return None if number is None else round(number, DIGITS)
 
     rows = []
-    for contrast in found:
-        one = contrast.difference
+    for contrast in contrasts:
+        pair = contrast.difference
         rows.append(
             [
-                place[one.first],
-                place[one.second],
-                task_place[str(one.benchmark), one.task, one.scoring],
-                *(short(number) for number in (one.value, one.low, one.high)),
-                *(one.p, one.p_holm, short(contrast.detectable)),
-                *(one.n, one.clusters, one.first_alone_right, one.second_alone_right, contrast.verdict),
+                place[pair.first],
+                place[pair.second],
+                task_place[str(pair.benchmark), pair.task, pair.scoring],
+                *(short(number) for number in (pair.value, pair.low, pair.high)),
+                *(pair.p, pair.p_holm, short(contrast.detectable)),
+                *(pair.n, pair.clusters, pair.first_alone_right, pair.second_alone_right, contrast.verdict),
             ]
         )
     return {

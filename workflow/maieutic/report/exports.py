@@ -1,4 +1,4 @@
-"""Every table of the page as a CSV file and every picture as SVG, read from the page itself: none is forgotten."""
+"""Export of the finished page's tables as CSV files and of its pictures as SVG files."""
 
 from __future__ import annotations
 
@@ -14,54 +14,55 @@ import pandas as pd
 from lxml import html
 from markupsafe import Markup
 
-from maieutic.core.files import safe_cell, whole_file
+from maieutic.core.files import atomic_file, safe_cell
 from maieutic.core.paths import FIGURES, TABLES
 from maieutic.report.sections import Page
 
-FOLDER = Path(TABLES).name
+TABLE_FOLDER = Path(TABLES).name
 FIGURE_FOLDER = Path(FIGURES).name
 HEADINGS = "preceding::*[self::h2 or self::h3 or self::h4 or self::summary][1]"
-NO_VALUE = "\u2013"  # what the page shows where there is no number
-MORE = "\u25b8"  # the mark of a link to a task's page
-# Text that a browser shows apart: in a line or a box of its own, or behind a figure.
-APART = re.compile(r"<(?:small|br|span|button|a|b|li|p|div)\b")
-NUMBER = re.compile(r"[-+]?\d[\w\s.,%\[\]\u2013\u2264-]*")  # with what the page says of it; no formula
-LONGEST = 80  # characters of a file's name
+NO_VALUE = "\u2013"  # the page's dash for a missing number
+TASK_LINK_MARK = "\u25b8"  # symbol at the end of a link to a task's page
+# Elements that a browser sets apart from the text before them: on a new line, in a box, or after a gap.
+SEPARATE_ELEMENTS = re.compile(r"<(?:small|br|span|button|a|b|li|p|div)\b")
+# A number in the page's format, with its unit or interval. The pattern never matches a spreadsheet formula.
+NUMBER = re.compile(r"[-+]?\d[\w\s.,%\[\]\u2013\u2264-]*")
+LONGEST = 80  # maximum number of characters of a file name without suffix
 
 
-class Exported(NamedTuple):
-    """A table: the name of its file without the suffix, what stands above it, its rows."""
+class ExportedTable(NamedTuple):
+    """A table of the page. name: file name without the suffix; title: heading on the page."""
 
     name: str
     title: str
     rows: pd.DataFrame
 
 
-def exported_tables(page: Page, named: Counter[str]) -> list[Exported]:
-    """The tables of one page, in their order. A table is named by the page and the heading above it.
+def exported_tables(page: Page, named: Counter[str]) -> list[ExportedTable]:
+    """Return the tables of one page in order. Each is named after the page and the heading above the table.
 
-    named: how often each name was given, on this and earlier pages; counted on.
+    named: how often each name was used on this and earlier pages; updated in place.
     """
     place = page.address.removeprefix("#/") or "leaderboard"
-    exported: list[Exported] = []
+    exported: list[ExportedTable] = []
     for table in html.fragment_fromstring(str(page.html), create_parent="div").iter("table"):
-        if table.get("data-shown-only") is not None:  # one of hundreds, of what stands in the results as records
+        if table.get("data-shown-only") is not None:  # skip: a page may have hundreds of these tables
             continue
         above = table.xpath(HEADINGS)
-        heading = shown(above[0]) if above else page.menu or place
+        heading = heading_text(above[0]) if above else page.menu or place
         title = f"{heading}, {scoring}" if (scoring := table.get("data-scoring")) else heading
-        exported.append(Exported(numbered(slug(f"{place} {title}"), named), title, rows_of(table)))
+        exported.append(ExportedTable(unused_name(file_slug(f"{place} {title}"), named), title, table_rows(table)))
     return exported
 
 
-def numbered(name: str, named: Counter[str]) -> str:
-    """A name that no other file has. named: how often each name was given; counted on."""
+def unused_name(name: str, named: Counter[str]) -> str:
+    """Return `name`, with a number if it was used before. named: uses of each name so far, updated in place."""
     named[name] += 1
     return f"{name}-no-{named[name]}" if named[name] > 1 else name
 
 
-def shown(element: html.HtmlElement) -> str:
-    """The text of a heading without what is small in it."""
+def heading_text(element: html.HtmlElement) -> str:
+    """Return the text of a heading element, leaving out its <small> elements."""
     parts = [
         element.text or "",
         *(f"{'' if child.tag == 'small' else child.text_content()}{child.tail or ''}" for child in element),
@@ -69,17 +70,17 @@ def shown(element: html.HtmlElement) -> str:
     return " ".join(" ".join(parts).split())
 
 
-def slug(text: str) -> str:
-    """A text as the name of a file."""
+def file_slug(text: str) -> str:
+    """Convert a text to a file name without suffix."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower())[:LONGEST].strip("-")
 
 
-def rows_of(table: html.HtmlElement) -> pd.DataFrame:
-    """The cells of a table as the page shows them; numbers where a column holds nothing else, empty where a dash is."""
+def table_rows(table: html.HtmlElement) -> pd.DataFrame:
+    """Return a table's cells as the page shows them. Columns of numbers become numeric, dashes become empty cells."""
     for small in table.iter("small"):
         if small.get("class") == "ci" and small.text:
             small.text = f"[{small.text}]"
-    text = APART.sub(r" \g<0>", html.tostring(table, encoding="unicode")).replace(MORE, "")
+    text = SEPARATE_ELEMENTS.sub(r" \g<0>", html.tostring(table, encoding="unicode")).replace(TASK_LINK_MARK, "")
     [frame] = pd.read_html(
         StringIO(text), flavor="lxml", na_values=[NO_VALUE], keep_default_na=False, displayed_only=False
     )
@@ -92,35 +93,35 @@ def rows_of(table: html.HtmlElement) -> pd.DataFrame:
     return frame.map(lambda cell: cell if isinstance(cell, str) and NUMBER.fullmatch(cell) else safe_cell(cell))
 
 
-def with_links(page: Page, tables: list[Exported]) -> Page:
-    """The page with a line at its end that leads to its tables' files, which lie beside the page."""
+def with_links(page: Page, tables: list[ExportedTable]) -> Page:
+    """Return the page with a line at its end that links to the CSV files of the page's tables."""
     if not tables:
         return page
     links = Markup(", ").join(
-        Markup('<a href="{}/{}.csv" download>{}</a>').format(FOLDER, table.name, table.title) for table in tables
+        Markup('<a href="{}/{}.csv" download>{}</a>').format(TABLE_FOLDER, table.name, table.title) for table in tables
     )
     line = Markup('<p class="hint exports">Tables of this page as CSV: {}.</p>').format(links)
     body, end, after = str(page.html).rpartition("</section>")
     return page._replace(html=Markup(f"{body}{line}{end}{after}") if end else page.html + line)
 
 
-def emptied(folder: Path) -> Path:
-    """The folder without the files of an earlier page."""
+def empty_folder(folder: Path) -> Path:
+    """Create an empty folder and return it. If the folder exists, it is deleted first, with all its files."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
 
 
 def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
-    """Write a CSV file for each table; files of an earlier page go."""
-    emptied(folder)
+    """Write a CSV file for each table into `folder`. The files of an earlier report are deleted first."""
+    empty_folder(folder)
     for name, rows in tables.items():
-        with whole_file(folder / f"{name}.csv") as handle:
+        with atomic_file(folder / f"{name}.csv") as handle:
             rows.to_csv(handle, index=False)
 
 
-class Picture(NamedTuple):
-    """A picture: the name of its file without the suffix, the SVG, what the page says below it."""
+class ExportedFigure(NamedTuple):
+    """A picture of the page. name: file name without the suffix; svg: the picture; caption: caption on the page."""
 
     name: str
     svg: str
@@ -133,34 +134,34 @@ CAPTION = re.compile(r"<figcaption>(.*?)</figcaption>", re.DOTALL)
 HEADING = re.compile(r"<(?:h2|h3)[^>]*>(.*?)</(?:h2|h3)>", re.DOTALL)
 
 
-def exported_figures(page: Page, named: Counter[str]) -> list[Picture]:
-    """The pictures of one page, in their order, named by the page and the heading above each.
+def exported_figures(page: Page, named: Counter[str]) -> list[ExportedFigure]:
+    """Return the pictures of one page in order. Each is named after the page and the heading above the picture.
 
-    named: how often each name was given, on this and earlier pages; counted on.
+    named: how often each name was used on this and earlier pages; updated in place.
     """
     text = str(page.html)
     place = page.address.removeprefix("#/") or "results"
-    headings = [(found.end(), words(found[1])) for found in HEADING.finditer(text)]
+    headings = [(match.end(), html_text(match[1])) for match in HEADING.finditer(text)]
     pictures = []
-    for found in FIGURE.finditer(text):
-        above = [heading for end, heading in headings if end <= found.start()]
-        file = FILE.search(found[1])
-        name = slug(f"{place} {file[1] if file else above[-1] if above else page.menu or ''}")
-        caption = CAPTION.search(found[3])
-        pictures.append(Picture(numbered(name, named), found[2], words(caption[1]) if caption else ""))
+    for figure in FIGURE.finditer(text):
+        above = [heading for end, heading in headings if end <= figure.start()]
+        file = FILE.search(figure[1])
+        name = file_slug(f"{place} {file[1] if file else above[-1] if above else page.menu or ''}")
+        caption = CAPTION.search(figure[3])
+        pictures.append(ExportedFigure(unused_name(name, named), figure[2], html_text(caption[1]) if caption else ""))
     return pictures
 
 
-def words(markup: str) -> str:
-    """The text of some HTML."""
+def html_text(markup: str) -> str:
+    """Return the text of HTML markup without the tags."""
     return " ".join(html.fragment_fromstring(markup, create_parent="p").text_content().split())
 
 
-def write_figures(pictures: list[Picture], folder: Path) -> None:
-    """Write an SVG file for each picture, its caption as its description; files of an earlier page go."""
-    emptied(folder)
+def write_figures(pictures: list[ExportedFigure], folder: Path) -> None:
+    """Write an SVG file for each picture, with its caption as <desc>. An earlier report's files are deleted first."""
+    empty_folder(folder)
     for picture in pictures:
         described = Markup("<desc>{}</desc>").format(picture.caption)
         head, bracket, body = picture.svg.partition(">")
-        with whole_file(folder / f"{picture.name}.svg") as handle:
+        with atomic_file(folder / f"{picture.name}.svg") as handle:
             handle.write(f"{head}{bracket}{described}{body}\n")

@@ -1,4 +1,4 @@
-"""Charts as inline SVG (Altair): they need no script, no network, and scale to a phone."""
+"""Charts as inline SVG (Altair), which need no script or network and scale to small screens."""
 
 from __future__ import annotations
 
@@ -18,30 +18,37 @@ import pandas as pd
 import vl_convert
 
 from maieutic.core.caching import cached_text
-from maieutic.core.visible import visible
+from maieutic.core.visible import visible_text
 
-# Okabe and Ito's colours, told apart by colour-blind readers; every mark differs in shape or label too.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; every mark differs in shape or label too.
 BLUE, ORANGE, GREY, GREEN, INK = "#0072B2", "#E69F00", "#8a8a8a", "#009E73", "#1b1f24"
 OUTCOME_COLOURS = {"right": BLUE, "wrong": ORANGE, "no answer": GREY}
 SERIES = [BLUE, ORANGE, GREEN, GREY, "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"]
-MANY = alt.Scale(scheme="tableau20")
-# What the page's policy would not apply (page.css has what is needed), and roles of parts that say nothing to a reader.
+MANY_COLOURS = alt.Scale(scheme="tableau20")
+# Attributes to remove: styles, which the page's security policy blocks (page.css has those that are needed), and roles
+# and labels that do not help screen readers.
 STYLE = re.compile(r' style="[^"]*"| role="graphics-[a-z]+"| aria-(?:roledescription|label)="[^"]*"')
 WIDTH = 340
 ROW = 26
-SIDES: tuple[Literal["left", "right", "center"], ...] = ("left", "right", "center")  # of the words at a radar's axes
+SIDES: tuple[Literal["left", "right", "center"], ...] = ("left", "right", "center")  # alignments of axis titles
 BINS, STEPS = 40, 200
 QUANTILES = ("p05", "p25", "p50", "p75", "p95")
 Array = npt.NDArray[np.float64]
-# What draws; of a page made again, most charts are as they were, and each costs a twentieth of a second.
+# Version of the renderer, part of the cache key of rendered charts. Charts are cached since rendering one takes 0.05
+# seconds, and most charts are unchanged when a page is built again.
 LIBRARY = f"vl-convert {version('vl-convert-python')}"
 FONTS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.fonts", "~/.local/share/fonts")
 FONT_FILES = {".ttf", ".otf", ".ttc", ".otc"}
-CHARTS, SCRIPTS = 4000, 4  # that are kept, some 10 kB and 1 MB each
-ROOM = {"left": 40, "right": 10, "top": 5, "bottom": 5}  # the renderer takes long labels for shorter than they are
+CHARTS, SCRIPTS = 4000, 4  # maximum number of cached charts (about 10 kB each) and of cached scripts (about 1 MB each)
+CHART_PADDING = {
+    "left": 40,
+    "right": 10,
+    "top": 5,
+    "bottom": 5,
+}  # wide margins, since the renderer underestimates the length of long labels
 
-LOOK: dict[str, dict[str, Any]] = {
-    "padding": ROOM,
+CHART_STYLE: dict[str, dict[str, Any]] = {
+    "padding": CHART_PADDING,
     "view": {"stroke": None},
     "axis": {"labelFontSize": 12, "titleFontSize": 12, "labelLimit": 360},
     "legend": {"labelFontSize": 12},
@@ -50,8 +57,8 @@ LOOK: dict[str, dict[str, Any]] = {
 
 
 @cache
-def fonts() -> str:
-    """A digest of the fonts of this machine: the renderer measures texts by them, so places in a chart follow."""
+def font_digest() -> str:
+    """Return a digest of this machine's fonts. The renderer lays out charts by the size of texts in these fonts."""
     files = [
         path for folder in FONTS for path in Path(folder).expanduser().rglob("*") if path.suffix.lower() in FONT_FILES
     ]
@@ -60,20 +67,20 @@ def fonts() -> str:
 
 
 def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
-    """The chart as an SVG element that takes the width it is given."""
-    # Altair refuses a chart with more than 5,000 rows of data. None here has more than some hundred: charts show
-    # counts, quantiles and means, never an item.
-    # Nor is each part checked against Vega-Lite's schema, a third of the time: the renderer refuses what it cannot do.
+    """Return the chart as an SVG element that takes the width of its container."""
+    # Altair's limit of 5,000 rows of data is never reached: charts show counts, quantiles and means, never single
+    # items. Validation against Vega-Lite's schema would take a third of the time; the renderer rejects invalid charts.
     described = chart.to_dict(validate=False)
-    for part, look in LOOK.items():  # Altair's own methods for it copy the chart with its data each time
+    for part, look in CHART_STYLE.items():  # not by Altair's configure methods, which copy the chart's data each time
         described["config"].setdefault(part, {}).update(look)
-    # A control character in a label would end the process.
-    spec = json.dumps(cleaned(described))
-    svg = cached_text("charts", f"{LIBRARY} {fonts()} {spec}", lambda: vl_convert.vegalite_to_svg(spec), CHARTS)
+    # Remove control characters first, since one in a label would crash the process.
+    spec = json.dumps(clean_spec(described))
+    svg = cached_text("charts", f"{LIBRARY} {font_digest()} {spec}", lambda: vl_convert.vegalite_to_svg(spec), CHARTS)
     return STYLE.sub("", svg.replace(JOINER, "")).replace("<svg ", '<svg role="img" ', 1)
 
 
-# What the page's script uses of the library. Vega interprets its expressions, since the policy lets nothing make code.
+# JavaScript function that draws a chart on the page. `ast` makes Vega interpret expressions instead of generating code,
+# which the page's security policy forbids.
 DRAW = (
     "window.drawChart = (place, spec) => vegaEmbed(place, spec, {actions: false, ast: true, defaultStyle: false, "
     "renderer: 'svg', tooltip: {disableDefaultStyle: true}});"
@@ -81,44 +88,45 @@ DRAW = (
 
 
 def chart_library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that a page may hold, for charts of what a reader chooses.
+    """Return Vega, Vega-Lite and Vega-Embed as one script, which draws the charts that readers compose on the page.
 
-    They are those of the package that draws the other charts. Nothing in it can close a script element.
+    The versions are those of the package that renders the other charts. The script contains no `</script>`.
     """
-    made = cached_text("scripts", f"{LIBRARY} {DRAW}", lambda: vl_convert.javascript_bundle(snippet=DRAW), SCRIPTS)
-    return f"(() => {{{made}}})();"
+    bundle = cached_text("scripts", f"{LIBRARY} {DRAW}", lambda: vl_convert.javascript_bundle(snippet=DRAW), SCRIPTS)
+    return f"(() => {{{bundle}}})();"
 
 
-# What every object of JavaScript has. Vega keeps values in plain objects, and takes these for present in each.
+# Properties that every JavaScript object has. Vega stores values in plain objects, so it would mistake these names for
+# keys that already exist.
 KNOWN_TO_SCRIPTS = frozenset(
     {
         "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__", "__proto__", "constructor",
         "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf",
     }
 )  # fmt: skip
-JOINER = "\u2060"  # no character that is seen: by it such a name is another one while a chart is drawn
+JOINER = "\u2060"  # invisible character that is appended to the names in KNOWN_TO_SCRIPTS while rendering
 
 
-def cleaned(content: Any) -> Any:
-    """Return a chart's description with every text made visible and neutral to scripts, keys among them."""
+def clean_spec(content: Any) -> Any:
+    """Return a chart's specification without control characters, and with JOINER added to names in KNOWN_TO_SCRIPTS."""
     if isinstance(content, dict):
-        return {cleaned(str(key)): cleaned(value) for key, value in content.items()}
+        return {clean_spec(str(key)): clean_spec(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
-        return [cleaned(value) for value in content]
+        return [clean_spec(value) for value in content]
     if not isinstance(content, str):
         return content
-    return f"{content}{JOINER}" if content in KNOWN_TO_SCRIPTS else visible(content)
+    return f"{content}{JOINER}" if content in KNOWN_TO_SCRIPTS else visible_text(content)
 
 
 def colours_of(names: Sequence[str]) -> alt.Scale:
-    """A colour a name: those that are told apart best as long as they are enough."""
-    return alt.Scale(domain=list(names), range=SERIES) if len(names) <= len(SERIES) else MANY
+    """Return a colour scale for the names: from SERIES, whose colours differ most, if it has enough colours."""
+    return alt.Scale(domain=list(names), range=SERIES) if len(names) <= len(SERIES) else MANY_COLOURS
 
 
 def interval_chart(table: pd.DataFrame, title: str) -> str:
-    """Value and 95 % interval of every tutor, one mark a scoring; dashed lines at each scoring's floor and ceiling.
+    """Draw every tutor's value and 95 % interval by scoring. Dashed lines mark each scoring's floor and ceiling.
 
-    table: label, scoring, value, low, high, floor, ceiling.
+    table: columns label, scoring, value, low, high, floor, ceiling.
     """
     order = list(dict.fromkeys(table["label"]))
     x = alt.X("value:Q", title=title, scale=alt.Scale(zero=True, nice=False))
@@ -143,7 +151,7 @@ def interval_chart(table: pd.DataFrame, title: str) -> str:
 
 
 def outcome_chart(table: pd.DataFrame) -> str:
-    """Shares of right, wrong and unanswered items of every tutor. table: label, outcome, share."""
+    """Draw each tutor's shares of right, wrong and unanswered items. table: columns label, outcome, share, rank."""
     order = list(dict.fromkeys(table["label"]))
     domain = list(OUTCOME_COLOURS)
     chart = (
@@ -164,9 +172,9 @@ def outcome_chart(table: pd.DataFrame) -> str:
 
 
 def value_chart(values: Mapping[str, Sequence[float]], title: str) -> str:
-    """How a numeric grade is spread over the items of every tutor: median, middle half, and nine tenths of them.
+    """Draw the distribution of each tutor's numeric grades: median, middle half and middle nine tenths.
 
-    values: every item's, by the tutor's label. The chart holds five quantiles a tutor, however many items there are.
+    values: the grades of all items, by the tutor's label. The chart contains only five quantiles per tutor.
     """
     order = [label for label, numbers in values.items() if len(numbers)]
     shares = dict(zip(QUANTILES, (0.05, 0.25, 0.5, 0.75, 0.95), strict=True))
@@ -185,9 +193,9 @@ def value_chart(values: Mapping[str, Sequence[float]], title: str) -> str:
 
 
 def bar_chart(table: pd.DataFrame, title: str) -> str:
-    """Value and 95 % interval of every grader; a diamond is the paper's value, the dashed line is chance.
+    """Draw every grader's value and 95 % interval. A diamond marks the paper's value, a dashed line marks chance.
 
-    table: label, group, value, low, high, paper.
+    table: columns label, group, value, low, high, paper.
     """
     y = alt.Y("label:N", sort=list(table["label"]), title=None, axis=alt.Axis(labelLimit=360))
     base = alt.Chart(table).encode(y=y)
@@ -205,9 +213,9 @@ def bar_chart(table: pd.DataFrame, title: str) -> str:
 
 
 def agreement_chart(table: pd.DataFrame) -> str:
-    """Agreement with people by criterion, one mark a grader; dashed at moderate (0.4) and substantial (0.6) agreement.
+    """Draw agreement with people by criterion and grader. Dashed lines: moderate (0.4), substantial (0.6) agreement.
 
-    table: criterion, grader, value, low, high.
+    table: columns criterion, grader, value, low, high.
     """
     criteria, graders = list(dict.fromkeys(table["criterion"])), list(dict.fromkeys(table["grader"]))
     colour = alt.Color(
@@ -232,10 +240,10 @@ def agreement_chart(table: pd.DataFrame) -> str:
 
 
 def density_chart(scores: Mapping[tuple[str, str], Sequence[float]]) -> str:
-    """How scores are spread for expert and novice replies, one panel a model.
+    """Draw the distributions of the scores of experts' and novices' replies, one panel per model.
 
-    scores: of all replies, by model and teacher (expert, novice). The chart holds the shares of a model's replies in
-    BINS steps of its own range.
+    scores: the scores of all replies, by model and teacher (expert or novice). The chart contains no single scores: a
+    model's range of scores is divided into BINS equal intervals, and the share of replies in each interval is drawn.
     """
     order = list(dict.fromkeys(model for model, _ in scores))
     rows = []
@@ -249,7 +257,8 @@ def density_chart(scores: Mapping[tuple[str, str], Sequence[float]]) -> str:
         edges = np.histogram_bin_edges(everything, BINS)
         for teacher, values in by_teacher.items():
             counts, _ = np.histogram(values, edges)
-            for at, count in zip(edges, [*counts, 0], strict=True):  # the last edge closes the area
+            # the added 0 at the last edge closes the area
+            for at, count in zip(edges, [*counts, 0], strict=True):
                 rows.append({"model": model, "teacher": teacher, "score": at, "share": count / max(1, len(values))})
     colour = alt.Color(
         "teacher:N",
@@ -272,15 +281,15 @@ def density_chart(scores: Mapping[tuple[str, str], Sequence[float]]) -> str:
 
 
 def line_chart(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """Loss and accuracy over the steps of a training. curves: step and value, by `loss` and `accuracy`.
+    """Draw loss and accuracy over the steps of a training. curves: points (step, value) of `loss` and of `accuracy`.
 
-    A curve of more than STEPS points is drawn as the means of as many parts of it.
+    A curve of more than STEPS points is divided into STEPS parts, and the mean of each part is drawn.
     """
     parts = [
         {"curve": curve, "step": float(np.mean(steps)), "value": float(np.mean(values))}
         for curve, points in curves.items()
         if points
-        for steps, values in zip(*thinned(points), strict=True)
+        for steps, values in zip(*split_curve(points), strict=True)
     ]
     table = pd.DataFrame(parts)
     colour = alt.Color(
@@ -299,17 +308,17 @@ def line_chart(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     return to_svg((raw + smooth).properties(width=WIDTH, height=160))
 
 
-def thinned(points: Sequence[tuple[float, float]]) -> tuple[list[Array], list[Array]]:
-    """Steps and values in at most STEPS parts of neighbouring points."""
+def split_curve(points: Sequence[tuple[float, float]]) -> tuple[list[Array], list[Array]]:
+    """Split a curve into at most STEPS parts of consecutive points. Return the steps and the values of each part."""
     steps, values = (np.array(column, dtype=float) for column in zip(*points, strict=True))
     parts = min(STEPS, len(steps))
     return np.array_split(steps, parts), np.array_split(values, parts)
 
 
 def levels_chart(table: pd.DataFrame, title: str, tutors: list[str], bars: bool = False) -> str:
-    """Value and 95 % interval of every tutor at every level; a diamond is the mean of the paper's models.
+    """Draw each tutor's value and 95 % interval at each level. A diamond marks the mean of the paper's models.
 
-    table: level, tutor, value, low, high, paper (NaN where none is printed). tutors: all of them, in order.
+    table: columns level, tutor, value, low, high, paper (NaN if the paper prints no value). tutors: all, in order.
     """
     levels = list(dict.fromkeys(table["level"]))
     colour = alt.Color(
@@ -338,7 +347,7 @@ def levels_chart(table: pd.DataFrame, title: str, tutors: list[str], bars: bool 
 
 
 def counts_chart(table: pd.DataFrame) -> str:
-    """Stacked bars of counts. table: level, part, count."""
+    """Draw stacked bars of counts. table: columns level (a bar), part (a part of the bar), count."""
     levels, parts = list(dict.fromkeys(table["level"])), list(dict.fromkeys(table["part"]))
     legend = alt.Legend(orient="top", title=None) if len(parts) > 1 else None
     chart = (
@@ -354,9 +363,10 @@ def counts_chart(table: pd.DataFrame) -> str:
 
 
 def share_chart(table: pd.DataFrame) -> str:
-    """How often each label is given, one panel a dimension, one bar each for who gives it.
+    """Draw how often each label is assigned, with one panel per dimension and one bar per person or grader.
 
-    table: dimension, by, label, place (of the label on its scale), share. One colour is one place on the scale.
+    table: columns dimension, by (person or grader), label, place (the label's position on its scale), share. Labels
+    with the same place have the same colour.
     """
     dimensions, by = list(dict.fromkeys(table["dimension"])), list(dict.fromkeys(table["by"]))
     places = {0: "first label", 1: "second", 2: "third", 3: "fourth"}
@@ -379,13 +389,13 @@ def share_chart(table: pd.DataFrame) -> str:
     return to_svg(chart)
 
 
-def side_of(x: float) -> str:
-    """From which side words at a radar's axis are written: away from its centre."""
+def title_alignment(x: float) -> str:
+    """Return the alignment of a radar chart's axis title that keeps it off the chart. x: offset from the centre."""
     return "center" if abs(x) < 0.1 else "left" if x > 0 else "right"
 
 
 def radar_chart(rings: Mapping[str, Sequence[float]], axes: Sequence[str]) -> str:
-    """Values from 0 to 1 on axes from one centre, one closed ring a name. rings: by name a value for each axis."""
+    """Draw a radar chart of values from 0 to 1, with one closed ring per name. rings: name -> value on each axis."""
     angles = [2 * np.pi * place / len(axes) for place in range(len(axes))]
 
     def at(place: int, radius: float) -> dict[str, float]:
@@ -412,7 +422,7 @@ def radar_chart(rings: Mapping[str, Sequence[float]], axes: Sequence[str]) -> st
         .encode(x=x, y=y, order="place:O", detail="level:N")
     )
     legend = alt.Legend(title=None, labelLimit=320)
-    drawn = (
+    curves = (
         alt.Chart(pd.DataFrame(lines))
         .mark_line(strokeWidth=2, opacity=0.85, point=True)
         .encode(
@@ -421,16 +431,19 @@ def radar_chart(rings: Mapping[str, Sequence[float]], axes: Sequence[str]) -> st
             strokeDash=alt.StrokeDash("who:N", sort=names, legend=None),
         )
     )  # fmt: skip
-    chart = web + drawn
+    chart = web + curves
     for side in SIDES:
-        own = [title for title in titles if side == side_of(title["x"])]
-        named = alt.Chart(pd.DataFrame(own, columns=["axis", "x", "y"]))
+        titles_of_side = [title for title in titles if side == title_alignment(title["x"])]
+        named = alt.Chart(pd.DataFrame(titles_of_side, columns=["axis", "x", "y"]))
         chart += named.mark_text(fontSize=12, color=INK, align=side).encode(x=x, y=y, text="axis:N")
     return to_svg(chart.properties(width=560, height=430))
 
 
 def raters_chart(people: list[float], judge: float | None) -> str:
-    """How many people agree with the others how far; the line is the judge (TutorBench, Figure 6)."""
+    """Draw a histogram of people's agreement with the other raters, one value per person. A line marks the judge's.
+
+    Source: TutorBench, Figure 6.
+    """
     bars = (
         alt.Chart(pd.DataFrame({"agreement": people}))
         .mark_bar(color=BLUE)
@@ -444,9 +457,9 @@ def raters_chart(people: list[float], judge: float | None) -> str:
 
 
 def overview_chart(table: pd.DataFrame) -> str:
-    """Value and interval of every tutor, one panel a benchmark; groups differ in colour and shape.
+    """Draw every tutor's value and interval, one panel per benchmark. Groups differ in colour and shape.
 
-    table: tutor, group, benchmark, value, low, high, floor, ceiling.
+    table: columns tutor, group, benchmark, value, low, high, floor, ceiling.
     """
     benchmarks, groups = list(dict.fromkeys(table["benchmark"])), list(dict.fromkeys(table["group"]))
     order = list(dict.fromkeys(table["tutor"]))
@@ -487,7 +500,7 @@ def overview_chart(table: pd.DataFrame) -> str:
 
 
 def scatter_chart(table: pd.DataFrame, x: str, y: str) -> str:
-    """One labelled point a row; kinds differ in colour and shape. table: label, kind and the columns x and y."""
+    """Draw one labelled point per row. Kinds differ in colour and shape. table: columns label, kind, `x` and `y`."""
     kinds = list(dict.fromkeys(table["kind"]))
     legend = alt.Legend(orient="top", title=None)
     base = alt.Chart(table).encode(

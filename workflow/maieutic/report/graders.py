@@ -1,6 +1,6 @@
-"""The page on reward models and criteria classifiers: what they learnt, how far they agree with experts, what leaks.
+"""The page on reward models and criteria classifiers: training, agreement with experts, overlap with training data.
 
-MathTutorBench's Tables 2, 3, 5, 6 and 7 and its Figures 3 and 4, each beside the paper's values.
+It shows the paper's Tables 2, 3, 5, 6 and 7 and Figures 3 and 4 (MathTutorBench) with the values of this run added.
 """
 
 from __future__ import annotations
@@ -16,46 +16,49 @@ from maieutic.config.models import CriteriaModel, JudgeModel, RewardModel
 from maieutic.core import paths
 from maieutic.core.records import Item, Pair, PairReward, Quantity, Reply, Reward, Score, read_records
 from maieutic.judges.rubrics import read_rubric
-from maieutic.plan.plan import Plan, sources_of
+from maieutic.plan.plan import Plan, training_pair_sources
 from maieutic.report.figures import bar_chart, density_chart, line_chart
-from maieutic.report.tables import label_of, read_json, score_file
+from maieutic.report.tables import display_label, read_json, score_file
 from maieutic.report.traffic_light import PAIRS
 from maieutic.rewards.pairs import PAIR_SOURCES
 from maieutic.scores.papers import PrintedRow, printed_rows
 from maieutic.scores.printed import PAPERS, paper_name
 from maieutic.validation.rewards import BEST_3
 
-EXAMPLES = 3  # replies of each quartile
+EXAMPLES = 3  # number of replies shown for each quartile
 QUARTILES = {"top": "top quarter", "middle": "middle half", "bottom": "bottom quarter"}
-ENSEMBLES: dict[str | None, str] = {None: "all", BEST_3: BEST_3}  # by criterion, as the paper names them
+ENSEMBLES: dict[str | None, str] = {None: "all", BEST_3: BEST_3}  # criterion -> name of the ensemble in the paper
 
 
 @cache
-def paper() -> str:
-    """The benchmark whose paper prints reward models."""
+def reward_paper() -> str:
+    """Return the benchmark whose paper publishes results of reward models."""
     return next(name for name, entry in PAPERS.items() if entry.reward_models())
 
 
-def printed(table: int) -> list[PrintedRow]:
-    """The rows of one of the paper's tables."""
-    return [row for row in printed_rows(paper()) if row.table == str(table)]
+def printed_table(table: int) -> list[PrintedRow]:
+    """Return the rows of a table in the paper on reward models. table: number of the table in the paper."""
+    return [row for row in printed_rows(reward_paper()) if row.table == str(table)]
 
 
 def paper_values(table: int, metric: str) -> dict[str, float]:
-    """One column of one of the paper's tables, by row."""
-    return {row.row: row.value for row in printed(table) if row.metric == metric}
+    """Return the values of one metric in a table of the paper on reward models, by row name."""
+    return {row.row: row.value for row in printed_table(table) if row.metric == metric}
 
 
-Measured = dict[str, dict[Quantity, Score]]  # by grader; empty for a grader whose job has failed
+MeasuredByGrader = dict[str, dict[Quantity, Score]]  # grader -> quantity -> score; empty if a grader's job failed
 
 
 def scores_of(results: Path, name: str) -> dict[Quantity, Score]:
-    """What was measured of one grader; empty where its job has failed."""
+    """Return all scores of one grader on pairs, by quantity; empty if the grader's validation job failed."""
     return {score.quantity: score for score in score_file(paths.PAIR_VALIDATION.within(results, grader=name))}
 
 
-def accuracy_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
-    """One row a grader: accuracy on the test pairs with its interval, margin, ties, length; length alone comes last."""
+def accuracy_rows(plan: Plan, measured: MeasuredByGrader) -> list[dict[str, Any]]:
+    """Return a row for each grader with results on the test pairs: accuracy, score margin, ties, effect of length.
+
+    The last row is a baseline that always prefers the longer reply.
+    """
     accuracy, margins = paper_values(3, "pair_accuracy"), paper_values(3, "mean_margin")
     five = paper_values(5, "accuracy")
     rows: list[dict[str, Any]] = []
@@ -66,11 +69,11 @@ def accuracy_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
             continue
         ensembles: dict[str | None, str] = ENSEMBLES if isinstance(model, CriteriaModel) else {None: ""}
         for criterion, kind in ensembles.items():
-            shown = label_of(plan, name) + {"": "", "all": ": sum of all", BEST_3: ": sum of the best three"}[kind]
+            label = display_label(plan, name) + {"": "", "all": ": sum of all", BEST_3: ": sum of the best three"}[kind]
             on = partial(Quantity, criterion=criterion)
             rows.append(
                 {
-                    "label": shown,
+                    "label": label,
                     "name": name,
                     "kind": PAIRS if isinstance(model, RewardModel) else None,
                     "pairs": getattr(scores.get(on("pair_accuracy")), "n", None),
@@ -79,8 +82,8 @@ def accuracy_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
                     "margin": scores.get(on("mean_margin")),
                     "ties": scores.get(on("ties")),
                     "length": scores.get(on("length_correlation")) if criterion is None else None,
-                    "paper": five[kind] if kind else accuracy.get(paper_name(model.paper, paper()) or ""),
-                    "paper_margin": None if kind else margins.get(paper_name(model.paper, paper()) or ""),
+                    "paper": five[kind] if kind else accuracy.get(paper_name(model.paper, reward_paper()) or ""),
+                    "paper_margin": None if kind else margins.get(paper_name(model.paper, reward_paper()) or ""),
                 }
             )
     lengths = [
@@ -106,7 +109,7 @@ def accuracy_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
 
 
 def judge_rows(plan: Plan, name: str, judge: JudgeModel, scores: dict[Quantity, Score]) -> list[dict[str, Any]]:
-    """A judge under each of its prompts, both orders: the mean, and where both orders agree on the expert's reply."""
+    """Return two rows for each rubric of a judge: mean accuracy over both reply orders, and share right in both."""
     rows = []
     for rubric in judge.pairs:
         for metric, addition in (("pair_accuracy", ""), ("consistent_accuracy", ", both orders")):
@@ -116,7 +119,7 @@ def judge_rows(plan: Plan, name: str, judge: JudgeModel, scores: dict[Quantity, 
                     "name": name,
                     "kind": rubric,
                     "pairs": both.n + both.missing if both else None,
-                    "label": f"{label_of(plan, name)}: {read_rubric(rubric).rubric.title}{addition}",
+                    "label": f"{display_label(plan, name)}: {read_rubric(rubric).rubric.title}{addition}",
                     "group": judge.group,
                     "accuracy": accuracy,
                     "margin": None,
@@ -129,8 +132,8 @@ def judge_rows(plan: Plan, name: str, judge: JudgeModel, scores: dict[Quantity, 
     return rows
 
 
-def ablation_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
-    """Table 3: the paper's six mixes, and under each the reward models of this run that stand beside it."""
+def ablation_rows(plan: Plan, measured: MeasuredByGrader) -> list[dict[str, Any]]:
+    """Return Table 3: the paper's six mixes of training data, each with this run's reward models for that mix."""
     margins = paper_values(3, "mean_margin")
     return [
         {
@@ -138,17 +141,21 @@ def ablation_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
             "accuracy": accuracy,
             "margin": margins[mix],
             "ours": [
-                {"label": label_of(plan, name), "scores": measured[name]}
+                {
+                    "label": display_label(plan, name),
+                    "accuracy": measured[name].get(Quantity("pair_accuracy")),
+                    "margin": measured[name].get(Quantity("mean_margin")),
+                }
                 for name in plan.reward_models
-                if paper_name(plan.models[name].paper, paper()) == mix
+                if paper_name(plan.models[name].paper, reward_paper()) == mix
             ],
         }
         for mix, accuracy in paper_values(3, "pair_accuracy").items()
     ]
 
 
-def pair_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Table 2: what was counted of each source of pairs, beside the published count."""
+def pair_source_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """Return Table 2: the number of pairs from each source, and the number in the paper."""
     rows = []
     order = [*PAIR_SOURCES, *plan.config.preferences]
     for source in sorted(plan.used_sources, key=order.index):
@@ -161,9 +168,9 @@ def pair_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def overlap_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """How many of each task's human replies stand in the training pairs of each source."""
+    """Return, for each task and source of training pairs, how many human replies and problems occur in both."""
     rows = []
-    sources = {source for name in plan.run.reward_models for source in sources_of(plan.models[name])}
+    sources = {source for name in plan.run.reward_models for source in training_pair_sources(plan.models[name])}
     for benchmark in plan.rewarded_benchmarks:
         titles = {card.task: card.title for card in plan.reward_cards(benchmark)}
         for source in sorted(sources):
@@ -177,13 +184,13 @@ def overlap_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
                     "problems": len(overlap["problems"]),
                 }
                 for task, overlap in by_task.items()
-                if task in titles  # the file may be of a run with more tasks
+                if task in titles  # skip tasks of an earlier run that wrote the file
             ]
     return rows
 
 
-def trainings(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """What each reward model was trained with, and its curve of loss and accuracy."""
+def training_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """Return the training data, settings and curves of each reward model that was trained in this project."""
     rows = []
     for name in plan.reward_models:
         model = plan.models[name]
@@ -196,7 +203,7 @@ def trainings(plan: Plan, results: Path) -> list[dict[str, Any]]:
         }
         rows.append(
             {
-                "label": label_of(plan, name),
+                "label": display_label(plan, name),
                 "counts": record["counts"],
                 "train": record["settings"]["train"],
                 "longest": record["longest"],
@@ -208,20 +215,20 @@ def trainings(plan: Plan, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def densities(plan: Plan, results: Path) -> str:
-    """Figure 3: how the scores of expert and novice replies are spread, one panel a reward model."""
+def density_figure(plan: Plan, results: Path) -> str:
+    """Return Figure 3: the distributions of experts' and novices' reply scores, one panel per reward model."""
     scores: dict[tuple[str, str], list[float]] = defaultdict(list)
     for name in plan.reward_models:
         path = paths.PAIR_REWARDS.within(results, reward_model=name)
         for pair in read_records(path, PairReward) if path.exists() else []:
             for teacher, score in (("expert", pair.chosen), ("novice", pair.rejected)):
                 if score is not None:
-                    scores[label_of(plan, name), teacher].append(score)
+                    scores[display_label(plan, name), teacher].append(score)
     return density_chart(scores) if scores else ""
 
 
-def criteria_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
-    """Table 5: each classifier on held-out dialogues and on the test pairs, beside the paper's accuracy."""
+def criteria_rows(plan: Plan, measured: MeasuredByGrader) -> list[dict[str, Any]]:
+    """Return Table 5: each classifier's results on held-out dialogues and test pairs, and the accuracy in the paper."""
     five = paper_values(5, "accuracy")
     rows = []
     for name in plan.run.classifiers:
@@ -229,7 +236,7 @@ def criteria_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
         assert isinstance(model, CriteriaModel)
         rows += [
             {
-                "label": label_of(plan, name),
+                "label": display_label(plan, name),
                 "criterion": criterion.replace("_", " "),
                 "heldout": scores.get(Quantity("heldout_accuracy", criterion)),
                 "majority": scores.get(Quantity("majority_accuracy", criterion)),
@@ -242,18 +249,18 @@ def criteria_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
     return rows
 
 
-def classifiers(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """What each set of classifiers learnt from."""
+def classifier_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """Return a description of the training data of each set of criteria classifiers."""
     rows = []
     for name in plan.run.classifiers:
         record = read_json(paths.CLASSIFIER_TRAINING.within(results, classifier=name))
         if record:
-            rows.append({"label": label_of(plan, name), "counts": record["counts"], "longest": record["longest"]})
+            rows.append({"label": display_label(plan, name), "counts": record["counts"], "longest": record["longest"]})
     return rows
 
 
-def quartiles(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Table 7: novice replies of the test pairs by the quarter of their score, by the first reward model."""
+def quartile_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """Return Table 7: examples of novices' replies in test pairs, by quartile of the first reward model's scores."""
     if not plan.run.reward_models:
         return []
     path = paths.PAIR_REWARDS.within(results, reward_model=plan.run.reward_models[0])
@@ -267,26 +274,26 @@ def quartiles(plan: Plan, results: Path) -> list[dict[str, Any]]:
     quarter = len(ranked) // 4
     last = len(ranked) - quarter
     parts = {"top": ranked[:quarter], "middle": ranked[quarter:last], "bottom": ranked[last:]}
-    paper = {row.row: row.text for row in printed(7)}
+    paper = {row.row: row.text for row in printed_table(7)}
     return [
-        {"quarter": QUARTILES[name], "examples": spread(part, EXAMPLES), "n": len(part), "paper": paper[name]}
+        {"quarter": QUARTILES[name], "examples": evenly_spaced(part, EXAMPLES), "n": len(part), "paper": paper[name]}
         for name, part in parts.items()
         if part
     ]
 
 
-def spread(ranked: list[Any], wanted: int) -> list[Any]:
-    """A few of a ranked list, from its first to its last."""
-    if len(ranked) <= wanted:
+def evenly_spaced(ranked: list[Any], number: int) -> list[Any]:
+    """Return `number` elements of a ranked list, evenly spaced from the first to the last."""
+    if len(ranked) <= number:
         return ranked
-    return [ranked[round(place * (len(ranked) - 1) / (wanted - 1))] for place in range(wanted)]
+    return [ranked[round(place * (len(ranked) - 1) / (number - 1))] for place in range(number)]
 
 
-Rewards = dict[tuple[str, str], list[Reward]]  # by reward model and benchmark
+Rewards = dict[tuple[str, str], list[Reward]]  # (reward model, benchmark) -> scores of replies
 
 
 def read_rewards(plan: Plan, results: Path, reward: str, benchmark: str) -> list[Reward]:
-    """All scores of a benchmark's replies by one reward model, as far as their jobs are done."""
+    """Return one reward model's scores of a benchmark's replies, from the jobs that have finished."""
     files = [
         paths.REWARDS.within(results, reward_model=reward, benchmark=benchmark, batch=batch)
         for batch in plan.reward_batches(benchmark)
@@ -294,14 +301,14 @@ def read_rewards(plan: Plan, results: Path, reward: str, benchmark: str) -> list
     return [record for path in files if path.exists() for record in read_records(path, Reward)]
 
 
-def replies_of(results: Path, benchmark: str, model: str) -> Path:
-    """One tutor's replies; absent where its job has failed."""
+def replies_file(results: Path, benchmark: str, model: str) -> Path:
+    """Return the path of the file with one tutor's replies. The file does not exist if the tutor's job failed."""
     return paths.REPLIES.within(results, benchmark=benchmark, tutor=model)
 
 
 def replies_by_item(plan: Plan, results: Path, benchmark: str) -> dict[tuple[str, str, str], str]:
-    """What every tutor said, by tutor, task and item."""
-    files = [replies_of(results, benchmark, model) for model in plan.tutors]
+    """Return the text of every reply, by tutor, task and item."""
+    files = [replies_file(results, benchmark, model) for model in plan.tutors]
     return {
         (reply.tutor, reply.task, reply.id): reply.text
         for path in files
@@ -310,14 +317,14 @@ def replies_by_item(plan: Plan, results: Path, benchmark: str) -> dict[tuple[str
     }
 
 
-def examples(plan: Plan, results: Path, rewards: Rewards) -> dict[str, Any] | None:
-    """Table 6: every tutor's reply to one dialogue, by its score: the item whose scores lie farthest apart."""
+def example_dialogue(plan: Plan, results: Path, rewards: Rewards) -> dict[str, Any] | None:
+    """Return Table 6: the dialogue with the widest range of scores, with every tutor's reply, sorted by score."""
     for benchmark in plan.rewarded_benchmarks if plan.run.reward_models else []:
         tasks = {card.task for card in plan.reward_cards(benchmark)}
         by_item: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
         replies = replies_by_item(plan, results, benchmark)
         for reward in rewards[plan.run.reward_models[0], benchmark]:
-            # Scores may be of an earlier run with other items, or of a tutor whose job has failed since.
+            # Skip scores from an earlier run with other items, or of a tutor whose job has failed since.
             if reward.score is not None and reward.task in tasks and (reward.tutor, reward.task, reward.id) in replies:
                 by_item[reward.task, reward.id][reward.tutor] = reward.score
         most = max(map(len, by_item.values()), default=0)
@@ -333,19 +340,22 @@ def examples(plan: Plan, results: Path, rewards: Rewards) -> dict[str, Any] | No
         human = plan.human_reference(benchmark)
         rows = [
             {
-                "label": label_of(plan, model),
+                "label": display_label(plan, model),
                 "text": replies[model, task, name],
                 "score": score,
                 "human": model == human,
             }
             for model, score in sorted(full[task, name].items(), key=lambda pair: pair[1])
         ]
-        return {"item": items[name], "rows": rows, "paper": printed(6)}
+        return {"item": items[name], "rows": rows, "paper": printed_table(6)}
     return None
 
 
-def speeds(plan: Plan, rewards: Rewards) -> list[dict[str, Any]]:
-    """What scoring took, and pairs a second as the paper counts them: a tutor's reply and the human one."""
+def speed_rows(plan: Plan, rewards: Rewards) -> list[dict[str, Any]]:
+    """Return how many tokens and how much time each reward model's scoring took, and how many pairs it scored a second.
+
+    As in the paper, a pair consists of a tutor's reply and the human reply to the same item.
+    """
     rows = []
     for name in plan.run.reward_models:
         distinct: dict[str, Reward] = {}
@@ -361,7 +371,7 @@ def speeds(plan: Plan, rewards: Rewards) -> list[dict[str, Any]]:
             tokens = sum(reward.tokens for reward in distinct.values())
             rows.append(
                 {
-                    "label": label_of(plan, name),
+                    "label": display_label(plan, name),
                     "pairs": pairs,
                     "conversations": len(distinct),
                     "tokens": tokens,
@@ -374,7 +384,7 @@ def speeds(plan: Plan, rewards: Rewards) -> list[dict[str, Any]]:
 
 
 def accuracy_figure(rows: list[dict[str, Any]]) -> str:
-    """Figure 4: accuracy on the test pairs of every grader, with intervals and the paper's values."""
+    """Return Figure 4: accuracy of every grader on the test pairs, with its interval and the value in the paper."""
     table = [
         {
             "label": row["label"],
@@ -391,7 +401,7 @@ def accuracy_figure(rows: list[dict[str, Any]]) -> str:
 
 
 def grader_section(plan: Plan, results: Path) -> dict[str, Any] | None:
-    """Everything the page shows of reward models and classifiers; None in a run without any."""
+    """Return the template variables of the page on reward models and classifiers, None without graders to show."""
     names = [*plan.reward_models, *plan.run.classifiers, *plan.judges_of_pairs]
     if not names:
         return None
@@ -404,20 +414,20 @@ def grader_section(plan: Plan, results: Path) -> dict[str, Any] | None:
     rows = accuracy_rows(plan, measured)
     return {
         "names": names,
-        "notices": {label_of(plan, name): plan.models[name].notice for name in names if plan.models[name].notice},
-        "absent": [label_of(plan, name) for name in names if not measured[name]],
-        "headline": label_of(plan, plan.run.reward_models[0]) if plan.run.reward_models else None,
+        "notices": {display_label(plan, name): plan.models[name].notice for name in names if plan.models[name].notice},
+        "absent": [display_label(plan, name) for name in names if not measured[name]],
+        "headline": display_label(plan, plan.run.reward_models[0]) if plan.run.reward_models else None,
         "accuracy": rows,
         "figure": accuracy_figure(rows),
         "ablation": ablation_rows(plan, measured) if plan.reward_models else [],
-        "pairs": pair_rows(plan, results),
+        "pairs": pair_source_rows(plan, results),
         "overlap": overlap_rows(plan, results),
-        "trainings": trainings(plan, results),
-        "densities": densities(plan, results),
+        "trainings": training_rows(plan, results),
+        "densities": density_figure(plan, results),
         "criteria": criteria_rows(plan, measured),
-        "classifiers": classifiers(plan, results),
-        "quartiles": quartiles(plan, results),
-        "examples": examples(plan, results, rewards),
-        "speeds": speeds(plan, rewards),
+        "classifiers": classifier_rows(plan, results),
+        "quartiles": quartile_rows(plan, results),
+        "examples": example_dialogue(plan, results, rewards),
+        "speeds": speed_rows(plan, rewards),
         "tutors": len(plan.tutors),
     }

@@ -1,7 +1,7 @@
-// Tables that are sorted and filtered: DataTables takes them as they stand in the page, which reads without it too.
+// Sorting and filtering of tables. DataTables extends the tables of the page, which can also be read without it.
 const grids = new Map();
 
-// What a cell is sorted by: `data-value` or its text; `data-last` puts it after the others in either direction.
+// Sort key of a cell: `data-value` or the cell's text. Cells with `data-last` come last in either direction.
 DataTable.ext.order.cell = function (settings, column) {
   const cells = this.api().column(column, { order: "index" }).nodes().toArray();
   return cells.map((cell) => {
@@ -17,10 +17,10 @@ function inOrder(a, b, sign) {
 }
 DataTable.type("cell", "order", { asc: (a, b) => inOrder(a, b, 1), desc: (a, b) => inOrder(a, b, -1) });
 
-// A table that it cannot take stays as it stands.
+// A table that DataTables cannot handle stays unchanged.
 DataTable.ext.errMode = (settings, number, message) => console.error(message);
 
-// The grid of a table, made when its page is shown first: a page of a hundred tutors has sixty tables.
+// Creates the grid of a table when the table's page is first shown: a page with a hundred tutors has sixty tables.
 function gridOf(table) {
   if (!grids.has(table)) {
     const heads = [...table.tHead.rows].at(-1).cells;

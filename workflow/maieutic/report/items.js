@@ -1,10 +1,10 @@
-// The browser of items: an item with the replies of several tutors beside each other.
+// The item browser: an item with the replies of several tutors side by side.
 const PAGE = 50;
-const MARKS = 8; // tutors that the line of an item names
+const MARKS = 8; // maximum number of tutors whose outcome is shown in an item's line
 const loading = {};
 const WORDS = { right: "right", wrong: "wrong", none: "no answer", value: "" };
 
-// Files beside the page call this with a task's items.
+// Files beside the page call this function with a task's items.
 function items(task, chunk) {
   data.tasks[task] = chunk.items;
   Object.assign(data.prompts, chunk.prompts);
@@ -17,17 +17,17 @@ function loaded(task) {
   }));
 }
 
-// The grade that the task's headline counts.
+// Returns the grade that the task's headline counts, or else one under the `robust` scoring, or else the first.
 function gradeOf(reply) {
-  return reply.grades.find((one) => one.head) || reply.grades.find((one) => one.by.includes("/robust")) || reply.grades[0];
+  return reply.grades.find((grade) => grade.head) || reply.grades.find((grade) => grade.by.includes("/robust")) || reply.grades[0];
 }
 
 function outcomeOf(reply) {
   return gradeOf(reply)?.outcome ?? "none";
 }
 
-// How good a reply is, as a number: of two replies to an item the higher one is ahead. What cannot be read is wrong; of
-// a verdict that is a word, and of a reply that is not there, nothing is known.
+// Returns the quality of a reply as a number, higher for the better of two replies. A reply that cannot be read counts as
+// wrong. NaN for a missing reply and for a verdict that is a word.
 function standing(reply) {
   const grade = reply && gradeOf(reply);
   if (!grade) return NaN;
@@ -44,7 +44,7 @@ function markOf(reply) {
   return make("span", { class: "mark-" + outcome }, outcome === "value" ? String(gradeOf(reply).value) : WORDS[outcome]);
 }
 
-// The line of an item: its name, what each shown tutor made of it, how the first reply begins.
+// The line of an item: its name, the outcome of each shown tutor, the beginning of the first reply.
 function entry(row, replies, withTask) {
   const { item } = row;
   const marks = replies.slice(0, MARKS).map((reply) => make("span", { class: "of-tutor" }, markOf(reply), " " + data.labels[reply.model]));
@@ -65,11 +65,11 @@ function part(box, title, text) {
 function body(row, replies) {
   const { item } = row;
   const box = make("div");
-  const asked = replies.find((reply) => reply.prompt);
-  if (asked) box.append(make("h3", {}, "Prompt"), conversation(data.prompts[asked.prompt]));
+  const prompted = replies.find((reply) => reply.prompt);
+  if (prompted) box.append(make("h3", {}, "Prompt"), conversation(data.prompts[prompted.prompt]));
   for (const address of item.pictures || []) if (address) box.append(make("img", { src: address, alt: "the item's picture", class: "picture" }));
   const beside = make("div", { class: "replies" });
-  for (const reply of replies) beside.append(replyBox(reply, asked));
+  for (const reply of replies) beside.append(replyBox(reply, prompted));
   box.append(make("h3", {}, replies.length === 1 ? "Reply" : "Replies"), beside);
   part(box, "Reference", item.reference);
   if (item.leaked) part(box, "Seen by the reward model in training", item.leaked.join("\n"));
@@ -82,10 +82,10 @@ function conversation(messages) {
     make("div", { class: `message ${role === "user" || role === "assistant" ? role : "system"}` }, make("span", { class: "role" }, role), make("pre", { dir: "auto", tabindex: "0" }, text))));
 }
 
-function replyBox(reply, asked) {
+function replyBox(reply, prompted) {
   const box = make("article", {}, make("h4", {}, data.labels[reply.model] + " ", markOf(reply)));
-  if (reply.prompt && reply.prompt !== asked.prompt) {
-    box.append(make("details", {}, make("summary", {}, "Asked otherwise"), conversation(data.prompts[reply.prompt])));
+  if (reply.prompt && reply.prompt !== prompted.prompt) {
+    box.append(make("details", {}, make("summary", {}, "Different prompt"), conversation(data.prompts[reply.prompt])));
   }
   if (reply.thinking) box.append(make("details", {}, make("summary", {}, "Thinking (not scored)"), make("pre", { dir: "auto" }, reply.thinking)));
   if (reply.finish === "length") box.append(make("p", { class: "hint" }, "cut by max_tokens"));
@@ -99,23 +99,23 @@ function replyBox(reply, asked) {
   return box;
 }
 
-// The items of one task, or of all tasks where the page holds them all; else the first one's, and a choice.
-function browse(place, asked, wanted = {}) {
+// Shows the items of one task. Without a task: of all tasks if the page contains their items, otherwise of the first task.
+function browse(place, requested, parameters = {}) {
   const names = Object.keys(data.beside);
-  const task = asked && Object.hasOwn(data.titles, asked) ? asked : "";
-  if (!names.length) return browser(place, task, wanted);
+  const task = requested && Object.hasOwn(data.titles, requested) ? requested : "";
+  if (!names.length) return browser(place, task, parameters);
   const chosen = task || names[0];
   place.replaceChildren(make("p", { class: "hint", role: "status" }, "Loading " + data.titles[chosen] + " …"));
   return loaded(chosen).then(
-    () => browser(place, chosen, wanted),
+    () => browser(place, chosen, parameters),
     () => {
       delete loading[chosen];
       const choice = place.dataset.task ? [] : [make("div", { class: "filters" }, taskField(place, chosen))];
-      place.replaceChildren(...choice, make("p", { class: "notice failed" }, `The items of this task are not here: they lie in ${data.beside[chosen]} beside the page. Copy that folder along with it.`));
+      place.replaceChildren(...choice, make("p", { class: "notice failed" }, `The items of this task are not in the page: they are in ${data.beside[chosen]} beside it. Copy that folder together with the page.`));
     });
 }
 
-// The choice of a task on the page of all items.
+// The field that chooses a task on the page of all items.
 function taskField(place, task) {
   const names = Object.keys(data.beside).length ? Object.keys(data.beside) : ["", ...Object.keys(data.tasks)];
   const tasks = choice(names.map((name) => [name, name ? data.titles[name] : "all tasks"]), task);
@@ -123,28 +123,28 @@ function taskField(place, task) {
   return make("label", {}, "Task ", tasks);
 }
 
-function linkTo(task, wanted) {
-  return "#/items?" + new URLSearchParams({ task, ...wanted });
+function linkTo(task, parameters) {
+  return "#/items?" + new URLSearchParams({ task, ...parameters });
 }
 
-// What of two tutors' replies to an item is looked for.
+// Filters of items by two tutors' replies: label and condition.
 const RELATIONS = {
   "": ["any", () => true],
-  first: ["the first one ahead", (a, b) => standing(a) > standing(b)],
-  second: ["the second one ahead", (a, b) => standing(b) > standing(a)],
-  differ: ["one of them ahead", (a, b) => standing(a) > standing(b) || standing(b) > standing(a)],
+  first: ["the first tutor ahead", (a, b) => standing(a) > standing(b)],
+  second: ["the second tutor ahead", (a, b) => standing(b) > standing(a)],
+  differ: ["one of the two ahead", (a, b) => standing(a) > standing(b) || standing(b) > standing(a)],
 };
 
-function browser(place, task, wanted) {
+function browser(place, task, parameters) {
   const all = rowsOf(task);
   const replies = all.flatMap((row) => row.item.replies);
   const models = [...new Set(replies.map((reply) => reply.model))];
   const kinds = [...new Set(replies.map(outcomeOf))];
   const named = models.map((name) => [name, data.labels[name]]);
   const known = (name) => (models.includes(name) ? name : "");
-  const tutor = choice([["", "all tutors"], ...named], known(wanted.first));
-  const other = choice([["", "nobody"], ...named], known(wanted.second));
-  const relation = choice(Object.entries(RELATIONS).map(([value, [text]]) => [value, text]), wanted.show in RELATIONS ? wanted.show : "");
+  const tutor = choice([["", "all tutors"], ...named], known(parameters.first));
+  const other = choice([["", "no other tutor"], ...named], known(parameters.second));
+  const relation = choice(Object.entries(RELATIONS).map(([value, [text]]) => [value, text]), parameters.show in RELATIONS ? parameters.show : "");
   const outcome = choice([["", "all outcomes"], ...kinds.map((kind) => [kind, WORDS[kind] || "has a value"])], "");
   const judges = choice([["", "all replies"], ["differ", "judges differ"]], "");
   const leaked = choice([["", "all items"], ["no", "not leaked"], ["yes", "leaked"]], "");
@@ -152,8 +152,8 @@ function browser(place, task, wanted) {
   const count = make("span", { class: "hint", role: "status" });
   const items = make("span", { class: "hint" });
   const list = make("div", { class: "list" });
-  let shown = PAGE;
-  let single = wanted.item;
+  let limit = PAGE;
+  let single = parameters.item;
   const field = (text, control) => make("label", {}, text + " ", control);
   const relationField = field("Items with", relation);
   const wordsOf = ({ item }, reply) => [reply.text, item.id, item.tags, item.reference, ...(reply.prompt ? data.prompts[reply.prompt].map((part) => part[1]) : [])];
@@ -161,8 +161,8 @@ function browser(place, task, wanted) {
     const { item } = row;
     if (single && item.id !== single) return [];
     if (leaked.value && Boolean(item.leaked) !== (leaked.value === "yes")) return [];
-    const of = (name) => item.replies.find((reply) => reply.model === name);
-    if (tutor.value && other.value && !RELATIONS[relation.value][1](of(tutor.value), of(other.value))) return [];
+    const replyOf = (name) => item.replies.find((reply) => reply.model === name);
+    if (tutor.value && other.value && !RELATIONS[relation.value][1](replyOf(tutor.value), replyOf(other.value))) return [];
     const words = search.value.toLowerCase();
     return item.replies.filter((reply) =>
       (!tutor.value || reply.model === tutor.value || reply.model === other.value) &&
@@ -171,25 +171,25 @@ function browser(place, task, wanted) {
   };
   const update = () => {
     relationField.hidden = !(tutor.value && other.value);
-    const found = all.map((row) => [row, matching(row)]).filter(([, own]) => own.length);
-    const number = found.reduce((sum, [, own]) => sum + own.length, 0);
+    const matches = all.map((row) => [row, matching(row)]).filter(([, rowReplies]) => rowReplies.length);
+    const number = matches.reduce((sum, [, rowReplies]) => sum + rowReplies.length, 0);
     count.textContent = `${number} of ${replies.length} replies`;
-    items.replaceChildren(`${found.length} of ${all.length} items`);
+    items.replaceChildren(`${matches.length} of ${all.length} items`);
     if (single) {
       const everything = make("button", { class: "plain" }, "show all items");
       everything.addEventListener("click", () => { single = undefined; update(); });
       items.append(" ", everything);
     }
-    list.replaceChildren(...found.slice(0, shown).map(([row, own]) => entry(row, own, !task)));
+    list.replaceChildren(...matches.slice(0, limit).map(([row, rowReplies]) => entry(row, rowReplies, !task)));
     if (single && list.firstChild) list.firstChild.open = true;
-    if (single && !list.firstChild) list.append(make("p", { class: "notice" }, `The page holds no item ${single} of this task: report.browser_items says how many it does.`));
-    if (found.length > shown) {
+    if (single && !list.firstChild) list.append(make("p", { class: "notice" }, `The page does not contain the item ${single} of this task. Raise report.browser_items to include more items.`));
+    if (matches.length > limit) {
       const more = make("button", { class: "more" }, "Show more");
-      more.addEventListener("click", () => { shown += PAGE; update(); });
+      more.addEventListener("click", () => { limit += PAGE; update(); });
       list.append(more);
     }
   };
-  for (const control of [tutor, other, relation, outcome, judges, leaked, search]) control.addEventListener("input", () => { shown = PAGE; single = undefined; update(); });
+  for (const control of [tutor, other, relation, outcome, judges, leaked, search]) control.addEventListener("input", () => { limit = PAGE; single = undefined; update(); });
   const fields = place.dataset.task ? [] : [taskField(place, task)];
   const divided = replies.some((reply) => reply.divided) ? [field("Judges", judges)] : [];
   const seen = all.some(({ item }) => item.leaked) ? [field("Training", leaked)] : [];
@@ -199,7 +199,7 @@ function browser(place, task, wanted) {
   update();
 }
 
-// Keys that are letters can be switched off, since who dictates types them unasked.
+// Letter keys can be switched off, because dictation software types them unintentionally.
 let keys = true;
 
 function keysField() {
@@ -208,7 +208,7 @@ function keysField() {
     keys = control.checked;
     for (const other of document.querySelectorAll(".keys input")) other.checked = keys;
   });
-  return make("p", { class: "hint keys" }, make("label", {}, control, " Keys"), ": j and k go through the items, Enter opens one, / searches.");
+  return make("p", { class: "hint keys" }, make("label", {}, control, " Keys"), ": j and k move through the items, Enter opens an item, / searches.");
 }
 
 addEventListener("keydown", (event) => {

@@ -1,4 +1,4 @@
-"""The first screen: every tutor over all benchmarks, what may be said of the best two, what it rests on, what lacks."""
+"""The overview at the top of the page: tutors by benchmark, the two leading tutors, graders, and missing scores."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel
 from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
-from maieutic.replies.answered import Answered
-from maieutic.report.contrasts import Contrast, Verdict, leading_pair, seen_from
-from maieutic.report.tables import label_of
+from maieutic.replies.reply_counts import ReplyCounts
+from maieutic.report.contrasts import Contrast, Verdict, leading_pair, with_first_tutor
+from maieutic.report.tables import display_label
 
-OVERALL = "overall"  # the metric of a pool that stands for its benchmark
-NAMED = 4  # tasks, or tutors, that a sentence names
-Headlines = Mapping[tuple[str, str], ReportedScore]  # of one benchmark, by task and tutor
+OVERALL = "overall"  # metric of a pool: the value of the whole benchmark
+MOST_NAMED = 4  # maximum number of tasks or tutors that one sentence names
+Headlines = Mapping[tuple[str, str], ReportedScore]  # headline scores of one benchmark, by task and tutor
 
 
 class Summary(NamedTuple):
-    """A tutor's value on a whole benchmark, with an interval, the floor and the ceiling where every task has one."""
+    """A tutor's value on a whole benchmark. low, high, floor, ceiling: None unless every task has this value."""
 
     value: float
     low: float | None
@@ -32,32 +32,32 @@ class Summary(NamedTuple):
 
 
 def distinct_labels(plan: Plan) -> dict[str, str]:
-    """The labels of a run's tutors; those that several tutors share are told apart by their names."""
-    labels = {name: label_of(plan, name) for name in plan.tutors}
+    """Return each tutor's label by name. If several tutors share a label, their names are appended to it."""
+    labels = {name: display_label(plan, name) for name in plan.tutors}
     shared = Counter(labels.values())
     return {name: f"{label} ({name})" if shared[label] > 1 else label for name, label in labels.items()}
 
 
-def mean(numbers: Iterable[float | None]) -> float | None:
-    """The mean; None where a number lacks, or there is none."""
-    known = list(numbers)
-    present = [number for number in known if number is not None]
-    return sum(present) / len(present) if present and len(present) == len(known) else None
+def complete_mean(numbers: Iterable[float | None]) -> float | None:
+    """Return the mean of the numbers, None if one of them is None or if there are no numbers."""
+    values = list(numbers)
+    present = [number for number in values if number is not None]
+    return sum(present) / len(present) if present and len(present) == len(values) else None
 
 
 def summary_of(scores: Sequence[ReportedScore | None]) -> Summary | None:
-    """The mean of the tasks' headlines; None where one of them lacks.
+    """Return the mean of the tasks' headline scores, None if a task has no value.
 
-    Its interval is the mean of theirs. That is what the tasks' errors give where all go the same way, so it is never
-    too narrow, however many problems the tasks share.
+    The bounds of the mean's interval are the means of the tasks' bounds. This is exact if the errors of the tasks are
+    perfectly correlated, and too wide otherwise, so the interval is never too narrow when tasks share problems.
     """
     known = [score for score in scores if score is not None and score.value is not None]
     if not known or len(known) < len(scores):
         return None
-    value = mean(score.value for score in known)
+    value = complete_mean(score.value for score in known)
     assert value is not None
     low, high, floor, ceiling = (
-        mean(getattr(score, name) for score in known) for name in ("low", "high", "floor", "ceiling")
+        complete_mean(getattr(score, name) for score in known) for name in ("low", "high", "floor", "ceiling")
     )
     return Summary(value, low, high, floor, ceiling)
 
@@ -65,9 +65,9 @@ def summary_of(scores: Sequence[ReportedScore | None]) -> Summary | None:
 def summaries(
     plan: Plan, benchmark: str, cards: Sequence[Card], headlines: Headlines, pooled: Sequence[ReportedScore]
 ) -> dict[str, Summary]:
-    """Every tutor's value on a benchmark: of the pool of all its tasks where it has one, else the mean of its tasks.
+    """Return every tutor's value on a benchmark: the overall score if the tasks are scored together, or else the mean.
 
-    pooled: the benchmark's scores by tag.
+    pooled: the benchmark's scores by tag. They include the overall score if the tasks are scored together.
     """
     pools = {card.pool for card in cards}
     [pool] = pools if len(pools) == 1 else [None]
@@ -78,23 +78,26 @@ def summaries(
         and (score.task, score.metric, score.scoring, score.subset) == (pool, OVERALL, "robust", None)
         and score.by == plan.leading_judge(benchmark)
     }
-    found = {}
+    values = {}
     for tutor in plan.tutors_on(benchmark):
-        own = [headlines.get((card.task, tutor)) for card in cards if plan.belongs(card, tutor)]
-        if tutor not in plan.run.tutors and len(own) < len(cards):
-            continue  # a floor of some tasks
+        asked_cards = [card for card in cards if plan.is_answered_by(card, tutor)]
+        if tutor not in plan.run.tutors and len(asked_cards) < len(cards):
+            continue  # skip a baseline that answers only some of the tasks
         summary = summary_of([headlines.get((card.task, tutor)) for card in cards])
         if summary and tutor in of_pool and (whole := of_pool[tutor]).value is not None:
             summary = summary._replace(value=whole.value, low=whole.low, high=whole.high)
         if summary:
-            found[tutor] = summary
-    return found
+            values[tutor] = summary
+    return values
 
 
 def headlines_of(
     scores: Iterable[ReportedScore], cards: Sequence[Card], scoring: str = "robust"
 ) -> dict[tuple[str, str], ReportedScore]:
-    """The headline scores under one scoring, by task and tutor, without those of a reference held against itself."""
+    """Return the headline scores under one scoring, by task and tutor.
+
+    The human reference's score is left out if the metric would compare the reference with itself.
+    """
     heads = [(card, card.headline_metric) for card in cards]
     itself = {(card.task, card.baselines.ceiling) for card, metric in heads if metric and not metric.ceiling}
     return {
@@ -105,7 +108,7 @@ def headlines_of(
 
 
 def chart_rows(plan: Plan, names: Mapping[str, str], by_benchmark: Mapping[str, Mapping[str, Summary]]) -> pd.DataFrame:
-    """One row a tutor and benchmark. names: of the benchmarks, in the order of the page."""
+    """Return the rows of the overview chart, one per tutor and benchmark. names: benchmark -> title, in page order."""
     labels = distinct_labels(plan)
     rows = [
         {
@@ -120,8 +123,8 @@ def chart_rows(plan: Plan, names: Mapping[str, str], by_benchmark: Mapping[str, 
     return pd.DataFrame(rows)
 
 
-class Said(NamedTuple):
-    """One sentence about two tutors: on how many tasks, how it stands, the largest differences."""
+class VerdictSentence(NamedTuple):
+    """Content of a sentence on two tutors. tasks: number of tasks with verdict `how`; examples: largest differences."""
 
     tasks: int
     how: Verdict
@@ -129,47 +132,55 @@ class Said(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What may be said of two tutors: first, second, of so many tasks, a sentence for each verdict that occurs."""
+    """Comparison of two tutors. tasks: number of tasks that both answered; verdict_sentences: one per verdict."""
 
     first: str
     second: str
     tasks: int
-    said: list[Said]
+    verdict_sentences: list[VerdictSentence]
 
 
-def claim_of(plan: Plan, found: Sequence[Contrast], silent: Collection[str] = ()) -> Claim | None:
-    """The two tutors that are ahead of most others, read by robust; None of fewer than two.
+def claim_of(plan: Plan, contrasts: Sequence[Contrast], silent: Collection[str] = ()) -> Claim | None:
+    """Compare the two leading tutors under the `robust` scoring. Returns None for fewer than two tutors.
 
-    silent: tutors that are not named, since they answered too few items of every task.
+    silent: tutors that answered too few items of every benchmark. They are never named.
     """
     robust = [
         contrast
-        for contrast in found
+        for contrast in contrasts
         if contrast.difference.scoring == "robust"
         and not {contrast.difference.first, contrast.difference.second} & {*silent}
     ]
     pair = leading_pair(robust, plan.run.tutors)
     if pair is None:
         return None
-    own = [
-        seen_from(contrast, pair[0])
+    of_pair = [
+        with_first_tutor(contrast, pair[0])
         for contrast in robust
         if {contrast.difference.first, contrast.difference.second} == {*pair}
     ]
-    if sum(one.verdict == "BETTER" for one in own) < sum(one.verdict == "WORSE" for one in own):
+    verdicts = Counter(contrast.verdict for contrast in of_pair)
+    if verdicts["BETTER"] < verdicts["WORSE"]:
         pair = pair[1], pair[0]
-        own = [seen_from(contrast, pair[0]) for contrast in own]
-    said = []
+        of_pair = [with_first_tutor(contrast, pair[0]) for contrast in of_pair]
+    sentences = []
     order: tuple[Verdict, ...] = ("BETTER", "WORSE", "EQUIVALENT", "INCONCLUSIVE")
-    for how in order:
-        largest = sorted((one for one in own if one.verdict == how), key=lambda one: -abs(one.difference.value or 0.0))
+    for verdict in order:
+        largest = sorted(
+            (contrast for contrast in of_pair if contrast.verdict == verdict),
+            key=lambda contrast: -abs(contrast.difference.value or 0.0),
+        )
         if largest:
-            said.append(Said(len(largest), how, largest[:NAMED]))
-    return Claim(*pair, len(own), said)
+            sentences.append(VerdictSentence(len(largest), verdict, largest[:MOST_NAMED]))
+    return Claim(*pair, len(of_pair), sentences)
 
 
 class AboveFloor(NamedTuple):
-    """On how many tasks a tutor's whole interval lies above the floor, of those with both."""
+    """Number of tasks on which a tutor is above the floor.
+
+    above: number of tasks on which the tutor's whole interval is above the floor; tasks: number of tasks that have an
+    interval and a floor.
+    """
 
     tutor: str
     above: int
@@ -177,40 +188,41 @@ class AboveFloor(NamedTuple):
 
 
 def above_floor(plan: Plan, by_benchmark: Mapping[str, Headlines]) -> list[AboveFloor]:
-    """Each of the run's tutors against the trivial ones."""
+    """Return, for each tutor of the run, the number of tasks on which it is above the trivial tutors (the floor)."""
     rows = []
     for tutor in plan.run.tutors:
-        own = [score for headlines in by_benchmark.values() for (_, name), score in headlines.items() if name == tutor]
-        held = [score for score in own if score.low is not None and score.floor is not None]
-        above = sum(score.low > score.floor for score in held if score.low is not None and score.floor is not None)
-        if held and not isinstance(plan.models[tutor], BaselineModel):
-            rows.append(AboveFloor(tutor, above, len(held)))
+        scores = [
+            score for headlines in by_benchmark.values() for (_, name), score in headlines.items() if name == tutor
+        ]
+        bounded = [(score.low, score.floor) for score in scores if score.low is not None and score.floor is not None]
+        if bounded and not isinstance(plan.models[tutor], BaselineModel):
+            rows.append(AboveFloor(tutor, sum(low > floor for low, floor in bounded), len(bounded)))
     return rows
 
 
-def silent_tutors(plan: Plan, unasked: Sequence[tuple[str, str, Answered]]) -> set[str]:
-    """Return the tutors that answered too few items of every benchmark they were asked."""
+def silent_tutors(plan: Plan, unasked: Sequence[tuple[str, str, ReplyCounts]]) -> set[str]:
+    """Return the tutors that answered too few items of every benchmark on which they are run."""
     return {
         tutor
         for tutor in plan.run.tutors
-        if (asked := {benchmark for benchmark in plan.benchmarks if tutor in plan.tutors_on(benchmark)})
-        and asked == {benchmark for benchmark, name, counted in unasked if name == tutor and counted.cause}
+        if (benchmarks := {benchmark for benchmark in plan.benchmarks if tutor in plan.tutors_on(benchmark)})
+        and benchmarks == {benchmark for benchmark, name, counts in unasked if name == tutor and counts.cause}
     }
 
 
-def some_of(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are."""
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+def join_first(names: Sequence[str]) -> str:
+    """Join the first MOST_NAMED names with commas, followed by the number of further names."""
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def lacking(
+def missing_lines(
     plan: Plan, selected: Mapping[str, Sequence[Card]], scores: Mapping[str, Sequence[ReportedScore]]
 ) -> list[str]:
-    """What is not there, a line each: values of tutors by task, and why where it is known."""
+    """Return a line for each task and reason for which headline scores are missing, with the tutors' names."""
     lines: list[str] = []
     for benchmark, cards in selected.items():
-        headlines = headlines_of(scores.get(benchmark, []), [])  # a reference's own too
+        headlines = headlines_of(scores.get(benchmark, []), [])  # without cards, no score of a reference is left out
         for card in cards:
             if why := plan.why_not_graded(card):
                 lines.append(f"{card.title}: {why}")
@@ -219,9 +231,9 @@ def lacking(
             for tutor in (name for name in plan.run.tutors if name in plan.tutors):
                 score = headlines.get((card.task, tutor))
                 if score is None or score.value is None:
-                    why = plan.why_not_asked(card, tutor) or "no score: its job failed, or nothing can be graded"
-                    missing.setdefault(why, []).append(label_of(plan, tutor))
-            lines += [f"{card.title}: {why} ({some_of(tutors)})" for why, tutors in missing.items()]
+                    why = plan.why_not_answerable(card, tutor) or "no score: its job failed, or nothing can be graded"
+                    missing.setdefault(why, []).append(display_label(plan, tutor))
+            lines += [f"{card.title}: {why} ({join_first(tutors)})" for why, tutors in missing.items()]
     return lines
 
 
@@ -232,13 +244,14 @@ def overview_section(
     scores: Mapping[str, Sequence[ReportedScore]],
     pooled: Mapping[str, Sequence[ReportedScore]],
     claim: Claim | None,
-    unasked: Sequence[tuple[str, str, Answered]] = (),
+    unasked: Sequence[tuple[str, str, ReplyCounts]] = (),
     unheeded: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Any]:
-    """What the first screen shows.
+    """Return the template variables of the overview.
 
-    names: of benchmarks; pooled: scores by tag; claim: on two tutors; unasked: tutors that did not answer a benchmark;
-    unheeded: who was answered by an endpoint that changed what was asked, and how.
+    names: benchmark -> title. pooled: scores by tag. claim: comparison of the two leading tutors. unasked: benchmark,
+    tutor and reply counts wherever most items have no answer. unheeded: tutors or judges whose endpoint silently
+    changed a request, with a description of the change.
     """
     from maieutic.report.figures import overview_chart
 
@@ -259,27 +272,27 @@ def overview_section(
         )
         for benchmark, cards in measured.items()
     }
-    shown = {
+    titles = {
         benchmark: names[benchmark]
         if len(cards) == len(selected[benchmark])
         else f"{names[benchmark]}, {len(cards)} of {len(selected[benchmark])} tasks"
         for benchmark, cards in measured.items()
     }
-    rows = chart_rows(plan, shown, values)
+    rows = chart_rows(plan, titles, values)
     incomplete = [
-        f"{label_of(plan, tutor)} on {names[benchmark]}"
-        for benchmark, own in values.items()
+        f"{display_label(plan, tutor)} on {names[benchmark]}"
+        for benchmark, by_tutor in values.items()
         for tutor in plan.run.tutors
-        if tutor not in own
+        if tutor not in by_tutor
     ]
     return {
         "picture": overview_chart(rows) if len(rows) else "",
         "rows": rows.to_dict("records"),
-        "incomplete": some_of(incomplete),
+        "incomplete": join_first(incomplete),
         "claim": claim,
         "floors": above_floor(plan, headlines),
         "several": len(plan.run.tutors) > 1,
-        "lacking": lacking(plan, selected, scores),
+        "lacking": missing_lines(plan, selected, scores),
         "unanswered": unasked,
         "unheeded": unheeded,
         "equivalence": plan.config.report.equivalence,

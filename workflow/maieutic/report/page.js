@@ -1,7 +1,7 @@
 "use strict";
-// Text of models enters the page by textContent only, so that none of it can become markup.
+// Texts of models enter the page through textContent only, so that none can become markup.
 const data = JSON.parse(document.getElementById("data").textContent);
-// Looked up by names of tutors, groups and tasks: `constructor` and the like must not be found in each.
+// These objects are looked up by names of tutors, groups and tasks, so they must not inherit keys like `constructor`.
 for (const names of [data.labels, data.titles, data.names, data.tasks, data.beside]) if (names) Object.setPrototypeOf(names, null);
 
 function make(tag, attributes, ...children) {
@@ -17,7 +17,7 @@ function choice(options, value) {
   return select;
 }
 
-// A file beside the page is a script: a page from disk may load nothing else.
+// Loads a file beside the page. The file is a script, because a page opened from disk can load nothing else.
 function beside(file) {
   return new Promise((done, failed) => {
     const script = make("script", { src: file });
@@ -33,14 +33,14 @@ function save(name, text, kind) {
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
 
-// The cells of a table as they stand; a leading sign that a spreadsheet takes for a formula is quoted.
+// The texts of a table's visible cells, row by row.
 function cellsOf(table) {
   const text = (cell) => cell.innerText.replace(/\s+/g, " ").replace(/[↕↑↓▸]/g, "").trim();
   const spread = (row) => [...row.cells].filter((cell) => !cell.hidden).flatMap((cell) => [text(cell), ...Array(cell.colSpan - 1).fill("")]);
   return [...table.rows].filter((row) => row.offsetParent !== null && !row.querySelector(".dt-empty")).map(spread);
 }
 
-// What a spreadsheet takes for a formula, as core/files.py has it; a number with its sign and interval is none.
+// Texts that a spreadsheet interprets as a formula, as in core/files.py. A number with sign or interval is not a formula.
 const FORMULA = /^[\s\x00-\x20\u00ad\u200b-\u200f\u2060\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r]/;
 const NUMBER = /^[-+]?\d[\d\s.,%[\]\u2013-]*(?:to [-+]?[\d.]+)?$/;
 
@@ -54,7 +54,7 @@ const LATEX = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\te
 
 function latexOf(table) {
   const escaped = (text) => text.replace(/[\\~^–≤]|[&%$#_{}]/g, (sign) => LATEX[sign] ?? "\\" + sign);
-  // Behind a line's end \\ a bracket would be its option, and an asterisk a form of it.
+  // After the line break \\, LaTeX would parse a bracket as an option of \\, and an asterisk as the starred form \\*.
   const rows = cellsOf(table).map((row) => row.map(escaped)).map(([first, ...rest]) => [first.replace(/^[[*]/, "{$&}"), ...rest]);
   const width = Math.max(...rows.map((row) => row.length));
   const heads = table.tHead.rows.length;
@@ -68,9 +68,9 @@ function address() {
 }
 
 function show() {
-  const [wanted, parameters] = address();
+  const [path, parameters] = address();
   const sections = [...document.querySelectorAll("section[data-page]")];
-  const current = sections.find((section) => section.dataset.page === wanted) || sections[0];
+  const current = sections.find((section) => section.dataset.page === path) || sections[0];
   for (const section of sections) section.hidden = section !== current;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.getAttribute("href") === current.dataset.page) link.setAttribute("aria-current", "page");

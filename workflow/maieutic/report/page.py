@@ -1,4 +1,4 @@
-"""The page: what each of its parts is given, and in which order they stand."""
+"""The report page: what each of its parts contains, and the order of its pages."""
 
 from __future__ import annotations
 
@@ -15,79 +15,88 @@ from markupsafe import Markup
 from maieutic.config.cards import JUDGE, Card
 from maieutic.config.models import BaselineModel
 from maieutic.core import paths
-from maieutic.core.files import whole_file
-from maieutic.core.ledger import latest_of
-from maieutic.core.plugins import parts as plugged_in
-from maieutic.core.plugins import places
+from maieutic.core.files import atomic_file
+from maieutic.core.ledger import latest_spending
+from maieutic.core.plugins import plugin_folders, plugin_objects
 from maieutic.core.records import SCORINGS, ReportedScore
-from maieutic.core.visible import embedded, policy_source, visible
+from maieutic.core.visible import policy_hash, script_safe_json, visible_text
 from maieutic.plan.plan import Plan
-from maieutic.plan.provenance import card_paths, differences, told
-from maieutic.plan.telling import unanswered, unheeded
+from maieutic.plan.provenance import card_paths, changed_files, changed_files_of_task
+from maieutic.plan.run_messages import poorly_answered, unhandled_changes
 from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, pass_grades, write_items
 from maieutic.report.comparison import against_paper
-from maieutic.report.contrasts import Contrast, Ranks, by_task, for_page, ranks
-from maieutic.report.exports import Exported, Picture, exported_figures, exported_tables, with_links
+from maieutic.report.contrasts import Contrast, Ranks, by_task, compact_contrasts, ranks
+from maieutic.report.exports import ExportedFigure, ExportedTable, exported_figures, exported_tables, with_links
 from maieutic.report.figures import chart_library, interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
 from maieutic.report.overview import Claim, claim_of, overview_section, silent_tutors
-from maieutic.report.sections import Page, Parts, Problem, Run, Section
-from maieutic.report.tables import is_silent, items_of_task, label_of
-from maieutic.report.traffic_light import LightOf, criterion_on, headliner, kind_on, lights, title_of
+from maieutic.report.sections import Page, PartRenderer, Problem, ReportInput, Section
+from maieutic.report.tables import display_label, is_silent, items_of_task
+from maieutic.report.traffic_light import (
+    LightOf,
+    criterion_on,
+    headline_grader,
+    kind_on,
+    light_lookup,
+    verdict_kind_title,
+)
 from maieutic.report.trust import trust_section
 from maieutic.scores.printed import paper_title, printed_values
 
 HERE = Path(__file__).parent
-ByTag = Mapping[str, list[ReportedScore]]  # the scores by tag of each benchmark that has some
-Values = Mapping[tuple[str, str, str, str], float | None]  # by benchmark, task, scoring and tutor
-MOST_CONTRASTS = 1 << 21  # bytes of differences in the page itself: a browser reads them before it shows anything
-MOST_ROWS = 1500  # of one table: a browser takes seconds for more
+ScoresByTag = Mapping[str, list[ReportedScore]]  # each benchmark's scores on subsets of items with the same tag
+HeadlineValues = Mapping[tuple[str, str, str, str], float | None]  # (benchmark, task, scoring, tutor) -> value
+# Size limit, in bytes, of the differences embedded in the page, since a browser parses them before it renders anything
+MOST_CONTRASTS = 1 << 21
+MOST_ROWS = 1500  # maximum number of rows of a table: a browser takes seconds to render more
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
 
 
-class Made(NamedTuple):
-    """The finished page, the parts that could not be made, its tables by the names of their files, its pictures."""
+class RenderedPage(NamedTuple):
+    """The rendered page, with the page's failed parts, tables (by file name) and pictures."""
 
     html: str
     problems: list[Problem]
     tables: dict[str, pd.DataFrame]
-    figures: list[Picture]
+    figures: list[ExportedFigure]
 
 
 def tutors_in_order(plan: Plan) -> list[str]:
-    """Tutors first, then the trivial ones, the human reference last."""
-    ceilings = {loaded.card.baselines.ceiling for loadeds in plan.benchmarks.values() for loaded in loadeds}
+    """Return the run's tutors in page order: ordinary tutors, then trivial ones, then the human reference."""
+    ceilings = {loaded.card.baselines.ceiling for cards in plan.benchmarks.values() for loaded in cards}
     return sorted(
         plan.tutors,
         key=lambda name: (name in ceilings, isinstance(plan.models[name], BaselineModel)),
     )
 
 
-ALONE = Ranks(1, 1, 1)
-RanksOf = Mapping[tuple[str, str], Mapping[str, Ranks]]  # by task and scoring, of each tutor
+ONLY_RANK = Ranks(1, 1, 1)
+RanksOf = Mapping[tuple[str, str], Mapping[str, Ranks]]  # (task, scoring) -> tutor -> range of ranks
 
 
 def leaderboard(
     plan: Plan, cards: list[Card], scores: list[ReportedScore], scoring: str, ranked: RanksOf | None = None
 ) -> list[dict[str, Any]]:
-    """One row a tutor, one cell a task; the best tutor that is no baseline is marked in each column."""
+    """Return a row per tutor with a cell per task. The best tutor on each task is marked; it is never a baseline."""
     ranked = ranked or {}
     headlines = [score for score in scores if score.headline]
     by_cell = {(score.tutor, score.task): score for score in headlines if score.scoring == scoring}
-    # What can be read of a reply is the same under both scorings, and only robust says it.
+    # The share of readable replies is the same under both scorings, and only scores under `robust` record the share.
     readable = {(score.tutor, score.task): score.readable for score in headlines if score.scoring == "robust"}
-    best = {card.task: best_of(plan, card, by_cell, readable, ranked.get((card.task, scoring), {})) for card in cards}
+    best = {
+        card.task: best_tutor(plan, card, by_cell, readable, ranked.get((card.task, scoring), {})) for card in cards
+    }
     rows = []
     for model in tutors_in_order(plan):
         entry = plan.models[model]
         baseline = isinstance(entry, BaselineModel)
         cells = [by_cell.get((model, card.task)) for card in cards]
-        if baseline and not any(cells):  # a floor of other benchmarks' tasks
+        if baseline and not any(cells):  # skip a baseline that answers only other benchmarks' tasks
             continue
         rows.append(
             {
                 "name": model,
-                "label": label_of(plan, model),
+                "label": display_label(plan, model),
                 "group": entry.group,
                 "protocol": protocol if (protocol := plan.protocol_of(model)) != plan.run.protocol else None,
                 "baseline": baseline,
@@ -95,7 +104,7 @@ def leaderboard(
                 "cells": [
                     {
                         "score": score,
-                        "not_asked": plan.why_not_asked(card, model),
+                        "not_asked": plan.why_not_answerable(card, model),
                         "best": model == best[card.task],
                         "readable": readable.get((model, card.task)),
                         "silent": is_silent(plan, readable.get((model, card.task))),
@@ -109,24 +118,24 @@ def leaderboard(
     return rows
 
 
-def best_of(
+def best_tutor(
     plan: Plan,
     card: Card,
     by_cell: Mapping[tuple[str, str], ReportedScore],
     readable: Mapping[tuple[str, str], float | None],
     ranked: Mapping[str, Ranks],
 ) -> str | None:
-    """The tutor that stands out in a task's column; None where none does.
+    """Return the tutor to mark as best in a task's column, None if no tutor qualifies.
 
-    It is no baseline, is above the floor with its whole interval, is read often enough, and is better than each other
-    tutor of the run by the paired test with Holm's correction. ranked: by that test.
+    The best tutor is not a baseline, its whole interval is above the floor, enough of its replies are readable, and it
+    is better than every other tutor of the run by the paired test with Holm's correction. ranked: ranks by this test.
     """
     rivals = [
         model
         for (model, task), score in by_cell.items()
         if task == card.task and score.value is not None and not isinstance(plan.models[model], BaselineModel)
     ]
-    first = [model for model in rivals if ranked.get(model, ALONE)[:2] == (1, 1)]
+    first = [model for model in rivals if ranked.get(model, ONLY_RANK)[:2] == (1, 1)]
     if len(first) != 1 or (len(rivals) > 1 and first[0] not in ranked):
         return None
     [best] = first
@@ -137,14 +146,14 @@ def best_of(
 
 
 def at_floor(score: ReportedScore | None) -> bool:
-    """Whether a trivial tutor does as well."""
+    """Return True if a score is not above the floor, which means that a trivial tutor does as well."""
     return score is not None and score.value is not None and score.floor is not None and score.value <= score.floor
 
 
-def task_section(run: Run, readings: Readings, card: Card) -> dict[str, Any]:
-    """What the page shows of one task."""
+def task_section(run: ReportInput, readings: Readings, card: Card) -> dict[str, Any]:
+    """Return the template variables of one task's page."""
     plan = run.plan
-    judges = plan.judges_of_replies  # both scorings show a judge's verdicts as they are: once is enough
+    judges = plan.judges_of_replies  # a judge's verdicts are the same under both scorings, so only `robust` is shown
     scores = [
         score
         for score in run.scores.get(card.benchmark, [])
@@ -163,22 +172,22 @@ def task_section(run: Run, readings: Readings, card: Card) -> dict[str, Any]:
         "intervals": intervals_figure(plan, card, scores),
         "outcomes": outcomes,
         "spread": spread,
-        "headline": shown_metric(card.headline),
+        "headline": metric_title(card.headline),
         "matrix": judged_matrix(plan, card, scores),
         "blind_judges": [name for name in plan.judges_of_card(card) if plan.is_blind(name, card)],
         "differs": unique(
-            difference for grader in graders for difference in differences(run.provenance, plan, card, grader)
+            difference for grader in graders for difference in changed_files_of_task(run.provenance, plan, card, grader)
         ),
     }
 
 
 def unique(names: Iterable[str]) -> list[str]:
-    """Each name once, in order."""
+    """Return the distinct names in order of first appearance."""
     return list(dict.fromkeys(names))
 
 
 def judged_matrix(plan: Plan, card: Card, scores: list[ReportedScore]) -> dict[str, Any] | None:
-    """What the first judge says of every tutor, by dimension; None for a task that no judge judges."""
+    """Return the first judge's scores by tutor and dimension, None for a task without a judge."""
     if JUDGE not in card.graders:
         return None
     judge = plan.judges_of_card(card)[0]
@@ -194,61 +203,61 @@ def judged_matrix(plan: Plan, card: Card, scores: list[ReportedScore]) -> dict[s
     }
     rows = [
         {
-            "label": label_of(plan, model),
+            "label": display_label(plan, model),
             "baseline": isinstance(plan.models[model], BaselineModel),
             "cells": [by_cell.get((model, name)) for name in metrics],
         }
         for model in tutors_in_order(plan)
         if any((model, name) in by_cell for name in metrics)
     ]
-    shown = {shown_metric(name): card.metrics[name].criterion for name in metrics}
-    return {"judge": judge, "metrics": shown, "rows": rows} if rows else None
+    criteria = {metric_title(name): card.metrics[name].criterion for name in metrics}
+    return {"judge": judge, "metrics": criteria, "rows": rows} if rows else None
 
 
 def intervals_figure(plan: Plan, card: Card, scores: list[ReportedScore]) -> str:
-    """The headline metric of every tutor."""
+    """Return a chart of each tutor's value of a task's headline metric, or an empty string if there are no values."""
     rows = [
         {
-            "label": label_of(plan, score.tutor),
+            "label": display_label(plan, score.tutor),
             **score.model_dump(include={"scoring", "value", "low", "high", "floor", "ceiling"}),
         }
         for score in scores
         if score.headline and score.value is not None
     ]
-    return interval_chart(pd.DataFrame(rows), shown_metric(card.headline)) if rows else ""
+    return interval_chart(pd.DataFrame(rows), metric_title(card.headline)) if rows else ""
 
 
 def outcomes_figure(plan: Plan, readings: Readings, card: Card) -> tuple[str, bool]:
-    """How the readings are spread: right and wrong, or values; and whether it is values."""
+    """Return the chart of a task's grades, with True if the grades are numbers and False if they are right or wrong."""
     shares: list[dict[str, Any]] = []
     spread: dict[str, list[float]] = {}
-    for model in (name for name in tutors_in_order(plan) if plan.belongs(card, name)):
+    for model in (name for name in tutors_in_order(plan) if plan.is_answered_by(card, name)):
         outcomes, values = readings.get((model, card.task), ({}, []))
-        label = label_of(plan, model)
+        label = display_label(plan, model)
         if "value" in outcomes:
             spread[label] = values
         elif total := sum(outcomes.values()):
             shares += [
-                {"label": label, "outcome": shown, "share": outcomes.get(kind, 0) / total, "rank": rank}
-                for rank, (kind, shown) in enumerate(OUTCOMES.items())
+                {"label": label, "outcome": outcome, "share": outcomes.get(kind, 0) / total, "rank": rank}
+                for rank, (kind, outcome) in enumerate(OUTCOMES.items())
             ]
     if spread:
-        return value_chart(spread, f"{shown_metric(card.headline)} of each item (robust)"), True
+        return value_chart(spread, f"{metric_title(card.headline)} of each item (robust)"), True
     return outcome_chart(pd.DataFrame(shares)) if shares else "", False
 
 
-def rank_ranges(found: list[Contrast], benchmark: str) -> RanksOf:
-    """Where each tutor may rank on the tasks of a benchmark."""
+def rank_ranges(contrasts: list[Contrast], benchmark: str) -> RanksOf:
+    """Return each tutor's range of ranks on each task of a benchmark, by task and scoring."""
     return {
-        (task, scoring): ranks(own)
+        (task, scoring): ranks(of_task)
         for scoring in SCORINGS
-        for (of, task), own in by_task(found, scoring).items()
-        if of == benchmark
+        for (name, task), of_task in by_task(contrasts, scoring).items()
+        if name == benchmark
     }
 
 
-def spans(cards: list[Card], scores: list[ReportedScore], scoring: str) -> dict[str, tuple[float, float]]:
-    """The stretch that the whiskers of each task's column are drawn on: from 0 to 1, or further where values are."""
+def whisker_ranges(cards: list[Card], scores: list[ReportedScore], scoring: str) -> dict[str, tuple[float, float]]:
+    """Return the scale on which each task's intervals are drawn: from 0 to 1, or wider to include all values."""
     ends = {card.task: (0.0, 1.0) for card in cards}
     for score in scores:
         if score.headline and score.scoring == scoring and score.task in ends:
@@ -258,27 +267,28 @@ def spans(cards: list[Card], scores: list[ReportedScore], scoring: str) -> dict[
     return ends
 
 
-def board_section(run: Run, benchmark: str, cards: list[Card], found: list[Contrast]) -> dict[str, Any]:
-    """One benchmark's leaderboard, under both scorings."""
+def board_section(run: ReportInput, benchmark: str, cards: list[Card], contrasts: list[Contrast]) -> dict[str, Any]:
+    """Return the template variables of one benchmark's leaderboard, under both scorings."""
     scores = run.scores.get(benchmark, [])
-    ranked = rank_ranges(found, benchmark)
+    ranked = rank_ranges(contrasts, benchmark)
     return {
         "name": benchmark,
-        "spans": {scoring: spans(cards, scores, scoring) for scoring in SCORINGS},
+        "spans": {scoring: whisker_ranges(cards, scores, scoring) for scoring in SCORINGS},
         "cards": cards,
         "skills": skill_spans(cards),
-        "unjudged": [card.title for card in cards if card.task in run.plan.unjudged.get(benchmark, [])],
+        "unjudged": [card.title for card in cards if card.task in run.plan.tasks_without_rubric.get(benchmark, [])],
         "boards": {scoring: leaderboard(run.plan, cards, scores, scoring, ranked) for scoring in SCORINGS},
-        "limits": {scoring: limits(cards, scores, scoring) for scoring in SCORINGS},
+        "limits": {scoring: column_limits(cards, scores, scoring) for scoring in SCORINGS},
         "size": sum(len(items_of_task(run.results, benchmark, card.task)) for card in cards),
         "differs": {
-            card.task: differences(run.provenance, run.plan, card, headliner(run.plan, card)) for card in cards
+            card.task: changed_files_of_task(run.provenance, run.plan, card, headline_grader(run.plan, card))
+            for card in cards
         },
     }
 
 
 def in_paper_order(benchmark: str, cards: list[Card]) -> list[Card]:
-    """Cards in the order of the paper's columns; those that it does not print come last, each skill together."""
+    """Sort cards as the columns of the paper's table; tasks not in it come last. Tasks of one skill stay together."""
     columns = list(dict.fromkeys(cell.task for cell in printed_values(benchmark)))
     place = {card.task: columns.index(card.task) if card.task in columns else len(columns) for card in cards}
     skills = {card.skill: min(place[other.task] for other in cards if other.skill == card.skill) for card in cards}
@@ -286,15 +296,17 @@ def in_paper_order(benchmark: str, cards: list[Card]) -> list[Card]:
 
 
 def skill_spans(cards: list[Card]) -> list[tuple[str, int]]:
-    """The groups of neighbouring columns."""
+    """Return each skill with its number of cards, which is the number of table columns under the skill's heading."""
     spans: dict[str, int] = {}
     for card in cards:
         spans[card.skill] = spans.get(card.skill, 0) + 1
     return list(spans.items())
 
 
-def limits(cards: list[Card], scores: list[ReportedScore], scoring: str) -> list[tuple[float | None, float | None]]:
-    """Floor and ceiling of each column."""
+def column_limits(
+    cards: list[Card], scores: list[ReportedScore], scoring: str
+) -> list[tuple[float | None, float | None]]:
+    """Return the floor and ceiling of each card's headline score, each None where it is unknown."""
     by_task = {score.task: score for score in scores if score.headline and score.scoring == scoring}
     return [
         (by_task[card.task].floor, by_task[card.task].ceiling) if card.task in by_task else (None, None)
@@ -302,7 +314,7 @@ def limits(cards: list[Card], scores: list[ReportedScore], scoring: str) -> list
     ]
 
 
-SHOWN = {
+METRIC_WORDS = {
     "f1": "F1",
     "bleu": "BLEU",
     "damr": "DAMR",
@@ -314,86 +326,95 @@ SHOWN = {
 }
 
 
-def shown_metric(name: str) -> str:
-    """A metric's name as people write it."""
-    return " ".join(SHOWN.get(word, word) for word in name.split("_"))
+def metric_title(name: str) -> str:
+    """Return the display name of a metric."""
+    return " ".join(METRIC_WORDS.get(word, word) for word in name.split("_"))
 
 
-def number(value: float | None, digits: int = 2) -> str:
-    """A number as tables show it; a dash where there is none."""
+def format_number(value: float | None, digits: int = 2) -> str:
+    """Format a number for a table; None becomes a dash."""
     return "\u2013" if value is None else f"{value:.{digits}f}"
 
 
 def plain_number(value: float | None) -> str:
-    """A number without digits that say nothing."""
+    """Format a number with two decimals, or as a whole number if both are zero; None becomes a dash."""
     return "\u2013" if value is None else f"{value:.2f}".removesuffix(".00")
 
 
-def share(value: float) -> str:
-    """A share as a percentage that is never rounded up: 100 % are all of them."""
+def format_share(value: float) -> str:
+    """Format a share as a percentage, rounded down: only a share of 1 becomes 100 %."""
     return f"{int(1000 * value + 1e-9) / 10:.1f}".removesuffix(".0") + "\u00a0%"
 
 
-def not_as_shipped(run: Run, benchmark: str | None = None) -> list[str]:
-    """What is not as shipped behind a benchmark's numbers; without one: behind those of the graders."""
+def not_as_shipped(run: ReportInput, benchmark: str | None = None) -> list[str]:
+    """List the files behind a benchmark's numbers that differ from the files as shipped.
+
+    benchmark: if None, list the changed files that belong to no task. These affect the numbers about graders.
+    """
     if run.provenance is None:
         return []
-    cards = [loaded.card for loadeds in run.plan.benchmarks.values() for loaded in loadeds]
+    cards = [loaded.card for loaded_cards in run.plan.benchmarks.values() for loaded in loaded_cards]
     graders = [None, *run.plan.run.judges, *run.plan.run.reward_models]
-    own_cards = [card for card in cards if card.benchmark == benchmark]
-    asked = told(run.provenance, (paths.shipped_name(path) for card in cards for path in card_paths(run.plan, card)))
+    benchmark_cards = [card for card in cards if card.benchmark == benchmark]
+    of_tasks = changed_files(
+        run.provenance, (paths.shipped_name(path) for card in cards for path in card_paths(run.plan, card))
+    )
     if benchmark is None:
-        return [difference for difference in told(run.provenance, run.provenance.differs) if difference not in asked]
+        return [
+            difference
+            for difference in changed_files(run.provenance, run.provenance.differs)
+            if difference not in of_tasks
+        ]
     return unique(
         difference
-        for card in own_cards
+        for card in benchmark_cards
         for by in graders
-        for difference in differences(run.provenance, run.plan, card, by)
+        for difference in changed_files_of_task(run.provenance, run.plan, card, by)
     )
 
 
-def reservations(run: Run) -> list[str]:
-    """Why a run whose cards, prompts, rubrics and files are as shipped is not the published configuration in full."""
+def published_departures(run: ReportInput) -> list[str]:
+    """List how the run departs from the published configuration (sampled items, say), without cards and prompts."""
     plan, edited = run.plan, run.provenance.code.n_edited if run.provenance else 0
-    own = {name: plan.protocol_of(name) for name in plan.run.tutors if plan.protocol_of(name) != "released"}
+    protocols = {name: plan.protocol_of(name) for name in plan.run.tutors if plan.protocol_of(name) != "released"}
     by_commit = [
         name
         for name, dataset in plan.datasets.items()
         if plan.config.data_dir and dataset.published.hub and not dataset.published.sha256
     ]
     return [
-        *(["the items are the demo's, written for this project"] if plan.edition == "demo" else []),
-        *([f"a sample of {plan.run.limit} items a task"] if plan.run.limit else []),
-        *(f"{label_of(plan, name)} is asked by the protocol {protocol}" for name, protocol in own.items()),
+        *(["the items are those of the demo, written for this project"] if plan.edition == "demo" else []),
+        *([f"a sample of {plan.run.limit} items per task"] if plan.run.limit else []),
+        *(f"{display_label(plan, name)} uses the protocol {protocol}" for name, protocol in protocols.items()),
         *([f"{edited} file{'' if edited == 1 else 's'} of the code edited"] if edited else []),
-        *([f"read from data_dir, where nothing checks the hub's commit: {', '.join(by_commit)}"] if by_commit else []),
+        *([f"read from data_dir, where the hub's commit is not checked: {', '.join(by_commit)}"] if by_commit else []),
     ]
 
 
-def environment_of(run: Run, light: LightOf) -> Environment:
-    """The templates, with what all of them may call."""
+def environment_of(run: ReportInput, light: LightOf) -> Environment:
+    """Return the environment of the page's templates, with the filters and functions that templates call."""
     plan = run.plan
-    folders = [HERE, *(HERE.parent / place for place in places())]
+    folders = [HERE, *(HERE.parent / place for place in plugin_folders())]
     environment = Environment(
         loader=FileSystemLoader(folders),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=lambda value: visible(value) if isinstance(value, str) else value,
+        finalize=lambda value: visible_text(value) if isinstance(value, str) else value,
     )
-    filters: dict[str, Callable[..., Any]] = {"number": number, "metric": shown_metric, "plain": plain_number}
+    filters: dict[str, Callable[..., Any]] = {"number": format_number, "metric": metric_title, "plain": plain_number}
     titles = {(loaded.card.benchmark, loaded.card.task): loaded.card.title for loaded in plan.cards.values()}
     filters["benchmark_title"] = paper_title
     filters["known"] = lambda value: value if value == value else None
     filters["card_title"] = lambda benchmark, task: titles.get((benchmark, task), task)
-    filters |= {name: shown for section in sections() for name, shown in section.filters.items()}
-    environment.filters |= {**filters, "share": share}
+    filters |= {name: function for section in extra_sections() for name, function in section.filters.items()}
+    environment.filters |= {**filters, "share": format_share}
     environment.globals |= {
-        "label_of": lambda model: label_of(plan, model),
+        "label_of": lambda model: display_label(plan, model),
         "light": light,
-        "kind_title": title_of,
+        "kind_title": verdict_kind_title,
         "kind_on": lambda grader, card, metric=None: kind_on(plan, grader, card, metric),
         "criterion_on": criterion_on,
-        "headliner": lambda card: headliner(plan, card),
+        "headliner": lambda card: headline_grader(plan, card),
         "why_not_graded": plan.why_not_graded,
         "not_as_shipped": partial(not_as_shipped, run),
         "blind": lambda grader, card: grader in plan.run.judges and plan.is_blind(grader, card),
@@ -401,13 +422,16 @@ def environment_of(run: Run, light: LightOf) -> Environment:
     return environment
 
 
-def board_of(run: Run, parts: Parts, benchmark: str, cards: list[Card], found: list[Contrast]) -> Markup:
-    """One benchmark's part of the leaderboard."""
-    return parts.part(f"the leaderboard of {benchmark}", "board", lambda: board_section(run, benchmark, cards, found))
+def board_of(
+    run: ReportInput, parts: PartRenderer, benchmark: str, cards: list[Card], contrasts: list[Contrast]
+) -> Markup:
+    """Render the leaderboard of one benchmark."""
+    title = f"the leaderboard of {benchmark}"
+    return parts.part(title, "board", lambda: board_section(run, benchmark, cards, contrasts))
 
 
-def paper_of(run: Run, parts: Parts, benchmark: str, cards: list[Card]) -> Markup:
-    """One benchmark against its paper; nothing without a table on file."""
+def paper_of(run: ReportInput, parts: PartRenderer, benchmark: str, cards: list[Card]) -> Markup:
+    """Render the comparison of a benchmark's scores with the paper's; empty if there is no table of the paper."""
 
     def produce() -> dict[str, Any] | None:
         scores = run.scores.get(benchmark, [])
@@ -417,9 +441,9 @@ def paper_of(run: Run, parts: Parts, benchmark: str, cards: list[Card]) -> Marku
 
 
 def task_pages(
-    run: Run, parts: Parts, grades: Callable[[str], GradePass], benchmark: str, cards: list[Card]
+    run: ReportInput, parts: PartRenderer, grades: Callable[[str], GradePass], benchmark: str, cards: list[Card]
 ) -> list[Page]:
-    """A page for each task of a benchmark."""
+    """Return a page for each task of a benchmark."""
     return [
         page
         for card in cards
@@ -433,31 +457,32 @@ def task_pages(
     ]
 
 
-def sections() -> list[Section]:
-    """The pages that benchmarks and extensions add, in their order."""
-    return [section for pages in plugged_in("section", "PAGES").values() for section in pages]
+def extra_sections() -> list[Section]:
+    """Return the pages that benchmarks and extensions add to the report."""
+    return [section for pages in plugin_objects("section", "PAGES").values() for section in pages]
 
 
 def selected_cards(plan: Plan) -> dict[str, list[Card]]:
-    """The selected tasks of each benchmark: benchmarks in the order of the run file, tasks in that of the paper."""
+    """Return each benchmark's selected tasks: benchmarks in the run file's order, tasks in the paper's order."""
     named = [name.split("/")[0] for name in plan.run.tasks]
     order = sorted(plan.benchmarks, key=lambda name: named.index(name) if name in named else len(named))
     return {name: in_paper_order(name, [loaded.card for loaded in plan.benchmarks[name]]) for name in order}
 
 
 def pages_of(
-    run: Run,
-    parts: Parts,
+    run: ReportInput,
+    parts: PartRenderer,
     runtime: pd.DataFrame,
     light: LightOf,
     grades: Callable[[str], GradePass],
-    found: list[Contrast],
+    contrasts: list[Contrast],
     claim: Claim | None,
-    by_tag: ByTag,
+    by_tag: ScoresByTag,
 ) -> list[Page]:
-    """Every page in the order of the menu; those of single tasks come after it.
+    """Return every page: first those of the menu, in its order, then those of single tasks.
 
-    grades: of a benchmark; found, claim: the differences of tutors, and what may be said of two; by_tag: scores by tag.
+    grades: function that returns a benchmark's grades; it reads them only once. contrasts: differences between tutors.
+    claim: comparison of the two leading tutors, None with fewer than two. by_tag: scores by tag.
     """
     plan, results = run.plan, run.results
     selected = selected_cards(plan)
@@ -475,25 +500,25 @@ def pages_of(
             run.unheeded,
         ),
     )
-    boards = [board_of(run, parts, benchmark, cards, found) for benchmark, cards in selected.items()]
+    boards = [board_of(run, parts, benchmark, cards, contrasts) for benchmark, cards in selected.items()]
     papers = [html for benchmark, cards in selected.items() if (html := paper_of(run, parts, benchmark, cards))]
     tasks = [page for benchmark, cards in selected.items() for page in task_pages(run, parts, grades, benchmark, cards)]
 
-    def section(name: str, made: Any) -> dict[str, Any] | None:
-        return {name: made} if made else None
+    def section(name: str, content: Any) -> dict[str, Any] | None:
+        return {name: content} if content else None
 
     return [
         *parts.page(
             "#/", "Leaderboard", "the leaderboard", "leaderboard",
             lambda: {"first": first, "parts": boards, "runtime": runtime.to_dict("records")},
         ),
-        *parts.page("#/compare", "Compare", "the page of two tutors", "compare",
-                    lambda: {"equivalence": plan.config.report.equivalence} if found else None),
+        *parts.page("#/compare", "Compare", "the comparison of two tutors", "compare",
+                    lambda: {"equivalence": plan.config.report.equivalence} if contrasts else None),
         *parts.page("#/papers", "Against the papers", "the page on the papers", "papers",
                     lambda: section("parts", papers)),
         *parts.page("#/trust", "Trust", "the page on trust", "trust",
                     lambda: section("trust", trust_section(plan, results, light))),
-        *(page for extra in sections() for page in parts.page(
+        *(page for extra in extra_sections() for page in parts.page(
             extra.address, extra.menu, f"the page {extra.menu}", extra.template, partial(extra.produce, run))),
         *parts.page("#/rewards", "Reward models", "the page on reward models", "graders",
                     lambda: section("graders", grader_section(plan, results))),
@@ -504,62 +529,64 @@ def pages_of(
     ]  # fmt: skip
 
 
-def about_section(run: Run) -> dict[str, Any]:
-    """How to read the numbers, and what the run was made of."""
+def about_section(run: ReportInput) -> dict[str, Any]:
+    """Return the template variables of the page that explains the report's numbers."""
     names = run.plan.run.reward_models[:1]
     return {
         "provenance": run.provenance,
-        "reservations": reservations(run),
-        "headline": label_of(run.plan, names[0]) if names else None,
+        "reservations": published_departures(run),
+        "headline": display_label(run.plan, names[0]) if names else None,
     }
 
 
-def policy(style: str, *scripts: str) -> str:
-    """The page's content security policy: its own style and scripts by their hashes, and files beside it."""
-    own_style, own_scripts = policy_source(style), " ".join(map(policy_source, scripts))
+def content_policy(style: str, *scripts: str) -> str:
+    """Return a content security policy that allows the given style and scripts, and script files beside the page."""
+    own_style, own_scripts = policy_hash(style), " ".join(map(policy_hash, scripts))
     return f"default-src 'none'; style-src {own_style}; script-src {own_scripts} 'self' file:; img-src data:"
 
 
-SCRIPTS = ("page.js", "grids.js", "pictures.js", "items.js", "compare.js", "start.js")  # one after the other
-GRID = HERE / "vendor/dataTables.min.js"  # DataTables, by `make vendor`
+SCRIPTS = ("page.js", "grids.js", "pictures.js", "items.js", "compare.js", "start.js")  # joined in this order
+DATATABLES = HERE / "vendor/dataTables.min.js"  # DataTables, downloaded by `make vendor`
 
 
-def write_contrasts(found: list[Contrast], values: Values, folder: Path, most: float) -> dict[str, Any]:
-    """The differences for the page: all of them, or where they take more than `most` bytes a file a tutor.
+def write_contrasts(contrasts: list[Contrast], values: HeadlineValues, folder: Path, most: float) -> dict[str, Any]:
+    """Return the data of the differences. If they exceed `most` bytes, write them to one file per tutor in `folder`.
 
-    folder: for these files.
+    In that case, the returned data contains no rows, and `beside` maps each tutor to its file.
     """
-    described = for_page(found, values)
-    if len(embedded(described["rows"])) <= most:
+    described = compact_contrasts(contrasts, values)
+    if len(script_safe_json(described["rows"])) <= most:
         return described
     files = {}
     for place, tutor in enumerate(described["tutors"]):
-        own = [row for row in described["rows"] if place in row[:2]]
+        rows = [row for row in described["rows"] if place in row[:2]]
         name = f"differences-{place + 1}.js"
-        with whole_file(folder / name) as handle:
-            handle.write(f"contrasts({embedded(tutor)}, {embedded(own)});\n")
+        with atomic_file(folder / name) as handle:
+            handle.write(f"contrasts({script_safe_json(tutor)}, {script_safe_json(rows)});\n")
         files[tutor] = f"{folder.name}/{name}"
     return {**described, "rows": [], "beside": files}
 
 
-def headline_values(run: Run) -> Values:
-    """The headline values by benchmark, task, scoring and tutor."""
+def headline_values(run: ReportInput) -> HeadlineValues:
+    """Return the values of the headline metrics by benchmark, task, scoring and tutor."""
     return {
         (benchmark, score.task, score.scoring, score.tutor): score.value
-        for benchmark, own in run.scores.items()
-        for score in own
+        for benchmark, scores in run.scores.items()
+        for score in scores
         if score.headline
     }
 
 
-def render_page(run: Run, runtime: pd.DataFrame, found: list[Contrast], by_tag: ByTag, items: Path) -> Made:
-    """The whole page as one HTML document.
+def render_page(
+    run: ReportInput, runtime: pd.DataFrame, contrasts: list[Contrast], by_tag: ScoresByTag, items: Path
+) -> RenderedPage:
+    """Render the whole page as one HTML document.
 
-    found: the differences of the run's tutors; by_tag: its scores by tag; items: the folder beside the page for what is
-    too much to be in it.
+    contrasts: differences between the run's tutors. by_tag: scores by tag. items: folder beside the page for data that
+    is too large to embed.
     """
     plan = run.plan
-    light = lights(plan, run.results)
+    light = light_lookup(plan, run.results)
     grades = cache(partial(pass_grades, plan, run.results))
     most = plan.config.report.items_mb * 2**20
     environment = environment_of(run, light)
@@ -568,39 +595,42 @@ def render_page(run: Run, runtime: pd.DataFrame, found: list[Contrast], by_tag: 
         "scorings": SCORINGS,
         "all_differs": run.provenance.differs if run.provenance else {},
     }
-    parts = Parts(environment, shared)
-    # First, since only the browser needs the grades themselves: the other pages take sums of them.
+    parts = PartRenderer(environment, shared)
+    # Prepare the item browser first: it alone needs the grades of each reply, and frees them after use. The other pages
+    # need only counts.
     browsed = parts.data(
         "the items of the browser",
         lambda: write_items(browse(plan, run.results, grades), items, most),
         NO_ITEMS,
     )
     run = run._replace(
-        unanswered=parts.data("the tutors that did not answer", lambda: list(unanswered(plan, run.results)), []),
+        unanswered=parts.data("the tutors that did not answer", lambda: list(poorly_answered(plan, run.results)), []),
         unheeded=parts.data(
-            "what endpoints changed in silence",
-            lambda: unheeded(plan, latest_of(paths.JOURNALS.within(run.results))),
+            "the silent changes of endpoints",
+            lambda: unhandled_changes(plan, latest_spending(paths.JOURNALS.within(run.results))),
             [],
         ),
     )
     claim = parts.data(
-        "what may be said of two tutors", lambda: claim_of(plan, found, silent_tutors(plan, run.unanswered)), None
+        "the comparison of the two leading tutors",
+        lambda: claim_of(plan, contrasts, silent_tutors(plan, run.unanswered)),
+        None,
     )
     compare = parts.data(
-        "the page of two tutors",
-        lambda: write_contrasts(found, headline_values(run), items, min(most, MOST_CONTRASTS)),
-        for_page([], {}),
+        "the differences between tutors",
+        lambda: write_contrasts(contrasts, headline_values(run), items, min(most, MOST_CONTRASTS)),
+        compact_contrasts([], {}),
     )
-    named: Counter[str] = Counter()
+    table_names: Counter[str] = Counter()
+    figure_names: Counter[str] = Counter()
     pages: list[Page] = []
     tables: dict[str, pd.DataFrame] = {}
-    figures: list[Picture] = []
-    drawn: Counter[str] = Counter()
-    for page in pages_of(run, parts, runtime, light, grades, found, claim, by_tag):
-        read = partial(exported_tables, page, named)
-        exported: list[Exported] = parts.data(f"the tables of {page.address}", read, [])
+    figures: list[ExportedFigure] = []
+    for page in pages_of(run, parts, runtime, light, grades, contrasts, claim, by_tag):
+        read = partial(exported_tables, page, table_names)
+        exported: list[ExportedTable] = parts.data(f"the tables of {page.address}", read, [])
         pages.append(with_links(page, exported))
-        figures += parts.data(f"the pictures of {page.address}", partial(exported_figures, page, drawn), [])
+        figures += parts.data(f"the pictures of {page.address}", partial(exported_figures, page, figure_names), [])
         tables |= {table.name: table.rows for table in exported}
     models = {name: plan.models[name] for name in plan.tutors}
     tutors = {score.tutor for own_scores in run.scores.values() for score in own_scores}
@@ -611,7 +641,7 @@ def render_page(run: Run, runtime: pd.DataFrame, found: list[Contrast], by_tag: 
     }
     data = {
         **browsed,
-        "labels": {name: visible(label_of(plan, name)) for name in tutors_in_order(plan)},
+        "labels": {name: visible_text(display_label(plan, name)) for name in tutors_in_order(plan)},
         "titles": {address.removeprefix("#/task/"): title for address, title in tasks.items()},
         "names": {benchmark: paper_title(benchmark) for benchmark in plan.benchmarks},
         "compare": compare,
@@ -620,20 +650,20 @@ def render_page(run: Run, runtime: pd.DataFrame, found: list[Contrast], by_tag: 
     }
     style = (HERE / "page.css").read_text(encoding="utf-8")
     script = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    grid = GRID.read_text(encoding="utf-8")
-    charts = chart_library() if found else ""
+    grid = DATATABLES.read_text(encoding="utf-8")
+    charts = chart_library() if contrasts else ""
     html = environment.get_template("page.html.jinja").render(
         **shared,
-        policy=policy(style, grid, script, *([charts] if charts else [])),
+        policy=content_policy(style, grid, script, *([charts] if charts else [])),
         grid=grid,
         charts=charts,
         models=models,
-        absent=[label_of(plan, name) for name in models if name not in tutors],
+        absent=[display_label(plan, name) for name in models if name not in tutors],
         pages=pages,
         tasks=tasks,
         problems=parts.problems,
         style=style,
         script=script,
-        data=embedded(data),
+        data=script_safe_json(data),
     )
-    return Made(html, parts.problems, tables, figures)
+    return RenderedPage(html, parts.problems, tables, figures)

@@ -1,4 +1,4 @@
-// Pictures as files: those of the page, and tables as they are seen.
+// Export of pictures: those of the page, and tables as they appear.
 const SVG = "http://www.w3.org/2000/svg";
 
 function textOf(svg) {
@@ -12,7 +12,7 @@ function savePng(svg, name) {
     const canvas = Object.assign(document.createElement("canvas"), { width: 2 * width, height: 2 * height });
     canvas.getContext("2d").drawImage(picture, 0, 0, 2 * width, 2 * height);
     const file = canvas.toDataURL("image/png");
-    if (file.length < 100) alert("This browser makes no picture of that size: take the SVG, or show fewer rows.");
+    if (file.length < 100) alert("This browser cannot make a picture of this size. Save the SVG instead, or show fewer rows.");
     else make("a", { href: file, download: name }).click();
   });
   picture.src = "data:image/svg+xml;base64," + btoa(unescape(encodeURIComponent(textOf(svg))));
@@ -25,7 +25,7 @@ function shape(kind, attributes, text) {
   return element;
 }
 
-// The lines in which a text is seen, each with its place: letter by letter, since a browser breaks words too.
+// Returns the visible lines of a text with their positions, measured letter by letter because browsers also break words.
 function linesOf(node) {
   const range = document.createRange();
   const lines = [];
@@ -37,7 +37,7 @@ function linesOf(node) {
     const line = lines.at(-1);
     if (!place.width || segment === "▸") continue;
     if (!segment.trim()) {
-      if (line) line.text += " "; // no part of its length, should it be the last
+      if (line) line.text += " "; // the space is not part of the line's width: the line may end here
     } else if (line && Math.abs(line.top - place.top) < 2) {
       line.text += segment;
       line.left = Math.min(line.left, place.left);
@@ -47,16 +47,16 @@ function linesOf(node) {
   return lines.map((line) => ({ ...line, text: line.text.replace(/ +/g, " ").trim() }));
 }
 
-// The ground of a light's word.
+// The background of a light's word.
 function boxOf(badge, at) {
   const [place, style] = [badge.getBoundingClientRect(), getComputedStyle(badge)];
   const { x, y } = at(place);
-  const empty = badge.classList.contains("none"); // a ring
+  const empty = badge.classList.contains("none"); // drawn as a ring
   const ground = empty ? { fill: "none", stroke: style.color } : { fill: style.backgroundColor };
   return shape("rect", { x, y: y.toFixed(1), width: place.width, height: place.height, rx: place.height / 2, ...ground });
 }
 
-// A table as it is seen, by texts and lines alone, so that any program can open it: no page is needed to read it.
+// A table as it appears, drawn with texts and lines only, so that any program can open it without the page.
 function pictureOf(table) {
   const box = table.closest(".scroll");
   if (box) box.scrollTop = box.scrollLeft = 0;
@@ -85,7 +85,7 @@ function pictureOf(table) {
     for (const line of linesOf(walker.currentNode)) {
       const { x, y } = at(line);
       const look = { "font-size": size, "font-weight": style.fontWeight, "font-style": style.fontStyle, fill: style.color, ...pale };
-      // The length is that of the screen, whatever font another program has; letters from right to left keep their place.
+      // Texts keep their length on screen in any other font, and right-to-left letters keep their place.
       const length = { textLength: (line.right - line.left).toFixed(1), lengthAdjust: "spacingAndGlyphs" };
       svg.append(shape("text", { x, y: (y + line.height / 2 + 0.35 * size).toFixed(1), ...length, ...look }, line.text));
     }

@@ -1,4 +1,4 @@
-"""The page's parts, each made on its own: one that raises becomes a box with its error, and the others come out."""
+"""The parts of the page, rendered one by one: if a part fails, a box replaces it and the others still appear."""
 
 from __future__ import annotations
 
@@ -13,62 +13,63 @@ from markupsafe import Markup
 from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import Provenance
-from maieutic.replies.answered import Answered
+from maieutic.replies.reply_counts import ReplyCounts
 
 log = logging.getLogger(__name__)
 Variables = Mapping[str, Any]
 T = TypeVar("T")
-LONGEST = 300  # characters of an error on the page
+LONGEST = 300  # maximum number of characters of an error shown on the page
 
 
-class Run(NamedTuple):
-    """What every part of the page is made of.
+class ReportInput(NamedTuple):
+    """Inputs of the page's parts.
 
-    unanswered: benchmark, tutor and counts, where most items have no answer; unheeded: tutor or judge, and a line of
-    what its endpoint changed in silence.
+    unanswered: benchmark, tutor and reply counts wherever a tutor left most of a benchmark's items unanswered.
+    unheeded: each tutor or judge whose endpoint silently changed a request, with a description of the change.
     """
 
     plan: Plan
     results: Path
     scores: dict[str, list[ReportedScore]]
     provenance: Provenance | None
-    unanswered: Sequence[tuple[str, str, Answered]] = ()
+    unanswered: Sequence[tuple[str, str, ReplyCounts]] = ()
     unheeded: Sequence[tuple[str, str]] = ()
 
 
 class Section(NamedTuple):
-    """A page that a benchmark adds.
+    """A page that a benchmark or an extension adds.
 
-    address: of the page, as #/NAME; menu: its name there; template: NAME of NAME.html.jinja in the benchmark's folder;
-    produce: the template's variables, None where a run has nothing to show; filters: that the template uses.
+    address: `#/NAME`. menu: title in the menu. template: name, without `.html.jinja`, of the template in the
+    benchmark's folder. produce: function that returns the template's variables, or None if the run has nothing to show.
+    filters: template filters by name.
     """
 
     address: str
     menu: str
     template: str
-    produce: Callable[[Run], Variables | None]
+    produce: Callable[[ReportInput], Variables | None]
     filters: Mapping[str, Callable[..., str]] = {}
 
 
 class Problem(NamedTuple):
-    """A part of the page that could not be made."""
+    """A part of the page that could not be made, and the error in one line."""
 
     part: str
     error: str
 
 
 class Page(NamedTuple):
-    """One page of the document: its address, its name in the menu (none: reached by links), its HTML."""
+    """One page of the document. menu: title in the menu, None for a page that only links lead to."""
 
     address: str
     menu: str | None
     html: Markup
 
 
-class Parts:
-    """Renders parts with the environment's templates, and remembers which ones failed.
+class PartRenderer:
+    """Renders parts of the page with the environment's templates, and records the failed parts in `problems`.
 
-    shared: variables of every template.
+    shared: variables passed to every template.
     """
 
     def __init__(self, environment: Environment, shared: Variables) -> None:
@@ -76,35 +77,38 @@ class Parts:
         self.problems: list[Problem] = []
 
     def part(self, title: str, template: str, produce: Callable[[], Variables | None]) -> Markup:
-        """A rendered template; nothing where there is nothing to show; a box with the error where it raises."""
+        """Render a template with the variables that `produce` returns.
+
+        Returns an empty string if `produce` returns None, and a box with the error if an error is raised.
+        """
         try:
             variables = produce()
             if variables is None:
                 return Markup("")
             return Markup(self.environment.get_template(f"{template}.html.jinja").render(**self.shared, **variables))
-        except Exception as error:  # of whatever kind: the rest of the page must come out
+        except Exception as error:  # catch every error, so that the other parts of the page still appear
             log.exception("the page's part %s could not be made", title)
-            problem = problem_of(title, error)
+            problem = as_problem(title, error)
             self.problems.append(problem)
             return Markup(self.environment.get_template("broken.html.jinja").render(problem=problem))
 
     def page(
         self, address: str, menu: str | None, title: str, template: str, produce: Callable[[], Variables | None]
     ) -> list[Page]:
-        """A page of one part; none where there is nothing to show."""
+        """Render a part as a page of its own. Return a list with this page, or an empty list if it has no content."""
         html = self.part(title, template, produce)
         return [Page(address, menu, html)] if html else []
 
     def data(self, title: str, produce: Callable[[], T], instead: T) -> T:
-        """Data of the page; `instead` where they cannot be made."""
+        """Return the data that `produce` makes, or `instead` if it raises."""
         try:
             return produce()
         except Exception as error:
             log.exception("the page's part %s could not be made", title)
-            self.problems.append(problem_of(title, error))
+            self.problems.append(as_problem(title, error))
             return instead
 
 
-def problem_of(title: str, error: Exception) -> Problem:
-    """An error as one line."""
+def as_problem(title: str, error: Exception) -> Problem:
+    """Return the Problem for a failed part, with the error on one line. title: title of the part."""
     return Problem(title, f"{type(error).__name__}: {' '.join(str(error).split())[:LONGEST]}")

@@ -1,4 +1,4 @@
-// What the page does when it is opened: buttons, the leaderboard's choices, the first address.
+// Initialise the page: buttons, the leaderboard's filters, the first address.
 for (const button of document.querySelectorAll(".toggle button")) {
   button.addEventListener("click", () => {
     for (const other of document.querySelectorAll(".toggle button")) other.setAttribute("aria-pressed", String(other === button));
@@ -6,8 +6,8 @@ for (const button of document.querySelectorAll(".toggle button")) {
   });
 }
 
-// The leaderboard: rows by group, tables by benchmark, columns by skill.
-const skills = new Map(); // of each table's columns
+// Filters of the leaderboard: rows by group, tables by benchmark, columns by skill.
+const skills = new Map(); // skill of each column, by table
 
 function skillsOf(table) {
   if (!skills.has(table)) {
@@ -22,14 +22,14 @@ function filterBoards(controls) {
   for (const part of document.querySelectorAll(".board-of")) {
     part.hidden = Boolean(benchmark.value) && part.dataset.benchmark !== benchmark.value;
     for (const table of part.querySelectorAll("table.board")) {
-      const of = skillsOf(table);
+      const columnSkills = skillsOf(table);
       const grid = gridOf(table);
-      of.forEach((name, at) => { if (name !== null) grid.column(at).visible(!skill.value || name === skill.value, false); });
+      columnSkills.forEach((name, at) => { if (name !== null) grid.column(at).visible(!skill.value || name === skill.value, false); });
       grid.search.fixed("chosen", (text, cells, index) => {
         const row = grid.row(index).node();
         return (!group.value || row.dataset.group === group.value) && (baselines.checked || !row.classList.contains("baseline"));
       }).draw();
-      if (skill.value && !of.includes(skill.value)) part.hidden = true;
+      if (skill.value && !columnSkills.includes(skill.value)) part.hidden = true;
     }
   }
   document.body.classList.toggle("dense", dense.checked);
@@ -42,7 +42,7 @@ if (filters) {
   const box = (checked) => Object.assign(make("input", { type: "checkbox" }), { checked });
   const controls = {
     group: choice(every(texts("table.board tbody tr", (row) => row.dataset.group)), ""),
-    benchmark: choice(every(texts(".board-of", (one) => one.dataset.benchmark)), ""),
+    benchmark: choice(every(texts(".board-of", (board) => board.dataset.benchmark)), ""),
     skill: choice(every(texts("table.board th.skill", (head) => head.textContent)), ""),
     baselines: box(true),
     dense: box([...document.querySelectorAll("table.board")].some((table) => table.tBodies[0].rows.length > 14)),
@@ -69,14 +69,14 @@ for (const buttons of document.querySelectorAll(".board-of .buttons")) {
   offer("SVG", "svg", (table, name) => save(name, textOf(pictureOf(table)), "image/svg+xml"));
   offer("PNG", "png", (table, name) => savePng(pictureOf(table), name));
 }
-// What a keyboard or a screen reader needs: tables that scroll can be reached, pictures say what they show.
+// For keyboards and screen readers: scrolling tables can be focused, pictures have a label.
 for (const place of document.querySelectorAll(".scroll")) place.tabIndex = 0;
 for (const picture of document.querySelectorAll("svg[role=img]")) {
   const headings = [...(picture.closest("section") ?? document).querySelectorAll("h2, h3, summary")];
-  const above = headings.filter((one) => one.compareDocumentPosition(picture) & Node.DOCUMENT_POSITION_FOLLOWING).pop();
+  const above = headings.filter((heading) => heading.compareDocumentPosition(picture) & Node.DOCUMENT_POSITION_FOLLOWING).pop();
   picture.setAttribute("aria-label", (picture.closest("figure")?.querySelector("figcaption") ?? above)?.textContent ?? "figure");
 }
-// Every picture of the page as a file.
+// Buttons that save each picture of the page as a file.
 for (const figure of document.querySelectorAll("figure[data-file]")) {
   const picture = figure.querySelector("svg");
   const button = make("button", { class: "more" }, "SVG");

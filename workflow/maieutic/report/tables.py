@@ -1,4 +1,4 @@
-"""The tables of a run: scores joined with floors, ceilings and the paper's values; requests and seconds."""
+"""The tables of a run: scores with floors, ceilings and the paper's values; requests, tokens, seconds and costs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,24 @@ from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel, HostedModel, JudgeModel, Model, RecordedModel, RewardModel
 from maieutic.core import paths
 from maieutic.core.files import safe_cell
-from maieutic.core.records import Item, Reply, ReportedScore, Score, each_record, read_records
+from maieutic.core.records import Item, Reply, ReportedScore, Score, iter_records, read_records
 from maieutic.judges.assignments import pairs_task
 from maieutic.judges.rubrics import chosen_rubrics
 from maieutic.plan.plan import Plan
-from maieutic.plan.provenance import Provenance, differences
-from maieutic.scores.printed import PAPERS, Circumstances, difference_note, paper_name, printed_of, printed_values
+from maieutic.plan.provenance import Provenance, changed_files_of_task
+from maieutic.scores.printed import (
+    PAPERS,
+    MeasurementConditions,
+    difference_note,
+    find_printed,
+    paper_name,
+    printed_values,
+)
 from maieutic.scores.score import all_metrics
 from maieutic.serving.answers import REFUSAL
 
 DIGITS = 6
-OF_TUTORS = {"benchmark", "headline", "version"}  # which a number of a grader has not
+TUTOR_FIELDS = {"benchmark", "headline", "version"}  # fields of tutors' scores that graders' scores do not have
 NUMBERS = (
     "value",
     "low",
@@ -35,66 +42,66 @@ NUMBERS = (
     "floor",
     "ceiling",
     "paper",
-)  # a column of nones is one of floats too
-TEXTS = ("criterion", "subset", "release")  # and one of texts
+)  # these columns hold floats, even if all values are None
+TEXTS = ("criterion", "subset", "release")  # these columns hold texts, even if all values are None
 
 
 def items_of_task(results: Path, benchmark: str, task: str) -> list[Item]:
-    """The items of a task, none where their job has failed."""
+    """Return the items of a task, empty if the job that selects them failed."""
     path = paths.ITEMS.within(results, benchmark=benchmark, task=task)
     return read_records(path, Item) if path.exists() else []
 
 
 def score_file(path: Path) -> list[Score]:
-    """The scores of one file, none where its job has failed."""
+    """Return the scores in a file. The list is empty if the file does not exist, because a job failed."""
     if not path.exists():
         return []
     return [Score.model_validate(entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
 
 
 def read_scores(results: Path, benchmark: str, models: Iterable[str]) -> dict[str, list[Score]]:
-    """The scores of every model that has some."""
+    """Return the scores of a benchmark by model. A model without scores or without replies is left out."""
     by_model = {}
     for model in models:
         path = paths.SCORES.within(results, benchmark=benchmark, tutor=model)
-        # Scores without their replies are those of an earlier run: Snakemake deleted the outputs of a job that failed.
+        # Scores without replies are from an earlier run: Snakemake deletes only the outputs of the job that failed.
         if path.exists() and (paths.REPLIES.within(results, benchmark=benchmark, tutor=model)).exists():
             by_model[model] = score_file(path)
     return by_model
 
 
-Reading = tuple[str, str, str | None]  # metric, scoring, and the reward model or judge behind it
+ReadingKey = tuple[str, str, str | None]  # metric, scoring, and judge or reward model (None: parser)
 
 
-def reading_of(score: Score) -> Reading:
-    """What a score may be compared with: the same metric read the same way."""
+def reading_key(score: Score) -> ReadingKey:
+    """Return the metric, scoring and grader of a score. Two scores are comparable if all three are equal."""
     return score.metric, score.scoring, score.by
 
 
-def leads(plan: Plan, score: Score) -> bool:
-    """Whether a score is a parser's, or the first reward model's or judge's: what stands for the run."""
+def is_leading(plan: Plan, score: Score) -> bool:
+    """Return True if a score is by a parser, or by the task's first judge or the run's first reward model."""
     cards = [loaded.card for loaded in plan.cards.values() if loaded.card.task == score.task]
     judges = [name for card in cards for name in plan.judges_of_card(card)[:1]]
     return score.by in (None, *plan.run.reward_models[:1], *judges)
 
 
-def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[Reading, tuple[float | None, float | None]]:
-    """For each metric and scoring, the best trivial tutor's value and the human reference's."""
+def score_bounds(card: Card, scores: dict[str, list[Score]]) -> dict[ReadingKey, tuple[float | None, float | None]]:
+    """Return the best trivial tutor's value and the human reference's value for each metric, scoring and grader."""
 
-    def values(models: Iterable[str], key: Reading) -> list[float]:
+    def values(models: Iterable[str], key: ReadingKey) -> list[float]:
         return [
             score.value
             for model in models
             for score in scores.get(model, [])
-            if score.task == card.task and reading_of(score) == key and score.value is not None
+            if score.task == card.task and reading_key(score) == key and score.value is not None
         ]
 
     metrics = all_metrics(card)
     keys = {
-        reading_of(score)
+        reading_key(score)
         for own_scores in scores.values()
         for score in own_scores
-        if score.task == card.task and score.metric in metrics  # scores may be of a run with reward models
+        if score.task == card.task and score.metric in metrics  # skip scores left by an earlier run
     }
     return {
         key: (
@@ -106,20 +113,20 @@ def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[Reading, tuple[fl
 
 
 def complete_scores(plan: Plan, results: Path, provenance: Provenance | None) -> dict[str, list[ReportedScore]]:
-    """Every score of a run by benchmark, with floor, ceiling and, where it may be compared, the paper's value."""
+    """Return every score of a run by benchmark, with floor, ceiling and, where comparable, the paper's value."""
     complete: dict[str, list[ReportedScore]] = {}
-    for benchmark, loadeds in plan.benchmarks.items():
+    for benchmark, loaded_cards in plan.benchmarks.items():
         scores = read_scores(results, benchmark, plan.tutors)
-        for card in (loaded.card for loaded in loadeds):
-            limits, metrics = bounds(card, scores), all_metrics(card)
+        for card in (loaded.card for loaded in loaded_cards):
+            limits, metrics = score_bounds(card, scores), all_metrics(card)
             changed = cache(partial(is_changed, provenance, plan, card))
             for model, own_scores in scores.items():
-                if not plan.belongs(card, model):
+                if not plan.is_answered_by(card, model):
                     continue
                 for score in (
                     candidate for candidate in own_scores if candidate.task == card.task and candidate.metric in metrics
                 ):
-                    floor, ceiling = limits[reading_of(score)]
+                    floor, ceiling = limits[reading_key(score)]
                     rated = metrics[score.metric].higher_is_better is not None
                     known: dict[str, Any] = {"floor": floor if rated else None, "ceiling": ceiling if rated else None}
                     known["changed"] = changed(score.by)
@@ -129,44 +136,49 @@ def complete_scores(plan: Plan, results: Path, provenance: Provenance | None) ->
 
 
 def is_changed(provenance: Provenance | None, plan: Plan, card: Card, grader: str | None) -> bool:
-    """Whether anything behind a task's numbers by one grader is not as shipped."""
-    return bool(differences(provenance, plan, card, grader))
+    """Return True if a file that affects one grader's numbers on a task is not as shipped."""
+    return bool(changed_files_of_task(provenance, plan, card, grader))
 
 
 def paper_value(plan: Plan, card: Card, score: Score, changed: bool) -> float | None:
-    """The paper's value of the same tutor, task and metric, where the same thing was measured by the same rules."""
+    """Return the paper's value of the same tutor, task and metric; None if it was not measured in the same way."""
     name = paper_name(plan.models[str(score.tutor)].paper, card.benchmark)
-    if name is None or not leads(plan, score) or score.scoring != "paper_compat":
+    if name is None or not is_leading(plan, score) or score.scoring != "paper_compat":
         return None
-    printed = printed_of(printed_values(card.benchmark), name, card.task, score.metric)
+    printed = find_printed(printed_values(card.benchmark), name, card.task, score.metric)
     if printed is None or difference_note(printed, card.benchmark, circumstances(plan, [card], score, changed)):
         return None
     return printed.value
 
 
-def circumstances(plan: Plan, cards: Sequence[Card], score: Score, changed: bool) -> Circumstances:
-    """How a score came about. cards: the task's, or those of its pool."""
+def circumstances(plan: Plan, cards: Sequence[Card], score: Score, changed: bool) -> MeasurementConditions:
+    """Return the conditions under which a score was measured.
+
+    cards: card of the score's task, or all cards of its pool (tasks that are scored together).
+    """
     benchmark = cards[0].benchmark
     by = plan.models.get(score.by or "")
     grader = score.by
     if isinstance(by, RewardModel) and by.weights is not None:
         as_published = by.prompt == RewardModel.model_fields["prompt"].default and by.max_length is None
-        grader = f"{getattr(by.weights, 'repo', None) or grader}{'' if as_published else ', otherwise set up'}"
+        grader = f"{getattr(by.weights, 'repo', None) or grader}{'' if as_published else ', with other settings'}"
     judged = None
     if isinstance(by, JudgeModel):
         grader = paper_name(by.paper, benchmark) or grader
         if benchmark in PAPERS and grader in PAPERS[benchmark].judges:
-            judged = judged_otherwise(plan, benchmark, cards, str(score.by))
+            judged = judging_difference(plan, benchmark, cards, str(score.by))
     whole = plan.run.limit is None and is_whole(cards, score, plan.config.report.least_readable)
     tutor = str(score.tutor)
-    otherwise = asked_otherwise(plan, benchmark, tutor) or judged
-    return Circumstances(plan.edition == "published", whole, plan.protocol_of(tutor), changed, grader, otherwise)
+    otherwise = prompting_difference(plan, benchmark, tutor) or judged
+    return MeasurementConditions(
+        plan.edition == "published", whole, plan.protocol_of(tutor), changed, grader, otherwise
+    )
 
 
-def asked_otherwise(plan: Plan, benchmark: str, tutor: str) -> str | None:
-    """Return the first thing about a tutor that was not as in the paper, or None: its model, prompt or protocol.
+def prompting_difference(plan: Plan, benchmark: str, tutor: str) -> str | None:
+    """Return the first difference between a tutor's requests and the paper's (model, prompt or protocol), if any.
 
-    Recorded replies were given elsewhere, to whatever was asked there.
+    Returns None for recorded replies, since this run sent no requests for them.
     """
     model, paper = plan.models[tutor], PAPERS.get(benchmark)
     if paper is None or isinstance(model, RecordedModel):
@@ -174,15 +186,15 @@ def asked_otherwise(plan: Plan, benchmark: str, tutor: str) -> str | None:
     ran = paper.served.get(paper_name(model.paper, benchmark) or "")
     if ran is not None and getattr(model, "model", ran) != ran:
         return f"another model: the paper ran {ran}"
-    if not paper.prompt:
+    if not paper.prints_prompt:
         return "a prompt of ours: the paper prints none"
     if note := paper.other_protocols.get(plan.protocol_of(tutor)):
         return note
     return paper.user_last if getattr(model, "user_last", False) else None
 
 
-def judged_otherwise(plan: Plan, benchmark: str, cards: Sequence[Card], judge: str) -> str | None:
-    """Return that the paper's judge has a prompt which the paper does not print, or None."""
+def judging_difference(plan: Plan, benchmark: str, cards: Sequence[Card], judge: str) -> str | None:
+    """Return a note if the judge's rubric is not one of the paper's printed prompts, None otherwise."""
     printed = PAPERS[benchmark].judge_prompts
     entry = plan.judge_entry(judge)
     ours = [name for card in cards for name in chosen_rubrics(entry.rubrics, card.rubrics) if name not in printed]
@@ -192,9 +204,9 @@ def judged_otherwise(plan: Plan, benchmark: str, cards: Sequence[Card], judge: s
 
 
 def is_whole(cards: Sequence[Card], score: Score, least_readable: float) -> bool:
-    """Whether a score rests on as many items as were published; one of a subset of them is taken for whole.
+    """Return True if a score covers all published items. A metric that counts only some of the items passes, too.
 
-    Items that a grader left open are no more than the run's least readable share allows.
+    Returns False if the share of items with a grade is below `least_readable`.
     """
     if score.n < least_readable * (score.n + score.missing):
         return False
@@ -205,17 +217,17 @@ def is_whole(cards: Sequence[Card], score: Score, least_readable: float) -> bool
 
 
 def is_silent(plan: Plan, readable: float | None) -> bool:
-    """Return whether too few of a tutor's replies to a task can be read (`report.least_readable`)."""
+    """Return True if the share of a tutor's readable replies to a task is below `report.least_readable`."""
     return readable is not None and readable < plan.config.report.least_readable
 
 
-def label_of(plan: Plan, name: str) -> str:
-    """A model's name in the report."""
+def display_label(plan: Plan, name: str) -> str:
+    """Return a model's display name."""
     return plan.models[name].label or name
 
 
 def breakdown_scores(plan: Plan, results: Path) -> dict[str, list[ReportedScore]]:
-    """Every score by tag of the benchmarks that have some; `task` is the pool."""
+    """Return every score by tag, for benchmarks with a pool (tasks scored together). The scores' task is the pool."""
     by_benchmark = {}
     for benchmark in plan.pooled_benchmarks:
         by_benchmark[benchmark] = [
@@ -227,11 +239,11 @@ def breakdown_scores(plan: Plan, results: Path) -> dict[str, list[ReportedScore]
 
 
 def score_table(plan: Plan, scores: dict[str, list[ReportedScore]]) -> pd.DataFrame:
-    """One row a score."""
+    """Return a table with one row per score."""
     rows = [
         {
             "benchmark": benchmark,
-            "label": label_of(plan, score.tutor),
+            "label": display_label(plan, score.tutor),
             "group": plan.models[score.tutor].group,
             "baseline": isinstance(plan.models[score.tutor], BaselineModel),
             **score.model_dump(),
@@ -249,12 +261,12 @@ def score_table(plan: Plan, scores: dict[str, list[ReportedScore]]) -> pd.DataFr
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file, None where its job has failed."""
+    """Return the content of a JSON file; None if the file does not exist, because a job failed."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def trust_table(plan: Plan, results: Path) -> pd.DataFrame:
-    """Everything that was measured of graders and of labels: one row a number, `file` says of what."""
+    """Return a table of all measurements of graders and labels, one per row. `file` names the file with the number."""
     graders = [
         *plan.run.judges,
         *plan.run.reward_models,
@@ -273,32 +285,32 @@ def trust_table(plan: Plan, results: Path) -> pd.DataFrame:
         files[f"people/{name}"] = paths.CORRECTED.within(results, judge=name)
     files |= {f"labels/{name}": paths.LABEL_SCORES.within(results, release=name) for name in sorted(plan.releases)}
     rows = [
-        {"file": name, **score.model_dump(exclude=OF_TUTORS)}
+        {"file": name, **score.model_dump(exclude=TUTOR_FIELDS)}
         for name, path in files.items()
         for score in score_file(path)
     ]
-    columns = [name for name in Score.model_fields if name not in OF_TUTORS]
+    columns = [name for name in Score.model_fields if name not in TUTOR_FIELDS]
     return pd.DataFrame(rows, columns=["file", *columns]).round(DIGITS).map(safe_cell)
 
 
 def runtime_table(plan: Plan, results: Path) -> pd.DataFrame:
-    """Requests, tokens and summed request seconds of each tutor and benchmark."""
+    """Return a table of requests, tokens, summed request seconds and cost for each tutor and benchmark."""
     rows = []
     for benchmark in plan.benchmarks:
         for model in plan.tutors_on(benchmark):
             path = paths.REPLIES.within(results, benchmark=benchmark, tutor=model)
             if not path.exists() or isinstance(plan.models[model], BaselineModel):
                 continue
-            rows.append({"benchmark": benchmark, "tutor": model, **spent_on(path, plan.models[model])})
+            rows.append({"benchmark": benchmark, "tutor": model, **reply_costs(path, plan.models[model])})
     columns = ["benchmark", "tutor", "requests", "prompt_tokens", "completion_tokens", "request_seconds"]
     return pd.DataFrame(rows, columns=[*columns, "usd", "cut_by_max_tokens", "declined"])
 
 
-def spent_on(replies: Path, model: Model) -> dict[str, Any]:
-    """Requests, tokens, seconds and money behind a file of replies, read once and one reply at a time."""
+def reply_costs(replies: Path, model: Model) -> dict[str, Any]:
+    """Return the summed requests, tokens, seconds and costs of a file of replies, read one reply at a time."""
     counts: Counter[str] = Counter()
     seconds = 0.0
-    for reply in each_record(replies, Reply):
+    for reply in iter_records(replies, Reply):
         for turn in reply.turns:
             counts["requests"] += 1
             counts["prompt_tokens"] += turn.prompt_tokens or 0
@@ -320,7 +332,7 @@ def spent_on(replies: Path, model: Model) -> dict[str, Any]:
 
 
 def cost(model: Model, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float | None:
-    """US dollars by the registry's price, None where it has none."""
+    """Return the cost in US dollars at the price in the model registry, None if the model has no price."""
     if not isinstance(model, HostedModel) or model.price is None:
         return None
     return round(model.price.usd(prompt_tokens, completion_tokens, cached_tokens), 4)

@@ -1,4 +1,4 @@
-"""The page on trust: for every grader of the run, how far people agree with it, and a traffic light."""
+"""The trust page: the agreement of every grader of the run with people, summarized as a traffic light."""
 
 from __future__ import annotations
 
@@ -18,45 +18,51 @@ from maieutic.judges.probes import PROBES
 from maieutic.judges.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import agreement_chart
-from maieutic.report.tables import cost, label_of, read_json, score_file
+from maieutic.report.tables import cost, display_label, read_json, score_file
 from maieutic.report.traffic_light import (
     PAIRS,
     LightOf,
     Measured,
     all_graders,
-    criteria_of,
-    kinds_of,
+    criteria_of_kind,
+    kinds_of_grader,
     measured_of,
     people_kappa,
     release_of,
     states_of,
-    title_of,
+    verdict_kind_title,
 )
-from maieutic.validation.carry_over import FEWEST as FEWEST_PROBLEMS
-from maieutic.validation.carry_over import HELD_BIAS, HELD_CORRECTED, HELD_KAPPA, state_of, worst_of
-from maieutic.validation.floors import FLOORS
-from maieutic.validation.people import FEWEST as FEWEST_LABELS
-from maieutic.validation.probes import GAIN, SELF_PREFERENCE
-from maieutic.validation.traffic_light import AMBER, FEWEST, GREEN, Light, mean_kappa
-from maieutic.validation.trust import ALL, BINARY, LENIENCY, PANEL_GAIN, PANEL_GAIN_P, THIRDS, WEIGHTED_KAPPA
+from maieutic.validation.corrected_rates import FEWEST_LABELS
+from maieutic.validation.grader_baselines import FLOORS
+from maieutic.validation.probes import PADDED_GAIN, SELF_PREFERENCE
+from maieutic.validation.traffic_light import AMBER, FEWEST_FOR_COLOUR, GREEN, Light, kappa_score
+from maieutic.validation.transportability import (
+    FEWEST_PROBLEMS,
+    HELD_BIAS,
+    HELD_CORRECTED,
+    HELD_KAPPA,
+    audit_state,
+    worst_state,
+)
+from maieutic.validation.trust import ALL, BINARY, LENGTH_THIRDS, LENIENCY, PANEL_GAIN, PANEL_GAIN_P, WEIGHTED_KAPPA
 
-CALLED = {"humanlikeness": "Human-likeness", "Revealing_of_the_Answer": "Revealing of the answer"}
+CRITERION_TITLES = {"humanlikeness": "Human-likeness", "Revealing_of_the_Answer": "Revealing of the answer"}
 EXCERPT, MOST_REASONS = 300, 4
 TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 PAIR_MEASURES = (
     "pair_accuracy", "consistent_accuracy", "flip_rate", "first_place", "unreadable", "length_correlation",
 )  # fmt: skip
-SEEN = "seen_in_training"
-KINDS = {JudgeModel: "judge", RewardModel: "reward model", CriteriaModel: "classifiers"}
+SEEN_IN_TRAINING = "seen_in_training"
+GRADER_KINDS = {JudgeModel: "judge", RewardModel: "reward model", CriteriaModel: "classifiers"}
 
 
-def called(criterion: str) -> str:
-    """A criterion's name as people write it."""
-    return CALLED.get(criterion, criterion.replace("_", " ").capitalize())
+def criterion_title(criterion: str) -> str:
+    """Return the display name of a criterion."""
+    return CRITERION_TITLES.get(criterion, criterion.replace("_", " ").capitalize())
 
 
 def floors_of(results: Path, name: str) -> dict[str, Measured]:
-    """How far the floors of a grader agree with people on the replies that it was asked about, by floor."""
+    """Return, for each floor (trivial grader), its agreement with people on the replies that a grader judged."""
     floors: dict[str, Measured] = {floor: {} for floor in FLOORS}
     for score in score_file(paths.LABEL_VALIDATION.within(results, grader=name)):
         if score.grader in floors and score.by == name and score.scoring == "robust":
@@ -65,29 +71,29 @@ def floors_of(results: Path, name: str) -> dict[str, Measured]:
 
 
 def summary_rows(plan: Plan, results: Path, name: str, lights: LightOf) -> list[dict[str, Any]]:
-    """One grader in the table of graders: a line for each kind of its verdicts, the floors under those with labels."""
+    """Return a grader's rows in the summary table, one per kind of verdict, with the floors (trivial graders)."""
     rows: list[dict[str, Any]] = []
     scores, floors, model = measured_of(plan, results, name), floors_of(results, name), plan.models[name]
-    learnt = any(score.value for quantity, score in scores.items() if quantity.metric == SEEN)
-    for kind in kinds_of(plan, name):
+    learnt = any(score.value for quantity, score in scores.items() if quantity.metric == SEEN_IN_TRAINING)
+    for kind in kinds_of_grader(plan, name):
         release = release_of(plan, name, kind)
         of_pairs = kind == PAIRS or (isinstance(model, JudgeModel) and kind in model.pairs)
         by_pairs = partial(Quantity, criterion=None if kind == PAIRS else kind)
-        beside = {floor: score for floor, measured in floors.items() if (score := mean_kappa(measured, release))}
-        kappa = mean_kappa(scores, release)
+        beside = {floor: score for floor, measured in floors.items() if (score := kappa_score(measured, release))}
+        kappa = kappa_score(scores, release)
         if release is None and not of_pairs and isinstance(model, JudgeModel) and plan.run.human_labels:
             kappa = people_kappa(plan, results, name, kind)
-        on = by_pairs if of_pairs else partial(Quantity, subset=subset_of(model), release=release)
+        on = by_pairs if of_pairs else partial(Quantity, subset=label_subset(model), release=release)
         rows.append(
             {
                 "name": name,
-                "label": label_of(plan, name),
-                "kind": next(word for model_class, word in KINDS.items() if isinstance(model, model_class)),
-                "what": title_of(kind),
+                "label": display_label(plan, name),
+                "kind": next(word for model_class, word in GRADER_KINDS.items() if isinstance(model, model_class)),
+                "what": verdict_kind_title(kind),
                 "light": lights(name, kind),
                 "dimensions": dimension_lights(plan, name, kind, scores, lights),
                 "kappa": kappa,
-                "beaten": [floor for floor, score in beside.items() if above(kappa, score)],
+                "beaten": [floor for floor, score in beside.items() if beats_floor(kappa, score)],
                 "floors": beside,
                 "pairs": scores.get(by_pairs("pair_accuracy")) if of_pairs else None,
                 "flips": scores.get(by_pairs("flip_rate")) if of_pairs else None,
@@ -104,43 +110,48 @@ def summary_rows(plan: Plan, results: Path, name: str, lights: LightOf) -> list[
 def dimension_lights(
     plan: Plan, name: str, kind: str, scores: Measured, lights: LightOf
 ) -> list[tuple[str, Light, Score | None]]:
-    """Return criterion, light and weighted kappa of each criterion of a kind that was checked alone, if several are."""
-    release, subset = release_of(plan, name, kind), subset_of(plan.models[name])
+    """Return title, light and weighted kappa of each separately checked criterion, empty if fewer than two are."""
+    release, subset = release_of(plan, name, kind), label_subset(plan.models[name])
     checked = {
         criterion: scores.get(Quantity(WEIGHTED_KAPPA, criterion, subset, release))
-        for criterion in criteria_of(plan, name, kind)
+        for criterion in criteria_of_kind(plan, name, kind)
     }
     known = {criterion: kappa for criterion, kappa in checked.items() if kappa is not None}
     if release is None or len(known) < 2:
         return []
-    return [(called(criterion), lights(name, kind, None, criterion), kappa) for criterion, kappa in known.items()]
+    return [
+        (criterion_title(criterion), lights(name, kind, None, criterion), kappa) for criterion, kappa in known.items()
+    ]
 
 
 def leniency_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """For each judge and labelled release, by dimension and over all: the judge's rate less people's, by length."""
+    """Return a table per judge and release: the judge's rate minus people's rate, by dimension and reply length."""
     tables = []
     for name in plan.run.judges:
         scores = measured_of(plan, results, name)
-        for release in plan.releases_for(name):
+        for release in plan.validating_releases(name):
             on = partial(Quantity, LENIENCY, release=release)
-            criteria = [one.criterion for one in scores if (one.metric, one.release) == (LENIENCY, release)]
+            criteria = [key.criterion for key in scores if (key.metric, key.release) == (LENIENCY, release)]
             rows = []
             for criterion in dict.fromkeys(criteria):
-                cells = [scores.get(on(criterion=criterion, subset=subset)) for subset in (None, *THIRDS)]
-                title = called(criterion) if criterion else "all dimensions"
+                cells = [scores.get(on(criterion=criterion, subset=subset)) for subset in (None, *LENGTH_THIRDS)]
+                title = criterion_title(criterion) if criterion else "all dimensions"
                 rows.append({"dimension": title, "cells": cells, "word": leniency_word(cells[1:])})
             if rows:
                 title = plan.label_sets[release].title
-                tables.append({"label": label_of(plan, name), "release": title, "rows": rows})
+                tables.append({"label": display_label(plan, name), "release": title, "rows": rows})
     return tables
 
 
 def leniency_word(by_length: Sequence[Score | None]) -> str:
-    """Summarize a judge's leniency over the thirds of replies by length, from the signs of its intervals."""
-    known = [one for one in by_length if one is not None and one.low is not None and one.high is not None]
-    if len(known) < len(THIRDS):
+    """Return a word for how lenient a judge is on replies of different length, from the signs of the intervals.
+
+    by_length: the judge's leniency on the short, the middle and the long third of the replies.
+    """
+    known = [score for score in by_length if score is not None and score.low is not None and score.high is not None]
+    if len(known) < len(LENGTH_THIRDS):
         return ""
-    below, above = [(one.high or 0.0) < 0 for one in known], [(one.low or 0.0) > 0 for one in known]
+    below, above = [(score.high or 0.0) < 0 for score in known], [(score.low or 0.0) > 0 for score in known]
     if all(below):
         return "stricter at every length"
     if all(above):
@@ -152,24 +163,24 @@ def leniency_word(by_length: Sequence[Score | None]) -> str:
     return "more lenient at some lengths" if any(above) else "no difference shown"
 
 
-def subset_of(model: Model) -> str | None:
-    """The subset of a grader's scores on labels: classifiers know desired labels and others."""
+def label_subset(model: Model) -> str | None:
+    """Return the subset of a grader's scores on labels: BINARY for classifiers, which detect only the worst label."""
     return BINARY if isinstance(model, CriteriaModel) else None
 
 
-def above(score: Score | None, floor: Score) -> bool:
-    """Whether a grader's kappa lies above a floor's; a floor that never varies has 0."""
+def beats_floor(score: Score | None, floor: Score) -> bool:
+    """Return True if a grader's kappa is above a floor's. A constant floor, which has no kappa, counts as 0."""
     return score is not None and score.value is not None and score.value > (floor.value or 0.0)
 
 
-COLUMNS = (
+DIMENSION_MEASURES = (
     "kappa", "weighted_kappa", "ac", "ac_paper", "spearman", "macro_f1", "accuracy", "majority_accuracy", "unreadable",
     "length_correlation", "people_length_correlation",
 )  # fmt: skip
 
 
 def dimension_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """For each grader and labelled release, every measure by dimension."""
+    """Return a table for each grader and labelled release: every measure by dimension."""
     tables = []
     for name in all_graders(plan):
         scores, floors = measured_of(plan, results, name), floors_of(results, name)
@@ -181,16 +192,16 @@ def dimension_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
                 continue
             rows = [
                 {
-                    "criterion": called(str(quantity.criterion)),
+                    "criterion": criterion_title(str(quantity.criterion)),
                     "n": scores[quantity._replace(metric="accuracy")].n,
-                    "cells": [scores.get(quantity._replace(metric=column)) for column in COLUMNS],
+                    "cells": [scores.get(quantity._replace(metric=column)) for column in DIMENSION_MEASURES],
                     "floor": best_floor(floors, quantity),
                 }
                 for quantity in kappas
             ]
             tables.append(
                 {
-                    "label": label_of(plan, name),
+                    "label": display_label(plan, name),
                     "release": plan.label_sets[release].title,
                     "binary": isinstance(plan.models[name], CriteriaModel),
                     "rows": rows,
@@ -200,27 +211,27 @@ def dimension_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def best_floor(floors: Mapping[str, Measured], quantity: Quantity) -> tuple[str, float] | None:
-    """The floor with the highest value of a measure, and that value; None where none was measured."""
+    """Return the floor with the highest value of a quantity, and this value; None if no floor has the quantity."""
     values = [(floor, measured[quantity].value or 0.0) for floor, measured in floors.items() if quantity in measured]
     return max(values, key=lambda pair: pair[1], default=None)
 
 
 def agreement_figure(plan: Plan, results: Path) -> str:
-    """Weighted kappa of every grader and dimension."""
+    """Return the chart of every grader's weighted kappa by dimension, empty without values."""
     table = []
     for name in all_graders(plan):
         for quantity, score in measured_of(plan, results, name).items():
             if quantity.metric != "weighted_kappa" or score.value is None:
                 continue
-            if quantity.release != next(iter(plan.releases_for(name)), None):
+            if quantity.release != next(iter(plan.validating_releases(name)), None):
                 continue
-            shown = {"criterion": called(str(quantity.criterion)), "grader": label_of(plan, name)}
-            table.append({**shown, "value": score.value, "low": score.low, "high": score.high})
+            names = {"criterion": criterion_title(str(quantity.criterion)), "grader": display_label(plan, name)}
+            table.append({**names, "value": score.value, "low": score.low, "high": score.high})
     return agreement_chart(pd.DataFrame(table)) if table else ""
 
 
 def reward_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Reward models on the same labels: rank correlation with desired labels, and AUC by dimension."""
+    """Return a row per reward model checked on labels: rank correlation with desired labels, and AUC by dimension."""
     rows = []
     for name in plan.reward_models:
         scores, release = measured_of(plan, results, name), plan.taxonomy_release(name)
@@ -230,12 +241,12 @@ def reward_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
             continue
         rows.append(
             {
-                "label": label_of(plan, name),
+                "label": display_label(plan, name),
                 "desired": desired,
                 "length": scores.get(on("length_correlation")),
-                "seen": bool(scores[on(SEEN)].value),
+                "seen": bool(scores[on(SEEN_IN_TRAINING)].value),
                 "auc": {
-                    called(str(quantity.criterion)): score
+                    criterion_title(str(quantity.criterion)): score
                     for quantity, score in scores.items()
                     if (quantity.metric, quantity.release) == ("auc", release)
                 },
@@ -245,23 +256,23 @@ def reward_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def people_scores_of(plan: Plan, results: Path, judge: str) -> list[Score]:
-    """A judge against the labels that people gave to this run's replies; none in a run without such labels."""
+    """Return a judge's scores against people's labels of this run's replies. The list is empty without such labels."""
     if not plan.run.human_labels:
         return []
     return score_file(paths.CORRECTED.within(results, judge=judge))
 
 
-def why_not(corrected: Score) -> str:
-    """Why a corrected rate is left out."""
+def why_uncorrected(corrected: Score) -> str:
+    """Return the reason why a corrected rate has no value."""
     if corrected.clusters < FEWEST_LABELS:
         return f"{corrected.clusters} labels, fewer than {FEWEST_LABELS}"
     if corrected.missing:
-        return f"{corrected.missing} replies unreadable to the judge or divided between annotators"
-    return "the strata of the labels are not those of the replies: part of the sample is open, or two are in one file"
+        return f"{corrected.missing} replies without a readable verdict, or with annotators who disagree"
+    return "the strata of labels and replies differ: part of the sample is unlabelled, or one file contains two samples"
 
 
-def people_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """This run's tutors as people and a judge see them, where people have labelled some of their replies."""
+def corrected_rate_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """Return three rates per labelled tutor: by a judge, by people, and by the judge after correction with labels."""
     rows = []
     tutors = plan.tutors
     for name in plan.run.judges:
@@ -273,11 +284,11 @@ def people_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
                 continue
             rows.append(
                 {
-                    "judge": label_of(plan, name),
-                    "tutor": label_of(plan, tutor),
-                    "criterion": called(str(criterion)),
+                    "judge": display_label(plan, name),
+                    "tutor": display_label(plan, tutor),
+                    "criterion": criterion_title(str(criterion)),
                     "corrected": score,
-                    "why": why_not(score) if score.value is None else "",
+                    "why": why_uncorrected(score) if score.value is None else "",
                     "labelled": score.clusters,
                     "by_judge": by_cell[tutor, "ppi_judge", criterion],
                     "by_people": by_cell[tutor, "ppi_labels", criterion],
@@ -288,24 +299,24 @@ def people_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def state_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """For each judge and tutor of the run, whether the judge's agreement with people carries over to it."""
+    """Return a row per judge and tutor, with the state of the check that the judge agrees with people on this tutor."""
     rows = []
     for name in plan.run.judges:
-        for kind, tasks in plan.labelled_by(name).items():
+        for kind, tasks in plan.tasks_by_rubric(name).items():
             states = states_of(plan, results, name, kind)
             judged = [tutor for tutor in plan.run.tutors if not isinstance(plan.models[tutor], BaselineModel)]
             known = labelled_range(plan, results, name, kind)
             for tutor in dict.fromkeys([*judged, *states]) if tasks else ():
                 by_criterion = states.get(tutor, {})
-                worst = worst_of(state for state, _ in by_criterion.values())
+                worst = worst_state(state for state, _ in by_criterion.values())
                 rows.append(
                     {
-                        "judge": label_of(plan, name),
-                        "tutor": label_of(plan, tutor),
-                        "what": title_of(kind),
+                        "judge": display_label(plan, name),
+                        "tutor": display_label(plan, tutor),
+                        "what": verdict_kind_title(kind),
                         "state": worst,
                         "criteria": [
-                            {"criterion": called(criterion), "state": state, "bias": bias}
+                            {"criterion": criterion_title(criterion), "state": state, "bias": bias}
                             for criterion, (state, bias) in by_criterion.items()
                         ],
                         "range": known if worst == "NOT CHECKED" else None,
@@ -315,7 +326,7 @@ def state_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def labelled_range(plan: Plan, results: Path, judge: str, kind: str) -> tuple[float, float] | None:
-    """The lowest and the highest rate by a judge of the tutors of the labelled set that it was checked on."""
+    """Return the lowest and the highest of a judge's mean rates of tutors, in the release on which it was checked."""
     release = release_of(plan, judge, kind)
     scores = score_file(paths.LABEL_VALIDATION.within(results, grader=judge)) if release else []
     rates: dict[str, list[float]] = {}
@@ -326,8 +337,11 @@ def labelled_range(plan: Plan, results: Path, judge: str, kind: str) -> tuple[fl
     return (min(means), max(means)) if means else None
 
 
-def carried_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Each tutor of a labelled set as if nobody had labelled it: bias of the judge, and of the corrected rate."""
+def held_out_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """Return the rows of the check with held-out tutors, one per judge, tutor and criterion.
+
+    A row contains the bias of the judge's rate, and that of the rate corrected without the held-out tutor's labels.
+    """
     rows = []
     for name in plan.run.judges:
         by_cell = {
@@ -341,27 +355,27 @@ def carried_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
             cells = {
                 key: by_cell.get((release, tutor, criterion, key)) for key in (HELD_BIAS, HELD_CORRECTED, HELD_KAPPA)
             }
-            shown = {"judge": label_of(plan, name), "tutor": tutor, "criterion": called(str(criterion))}
+            names = {"judge": display_label(plan, name), "tutor": tutor, "criterion": criterion_title(str(criterion))}
             title = plan.label_sets[str(release)].title
-            states = {key: state_of(cells[key], plan.config.report.margin) for key in (HELD_BIAS, HELD_CORRECTED)}
-            rows.append({**shown, "release": title, **cells, "states": states})
+            states = {key: audit_state(cells[key], plan.config.report.margin) for key in (HELD_BIAS, HELD_CORRECTED)}
+            rows.append({**names, "release": title, **cells, "states": states})
     return rows
 
 
 def people_differences(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Any two tutors' corrected rates, where people have labelled both."""
+    """Return the difference in corrected rates for each pair of tutors whose replies people have labelled."""
     rows = []
     for name in plan.run.judges if plan.run.human_labels else ():
-        found = read_json(paths.CORRECTED_DIFFERENCES.within(results, judge=name)) or []
-        for difference in (Difference.model_validate(one) for one in found):
-            tutors = {side: label_of(plan, getattr(difference, side)) for side in ("first", "second")}
-            criterion = called(str(difference.criterion))
-            rows.append({"judge": label_of(plan, name), **tutors, "criterion": criterion, "apart": difference})
+        entries = read_json(paths.CORRECTED_DIFFERENCES.within(results, judge=name)) or []
+        for difference in (Difference.model_validate(entry) for entry in entries):
+            tutors = {side: display_label(plan, getattr(difference, side)) for side in ("first", "second")}
+            criterion = criterion_title(str(difference.criterion))
+            rows.append({"judge": display_label(plan, name), **tutors, "criterion": criterion, "apart": difference})
     return rows
 
 
-def own_agreement(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """How far each judge agrees with the labels that people gave to this run's replies, by dimension."""
+def agreement_on_run(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """Return each judge's agreement with people's labels of this run's replies, by dimension."""
     rows = []
     for name in plan.run.judges:
         scores = people_scores_of(plan, results, name)
@@ -369,18 +383,25 @@ def own_agreement(plan: Plan, results: Path) -> list[dict[str, Any]]:
         for criterion in [criterion for metric, criterion in by_cell if metric == "weighted_kappa"]:
             cells = [by_cell.get((measure, criterion)) for measure in ("weighted_kappa", "ac", "accuracy")]
             n = by_cell["accuracy", criterion].n
-            rows.append({"judge": label_of(plan, name), "criterion": called(str(criterion)), "n": n, "cells": cells})
+            rows.append(
+                {
+                    "judge": display_label(plan, name),
+                    "criterion": criterion_title(str(criterion)),
+                    "n": n,
+                    "cells": cells,
+                }
+            )
     return rows
 
 
 def annotator_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """How far the people who labelled this run's replies agree with each other."""
+    """Return the agreement between the people who labelled this run's replies, by dimension."""
     if not plan.run.judges:
         return []
     scores = people_scores_of(plan, results, plan.run.judges[0])
     by_cell = {(score.metric, score.criterion): score for score in scores}
     return [
-        {"criterion": called(str(criterion)), "n": score.n, "fleiss": score.value,
+        {"criterion": criterion_title(str(criterion)), "n": score.n, "fleiss": score.value,
          "cohen": by_cell["cohen_kappa", criterion].value,
          "alpha": alpha.value if (alpha := by_cell.get(("krippendorff_alpha", criterion))) else None}
         for (metric, criterion), score in by_cell.items()
@@ -389,7 +410,7 @@ def annotator_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def judged_files(plan: Plan, results: Path, judge: str) -> dict[str, list[Path]]:
-    """What a judge has said: on labelled replies and pairs, and on this run's replies."""
+    """Return the files of a judge's verdicts on labelled replies and pairs, on probes, and on this run's replies."""
     batches = [
         paths.VERDICTS.within(results, judge=judge, benchmark=benchmark, batch=batch)
         for benchmark in plan.judged_benchmarks(judge)
@@ -398,15 +419,15 @@ def judged_files(plan: Plan, results: Path, judge: str) -> dict[str, list[Path]]
     labelled = paths.LABELLED_VERDICTS.within(results, judge=judge)
     probed = [paths.PROBE_VERDICTS.within(results, judge=judge, probe=probe) for probe in plan.probes]
     files = {"labelled replies and pairs": [labelled], "probes": probed, "this run's replies": batches}
-    return {what: [path for path in written if path.exists()] for what, written in files.items()}
+    return {what: [path for path in files_on if path.exists()] for what, files_on in files.items()}
 
 
 def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """What judging took, and why answers could not be read, with one of them."""
+    """Return the cost of each judge's answers, and the reasons for missing verdicts with an example of each reason."""
     rows = []
     for name in plan.run.judges:
-        for what, written in judged_files(plan, results, name).items():
-            judgements = [judgement for path in written for judgement in read_records(path, Judgement)]
+        for what, verdict_files in judged_files(plan, results, name).items():
+            judgements = [judgement for path in verdict_files for judgement in read_records(path, Judgement)]
             if not judgements:
                 continue
             tokens = [sum(getattr(judgement, key) or 0 for judgement in judgements) for key in TOKENS]
@@ -418,7 +439,7 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
             rows.append(
                 {
                     "name": name,
-                    "label": label_of(plan, name),
+                    "label": display_label(plan, name),
                     "what": what,
                     "questions": len(judgements),
                     "verdicts": sum(len(judgement.verdicts) for judgement in judgements),
@@ -426,7 +447,7 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
                     "tokens": tokens[:2],
                     "usd": panel_usd(plan, results, name, what, judgements)
                     if name in plan.panels
-                    else usd(plan, name, *tokens),
+                    else judging_usd(plan, name, *tokens),
                     "panel": name in plan.panels,
                     "reasons": sorted(
                         ((why, len(raws), raws[0][:EXCERPT]) for why, raws in reasons.items()), key=lambda row: -row[1]
@@ -436,82 +457,84 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def usd(plan: Plan, name: str, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float | None:
-    """US dollars by the registry's price of the model that answers, None where it has none."""
-    return cost(plan.models[plan.answering(name)], prompt_tokens, completion_tokens, cached_tokens)
+def judging_usd(
+    plan: Plan, name: str, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0
+) -> float | None:
+    """Return a judge's cost in US dollars at the price of the model that answers; None if the model has no price."""
+    return cost(plan.models[plan.answering_entry(name)], prompt_tokens, completion_tokens, cached_tokens)
 
 
 def panel_usd(plan: Plan, results: Path, panel: str, what: str, judgements: Sequence[Judgement]) -> float | None:
-    """US dollars that the judges of a panel took for what it is made of; None where one of them has no price."""
+    """Return the cost in US dollars of the judgements that a panel combined; None if one of its judges has no price."""
     amounts = []
-    used = {key for one in judgements for key in one.key.split("+")}
+    used = {key for judgement in judgements for key in judgement.key.split("+")}
     for judge in plan.judge_entry(panel).judges:
         files = judged_files(plan, results, judge)[what]
-        read = [one for path in files for one in read_records(path, Judgement) if one.key in used]
-        amounts.append(usd(plan, judge, *(sum(getattr(one, key) or 0 for one in read) for key in TOKENS)))
+        parts = [part for path in files for part in read_records(path, Judgement) if part.key in used]
+        amounts.append(judging_usd(plan, judge, *(sum(getattr(part, key) or 0 for part in parts) for key in TOKENS)))
     return None if None in amounts else round(sum(amount or 0.0 for amount in amounts), 4)
 
 
 def panel_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Each panel, and what its judges count under each criterion."""
+    """Return a row per panel: the weight of each judge under each criterion, and the gain over the best judge."""
     rows = []
     for name in plan.panels:
-        found = read_json(paths.PANEL_WEIGHTS.within(results, judge=name))
-        if found is None:
+        entry = read_json(paths.PANEL_WEIGHTS.within(results, judge=name))
+        if entry is None:
             continue
-        made = PanelWeights.model_validate(found)
-        judges = [label_of(plan, judge) for judge in made.judges]
+        panel = PanelWeights.model_validate(entry)
+        judges = [display_label(plan, judge) for judge in panel.judges]
         cells = [
             {
-                "criterion": called(criterion) if criterion else "preferred reply",
-                "labels": made.labels[criterion],
-                "counts": [(weights.get(judge, 0.0), made.agreement[criterion].get(judge)) for judge in made.judges],
+                "criterion": criterion_title(criterion) if criterion else "preferred reply",
+                "labels": panel.labels[criterion],
+                "counts": [(weights.get(judge, 0.0), panel.agreement[criterion].get(judge)) for judge in panel.judges],
             }
-            for criterion, weights in made.weights.items()
+            for criterion, weights in panel.weights.items()
         ]
         scores = score_file(paths.LABEL_VALIDATION.within(results, grader=name))
-        p_values = {(one.release, one.by): one.value for one in scores if one.metric == PANEL_GAIN_P}
+        p_values = {(score.release, score.by): score.value for score in scores if score.metric == PANEL_GAIN_P}
         gains = [
             {
-                "release": plan.label_sets[str(one.release)].title,
-                "best": label_of(plan, str(one.by)),
-                "gain": one,
-                "p": p_values.get((one.release, one.by)),
+                "release": plan.label_sets[str(score.release)].title,
+                "best": display_label(plan, str(score.by)),
+                "gain": score,
+                "p": p_values.get((score.release, score.by)),
             }
-            for one in scores
-            if one.metric == PANEL_GAIN
+            for score in scores
+            if score.metric == PANEL_GAIN
         ]
-        shown = {"label": label_of(plan, name), "vote": made.vote, "judges": judges, "criteria": cells, "gains": gains}
-        rows.append(shown)
+        label = display_label(plan, name)
+        rows.append({"label": label, "vote": panel.vote, "judges": judges, "criteria": cells, "gains": gains})
     return rows
 
 
-PROBE_MEASURES = (*(f"{probe}_same" for probe in PROBES), GAIN, SELF_PREFERENCE)
+PROBE_MEASURES = (*(f"{probe}_same" for probe in PROBES), PADDED_GAIN, SELF_PREFERENCE)
 
 
 def probe_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Each judge that was probed, on each labelled set, and on pairs in both orders."""
+    """Return each probed judge's rows: probe results on each labelled set, and flips on pairs shown in both orders."""
     rows = []
     for name in plan.probed_judges:
         by_set: dict[str | None, dict[str, Score]] = {}
         for row in score_file(paths.PROBE_VALIDATION.within(results, grader=name)):
-            if row.release in plan.releases_for(name):
+            if row.release in plan.validating_releases(name):
                 by_set.setdefault(row.release, {})[row.metric] = row
         for release, measured in by_set.items():
             cells = {metric: measured.get(metric) for metric in PROBE_MEASURES}
             title = plan.label_sets[str(release)].title
-            rows.append({"label": label_of(plan, name), "on": title, "flips": None, **cells})
+            rows.append({"label": display_label(plan, name), "on": title, "flips": None, **cells})
         for rubric in plan.judge_entry(name).pairs:
             flips = measured_of(plan, results, name).get(Quantity("flip_rate", rubric))
             if flips and (by_set or plan.run.probes):
                 empty = dict.fromkeys(PROBE_MEASURES)
                 on = f"pairs, {read_rubric(rubric).rubric.title}"
-                rows.append({"label": label_of(plan, name), "on": on, "flips": flips, **empty})
+                rows.append({"label": display_label(plan, name), "on": on, "flips": flips, **empty})
     return rows
 
 
-def pair_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Each judge on the pairs under each of its cards: accuracy, both orders, place, length."""
+def judge_pair_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """Return a row per judge and rubric for pairs: accuracy, flips, bias to the first reply and to the longer one."""
     rows = []
     for name in plan.run.judges:
         scores = measured_of(plan, results, name)
@@ -521,8 +544,8 @@ def pair_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
                 continue
             pairs = measures["flip_rate"].n + measures["flip_rate"].missing
             title = read_rubric(rubric).rubric.title
-            shown = {"name": name, "kind": rubric, "label": label_of(plan, name), "title": title, "pairs": pairs}
-            rows.append({**shown, **measures})
+            names = {"name": name, "kind": rubric, "label": display_label(plan, name), "title": title, "pairs": pairs}
+            rows.append({**names, **measures})
     return rows
 
 
@@ -533,33 +556,35 @@ PREFERENCE_MEASURES = (
 
 
 def preference_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """For each set of preferences every grader that was checked on it, judges under each of their cards."""
+    """Return a table per set of preference pairs, with a row per grader checked on it (judges: a row per rubric)."""
     tables = []
     for place, source in enumerate(plan.preferences):
         counts = read_json(paths.PAIR_COUNTS.within(results, source=source))
         rows = []
         for name in all_graders(plan):
             where = paths.PAIR_VALIDATION if place == 0 else paths.SET_VALIDATION.partly(source=source)
-            scores = {one.quantity: one for one in score_file(where.within(results, grader=name))}
+            scores = {score.quantity: score for score in score_file(where.within(results, grader=name))}
             model = plan.models[name]
             for kind in model.pairs if isinstance(model, JudgeModel) else [None]:
                 cells = {metric: scores.get(Quantity(metric, kind)) for metric in PREFERENCE_MEASURES}
                 title = read_rubric(kind).rubric.title if kind else ""
                 if cells["pair_accuracy"]:
-                    rows.append({"label": label_of(plan, name), "card": title, **cells})
+                    rows.append({"label": display_label(plan, name), "card": title, **cells})
         if rows and counts:
             tables.append({"title": plan.config.preferences[source].title, "counts": counts, "rows": rows})
     return tables
 
 
-def own_judges(plan: Plan) -> list[tuple[str, str]]:
-    """Judges that answer with a tutor of the run: they judge themselves."""
-    answering = [(name, plan.answering(name)) for name in plan.asked_judges]
-    return [(label_of(plan, name), label_of(plan, model)) for name, model in answering if model in plan.run.tutors]
+def judges_on_tutors(plan: Plan) -> list[tuple[str, str]]:
+    """Return label pairs (judge, tutor) for each judge that runs on the same model as a tutor of the run."""
+    answering = [(name, plan.answering_entry(name)) for name in plan.judges_with_model]
+    return [
+        (display_label(plan, name), display_label(plan, model)) for name, model in answering if model in plan.run.tutors
+    ]
 
 
-def marked(loaded: LoadedRubric) -> list[tuple[str, bool]]:
-    """A rubric's prompt in parts, each with whether it is a passage that was filled in."""
+def marked_passages(loaded: LoadedRubric) -> list[tuple[str, bool]]:
+    """Split a rubric's prompt into parts, each with True if it is a passage that this project filled in."""
     parts: list[tuple[str, bool]] = []
     rest = loaded.prompt
     for passage in sorted(loaded.rubric.filled_in, key=loaded.prompt.index):
@@ -568,32 +593,32 @@ def marked(loaded: LoadedRubric) -> list[tuple[str, bool]]:
     return [*parts, (rest, False)]
 
 
-def answers_of(judge: JudgeModel) -> str:
-    """Who answers for a judge."""
+def answering_description(judge: JudgeModel) -> str:
+    """Return a description of what is behind a judge: a model, a panel of judges or lists of words."""
     return judge.model or (f"panel of {', '.join(judge.judges)}" if judge.judges else "lists of words")
 
 
 def rubric_rows(plan: Plan) -> list[dict[str, Any]]:
-    """Each judge's cards and where their texts come from."""
+    """Return each judge's rubrics with their sources and prompts."""
     rows = []
     for name in plan.run.judges:
         for rubric in plan.rubric_names(name):
             card = read_rubric(rubric).rubric
             rows.append(
                 {
-                    "judge": label_of(plan, name),
-                    "answers": answers_of(plan.judge_entry(name)),
+                    "judge": display_label(plan, name),
+                    "answers": answering_description(plan.judge_entry(name)),
                     "title": card.title,
                     "source": card.source,
                     "file": paths.shipped_name(rubric_path(rubric)),
-                    "prompt": marked(read_rubric(rubric)),
+                    "prompt": marked_passages(read_rubric(rubric)),
                 }
             )
     return rows
 
 
 def label_counts(plan: Plan, results: Path) -> dict[str, Any] | None:
-    """How many dialogues and replies the first labelled release has."""
+    """Return the number of dialogues and of replies in the first labelled release, None without a release."""
     for release in plan.releases:
         path = paths.LABEL_STATISTICS.within(results, release=release)
         if path.exists():
@@ -603,35 +628,35 @@ def label_counts(plan: Plan, results: Path) -> dict[str, Any] | None:
 
 
 def trust_section(plan: Plan, results: Path, lights: LightOf) -> dict[str, Any] | None:
-    """Everything that the page on trust shows; None in a run without graders that are models."""
+    """Return the template variables of the trust page, None in a run without graders that are models."""
     names = all_graders(plan)
     if not names:
         return None
     return {
         "rows": [row for name in names for row in summary_rows(plan, results, name, lights)],
         "floors": FLOORS,
-        "notices": {label_of(plan, name): plan.models[name].notice for name in names if plan.models[name].notice},
+        "notices": {display_label(plan, name): plan.models[name].notice for name in names if plan.models[name].notice},
         "green": GREEN,
         "amber": AMBER,
-        "fewest": FEWEST,
+        "fewest": FEWEST_FOR_COLOUR,
         "figure": agreement_figure(plan, results),
         "dimensions": dimension_tables(plan, results),
         "leniency": leniency_tables(plan, results),
-        "columns": COLUMNS,
+        "columns": DIMENSION_MEASURES,
         "rewards": reward_rows(plan, results),
-        "people": people_rows(plan, results),
-        "own_agreement": own_agreement(plan, results),
+        "people": corrected_rate_rows(plan, results),
+        "own_agreement": agreement_on_run(plan, results),
         "states": state_rows(plan, results),
         "margin": plan.config.report.margin,
         "fewest_problems": FEWEST_PROBLEMS,
-        "carried": carried_rows(plan, results),
+        "carried": held_out_rows(plan, results),
         "apart": people_differences(plan, results),
         "costs": cost_rows(plan, results),
         "panels": panel_rows(plan, results),
         "probes": probe_rows(plan, results),
-        "pairs": pair_rows(plan, results),
+        "pairs": judge_pair_rows(plan, results),
         "preferences": preference_tables(plan, results) if plan.further_pairs else [],
-        "own_judges": own_judges(plan),
+        "own_judges": judges_on_tutors(plan),
         "human_labels": plan.run.human_labels,
         "annotators": annotator_rows(plan, results),
         "rubrics": rubric_rows(plan),

@@ -1,1 +1,1 @@
-"""Pedagogical reward models: preference pairs, training, scoring, criteria classifiers."""
+"""Pedagogical reward models and criteria classifiers: preference pairs, training, scoring, grading."""

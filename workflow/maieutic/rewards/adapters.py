@@ -1,6 +1,6 @@
-"""Published reward models that are no sequence classifiers of transformers: what each wants, and gives.
+"""Adapters for published reward models that are not sequence classifiers in transformers.
 
-An adapter runs the code of the pinned commit. Heavy libraries are imported inside the functions.
+An adapter runs the code of the model's pinned commit. Heavy libraries are imported inside the functions.
 """
 
 from __future__ import annotations
@@ -11,51 +11,52 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from maieutic.core.errors import UserError
-from maieutic.rewards.loading import read_config
+from maieutic.rewards.loading import read_model_config
 
 
 class Adapter(NamedTuple):
-    """A class of reward models.
+    """Adapter for one class of reward models.
 
-    architecture: its name in config.json; end: the token that stands behind each conversation, from config.json; load:
-    gives a model whose outputs have `logits`, conversations x 1.
+    architecture: the class's name in config.json; end_token_id: returns the id of the token that ends each
+    conversation, given the content of config.json; load: returns a model with `logits` outputs (conversations x 1),
+    given folder and dtype.
     """
 
     architecture: str
-    end: Callable[[dict[str, Any]], int]
+    end_token_id: Callable[[dict[str, Any]], int]
     load: Callable[[Path, str], Any]
 
 
-class Scalar:
-    """A model whose first output is one number a conversation, in the form of a sequence classifier."""
+class ScalarModel:
+    """Wrapper for a model whose first output is one number per conversation, with a sequence classifier's interface."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.config = model, model.config
 
-    def to(self, device: str) -> Scalar:
-        """The same model on another device."""
+    def to(self, device: str) -> ScalarModel:
+        """Move the model to a device and return this wrapper."""
         self.model = self.model.to(device)
         return self
 
-    def eval(self) -> Scalar:
-        """The same model, for inference."""
+    def eval(self) -> ScalarModel:
+        """Switch the model to inference and return this wrapper."""
         self.model = self.model.eval()
         return self
 
     def __call__(self, **inputs: Any) -> SimpleNamespace:
-        """The scores of padded conversations, as `logits`."""
+        """Return the scores of padded conversations, as `logits`."""
         return SimpleNamespace(logits=self.model(**inputs)[0].reshape(-1, 1))
 
 
-def load_internlm2(folder: Path, dtype: str) -> Scalar:
-    """InternLM2's reward model: a head over the hidden state of the token that ends the conversation."""
+def load_internlm2(folder: Path, dtype: str) -> ScalarModel:
+    """Load InternLM2's reward model, whose head reads the hidden state of the conversation's last token."""
     import torch
     from transformers import AutoModel
 
     model = AutoModel.from_pretrained(
         folder, dtype=getattr(torch, dtype), trust_remote_code=True, use_safetensors=True, local_files_only=True
     )
-    return Scalar(model)
+    return ScalarModel(model)
 
 
 ADAPTERS = {
@@ -64,10 +65,10 @@ ADAPTERS = {
 
 
 def end_token(name: str, adapter: str, folder: Path) -> int:
-    """The token that the scores of an adapter's model are read at. Raises UserError for another kind of model."""
-    config, known = read_config(folder), ADAPTERS[adapter]
-    if known.architecture not in (config.get("architectures") or []) or "reward_token_id" not in config:
-        found = ", ".join(config.get("architectures") or []) or "none"
-        problem = f"{adapter} is for {known.architecture}, found {found}"
-        raise UserError(f"models.{name}.adapter", problem, "leave it out, or name the model that it is for")
-    return known.end(config)
+    """Return the id of the token at which scores are read. Raises UserError if the adapter does not fit the model."""
+    config, selected = read_model_config(folder), ADAPTERS[adapter]
+    if selected.architecture not in (config.get("architectures") or []) or "reward_token_id" not in config:
+        architectures = ", ".join(config.get("architectures") or []) or "none"
+        problem = f"{adapter} is for {selected.architecture}, found {architectures}"
+        raise UserError(f"models.{name}.adapter", problem, "remove the adapter, or choose a model that it supports")
+    return selected.end_token_id(config)

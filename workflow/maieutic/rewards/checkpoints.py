@@ -1,4 +1,4 @@
-"""Checkpoints of a training: saved by time, used again only when whole and of the very same training."""
+"""Checkpoints of a training: saved at time intervals, reused only if complete and from the same training."""
 
 from __future__ import annotations
 
@@ -7,66 +7,72 @@ import time
 from pathlib import Path
 from typing import Any
 
-WHOLE = "whole"
-IDENTITY = "identity"
+COMPLETE_MARK = "whole"
+IDENTITY_MARK = "identity"
 
 
-def step_of(folder: Path) -> int:
-    """The step of a checkpoint's folder, `checkpoint-120`."""
+def checkpoint_step(folder: Path) -> int:
+    """Return the step of a checkpoint folder: 120 for `checkpoint-120`."""
     return int(folder.name.rpartition("-")[2])
 
 
-def checkpoints(folder: Path) -> list[Path]:
-    """All checkpoints, the newest last."""
-    return sorted(folder.glob("checkpoint-[0-9]*"), key=step_of)
+def list_checkpoints(folder: Path) -> list[Path]:
+    """Return all checkpoint folders of a training, the newest last."""
+    return sorted(folder.glob("checkpoint-[0-9]*"), key=checkpoint_step)
 
 
-def discard(folder: Path) -> None:
-    """Remove a training's folder, or one checkpoint, all marks first: half of it must not be gone on with."""
-    for mark in (IDENTITY, WHOLE):
+def discard_checkpoints(folder: Path) -> None:
+    """Remove the folder of a training or checkpoint: marks first, so that no partly removed checkpoint is resumed."""
+    for mark in (IDENTITY_MARK, COMPLETE_MARK):
         for file in list(folder.rglob(mark)):
             file.unlink()
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def resume_from(folder: Path, identity: str) -> Path | None:
-    """The newest whole checkpoint of this very training; others are removed: half-written ones, another training's."""
-    mark = folder / IDENTITY
+    """Return the newest complete checkpoint of the training `identity`, or None.
+
+    Incomplete checkpoints and those of another training are removed."""
+    mark = folder / IDENTITY_MARK
     if not mark.is_file() or mark.read_text(encoding="utf-8") != identity:
-        discard(folder)
-        folder.mkdir(parents=True, exist_ok=True)  # a network file system may keep an open file's shadow
+        discard_checkpoints(folder)
+        folder.mkdir(parents=True, exist_ok=True)  # may exist: network file systems keep open files
         mark.write_text(identity, encoding="utf-8")
         return None
-    for half in [checkpoint for checkpoint in checkpoints(folder) if not (checkpoint / WHOLE).exists()]:
-        discard(half)
-    return next(reversed(checkpoints(folder)), None)
+    for incomplete in [
+        checkpoint for checkpoint in list_checkpoints(folder) if not (checkpoint / COMPLETE_MARK).exists()
+    ]:
+        discard_checkpoints(incomplete)
+    return next(reversed(list_checkpoints(folder)), None)
 
 
-def callback(kind: type, *args: Any) -> Any:
-    """One of our classes as a callback of the trainer, made where transformers is: not every environment has it."""
+def make_callback(kind: type, *args: Any) -> Any:
+    """Return an instance of `kind` that is also a transformers callback.
+
+    transformers is imported here, because not every environment has it."""
     from transformers import TrainerCallback
 
     return type(kind.__name__, (kind, TrainerCallback), {})(*args)
 
 
 class SaveByTime:
-    """Save when so many seconds have passed, and mark what was saved as whole once it is."""
+    """Trainer callback that saves a checkpoint every `seconds` and marks it as complete once it is on disk."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.saved = time.monotonic()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-        """After every optimiser step."""
+        """Request a checkpoint after an optimiser step if the interval has passed and steps are left."""
         control.should_save = time.monotonic() - self.saved >= self.seconds and state.global_step < state.max_steps
         return control
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-        """After everything of a checkpoint is on disk."""
+        """Mark the new checkpoint as complete and remove the older ones. Called when all of its files are on disk."""
         newest = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        (newest / WHOLE).touch()
-        for old in checkpoints(Path(args.output_dir)):
+        (newest / COMPLETE_MARK).touch()
+        for old in list_checkpoints(Path(args.output_dir)):
             if old != newest:
-                discard(old)
+                discard_checkpoints(old)
         self.saved = time.monotonic()
         return control

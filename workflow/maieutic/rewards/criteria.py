@@ -1,6 +1,8 @@
-"""Binary classifiers, one a criterion of MRBench, trained on its labels and split by dialogue (MathTutorBench, App. D).
+"""Binary classifiers, one per MRBench criterion, trained on MRBench's labels (MathTutorBench, Appendix D).
 
-Heavy libraries are imported inside the functions: only the serving environment has them.
+Training and held-out labels are split by dialogue.
+
+Heavy libraries are imported inside the functions, since only the serving environment has them.
 """
 
 from __future__ import annotations
@@ -13,59 +15,64 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.config.datasets import Source
+from maieutic.config.datasets import SourceRecord
 from maieutic.config.models import CriteriaModel, CriteriaTraining
 from maieutic.core.files import sha256_of, write_json
 from maieutic.core.jobs import Job
-from maieutic.core.journal import digest, take_lock
+from maieutic.core.journal import canonical_digest, take_lock
 from maieutic.core.records import Labelling, Pair, PairReward, read_records, write_records
-from maieutic.datasets.mrbench import Labelled, labelled
-from maieutic.datasets.sampling import ranked
+from maieutic.datasets.mrbench import LabelledReply, labelled_replies
+from maieutic.datasets.sampling import ranked_by_seed
 from maieutic.datasets.sources import read_source
-from maieutic.rewards.loading import Machine
-from maieutic.rewards.scorer import Ids, batches
-from maieutic.rewards.training import RUNTIME_ONLY, begin, freeze, shared_arguments
-from maieutic.serving.conversations import conversation, encode
+from maieutic.rewards.loading import JobDevices
+from maieutic.rewards.scorer import Ids, token_batches
+from maieutic.rewards.training import RUNTIME_ONLY, freeze_token_embeddings, recreate_folder, shared_arguments
+from maieutic.serving.conversations import encode_conversations, messages_to_score
 from maieutic.serving.weights import MANIFEST
 
 log = logging.getLogger(__name__)
-Probabilities = Callable[[Sequence[Ids]], list[float | None]]  # None: the classifier gave no number
-BUDGET = {"cpu": 4096, "cuda": 65536}  # tokens of one forward pass
-# "No" of most criteria. Of revealing: the right answer leaves the student nothing to do, a wrong one does.
+Probabilities = Callable[[Sequence[Ids]], list[float | None]]  # an entry is None if the output is not finite
+TOKENS_PER_PASS = {"cpu": 4096, "cuda": 65536}  # maximum number of tokens per forward pass, padding included
+# Other criteria's most negative label is "No". Revealing a correct answer is worse than a wrong one, which leaves work.
 MOST_NEGATIVE = {"Tutor_Tone": "Offensive", "Revealing_of_the_Answer": "Yes (and the answer is correct)"}
 
 
-def binary(criterion: str, label: str) -> int:
+def binary_label(criterion: str, label: str) -> int:
     """Return 0 for the most negative label, 1 for every other (MathTutorBench, Appendix D)."""
     return int(label != MOST_NEGATIVE.get(criterion, "No"))
 
 
 class Split(NamedTuple):
-    """Labelled replies to learn from, and those of held-out dialogues."""
+    """Labelled replies for training, and those of held-out dialogues."""
 
-    train: list[Labelled]
-    test: list[Labelled]
+    train: list[LabelledReply]
+    test: list[LabelledReply]
 
 
-def split_by_dialogue(replies: Sequence[Labelled], share: float, seed: int) -> Split:
-    """Hold out `share` of the problems with all their dialogues: two dialogues on one problem stay together.
+def split_by_dialogue(replies: Sequence[LabelledReply], share: float, seed: int) -> Split:
+    """Hold out a `share` of the problems, each with all of its dialogues, so that no problem is on both sides.
 
-    A share above 0 holds out one problem at least.
+    A share above 0 holds out at least one problem.
     """
     problems = {reply.problem for reply in replies}
-    held = set(ranked(problems, seed)[: max(1, round(share * len(problems)))] if share else ())
+    test_problems = set(ranked_by_seed(problems, seed)[: max(1, round(share * len(problems)))] if share else ())
     return Split(
-        [reply for reply in replies if reply.problem not in held], [reply for reply in replies if reply.problem in held]
+        [reply for reply in replies if reply.problem not in test_problems],
+        [reply for reply in replies if reply.problem in test_problems],
     )
 
 
-def encode_replies(tokenizer: Any, replies: Sequence[Labelled], longest: int | None) -> list[Ids]:
-    """Token ids of dialogue and reply; one longer than `longest` loses its oldest tokens."""
-    return list(encode(tokenizer, [conversation(reply.messages, reply.reply, "") for reply in replies], longest))
+def encode_replies(tokenizer: Any, replies: Sequence[LabelledReply], longest: int | None) -> list[Ids]:
+    """Return the token ids of each dialogue with its reply. Above `longest` tokens, the oldest tokens are cut off."""
+    return list(
+        encode_conversations(
+            tokenizer, [messages_to_score(reply.messages, reply.reply, "") for reply in replies], longest
+        )
+    )
 
 
 class TrainCriteria(Job):
-    """Criteria classifiers' entry, with what their training needs of it. form: of the file of labels."""
+    """Registry entry of criteria classifiers to train. form: format of the file of labels."""
 
     classifier: str
     entry: CriteriaModel
@@ -75,69 +82,73 @@ class TrainCriteria(Job):
 def train_criteria(
     *, job: TrainCriteria, base: Path, labels: Path, pairs: Path, journal: Path, out: Path, gpus: int, threads: int
 ) -> None:
-    """Write what classifiers say of held-out dialogues (`out`), bridge.jsonl and training.json beside it.
+    """Write the classifiers' probabilities on held-out dialogues (`out`), and bridge.jsonl and training.json beside it.
 
-    A killed job goes on after the criteria that it had finished: each one's weights stay in `journal` until all are.
+    A killed job resumes after its finished criteria, whose weights stay in `journal` until all criteria are trained.
 
-    base: the manifest of the weights that they start from; labels: MRBench's file; pairs: the test pairs.
+    base: the manifest of the base weights; labels: MRBench's file of labels; pairs: file of the test pairs.
     """
     records = read_source(labels, job.form)
-    train_all(job, base.parent, records, pairs, journal, out.parent, Machine(gpus, threads))
+    train_classifiers(job, base.parent, records, pairs, journal, out.parent, JobDevices(gpus, threads))
 
 
-def train_all(
+def train_classifiers(
     job: TrainCriteria,
     base: Path,
-    records: list[Source],
+    records: list[SourceRecord],
     pairs: Path,
     journal: Path,
     out: Path,
-    machine: Machine,
+    machine: JobDevices,
 ) -> None:
-    """Train one classifier a criterion; write heldout.jsonl (Labelling), bridge.jsonl (PairReward), training.json."""
-    from maieutic.rewards.checkpoints import discard
-    from maieutic.rewards.loading import context_of, load_tokenizer, take_device
+    """Train the classifiers. Writes heldout.jsonl (Labelling), bridge.jsonl (PairReward) and training.json."""
+    from maieutic.rewards.checkpoints import discard_checkpoints
+    from maieutic.rewards.loading import context_limit, load_tokenizer, take_device
 
     name, model, train = job.classifier, job.entry, job.entry.train
     with take_lock(journal.with_name(f"{journal.name}.lock")):
         device = take_device(name, machine)
         tokenizer = load_tokenizer(base)
-        longest = context_of(base, tokenizer, train.max_length)
-        split = split_by_dialogue(labelled(records), train.test_share, train.seed)
-        learnt, tested = (encode_replies(tokenizer, part, longest) for part in split)
-        judged = read_records(pairs, Pair)
+        longest = context_limit(base, tokenizer, train.max_length)
+        split = split_by_dialogue(labelled_replies(records), train.test_share, train.seed)
+        train_ids, test_ids = (encode_replies(tokenizer, part, longest) for part in split)
+        test_pairs = read_records(pairs, Pair)
         sides = [
-            encode(tokenizer, [conversation(pair.prompt, getattr(pair, side), "") for pair in judged], longest)
+            encode_conversations(
+                tokenizer, [messages_to_score(pair.prompt, getattr(pair, side), "") for pair in test_pairs], longest
+            )
             for side in ("chosen", "rejected")
         ]
-        begin(out)
+        recreate_folder(out)
         heldout: list[Labelling] = []
         bridge: list[PairReward] = []
         histories = {}
         settings = train.model_dump(exclude=RUNTIME_ONLY | {"criteria"})
-        common = digest([settings, sha256_of(base / MANIFEST), learnt])
+        common = canonical_digest([settings, sha256_of(base / MANIFEST), train_ids])
         for criterion in train.criteria:
-            labels = [binary(criterion, reply.labels[criterion]) for reply in split.train]
-            identity = digest([common, labels])
+            labels = [binary_label(criterion, reply.labels[criterion]) for reply in split.train]
+            identity = canonical_digest([common, labels])
             folder = journal / criterion
-            examples: dict[str, list[Any]] = {"input_ids": list(learnt), "labels": labels}
-            histories[criterion] = train_one(
+            examples: dict[str, list[Any]] = {"input_ids": list(train_ids), "labels": labels}
+            histories[criterion] = train_classifier(
                 f"{name}/{criterion}", train, base, tokenizer, examples, folder, identity, device
             )
             probabilities = predictor(folder / "model", tokenizer, device)
-            heldout += labellings(criterion, split.test, tested, probabilities)
-            bridge += pair_rewards(criterion, judged, sides, probabilities)
+            heldout += labellings(criterion, split.test, test_ids, probabilities)
+            bridge += pair_rewards(criterion, test_pairs, sides, probabilities)
         for criterion in train.criteria:
             shutil.copytree(journal / criterion / "model", out / criterion)
         write_records(out / "heldout.jsonl", heldout)
         write_records(out / "bridge.jsonl", bridge)
         encoded = [ids for part in split for ids in encode_replies(tokenizer, part, None)]
-        tell(name, model, split, sum(len(ids) > longest for ids in encoded), longest, histories, out)
-        discard(journal)
+        write_classifier_history(
+            name, model, split, sum(len(ids) > longest for ids in encoded), longest, histories, out
+        )
+        discard_checkpoints(journal)
 
 
 class ClassifyPairs(Job):
-    """Trained classifiers, one a criterion, and the most tokens that they read."""
+    """Trained classifiers, one per criterion. max_length: maximum number of tokens of a conversation."""
 
     classifier: str
     criteria: list[str]
@@ -145,34 +156,38 @@ class ClassifyPairs(Job):
 
 
 def classify_pairs(*, job: ClassifyPairs, trained: Path, pairs: Path, out: Path, gpus: int, threads: int) -> None:
-    """Write what trained classifiers say of both replies of every pair of a set. trained: their training.json."""
-    from maieutic.rewards.loading import context_of, load_tokenizer, take_device
+    """Write trained classifiers' probabilities for both replies of each pair in a set.
 
-    device = take_device(job.classifier, Machine(gpus, threads))
-    judged = read_records(pairs, Pair)
+    trained: the classifiers' training.json."""
+    from maieutic.rewards.loading import context_limit, load_tokenizer, take_device
+
+    device = take_device(job.classifier, JobDevices(gpus, threads))
+    pair_list = read_records(pairs, Pair)
     rewards: list[PairReward] = []
     for criterion in job.criteria:
         weights = trained.parent / criterion
         tokenizer = load_tokenizer(weights)
-        longest = context_of(weights, tokenizer, job.max_length)
+        longest = context_limit(weights, tokenizer, job.max_length)
         sides = [
-            encode(tokenizer, [conversation(pair.prompt, getattr(pair, side), "") for pair in judged], longest)
+            encode_conversations(
+                tokenizer, [messages_to_score(pair.prompt, getattr(pair, side), "") for pair in pair_list], longest
+            )
             for side in ("chosen", "rejected")
         ]
-        rewards += pair_rewards(criterion, judged, sides, predictor(weights, tokenizer, device))
+        rewards += pair_rewards(criterion, pair_list, sides, predictor(weights, tokenizer, device))
     write_records(out, rewards)
 
 
 def labellings(
-    criterion: str, replies: Sequence[Labelled], encoded: Sequence[Ids], probabilities: Probabilities
+    criterion: str, replies: Sequence[LabelledReply], encoded: Sequence[Ids], probabilities: Probabilities
 ) -> list[Labelling]:
-    """What a classifier says of held-out replies, beside what people say."""
+    """Return a classifier's probabilities for held-out replies, with the human labels."""
     return [
         Labelling(
             id=f"{reply.dialogue}-{reply.tutor}",
             dialogue=reply.problem,
             criterion=criterion,
-            label=binary(criterion, reply.labels[criterion]),
+            label=binary_label(criterion, reply.labels[criterion]),
             probability=probability,
             tokens=len(ids),
         )
@@ -183,7 +198,10 @@ def labellings(
 def pair_rewards(
     criterion: str, pairs: Sequence[Pair], sides: Sequence[Sequence[Ids]], probabilities: Probabilities
 ) -> list[PairReward]:
-    """What a classifier says of both replies of every pair. sides: the chosen ones' tokens, the rejected ones'."""
+    """Return a classifier's probabilities for both replies of each pair.
+
+    sides: token ids of the chosen and of the rejected replies.
+    """
     chosen, rejected = map(probabilities, sides)
     return [
         PairReward(id=pair.id, problem=pair.problem, criterion=criterion, chosen=better, rejected=worse)
@@ -191,7 +209,7 @@ def pair_rewards(
     ]
 
 
-def train_one(
+def train_classifier(
     what: str,
     train: CriteriaTraining,
     base: Path,
@@ -201,16 +219,16 @@ def train_one(
     identity: str,
     device: str,
 ) -> list[dict[str, Any]]:
-    """Train one criterion's classifier into folder/model, unless it is there. Returns the log of its steps.
+    """Train one criterion's classifier and save it in folder/model, unless that exists. Returns the log of the steps.
 
-    examples: `input_ids` and `labels`, one of each a labelled reply.
+    examples: `input_ids` and `labels`, one of each per labelled reply.
     """
     import transformers
     from datasets import Dataset
 
-    from maieutic.rewards.checkpoints import SaveByTime, callback, resume_from
+    from maieutic.rewards.checkpoints import SaveByTime, make_callback, resume_from
     from maieutic.rewards.loading import load_classifier
-    from maieutic.rewards.progress_callback import TellProgress
+    from maieutic.rewards.progress_callback import ProgressLog
 
     checkpoint = resume_from(folder, identity)
     finished = folder / "model" / "history.json"
@@ -219,15 +237,15 @@ def train_one(
         return json.loads(finished.read_text(encoding="utf-8"))
     transformers.set_seed(train.seed)
     classifier = load_classifier(base, tokenizer, train.layers, labels=2)
-    freeze(classifier, train)
-    # A sequence classifier takes any keyword and ignores how many items a step has: its loss is not scaled for it.
+    freeze_token_embeddings(classifier, train)
+    # The classifier accepts the number of items in a step but ignores it, so the trainer must scale the loss itself.
     kind = type("CriterionTrainer", (transformers.Trainer,), {"loss_is_scaled_for_ga": False})
     trainer = kind(
         model=classifier,
         args=transformers.TrainingArguments(**shared_arguments(train, folder, device)),
         train_dataset=Dataset.from_dict(examples),
         data_collator=transformers.DataCollatorWithPadding(tokenizer),
-        callbacks=[callback(SaveByTime, train.checkpoint_seconds), callback(TellProgress, what)],
+        callbacks=[make_callback(SaveByTime, train.checkpoint_seconds), make_callback(ProgressLog, what)],
     )
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     history = [{"step": entry["step"], "loss": entry["loss"]} for entry in trainer.state.log_history if "loss" in entry]
@@ -238,7 +256,7 @@ def train_one(
 
 
 def predictor(folder: Path, tokenizer: Any, device: str) -> Probabilities:
-    """A function from token ids to the probabilities of label 1."""
+    """Return a function that maps token ids of conversations to their probabilities of label 1."""
     from maieutic.rewards.loading import load_classifier
     from maieutic.rewards.scorer import forward_of
 
@@ -246,7 +264,7 @@ def predictor(folder: Path, tokenizer: Any, device: str) -> Probabilities:
 
     def probabilities(conversations: Sequence[Ids]) -> list[float | None]:
         values: list[float | None] = [None] * len(conversations)
-        for batch in batches([len(ids) for ids in conversations], BUDGET[device]):
+        for batch in token_batches([len(ids) for ids in conversations], TOKENS_PER_PASS[device]):
             for position, logit in zip(batch, forward([conversations[place] for place in batch]), strict=True):
                 if math.isfinite(logit):
                     values[position] = 1 / (1 + math.exp(-max(-60.0, min(60.0, logit))))
@@ -255,7 +273,7 @@ def predictor(folder: Path, tokenizer: Any, device: str) -> Probabilities:
     return probabilities
 
 
-def tell(
+def write_classifier_history(
     name: str,
     model: CriteriaModel,
     split: Split,
@@ -264,7 +282,7 @@ def tell(
     histories: dict[str, list[dict[str, Any]]],
     out: Path,
 ) -> None:
-    """training.json: settings, counts and the log of every step."""
+    """Write training.json: settings, counts and the log of every step."""
     dialogues = [len({reply.dialogue for reply in part}) for part in split]
     content = {
         "model": name,
@@ -278,7 +296,7 @@ def tell(
             "overlong_cut": cut,
             "positive_share": {
                 criterion: round(
-                    sum(binary(criterion, reply.labels[criterion]) for reply in split.train) / len(split.train), 4
+                    sum(binary_label(criterion, reply.labels[criterion]) for reply in split.train) / len(split.train), 4
                 )
                 for criterion in model.train.criteria
             },

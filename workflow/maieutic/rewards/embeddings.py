@@ -1,7 +1,8 @@
-"""How close a labelled reply is to what stands before it, by an encoder's embeddings: a grader that was never trained.
+"""Grader baseline without training: similarity of labelled replies to their dialogues, by an encoder's embeddings.
 
-Mean of the last hidden states over a text's tokens, cosine of two texts, as sentence encoders are used (Reimers and
-Gurevych, 2019). Heavy libraries are imported inside the functions: only the serving environment has them.
+An embedding is the mean of the last hidden states over a text's tokens. Texts are compared by cosine similarity, as is
+usual with sentence encoders (Reimers and Gurevych, 2019). Heavy libraries are imported inside the functions, since only
+the serving environment has them.
 """
 
 from __future__ import annotations
@@ -13,35 +14,35 @@ from typing import Any
 from maieutic.core.jobs import Job
 from maieutic.core.records import Closeness, write_records
 from maieutic.datasets.text import last_student_turn
-from maieutic.judges.labels import Labels, read_labels
-from maieutic.rewards.loading import Machine
+from maieutic.judges.labelled_sets import LabelledData, read_labelled_data
+from maieutic.rewards.loading import JobDevices
 
-BATCH = 32  # texts of one forward pass
+BATCH = 32  # number of texts per forward pass
 Embed = Callable[[Sequence[str]], list[list[float]]]
 
 
 class EmbedReplies(Job):
-    """An encoder of the registry."""
+    """Encoder of the registry, by which replies are compared with dialogues."""
 
     encoder: str
 
 
 def embed_replies(*, job: EmbedReplies, weights: Path, labels: list[Path], out: Path, gpus: int, threads: int) -> None:
-    """Write how close each labelled reply is to the dialogue and to the student's last turn.
+    """Write the similarity of each labelled reply to the dialogue and to the student's last turn.
 
-    weights: the encoder's manifest; labels: the files of a labelled set, in its folder.
+    weights: the encoder's manifest; labels: the files of a labelled set, all in its folder.
     """
     from maieutic.rewards.loading import take_device
 
-    device = take_device(job.encoder, Machine(gpus, threads))
-    write_records(out, closeness(read_labels(labels[0].parent), encoder(weights.parent, device)))
+    device = take_device(job.encoder, JobDevices(gpus, threads))
+    write_records(out, closeness(read_labelled_data(labels[0].parent), load_encoder(weights.parent, device)))
 
 
-def closeness(labels: Labels, embed: Embed) -> list[Closeness]:
-    """Cosines of every reply with what stands before it; None where one of the texts is empty."""
+def closeness(labels: LabelledData, embed: Embed) -> list[Closeness]:
+    """Return the cosine similarity of each reply to its dialogue and to the last student turn; None for empty texts."""
     before = {name: item.vars.get("history", "").strip() for name, item in labels.items.items()}
     last = {name: last_student_turn(history) for name, history in before.items()}
-    replies = {(one.id, one.tutor): one.text.strip() for one in labels.replies}
+    replies = {(reply.id, reply.tutor): reply.text.strip() for reply in labels.replies}
     texts = sorted({*before.values(), *last.values(), *replies.values()} - {""}, key=len)
     vectors = dict(zip(texts, embed(texts), strict=True))
     return [
@@ -56,23 +57,23 @@ def closeness(labels: Labels, embed: Embed) -> list[Closeness]:
 
 
 def cosine(first: Sequence[float] | None, second: Sequence[float] | None) -> float | None:
-    """The cosine of two vectors of length one."""
+    """Return the cosine of two unit vectors, or None if one of them is None."""
     if first is None or second is None:
         return None
     return round(sum(x * y for x, y in zip(first, second, strict=True)), 6)
 
 
-def encoder(folder: Path, device: str) -> Embed:
-    """Vectors of length one; a text that is longer than the model's context loses its oldest tokens."""
+def load_encoder(folder: Path, device: str) -> Embed:
+    """Return a function that embeds texts as unit vectors. Texts that exceed the context lose their first tokens."""
     import torch
     from transformers import AutoModel
 
-    from maieutic.rewards.loading import context_of, load_tokenizer
+    from maieutic.rewards.loading import context_limit, load_tokenizer
 
     tokenizer: Any = load_tokenizer(folder)
     tokenizer.truncation_side = "left"
     model = AutoModel.from_pretrained(folder).to(device).eval()
-    longest = context_of(folder, tokenizer, None)
+    longest = context_limit(folder, tokenizer, None)
 
     def embed(texts: Sequence[str]) -> list[list[float]]:
         vectors: list[list[float]] = []

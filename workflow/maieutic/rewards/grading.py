@@ -1,4 +1,4 @@
-"""What a reward model's scalars say of a reply: whether it beats the human teacher's, and by how much."""
+"""Grades from a reward model's scores: whether a reply scores above the human teacher's reply, and by what margin."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.records import SCORINGS, Grade, Item, Reply, Reward, read_items, read_records, write_records
 
-# The shares of wins: over all items, over those whose human reply the reward model has not seen, and over those whose
-# problem it has not seen either.
+# Criteria of wins: for all items, for items whose human reply is not in the reward model's training pairs, and for
+# items whose human reply and problem are both not in these pairs.
 WINS = ("win", "win_clean", "win_clean_problems")
 MEASURES = ("score", "reference_score", "margin")
 
 
-def grades_of_reply(
+def grades_by_reward_model(
     by: str, item: Item, text: str, reward: Reward, reference: Reward, leaked: bool, known: bool
 ) -> list[Grade]:
-    """Win (strictly above the human reply: a tie loses), both scores, the margin; the clean wins where nothing leaked.
+    """Return the grades of one reply: wins, both scores and the margin. A reply that ties with the human reply loses.
 
-    by: the reward model; leaked: it has seen the human reply; known: it has seen the problem.
-    robust: an empty reply and one that its server refused never win, whatever the score. paper_compat: the text as the
-    released scorer takes it. Source: MathTutorBench, section 4.3 and the released scorer.
+    by: name of the reward model; leaked: True if the model was trained on the item's human reply; known: True if it was
+    trained on the item's problem. `win_clean` is left out if `leaked`, `win_clean_problems` if `leaked` or `known`.
+    robust: an empty or refused reply never wins, whatever its score. paper_compat: scores are those of the text that
+    the released scorer reads. Source: MathTutorBench, section 4.3 and the released scorer.
     """
     grades: list[Grade] = []
     wins = WINS[:1] if leaked else WINS[:2] if known else WINS
@@ -33,13 +34,13 @@ def grades_of_reply(
         common |= {"scoring": scoring, "raw": ""}
         scalar, human = reward.under(scoring), reference.under(scoring)
         if scalar.score is None or human.score is None:
-            why = scalar.why_none or f"human reply: {human.why_none}"
+            reason = scalar.why_none or f"human reply: {human.why_none}"
             lost = scoring == "robust" and reward.refused
             for name in [*wins, *MEASURES]:
                 value = False if lost and name in wins else None
-                grades.append(Grade(**common, criterion=name, value=value, correct=value, why_none=why))
+                grades.append(Grade(**common, criterion=name, value=value, correct=value, why_none=reason))
             continue
-        # The same words have the same score, whatever the batches were in which two jobs computed it.
+        # Equal conversations must tie, even if two jobs scored them in different batches with different rounding.
         margin = 0.0 if scalar.key == human.key else scalar.score - human.score
         won = margin > 0 and (scoring == "paper_compat" or bool(text.strip()))
         grades += [Grade(**common, criterion=name, value=won, correct=won) for name in wins]
@@ -49,7 +50,7 @@ def grades_of_reply(
 
 
 class GradeByRewards(Job):
-    """The grades of one tutor's replies to some tasks by one reward model. ceiling: the human reference."""
+    """One tutor, its tasks, and the reward model that grades its replies. ceiling: the human reference tutor."""
 
     reward_model: str
     tutor: str
@@ -60,11 +61,11 @@ class GradeByRewards(Job):
 def grade_by_rewards(
     *, job: GradeByRewards, items: Path, replies: Path, rewards: list[Path], overlaps: list[Path], out: Path
 ) -> None:
-    """Write the grades of one tutor by one reward model.
+    """Write the grades of one tutor's replies by one reward model.
 
-    items: the folder of the benchmark's items; rewards: files that hold the scores of the tutor and of the human
-    reference; overlaps: the leaked items of each source that the reward model was trained on. Raises UserError for a
-    reply without a score.
+    items: the folder of the benchmark's items; rewards: files with the rewards of the tutor and of the human reference;
+    overlaps: for each source that the reward model was trained on, the leaked items. Raises UserError for a reply that
+    has no reward.
     """
     scores = {
         (reward.tutor, reward.task, reward.id): reward
@@ -85,5 +86,5 @@ def grade_by_rewards(
                     ", ".join(map(str, rewards)), f"no score of {task}/{item.id}", "delete these files and run again"
                 ) from None
             flags = item.id in leaked, item.id in known
-            grades += grades_of_reply(job.reward_model, item, texts[task, item.id], reward, reference, *flags)
+            grades += grades_by_reward_model(job.reward_model, item, texts[task, item.id], reward, reference, *flags)
     write_records(out, grades)

@@ -1,4 +1,4 @@
-"""Base models and reward models as sequence classifiers. Heavy libraries are imported inside the functions."""
+"""Loaders of base and reward models as sequence classifiers. Heavy libraries are imported inside the functions."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from typing import Any, NamedTuple
 from maieutic.core.errors import UserError
 
 log = logging.getLogger(__name__)
-UNLIMITED = 1 << 20  # tokenizers say "no limit" with a huge number
+UNLIMITED = 1 << 20  # replaces a missing limit of tokens or layers, and the huge limit that some tokenizers report
 
 
-class Machine(NamedTuple):
-    """What a job was given: GPUs (the first is used) and CPU threads."""
+class JobDevices(NamedTuple):
+    """GPUs and CPU threads of a job. Most jobs use the first GPU only."""
 
     gpus: int
     threads: int
 
 
-def take_device(name: str, machine: Machine, all_gpus: bool = False) -> str:
-    """Take the GPU that a job needs, or all, before torch looks for one. Returns the device's name in torch."""
-    from maieutic.serving.devices import take_gpus
-    from maieutic.serving.inherited import forget_keys
-    from maieutic.serving.room import make_room
+def take_device(name: str, machine: JobDevices, all_gpus: bool = False) -> str:
+    """Reserve the first or all of a job's GPUs before torch initialises. Returns torch's name of the device."""
+    from maieutic.serving.devices import lock_gpus
+    from maieutic.serving.environment_allow_list import remove_keys
+    from maieutic.serving.eviction import wait_for_memory
 
     if not machine.gpus:
-        asyncio.run(make_room(name))
-    grant = asyncio.run(take_gpus(name, machine.gpus if all_gpus else min(machine.gpus, 1), os.environ))
+        asyncio.run(wait_for_memory(name))
+    grant = asyncio.run(lock_gpus(name, machine.gpus if all_gpus else min(machine.gpus, 1), os.environ))
     os.environ.update(grant.environment)
-    forget_keys()
+    remove_keys()
     import torch
 
     torch.set_num_threads(machine.threads)
     return "cuda" if machine.gpus else "cpu"
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """A model's own config.json."""
+def read_model_config(folder: Path) -> dict[str, Any]:
+    """Return a model's config.json. Raises UserError if the model has none."""
     path = folder / "config.json"
     if not path.is_file():
-        raise UserError(str(path), "the model has no config.json", "name a folder or repository that has one")
+        raise UserError(str(path), "the model has no config.json", "choose a folder or repository that contains one")
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def load_tokenizer(folder: Path, trust_remote_code: bool = False) -> Any:
-    """A tokenizer with a pad token. Without one of its own it pads with the end token, else with the unknown one.
+    """Return a tokenizer with a pad token, for which its end token or else its unknown token is used if it has none.
 
-    `borrowed_pad` on it says so; None: the pad token is its own.
+    The result's attribute `borrowed_pad` is the token so used, or None. Raises UserError if no token can be used.
     """
     from transformers import AutoTokenizer
 
@@ -59,17 +59,20 @@ def load_tokenizer(folder: Path, trust_remote_code: bool = False) -> Any:
     if tokenizer.pad_token is None:
         stand_in = tokenizer.eos_token or tokenizer.unk_token
         if stand_in is None:
-            raise UserError(str(folder), "the tokenizer has no pad, end or unknown token", "name another base")
+            raise UserError(str(folder), "the tokenizer has no pad, end or unknown token", "choose another base")
         log.info("%s has no pad token: it pads with %r", folder.name, stand_in)
         tokenizer.pad_token = tokenizer.borrowed_pad = stand_in
     tokenizer.padding_side = "right"
     return tokenizer
 
 
-def context_of(folder: Path, tokenizer: Any, asked: int | None) -> int:
-    """The longest conversation in tokens: what the entry says, within what model and tokenizer can take."""
-    own = read_config(folder).get("max_position_embeddings") or UNLIMITED
-    return min(filter(None, (asked, own, min(tokenizer.model_max_length, UNLIMITED))))
+def context_limit(folder: Path, tokenizer: Any, limit: int | None) -> int:
+    """Return the maximum length of a conversation in tokens: the least of all limits.
+
+    limit: additional limit to those of the model and of the tokenizer, or None.
+    """
+    context = read_model_config(folder).get("max_position_embeddings") or UNLIMITED
+    return min(filter(None, (limit, context, min(tokenizer.model_max_length, UNLIMITED))))
 
 
 def load_classifier(
@@ -81,23 +84,24 @@ def load_classifier(
     trust_remote_code: bool = False,
     headed: bool = False,
 ) -> Any:
-    """A sequence classifier from safetensors. A base without a head gets a random one by torch's current seed.
+    """Return a sequence classifier from safetensors. A base without a head gets a random one by torch's current seed.
 
-    headed: it must have one. Raises UserError where it has none, or where layers or pad token are not the model's.
+    layers: number of layers to load; headed: True if the weights must contain a head. Raises UserError if a required
+    head is missing, if the model has fewer layers, or if the pad token is not in the model's vocabulary.
     """
     import torch
     from transformers import AutoConfig, AutoModelForSequenceClassification
 
-    config = read_config(folder)
-    known, depth = config.get("vocab_size", UNLIMITED), config.get("num_hidden_layers", UNLIMITED)
-    if tokenizer.pad_token_id >= known:
+    config = read_model_config(folder)
+    vocabulary, depth = config.get("vocab_size", UNLIMITED), config.get("num_hidden_layers", UNLIMITED)
+    if tokenizer.pad_token_id >= vocabulary:
         raise UserError(
             str(folder),
-            f"the pad token {tokenizer.pad_token!r} has number {tokenizer.pad_token_id}, the model knows {known}",
-            "name another base, or give its tokenizer a pad token that the model knows",
+            f"the pad token {tokenizer.pad_token!r} has id {tokenizer.pad_token_id}, the model has {vocabulary} tokens",
+            "choose another base, or set a pad token in its tokenizer that the model has",
         )
     if layers and layers > depth:
-        raise UserError(str(folder), f"{layers} layers are asked for, it has {depth}", "lower train.layers")
+        raise UserError(str(folder), f"expected at least {layers} layers, found {depth}", "lower train.layers")
     settings = AutoConfig.from_pretrained(folder, num_labels=labels, trust_remote_code=trust_remote_code)
     if layers:
         settings.num_hidden_layers = layers
@@ -112,20 +116,23 @@ def load_classifier(
         output_loading_info=True,
     )
     if headed and (missing := sorted(loaded["missing_keys"])):
+        names = ", ".join(missing[:3])
         raise UserError(
-            str(folder), f"no weights of {', '.join(missing[:3])}: its scores would be random", "name a reward model"
+            str(folder), f"no weights of {names}: its scores would be random", "choose a model with a trained head"
         )
-    # A published head was trained with the model's own pad token: which token is pooled depends on it.
+    # A published head keeps the pad token of its training, which determines the token at which the score is read.
     if not headed or model.config.get_text_config().pad_token_id is None:
         model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
     return model
 
 
 def check_scalar_head(name: str, folder: Path) -> None:
-    """A published reward model gives one number. Raises UserError for one that gives two logits."""
-    config = read_config(folder)
+    """Raise UserError if a published reward model does not have exactly one output."""
+    config = read_model_config(folder)
     labels = config.get("num_labels") or len(config.get("id2label") or {}) or 2  # transformers' default is two
     if labels != 1:
         raise UserError(
-            f"models.{name}.weights", f"a reward model has one output, found {labels}", "name a scalar reward model"
+            f"models.{name}.weights",
+            f"expected a reward model with one output, found {labels}",
+            "choose a scalar model",
         )

@@ -1,8 +1,8 @@
-"""What of the benchmark a reward model has seen: the leakage rule that the paper does not have.
+"""Overlap of a benchmark's items with a reward model's training pairs: a leakage check that the paper does not make.
 
-MathTutorBench's own rule keeps its Bridge test pairs apart from the training topics. The items that the trained model
-then judges are not kept apart: some of their human replies are replies in MRBench (49 of 1,150 and 27 of 327), and more
-of them share a problem with its dialogues (200 and 131).
+MathTutorBench separates its Bridge test pairs from the topics of the training pairs, but does not separate the items
+that the trained model then judges. In its two sets of 1,150 and 327 items, 49 and 27 human replies are also replies in
+MRBench, and 200 and 131 items share a problem with MRBench's dialogues.
 """
 
 from __future__ import annotations
@@ -14,79 +14,82 @@ from pathlib import Path
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job
 from maieutic.core.records import Item, Pair, read_items, read_records
-from maieutic.serving.conversations import Message, problem_of
+from maieutic.serving.conversations import Message, stated_problem
 
 
-def bare(text: str) -> str:
-    """A text without blanks, marks and case, which must not hide that two are the same (10,000 and 10000)."""
+def strip_to_words(text: str) -> str:
+    """Return a text in lower case without blanks and punctuation, so that 10,000 equals 10000."""
     return "".join(re.findall(r"\w+", text.casefold()))
 
 
-def last_student_turn(messages: Sequence[Message]) -> str:
-    """What the student said last; the first message states the problem and is not the student's."""
+def last_user_message(messages: Sequence[Message]) -> str:
+    """Return the last user message, or an empty text. Callers leave out the first message, which states the problem."""
     return next((message["content"] for message in reversed(messages) if message["role"] == "user"), "")
 
 
 def seen_replies(pairs: Sequence[Pair]) -> set[tuple[str, str]]:
-    """(student's last turn, reply) of every reply in the training pairs, bare."""
+    """Return (student's last turn, reply) of all replies in the tutoring pairs, normalised by `strip_to_words`."""
     return {
-        (bare(last_student_turn(pair.prompt[1:])), bare(reply))
+        (strip_to_words(last_user_message(pair.prompt[1:])), strip_to_words(reply))
         for pair in pairs
         if pair.tutoring
         for reply in (pair.chosen, pair.rejected)
     }
 
 
-def stands_in(pair: Pair, seen: set[tuple[str, str]]) -> bool:
-    """Whether a reply of a pair is among those of training pairs, after the same student turn."""
-    turn = bare(last_student_turn(pair.prompt[1:]))
-    return any((turn, bare(reply)) in seen for reply in (pair.chosen, pair.rejected))
+def has_seen_reply(pair: Pair, seen: set[tuple[str, str]]) -> bool:
+    """Return True if one of a pair's replies occurs in the training pairs, after the same student turn."""
+    turn = strip_to_words(last_user_message(pair.prompt[1:]))
+    return any((turn, strip_to_words(reply)) in seen for reply in (pair.chosen, pair.rejected))
 
 
 def dialogue_of(pair: Pair) -> str:
-    """The whole dialogue before a pair's replies, bare, without the solution: not every set tells it."""
-    return bare(" ".join([problem_of(pair.prompt), *(message["content"] for message in pair.prompt[1:])]))
+    """Return the normalised dialogue before a pair's replies, without the solution, which only some sets have."""
+    return strip_to_words(" ".join([stated_problem(pair.prompt), *(message["content"] for message in pair.prompt[1:])]))
 
 
 def seen_dialogues(pairs: Sequence[Pair]) -> set[str]:
-    """The dialogues of training pairs."""
+    """Return the dialogues of the tutoring pairs, normalised by `strip_to_words`."""
     return {dialogue_of(pair) for pair in pairs if pair.tutoring} - {""}
 
 
 def leaked_items(items: Sequence[Item], pairs: Sequence[Pair]) -> list[str]:
-    """The ids of items whose human reply is, word for word and after the same student turn, a reply in the pairs."""
+    """Return the ids of items whose human reply occurs verbatim in the pairs, after the same student turn."""
     seen = seen_replies(pairs)
     return [
         item.id
         for item in items
-        if (bare(last_student_turn(item.reference["history"])), bare(item.reference["text"])) in seen
+        if (strip_to_words(last_user_message(item.reference["history"])), strip_to_words(item.reference["text"]))
+        in seen
     ]
 
 
 def items_with_seen_problems(items: Sequence[Item], pairs: Sequence[Pair]) -> list[str]:
-    """The ids of items whose problem is that of a training dialogue. A dialogue without a problem shares none."""
-    seen = {bare(problem_of(pair.prompt)) for pair in pairs if pair.tutoring} - {""}
-    return [item.id for item in items if bare(item.vars["question"]) in seen]
+    """Return the ids of items whose problem is that of a training dialogue. Dialogues without a problem never match."""
+    seen = {strip_to_words(stated_problem(pair.prompt)) for pair in pairs if pair.tutoring} - {""}
+    return [item.id for item in items if strip_to_words(item.vars["question"]) in seen]
 
 
 class FindOverlap(Job):
-    """The tasks of a benchmark whose human replies and problems are looked for in training pairs."""
+    """Tasks of a benchmark whose human replies and problems are searched for in training pairs."""
 
     tasks: list[str]
 
 
 def find_overlap(*, job: FindOverlap, items: Path, pairs: Path, out: Path) -> None:
-    """Write what leaks of every task: {task: {items: n, leaked: [ids], problems: [ids]}}.
+    """Write the overlap of each task's items with training pairs: {task: {items: n, leaked: [ids], problems: [ids]}}.
 
-    leaked: the human reply stands in the pairs; problems: the problem does. items: the folder of the benchmark's items.
+    `leaked` are items whose human reply occurs in the pairs, `problems` those whose problem does.
+
+    items: the folder of the benchmark's items; pairs: file of the training pairs.
     """
-    known = read_records(pairs, Pair)
+    training_pairs = read_records(pairs, Pair)
     overlaps = {}
     for task in job.tasks:
         cases = read_items(items, [task])
         overlaps[task] = {
             "items": len(cases),
-            "leaked": leaked_items(cases, known),
-            "problems": items_with_seen_problems(cases, known),
+            "leaked": leaked_items(cases, training_pairs),
+            "problems": items_with_seen_problems(cases, training_pairs),
         }
     write_json(out, overlaps)

@@ -1,6 +1,6 @@
-"""Replies to one dialogue, scored with one reading of it: a causal model's keys and values of the dialogue are kept.
+"""Prefix sharing: a causal model encodes a dialogue once, and its keys and values serve all replies to the dialogue.
 
-Heavy libraries are imported inside the functions: only the serving environment has them.
+Heavy libraries are imported inside the functions, since only the serving environment has them.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from maieutic.rewards.scorer import Forward, Group, Passes, forward_of, padded, scalars
+from maieutic.rewards.scorer import Forward, Group, Passes, forward_of, pad_rows, scores_of_logits
 
 
 def can_share(model: Any) -> bool:
-    """Whether a model is transformers' own causal classifier with full attention in every layer."""
+    """Return True if a model is transformers' own causal classifier with full attention in all layers."""
     from transformers.modeling_layers import GenericForSequenceClassification
 
     config = model.config.get_text_config()
@@ -27,9 +27,10 @@ def can_share(model: Any) -> bool:
 
 
 def shared_forward_of(model: Any, pad: int, device: str, plain: Forward) -> Callable[[list[Group]], list[float]] | None:
-    """Two padded passes for several groups: the dialogues, then all replies on the kept keys and values.
+    """Return a function that scores several groups in two padded passes, or None if a model cannot share prefixes.
 
-    None where the model cannot. What does not fit into memory goes through `plain`.
+    The first pass encodes the dialogues, the second one all replies, with the cached keys and values. A batch that does
+    not fit in memory is scored by `plain`.
     """
     if not can_share(model):
         return None
@@ -41,20 +42,20 @@ def shared_forward_of(model: Any, pad: int, device: str, plain: Forward) -> Call
     def forward(groups: list[Group]) -> list[float]:
         try:
             with torch.inference_mode():
-                return scalars(read_together(groups))
+                return scores_of_logits(score_with_cache(groups))
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
         return plain([[*group.prefix, *ids] for group in groups for ids in group.suffixes])
 
-    def read_together(groups: list[Group]) -> Any:
-        dialogues, dialogue_mask = padded([group.prefix for group in groups], pad, device)
+    def score_with_cache(groups: list[Group]) -> Any:
+        dialogues, dialogue_mask = pad_rows([group.prefix for group in groups], pad, device)
         cache = DynamicCache(config=model.config)
         base(input_ids=dialogues, attention_mask=dialogue_mask, past_key_values=cache, use_cache=True)
         owner = torch.tensor([number for number, group in enumerate(groups) for _ in group.suffixes], device=device)
         cache.batch_select_indices(owner)
-        replies, reply_mask = padded([ids for group in groups for ids in group.suffixes], pad, device)
+        replies, reply_mask = pad_rows([ids for group in groups for ids in group.suffixes], pad, device)
         mask = dialogue_mask[owner]
-        # A shorter dialogue has a gap of masked padding before its reply: positions go on from its own length.
+        # Dialogues are padded, so the positions of a reply continue from its dialogue's length without padding.
         places = mask.sum(1, keepdim=True) + torch.arange(replies.shape[1], device=device)
         hidden = base(
             input_ids=replies,
@@ -63,7 +64,7 @@ def shared_forward_of(model: Any, pad: int, device: str, plain: Forward) -> Call
             past_key_values=cache,
             use_cache=True,
         ).last_hidden_state
-        # As transformers pools: the last token that is not the pad token.
+        # Read the score at the last token that is not padding, as transformers does.
         last = (torch.arange(replies.shape[1], device=device) * (replies != pad)).argmax(1)
         return model.score(hidden[torch.arange(len(replies), device=device), last])
 
@@ -71,6 +72,6 @@ def shared_forward_of(model: Any, pad: int, device: str, plain: Forward) -> Call
 
 
 def passes_for(model: Any, pad: int, device: str) -> Passes:
-    """Both kinds of passes of a loaded reward model."""
+    """Return the plain and the prefix-sharing forward pass of a loaded reward model."""
     plain = forward_of(model, pad, device)
     return Passes(plain, shared_forward_of(model, pad, device, plain), pad)

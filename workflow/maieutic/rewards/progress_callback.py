@@ -1,4 +1,4 @@
-"""Progress of a training in the rule's log and on the terminal."""
+"""Progress of a training, in the rule's log and on the terminal."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import logging
 import time
 from typing import Any
 
-from maieutic.core.progress import EVERY_SECONDS, clock
+from maieutic.core.progress import EVERY_SECONDS, format_duration
 
 log = logging.getLogger(__name__)
 
 
-class TellProgress:
-    """Step, loss, accuracy and time left, every few seconds."""
+class ProgressLog:
+    """Trainer callback that logs step, loss, accuracy and time left every few seconds."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.said = self.began = time.monotonic()
+        self.logged = self.began = time.monotonic()
         self.first = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """The first step of this run, which a checkpoint may have moved on."""
+        """Record the first step of this run, which is above 0 after resuming from a checkpoint."""
         self.first, self.began = state.global_step, time.monotonic()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
-        """After every optimiser step."""
+        """Log the progress if the interval has passed or training ends. Called after every optimiser step."""
         last = state.global_step >= state.max_steps
-        if not logs or "loss" not in logs or (time.monotonic() - self.said < EVERY_SECONDS and not last):
+        if not logs or "loss" not in logs or (time.monotonic() - self.logged < EVERY_SECONDS and not last):
             return
-        self.said = time.monotonic()
-        rate = (state.global_step - self.first) / max(self.said - self.began, 1e-9)
-        left = "" if last else f", {clock((state.max_steps - state.global_step) / max(rate, 1e-9))} left"
-        seen = "".join(f", {key} {float(logs[key]):.3f}" for key in ("loss", "accuracy") if key in logs)
-        log.info("%s: step %d/%d%s%s", self.name, state.global_step, state.max_steps, seen, left)
+        self.logged = time.monotonic()
+        rate = (state.global_step - self.first) / max(self.logged - self.began, 1e-9)
+        left = "" if last else f", {format_duration((state.max_steps - state.global_step) / max(rate, 1e-9))} left"
+        metrics = "".join(f", {key} {float(logs[key]):.3f}" for key in ("loss", "accuracy") if key in logs)
+        log.info("%s: step %d/%d%s%s", self.name, state.global_step, state.max_steps, metrics, left)

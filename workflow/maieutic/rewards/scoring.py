@@ -1,6 +1,6 @@
-"""Score tutors' replies and preference pairs with one reward model, the weights loaded once.
+"""Score tutors' replies and preference pairs with one reward model, whose weights are loaded once.
 
-Heavy libraries are imported inside the functions: only the serving environment has them.
+Heavy libraries are imported inside the functions, since only the serving environment has them.
 """
 
 from __future__ import annotations
@@ -16,34 +16,42 @@ from maieutic.config.models import RewardModel
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of
 from maieutic.core.jobs import Job
-from maieutic.core.journal import Journal, Scored, digest
+from maieutic.core.journal import Journal, ScoredConversation, canonical_digest
 from maieutic.core.records import (
-    NOBODY_ASKED,
+    NO_REQUEST,
     Item,
     Pair,
     PairReward,
     Reply,
     Reward,
-    Scalar,
+    RewardScalar,
+    read_checked_records,
     read_items,
     read_records,
-    records_about,
     write_records,
 )
 from maieutic.rewards.adapters import ADAPTERS, end_token
-from maieutic.rewards.loading import Machine
+from maieutic.rewards.loading import JobDevices
 from maieutic.rewards.prefix_sharing import passes_for
 from maieutic.rewards.scorer import Ids, Passes, forward_of, score_all
-from maieutic.serving.conversations import Message, conversation, dialogue, encode, instruction
+from maieutic.serving.conversations import (
+    Message,
+    encode_conversations,
+    messages_before_reply,
+    messages_to_score,
+    system_instruction,
+)
 from maieutic.serving.weights import MANIFEST
 
 log = logging.getLogger(__name__)
 
 
-class Loaded(NamedTuple):
-    """What scoring needs of a reward model: its tokenizer at once, its weights when the first score is missing.
+class PreparedModel(NamedTuple):
+    """A reward model prepared for scoring: its tokenizer is loaded, and `load` loads its weights.
 
-    end: a token that stands behind each conversation.
+    longest: maximum tokens of a conversation; cut: True to cut longer ones; system: text of the system message;
+    identity: hash of weights and dtype; budget: tokens per forward pass; end_token_id: id of the token appended to each
+    conversation, if any.
     """
 
     tokenizer: object
@@ -53,12 +61,12 @@ class Loaded(NamedTuple):
     identity: str
     budget: int
     load: Callable[[], Passes]
-    end: int | None = None
+    end_token_id: int | None = None
 
 
-def prepare(name: str, model: RewardModel, weights: Path, machine: Machine) -> Loaded:
-    """Read what is cheap of a reward model. weights: its folder, with manifest.json."""
-    from maieutic.rewards.loading import check_scalar_head, context_of, load_classifier, load_tokenizer, take_device
+def prepare_model(name: str, model: RewardModel, weights: Path, machine: JobDevices) -> PreparedModel:
+    """Load all of a reward model except its weights. weights: folder of the weights, with manifest.json."""
+    from maieutic.rewards.loading import check_scalar_head, context_limit, load_classifier, load_tokenizer, take_device
 
     end = None
     if model.adapter:
@@ -69,10 +77,10 @@ def prepare(name: str, model: RewardModel, weights: Path, machine: Machine) -> L
     dtype = model.dtype if model.dtype != "auto" else ("bfloat16" if machine.gpus else "float32")
     tokenizer = load_tokenizer(weights, with_code)
     train = model.train
-    longest = context_of(weights, tokenizer, model.max_length or (train.max_length if train else None))
+    longest = context_limit(weights, tokenizer, model.max_length or (train.max_length if train else None))
     cut = "cut" in {model.overlong, train.overlong if train else None}
 
-    @cache  # pairs and labelled replies share one load
+    @cache  # pairs and labelled replies share one load of the weights
     def load() -> Passes:
         device = take_device(name, machine)
         if model.adapter:
@@ -83,46 +91,50 @@ def prepare(name: str, model: RewardModel, weights: Path, machine: Machine) -> L
         )
         return passes_for(classifier, classifier.config.get_text_config().pad_token_id, device)
 
-    identity = digest([sha256_of(weights / MANIFEST), dtype])
-    return Loaded(tokenizer, longest, cut, instruction(model.prompt), identity, model.token_budget, load, end)
+    identity = canonical_digest([sha256_of(weights / MANIFEST), dtype])
+    return PreparedModel(
+        tokenizer, longest, cut, system_instruction(model.prompt), identity, model.token_budget, load, end
+    )
 
 
-def why_unscored(ids: Ids, loaded: Loaded) -> str | None:
-    """Why a conversation has no score, or None where it has one."""
+def unscored_reason(ids: Ids, loaded: PreparedModel) -> str | None:
+    """Return the reason why a conversation cannot be scored, or None if it can."""
     if len(ids) > loaded.longest:
         return f"{len(ids)} tokens, the reward model takes {loaded.longest}"
     return None
 
 
-class Result(NamedTuple):
-    """What became of one conversation."""
+class ConversationResult(NamedTuple):
+    """Result of one conversation: its length in tokens, and its score or the reason why it has none."""
 
     tokens: int
-    scored: Scored | None
+    scored: ScoredConversation | None
     why_none: str | None
 
     @property
     def key(self) -> str:
-        """The key of the conversation in the journal; `none` without a score."""
-        return self.scored.key if self.scored else NOBODY_ASKED
+        """Key of the conversation in the journal, or NO_REQUEST if it was not scored."""
+        return self.scored.key if self.scored else NO_REQUEST
 
     @property
     def score(self) -> float | None:
-        """The scalar, None where there is none."""
+        """Scalar score, or None if the conversation was not scored."""
         return self.scored.score if self.scored else None
 
 
-def score_conversations(name: str, loaded: Loaded, conversations: list[list[Message]], journal: Path) -> list[Result]:
-    """Score every conversation; what is longer than the model's context has none, unless the entry cuts it."""
-    most = loaded.longest - (loaded.end is not None)
-    tokens = encode(loaded.tokenizer, conversations, most if loaded.cut else None)
-    if loaded.end is not None:
-        tokens = [[*ids, loaded.end] for ids in tokens]
-    why = [why_unscored(ids, loaded) for ids in tokens]
-    if unscored := sum(reason is not None for reason in why):
+def score_conversations(
+    name: str, loaded: PreparedModel, conversations: list[list[Message]], journal: Path
+) -> list[ConversationResult]:
+    """Score every conversation. One that exceeds the model's context gets no score, unless the entry allows cuts."""
+    most = loaded.longest - (loaded.end_token_id is not None)
+    tokens = encode_conversations(loaded.tokenizer, conversations, most if loaded.cut else None)
+    if loaded.end_token_id is not None:
+        tokens = [[*ids, loaded.end_token_id] for ids in tokens]
+    reasons = [unscored_reason(ids, loaded) for ids in tokens]
+    if unscored := sum(reason is not None for reason in reasons):
         log.warning("%s: %d of %d conversations have no score: too long", name, unscored, len(tokens))
-    with Journal(journal, Scored) as answers:
-        fitting = [number for number, reason in enumerate(why) if reason is None]
+    with Journal(journal, ScoredConversation) as answers:
+        fitting = [number for number, reason in enumerate(reasons) if reason is None]
         records = score_all(
             name,
             [tokens[number] for number in fitting],
@@ -134,23 +146,23 @@ def score_conversations(name: str, loaded: Loaded, conversations: list[list[Mess
         )
         scores = iter(records)
     results = []
-    for ids, reason in zip(tokens, why, strict=True):
+    for ids, reason in zip(tokens, reasons, strict=True):
         scored = next(scores) if reason is None else None
         if scored is not None and scored.score is None:
-            reason = "the reward model gave no number"
-        results.append(Result(len(ids), scored, reason))
+            reason = "the reward model returned no number"
+        results.append(ConversationResult(len(ids), scored, reason))
     return results
 
 
 class ScorePairs(Job):
-    """A reward model's entry, with what scoring needs of it."""
+    """Registry entry of a reward model that scores the pairs of a set."""
 
     reward_model: str
     entry: RewardModel
 
 
 class ScoreRewards(ScorePairs):
-    """A reward model, and the tasks of one benchmark whose replies it scores."""
+    """Registry entry of a reward model, and the tasks of one benchmark whose replies it scores."""
 
     tasks: list[str]
 
@@ -166,42 +178,42 @@ def score_rewards(
     gpus: int,
     threads: int,
 ) -> None:
-    """Write one Reward per reply of several tutors. A reply that its server refused has no score.
+    """Write one Reward per reply of several tutors. A reply whose request the server refused has no score.
 
     weights: the reward model's manifest; items: the folder of the benchmark's items.
     """
     cases = read_items(items, job.tasks)
-    wanted = {(item.task, item.id): item for item in cases}
+    known_items = {(item.task, item.id): item for item in cases}
     all_replies = [
         reply
         for path in replies
-        for reply in records_about(path, Reply, cases, tutor=...)
-        if (reply.task, reply.id) in wanted
+        for reply in read_checked_records(path, Reply, cases, tutor=...)
+        if (reply.task, reply.id) in known_items
     ]
     if len(all_replies) != len(cases) * len(replies):
         raise UserError(
             ", ".join(map(str, replies)),
-            f"{len(cases) * len(replies)} replies expected, {len(all_replies)} found",
+            f"expected {len(cases) * len(replies)} replies, found {len(all_replies)}",
             "delete these files and run again",
         )
-    loaded = prepare(job.reward_model, job.entry, weights.parent, Machine(gpus, threads))
-    write_records(out, rewards_of(job.reward_model, loaded, wanted, all_replies, journal))
+    loaded = prepare_model(job.reward_model, job.entry, weights.parent, JobDevices(gpus, threads))
+    write_records(out, rewards_of(job.reward_model, loaded, known_items, all_replies, journal))
 
 
 def rewards_of(
-    name: str, loaded: Loaded, items: dict[tuple[str, str], Item], replies: list[Reply], journal: Path
+    name: str, loaded: PreparedModel, items: dict[tuple[str, str], Item], replies: list[Reply], journal: Path
 ) -> list[Reward]:
-    """One Reward a reply: of its text without outer blanks, and of the released scorer's text where that differs."""
-    texts = [texts_of(reply) for reply in replies]
+    """Return one Reward per reply, with scores of its stripped text and of the text that the released scorer reads."""
+    texts = [scored_texts(reply) for reply in replies]
     conversations = [
-        conversation(before_reply(items[reply.task, reply.id]), text, loaded.system)
+        messages_to_score(scored_dialogue(items[reply.task, reply.id]), text, loaded.system)
         for reply, versions in zip(replies, texts, strict=True)
         for text in versions
     ]
     results = iter(score_conversations(name, loaded, conversations, journal))
     rewards = []
     for reply, versions in zip(replies, texts, strict=True):
-        first, *more = [next(results) for _ in versions] or [Result(0, None, f"refused: {reply.error}")]
+        first, *more = [next(results) for _ in versions] or [ConversationResult(0, None, f"refused: {reply.error}")]
         rewards.append(
             Reward(
                 id=reply.id,
@@ -212,21 +224,23 @@ def rewards_of(
                 tokens=first.tokens,
                 seconds=first.scored.seconds if first.scored else None,
                 why_none=first.why_none,
-                released=Scalar(key=more[0].key, score=more[0].score, why_none=more[0].why_none) if more else None,
+                released=RewardScalar(key=more[0].key, score=more[0].score, why_none=more[0].why_none)
+                if more
+                else None,
                 refused=bool(reply.error) and not reply.absent,
             )
         )
     return rewards
 
 
-def texts_of(reply: Reply) -> list[str]:
-    """What is scored of a reply: nothing of a refused one."""
+def scored_texts(reply: Reply) -> list[str]:
+    """Return the texts of a reply that are scored: none for a refused reply."""
     return [] if reply.error else list(dict.fromkeys((reply.text.strip(), reply.released)))
 
 
-def before_reply(item: Item) -> list[Message]:
-    """An item's messages before the reply."""
-    return dialogue(item.vars["question"], item.reference["solution"], item.reference["history"])
+def scored_dialogue(item: Item) -> list[Message]:
+    """Return the messages of an item that precede the reply."""
+    return messages_before_reply(item.vars["question"], item.reference["solution"], item.reference["history"])
 
 
 def score_pairs(
@@ -242,15 +256,15 @@ def score_pairs(
 ) -> None:
     """Write the scores of both replies of every pair, and one Reward per labelled reply.
 
-    weights: the reward model's manifest; labels: the files of a labelled set, in its folder, or none; out: the files of
-    the pairs' scores and of the labelled replies'.
+    weights: the reward model's manifest; labels: the files of a labelled set, all in its folder, or None; out: the file
+    of the pairs' scores, then that of the labelled replies' rewards.
     """
     name = job.reward_model
-    loaded = prepare(name, job.entry, weights.parent, Machine(gpus, threads))
-    read = read_records(pairs, Pair)
+    loaded = prepare_model(name, job.entry, weights.parent, JobDevices(gpus, threads))
+    pair_list = read_records(pairs, Pair)
     conversations = [
-        conversation(pair.prompt, reply, loaded.system if pair.tutoring else "")
-        for pair in read
+        messages_to_score(pair.prompt, reply, loaded.system if pair.tutoring else "")
+        for pair in pair_list
         for reply in (pair.chosen, pair.rejected)
     ]
     results = score_conversations(name, loaded, conversations, journal)
@@ -264,7 +278,7 @@ def score_pairs(
                 rejected=worse.score,
                 why_none=better.why_none or worse.why_none,
             )
-            for pair, better, worse in zip(read, results[::2], results[1::2], strict=True)
+            for pair, better, worse in zip(pair_list, results[::2], results[1::2], strict=True)
         ),
     )
     if not labels:

@@ -1,4 +1,4 @@
-"""What a source of preference pairs is."""
+"""Type of a source of preference pairs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from maieutic.core.records import Pair
 
 
 class PairSource(NamedTuple):
-    """How one source's pairs are made. `load` takes the records of each dataset in order.
+    """A source of preference pairs. `load` takes the records of each dataset, in the order of `datasets`.
 
-    pairs, turns: the published count and average length of the dialogue before the reply (MathTutorBench, Table 2).
+    pairs, turns: published number of pairs and mean length of the dialogue before the reply (MathTutorBench, Table 2);
+    preferred, rejected: descriptions of the two replies; test: True for pairs that no reward model is trained on;
+    exact: True if `load` yields exactly the published number of pairs.
     """
 
     title: str
@@ -22,4 +24,4 @@ class PairSource(NamedTuple):
     preferred: str
     rejected: str
     test: bool = False
-    exact: bool = False  # whether the rule gives the published count
+    exact: bool = False

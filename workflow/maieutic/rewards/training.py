@@ -1,6 +1,6 @@
-"""Train a reward model on preference pairs with TRL: the paper's settings, no pair dropped without a word.
+"""Training of a reward model on preference pairs with TRL, with the paper's settings. No pair is dropped silently.
 
-Heavy libraries are imported inside the functions: only the serving environment has them.
+Heavy libraries are imported inside the functions, since only the serving environment has them.
 """
 
 from __future__ import annotations
@@ -17,45 +17,47 @@ from maieutic.config.models import PreferenceTraining, RewardModel, Training
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of, write_json
 from maieutic.core.jobs import Job
-from maieutic.core.journal import digest, take_lock
+from maieutic.core.journal import canonical_digest, take_lock
 from maieutic.core.records import Pair, read_records
-from maieutic.datasets.sampling import ranked
-from maieutic.rewards.loading import Machine
-from maieutic.serving.conversations import conversation, encode, instruction
+from maieutic.datasets.sampling import ranked_by_seed
+from maieutic.rewards.loading import JobDevices
+from maieutic.serving.conversations import encode_conversations, messages_to_score, system_instruction
 from maieutic.serving.weights import MANIFEST, write_manifest
 
 log = logging.getLogger(__name__)
-RUNTIME_ONLY = {"checkpoint_seconds"}  # cannot change what is learnt
+RUNTIME_ONLY = {"checkpoint_seconds"}  # settings that do not affect what is learnt
 
 
-class Encoded(NamedTuple):
-    """Pairs as token ids: chosen_ids, rejected_ids, margin; and how many were left out or cut."""
+class EncodedPairs(NamedTuple):
+    """Pairs as token ids, and counts of left-out or cut pairs. columns: lists chosen_ids, rejected_ids and margin."""
 
     columns: dict[str, list[Any]]
     counts: dict[str, int]
 
 
 def pairs_of_mix(mix: dict[str, float], files: Sequence[Path], seed: int) -> list[Pair]:
-    """The pairs of a mix, in a fixed order. files: of its sources, each in the folder of its name.
+    """Return the pairs of a mix, in a fixed order. A larger share of a source contains all pairs of a smaller one.
 
-    A larger share of a source contains every smaller one.
+    files: the pair file of each source, in a folder named after the source.
     """
     chosen: list[Pair] = []
     by_source = {path.parent.name: path for path in files}
     for source, share in sorted(mix.items()):
         pairs = read_records(by_source[source], Pair)
-        kept = set(ranked((pair.id for pair in pairs), seed)[: max(1, round(share * len(pairs)))])
+        kept = set(ranked_by_seed((pair.id for pair in pairs), seed)[: max(1, round(share * len(pairs)))])
         chosen += [pair for pair in pairs if pair.id in kept]
     return chosen
 
 
-def encode_pairs(tokenizer: Any, pairs: list[Pair], system: str, train: PreferenceTraining, longest: int) -> Encoded:
-    """Tokenise; a pair with an over-long side is left out or cut, as the entry says, and counted."""
+def encode_pairs(
+    tokenizer: Any, pairs: list[Pair], system: str, train: PreferenceTraining, longest: int
+) -> EncodedPairs:
+    """Tokenise pairs. Pairs with over `longest` tokens on a side are left out or cut (`train.overlong`) and counted."""
     texts = {
-        name: [conversation(pair.prompt, getattr(pair, name), system if pair.tutoring else "") for pair in pairs]
+        name: [messages_to_score(pair.prompt, getattr(pair, name), system if pair.tutoring else "") for pair in pairs]
         for name in ("chosen", "rejected")
     }
-    sides = {name: encode(tokenizer, texts[name], None) for name in texts}
+    sides = {name: encode_conversations(tokenizer, texts[name], None) for name in texts}
     overlong = {
         number
         for number in range(len(pairs))
@@ -63,7 +65,7 @@ def encode_pairs(tokenizer: Any, pairs: list[Pair], system: str, train: Preferen
     }
     kept = [number for number in range(len(pairs)) if train.overlong == "cut" or number not in overlong]
     if overlong and train.overlong == "cut":
-        sides = {name: encode(tokenizer, texts[name], longest) for name in texts}
+        sides = {name: encode_conversations(tokenizer, texts[name], longest) for name in texts}
     columns: dict[str, list[Any]] = {f"{name}_ids": [sides[name][number] for number in kept] for name in sides}
     if train.margin:
         columns["margin"] = [pairs[number].margin for number in kept]
@@ -74,11 +76,11 @@ def encode_pairs(tokenizer: Any, pairs: list[Pair], system: str, train: Preferen
         "overlong_cut": len(overlong) if train.overlong == "cut" else 0,
         **{f"pairs_{source}": n for source, n in sorted(Counter(pair.source for pair in pairs).items())},
     }
-    return Encoded(columns, counts)
+    return EncodedPairs(columns, counts)
 
 
 def shared_arguments(train: Training, out: Path, device: str) -> dict[str, Any]:
-    """Trainer arguments that reward models and classifiers share. TRL's and transformers' own defaults differ."""
+    """Return the trainer arguments common to reward models and classifiers, whose trainers have different defaults."""
     gpu = device != "cpu"
     return {
         "output_dir": str(out),
@@ -105,21 +107,21 @@ def shared_arguments(train: Training, out: Path, device: str) -> dict[str, Any]:
     }
 
 
-def freeze(model: Any, train: Training) -> None:
-    """Leave the token embeddings out of the training where the entry says so."""
+def freeze_token_embeddings(model: Any, train: Training) -> None:
+    """Exclude the token embeddings from training if the entry sets `freeze_embeddings`."""
     if train.freeze_embeddings:
         for parameter in model.get_input_embeddings().parameters():
             parameter.requires_grad_(False)
 
 
 def training_identity(name: str, model: RewardModel, train: Training, base: Path, data: object) -> str:
-    """A hash of everything that decides what is learnt: a checkpoint of another training is not gone on with."""
-    settings = train.model_dump(exclude=RUNTIME_ONLY | {"pretrain"})  # its pairs are among the data
-    return digest([name, model.prompt, settings, sha256_of(base / MANIFEST), data])
+    """Return a hash of everything that determines what is learnt. Only checkpoints with an equal hash are resumed."""
+    settings = train.model_dump(exclude=RUNTIME_ONLY | {"pretrain"})  # the pretraining pairs are part of `data`
+    return canonical_digest([name, model.prompt, settings, sha256_of(base / MANIFEST), data])
 
 
 class TrainRewardModel(Job):
-    """A reward model's entry, with what its training needs of it."""
+    """Registry entry of a reward model to train."""
 
     reward_model: str
     entry: RewardModel
@@ -128,28 +130,28 @@ class TrainRewardModel(Job):
 def train_reward_model(
     *, job: TrainRewardModel, base: Path, pairs: list[Path], journal: Path, out: Path, gpus: int, threads: int
 ) -> None:
-    """Write safetensors, tokenizer and training.json, and last the manifest `out` beside them.
+    """Write the weights (safetensors), the tokenizer and training.json, then the manifest `out` beside them.
 
-    base: the manifest of the weights that it starts from; pairs: of each source, in the folder of its name; journal:
-    the folder of the checkpoints, where a killed training goes on.
+    base: the manifest of the base weights; pairs: the pair file of each source, in a folder named after the source;
+    journal: the folder of the checkpoints, from which a killed training resumes.
     """
-    train_on(job.reward_model, job.entry, base.parent, pairs, journal, out.parent, Machine(gpus, threads))
+    train_on_pairs(job.reward_model, job.entry, base.parent, pairs, journal, out.parent, JobDevices(gpus, threads))
 
 
-def train_on(
-    name: str, model: RewardModel, base: Path, files: Sequence[Path], journal: Path, out: Path, machine: Machine
+def train_on_pairs(
+    name: str, model: RewardModel, base: Path, files: Sequence[Path], journal: Path, out: Path, machine: JobDevices
 ) -> None:
-    """Train on the pairs of some files, and write all that makes a model into the folder `out`."""
-    from maieutic.rewards.checkpoints import discard
-    from maieutic.rewards.loading import context_of, load_classifier, load_tokenizer, take_device
+    """Train a reward model on pairs from `files`, and write all files of the model into the folder `out`."""
+    from maieutic.rewards.checkpoints import discard_checkpoints
+    from maieutic.rewards.loading import context_limit, load_classifier, load_tokenizer, take_device
 
     train = model.train
     assert train is not None, "only a reward model with `train` is trained"
     with take_lock(journal.with_name(f"{journal.name}.lock")):
         device = take_device(name, machine)
         tokenizer = load_tokenizer(base)
-        longest = context_of(base, tokenizer, train.max_length)
-        system = instruction(model.prompt)
+        longest = context_limit(base, tokenizer, train.max_length)
+        system = system_instruction(model.prompt)
         first, encoded = (
             encode_pairs(tokenizer, pairs_of_mix(mix, files, train.seed), system, train, longest)
             for mix in (train.pretrain, train.mix)
@@ -157,7 +159,9 @@ def train_on(
         for stage in (first, encoded):
             if stage.counts["pairs"] and not stage.counts["trained"]:
                 place = f"models.{name}.train.max_length"
-                raise UserError(place, f"every pair has more than {longest} tokens", "raise it")
+                raise UserError(
+                    place, f"every pair has more than {longest} tokens", "raise this key, or set train.overlong: cut"
+                )
         import transformers
 
         pretraining: dict[str, Any] = {}
@@ -167,16 +171,16 @@ def train_on(
             identity = training_identity(name, model, train, base, first.columns)
             pretraining = {
                 "counts": first.counts,
-                "history": pretrain(name, train, base, tokenizer, first, start, identity, device),
+                "history": train_first_stage(name, train, base, tokenizer, first, start, identity, device),
             }
         transformers.set_seed(train.seed)
         classifier = load_classifier(start, tokenizer, train.layers)
-        freeze(classifier, train)
+        freeze_token_embeddings(classifier, train)
         history: list[dict[str, Any]] = []
         if train.mix:
             identity = training_identity(name, model, train, base, data)
             history = run_trainer(name, classifier, tokenizer, train, encoded, folder, identity, device)
-        begin(out)
+        recreate_folder(out)
         classifier.to("cpu").save_pretrained(out, safe_serialization=True)
         tokenizer.save_pretrained(out)
         facts = {"longest": longest, "borrowed_pad": tokenizer.borrowed_pad, "counts": encoded.counts}
@@ -184,34 +188,34 @@ def train_on(
             facts["pretraining"] = pretraining
         write_history(name, model, facts, history, out)
         write_manifest(name, out)
-        discard(journal)
+        discard_checkpoints(journal)
 
 
-def pretrain(
+def train_first_stage(
     name: str,
     train: PreferenceTraining,
     base: Path,
     tokenizer: Any,
-    encoded: Encoded,
+    encoded: EncodedPairs,
     out: Path,
     identity: str,
     device: str,
 ) -> list[dict[str, Any]]:
-    """Train the first stage into the folder `out`, unless it is there. Returns the log of its steps."""
+    """Train the first stage and save it in the folder `out`, unless that exists. Returns the log of the steps."""
     import transformers
 
     from maieutic.rewards.checkpoints import resume_from
     from maieutic.rewards.loading import load_classifier
 
-    resume_from(out.parent, identity)  # removes what another training has left
+    resume_from(out.parent, identity)  # only to remove files of other trainings
     finished = out / "history.json"
     if finished.exists():
         log.info("the pretraining of %s is finished already", name)
         return json.loads(finished.read_text(encoding="utf-8"))
     transformers.set_seed(train.seed)
     classifier = load_classifier(base, tokenizer, train.layers)
-    freeze(classifier, train)
-    history = kept_log(
+    freeze_token_embeddings(classifier, train)
+    history = reproducible_log(
         run_trainer(f"{name}, pretraining", classifier, tokenizer, train, encoded, out.parent, identity, device)
     )
     classifier.to("cpu").save_pretrained(out, safe_serialization=True)
@@ -220,8 +224,8 @@ def pretrain(
     return history
 
 
-def begin(out: Path) -> None:
-    """An empty folder."""
+def recreate_folder(out: Path) -> None:
+    """Create an empty folder, replacing an existing one."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
 
@@ -231,17 +235,17 @@ def run_trainer(
     classifier: Any,
     tokenizer: Any,
     train: PreferenceTraining,
-    encoded: Encoded,
+    encoded: EncodedPairs,
     journal: Path,
     identity: str,
     device: str,
 ) -> list[dict[str, Any]]:
-    """Train, going on from a whole checkpoint of the same training. Returns the log, one entry a step."""
+    """Train, resuming from a complete checkpoint of the same training. Returns the log, one entry per step."""
     from datasets import Dataset
     from trl import RewardConfig, RewardTrainer
 
-    from maieutic.rewards.checkpoints import SaveByTime, callback, resume_from
-    from maieutic.rewards.progress_callback import TellProgress
+    from maieutic.rewards.checkpoints import SaveByTime, make_callback, resume_from
+    from maieutic.rewards.progress_callback import ProgressLog
 
     arguments = RewardConfig(max_length=None, **shared_arguments(train, journal, device))
     trainer = RewardTrainer(
@@ -249,7 +253,7 @@ def run_trainer(
         args=arguments,
         train_dataset=Dataset.from_dict(encoded.columns),
         processing_class=tokenizer,
-        callbacks=[callback(SaveByTime, train.checkpoint_seconds), callback(TellProgress, name)],
+        callbacks=[make_callback(SaveByTime, train.checkpoint_seconds), make_callback(ProgressLog, name)],
     )
     count = len(trainer.train_dataset)
     if count != encoded.counts["trained"]:
@@ -264,17 +268,17 @@ def run_trainer(
 def write_history(
     name: str, model: RewardModel, facts: dict[str, Any], history: list[dict[str, Any]], out: Path
 ) -> None:
-    """training.json: settings, counts, the log of every step. Nothing in it differs between two equal runs."""
+    """Write training.json: settings, counts, the log of every step. Two equal runs write the same content."""
     content = {
         "model": name,
         "settings": model.model_dump(include={"train", "prompt"}),
         **facts,
-        "history": kept_log(history),
+        "history": reproducible_log(history),
     }
     write_json(out / "training.json", content)
 
 
-def kept_log(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The entries of a trainer's log with what two equal runs have in common: no times."""
+def reproducible_log(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the entries of a trainer's log without keys that differ between two equal runs, such as times."""
     kept = ("step", "loss", "accuracy", "margin", "mean_reward", "learning_rate", "grad_norm")
     return [{key: entry[key] for key in kept if key in entry} for entry in history]

@@ -1,1 +1,1 @@
-"""From grades to numbers with intervals, and the papers' own."""
+"""Scores with intervals from grades, and the papers' printed numbers."""

@@ -1,8 +1,8 @@
-"""Paired differences of tutors: how far one is ahead of another on the items that both have answered.
+"""Paired differences between tutors, on the items that both answered.
 
-Of every headline metric: the difference with its interval over problems and its p value, by Student's t with two pseudo
-problems (`maieutic.core.intervals`); where an item is right or wrong, McNemar's exact test beside it. Holm's correction
-is over all pairs of tutors and all headline metrics of one benchmark under one scoring.
+Every headline metric has a difference with its interval over problems and its p value, both from Student's t with two
+pseudo-problems (`maieutic.core.intervals`). Metrics that are shares of right items also have McNemar's exact test.
+Holm's correction covers all pairs of tutors and all headline metrics of one benchmark under one scoring.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ import numpy as np
 import numpy.typing as npt
 
 from maieutic.config.cards import Card, Metric
-from maieutic.core.files import whole_file
+from maieutic.core.files import atomic_file
 from maieutic.core.intervals import Array, StudentT, paired_difference
-from maieutic.core.records import Difference, Grade, Scoring, read_items, records_about
-from maieutic.core.stats import Interval, sums_by_cluster, without_each
-from maieutic.scores.score import Measured, ScoringJob, function_of, index_of, measured_on
+from maieutic.core.records import Difference, Grade, Scoring, read_checked_records, read_items
+from maieutic.core.stats import Interval, leave_one_out, sums_by_cluster
+from maieutic.scores.score import Measurement, ScoringJob, index_grades, measure_task, metric_function
 
-RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # functions that are shares of right items
+RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # metric functions that are shares of right items
 
 
 class CompareTutors(ScoringJob):
-    """Every pair of tutors on some tasks of one benchmark. tutors: whose grades each file holds."""
+    """Job that compares every pair of tutors on some tasks of one benchmark. tutors: the tutor of each grades file."""
 
     tutors: list[str]
 
 
-class Compared(NamedTuple):
-    """What tutors are compared by: a task's headline metric under one scoring, by one grader (None: a parser)."""
+class ComparisonKey(NamedTuple):
+    """Key of a comparison: a task's headline metric under one scoring, by one grader (None for a parser)."""
 
     task: str
     scoring: Scoring
     by: str | None
 
 
-class Side(NamedTuple):
-    """One tutor on some items: the metric's value, with one problem left out, which items are right, the problems.
+class TutorSide(NamedTuple):
+    """Values of one tutor on the items that both this tutor and another one answered.
 
-    left_out: one value a problem; bounds: of the metric.
+    left_out: metric with each problem left out in turn; right: correctness of each item; bounds: range of the metric.
     """
 
     value: float
@@ -56,55 +56,55 @@ class Side(NamedTuple):
 def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: Path) -> None:
     """Write the differences of every pair of tutors as a JSON list.
 
-    items: the folder of the benchmark's items; grades: files of grades, one for each of the job's tutors, which may be
-    named several times.
+    items: folder of the benchmark's items; grades: grade files, each of the tutor at the same index of `job.tutors`; a
+    tutor may have several files.
     """
     cards = {task: job.card(task) for task in job.tasks}
     cases = {task: read_items(items, [task]) for task in cards}
-    known = [item for of_task in cases.values() for item in of_task]
+    known = [item for task_items in cases.values() for item in task_items]
     files: dict[str, list[Path]] = defaultdict(list)
     for tutor, path in zip(job.tutors, grades, strict=True):
         files[tutor].append(path)
-    measured: dict[Compared, dict[str, Measured]] = defaultdict(dict)
+    measured: dict[ComparisonKey, dict[str, Measurement]] = defaultdict(dict)
     for tutor, paths in files.items():
-        index = index_of(grade for path in paths for grade in records_about(path, Grade, known, by=...))
+        index = index_grades(grade for path in paths for grade in read_checked_records(path, Grade, known, by=...))
         for task, card in cards.items():
-            for measurement in measured_on(card, cases[task], index, job.judging.get(task)):
-                if measurement.metric.headline and not against_itself(card, measurement.metric, tutor):
-                    measured[Compared(task, measurement.scoring, measurement.by)][tutor] = measurement
+            for measurement in measure_task(card, cases[task], index, job.judging.get(task)):
+                if measurement.metric.headline and not is_own_reference(card, measurement.metric, tutor):
+                    measured[ComparisonKey(task, measurement.scoring, measurement.by)][tutor] = measurement
     comparisons = [
         difference
         for compared, by_tutor in measured.items()
-        for difference in differences(cards[compared.task], compared, by_tutor)
+        for difference in tutor_differences(cards[compared.task], compared, by_tutor)
     ]
-    with whole_file(out) as handle:
+    with atomic_file(out) as handle:
         handle.write(
-            "[\n" + ",\n".join(difference.model_dump_json() for difference in with_holm(comparisons)) + "\n]\n"
+            "[\n" + ",\n".join(difference.model_dump_json() for difference in holm_corrected(comparisons)) + "\n]\n"
         )
 
 
-def against_itself(card: Card, metric: Metric, tutor: str) -> bool:
-    """Whether a tutor is the reference that a metric holds replies against: its value says nothing of it."""
+def is_own_reference(card: Card, metric: Metric, tutor: str) -> bool:
+    """Return True if this tutor's replies are the reference of the metric, so that its own value is meaningless."""
     return tutor == card.baselines.ceiling and not metric.ceiling
 
 
-def differences(card: Card, compared: Compared, measured: Mapping[str, Measured]) -> Iterator[Difference]:
-    """The difference of every pair of tutors by one headline metric, in the order of the tutors."""
+def tutor_differences(card: Card, compared: ComparisonKey, measured: Mapping[str, Measurement]) -> Iterator[Difference]:
+    """Yield the difference of every pair of tutors by one headline metric, in the order of the tutors."""
     answers = {
-        tutor: {item.id: (item.cluster, graded) for item, graded in measurement.found.known}
+        tutor: {item.id: (item.cluster, graded) for item, graded in measurement.evidence.known}
         for tutor, measurement in measured.items()
     }
-    sides: dict[tuple[str, frozenset[str]], Side] = {}  # a tutor on the items that it shares with another
+    sides: dict[tuple[str, frozenset[str]], TutorSide] = {}  # by tutor and shared item ids
 
-    def side(tutor: str, shared: frozenset[str]) -> Side:
+    def side(tutor: str, shared: frozenset[str]) -> TutorSide:
         if (tutor, shared) not in sides:
             entries = [answers[tutor][name] for name in sorted(shared)]
-            problems, graded = [problem for problem, _ in entries], [one for _, one in entries]
-            function = function_of(measured[tutor].name, measured[tutor].metric, compared.scoring)
-            sums = sums_by_cluster(function.counts(graded), problems)
-            right = np.array([bool(one.correct) for one in graded])
-            left_out = without_each(sums, function.of_sums)
-            sides[tutor, shared] = Side(function.value(graded), left_out, right, len(sums), function.bounds)
+            problems, grades = [problem for problem, _ in entries], [graded for _, graded in entries]
+            function = metric_function(measured[tutor].name, measured[tutor].metric, compared.scoring)
+            sums = sums_by_cluster(function.counts(grades), problems)
+            right = np.array([bool(graded.correct) for graded in grades])
+            left_out = leave_one_out(sums, function.from_sums)
+            sides[tutor, shared] = TutorSide(function.value(grades), left_out, right, len(sums), function.bounds)
         return sides[tutor, shared]
 
     for first, second in itertools.combinations(measured, 2):
@@ -112,14 +112,19 @@ def differences(card: Card, compared: Compared, measured: Mapping[str, Measured]
         if not shared:
             continue
         measurement = measured[first]
-        one, other = side(first, shared), side(second, shared)
-        contrast = paired_difference((one.value, other.value), (one.left_out, other.left_out), one.bounds)
-        interval = Interval(*within_range(contrast.interval(), one.bounds)) if contrast else Interval(None, None)
+        first_side, second_side = side(first, shared), side(second, shared)
+        contrast = paired_difference(
+            (first_side.value, second_side.value), (first_side.left_out, second_side.left_out), first_side.bounds
+        )
+        interval = Interval(*within_range(contrast.interval(), first_side.bounds)) if contrast else Interval(None, None)
         wins, losses, mcnemar = None, None, None
         if (measurement.metric.function or measurement.name) in RIGHT_OR_WRONG:
-            wins, losses = int((one.right & ~other.right).sum()), int((other.right & ~one.right).sum())
+            wins, losses = (
+                int((first_side.right & ~second_side.right).sum()),
+                int((second_side.right & ~first_side.right).sum()),
+            )
             mcnemar = exact_mcnemar(wins, losses)
-        value = one.value - other.value
+        value = first_side.value - second_side.value
         yield Difference(
             benchmark=card.benchmark,
             task=card.task,
@@ -132,9 +137,9 @@ def differences(card: Card, compared: Compared, measured: Mapping[str, Measured]
             value=None if np.isnan(value) else value,
             low=interval.low,
             high=interval.high,
-            p=smallest_p(contrast, one.problems),
+            p=smallest_p(contrast, first_side.problems),
             n=len(shared),
-            clusters=one.problems,
+            clusters=first_side.problems,
             first_alone_right=wins,
             second_alone_right=losses,
             mcnemar_p=mcnemar,
@@ -142,25 +147,25 @@ def differences(card: Card, compared: Compared, measured: Mapping[str, Measured]
 
 
 def within_range(interval: tuple[float, float], bounds: tuple[float, float] | None) -> tuple[float, float]:
-    """Return an interval cut to the differences that two values between these bounds can have."""
+    """Return an interval, clipped to the possible differences of two values within `bounds`."""
     most = bounds[1] - bounds[0] if bounds is not None else np.inf
     return max(interval[0], -most), min(interval[1], most)
 
 
 def smallest_p(contrast: StudentT | None, problems: int) -> float | None:
-    """Return the p value of no difference, at least 2 / 2^problems: the minimum of a sign test."""
+    """Return the p value of no difference, or a sign test's smallest p value (2 / 2^problems) if that is larger."""
     return None if contrast is None else max(contrast.p_value(), 2.0 ** (1 - problems))
 
 
 def exact_mcnemar(wins: int, losses: int) -> float:
-    """McNemar's exact test: of the items that one tutor alone has right, whether as many are either's."""
+    """Return McNemar's exact p value. wins, losses: numbers of items that only the first (second) tutor has right."""
     from statsmodels.stats.contingency_tables import mcnemar
 
     return float(mcnemar([[0, wins], [losses, 0]], exact=True).pvalue) if wins + losses else 1.0
 
 
-def with_holm(comparisons: Sequence[Difference]) -> list[Difference]:
-    """The differences with Holm's corrected p values, over all that share a scoring and have a p value."""
+def holm_corrected(comparisons: Sequence[Difference]) -> list[Difference]:
+    """Return the differences with Holm-corrected p values. All differences under one scoring are corrected together."""
     from statsmodels.stats.multitest import multipletests
 
     corrected: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""The numbers that a paper prints: `printed.csv` in the folder of its benchmark, one row a number.
+"""Numbers printed in papers: `printed.csv` in the folder of each benchmark, one number per row.
 
 Columns: table (or section), group, row (tutor, judge or reward model), task, metric, subset, value as printed, text.
 """
@@ -16,11 +16,11 @@ from maieutic.config.cards import CARDS
 from maieutic.core.records import Score
 
 PERCENT = 100.0
-PEOPLE = "people"  # who graded replies in a paper
+PEOPLE = "people"  # value of `by` for a printed number that a paper's human graders assigned
 
 
 class PrintedRow(NamedTuple):
-    """One number of one of a paper's tables, as it is printed; NaN for a row of words, which are its text."""
+    """One printed number of a paper's table. `value` is NaN for a row that prints words, which are in `text`."""
 
     table: str
     group: str
@@ -33,23 +33,23 @@ class PrintedRow(NamedTuple):
 
 
 def printed_file(benchmark: str) -> Path:
-    """Where the numbers of a benchmark's paper lie."""
+    """Return the path of the printed numbers of a benchmark's paper."""
     return CARDS / benchmark / "printed.csv"
 
 
 @cache
 def printed_rows(benchmark: str) -> tuple[PrintedRow, ...]:
-    """Every number that a benchmark's paper prints. Read once: a page shows many tables of one file."""
+    """Return every printed number of a benchmark's paper. Cached, since a report shows many tables of one file."""
     with open(printed_file(benchmark), encoding="utf-8", newline="") as handle:
         rows = [{**row, "value": float(row["value"] or "nan")} for row in csv.DictReader(handle)]
     return tuple(PrintedRow(**row) for row in rows)  # type: ignore[arg-type]
 
 
-class Printed(NamedTuple):
-    """One number of one tutor in a paper's table.
+class PrintedResult(NamedTuple):
+    """One printed number of one tutor.
 
-    by: the reward model, judge or people behind it; None: a parser. value: as our metric counts, shares from 0 to 1.
-    task: of a card, or the pool of several.
+    model: the tutor's name in the paper; task: a card's task, or a pool of several tasks; value: on the scale of our
+    metric, with shares from 0 to 1; by: the grader (a reward model, a judge or `people`), None for a parser.
     """
 
     group: str
@@ -62,10 +62,10 @@ class Printed(NamedTuple):
 
 
 class ReleasedLabels(NamedTuple):
-    """Human labels that a paper released and whose rates it prints.
+    """Human labels released by a paper that also prints rates computed from them.
 
-    release: name of the label set; place_of: printed row, task and metric of a score of these labels, None for scores
-    that the paper does not print.
+    release: name of the label set; place_of: maps a score of these labels to its printed row, task and metric, or to
+    None if the paper does not print it.
     """
 
     release: str
@@ -73,26 +73,26 @@ class ReleasedLabels(NamedTuple):
 
 
 class Paper(NamedTuple):
-    """The results of a benchmark's paper, and what makes a run comparable with them.
+    """Printed results of a benchmark's paper, and the conditions under which a run is comparable with them.
 
-    title: the benchmark's name as its paper writes it; tables: where the results stand; values: those of tutors;
-    judges, reward_models: the graders with results; note: what a reader of the comparison has to know.
+    title: the benchmark's name in its paper; tables: tables with the results; values: results of tutors; judges,
+    reward_models: graders with results; note: remark for readers of the comparison.
 
-    released: whether the paper's data are public: without them no number can repeat a printed one; prompt: whether the
-    paper prints what tutors were asked; served: by a printed name the hosted model behind it, where the paper says so;
-    other_protocols: the protocols that only approximate what the paper asked, each with the reason; user_last: what
-    that setting changes in this benchmark's requests, None for nothing; labels: whose rates the paper prints;
-    judge_prompts: the rubric cards whose prompt the paper prints.
+    released: True if the paper's data are public, without which no number can be reproduced; prints_prompt: True if the
+    paper prints the tutors' prompt; served: hosted model behind a printed name, if the paper specifies it;
+    other_protocols: protocols that only approximate the paper's requests, each with the reason; user_last: effect of
+    the `user_last` setting on this benchmark's requests, None without an effect; labels: human labels whose rates the
+    paper prints; judge_prompts: rubric cards whose prompt the paper prints.
     """
 
     title: str
     tables: str
-    values: Callable[[], list[Printed]]
+    values: Callable[[], list[PrintedResult]]
     judges: tuple[str, ...] = ()
     reward_models: Callable[[], list[str]] = list
     note: str | None = None
     released: bool = True
-    prompt: bool = True
+    prints_prompt: bool = True
     served: Mapping[str, str] = MappingProxyType({})
     other_protocols: Mapping[str, str] = MappingProxyType({})
     user_last: str | None = None

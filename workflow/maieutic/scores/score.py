@@ -1,4 +1,4 @@
-"""From grades to scores: one number for each metric and scoring, with its interval and counts."""
+"""Scores from grades: one number for each metric and scoring, with its interval and counts."""
 
 from __future__ import annotations
 
@@ -7,57 +7,59 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypedDict, Unpack
 
-from maieutic.config.cards import JUDGE, MODEL_GRADERS, Card, Metric, card_path, read_card, without
-from maieutic.core.files import whole_file
-from maieutic.core.jobs import Sampled
-from maieutic.core.records import SCORINGS, Grade, Item, Score, Scoring, read_items, records_about
-from maieutic.core.stats import Estimate, Sampling, estimate
-from maieutic.graders.registry import OBJECTIVE
-from maieutic.scores.metrics.common import RELEASED, Graded
+from maieutic.config.cards import JUDGE, MODEL_GRADERS, Card, Metric, card_path, card_without_graders, read_card
+from maieutic.core.files import atomic_file
+from maieutic.core.jobs import SampledJob
+from maieutic.core.records import SCORINGS, Grade, Item, Score, Scoring, read_checked_records, read_items
+from maieutic.core.stats import BootstrapSettings, Estimate, estimate_statistic
+from maieutic.graders.registry import OBJECTIVE_GRADERS
+from maieutic.scores.metrics.common import RELEASED, GradedItem
 from maieutic.scores.metrics.common import Metric as Function
 from maieutic.scores.metrics.registry import METRICS
 
 
-class Reading(NamedTuple):
-    """What one grade is of: the grader's kind, the scoring, the criterion."""
+class GradeKey(NamedTuple):
+    """Key of a grade among those of one grader on one item: the grader's kind, the scoring and the criterion."""
 
     kind: str
     scoring: Scoring
     criterion: str | None
 
 
-Given = dict[Reading, dict[str, Grade]]  # by reading, the grades of items by their id
-Index = dict[tuple[str, str | None], Given]  # by task and grader (None: parsers)
+GradesByKey = dict[GradeKey, dict[str, Grade]]  # grades by grade key and item id
+GradeIndex = dict[tuple[str, str | None], GradesByKey]  # grades by task and grader; None for parsers
 READABLE = "_readable"
-NO_LABEL = -1  # a step that no solution has, for a reply that names none
+NO_LABEL = -1  # step number that no solution has, used as the label of a reply that names no step
 
 
 def all_metrics(card: Card) -> dict[str, Metric]:
-    """A card's metrics, each one that rests on an objective parser followed by its twin over readable answers.
+    """Return a card's metrics. A metric of an objective parser is followed by its variant over readable answers.
 
-    In the metric itself a reply that cannot be read is wrong; the twin leaves it out.
+    An unreadable reply counts as wrong in the metric itself and is left out of the variant.
     """
     metrics = {}
     for name, metric in card.metrics.items():
         metrics[name] = metric
         graders = {part.grader for part in metric.parts} or {metric.grader or card.graders[0]}
-        if graders & OBJECTIVE:
+        if graders & OBJECTIVE_GRADERS:
             twin = {"headline": False, "readable": True, "function": metric.function or name}
             metrics[f"{name}{READABLE}"] = metric.model_copy(update=twin)
     return metrics
 
 
-def index_of(grades: Iterable[Grade]) -> Index:
-    """Grades by task, grader and reading."""
-    index: Index = defaultdict(dict)
+def index_grades(grades: Iterable[Grade]) -> GradeIndex:
+    """Return grades indexed by task and grader, then by grade key and item id."""
+    index: GradeIndex = defaultdict(dict)
     for grade in grades:
-        reading = Reading(grade.kind, grade.scoring, grade.criterion)
+        reading = GradeKey(grade.kind, grade.scoring, grade.criterion)
         index[grade.task, grade.by].setdefault(reading, {})[grade.id] = grade
     return index
 
 
-def sources_of(kind: str, card: Card, index: Index, judges: Sequence[str] | None) -> dict[str | None, Given]:
-    """The grades of one task by each grader of a kind, in the order of the run; None: parsers."""
+def grades_by_grader(
+    kind: str, card: Card, index: GradeIndex, judges: Sequence[str] | None
+) -> dict[str | None, GradesByKey]:
+    """Return the grades of one task by each grader of a kind, in the order of the run. The key None means parsers."""
     if kind not in MODEL_GRADERS:
         return {None: index.get((card.task, None), {})}
     known = list(
@@ -67,105 +69,114 @@ def sources_of(kind: str, card: Card, index: Index, judges: Sequence[str] | None
     return {name: index.get((card.task, name), {}) for name in names}
 
 
-class Measured(NamedTuple):
-    """One metric of one tutor under one scoring, by one grader (None: a parser), with what is known of the items."""
+class Measurement(NamedTuple):
+    """One metric of one tutor under one scoring, by one grader (`by`, None for a parser), with its graded items."""
 
     name: str
     metric: Metric
     scoring: Scoring
     by: str | None
-    found: Found
+    evidence: MetricEvidence
 
 
-def measured_on(card: Card, items: list[Item], index: Index, judges: Sequence[str] | None = None) -> Iterator[Measured]:
-    """Everything that is measured of one tutor on one task.
+def measure_task(
+    card: Card, items: list[Item], index: GradeIndex, judges: Sequence[str] | None = None
+) -> Iterator[Measurement]:
+    """Yield every metric of one tutor on one task, by scoring and grader.
 
-    A tutor's reply that a parser cannot read is wrong, and counted as unreadable; what a model grader (a judge, a
-    reward model) leaves open is missing. Of several judges or reward models the first one's headline metric is the
+    A reply that a parser cannot read counts as wrong and unreadable. A grade that a model grader (judge, reward model)
+    did not produce counts as missing. If a kind has several graders, only the first grader's headline metric is the
     task's headline.
 
-    index: the tutor's grades; judges: those that judge this task; None: all that there are.
+    index: the tutor's grades; judges: judges of this task, None for all judges with grades.
     """
     parsed = index.get((card.task, None), {})
     for name, metric in all_metrics(card).items():
         kind = metric.grader or card.graders[0]
         leader = None
-        for grader, source in sources_of(kind, card, index, judges).items():
-            # It judges the task, and every reply was refused: what it says nothing of is missing.
+        for grader, source in grades_by_grader(kind, card, index, judges).items():
+            # A judge of this task has no grades if the tutor's server refused every request: all items are missing.
             silent = kind == JUDGE and judges is not None and not source and not metric.parts and not metric.subset
-            for scoring in SCORINGS[1:] if metric.readable else SCORINGS:  # the released rules leave nothing open
+            for scoring in SCORINGS[1:] if metric.readable else SCORINGS:  # paper_compat has no unreadable answers
                 if silent:
-                    evidence: Found | None = nothing_of(metric, items)
+                    evidence: MetricEvidence | None = all_missing(metric, items)
                 elif metric.parts:
-                    evidence = joined(metric, scoring, items, {**parsed, **source})
+                    evidence = items_with_parts(metric, scoring, items, {**parsed, **source})
                 else:
-                    grades_of = source.get(Reading(kind, scoring, metric.criterion), {})
+                    grades_of = source.get(GradeKey(kind, scoring, metric.criterion), {})
                     evidence = graded_items(metric, kind, scoring, items, grades_of)
                 if evidence is not None:
-                    leader = leader or grader  # a judge without a rubric for this task has said nothing of it
-                    shown = metric if grader == leader else metric.model_copy(update={"headline": False})
-                    yield Measured(name, shown, scoring, grader, evidence)
+                    leader = leader or grader  # a judge without a rubric for this task has no evidence and cannot lead
+                    reported = metric if grader == leader else metric.model_copy(update={"headline": False})
+                    yield Measurement(name, reported, scoring, grader, evidence)
 
 
 def score_task(
-    card: Card, tutor: str, items: list[Item], index: Index, sampling: Sampling, judges: Sequence[str] | None = None
+    card: Card,
+    tutor: str,
+    items: list[Item],
+    index: GradeIndex,
+    sampling: BootstrapSettings,
+    judges: Sequence[str] | None = None,
 ) -> list[Score]:
-    """Every score of one tutor on one task. index, judges: as of `measured_on`."""
-    return [score_metric(card, tutor, measurement, sampling) for measurement in measured_on(card, items, index, judges)]
+    """Return every score of one tutor on one task. index, judges: as for `measure_task`."""
+    return [
+        score_metric(card, tutor, measurement, sampling) for measurement in measure_task(card, items, index, judges)
+    ]
 
 
-OPEN = Graded(None, None, None)  # a judge was asked, and what it said could not be read
+UNPARSED = GradedItem(None, None, None)  # a judge's answer that could not be parsed
 
 
-class Found(NamedTuple):
-    """What is known of a metric's items.
+class MetricEvidence(NamedTuple):
+    """Graded items of a metric.
 
-    Of `counted` ones, `missing` have no answer of their grader in full; of the known ones, `unreadable` are replies
-    that cannot be read and count as wrong.
+    counted: number of items that the metric covers; missing: covered items without a complete grade; unreadable: known
+    items whose reply cannot be read and counts as wrong.
     """
 
-    known: list[tuple[Item, Graded]]
+    known: list[tuple[Item, GradedItem]]
     missing: int
     counted: int
     unreadable: int = 0
 
 
-def nothing_of(metric: Metric, items: list[Item]) -> Found:
-    """A metric of whose items nothing is known."""
-    counted = len(counted_items(metric, items))
-    return Found([], counted, counted)
+def all_missing(metric: Metric, items: list[Item]) -> MetricEvidence:
+    """Return the evidence of a metric whose items are all missing."""
+    counted = len(covered_items(metric, items))
+    return MetricEvidence([], counted, counted)
 
 
 def graded_items(
     metric: Metric, kind: str, scoring: Scoring, items: list[Item], grades: dict[str, Grade]
-) -> Found | None:
-    """The items with their grade. None where the grader said nothing of this task."""
+) -> MetricEvidence | None:
+    """Return the items with their grades, or None if the grader has no grades for this task."""
     if not grades:
         return None
-    counted = counted_items(metric, items)
+    counted = covered_items(metric, items)
     counted = [item for item in counted if item.id in grades] if metric.subset else counted
-    known = [(item, seen(metric, kind, scoring, grades.get(item.id))) for item in counted]
+    known = [(item, metric_input(metric, kind, scoring, grades.get(item.id))) for item in counted]
     pairs = [(item, graded) for item, graded in known if graded is not None]
     if metric.value is not None:
         pairs = [(item, graded._replace(correct=graded.value == metric.value)) for item, graded in pairs]
-    unreadable = sum(no_answer(kind, grades[item.id]) for item, _ in pairs)
-    return Found(pairs, len(counted) - len(pairs), len(counted), unreadable)
+    unreadable = sum(has_no_answer(kind, grades[item.id]) for item, _ in pairs)
+    return MetricEvidence(pairs, len(counted) - len(pairs), len(counted), unreadable)
 
 
-def counted_items(metric: Metric, items: list[Item]) -> list[Item]:
-    """The items that a metric is made of."""
+def covered_items(metric: Metric, items: list[Item]) -> list[Item]:
+    """Return the items that a metric covers."""
     return [item for item in items if metric.only.items() <= item.tags.items()]
 
 
-def unread(grade: Grade | None) -> bool:
-    """Whether a grade is there and says nothing."""
+def is_empty_grade(grade: Grade | None) -> bool:
+    """Return True if a grade exists but has neither a value nor a correctness."""
     return grade is not None and grade.value is None and grade.correct is None
 
 
-def no_answer(kind: str, grade: Grade | None) -> bool:
-    """Whether a parser could read no answer in a tutor's reply."""
+def has_no_answer(kind: str, grade: Grade | None) -> bool:
+    """Return True if a parser found no answer in a tutor's reply."""
     return (
-        kind in OBJECTIVE
+        kind in OBJECTIVE_GRADERS
         and grade is not None
         and not grade.refused
         and grade.value is None
@@ -173,69 +184,71 @@ def no_answer(kind: str, grade: Grade | None) -> bool:
     )
 
 
-def seen(metric: Metric, kind: str, scoring: Scoring, grade: Grade | None) -> Graded | None:
-    """What a metric sees of one item's grade; None where there is none, or where it says nothing.
+def metric_input(metric: Metric, kind: str, scoring: Scoring, grade: Grade | None) -> GradedItem | None:
+    """Return a metric's input for one item's grade, or None if the grade is absent or empty.
 
-    robust: an answer that cannot be read is a wrong one, unless the metric is over readable answers.
+    Under `robust` scoring, an unreadable reply is wrong, unless the metric covers only readable answers.
     """
-    if grade is None or (metric.readable and no_answer(kind, grade)):
+    if grade is None or (metric.readable and has_no_answer(kind, grade)):
         return None
-    if not unread(grade):
-        return Graded(grade.value, grade.correct, grade.gold)
-    if scoring == "robust" and no_answer(kind, grade):
-        return Graded(wrong_label(grade.gold), False, grade.gold)
+    if not is_empty_grade(grade):
+        return GradedItem(grade.value, grade.correct, grade.gold)
+    if scoring == "robust" and has_no_answer(kind, grade):
+        return GradedItem(wrong_label(grade.gold), False, grade.gold)
     return None
 
 
 def wrong_label(gold: object) -> object:
-    """A value that is wrong whatever the reply might have meant: the other verdict, no step, a quality of zero."""
+    """Return a value that is wrong for any intended answer: the opposite verdict, no step, or a quality of zero."""
     if isinstance(gold, bool):
         return not gold
     return 0.0 if gold is None else NO_LABEL
 
 
-def joined(metric: Metric, scoring: Scoring, items: list[Item], readings: Given) -> Found | None:
-    """The items with the parts of a metric. One without any part is left out.
+def items_with_parts(
+    metric: Metric, scoring: Scoring, items: list[Item], readings: GradesByKey
+) -> MetricEvidence | None:
+    """Return the items with the parts of a composite metric, or None without grades. Items without parts are omitted.
 
-    What a judge said and could not be read leaves the item in, since a judge is not asked of every item: the metric
-    knows what it has. Such an item counts as missing too.
+    A judge is not asked about every item, so a composite metric is also computed without the judge's part. An item
+    whose judge's answer cannot be parsed is therefore included in the value, and also counted as missing.
     """
-    sources = [(part.grader, readings.get(Reading(part.grader, scoring, part.criterion), {})) for part in metric.parts]
+    sources = [(part.grader, readings.get(GradeKey(part.grader, scoring, part.criterion), {})) for part in metric.parts]
     if not any(grades for _, grades in sources):
         return None
-    counted = counted_items(metric, items)
+    counted = covered_items(metric, items)
     pairs, missing, unreadable = [], 0, 0
     for item in counted:
         grades = [(kind, grades.get(item.id)) for kind, grades in sources]
-        parts = tuple(part_of(metric, scoring, kind, grade) for kind, grade in grades)
-        by_parser = [kind for kind, grade in grades if kind not in MODEL_GRADERS and unread(grade)]
+        parts = tuple(metric_part(metric, scoring, kind, grade) for kind, grade in grades)
+        by_parser = [kind for kind, grade in grades if kind not in MODEL_GRADERS and is_empty_grade(grade)]
         open_ = any(part is None and kind in by_parser for part, (kind, _) in zip(parts, grades, strict=True))
-        missing += open_ or OPEN in parts or not any(grade for _, grade in grades)
-        if not open_ and any(part not in (None, OPEN) for part in parts):
-            pairs.append((item, Graded(None, None, None, parts)))
-            unreadable += OPEN not in parts and any(no_answer(kind, grade) for kind, grade in grades)
-    return Found(pairs, missing, len(counted), unreadable)
+        missing += open_ or UNPARSED in parts or not any(grade for _, grade in grades)
+        if not open_ and any(part not in (None, UNPARSED) for part in parts):
+            pairs.append((item, GradedItem(None, None, None, parts)))
+            unreadable += UNPARSED not in parts and any(has_no_answer(kind, grade) for kind, grade in grades)
+    return MetricEvidence(pairs, missing, len(counted), unreadable)
 
 
-def part_of(metric: Metric, scoring: Scoring, kind: str, grade: Grade | None) -> Graded | None:
-    """One of the grades that a metric is made of; None where nobody was asked."""
-    if kind in MODEL_GRADERS and unread(grade):
-        return OPEN
-    return seen(metric, kind, scoring, grade)
+def metric_part(metric: Metric, scoring: Scoring, kind: str, grade: Grade | None) -> GradedItem | None:
+    """Return one part of a composite metric: UNPARSED if the answer was not parsed, None if no grade was requested."""
+    if kind in MODEL_GRADERS and is_empty_grade(grade):
+        return UNPARSED
+    return metric_input(metric, kind, scoring, grade)
 
 
-def function_of(name: str, metric: Metric, scoring: Scoring) -> Function:
-    """How a metric is computed; some otherwise by the released code."""
-    named = metric.function or name
-    return RELEASED.get(named, METRICS[named]) if scoring == "paper_compat" else METRICS[named]
+def metric_function(name: str, metric: Metric, scoring: Scoring) -> Function:
+    """Return the function that computes a metric: under `paper_compat`, that of the released code if it differs."""
+    function = metric.function or name
+    return RELEASED.get(function, METRICS[function]) if scoring == "paper_compat" else METRICS[function]
 
 
-def score_metric(card: Card, tutor: str, measured: Measured, sampling: Sampling) -> Score:
-    """One number. Its value comes from scikit-learn or the mean, its interval from whole problems drawn again."""
+def score_metric(card: Card, tutor: str, measured: Measurement, sampling: BootstrapSettings) -> Score:
+    """Return the score of one measurement, with its interval over whole problems."""
     name, metric, scoring, by, evidence = measured
     known, clusters = [graded for _, graded in evidence.known], [item.cluster for item, _ in evidence.known]
-    estimated = estimate(function_of(name, metric, scoring), known, clusters, sampling)
-    return score_of(
+    estimated = estimate_statistic(metric_function(name, metric, scoring), known, clusters, sampling)
+    return score_from_estimate(
         estimated._replace(n=evidence.counted - evidence.missing, missing=evidence.missing),
         card.task,
         name,
@@ -251,8 +264,8 @@ def score_metric(card: Card, tutor: str, measured: Measured, sampling: Sampling)
     )
 
 
-class Columns(TypedDict, total=False):
-    """The columns of a score beside its number, task and metric."""
+class ScoreColumns(TypedDict, total=False):
+    """Columns of a score other than its numbers, task and metric."""
 
     tutor: str | None
     grader: str | None
@@ -267,8 +280,8 @@ class Columns(TypedDict, total=False):
     normal: float | None
 
 
-def score_of(result: Estimate, task: str, metric: str, **columns: Unpack[Columns]) -> Score:
-    """An estimate as a row of scores, `robust` unless its columns say otherwise."""
+def score_from_estimate(result: Estimate, task: str, metric: str, **columns: Unpack[ScoreColumns]) -> Score:
+    """Return an estimate as a score. Scoring is `robust` unless set in the columns."""
     return Score(
         task=task,
         metric=metric,
@@ -282,11 +295,11 @@ def score_of(result: Estimate, task: str, metric: str, **columns: Unpack[Columns
     )
 
 
-class ScoringJob(Sampled):
-    """Some tasks of one benchmark, and by whom they are graded in this run.
+class ScoringJob(SampledJob):
+    """Tasks of one benchmark, and the graders that grade them in this run.
 
-    judging: by task the judges that have a rubric for it; a task that is not named is judged by all that there are;
-    absent: the kinds of grader (`reward`, `judge`) that the run does without, so that the cards' stand-ins lead;
+    judging: names of the judges with a rubric for each task; a task that is not listed is judged by all judges; absent:
+    kinds of grader (`reward`, `judge`) missing in the run, in whose place the cards' stand-in metrics are headlines;
     unjudged: tasks for which no judge of the run has a rubric.
     """
 
@@ -297,33 +310,33 @@ class ScoringJob(Sampled):
     unjudged: list[str] = []
 
     def card(self, task: str) -> Card:
-        """A task's card without the graders that the run does without."""
+        """Return a task's card without the graders that are missing in the run."""
         card = read_card(card_path(self.benchmark, task)).card
         judged = task not in self.unjudged or JUDGE in self.absent
-        return without(card, self.absent if judged else [*self.absent, JUDGE])
+        return card_without_graders(card, self.absent if judged else [*self.absent, JUDGE])
 
 
 class ScoreReplies(ScoringJob):
-    """The scores of one tutor on some tasks of one benchmark."""
+    """Job that computes the scores of one tutor on some tasks of one benchmark."""
 
     tutor: str
 
 
 def score_replies(*, job: ScoreReplies, items: Path, grades: list[Path], out: Path) -> None:
-    """Write every score of one tutor on one benchmark, as a JSON list.
+    """Write every score of one tutor on one benchmark as a JSON list.
 
-    items: the folder of the benchmark's items; grades: one file a grader, in the order of the run.
+    items: folder of the benchmark's items; grades: one file per grader, in the order of the run.
     """
     cases = read_items(items, job.tasks)
-    index = index_of(grade for path in grades for grade in records_about(path, Grade, cases, by=...))
-    scores, sampling = [], Sampling(job.resamples, job.seed)
+    index = index_grades(grade for path in grades for grade in read_checked_records(path, Grade, cases, by=...))
+    scores, sampling = [], BootstrapSettings(job.resamples, job.seed)
     for task in job.tasks:
-        of_task = [item for item in cases if item.task == task]
-        scores += score_task(job.card(task), job.tutor, of_task, index, sampling, job.judging.get(task))
+        task_items = [item for item in cases if item.task == task]
+        scores += score_task(job.card(task), job.tutor, task_items, index, sampling, job.judging.get(task))
     write_scores(scores, out)
 
 
 def write_scores(scores: list[Score], out: Path) -> None:
-    """Scores as a JSON list."""
-    with whole_file(out) as handle:
+    """Write scores as a JSON list, atomically."""
+    with atomic_file(out) as handle:
         handle.write("[\n" + ",\n".join(score.model_dump_json() for score in scores) + "\n]\n")

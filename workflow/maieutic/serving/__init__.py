@@ -1,1 +1,1 @@
-"""Servers and endpoints: starting, asking, weights and devices."""
+"""Model servers and endpoints: start-up, requests, weights and devices."""

@@ -1,4 +1,4 @@
-"""What answers a job's requests: a vLLM server of our own, started on the first miss, or somebody else's endpoint."""
+"""Backends of jobs that call a model: a local vLLM server, started for the first new request, or a hosted endpoint."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from typing import Any, NamedTuple
 from maieutic.config.models import HostedModel, ServedModel, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB
-from maieutic.serving.budget import Purse, purse_of
-from maieutic.serving.handover import Run
-from maieutic.serving.lent import LentServer, pool_folder
-from maieutic.serving.server import VllmServer, identity, served_name
+from maieutic.serving.budget import BudgetFile, budget_file_of
+from maieutic.serving.leased_server import LeasedServer, pool_folder
+from maieutic.serving.run_environment import SnakemakeRun
+from maieutic.serving.server import VllmServer, served_name, vllm_identity
 from maieutic.serving.weights import has_chat_template
 
 log = logging.getLogger(__name__)
 
 
-OF_TEMPLATES = {"--chat-template", "--tokenizer", "--tokenizer-mode"}  # flags that bring a chat template from elsewhere
+# Flags that replace the chat template or the tokenizer of the weights
+TEMPLATE_FLAGS = {"--chat-template", "--tokenizer", "--tokenizer-mode"}
 
 
 class JobFiles(NamedTuple):
-    """What a job that asks a model reads and writes beside its results.
+    """Paths that a job needs to call a model, apart from its results.
 
-    weights: the manifest of a model that we serve; pictures: the store of the pictures that messages name; journals:
-    further ones whose answers count.
+    weights: manifest of a local model's weights; pictures: folder of the pictures in messages; journals: other
+    journals whose answers are reused.
     """
 
     weights: Path | None
@@ -41,7 +42,7 @@ class JobFiles(NamedTuple):
 
 
 class Backend:
-    """The server behind a job: nothing until the first request needs it."""
+    """Server of a job, started for the first request that needs it."""
 
     def __init__(
         self,
@@ -50,20 +51,20 @@ class Backend:
         check: Callable[[], None] = lambda: None,
         refuse: Callable[[Mapping[str, Any]], None] = lambda request: None,
     ) -> None:
-        """start: gives a client; stop: ends the server; check: raises UserError where the server has died.
+        """start: starts the server and returns its client; stop: ends it; check: raises UserError if it has ended.
 
-        refuse: raises UserError for a request that the server could not answer, before it starts.
+        refuse: raises UserError for a request that the server could not answer. It is called before the server starts.
         """
         self._start, self._stop, self.check, self.refuse = start, stop, check, refuse
-        self.purse: Purse | None = None
+        self.budget_file: BudgetFile | None = None
         self._lock = asyncio.Lock()
         self._client: Any = None
         self._fault: Exception | None = None
-        self._told: Counter[str] = Counter()
+        self._reported: Counter[str] = Counter()
         self.busy_from = 0.0
 
     async def client(self) -> Any:
-        """The client, its server started if it was not. A start that has failed is not tried again by others."""
+        """Return the server's client. The first call starts the server. A failed start raises the same error again."""
         async with self._lock:
             if self._fault is not None:
                 raise self._fault
@@ -77,13 +78,13 @@ class Backend:
             return self._client
 
     def new_retries(self) -> dict[str, int]:
-        """How often each kind of failure was met since the last call: several journals may share a backend."""
+        """Return the number of failures of each kind since the last call, so that no two ledgers count the same."""
         met = Counter(self._client.retries if self._client is not None else {})
-        new, self._told = met - self._told, met
+        new, self._reported = met - self._reported, met
         return dict(new)
 
-    def unheeded(self) -> dict[str, str]:
-        """Return a line for each kind of silent change that the endpoint was found to make."""
+    def silent_changes(self) -> dict[str, str]:
+        """Return a line for each kind of silent change that was found in the endpoint's answers, by kind."""
         return dict(self._client.watcher.lines) if self._client is not None else {}
 
     async def close(self) -> None:
@@ -95,22 +96,25 @@ class Backend:
 
 
 def backend_of(name: str, model: VllmModel | HostedModel, files: JobFiles) -> tuple[Backend, dict[str, Any]]:
-    """What answers for an entry, and its part of every request key. Raises UserError for lack of weights."""
+    """Return a registry entry's backend and request-key fields. Raises UserError for a local model without weights."""
     if isinstance(model, HostedModel):
-        backend, own = hosted_backend(name, model)
+        backend, key_fields = hosted_backend(name, model)
     elif files.weights is None:
-        raise UserError(name, "a model that we serve needs --weights", "name the manifest of its weights")
+        raise UserError(name, "a local model needs --weights", "pass --weights FILE, the manifest of its weights")
     else:
-        backend, own = vllm_backend(name, model, files.weights.parent, files.server_log)
-    backend.purse = purse_of(os.environ, name)
-    return backend, own
+        backend, key_fields = vllm_backend(name, model, files.weights.parent, files.server_log)
+    backend.budget_file = budget_file_of(os.environ, name)
+    return backend, key_fields
 
 
 def client_of(entry: str, model: ServedModel, base_url: str, name: str, **where: str) -> Any:
-    """A client with the limits of a registry entry. where: `socket` or `api_key`."""
-    from maieutic.serving.client import Client, Server
+    """Return a client with the address and the limits of a model. entry: name of the registry entry.
 
-    server = Server(
+    name: model name in requests; where: `socket` or `api_key`, passed on to ServerSettings.
+    """
+    from maieutic.serving.client import Client, ServerSettings
+
+    server = ServerSettings(
         base_url=base_url,
         model=name,
         timeout=model.request_timeout,
@@ -130,7 +134,7 @@ def client_of(entry: str, model: ServedModel, base_url: str, name: str, **where:
 
 
 def hosted_backend(name: str, model: HostedModel) -> tuple[Backend, dict[str, Any]]:
-    """A client of somebody else's endpoint. The key comes from the environment when needed, and goes nowhere else."""
+    """Return the backend and request-key fields of a hosted endpoint. The API key is sent only to that endpoint."""
 
     async def start() -> Any:
         key = hosted_key(name, model)
@@ -140,7 +144,7 @@ def hosted_backend(name: str, model: HostedModel) -> tuple[Backend, dict[str, An
 
 
 def hosted_identity(model: HostedModel) -> dict[str, Any]:
-    """What of an endpoint can change an answer."""
+    """Return the request-key fields of a hosted endpoint."""
     return {
         "engine": "hosted",
         "base_url": model.base_url,
@@ -151,7 +155,7 @@ def hosted_identity(model: HostedModel) -> dict[str, Any]:
 
 
 def hosted_key(name: str, model: HostedModel) -> str | None:
-    """The key from the environment variable that the entry names. Raises UserError where it is not set."""
+    """Return the API key from the environment variable `key_env`, or None. Raises UserError if unset or invalid."""
     if model.key_env is None:
         return None
     key = os.environ.get(model.key_env, "").strip()
@@ -164,52 +168,53 @@ def hosted_key(name: str, model: HostedModel) -> str | None:
     if not key.isascii() or not key.isprintable():
         raise UserError(
             f"models.{name}.key_env",
-            f"the value of {model.key_env} has line breaks or characters that no header can carry",
+            f"the value of {model.key_env} has line breaks or characters that an HTTP header cannot contain",
             f"export {model.key_env} with the key alone",
         )
     return key
 
 
-def server_of(name: str, model: VllmModel, weights: Path, server_log: Path) -> VllmServer | LentServer:
-    """The server of a model: one that outlives its job where this is a job of a run that shares them."""
-    run = Run.of(os.environ)
+def server_of(name: str, model: VllmModel, weights: Path, server_log: Path) -> VllmServer | LeasedServer:
+    """Return the server of a model: a leased one if the jobs of this run share servers, otherwise a private one."""
+    run = SnakemakeRun.of(os.environ)
     if run is not None and (pool := pool_folder(run)) is not None:
-        return LentServer(run, pool, name, model, weights, server_log)
+        return LeasedServer(run, pool, name, model, weights, server_log)
     return VllmServer(name, model, weights, server_log)
 
 
 def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -> tuple[Backend, dict[str, Any]]:
-    """A vLLM server of our own: the run's where jobs share servers, else the job's.
+    """Return the backend and request-key fields of a local vLLM server.
 
-    A job that asks nothing, since all is in its journal, makes no folder of sockets, which nobody would remove.
+    The server and the folder of its socket are created for the first new request. A job whose journal has all answers
+    creates neither, because nothing would remove the folder.
     """
-    begun: list[VllmServer | LentServer] = []
+    servers: list[VllmServer | LeasedServer] = []
 
     async def start() -> Any:
-        process = server_of(name, model, weights, server_log)
-        begun.append(process)
-        await process.start()
-        await process.ready()
-        return client_of(name, model, "http://server/v1", served_name(weights), socket=process.socket)
+        server = server_of(name, model, weights, server_log)
+        servers.append(server)
+        await server.start()
+        await server.ready()
+        return client_of(name, model, "http://server/v1", served_name(weights), socket=server.socket)
 
     def stop() -> None:
-        for process in begun:
-            process.stop()
+        for server in servers:
+            server.stop()
 
     def check() -> None:
-        for process in begun:
-            process.check_alive()
+        for server in servers:
+            server.check_alive()
 
     words = [*model.engine_args, *model.reviewed_args, *model.runtime_args]
     flags = {word.partition("=")[0].replace("_", "-") for word in words}
-    templated = bool(flags & OF_TEMPLATES) or has_chat_template(weights)
+    templated = bool(flags & TEMPLATE_FLAGS) or has_chat_template(weights)
 
     def refuse(request: Mapping[str, Any]) -> None:
         if request["endpoint"] == "chat" and not templated:
             raise UserError(
                 f"models.{name}",
-                "its weights have no chat template, and it is asked in chat mode",
+                "the weights have no chat template, which chat mode needs",
                 "set endpoint: completions, or name an instruct model",
             )
 
-    return Backend(start, stop, check, refuse), identity(model, weights)
+    return Backend(start, stop, check, refuse), vllm_identity(model, weights)

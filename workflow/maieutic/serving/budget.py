@@ -1,7 +1,7 @@
-"""What a run may spend: one purse for all its jobs, a file to which each answer adds a line.
+"""Budget of a run: all its jobs share one file, to which each request and each answer adds a line.
 
-Every job reads what the others have added, under the file's lock, before it asks. A process that is killed leaves what
-it had reserved, since that was asked and is paid.
+Before each request, a job locks the file and reads the lines that other jobs have added. The reservations of a killed
+process remain, because its requests were sent and are billed.
 """
 
 from __future__ import annotations
@@ -19,36 +19,38 @@ from maieutic.config.models import Price
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 
-VARIABLE = "MAIEUTIC_BUDGET"  # from Snakemake to its jobs: no parameter, since it recomputes nothing
-KEPT = "what was answered is kept"
+# Environment variable that Snakemake sets for its jobs. The budget is not a job parameter, because changing a parameter
+# would recompute results.
+BUDGET_VARIABLE = "MAIEUTIC_BUDGET"
+ANSWERS_KEPT = "all received answers are kept"
 
 
 class Allowance(Job):
-    """The value of VARIABLE: the run's budget, the file of its purse, and what the registry says of those who ask.
+    """Value of BUDGET_VARIABLE: the run's budget, the file that records spending, and the registry's models and prices.
 
-    models: by judge, the entry that answers for it; prices: by entry.
+    models: for each judge, the registry entry that answers its requests; prices: price of each registry entry.
     """
 
     budget: Budget
-    purse: Path
+    budget_file: Path
     models: dict[str, str] = {}
     prices: dict[str, Price] = {}
 
 
 class Amount(NamedTuple):
-    """What was spent: answered requests, tokens of prompts and answers, US dollars."""
+    """Amount spent: number of requests, number of tokens in prompts and answers, and cost in US dollars."""
 
     requests: int = 0
     tokens: int = 0
     usd: float = 0.0
 
     def plus(self, other: Amount) -> Amount:
-        """Both together."""
+        """Return the sum of two amounts."""
         return Amount(self.requests + other.requests, self.tokens + other.tokens, self.usd + other.usd)
 
 
-def exceeded(limits: Spending, spent: Amount) -> str | None:
-    """The limit that is reached, as words; None where there is none. A request reserves itself."""
+def reached_limit(limits: Spending, spent: Amount) -> str | None:
+    """Return the first limit that is reached, as text, or None. Requests that are only reserved count as spent."""
     if limits.requests is not None and spent.requests >= limits.requests:
         return f"requests {limits.requests:,}"
     if limits.tokens is not None and spent.tokens >= limits.tokens:
@@ -58,73 +60,74 @@ def exceeded(limits: Spending, spent: Amount) -> str | None:
     return None
 
 
-class Purse:
-    """One model's access to what the run has spent."""
+class BudgetFile:
+    """File that records a run's spending, as used by the requests of one model."""
 
     def __init__(self, allowance: Allowance, asker: str) -> None:
-        """asker: a tutor, or a judge, by its name in the registry."""
-        self.budget, self.path = allowance.budget, allowance.purse
+        """asker: name of a tutor or judge in the registry."""
+        self.budget, self.path = allowance.budget, allowance.budget_file
         self.model = allowance.models.get(asker, asker)
         self.price = allowance.prices.get(self.model)
         self.spent: dict[str, Amount] = {}
-        self._read = 0  # bytes of the file
+        self._read = 0  # number of bytes of the file that this process has read
         self.path.parent.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
-    def opened(self) -> Iterator[IO[bytes]]:
-        """The file under its lock, with what others have added since."""
+    def locked(self) -> Iterator[IO[bytes]]:
+        """Open and lock the file, and read the lines that other jobs have added."""
         with open(self.path, "a+b") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             handle.seek(self._read)
             new = handle.read()
             self._read += len(new)
             for line in new.splitlines():
-                with suppress(ValueError, TypeError):  # a torn line, as of a full disk
-                    self.note(*json.loads(line))
+                with suppress(ValueError, TypeError):  # skip a line that is truncated, for example by a full disk
+                    self.add_to_total(*json.loads(line))
             yield handle
 
-    def note(self, model: str, *amount: float) -> None:
-        """Count a line."""
+    def add_to_total(self, model: str, *amount: float) -> None:
+        """Add an amount that was read from the file to its model's total."""
         requests, tokens, usd = amount
         self.spent[model] = self.spent.get(model, Amount()).plus(Amount(int(requests), int(tokens), usd))
 
     def add(self, handle: IO[bytes], amount: Amount) -> None:
-        """Write a line, and count it."""
+        """Append an amount to the file, and add it to this model's total."""
         line = json.dumps([self.model, *amount]).encode() + b"\n"
         os.write(handle.fileno(), line)
         self._read += len(line)
-        self.note(self.model, *amount)
+        self.add_to_total(self.model, *amount)
 
     def reserve(self) -> None:
-        """Before a request. Raises UserError where a limit is reached."""
-        with self.opened() as handle:
+        """Reserve a request before it is sent. Raises UserError if a limit is reached."""
+        with self.locked() as handle:
             total = Amount()
             for amount in self.spent.values():
                 total = total.plus(amount)
-            own = self.budget.models.get(self.model)
-            mine = self.spent.get(self.model, Amount())
+            model_limits = self.budget.models.get(self.model)
+            model_spent = self.spent.get(self.model, Amount())
             for key, limits, spent in (
                 ("run.budget", self.budget, total),
-                (f"run.budget.models.{self.model}", own, mine),
+                (f"run.budget.models.{self.model}", model_limits, model_spent),
             ):
-                if limits is not None and (limit := exceeded(limits, spent)):
-                    told = f"{spent.requests:,} requests, {spent.tokens:,} tokens, {spent.usd:.2f} USD"
-                    raise UserError(key, f"{limit} is spent ({told}); {KEPT}", "raise it, or run again with a new one")
+                if limits is not None and (limit := reached_limit(limits, spent)):
+                    amounts = f"{spent.requests:,} requests, {spent.tokens:,} tokens, {spent.usd:.2f} USD"
+                    fix = "raise this limit, or run again: each run starts with its full budget"
+                    raise UserError(key, f"{limit} is spent ({amounts}); {ANSWERS_KEPT}", fix)
             self.add(handle, Amount(requests=1))
 
     def settle(self, prompt_tokens: int, answer_tokens: int, cached_tokens: int = 0) -> None:
-        """After an answer."""
+        """Record the tokens and the cost of an answer."""
         usd = self.price.usd(prompt_tokens, answer_tokens, cached_tokens) if self.price else 0.0
-        with self.opened() as handle:
+        with self.locked() as handle:
             self.add(handle, Amount(0, prompt_tokens + answer_tokens, usd))
 
     def release(self) -> None:
-        """After a request that stayed without an answer."""
-        with self.opened() as handle:
+        """Cancel the reservation of a request that was not answered."""
+        with self.locked() as handle:
             self.add(handle, Amount(requests=-1))
 
 
-def purse_of(environment: Mapping[str, str], asker: str) -> Purse | None:
-    """The purse of a run that has a budget; None for any other."""
-    value = environment.get(VARIABLE)
-    return Purse(Allowance.model_validate_json(value), asker) if value else None
+def budget_file_of(environment: Mapping[str, str], asker: str) -> BudgetFile | None:
+    """Return the run's budget file for a tutor or judge, or None if the run has no budget."""
+    value = environment.get(BUDGET_VARIABLE)
+    return BudgetFile(Allowance.model_validate_json(value), asker) if value else None

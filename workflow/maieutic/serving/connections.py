@@ -1,4 +1,4 @@
-"""Connections to a server: as many as there are slots, kept open from request to request."""
+"""HTTP connections to a server, at most one per concurrent request. They are reused between requests."""
 
 from __future__ import annotations
 
@@ -14,40 +14,41 @@ BLOCK = 1 << 16
 
 
 class Response(NamedTuple):
-    """What a server sent: status, headers, body."""
+    """Response of a server: status, headers, body."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
-class TooLong(Exception):
-    """A body with more bytes than an answer may have; it was not read to its end."""
+class BodyTooLong(Exception):
+    """Error for a body that exceeds the maximum size of an answer. The rest of it is not read."""
 
 
-def certificates() -> ssl.SSLContext:
-    """The certificates that this machine trusts, wherever its distribution keeps them."""
+def tls_context() -> ssl.SSLContext:
+    """Return a TLS context that trusts the certificates that this machine trusts, wherever they are stored."""
     import truststore
 
     return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def session_of(concurrency: int, socket: str | None, timeout: float, key: str | None) -> aiohttp.ClientSession:
-    """Connections enough for every slot, over the socket where there is one, else as a site's proxy demands.
+def open_session(concurrency: int, socket: str | None, timeout: float, key: str | None) -> aiohttp.ClientSession:
+    """Open a session of `concurrency` connections through a unix socket, or over the network (and the site's proxy).
 
-    Call it in a running event loop. timeout: seconds of one request with its answer; key: sent with every request.
+    Call it in a running event loop. timeout: maximum number of seconds from request to answer; key: API key that every
+    request sends.
     """
     connector: aiohttp.BaseConnector
     if socket is not None:
         connector = aiohttp.UnixConnector(socket, limit=concurrency)
     else:
-        connector = aiohttp.TCPConnector(limit=concurrency, ssl=certificates())
+        connector = aiohttp.TCPConnector(limit=concurrency, ssl=tls_context())
     return aiohttp.ClientSession(
         connector=connector,
         timeout=aiohttp.ClientTimeout(total=timeout),
         headers={"Authorization": f"Bearer {key}"} if key else {},
         cookie_jar=aiohttp.DummyCookieJar(),
-        # A thread for every request looks for proxies, which costs as much as the request: only where there is one.
+        # aiohttp's search for a proxy costs as much as the request, so enable it only if a proxy is set.
         trust_env=socket is None and bool(urllib.request.getproxies()),
     )
 
@@ -55,13 +56,13 @@ def session_of(concurrency: int, socket: str | None, timeout: float, key: str | 
 async def get(
     session: aiohttp.ClientSession, url: str, longest: int, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Fetch an address. Raises TooLong for a body of more than `longest` bytes; redirects are not followed."""
+    """Fetch a URL. Raises BodyTooLong for a body of more than `longest` bytes. Redirects are not followed."""
     async with session.get(url, headers=headers, allow_redirects=False) as response:
         return Response(response.status, response.headers, await read_body(response, longest))
 
 
 async def post(session: aiohttp.ClientSession, url: str, body: Mapping[str, Any], longest: int) -> Response:
-    """Send a JSON body. Raises TooLong for an answer of more than `longest` bytes; redirects are not followed."""
+    """Send a JSON body. Raises BodyTooLong for an answer of more than `longest` bytes. Redirects are not followed."""
     data = json.dumps(body).encode()
     headers = {"Content-Type": "application/json"}
     async with session.post(url, data=data, headers=headers, allow_redirects=False) as response:
@@ -69,12 +70,12 @@ async def post(session: aiohttp.ClientSession, url: str, body: Mapping[str, Any]
 
 
 async def read_body(response: aiohttp.ClientResponse, longest: int) -> bytes:
-    """A whole body. Raises TooLong, and hangs up, where it has more than `longest` bytes, unpacked."""
+    """Read a whole body. If it has more than `longest` unpacked bytes, close the connection and raise BodyTooLong."""
     parts, size = [], 0
     async for part in response.content.iter_chunked(BLOCK):
         size += len(part)
         if size > longest:
             response.close()
-            raise TooLong(f"an answer of more than {longest} bytes")
+            raise BodyTooLong(f"an answer of more than {longest} bytes")
         parts.append(part)
     return b"".join(parts)

@@ -1,7 +1,7 @@
-"""GPUs for one server: those that a scheduler granted, or the first free ones of a workstation.
+"""GPU allocation for servers: the GPUs that a scheduler granted, or the first free ones of a workstation.
 
-A lock file per device keeps two servers of one machine apart. The server's processes inherit the locks (engine.py
-hands them on), so a device is free again when the kernel has ended the last of them, however it died.
+Each device has a lock file, so that no two servers of a machine use it. The server's processes inherit the locks
+(engine.py passes them on), so the kernel frees a device when the last of these processes ends, even if it is killed.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from pathlib import Path
 from typing import NamedTuple
 
 from maieutic.core.errors import UserError
-from maieutic.serving.handover import LOCKS
-from maieutic.serving.room import marked, open_shared
+from maieutic.serving.eviction import hold_shared_locks, open_shared
+from maieutic.serving.run_environment import LOCKS_VARIABLE
 
 log = logging.getLogger(__name__)
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 FOLDER = Path("/tmp")
 POLL_SECONDS = 1.0
-SAY_SECONDS = 60.0
-MILLI = 1000.0  # NVML counts millijoules
+LOG_INTERVAL = 60.0  # a process that waits for GPUs logs this at most once in this many seconds
+MILLIJOULES = 1000.0  # per joule: NVML counts in millijoules
 
 
 class Grant(NamedTuple):
-    """Devices that are ours until the file descriptors are closed, here and in every process that inherited them."""
+    """Locked devices. They stay locked until every process that inherited the file descriptors has closed them."""
 
     environment: dict[str, str]
     locks: tuple[int, ...]
     devices: tuple[str, ...] = ()
 
     def release(self) -> None:
-        """Give the devices back, as far as this process is concerned."""
+        """Close the locks in this process."""
         for handle in self.locks:
             os.close(handle)
 
 
 def gpu_names() -> list[str]:
-    """The NVIDIA GPUs of this machine in the order of their PCI addresses; none without a driver."""
+    """Return the names of this machine's NVIDIA GPUs in the order of PCI addresses; an empty list without a driver."""
     try:
         import pynvml
-    except ImportError:  # an image of somebody's own making
+    except ImportError:  # a custom container image may lack pynvml
         return []
     try:
         pynvml.nvmlInit()
@@ -55,11 +55,11 @@ def gpu_names() -> list[str]:
         return []
 
 
-def joules(devices: Sequence[str]) -> float | None:
-    """What some GPUs have used since their driver was loaded, in joules, as they count it themselves (NVML).
+def energy_joules(devices: Sequence[str]) -> float | None:
+    """Return the energy in joules that GPUs have used since their driver was loaded, as counted by NVML.
 
-    devices: as CUDA_VISIBLE_DEVICES names them, by number or by UUID. None without devices, without a driver, and where
-    a device does not count.
+    devices: numbers or UUIDs, as in CUDA_VISIBLE_DEVICES. Returns None without devices, without a driver, or if a
+    device does not count its energy.
     """
     if not devices:
         return None
@@ -75,15 +75,15 @@ def joules(devices: Sequence[str]) -> float | None:
             else pynvml.nvmlDeviceGetHandleByUUID(device)
             for device in devices
         ]
-        return sum(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) for handle in handles) / MILLI
+        return sum(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) for handle in handles) / MILLIJOULES
     except pynvml.NVMLError:
         return None
 
 
-def candidates(environment: Mapping[str, str]) -> tuple[str, list[str]]:
-    """The devices that this process may use, and the variable that names them to a server.
+def visible_devices(environment: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return the environment variable that names devices to a server, and the devices that this process may use.
 
-    A scheduler, or the user, names them in a variable; otherwise they are all of this machine's.
+    They are the devices in a variable that the scheduler or the user has set, otherwise all devices of this machine.
     """
     for variable in VARIABLES:
         if variable in environment:
@@ -93,19 +93,19 @@ def candidates(environment: Mapping[str, str]) -> tuple[str, list[str]]:
 
 
 def lock_file(device: str, environment: Mapping[str, str]) -> Path:
-    """The lock of one device. Two allocations of a scheduler may both call their device 0 and mean different ones."""
+    """Return the lock file of a device. Each SLURM job has its own, as device 0 may be another GPU in each job."""
     allocation = environment.get("SLURM_JOB_ID", "machine")
     clean = "".join(letter if letter.isalnum() else "-" for letter in f"{allocation}-{device}")
     return FOLDER / f"maieutic.gpu-{clean}.lock"
 
 
-def wanted_file(device: str, environment: Mapping[str, str]) -> Path:
-    """The file that those who wait for a device lock (room.py)."""
+def device_request_file(device: str, environment: Mapping[str, str]) -> Path:
+    """Return the file that processes lock while they wait for a device (see eviction.py)."""
     return lock_file(device, environment).with_suffix(".wanted")
 
 
 def try_lock(path: Path) -> int | None:
-    """An exclusive lock on `path` as a file descriptor, or None where somebody else has it. Any user may lock it."""
+    """Lock a file that any user may lock. Return its file descriptor, or None if another process holds the lock."""
     handle = open_shared(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -116,7 +116,10 @@ def try_lock(path: Path) -> int | None:
 
 
 def try_devices(devices: list[str], needed: int, environment: Mapping[str, str]) -> dict[str, int] | None:
-    """`needed` devices with their locks, all or none: half of what two jobs need would block both."""
+    """Lock `needed` devices and return the locks by device. If fewer are free, lock none of them and return None.
+
+    Otherwise two jobs that each hold half of the devices would wait for each other for ever.
+    """
     held: dict[str, int] = {}
     for device in devices:
         if len(held) < needed and (handle := try_lock(lock_file(device, environment))) is not None:
@@ -128,43 +131,47 @@ def try_devices(devices: list[str], needed: int, environment: Mapping[str, str])
     return None
 
 
-async def take_gpus(name: str, needed: int, environment: Mapping[str, str]) -> Grant:
-    """`needed` GPUs for the server of model `name`, waiting while other servers of this machine use them.
+async def lock_gpus(name: str, needed: int, environment: Mapping[str, str]) -> Grant:
+    """Lock `needed` GPUs for the server of model `name`. Wait while other processes of this machine use them.
 
-    Raises UserError where there are fewer: a scheduler may cap a request without a word.
+    Raises UserError if this process may use fewer than `needed`, since a scheduler may silently grant fewer.
     """
-    if needed == 0:  # nothing is locked, so nothing may be seen
+    if needed == 0:  # hide all devices, because none is locked
         log.info("%s runs on the CPU: its needs.gpus is 0", name)
         return Grant(dict.fromkeys(VARIABLES, ""), ())
-    variable, devices = candidates(environment)
-    check_number(name, needed, environment)
+    variable, devices = visible_devices(environment)
+    check_gpu_count(name, needed, environment)
     last_notice = float("-inf")
     with contextlib.ExitStack() as stack:
         while (held := try_devices(devices, needed, environment)) is None:
-            if last_notice == float("-inf"):  # an idle server that holds one of them ends
-                stack.enter_context(marked(*(wanted_file(device, environment) for device in devices)))
-            if time.monotonic() - last_notice > SAY_SECONDS:
-                log.info("%s waits for %d of %d GPUs: others use them", name, needed, len(devices))
+            if last_notice == float("-inf"):  # first round: ask idle servers on these devices to shut down
+                stack.enter_context(
+                    hold_shared_locks(*(device_request_file(device, environment) for device in devices))
+                )
+            if time.monotonic() - last_notice > LOG_INTERVAL:
+                log.info("%s waits for %d of %d GPUs: other processes use them", name, needed, len(devices))
                 last_notice = time.monotonic()
             await asyncio.sleep(POLL_SECONDS)
     log.info("%s takes GPU %s", name, ",".join(held))
-    # Without the order by PCI address CUDA counts the fastest first, and two counts would disagree.
+    # By default, CUDA numbers the fastest GPU first, but NVML numbers GPUs by PCI address. Make CUDA do the same.
     order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if variable == VARIABLES[0] else {}
     locks = tuple(held.values())
-    return Grant({variable: ",".join(held), **order, LOCKS: ",".join(map(str, locks))}, locks, tuple(held))
+    return Grant({variable: ",".join(held), **order, LOCKS_VARIABLE: ",".join(map(str, locks))}, locks, tuple(held))
 
 
-def check_number(name: str, needed: int, environment: Mapping[str, str]) -> None:
-    """Raise UserError where a server may use fewer GPUs than it needs."""
-    devices = candidates(environment)[1] if needed else []
+def check_gpu_count(name: str, needed: int, environment: Mapping[str, str]) -> None:
+    """Raise UserError if a server may use fewer GPUs than it needs."""
+    devices = visible_devices(environment)[1] if needed else []
     if len(devices) < needed:
-        raise too_few(name, needed, len(devices), environment)
+        raise too_few_gpus(name, needed, len(devices), environment)
 
 
-def too_few(name: str, needed: int, count: int, environment: Mapping[str, str]) -> UserError:
-    """Fewer GPUs than the registry entry needs."""
+def too_few_gpus(name: str, needed: int, count: int, environment: Mapping[str, str]) -> UserError:
+    """Return the error for a machine or SLURM job with fewer GPUs than a registry entry needs."""
     if job := environment.get("SLURM_JOB_ID"):
-        mend = "raise server_gpus in the profile, choose another partition, or lower needs.gpus"
-        return UserError(f"models.{name}.needs.gpus", f"{needed} needed, SLURM job {job} was granted {count}", mend)
-    mend = "lower needs.gpus, run it where the GPUs are (nvidia-smi), or list AMD GPUs in ROCR_VISIBLE_DEVICES=0,1"
-    return UserError(f"models.{name}.needs.gpus", f"{needed} needed, this machine offers {count}", mend)
+        fix = "raise server_gpus in the profile, choose another partition, or lower needs.gpus"
+        return UserError(f"models.{name}.needs.gpus", f"{needed} needed, SLURM job {job} was granted {count}", fix)
+    fix = (
+        "lower needs.gpus, run on a machine with GPUs (check nvidia-smi), or set ROCR_VISIBLE_DEVICES=0,1 for AMD GPUs"
+    )
+    return UserError(f"models.{name}.needs.gpus", f"{needed} needed, this machine offers {count}", fix)

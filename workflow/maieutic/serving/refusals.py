@@ -1,7 +1,7 @@
-"""Read an endpoint's refusals: what it says, whether it concerns one request or all, and which key of the entry helps.
+"""Parse an endpoint's refusals: their message, their scope (one request or all), and the registry key that helps.
 
-Endpoints use the same status for a filtered prompt, an unsupported parameter and an empty account. Codes and well-known
-words settle the clear cases; for the others the client sends a short probe.
+Endpoints use the same status for a filtered prompt, an unsupported parameter and an empty account. Error codes and
+known phrases settle the clear cases; for the others the client sends a short probe.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from urllib.parse import unquote
 
 import yaml
 
-from maieutic.core.secrets import redacted
-from maieutic.serving.answers import MalformedAnswer, json_of
+from maieutic.core.secrets import redact
+from maieutic.serving.answers import MalformedAnswer, parse_body
 
-SERVER_FAILED = 500  # and above: statuses of a failure behind the endpoint
+SERVER_FAILED = 500  # lowest status of a failure behind the endpoint
 LONGEST_MESSAGE = 300
-PASSING_STATUS = frozenset({408, 409, 425, 429})
-KEY_REFUSED, NO_MONEY, TOO_LARGE = 401, 402, 413
-# One request is too long, or its content is filtered.
-ONE_CODES = frozenset(
+TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
+KEY_REFUSED, PAYMENT_REQUIRED, TOO_LARGE = 401, 402, 413
+# Error codes that concern one request only: it is too long, or its content is filtered
+SINGLE_REQUEST_CODES = frozenset(
     {
         "content_filter",
         "content_policy_violation",
@@ -38,7 +38,7 @@ ONE_CODES = frozenset(
         "string_above_max_length",
     }
 )
-ALL_CODES = frozenset(
+ALL_REQUESTS_CODES = frozenset(
     {
         "access_terminated",
         "account_deactivated",
@@ -53,7 +53,7 @@ ALL_CODES = frozenset(
         "unsupported_parameter",
     }
 )
-ONE = re.compile(
+SINGLE_REQUEST_PHRASES = re.compile(
     r"context.?(?:length|window|size|limit)|maximum context|too many (?:input )?tokens|less than \d+ `?tokens"
     r"|(?:prompt|inputs?|messages?|text|request)\b.{0,80}\b(?:too (?:long|large)|longer than|exceeds?)"
     r"|(?:input|prompt) token count.{0,60}exceeds|exceeds the maximum number of tokens|max_new_tokens`? must be <="
@@ -61,34 +61,34 @@ ONE = re.compile(
     r"|flagged|safety (?:system|check)|moderation|max_tokens must be at least 1",
     re.IGNORECASE,
 )
-# ... unless it is about a parameter or an account.
-SWEEPING = re.compile(
+# Phrases about a parameter or an account. If a message has one of them, its SINGLE_REQUEST_PHRASES are ignored.
+ALL_REQUESTS_PHRASES = re.compile(
     r"unsupported|not supported|unknown parameter|unrecognized|extra inputs|invalid (?:parameter|value|api)|header"
     r"|account|billing|credit|quota|api.?key|max_(?:completion_)?tokens.{0,20}too (?:large|high)",
     re.IGNORECASE,
 )
-MONEY = re.compile(
+ACCOUNT_PHRASES = re.compile(
     r"insufficient.{0,12}(?:quota|funds?|credits?|balance)|(?:exceeded|over) your (?:current|monthly) quota|billing"
     r"|payment required|credit balance|(?:out of|not enough|no) credits?|balance is (?:too low|insufficient)|hard limit"
     r"|in arrears|arrearage|top.?up|recharge|suspended|have any credits|all available credits|spending limit"
     r"|purchase (?:more )?credits",
     re.IGNORECASE,
 )
-# Several endpoints refuse a key with a status 400.
-KEY = re.compile(
+# Recognised by phrase, because several endpoints reject a key with status 400 instead of 401
+KEY_PHRASES = re.compile(
     r"api[ _%20-]{0,3}key\b.{0,40}\b(?:invalid|incorrect|not valid|not found|missing)"
     r"|\b(?:invalid|incorrect|missing|no)\b.{0,20}\bapi[ _%20-]{0,3}key",
     re.IGNORECASE,
 )
-WRONG_MODEL = re.compile(
+WRONG_MODEL_PHRASES = re.compile(
     r"\bmodels?\b.{0,120}\b(?:not found|does not exist|is not (?:available|supported)|no access|not deployed)"
     r"|unable to access .{0,40}\bmodel|no such model|unknown model",
     re.IGNORECASE,
 )
-WAIT_AND_SEE = re.compile(
+RETRY_PHRASES = re.compile(
     r"\bretry (?:in|after)\b|retrydelay|try again (?:in|later)|per (?:minute|second|hour)|\b[rt]p[ms]\b", re.IGNORECASE
 )
-NOT_YET = re.compile(
+OVERLOAD_PHRASES = re.compile(
     r"\b(?:is|still|currently) (?:loading|starting|initiali[sz]ing|warming up)|loading model|warming up|overloaded"
     r"|temporarily|rate.?limit|too many requests|at capacity|server (?:is )?busy",
     re.IGNORECASE,
@@ -98,7 +98,7 @@ Scope = Literal["passing", "one", "all", "unsure"]
 
 
 class Refusal(NamedTuple):
-    """A status that is no answer, the codes of its body in lower case, and its words on one line, without keys."""
+    """Refusal by an endpoint: status, lower-case error codes from the body, message on one line with keys redacted."""
 
     status: int
     codes: frozenset[str]
@@ -106,17 +106,18 @@ class Refusal(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Status and words, as they are recorded for a refused request."""
+        """Status and message, as recorded for a refused request."""
         return f"{self.status}: {self.message}"
 
 
 def read_refusal(status: int, body: bytes) -> Refusal:
-    """Read a refusal's body, in whatever form the endpoint wraps it."""
+    """Parse the body of a refusal, in any of the forms that endpoints use."""
     try:
-        content = json_of(body)
+        content = parse_body(body)
     except MalformedAnswer as error:
-        # A proxy's page says what has failed. Under other statuses words decide what is done: a page's must not.
-        content = error.words if status >= SERVER_FAILED else None
+        # From status 500 on, the body may be a proxy's HTML page that describes the failure. Below 500, such a page is
+        # ignored, because the scope is found by phrases, which its words could match by chance.
+        content = error.excerpt if status >= SERVER_FAILED else None
     return refusal_in(status, content)
 
 
@@ -125,47 +126,49 @@ def refusal_in(status: int, content: Any) -> Refusal:
     if isinstance(content, list) and content:
         content = content[0]
     outer = content if isinstance(content, dict) else {}
-    if isinstance(outer.get("message"), dict):  # Mistral: FastAPI's words within a message
+    if isinstance(outer.get("message"), dict):  # Mistral nests FastAPI's fields in `message`
         outer = content = {**outer, **outer["message"]}
     inner = outer.get("error") or outer.get("detail") or outer.get("errors") or content
     if isinstance(inner, list):
-        said = "; ".join(map(detail_of, inner))
+        text = "; ".join(map(detail_of, inner))
         fields: Mapping[str, Any] = outer
     elif isinstance(inner, dict):
         raw = inner.get("metadata", {}).get("raw") if isinstance(inner.get("metadata"), dict) else None
         parts = [inner.get("message") or inner.get("msg") or inner.get("detail"), raw]
-        said, fields = " ".join(text_of(part) for part in parts if part), inner
+        text, fields = " ".join(text_or_json(part) for part in parts if part), inner
     else:
-        said, fields = text_of(inner) if inner else "", outer
-    said = unquote(said) if "%20" in said else said
+        text, fields = text_or_json(inner) if inner else "", outer
+    text = unquote(text) if "%20" in text else text
     codes = [fields.get(name) for name in ("code", "type", "status")] + [outer.get("code")]
     inner_error = fields.get("innererror")
     codes += [inner_error.get("code")] if isinstance(inner_error, dict) else []
     named = [code for code in codes if isinstance(code, str) and code]
-    if named and named[0].replace("_", " ").lower() not in said.replace("_", " ").lower() and "code" in fields:
-        said = f"{named[0]} {said}"
-    message = redacted(" ".join(said.split()) or f"HTTP {status}")[:LONGEST_MESSAGE]
+    if named and named[0].replace("_", " ").lower() not in text.replace("_", " ").lower() and "code" in fields:
+        text = f"{named[0]} {text}"
+    message = redact(" ".join(text.split()) or f"HTTP {status}")[:LONGEST_MESSAGE]
     return Refusal(status, frozenset(code.lower() for code in named), message)
 
 
 def detail_of(entry: Any) -> str:
-    """Return an entry of FastAPI's `detail` as `body.temperature: Extra inputs are not permitted`."""
+    """Return one error in FastAPI's `detail` as text, as in `body.temperature: Extra inputs are not permitted`."""
     if not isinstance(entry, dict):
-        return text_of(entry)
+        return text_or_json(entry)
     place = entry.get("loc")
     where = ".".join(map(str, place)) if isinstance(place, list) else ""
-    return f"{where}: {entry.get('msg') or entry.get('message') or text_of(entry)}" if where else text_of(entry)
+    return (
+        f"{where}: {entry.get('msg') or entry.get('message') or text_or_json(entry)}" if where else text_or_json(entry)
+    )
 
 
-def text_of(value: Any) -> str:
-    """Return a text as it is, and anything else as JSON."""
+def text_or_json(value: Any) -> str:
+    """Return a string unchanged, and any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def error_in(content: Any) -> Refusal | None:
-    """Return the error in the body of a status 200, or None: an `error` object, or a choice that ended with an error.
+    """Return the error in a body of status 200, or None: an `error` object, or a choice that ended with an error.
 
-    Its status is the code that the provider gives, 502 (a failure behind the endpoint) without one.
+    The status of the result is the provider's error code, or 502 (a failure behind the endpoint) without one.
     """
     if not isinstance(content, dict):
         return None
@@ -181,35 +184,39 @@ def error_in(content: Any) -> Refusal | None:
 
 
 def scope_of(refusal: Refusal, retry_after: bool) -> Scope:
-    """Return whom a refusal concerns: `passing`: ask again; `one`: this request; `all`: every request; or `unsure`.
+    """Return the scope of a refusal: `passing` (retry), `one` (this request), `all` (every request), or `unsure`.
 
-    retry_after: the endpoint names a time after which it may be asked again.
+    retry_after: True if the endpoint set a time for the retry (Retry-After).
     """
     status, codes, message = refusal
-    money = bool(MONEY.search(message) or codes & ALL_CODES) and not (retry_after or WAIT_AND_SEE.search(message))
-    about_one = bool(codes & ONE_CODES) or (bool(ONE.search(message)) and not SWEEPING.search(message))
-    if status in PASSING_STATUS or status >= 500:
+    money = bool(ACCOUNT_PHRASES.search(message) or codes & ALL_REQUESTS_CODES) and not (
+        retry_after or RETRY_PHRASES.search(message)
+    )
+    about_one = bool(codes & SINGLE_REQUEST_CODES) or (
+        bool(SINGLE_REQUEST_PHRASES.search(message)) and not ALL_REQUESTS_PHRASES.search(message)
+    )
+    if status in TRANSIENT_STATUS or status >= 500:
         if status >= 500 and about_one:
             return "one"
-        return "all" if money and (status == 429 or codes & ALL_CODES) else "passing"
-    if not 400 <= status < 500 or status in (KEY_REFUSED, NO_MONEY):
+        return "all" if money and (status == 429 or codes & ALL_REQUESTS_CODES) else "passing"
+    if not 400 <= status < 500 or status in (KEY_REFUSED, PAYMENT_REQUIRED):
         return "all"
-    if codes & ALL_CODES or KEY.search(message):
+    if codes & ALL_REQUESTS_CODES or KEY_PHRASES.search(message):
         return "all"
-    limited = NOT_YET.search(message) or WAIT_AND_SEE.search(message)
-    if status == TOO_LARGE and (limited or not about_one):  # one request's size, or max_tokens beyond a limit for all
+    limited = OVERLOAD_PHRASES.search(message) or RETRY_PHRASES.search(message)
+    if status == TOO_LARGE and (limited or not about_one):  # the request is too large, or every request's max_tokens
         return "unsure"
-    if NOT_YET.search(message):
+    if OVERLOAD_PHRASES.search(message):
         return "passing"
     if about_one:
         return "one"
-    return "all" if MONEY.search(message) else "unsure"
+    return "all" if ACCOUNT_PHRASES.search(message) else "unsure"
 
 
 class Remedy(NamedTuple):
-    """A change of an entry that an endpoint's words ask for.
+    """Change of a registry entry that fixes a refusal.
 
-    key: of the entry; value: as YAML writes it; several of `omit` are put together.
+    key: key to set in the entry; value: its new value. Values of several remedies for `omit` are joined in one list.
     """
 
     key: str
@@ -221,8 +228,8 @@ REFUSES = (
     r"|unrecognized|unexpected|deprecated|not allowed|invalid|incompatible|cannot be (?:set|used)"
 )
 UNKNOWN = r"unsupported|not support|unknown|unrecognized|unexpected|extra inputs|not permitted"
-OMITTED = ("temperature", "stop", "seed", "max_tokens")
-NUMBER = re.compile(
+OMITTABLE = ("temperature", "stop", "seed", "max_tokens")
+LIMIT_NUMBER = re.compile(
     r"(?:at most|supports?(?: at most| up to)?|maximum(?: of| is)?|<=|less than or equal to)\D{0,20}(\d+)"
 )
 
@@ -234,10 +241,10 @@ def remedy_of(
     extra: Mapping[str, Any],
     thinking: Mapping[str, Any],
 ) -> Remedy | None:
-    """Return the change that a refusal asks for, or None where its words name no key of an entry.
+    """Return the change to the registry entry that a refusal asks for, or None if its message suggests no change.
 
-    endpoint: `chat`, `completions` or `responses`; sent: the body of the request; extra, thinking: what of it the
-    entry's `extra_body` and `thinking` add.
+    endpoint: `chat`, `completions` or `responses`; sent: body of the request; extra, thinking: fields of the body from
+    the registry entry's `extra_body` and `thinking`.
     """
     lower = re.sub(r"did you mean.*", "", refusal.message.lower())
     if "max_completion_tokens" in lower and "max_tokens" in sent:
@@ -245,7 +252,7 @@ def remedy_of(
     if most := re.search(r"max_(?:completion_)?tokens > (\d+) must", lower):
         return Remedy("max_tokens", int(most[1]))
     if re.search(r"max_(?:completion_|output_)?tokens.{0,80}(?:too (?:large|high|big)|above (?:the )?max)", lower) and (
-        most := NUMBER.search(lower)
+        most := LIMIT_NUMBER.search(lower)
     ):
         return Remedy("max_tokens", int(most[1]))
     if "max_completion_tokens" in lower and "max_completion_tokens" in sent and re.search(UNKNOWN, lower):
@@ -270,24 +277,24 @@ def remedy_of(
         return Remedy("user_last", True)
     if "response_format" in lower or "json_schema" in lower:
         return Remedy("structured", False)
-    for name in OMITTED:
+    for name in OMITTABLE:
         if name in sent and re.search(rf"\b{name}\b", lower) and re.search(REFUSES, lower):
             return Remedy("omit", [name])
-    if any(is_refused(name, lower) for name in thinking):
+    if any(is_field_refused(name, lower) for name in thinking):
         return Remedy("thinking", None)
-    if refused := [name for name in extra if is_refused(name, lower)]:
+    if refused := [name for name in extra if is_field_refused(name, lower)]:
         return Remedy("extra_body", {name: value for name, value in extra.items() if name not in refused})
     return None
 
 
-def is_refused(field: str, words: str) -> bool:
-    """Return whether words (in lower case) refuse a field, as it is written or in camel case."""
+def is_field_refused(field: str, words: str) -> bool:
+    """Return True if a lower-case message refuses a field, named in snake case or in camel case."""
     name = rf"\b(?:{re.escape(field.lower())}|{re.escape(field.lower().replace('_', ''))})\b"
     return re.search(rf"(?:{REFUSES}).{{0,40}}{name}|{name}.{{0,40}}(?:{REFUSES})", words) is not None
 
 
-def as_fix(remedies: list[Remedy]) -> str:
-    """Return the keys of an entry to set: `max_tokens_as: max_completion_tokens and omit: [temperature, stop]`."""
+def keys_to_set(remedies: list[Remedy]) -> str:
+    """Return the registry keys to set as text: `max_tokens_as: max_completion_tokens and omit: [temperature, stop]`."""
     settings: dict[str, Any] = {}
     for key, value in remedies:
         if isinstance(value, list):

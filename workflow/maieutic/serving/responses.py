@@ -1,6 +1,6 @@
-"""The third kind of endpoint: OpenAI's Responses API, by which some models alone are asked (o3 Pro).
+"""Adapter for OpenAI's Responses API, a third kind of endpoint and the only one for some models (o3 Pro).
 
-Requests are built and kept in the form of chat completions; here they are sent, and read, in the other one's words.
+Requests are built and stored in the form of chat completions. This module converts them, and converts the answers back.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ FINISHES = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
 def as_response_request(body: dict[str, Any]) -> dict[str, Any]:
-    """The body of a chat request as this endpoint takes it. Stop strings do not exist here: answers are cut after."""
+    """Convert the body of a chat request. Stop strings have no counterpart in the API: answers are cut afterwards."""
     sent = {NAMES.get(name, name): value for name, value in body.items() if name not in {"stop", "response_format"}}
-    sent["input"] = [{**message, "content": content_of(message["content"])} for message in sent["input"]]
+    sent["input"] = [{**message, "content": convert_content(message["content"])} for message in sent["input"]]
     if form := body.get("response_format"):
         sent["text"] = {"format": {"type": form["type"], **form["json_schema"]}}
     return {**sent, "store": False}
 
 
-def content_of(content: Any) -> Any:
-    """A message's content: text, or its parts under their other names."""
+def convert_content(content: Any) -> Any:
+    """Convert a message's content: a text, or parts under the names of the Responses API."""
     if isinstance(content, str):
         return content
     return [
@@ -36,17 +36,17 @@ def content_of(content: Any) -> Any:
 
 
 def as_chat_answer(reply: Any) -> dict[str, Any]:
-    """A response in the form of a chat completion. Raises MalformedAnswer for a body without a message."""
+    """Convert a response to a chat completion. Raises MalformedAnswer for a body without a message."""
     output = reply.get("output") if isinstance(reply, dict) else None
     items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-    parts = [part for item in items if item.get("type") == "message" for part in listed(item.get("content"))]
+    parts = [part for item in items if item.get("type") == "message" for part in object_list(item.get("content"))]
     texts = [part["text"] for part in parts if part.get("type") == "output_text" and isinstance(part.get("text"), str)]
     refusals = [part["refusal"] for part in parts if isinstance(part.get("refusal"), str)]
     incomplete = reply.get("incomplete_details") if isinstance(reply, dict) else None
     reason = incomplete.get("reason") if isinstance(incomplete, dict) else None
-    if not (texts or refusals or reason):  # cut off while it thought: an empty answer that says so
+    if not (texts or refusals or reason):  # a reason without text means an empty answer, cut off while thinking
         raise MalformedAnswer("no output_text")
-    thoughts = [part for item in items if item.get("type") == "reasoning" for part in listed(item.get("summary"))]
+    thoughts = [part for item in items if item.get("type") == "reasoning" for part in object_list(item.get("summary"))]
     summary = "\n".join(part["text"] for part in thoughts if isinstance(part.get("text"), str))
     usage = reply.get("usage") if isinstance(reply.get("usage"), dict) else {}
     message = {"content": "".join(texts or refusals) or None, "reasoning": summary}
@@ -60,6 +60,6 @@ def as_chat_answer(reply: Any) -> dict[str, Any]:
     }
 
 
-def listed(value: Any) -> list[dict[str, Any]]:
-    """The objects of a list; none of what is no list."""
+def object_list(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list, or an empty list for any other value."""
     return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""A vLLM server of our own, on a unix socket: a process that dies with the one that started it."""
+"""Local vLLM server on a unix socket: a process that ends with the process that started it."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from typing import Any
 
 from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
-from maieutic.core.machine import computes_in_bfloat16
-from maieutic.core.parent import PARENT
-from maieutic.serving.causes import READ, STARTED, cause_of
-from maieutic.serving.devices import Grant, gpu_names, take_gpus
-from maieutic.serving.inherited import inherited
-from maieutic.serving.room import make_room
+from maieutic.core.machine import has_bfloat16
+from maieutic.core.parent_process import PARENT_VARIABLE
+from maieutic.serving.devices import Grant, gpu_names, lock_gpus
+from maieutic.serving.environment_allow_list import inherited_environment
+from maieutic.serving.eviction import wait_for_memory
+from maieutic.serving.failure_causes import READ_LOG, START_MARK, server_failure_cause
 from maieutic.serving.weights import MANIFEST
 
 log = logging.getLogger(__name__)
-# vLLM's own defaults, not the model's: a repetition penalty in generation_config.json would change greedy answers.
+# Use vLLM's sampling defaults, not the model's: a repetition penalty in generation_config.json changes greedy answers.
 GENERATION_CONFIG = "vllm"
 POLL_SECONDS = 0.5
 STOP_SECONDS = 30.0
 HEALTH_SECONDS = 5.0
 SOCKETS = Path("/tmp")
-QUIET = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_USE_MODELSCOPE": "0"}
+OFFLINE_VARIABLES = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_USE_MODELSCOPE": "0"}
 
 
-def identity(model: VllmModel, weights: Path) -> dict[str, Any]:
-    """What of this server can change an answer: weights, tokenizer and chat template by checksum, engine settings."""
+def vllm_identity(model: VllmModel, weights: Path) -> dict[str, Any]:
+    """Return the request-key fields of a server: engine settings, and checksums of weights, tokenizer and template."""
     manifest = json.loads((weights / MANIFEST).read_text(encoding="utf-8"))
     return {
         "engine": "vllm",
@@ -53,20 +53,23 @@ def identity(model: VllmModel, weights: Path) -> dict[str, Any]:
 
 
 def served_dtype(model: VllmModel) -> str:
-    """What the weights are computed in on this machine, as vLLM spells it."""
+    """Return the data type in which this machine computes the model, under vLLM's name for it."""
     if model.dtype == "bfloat16-or-float32":
-        return "bfloat16" if computes_in_bfloat16() else "float32"
+        return "bfloat16" if has_bfloat16() else "float32"
     return model.dtype
 
 
 def served_name(weights: Path) -> str:
-    """The name by which a server's model is asked: that of the weights, since tutor and judge may be one model."""
+    """Return the model name for requests: the name of the weights' folder.
+
+    A tutor and a judge with the same weights thus share one name.
+    """
     return weights.name
 
 
-def sweep(place: Path) -> None:
-    """Remove the socket folders of drivers that were killed before they could. Other processes may do the same."""
-    for folder in place.glob("maieutic-*-*"):
+def remove_stale_sockets(parent: Path) -> None:
+    """Remove the socket folders of killed drivers. Other processes may remove them at the same time."""
+    for folder in parent.glob("maieutic-*-*"):
         pid = folder.name.split("-")[1]
         if not pid.isdigit() or Path(f"/proc/{pid}").exists():
             continue
@@ -76,20 +79,20 @@ def sweep(place: Path) -> None:
 
 
 class VllmServer:
-    """A server process. Start it from the main thread: its children die with the thread that made them."""
+    """Server process. Start it from the main thread: the process ends with the thread that spawned it."""
 
     def __init__(self, name: str, model: VllmModel, weights: Path, log_path: Path, folder: Path | None = None) -> None:
-        """weights: their folder; folder: an own one for the socket, removed at the end; None: makes one."""
+        """weights: folder of the weights; folder: private folder of the socket (default: new), removed by `stop`."""
         self.name, self.model, self.weights, self.log_path = name, model, weights, log_path
-        # A unix socket's path may have some hundred characters: a short folder of its own, not the results folder.
-        sweep(SOCKETS)
+        # A unix socket's path is limited to about 100 characters, so the socket cannot be in the results folder.
+        remove_stale_sockets(SOCKETS)
         self.folder = folder or Path(tempfile.mkdtemp(prefix=f"maieutic-{os.getpid()}-", dir=SOCKETS))
         self.socket = str(self.folder / "vllm.sock")
         self.process: subprocess.Popen[bytes] | None = None
         self.grant = Grant({}, ())
 
     def command(self) -> list[str]:
-        """The line that starts the server."""
+        """Return the command that starts the server."""
         model = self.model
         options = ["--uds", self.socket, "--served-model-name", served_name(self.weights)]
         options += [
@@ -118,17 +121,17 @@ class VllmServer:
         ]
 
     async def start(self) -> None:
-        """Start the process on devices of its own; `ready` waits for it."""
-        environment = {**inherited(os.environ), **self.model.environment, **QUIET}
-        self.grant = await take_gpus(self.name, self.model.needs.gpus, environment)
-        await make_room(self.name, self.model.needs.mem_mb)
-        self.spawn({**environment, **self.grant.environment, PARENT: str(os.getpid())})
+        """Lock devices and start the process on them. `ready` waits until the server answers."""
+        environment = {**inherited_environment(os.environ), **self.model.environment, **OFFLINE_VARIABLES}
+        self.grant = await lock_gpus(self.name, self.model.needs.gpus, environment)
+        await wait_for_memory(self.name, self.model.needs.mem_mb)
+        self.spawn({**environment, **self.grant.environment, PARENT_VARIABLE: str(os.getpid())})
 
     def spawn(self, environment: dict[str, str]) -> None:
-        """Start the process. It inherits the locks of its devices and holds them until it is gone."""
+        """Start the process. It inherits the locks of its devices, which stay locked until it ends."""
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.log_path, "ab") as handle:
-            handle.write(f"{STARTED}{self.name} ==\n".encode())
+            handle.write(f"{START_MARK}{self.name} ==\n".encode())
             handle.flush()
             self.process = subprocess.Popen(
                 self.command(),
@@ -137,19 +140,19 @@ class VllmServer:
                 stderr=handle,
                 env=environment,
                 pass_fds=self.grant.locks,
-                start_new_session=True,  # Ctrl-C is for the job, which first takes what it has asked
+                start_new_session=True,  # keeps Ctrl-C from the server, so that the job receives the pending answers
             )
         where = (self.model.needs.gpus and ", ".join(gpu_names())) or "the CPU"
         log.info("vLLM server for %s starting on %s (log: %s)", self.name, where, self.log_path)
         if (dtype := served_dtype(self.model)) != self.model.dtype:
-            log.info("%s: %s is %s here", self.name, self.model.dtype, dtype)
+            log.info("%s: dtype %s is %s on this machine", self.name, self.model.dtype, dtype)
 
     async def ready(self) -> None:
-        """Wait until the server answers. Raises UserError with the log's last words when it ends or takes too long."""
+        """Wait until the server answers. Raises UserError, with the error from its log, if it ends or is too slow."""
         began = time.monotonic()
         while time.monotonic() - began < self.model.start_timeout:
             self.check_alive()
-            if await self.is_well():
+            if await self.is_healthy():
                 log.info("vLLM server ready after %.0f s", time.monotonic() - began)
                 return
             await asyncio.sleep(POLL_SECONDS)
@@ -159,8 +162,8 @@ class VllmServer:
             "raise start_timeout",
         )
 
-    async def is_well(self) -> bool:
-        """Whether the server answers its health check."""
+    async def is_healthy(self) -> bool:
+        """Return True if the server passes its health check."""
         import aiohttp
 
         limit = aiohttp.ClientTimeout(total=HEALTH_SECONDS)
@@ -175,14 +178,14 @@ class VllmServer:
             return False
 
     def check_alive(self) -> None:
-        """Raise UserError when the server process has ended."""
+        """Raise UserError if the server process has ended."""
         if self.process is not None and (code := self.process.poll()) is not None:
-            cause = cause_of(self.log_path, code)
-            fix = cause.fix if cause.fix == READ else f"for models.{self.name}: {cause.fix}"
-            raise UserError(str(self.log_path), f"the vLLM server ended with {code}: {cause.words}", fix)
+            cause = server_failure_cause(self.log_path, code)
+            fix = cause.fix if cause.fix == READ_LOG else f"{cause.fix} (models.{self.name})"
+            raise UserError(str(self.log_path), f"the vLLM server ended with {code}: {cause.error_line}", fix)
 
     def stop(self) -> None:
-        """End the server and wait for it, so that the next job finds the device free."""
+        """End the server and wait for its end, so that the next job finds the device free."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:

@@ -1,1 +1,1 @@
-"""How far graders agree with people."""
+"""Agreement of graders with people."""

@@ -1,8 +1,8 @@
-"""How far a grader agrees with people: every measure is a function of one table of counts, label against label.
+"""Agreement of a grader with people. Each measure is computed from a table of counts, people's labels by the grader's.
 
-Rows are the labels of people, columns those of the grader and a last one for what could not be read. Tables of single
-replies add up, so whole dialogues are drawn anew by adding their tables. Values come from scikit-learn and scipy;
-the vectorised forms give the same numbers and serve the bootstrap.
+Rows are the labels of people. Columns are the labels of the grader, plus a last one for verdicts that cannot be
+parsed. Tables of single replies can be added, so the cluster bootstrap resamples dialogues by adding their tables.
+Values come from scikit-learn and scipy. The bootstrap uses vectorised forms, which return the same numbers.
 """
 
 from __future__ import annotations
@@ -15,32 +15,34 @@ from typing import NamedTuple
 import numpy as np
 
 from maieutic.core.records import Scale
-from maieutic.core.stats import Array, Estimate, Sampling, Statistic, estimate, share
+from maieutic.core.stats import Array, BootstrapSettings, Estimate, Statistic, estimate_statistic, safe_ratio
 
-# MRBench's labels as numbers, best first where the first label is desired: 1, 0.5, 0 for people (the coding of the
-# authors' own toolkit); a critic's printed scores 1, 2, 3 run the other way.
-PEOPLE = (1.0, 0.5, 0.0)
-CRITIC = (1.0, 2.0, 3.0)
-PRINTED = CRITIC  # as many labels have a printed coding
+# Numeric codes of MRBench's labels, in the order of a scale whose first label is desired. People: 1, 0.5, 0, the coding
+# of the authors' own toolkit. The critic's printed scores 1, 2, 3 run in the opposite direction.
+PEOPLE_CODES = (1.0, 0.5, 0.0)
+CRITIC_CODES = (1.0, 2.0, 3.0)
+PRINTED_CODES = CRITIC_CODES  # one printed code for each label of a scale
 
 
 class Pairing(NamedTuple):
-    """What people and a grader say of one reply, as places in the list of labels; None: not to be read.
+    """Label of one reply by people (`gold`) and by a grader (`verdict`), as indexes into the scale.
 
-    weight: how many replies it stands for, where some were likelier to be labelled than others.
+    verdict: None if the grader's verdict cannot be parsed; length: length of the reply in characters; weight: number
+    of replies that this one represents in a sample, 1 if all replies were equally likely to be labelled.
     """
 
     gold: int
-    said: int | None
+    verdict: int | None
     problem: str
     length: int = 0
     weight: float = 1.0
 
 
 class Measure(NamedTuple):
-    """A measure of agreement. `value` of the readable pairings (gold, said), `of_tables` of ... x labels x labels + 1.
+    """A measure of agreement, in two forms.
 
-    strict: what cannot be read counts as wrong instead of being left out.
+    value: computes the measure from people's labels, the verdicts and the number of labels; of_tables: computes it
+    from counts (... x labels x (labels + 1)); strict: True if unparsed verdicts may count as wrong.
     """
 
     value: Callable[[list[int], list[int], int], float]
@@ -48,114 +50,116 @@ class Measure(NamedTuple):
     strict: bool = False
 
 
-def rate(part: Array, whole: Array) -> Array:
-    """part / whole, NaN where there is nothing."""
-    return share(part, whole, empty=math.nan)
+def ratio_or_nan(part: Array, whole: Array) -> Array:
+    """Return part / whole, NaN where the whole is 0."""
+    return safe_ratio(part, whole, empty=math.nan)
 
 
-def read_part(tables: Array) -> Array:
-    """The square table of what was read."""
+def parsed_tables(tables: Array) -> Array:
+    """Return the square part of the tables, without the last column of verdicts that cannot be parsed."""
     return tables[..., :-1]
 
 
 def accuracy_of(tables: Array) -> Array:
-    """Share on the diagonal."""
-    return rate(np.trace(read_part(tables), axis1=-2, axis2=-1), tables.sum((-2, -1)))
+    """Return the share of replies with equal labels on both sides. Verdicts that cannot be parsed count as wrong."""
+    return ratio_or_nan(np.trace(parsed_tables(tables), axis1=-2, axis2=-1), tables.sum((-2, -1)))
 
 
 def macro_f1_of(tables: Array) -> Array:
-    """Mean F1 of all labels of the protocol; 0 for one that neither people nor the grader use."""
-    square = read_part(tables)
+    """Return the mean F1 over all labels of the protocol; 0 for a label that neither people nor the grader use."""
+    square = parsed_tables(tables)
     hits, verdicts, gold = np.diagonal(square, axis1=-2, axis2=-1), square.sum(-2), tables.sum(-1)
     return np.divide(2 * hits, verdicts + gold, out=np.zeros_like(hits), where=verdicts + gold > 0).mean(-1)
 
 
 def kappa_of(tables: Array, power: int) -> Array:
-    """Cohen's kappa with weights |i - j| ** power; power 0: every disagreement weighs the same."""
-    square = read_part(tables)
+    """Return Cohen's kappa with weights |i - j| ** power; with power 0 all disagreements weigh the same."""
+    square = parsed_tables(tables)
     places = np.arange(square.shape[-1])
     weights = (np.abs(places[:, None] - places) ** power).astype(float) if power else 1.0 - np.eye(len(places))
     total = square.sum((-2, -1))
     expected = square.sum(-1)[..., :, None] * square.sum(-2)[..., None, :]
-    apart, by_chance = (square * weights).sum((-2, -1)), rate((expected * weights).sum((-2, -1)), total)
-    return 1.0 - rate(apart, by_chance)
+    apart, by_chance = (square * weights).sum((-2, -1)), ratio_or_nan((expected * weights).sum((-2, -1)), total)
+    return 1.0 - ratio_or_nan(apart, by_chance)
 
 
-def correlation_of(tables: Array, gold_codes: Array, said_codes: Array) -> Array:
-    """Pearson's correlation of codes (... x labels) under the counts; NaN where one side is constant."""
-    square = read_part(tables)
+def table_correlation(tables: Array, gold_codes: Array, verdict_codes: Array) -> Array:
+    """Return Pearson's correlation of codes (... x labels) under the counts; NaN if one side is constant."""
+    square = parsed_tables(tables)
     total = square.sum((-2, -1))[..., None, None]
-    weights = rate(square, np.broadcast_to(total, square.shape))
-    x, y = gold_codes[..., :, None], said_codes[..., None, :]
+    weights = ratio_or_nan(square, np.broadcast_to(total, square.shape))
+    x, y = gold_codes[..., :, None], verdict_codes[..., None, :]
     mean_x, mean_y = ((weights * code).sum((-2, -1))[..., None, None] for code in (x, y))
     covariance = (weights * (x - mean_x) * (y - mean_y)).sum((-2, -1))
     spread = [(weights * (code - mean) ** 2).sum((-2, -1)) for code, mean in ((x, mean_x), (y, mean_y))]
     product = spread[0] * spread[1]
-    return rate(covariance, np.sqrt(np.where(product > 1e-15, product, 0.0)))
+    return ratio_or_nan(covariance, np.sqrt(np.where(product > 1e-15, product, 0.0)))
 
 
-def codes_of(codes: Sequence[float], labels: int) -> list[float]:
-    """Codes for so many labels: the printed ones, and for more labels than these as many steps of one size."""
+def extend_codes(codes: Sequence[float], labels: int) -> list[float]:
+    """Return codes for `labels` labels: the printed codes, continued by the same step for longer scales."""
     if labels <= len(codes):
         return [*codes[:labels]]
     step = codes[1] - codes[0]
     return [codes[0] + step * place for place in range(labels)]
 
 
-def coded(codes: Sequence[float], tables: Array) -> Array:
-    """Codes for as many labels as a table has."""
-    return np.broadcast_to(np.array(codes_of(codes, tables.shape[-2])), tables.shape[:-1])
+def table_codes(codes: Sequence[float], tables: Array) -> Array:
+    """Return the codes of each table's labels: ... x labels."""
+    return np.broadcast_to(np.array(extend_codes(codes, tables.shape[-2])), tables.shape[:-1])
 
 
 def midranks(counts: Array) -> Array:
-    """The rank that all members of a label share, for ... x labels counts."""
+    """Return the mean rank of the replies with each label. counts: number of replies by label, ... x labels."""
     return np.cumsum(counts, -1) - counts / 2 + 0.5
 
 
-def pearson_of(said_codes: Sequence[float]) -> Callable[[Array], Array]:
-    """Pearson's correlation with people's codes."""
-    return lambda tables: correlation_of(tables, coded(PEOPLE, tables), coded(said_codes, tables))
+def pearson_of(verdict_codes: Sequence[float]) -> Callable[[Array], Array]:
+    """Return a function of tables that computes Pearson's correlation of the verdicts' codes with people's codes."""
+    return lambda tables: table_correlation(
+        tables, table_codes(PEOPLE_CODES, tables), table_codes(verdict_codes, tables)
+    )
 
 
 def spearman_of(tables: Array) -> Array:
-    """Spearman's rank correlation."""
-    square = read_part(tables)
-    return correlation_of(tables, midranks(square.sum(-1)), midranks(square.sum(-2)))
+    """Return Spearman's rank correlation for each table."""
+    square = parsed_tables(tables)
+    return table_correlation(tables, midranks(square.sum(-1)), midranks(square.sum(-2)))
 
 
-def lenient(tables: Array) -> Array:
-    """The first two labels as one: Yes and To some extent against No (BEA 2025); non-offensive against Offensive."""
+def merge_table_labels(tables: Array) -> Array:
+    """Return tables in which the first two labels are one, as in BEA 2025 (Yes and To some extent against No)."""
     rows = np.stack([tables[..., :2, :].sum(-2), tables[..., 2:, :].sum(-2)], -2)
     return np.stack([rows[..., :2].sum(-1), rows[..., 2:-1].sum(-1), rows[..., -1]], -1)
 
 
-def constant(codes: Sequence[float]) -> bool:
-    """Whether nothing varies, so that no correlation exists."""
+def is_constant(codes: Sequence[float]) -> bool:
+    """Return True if all codes are equal, so that a correlation with them is undefined."""
     return len(set(codes)) < 2
 
 
-def pearson_value(said_codes: Sequence[float]) -> Callable[[list[int], list[int], int], float]:
-    """Pearson's correlation by scipy."""
+def pearson_value(verdict_codes: Sequence[float]) -> Callable[[list[int], list[int], int], float]:
+    """Return a function that computes Pearson's correlation of codes with scipy."""
 
     def value(gold: list[int], verdicts: list[int], labels: int) -> float:
-        own, other = codes_of(PEOPLE, labels), codes_of(said_codes, labels)
-        x, y = [own[place] for place in gold], [other[place] for place in verdicts]
+        people, grader = extend_codes(PEOPLE_CODES, labels), extend_codes(verdict_codes, labels)
+        x, y = [people[place] for place in gold], [grader[place] for place in verdicts]
         from scipy.stats import pearsonr
 
-        return math.nan if constant(x) or constant(y) else float(pearsonr(x, y).statistic)
+        return math.nan if is_constant(x) or is_constant(y) else float(pearsonr(x, y).statistic)
 
     return value
 
 
 def spearman_value(gold: list[int], verdicts: list[int], labels: int) -> float:
-    """Spearman's correlation by scipy. Places run from the best label, on both sides alike."""
+    """Compute Spearman's correlation with scipy, from indexes that count from the best label on both sides."""
     from scipy.stats import spearmanr
 
-    return math.nan if constant(gold) or constant(verdicts) else float(spearmanr(gold, verdicts).statistic)
+    return math.nan if is_constant(gold) or is_constant(verdicts) else float(spearmanr(gold, verdicts).statistic)
 
 
 def kappa_value(weights: str | None) -> Callable[[list[int], list[int], int], float]:
-    """Cohen's kappa by scikit-learn; NaN where both sides know one label only."""
+    """Return a function that computes Cohen's kappa with scikit-learn; NaN if both sides use one label only."""
 
     def value(gold: list[int], verdicts: list[int], labels: int) -> float:
         if len({*gold, *verdicts}) < 2:
@@ -168,78 +172,90 @@ def kappa_value(weights: str | None) -> Callable[[list[int], list[int], int], fl
 
 
 def macro_f1_value(gold: list[int], verdicts: list[int], labels: int) -> float:
-    """Macro F1 by scikit-learn over all labels of the protocol; the place `labels` stands for what cannot be read."""
+    """Compute macro F1 over all labels of the scale with scikit-learn. Index `labels` marks an unparsed verdict."""
     from sklearn.metrics import f1_score
 
     return float(f1_score(gold, verdicts, labels=range(labels), average="macro", zero_division=0))
 
 
 def accuracy_value(gold: list[int], verdicts: list[int], labels: int) -> float:
-    """Accuracy by scikit-learn."""
+    """Compute accuracy with scikit-learn."""
     from sklearn.metrics import accuracy_score
 
     return float(accuracy_score(gold, verdicts))
 
 
-def merged(places: list[int], labels: int) -> list[int]:
-    """Lenient places: 0 for the first two labels, 1 for the others; what cannot be read stays apart."""
+def lenient_indexes(places: list[int], labels: int) -> list[int]:
+    """Return indexes of merged labels: 0 for the first two labels, 1 for the others, 2 for unparsed verdicts."""
     return [2 if place == labels else int(place >= 2) for place in places]
 
 
-def leniently(value: Callable[[list[int], list[int], int], float]) -> Callable[[list[int], list[int], int], float]:
-    """A measure of merged labels."""
-    return lambda gold, verdicts, labels: value(merged(gold, labels), merged(verdicts, labels), 2)
+def on_merged_labels(
+    value: Callable[[list[int], list[int], int], float],
+) -> Callable[[list[int], list[int], int], float]:
+    """Return a function that computes the measure `value` after the first two labels have been merged."""
+    return lambda gold, verdicts, labels: value(lenient_indexes(gold, labels), lenient_indexes(verdicts, labels), 2)
 
 
 MEASURES: dict[str, Measure] = {
     "kappa": Measure(kappa_value(None), lambda tables: kappa_of(tables, 0)),
     "weighted_kappa": Measure(kappa_value("quadratic"), lambda tables: kappa_of(tables, 2)),
-    "ac_paper": Measure(pearson_value(CRITIC), pearson_of(CRITIC)),
-    "ac": Measure(pearson_value(PEOPLE), pearson_of(PEOPLE)),
+    "ac_paper": Measure(pearson_value(CRITIC_CODES), pearson_of(CRITIC_CODES)),
+    "ac": Measure(pearson_value(PEOPLE_CODES), pearson_of(PEOPLE_CODES)),
     "spearman": Measure(spearman_value, spearman_of),
     "macro_f1": Measure(macro_f1_value, macro_f1_of, strict=True),
     "accuracy": Measure(accuracy_value, accuracy_of, strict=True),
-    "lenient_macro_f1": Measure(leniently(macro_f1_value), lambda tables: macro_f1_of(lenient(tables)), strict=True),
-    "lenient_accuracy": Measure(leniently(accuracy_value), lambda tables: accuracy_of(lenient(tables)), strict=True),
+    "lenient_macro_f1": Measure(
+        on_merged_labels(macro_f1_value), lambda tables: macro_f1_of(merge_table_labels(tables)), strict=True
+    ),
+    "lenient_accuracy": Measure(
+        on_merged_labels(accuracy_value), lambda tables: accuracy_of(merge_table_labels(tables)), strict=True
+    ),
 }
 
 
 def tables_of(pairings: Sequence[Pairing], labels: int) -> Array:
-    """One table a pairing, flat: pairings x (labels * (labels + 1))."""
+    """Return one table per pairing, flattened: an array of pairings x (labels * (labels + 1))."""
     tables = np.zeros((len(pairings), labels, labels + 1))
     for number, pairing in enumerate(pairings):
-        tables[number, pairing.gold, labels if pairing.said is None else pairing.said] = pairing.weight
+        tables[number, pairing.gold, labels if pairing.verdict is None else pairing.verdict] = pairing.weight
     return tables.reshape(len(pairings), -1)
 
 
 def statistic_of(name: str, labels: int) -> Statistic[Pairing]:
-    """A measure of agreement over pairings. A pairing that could not be read is in the place behind the last label."""
-    about = MEASURES[name]
+    """Return a measure of agreement as a statistic of pairings, in which unparsed verdicts have the index `labels`."""
+    definition = MEASURES[name]
 
     def value(pairings: Sequence[Pairing]) -> float:
         if any(pairing.weight != 1.0 for pairing in pairings):
             sums = tables_of(pairings, labels).sum(0).reshape(labels, labels + 1)
-            return float(about.of_tables(sums))
-        verdicts = [labels if pairing.said is None else pairing.said for pairing in pairings]
-        return about.value([pairing.gold for pairing in pairings], verdicts, labels)
+            return float(definition.of_tables(sums))
+        verdicts = [labels if pairing.verdict is None else pairing.verdict for pairing in pairings]
+        return definition.value([pairing.gold for pairing in pairings], verdicts, labels)
 
     return Statistic(
         value=value,
         counts=lambda pairings: tables_of(pairings, labels),
-        of_sums=lambda sums: about.of_tables(sums.reshape(*sums.shape[:-1], labels, labels + 1)),
+        from_sums=lambda sums: definition.of_tables(sums.reshape(*sums.shape[:-1], labels, labels + 1)),
     )
 
 
-def measure(name: str, pairings: Sequence[Pairing], labels: int, strict: bool, sampling: Sampling) -> Estimate:
-    """One measure of agreement. strict: unreadable verdicts count as wrong (BEA's way), else they are left out."""
-    read = [pairing for pairing in pairings if pairing.said is not None]
+def estimate_agreement(
+    name: str, pairings: Sequence[Pairing], labels: int, strict: bool, sampling: BootstrapSettings
+) -> Estimate:
+    """Estimate one measure of agreement.
+
+    strict: True to count verdicts that cannot be parsed as wrong (as in BEA) if the measure allows it; otherwise they
+    are left out.
+    """
+    read = [pairing for pairing in pairings if pairing.verdict is not None]
     used = list(pairings) if strict and MEASURES[name].strict else read
     problems = [pairing.problem for pairing in used]
-    return estimate(statistic_of(name, labels), used, problems, sampling, missing=len(pairings) - len(used))
+    return estimate_statistic(statistic_of(name, labels), used, problems, sampling, missing=len(pairings) - len(used))
 
 
-def fleiss(labels_of_items: Sequence[Sequence[str]]) -> float | None:
-    """Fleiss' kappa of items that each have as many labels (MRBench, section 4.2); None where there are none."""
+def fleiss_kappa_of(labels_of_items: Sequence[Sequence[str]]) -> float | None:
+    """Return Fleiss' kappa of items with the same number of labels each (MRBench, section 4.2); None if undefined."""
     from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 
     if not labels_of_items or len(labels_of_items[0]) < 2:
@@ -249,17 +265,17 @@ def fleiss(labels_of_items: Sequence[Sequence[str]]) -> float | None:
     return None if math.isnan(value) else value
 
 
-def usual_fleiss(labels_of_items: Sequence[Sequence[str]]) -> tuple[float | None, int, int]:
-    """Fleiss' kappa of the items with the usual number of labels: its value, how many they are, how many are left."""
+def fleiss_of_usual_count(labels_of_items: Sequence[Sequence[str]]) -> tuple[float | None, int, int]:
+    """Return Fleiss' kappa of items with the most common number of labels, the number of such items, and of others."""
     usual = max(Counter(map(len, labels_of_items)).items(), key=lambda pair: (pair[1], pair[0]), default=(0, 0))[0]
     rated = [labels for labels in labels_of_items if len(labels) == usual]
-    return fleiss(rated) if rated else None, len(rated), len(labels_of_items) - len(rated)
+    return fleiss_kappa_of(rated) if rated else None, len(rated), len(labels_of_items) - len(rated)
 
 
 def krippendorff_alpha(labels_of_items: Sequence[Sequence[str]], scale: Scale) -> float | None:
-    """Krippendorff's alpha of items with any number of labels, by the scale's level.
+    """Return Krippendorff's alpha of items with any number of labels, at the scale's level of measurement.
 
-    None where nothing varies, and of fewer than two items with two labels or more.
+    None if the labels do not vary, or if fewer than two items have two labels or more.
     """
     from truescore import krippendorff_alpha as alpha
 
@@ -272,8 +288,8 @@ def krippendorff_alpha(labels_of_items: Sequence[Sequence[str]], scale: Scale) -
     return float(alpha(by_item.T, level=scale.level))
 
 
-def cohen(first: Sequence[object], second: Sequence[object]) -> float | None:
-    """Cohen's kappa of two lists of labels; None where both know one label only."""
+def cohen_kappa_of(first: Sequence[object], second: Sequence[object]) -> float | None:
+    """Return Cohen's kappa of two lists of labels; None if both use one label only."""
     if len({*first, *second}) < 2:
         return None
     from sklearn.metrics import cohen_kappa_score
@@ -281,8 +297,8 @@ def cohen(first: Sequence[object], second: Sequence[object]) -> float | None:
     return float(cohen_kappa_score(list(first), list(second)))
 
 
-def mean_cohen(labels_of_items: Sequence[Mapping[str, str]]) -> float | None:
-    """Cohen's kappa averaged over the pairs of annotators, each on what both labelled (MRBench, section 5.2)."""
+def mean_pairwise_cohen(labels_of_items: Sequence[Mapping[str, str]]) -> float | None:
+    """Return Cohen's kappa averaged over pairs of annotators, on what both labelled (MRBench, section 5.2)."""
     from itertools import combinations
 
     values = []
@@ -290,6 +306,6 @@ def mean_cohen(labels_of_items: Sequence[Mapping[str, str]]) -> float | None:
         both = [
             (labels[annotator], labels[other]) for labels in labels_of_items if annotator in labels and other in labels
         ]
-        kappa = cohen([label for label, _ in both], [label for _, label in both])
+        kappa = cohen_kappa_of([label for label, _ in both], [label for _, label in both])
         values += [] if kappa is None else [kappa]
     return sum(values) / len(values) if values else None

@@ -1,4 +1,4 @@
-"""How far a judge's verdicts depend on what should not matter: probes, and the judge's own family."""
+"""Influence of irrelevant changes on a judge's verdicts (probes), and its bias towards its own model family."""
 
 from __future__ import annotations
 
@@ -9,110 +9,132 @@ from pathlib import Path
 
 import numpy as np
 
-from maieutic.core.jobs import Sampled
+from maieutic.core.jobs import SampledJob
 from maieutic.core.records import Judgement, Score, read_records
-from maieutic.core.stats import MEAN, SHARE, Sampling, Statistic, estimate
-from maieutic.judges.labels import Labels, read_labels
+from maieutic.core.stats import MEAN, SHARE, BootstrapSettings, Statistic, estimate_statistic
+from maieutic.judges.labelled_sets import LabelledData, read_labelled_data
 from maieutic.judges.probes import PROBES
 from maieutic.scores.score import write_scores
-from maieutic.validation.carry_over import Residual, residuals_of
-from maieutic.validation.trust import Said, said_by, score
+from maieutic.validation.transportability import Residual, residuals_of
+from maieutic.validation.trust import LabelsByReply, trust_score, verdict_labels
 
 log = logging.getLogger(__name__)
-GAIN, SELF_PREFERENCE = "padded_gain", "self_preference"
+PADDED_GAIN, SELF_PREFERENCE = "padded_gain", "self_preference"
 Key = tuple[str, str, str]  # item, tutor, criterion
 
 
-class ValidateProbes(Sampled):
-    """A judge that was probed. family: the labelled tutors of its own model family."""
+class ValidateProbes(SampledJob):
+    """Job for a judge that was probed. family: labelled tutors of its own model family."""
 
     judge: str
     family: list[str] = []
 
 
 def validate_probes(*, job: ValidateProbes, verdicts: Path, probes: list[Path], labels: list[Path], out: Path) -> None:
-    """Write how often each probe leaves a judge's verdicts as they were, set by set.
+    """Write the share of a judge's verdicts that each probe leaves unchanged, for each labelled set.
 
-    verdicts: of the plain questions; probes: a file of each probe, in their order, or none; labels: files of labelled
-    sets, each in the folder of its set.
+    verdicts: verdicts on the unchanged replies; probes: a file per probe, in the order of PROBES, or empty; labels:
+    files of labelled sets, each in the folder of its set.
     """
-    plain, sampling = read_records(verdicts, Judgement), Sampling(job.resamples, job.seed)
-    asked = dict(zip(PROBES, (read_records(path, Judgement) for path in probes), strict=False))
+    plain, sampling = read_records(verdicts, Judgement), BootstrapSettings(job.resamples, job.seed)
+    probed = dict(zip(PROBES, (read_records(path, Judgement) for path in probes), strict=False))
     scores: list[Score] = []
-    sets = {path.parent.name: read_labels(path.parent) for path in labels}
-    tell_strangers(job, sets)
-    for name, made in sets.items():
-        before = said_by(one for one in plain if one.task == name)
+    sets = {path.parent.name: read_labelled_data(path.parent) for path in labels}
+    warn_unlabelled_family(job, sets)
+    for name, labelled_set in sets.items():
+        before = verdict_labels(judgement for judgement in plain if judgement.task == name)
         rows: list[Score] = []
-        for probe, judgements in asked.items():
-            after = said_by(one for one in judgements if one.task == name)
-            rows += probe_scores(job.judge, probe, made, before, after, sampling)
-        rows += family_scores(job, made, before, sampling)
+        for probe, judgements in probed.items():
+            after = verdict_labels(judgement for judgement in judgements if judgement.task == name)
+            rows += probe_scores(job.judge, probe, labelled_set, before, after, sampling)
+        rows += family_scores(job, labelled_set, before, sampling)
         scores += [row.model_copy(update={"release": name}) for row in rows]
     write_scores(scores, out)
 
 
-def tell_strangers(job: ValidateProbes, sets: Mapping[str, Labels]) -> None:
-    """Say which tutors of the family nobody has labelled in any set of this run: another run may have them."""
-    known = sorted({label.tutor for made in sets.values() for label in made.labels})
+def warn_unlabelled_family(job: ValidateProbes, sets: Mapping[str, LabelledData]) -> None:
+    """Warn of family tutors without a label in any set of this run. Another run may have labels of them."""
+    known = sorted({label.tutor for labelled_set in sets.values() for label in labelled_set.labels})
     if strange := [name for name in job.family if name not in known]:
         key = f"models.{job.judge}.family"
         log.warning("%s: %s: not among the labelled tutors of this run (%s)", key, ", ".join(strange), ", ".join(known))
 
 
-def probe_scores(judge: str, probe: str, labels: Labels, before: Said, after: Said, sampling: Sampling) -> list[Score]:
-    """The share of verdicts that a probe leaves as they were; of padding also what it gains or costs a reply.
+def probe_scores(
+    judge: str,
+    probe: str,
+    labels: LabelledData,
+    before: LabelsByReply,
+    after: LabelsByReply,
+    sampling: BootstrapSettings,
+) -> list[Score]:
+    """Return the share of verdicts that a probe leaves unchanged and, for padding, its net gain.
 
-    padded_gain: verdicts that become the desired one less those that cease to be, as a share of all.
+    padded_gain: verdicts that become the desired one, less those that cease to be it, as a share of all.
     """
-    problems: dict[Key, str] = {(one.id, one.tutor, one.criterion): one.problem for one in labels.labels}
+    problems: dict[Key, str] = {(label.id, label.tutor, label.criterion): label.problem for label in labels.labels}
     both = [key for key in after if after[key] is not None and before.get(key) is not None and key in problems]
     missing = sum(key in problems for key in after) - len(both)
     if not both:
         return []
     groups = [problems[key] for key in both]
     same = [float(after[key] == before[key]) for key in both]
-    scores = [score(judge, f"{probe}_same", estimate(SHARE, same, groups, sampling, missing))]
+    scores = [trust_score(judge, f"{probe}_same", estimate_statistic(SHARE, same, groups, sampling, missing))]
     if probe == "padded":
-        wanted = {name: scale.desired for name, scale in labels.scales.items()}
-        judged = [key for key in both if wanted[key[2]] is not None]
-        gains = [float(after[key] == wanted[key[2]]) - float(before[key] == wanted[key[2]]) for key in judged]
+        desired = {name: scale.desired for name, scale in labels.scales.items()}
+        judged = [key for key in both if desired[key[2]] is not None]
+        gains = [float(after[key] == desired[key[2]]) - float(before[key] == desired[key[2]]) for key in judged]
         if gains:
-            scores.append(score(judge, GAIN, estimate(MEAN, gains, [problems[key] for key in judged], sampling)))
+            scores.append(
+                trust_score(
+                    judge, PADDED_GAIN, estimate_statistic(MEAN, gains, [problems[key] for key in judged], sampling)
+                )
+            )
     return scores
 
 
-def family_scores(job: ValidateProbes, labels: Labels, verdicts: Said, sampling: Sampling) -> list[Score]:
-    """How much more a judge is above people on tutors of its own family than on others; none without a family."""
-    wanted = {name: scale.desired for name, scale in labels.scales.items()}
+def family_scores(
+    job: ValidateProbes, labels: LabelledData, verdicts: LabelsByReply, sampling: BootstrapSettings
+) -> list[Score]:
+    """Return the judge's mean residual on tutors of its family minus that on others; [] if one side has no residuals.
+
+    A residual is the judge's verdict minus the label of people.
+    """
+    desired = {name: scale.desired for name, scale in labels.scales.items()}
     residuals = [
         (tutor in job.family, residual)
-        for tutor, by_criterion in residuals_of(labels.labels, verdicts, wanted).items()
+        for tutor, by_criterion in residuals_of(labels.labels, verdicts, desired).items()
         for group in by_criterion.values()
         for residual in group
     ]
-    if len({own for own, _ in residuals}) < 2:
+    if len({in_family for in_family, _ in residuals}) < 2:
         return []
     clusters = [residual.problem for _, residual in residuals]
-    return [score(job.judge, SELF_PREFERENCE, estimate(PREFERENCE, residuals, clusters, sampling))]
+    return [trust_score(job.judge, SELF_PREFERENCE, estimate_statistic(PREFERENCE, residuals, clusters, sampling))]
 
 
-def sums_of(residuals: Sequence[tuple[bool, Residual]]) -> np.ndarray:
-    """Weighted sums of own and of other residuals, with their weights."""
+def residual_sums(residuals: Sequence[tuple[bool, Residual]]) -> np.ndarray:
+    """Return weighted value and weight of each residual, in columns 0 and 1 for the family, else in columns 2 and 3."""
     rows = [
-        (own * one.weight * one.apart, own * one.weight, (not own) * one.weight * one.apart, (not own) * one.weight)
-        for own, one in residuals
+        (
+            in_family * residual.weight * residual.apart,
+            in_family * residual.weight,
+            (not in_family) * residual.weight * residual.apart,
+            (not in_family) * residual.weight,
+        )
+        for in_family, residual in residuals
     ]
     return np.array(rows, dtype=float)
 
 
-def preference(sums: np.ndarray) -> np.ndarray:
-    """The mean of own residuals less that of others."""
-    own, of_own, others, of_others = np.moveaxis(sums, -1, 0)
+def family_preference(sums: np.ndarray) -> np.ndarray:
+    """Return the mean residual of the family less that of the others; NaN if one side is empty."""
+    family, family_weight, others, others_weight = np.moveaxis(sums, -1, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where((of_own > 0) & (of_others > 0), own / of_own - others / of_others, math.nan))
+        gap = family / family_weight - others / others_weight
+        return np.asarray(np.where((family_weight > 0) & (others_weight > 0), gap, math.nan))
 
 
 PREFERENCE: Statistic[tuple[bool, Residual]] = Statistic(
-    lambda residuals: float(preference(sums_of(residuals).sum(axis=0))), sums_of, preference
+    lambda residuals: float(family_preference(residual_sums(residuals).sum(axis=0))), residual_sums, family_preference
 )

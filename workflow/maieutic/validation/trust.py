@@ -1,4 +1,4 @@
-"""What a grader is worth: its agreement with people on labelled replies, as scores of the task `trust`."""
+"""Agreement of a grader with people on labelled replies, as scores of the task `trust`."""
 
 from __future__ import annotations
 
@@ -15,74 +15,81 @@ from maieutic.core.records import SCORINGS, Judgement, Label, Scale, Scales, Sco
 from maieutic.core.stats import (
     SHARE,
     Array,
+    BootstrapSettings,
     Estimate,
     Interval,
-    Sampling,
     Statistic,
-    estimate,
-    mean_of,
+    estimate_statistic,
+    leave_one_out,
+    mean_statistic,
     sums_by_cluster,
-    without_each,
 )
-from maieutic.judges.labels import Labels
-from maieutic.judges.questions import merged
-from maieutic.judges.rubrics import read_rubric, word_of
-from maieutic.scores.score import Columns, score_of
-from maieutic.validation.agreement import MEASURES, PRINTED, Pairing, measure, statistic_of, tables_of
+from maieutic.judges.labelled_sets import LabelledData
+from maieutic.judges.questions import verdicts_by_criterion
+from maieutic.judges.rubrics import read_rubric, verdict_label
+from maieutic.scores.score import ScoreColumns, score_from_estimate
+from maieutic.validation.agreement import MEASURES, PRINTED_CODES, Pairing, estimate_agreement, statistic_of, tables_of
 
 TASK = "trust"
 MEAN_KAPPA = "mean_weighted_kappa"
 WEIGHTED_KAPPA = "weighted_kappa"
-BINARY = "binary"  # a subset of the scores: of labels that are desired or not
-OF_THREE = frozenset({"lenient_macro_f1", "lenient_accuracy", "ac_paper"})  # measures of three labels
-ORDERED = frozenset({"weighted_kappa", "ac", "spearman"})  # measures that need an order of the labels
-YES_NO = Scale(labels=("yes", "no"))  # what classifiers say
-ALL = "all"  # a subset: every item
-PEOPLE = "people"  # the grader of labels that people gave
-FEWEST = 20  # replies of one tutor with a verdict, below which its correlations are chance
+BINARY = "binary"  # `subset` of scores for binary labels (desired or not desired)
+THREE_LABEL_MEASURES = frozenset(
+    {"lenient_macro_f1", "lenient_accuracy", "ac_paper"}
+)  # measures that apply only to scales of three labels
+ORDINAL_MEASURES = frozenset({"weighted_kappa", "ac", "spearman"})  # measures that need an order of the labels
+BINARY_SCALE = Scale(labels=("yes", "no"))  # scale of the classifiers
+ALL = "all"  # `subset` of scores over every item
+PEOPLE = "people"  # grader's name in scores of people's own labels
+FEWEST_FOR_CORRELATION = 20  # a tutor with fewer judged replies gets no correlations
 LENIENCY = "leniency"
-THIRDS = ("1 of 3", "2 of 3", "3 of 3")  # subsets of the scores: replies by length, the shortest first
-APART: Statistic[float] = mean_of(float, (-1.0, 1.0))
+LENGTH_THIRDS = ("1 of 3", "2 of 3", "3 of 3")  # `subset` of scores for a third of the replies; the first is shortest
+MEAN_LENIENCY: Statistic[float] = mean_statistic(float, (-1.0, 1.0))
 PANEL_GAIN, PANEL_GAIN_P = "panel_gain", "panel_gain_p"
-BY_TUTOR = ("ac_paper", "ac", "spearman", "weighted_kappa")
-Said = dict[tuple[str, str, str], str | None]  # by item, tutor and criterion: a label, or none
+TUTOR_MEASURES = ("ac_paper", "ac", "spearman", "weighted_kappa")
+LabelsByReply = dict[
+    tuple[str, str, str], str | None
+]  # label by item, tutor and criterion; None if it cannot be parsed
 
 
-def score(validated: str | None, metric: str, result: Estimate, **columns: Unpack[Columns]) -> Score:
-    """One number of what a grader is worth on labelled replies. validated: that grader; None: a tutor's number."""
+def trust_score(validated: str | None, metric: str, result: Estimate, **columns: Unpack[ScoreColumns]) -> Score:
+    """Return a score of the task `trust`. validated: the grader that the score is about; None for a tutor's score."""
     columns["grader"] = validated
-    return score_of(result, TASK, metric, **columns)
+    return score_from_estimate(result, TASK, metric, **columns)
 
 
-def of_its_task(judgement: Judgement) -> Judgement:
-    """The judgement under `task/id`: two tasks may have items of one name."""
+def with_task_in_id(judgement: Judgement) -> Judgement:
+    """Return the judgement with the id `task/id`, since items of two tasks may have the same id."""
     return judgement.model_copy(update={"id": f"{judgement.task}/{judgement.id}"})
 
 
-def said_by(judgements: Iterable[Judgement], rubric: str | None = None) -> Said:
-    """A judge's verdicts. Where a criterion was asked for again, the answer that can be read counts."""
-    verdicts: Said = {}
-    both: dict[tuple[str, str, str], list[Judgement]] = defaultdict(list)
+def verdict_labels(judgements: Iterable[Judgement], rubric: str | None = None) -> LabelsByReply:
+    """Return a judge's verdicts as labels. If it was asked about a criterion twice, the last parsed answer counts."""
+    verdicts: LabelsByReply = {}
+    comparisons: dict[tuple[str, str, str], list[Judgement]] = defaultdict(list)
     for judgement in judgements:
         if judgement.tutor is None or (rubric and judgement.rubric != rubric):
             continue
-        if judgement.order is not None:  # a comparison: what is said in both orders, where both are asked
-            both[judgement.id, judgement.tutor, judgement.rubric].append(judgement)
+        if judgement.order is not None:  # a comparison, whose orders are combined below
+            comparisons[judgement.id, judgement.tutor, judgement.rubric].append(judgement)
             continue
         for verdict in judgement.verdicts:
             key = judgement.id, judgement.tutor, str(verdict.criterion)
-            value = word_of(verdict.value) if verdict.value is not None else None
+            value = verdict_label(verdict.value) if verdict.value is not None else None
             verdicts[key] = value if value is not None else verdicts.get(key)
-    for (item, tutor, name), group in both.items():
-        for criterion, (verdict, _) in merged(group, read_rubric(name).rubric.both_orders).items():
-            verdicts[item, tutor, str(criterion)] = None if verdict.value is None else word_of(verdict.value)
+    for (item, tutor, name), group in comparisons.items():
+        for criterion, (verdict, _) in verdicts_by_criterion(group, read_rubric(name).rubric.both_orders).items():
+            verdicts[item, tutor, str(criterion)] = None if verdict.value is None else verdict_label(verdict.value)
     return verdicts
 
 
 def pairings_of(
-    labels: Sequence[Label], verdicts: Said, lengths: Mapping[tuple[str, str], int], scales: Scales
+    labels: Sequence[Label], verdicts: LabelsByReply, lengths: Mapping[tuple[str, str], int], scales: Scales
 ) -> dict[str, list[Pairing]]:
-    """By criterion, what people and a grader say of each reply that the grader was asked about."""
+    """Return the pairings of people's labels and a grader's verdicts, by criterion.
+
+    Replies that the grader was not asked about are left out. lengths: length of each reply in characters, 0 if absent.
+    """
     pairings: dict[str, list[Pairing]] = defaultdict(list)
     for label in labels:
         key = label.id, label.tutor, label.criterion
@@ -107,50 +114,55 @@ def agreement_scores(
     model: str,
     pairings: Mapping[str, Sequence[Pairing]],
     scales: Scales | None,
-    sampling: Sampling,
+    sampling: BootstrapSettings,
     **columns: Any,
 ) -> list[Score]:
-    """Every measure of every criterion. Unreadable verdicts: left out (robust), or wrong (paper_compat, as in BEA).
+    """Return every measure of agreement for every criterion.
 
-    scales: of the criteria; None: of labels that are desired or not, as classifiers give; columns: of every score.
+    Verdicts that cannot be parsed are left out (scoring `robust`) or count as wrong (`paper_compat`, as in BEA).
+    scales: scales of the criteria, None for the binary labels of classifiers; columns: further columns of all scores.
     """
     scores = []
     columns |= {"subset": BINARY} if scales is None else {}
-    by_criterion = {name: YES_NO if scales is None else scales[name] for name in pairings}
+    by_criterion = {name: BINARY_SCALE if scales is None else scales[name] for name in pairings}
     for criterion, group in pairings.items():
         labels = len(by_criterion[criterion].labels)
-        for name, about in MEASURES.items():
-            if not measures(name, by_criterion[criterion]):
+        for name, definition in MEASURES.items():
+            if not measure_applies(name, by_criterion[criterion]):
                 continue
-            for scoring in SCORINGS if about.strict else SCORINGS[1:]:
-                measured = measure(name, group, labels, scoring == "paper_compat", sampling)
-                scores.append(score(model, name, measured, scoring=scoring, criterion=criterion, **columns))
-        for name, value in besides(group).items():
-            scores.append(plain(model, name, *value, criterion=criterion, **columns))
+            for scoring in SCORINGS if definition.strict else SCORINGS[1:]:
+                measured = estimate_agreement(name, group, labels, scoring == "paper_compat", sampling)
+                scores.append(trust_score(model, name, measured, scoring=scoring, criterion=criterion, **columns))
+        for name, value in companion_numbers(group).items():
+            scores.append(score_without_interval(model, name, *value, criterion=criterion, **columns))
     return [*scores, *mean_scores(model, pairings, by_criterion, sampling, **columns)]
 
 
-def measures(name: str, scale: Scale) -> bool:
-    """Whether a measure says something of a scale.
+def measure_applies(name: str, scale: Scale) -> bool:
+    """Return True if a measure applies to a scale.
 
-    A yes or a no cannot be merged, and has no printed coding; more than three labels have none either. The light rests
-    on the weighted kappa, which of labels without an order is the plain one.
+    Measures on merged labels or printed codes need exactly three labels. `weighted_kappa` applies to every scale,
+    since the traffic light of a criterion is based on it.
     """
     labels = len(scale.labels)
-    if name in OF_THREE and labels != len(PRINTED):
+    if name in THREE_LABEL_MEASURES and labels != len(PRINTED_CODES):
         return False
-    if name == "ac" and labels < len(PRINTED):
+    if name == "ac" and labels < len(PRINTED_CODES):
         return False
-    return scale.level == "ordinal" or name == "weighted_kappa" or name not in ORDERED | OF_THREE
+    return scale.level == "ordinal" or name == "weighted_kappa" or name not in ORDINAL_MEASURES | THREE_LABEL_MEASURES
 
 
-def besides(pairings: Sequence[Pairing]) -> dict[str, tuple[float | None, int, int]]:
-    """What stands beside an agreement: the frequent label's accuracy, what cannot be read, what length explains."""
+def companion_numbers(pairings: Sequence[Pairing]) -> dict[str, tuple[float | None, int, int]]:
+    """Return further numbers to show beside the agreement, each as (value, n, missing).
+
+    They are the accuracy of the most frequent label, the share of verdicts that cannot be parsed, and the rank
+    correlations of verdicts and labels with the length of the reply.
+    """
     gold = [pairing.gold for pairing in pairings]
-    read = [pairing for pairing in pairings if pairing.said is not None]
+    read = [pairing for pairing in pairings if pairing.verdict is not None]
     most = max((gold.count(place) for place in set(gold)), default=0)
-    # The first label is the best one, so that more is better on both sides.
-    correlation = rank_correlation([-(pairing.said or 0) for pairing in read], [pairing.length for pairing in read])
+    # Index 0 is the best label. Indexes are negated, so that more is better on both sides.
+    correlation = rank_correlation([-(pairing.verdict or 0) for pairing in read], [pairing.length for pairing in read])
     people = rank_correlation([-pairing.gold for pairing in pairings], [pairing.length for pairing in pairings])
     n, missing = len(pairings), len(pairings) - len(read)
     return {
@@ -161,15 +173,15 @@ def besides(pairings: Sequence[Pairing]) -> dict[str, tuple[float | None, int, i
     }
 
 
-def plain(
-    validated: str | None, metric: str, value: float | None, n: int, missing: int, **columns: Unpack[Columns]
+def score_without_interval(
+    validated: str | None, metric: str, value: float | None, n: int, missing: int, **columns: Unpack[ScoreColumns]
 ) -> Score:
-    """A number without an interval."""
-    return score(validated, metric, Estimate(value, Interval(None, None), n, missing), **columns)
+    """Return a score without an interval."""
+    return trust_score(validated, metric, Estimate(value, Interval(None, None), n, missing), **columns)
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Spearman's correlation, None where one side does not vary."""
+    """Return Spearman's correlation; None if one side does not vary."""
     if len(set(first)) < 2 or len(set(second)) < 2:
         return None
     from scipy.stats import spearmanr
@@ -177,10 +189,10 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float |
     return float(spearmanr(first, second).statistic)
 
 
-def ranked_correlation(
-    values: Sequence[float], others: Sequence[float], problems: Sequence[str], sampling: Sampling
+def estimate_rank_correlation(
+    values: Sequence[float], others: Sequence[float], problems: Sequence[str], sampling: BootstrapSettings
 ) -> Estimate:
-    """Spearman's correlation. Its interval is that of the ranks' Pearson, over problems."""
+    """Estimate Spearman's correlation, with the interval of Pearson's correlation of the ranks, over problems."""
     from scipy.stats import rankdata
 
     def summands(ranks: Sequence[tuple[float, float]]) -> np.ndarray:
@@ -197,46 +209,53 @@ def ranked_correlation(
         return math.nan if value is None else value
 
     ranks = list(zip(rankdata(values), rankdata(others), strict=True))
-    return estimate(Statistic(spearman, summands, pearson), ranks, problems, sampling)
+    return estimate_statistic(Statistic(spearman, summands, pearson), ranks, problems, sampling)
 
 
 def mean_scores(
     model: str,
     pairings: Mapping[str, Sequence[Pairing]],
     scales: Scales,
-    sampling: Sampling,
+    sampling: BootstrapSettings,
     **columns: Any,
 ) -> list[Score]:
-    """Weighted kappa averaged over the criteria that have one (for the traffic light); the unreadable share."""
-    several = {name: [pairing for pairing in group if pairing.said is not None] for name, group in pairings.items()}
-    known = {name: kappa_on(group, scales[name]) for name, group in several.items()}
+    """Return weighted kappa and length correlation, each averaged over the criteria for which it is defined.
+
+    The share of unparsed verdicts over all criteria is added. The kappa decides the traffic light.
+    """
+    parsed = {name: [pairing for pairing in group if pairing.verdict is not None] for name, group in pairings.items()}
+    known = {name: scale_kappa(group, scales[name]) for name, group in parsed.items()}
     used = [name for name, value in known.items() if not math.isnan(value)]
     total = sum(len(group) for group in pairings.values())
-    missing = total - sum(len(group) for group in several.values())
+    missing = total - sum(len(group) for group in parsed.values())
     replies = max(map(len, pairings.values()), default=0)
-    lengths = [value for group in several.values() if (value := besides(group)["length_correlation"][0]) is not None]
-    beside = [
-        plain(model, "unreadable", missing / total if total else None, total, 0, **columns),
-        plain(model, "length_correlation", sum(lengths) / len(lengths) if lengths else None, replies, 0, **columns),
+    lengths = [
+        value for group in parsed.values() if (value := companion_numbers(group)["length_correlation"][0]) is not None
     ]
-    pooled = [(name, pairing) for name in used for pairing in several[name]]
-    statistic = mean_kappa({name: scales[name] for name in used})
-    mean = estimate(statistic, pooled, [pairing.problem for _, pairing in pooled], sampling)
-    return [score(model, MEAN_KAPPA, mean._replace(n=replies), **columns), *beside]
+    beside = [
+        score_without_interval(model, "unreadable", missing / total if total else None, total, 0, **columns),
+        score_without_interval(
+            model, "length_correlation", sum(lengths) / len(lengths) if lengths else None, replies, 0, **columns
+        ),
+    ]
+    pooled = [(name, pairing) for name in used for pairing in parsed[name]]
+    statistic = mean_kappa_statistic({name: scales[name] for name in used})
+    mean = estimate_statistic(statistic, pooled, [pairing.problem for _, pairing in pooled], sampling)
+    return [trust_score(model, MEAN_KAPPA, mean._replace(n=replies), **columns), *beside]
 
 
-def weighted(scale: Scale) -> str:
-    """The kappa that a light rests on: quadratically weighted, of labels without an order the plain one."""
+def kappa_name(scale: Scale) -> str:
+    """Return the name of the traffic light's kappa: quadratically weighted for ordered labels, otherwise unweighted."""
     return "weighted_kappa" if scale.level == "ordinal" else "kappa"
 
 
-def kappa_on(pairings: Sequence[Pairing], scale: Scale) -> float:
-    """That kappa of some pairings; NaN where there are none, or where both sides know one label only."""
-    return statistic_of(weighted(scale), len(scale.labels)).value(pairings) if pairings else math.nan
+def scale_kappa(pairings: Sequence[Pairing], scale: Scale) -> float:
+    """Return the traffic light's kappa; NaN without pairings, or if people and grader use only one label."""
+    return statistic_of(kappa_name(scale), len(scale.labels)).value(pairings) if pairings else math.nan
 
 
-def mean_kappa(scales: Scales) -> Statistic[tuple[str, Pairing]]:
-    """The mean over criteria of the weighted kappa of each."""
+def mean_kappa_statistic(scales: Scales) -> Statistic[tuple[str, Pairing]]:
+    """Return weighted kappa averaged over criteria, as a statistic. scales: the scale of each of these criteria."""
     sizes = {name: len(scale.labels) for name, scale in scales.items()}
     widths = [size * (size + 1) for size in sizes.values()]
 
@@ -244,7 +263,7 @@ def mean_kappa(scales: Scales) -> Statistic[tuple[str, Pairing]]:
         return {name: [pairing for criterion, pairing in pooled if criterion == name] for name in sizes}
 
     def value(pooled: Sequence[tuple[str, Pairing]]) -> float:
-        kappas = [kappa_on(group, scales[name]) for name, group in of_each(pooled).items()]
+        kappas = [scale_kappa(group, scales[name]) for name, group in of_each(pooled).items()]
         return sum(kappas) / len(kappas)
 
     def counts(pooled: Sequence[tuple[str, Pairing]]) -> Any:
@@ -254,28 +273,31 @@ def mean_kappa(scales: Scales) -> Statistic[tuple[str, Pairing]]:
             blocks.append(np.pad(tables_of(group, sizes[name]), ((0, 0), (before, after))))
         return np.concatenate(blocks)
 
-    def of_sums(sums: Any) -> Any:
+    def from_sums(sums: Any) -> Any:
         start, kappas = 0, []
         for (name, size), width in zip(sizes.items(), widths, strict=True):
             tables = sums[..., start : start + width].reshape(*sums.shape[:-1], size, size + 1)
-            kappas.append(MEASURES[weighted(scales[name])].of_tables(tables))
+            kappas.append(MEASURES[kappa_name(scales[name])].of_tables(tables))
             start += width
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a resample in which no criterion has a kappa has no mean
+            warnings.simplefilter("ignore")  # the mean of a resample in which no criterion has a kappa is NaN
             return np.nanmean(np.stack(kappas), axis=0)
 
-    return Statistic(value, counts, of_sums)
+    return Statistic(value, counts, from_sums)
 
 
-def subsets_of(labels: Labels) -> tuple[str, ...]:
-    """All items of a labelled set, and those of each source that it says."""
+def subsets_of(labels: LabelledData) -> tuple[str, ...]:
+    """Return the subsets of a labelled set: all items, and those of each source in the items' tags."""
     return (ALL, *sorted({item.tags["source"] for item in labels.items.values() if "source" in item.tags}))
 
 
-def match_rates(grader: str, labels: Labels, verdicts: Said | None, sampling: Sampling) -> list[Score]:
-    """DAMR: the share of a tutor's replies with the desired label, by tutor, criterion and subset (MRBench, 5.4).
+def desired_match_rates(
+    grader: str, labels: LabelledData, verdicts: LabelsByReply | None, sampling: BootstrapSettings
+) -> list[Score]:
+    """Return the DAMR, the share of a tutor's replies with the desired label (MRBench, 5.4).
 
-    Of the criteria of which a label is desired. verdicts: a grader's; None: the labels that people gave.
+    There is one score per tutor, criterion with a desired label, and subset. verdicts: verdicts of the grader; None for
+    the labels of people.
     """
     scores = []
     by_cell: dict[tuple[str, str], list[tuple[str, str, str | None]]] = defaultdict(list)
@@ -286,102 +308,119 @@ def match_rates(grader: str, labels: Labels, verdicts: Said | None, sampling: Sa
         value = label.label if verdicts is None else verdicts[key]
         by_cell[label.tutor, label.criterion].append((label.id, label.problem, value))
     for (tutor, criterion), cells in by_cell.items():
-        wanted = labels.scales[criterion].desired
-        if wanted is None:
+        desired = labels.scales[criterion].desired
+        if desired is None:
             continue
         for subset in subsets_of(labels):
             part = [cell for cell in cells if subset in {ALL, labels.items[cell[0]].tags.get("source")}]
             read = [(problem, value) for _, problem, value in part if value is not None]
             if not part:
                 continue
-            desired = [float(value == wanted) for _, value in read]
-            rate = estimate(SHARE, desired, [problem for problem, _ in read], sampling, missing=len(part) - len(read))
+            matches = [float(value == desired) for _, value in read]
+            rate = estimate_statistic(
+                SHARE, matches, [problem for problem, _ in read], sampling, missing=len(part) - len(read)
+            )
             by = None if verdicts is None else grader
-            scores.append(score(None, "damr", rate, tutor=tutor, criterion=criterion, subset=subset, by=by))
+            scores.append(trust_score(None, "damr", rate, tutor=tutor, criterion=criterion, subset=subset, by=by))
     return scores
 
 
-def leniency_scores(grader: str, labels: Labels, verdicts: Said, sampling: Sampling) -> list[Score]:
-    """Return how much oftener a grader gives the desired label than people do: the difference of the two shares.
+def leniency_scores(
+    grader: str, labels: LabelledData, verdicts: LabelsByReply, sampling: BootstrapSettings
+) -> list[Score]:
+    """Return the share of the grader's verdicts that are the desired label, less that of people's labels.
 
-    By criterion with a desired label, and over all of them (criterion None); of all replies, and of each third of them
-    by length in characters (subsets `1 of 3`: the shortest, to `3 of 3`). Unreadable verdicts are left out.
+    There are scores for each criterion with a desired label and over all of them (criterion None): for all replies, and
+    for each third of them by length in characters (subsets `1 of 3`, the shortest, to `3 of 3`). Verdicts that cannot
+    be parsed are left out.
     """
     lengths = {(reply.id, reply.tutor): len(reply.text) for reply in labels.replies}
     rows: list[tuple[str, str, int, float]] = []  # criterion, problem, length, grader less people
     for label in labels.labels:
-        value, wanted = verdicts.get((label.id, label.tutor, label.criterion)), labels.scales[label.criterion].desired
-        if value is not None and wanted is not None:
-            apart = float(value == wanted) - float(label.label == wanted)
+        value, desired = verdicts.get((label.id, label.tutor, label.criterion)), labels.scales[label.criterion].desired
+        if value is not None and desired is not None:
+            apart = float(value == desired) - float(label.label == desired)
             rows.append((label.criterion, label.problem, lengths.get((label.id, label.tutor), 0), apart))
     if not rows:
         return []
     third, two_thirds = np.quantile([length for _, _, length, _ in rows], [1 / 3, 2 / 3])
     parts: dict[str | None, Callable[[int], bool]] = {
         None: lambda length: True,
-        THIRDS[0]: lambda length: length <= third,
-        THIRDS[1]: lambda length: third < length <= two_thirds,
-        THIRDS[2]: lambda length: length > two_thirds,
+        LENGTH_THIRDS[0]: lambda length: length <= third,
+        LENGTH_THIRDS[1]: lambda length: third < length <= two_thirds,
+        LENGTH_THIRDS[2]: lambda length: length > two_thirds,
     }
     scores = []
     for criterion in (None, *dict.fromkeys(row[0] for row in rows)):
         for subset, within in parts.items():
             part = [row for row in rows if criterion in (None, row[0]) and within(row[2])]
             if part:
-                found = estimate(APART, [row[3] for row in part], [row[1] for row in part], sampling)
-                scores.append(score(grader, LENIENCY, found, criterion=criterion, subset=subset))
+                result = estimate_statistic(MEAN_LENIENCY, [row[3] for row in part], [row[1] for row in part], sampling)
+                scores.append(trust_score(grader, LENIENCY, result, criterion=criterion, subset=subset))
     return scores
 
 
-def panel_gain(panel: str, verdicts: Said, judges: Mapping[str, Said], labels: Labels) -> list[Score]:
-    """Return the paired difference in mean weighted kappa of a panel and its best judge; none without shared verdicts.
+def panel_gain(
+    panel: str, verdicts: LabelsByReply, judges: Mapping[str, LabelsByReply], labels: LabelledData
+) -> list[Score]:
+    """Return a panel's mean weighted kappa less that of its best judge; [] without shared verdicts.
 
-    The best judge has the highest mean kappa on the replies that all have labelled: it is chosen by the labels that it
-    is compared on, which favours it. by: that judge. Interval and p value: Student's t over problems.
+    The best judge has the highest mean kappa on the replies for which the panel and all judges have a verdict. The
+    same labels both choose this judge and compare it with the panel, which favours the judge. The column `by` names
+    the judge. Interval and p value are from Student's t over problems.
     """
     shared = [
         label
         for label in labels.labels
-        if all(said.get((label.id, label.tutor, label.criterion)) is not None for said in (verdicts, *judges.values()))
+        if all(
+            answers.get((label.id, label.tutor, label.criterion)) is not None
+            for answers in (verdicts, *judges.values())
+        )
     ]
 
-    def sides(said: Said) -> tuple[float, Array]:
-        groups = pairings_of(shared, said, {}, labels.scales)
+    def sides(answers: LabelsByReply) -> tuple[float, Array]:
+        groups = pairings_of(shared, answers, {}, labels.scales)
         pooled = [(name, pairing) for name, group in groups.items() for pairing in group]
-        statistic = mean_kappa({name: labels.scales[name] for name in groups})
+        statistic = mean_kappa_statistic({name: labels.scales[name] for name in groups})
         sums = sums_by_cluster(statistic.counts(pooled), [pairing.problem for _, pairing in pooled])
-        return float(statistic.of_sums(sums.sum(axis=0))), without_each(sums, statistic.of_sums)
+        return float(statistic.from_sums(sums.sum(axis=0))), leave_one_out(sums, statistic.from_sums)
 
     if not shared or not judges:
         return []
-    of_panel, alone = sides(verdicts), {name: sides(said) for name, said in judges.items()}
+    of_panel, alone = sides(verdicts), {name: sides(answers) for name, answers in judges.items()}
     best = max(alone, key=lambda name: -math.inf if math.isnan(alone[name][0]) else alone[name][0])
     contrast = paired_difference((of_panel[0], alone[best][0]), (of_panel[1], alone[best][1]), (-1.0, 1.0))
     if contrast is None:
         return []
     interval, replies = contrast.interval(), len({(label.id, label.tutor) for label in shared})
-    found = Estimate(of_panel[0] - alone[best][0], Interval(*interval), replies)
-    gain = score(panel, PANEL_GAIN, found, by=best)
-    return [gain, plain(panel, PANEL_GAIN_P, contrast.p_value(), replies, 0, by=best)]
+    difference = Estimate(of_panel[0] - alone[best][0], Interval(*interval), replies)
+    gain = trust_score(panel, PANEL_GAIN, difference, by=best)
+    return [gain, score_without_interval(panel, PANEL_GAIN_P, contrast.p_value(), replies, 0, by=best)]
 
 
-def correlations_by_tutor(grader: str, labels: Labels, verdicts: Said) -> list[Score]:
-    """AC by tutor and dimension (MRBench, Tables 5 and 6), in both codings, Spearman and weighted kappa beside it.
+def correlations_by_tutor(grader: str, labels: LabelledData, verdicts: LabelsByReply) -> list[Score]:
+    """Return agreement by tutor and criterion: AC in both codings (MRBench, Tables 5 and 6), Spearman, weighted kappa.
 
-    None with fewer than 20 replies; no interval: these are tables of 72 cells.
+    The value is None with fewer than 20 replies. There are no intervals: the tables have 72 cells.
     """
     scores = []
     for tutor in dict.fromkeys(label.tutor for label in labels.labels):
         tutor_labels = [label for label in labels.labels if label.tutor == tutor]
         for criterion, group in pairings_of(tutor_labels, verdicts, {}, labels.scales).items():
-            read = [pairing for pairing in group if pairing.said is not None]
+            read = [pairing for pairing in group if pairing.verdict is not None]
             scale = labels.scales[criterion]
-            for name in (name for name in BY_TUTOR if measures(name, scale)):
+            for name in (name for name in TUTOR_MEASURES if measure_applies(name, scale)):
                 value = math.nan
-                if len(read) >= FEWEST:
+                if len(read) >= FEWEST_FOR_CORRELATION:
                     value = MEASURES[name].value(
-                        [pairing.gold for pairing in read], [pairing.said or 0 for pairing in read], len(scale.labels)
+                        [pairing.gold for pairing in read],
+                        [pairing.verdict or 0 for pairing in read],
+                        len(scale.labels),
                     )
                 known, missing = None if math.isnan(value) else value, len(group) - len(read)
-                scores.append(plain(None, name, known, len(read), missing, tutor=tutor, criterion=criterion, by=grader))
+                scores.append(
+                    score_without_interval(
+                        None, name, known, len(read), missing, tutor=tutor, criterion=criterion, by=grader
+                    )
+                )
     return scores

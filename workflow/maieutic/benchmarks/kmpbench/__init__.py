@@ -1,1 +1,1 @@
-"""What KMP-Bench adds: loaders, parsers, baselines, its paper's numbers, its pages of the report."""
+"""KMP-Bench: its loaders, parsers, baselines, printed values and report page."""

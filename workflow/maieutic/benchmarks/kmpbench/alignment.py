@@ -1,8 +1,8 @@
-"""KMP-Bench's human study: how far a judge's Win, Tie and Lose are those of people, and what both make of a tutor.
+"""KMP-Bench's human study: agreement of a judge's Win, Tie and Lose verdicts with people's, and scores by each side.
 
 Table 3 of the paper (arXiv 2603.02775): the alignment rate is the share of the 22 criteria on which judge and people
-agree; the overall judgement is none of them and has a rate of its own. The levels are computed from the verdicts of
-each on the same instances.
+agree. The overall judgement is not one of the 22 and has a separate rate. The tutors' scores at each level are computed
+twice, from the judge's verdicts and from people's verdicts on the same instances.
 """
 
 from __future__ import annotations
@@ -14,109 +14,128 @@ from pathlib import Path
 from maieutic.benchmarks.kmpbench.items import PRINCIPLES
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Label, Score, read_records
-from maieutic.core.stats import SHARE, Sampling, estimate
-from maieutic.judges.grading import grades_of_reply
-from maieutic.judges.kinds.win_tie_lose import COMPARISONS
+from maieutic.core.stats import SHARE, BootstrapSettings, estimate_statistic
+from maieutic.judges.grading import grades_by_rubric
+from maieutic.judges.kinds.win_tie_lose import COMPARISON_RUBRIC
 from maieutic.judges.kinds.win_tie_lose import WIN_TIE_LOSE as VERDICTS
-from maieutic.judges.rubrics import read_rubric, scales_of
-from maieutic.people.labels import ReadsPeople, majority
-from maieutic.scores.metrics.common import Graded
+from maieutic.judges.rubrics import annotation_scales, read_rubric
+from maieutic.people.labels import ReadsHumanLabels, resolved_labels
+from maieutic.scores.metrics.common import GradedItem
 from maieutic.scores.metrics.registry import METRICS
-from maieutic.scores.score import score_of, write_scores
-from maieutic.validation.agreement import Pairing, measure
-from maieutic.validation.people import annotator_scores
+from maieutic.scores.score import score_from_estimate, write_scores
+from maieutic.validation.agreement import Pairing, estimate_agreement
+from maieutic.validation.corrected_rates import annotator_scores
 from maieutic.validation.trust import PEOPLE
 
 TASK = "alignment"
-ALL = "all tutors"
-KAPPA = "weighted_kappa"
+ALL_TUTORS = "all tutors"
+ALIGNMENT_KAPPA = "weighted_kappa"
 GENERAL, OVERALL = "general", "overall"
-Reply = tuple[str, str, str]  # task, item, tutor
-Verdicts = dict[Reply, dict[str, str]]  # by criterion
+ComparedReply = tuple[str, str, str]  # task, item, tutor
+VerdictsByReply = dict[ComparedReply, dict[str, str]]  # verdict by reply and criterion
 
 
-def criteria_of_comparisons() -> dict[str, str | None]:
-    """The criteria of Win, Tie and Lose, and the level that each belongs to."""
-    return {name: criterion.group for name, criterion in read_rubric(COMPARISONS).rubric.criteria.items()}
+def comparison_levels() -> dict[str, str | None]:
+    """Map each criterion of the Win, Tie and Lose rubric to its level."""
+    return {name: criterion.group for name, criterion in read_rubric(COMPARISON_RUBRIC).rubric.criteria.items()}
 
 
-def judged_verdicts(judge: str, judgements: Iterable[Judgement]) -> Verdicts:
-    """What a judge says of every reply that it compared with the reference."""
-    by_reply: dict[tuple[Reply, str], list[Judgement]] = defaultdict(list)
+def judged_verdicts(judge: str, judgements: Iterable[Judgement]) -> VerdictsByReply:
+    """Return a judge's verdicts on each reply that the judge compared with the reference."""
+    by_reply: dict[tuple[ComparedReply, str], list[Judgement]] = defaultdict(list)
     for judgement in judgements:
         if judgement.tutor is not None and read_rubric(judgement.rubric).rubric.about_tutor:
             by_reply[(judgement.task, judgement.id, judgement.tutor), judgement.rubric].append(judgement)
-    verdicts: Verdicts = {}
+    verdicts: VerdictsByReply = {}
     for (reply, _), group in by_reply.items():
-        grades = [grade for grade in grades_of_reply(judge, group, "robust") if grade.value in VERDICTS]
+        grades = [grade for grade in grades_by_rubric(judge, group, "robust") if grade.value in VERDICTS]
         verdicts.setdefault(reply, {}).update({str(grade.criterion): str(grade.value) for grade in grades})
     return verdicts
 
 
-def people_verdicts(labels: Sequence[Label]) -> Verdicts:
-    """What people say: the resolver where there is one, else most of them; criteria that divide them are left out."""
-    verdicts: Verdicts = defaultdict(dict)
-    for label, chosen in majority(labels):
+def people_verdicts(labels: Sequence[Label]) -> VerdictsByReply:
+    """Return people's verdict on each criterion of each reply: the resolver's, or else the majority's.
+
+    Criteria without a resolver and without a majority are left out."""
+    verdicts: VerdictsByReply = defaultdict(dict)
+    for label, chosen in resolved_labels(labels):
         if chosen is not None:
             verdicts[label.task, label.id, label.tutor][label.criterion] = chosen
     return dict(verdicts)
 
 
-def level_grades(verdicts: Mapping[str, str], groups: Mapping[str, str | None]) -> list[Graded | None]:
-    """The win rates of one reply: the general level's, then each principle's; None where it does not apply."""
+def level_grades(verdicts: Mapping[str, str], groups: Mapping[str, str | None]) -> list[GradedItem | None]:
+    """Return one reply's win rates at the general level and under each principle, or None where there are no verdicts.
+
+    verdicts: verdict by criterion; groups: level of each criterion.
+    """
     wins: dict[str | None, list[bool]] = defaultdict(list)
     for criterion, verdict in verdicts.items():
         wins[groups.get(criterion)].append(verdict == "win")
     return [
-        Graded(sum(wins[level]) / len(wins[level]), None, None) if level in wins else None
+        GradedItem(sum(wins[level]) / len(wins[level]), None, None) if level in wins else None
         for level in (GENERAL, *PRINCIPLES)
     ]
 
 
 def level_scores(
-    tutor: str, by: str, replies: Verdicts, groups: Mapping[str, str | None], sampling: Sampling
+    tutor: str, by: str, replies: VerdictsByReply, groups: Mapping[str, str | None], sampling: BootstrapSettings
 ) -> list[Score]:
-    """General-Level, Principle-Level, Overall and each principle, from one side's verdicts."""
+    """Return a tutor's scores at each level, under each principle and in the overall judgement, by one side's verdicts.
+
+    by: name of the judge, or `people`; replies: the verdicts of that side; groups: level of each criterion.
+    """
     parts = {reply: level_grades(verdicts, groups) for reply, verdicts in replies.items()}
     levels = {"overall": ("kmp_overall", slice(None)), "principle_level": ("kmp_principles", slice(1, None))}
     levels |= {
         name: ("kmp_principles", slice(place, place + 1)) for place, name in enumerate(("general_level", *PRINCIPLES))
     }
     scores = []
-    for name, (metric, chosen) in levels.items():
+    for name, (metric, span) in levels.items():
         items = {
-            reply: Graded(None, None, None, tuple(grades[chosen]))
+            reply: GradedItem(None, None, None, tuple(grades[span]))
             for reply, grades in parts.items()
-            if any(grades[chosen])
+            if any(grades[span])
         }
-        level = estimate(METRICS[metric], [*items.values()], [item for _, item, _ in items], sampling)
+        level = estimate_statistic(METRICS[metric], [*items.values()], [item for _, item, _ in items], sampling)
         if level.value is not None:
-            scores.append(score_of(level, TASK, name, tutor=tutor, by=by))
+            scores.append(score_from_estimate(level, TASK, name, tutor=tutor, by=by))
     judged = [(item, verdicts[OVERALL] == "win") for (_, item, _), verdicts in replies.items() if OVERALL in verdicts]
-    return [*scores, *rate(tutor, "overall_judgement", judged, by, sampling)]
+    return [*scores, *score_share(tutor, "overall_judgement", judged, by, sampling)]
 
 
-def rate(tutor: str, name: str, marks: Sequence[tuple[str, bool]], by: str, sampling: Sampling) -> list[Score]:
-    """A share, with an interval over instances. marks: instance, and whether it counts."""
-    share = estimate(SHARE, [float(mark) for _, mark in marks], [item for item, _ in marks], sampling)
-    return [score_of(share, TASK, name, tutor=tutor, by=by)] if marks else []
+def score_share(
+    tutor: str, name: str, marks: Sequence[tuple[str, bool]], by: str, sampling: BootstrapSettings
+) -> list[Score]:
+    """Return a list with one score, the share of true outcomes, or an empty list if `marks` is empty.
 
-
-def aligned(name: str, judge: Verdicts, people: Verdicts, sampling: Sampling) -> list[Score]:
-    """The alignment rate and both sides' levels, by tutor and over all, on the criteria that both have judged.
-
-    name: of the judge.
+    marks: pairs of item id and outcome.
     """
-    groups = criteria_of_comparisons()
+    share = estimate_statistic(SHARE, [float(mark) for _, mark in marks], [item for item, _ in marks], sampling)
+    return [score_from_estimate(share, TASK, name, tutor=tutor, by=by)] if marks else []
+
+
+def alignment_scores(
+    name: str, judge: VerdictsByReply, people: VerdictsByReply, sampling: BootstrapSettings
+) -> list[Score]:
+    """Return the alignment rate, and the level scores by the judge and by people, for each tutor and for all tutors.
+
+    Only criteria with a verdict from both sides count. name: the judge's name; judge, people: each side's verdicts.
+    """
+    groups = comparison_levels()
     both = {
-        reply: {each: (judge[reply][each], label) for each, label in labels.items() if each in judge.get(reply, {})}
+        reply: {
+            criterion: (judge[reply][criterion], label)
+            for criterion, label in labels.items()
+            if criterion in judge.get(reply, {})
+        }
         for reply, labels in people.items()
     }
     both = {reply: pairs for reply, pairs in both.items() if pairs}
     tutors = list(dict.fromkeys(tutor for _, _, tutor in both))
     scores = []
-    for tutor in [*tutors, ALL] if len(tutors) > 1 else tutors:
-        by_reply = {reply: pairs for reply, pairs in both.items() if tutor in (ALL, reply[2])}
+    for tutor in [*tutors, ALL_TUTORS] if len(tutors) > 1 else tutors:
+        by_reply = {reply: pairs for reply, pairs in both.items() if tutor in (ALL_TUTORS, reply[2])}
         marks = [
             (criterion, item, verdict == label)
             for (_, item, _), pairs in by_reply.items()
@@ -124,8 +143,8 @@ def aligned(name: str, judge: Verdicts, people: Verdicts, sampling: Sampling) ->
         ]
         criteria = [(item, same) for criterion, item, same in marks if criterion != OVERALL]
         overall = [(item, same) for criterion, item, same in marks if criterion == OVERALL]
-        scores += rate(tutor, "alignment_rate", criteria, name, sampling)
-        scores += rate(tutor, "overall_alignment", overall, name, sampling)
+        scores += score_share(tutor, "alignment_rate", criteria, name, sampling)
+        scores += score_share(tutor, "overall_alignment", overall, name, sampling)
         for place, by in enumerate((name, PEOPLE)):
             side = {
                 reply: {criterion: pair[place] for criterion, pair in pairs.items()}
@@ -135,27 +154,38 @@ def aligned(name: str, judge: Verdicts, people: Verdicts, sampling: Sampling) ->
     return [*scores, *([pooled_kappa(name, judge, people, sampling)] if both else [])]
 
 
-def pooled_kappa(by: str, judge: Verdicts, people: Verdicts, sampling: Sampling) -> Score:
-    """Quadratically weighted kappa over all tutors and criteria; verdicts of the judge that lack are missing."""
+def pooled_kappa(by: str, judge: VerdictsByReply, people: VerdictsByReply, sampling: BootstrapSettings) -> Score:
+    """Return the quadratically weighted kappa of a judge and people over all tutors and criteria.
+
+    Human labels without a verdict of the judge count as missing.
+
+    by: name of the judge.
+    """
     pairings = []
     for reply, labels in people.items():
         for name, label in labels.items():
             verdict = judge.get(reply, {}).get(name)
             place = None if verdict is None else VERDICTS.index(verdict)
             pairings.append(Pairing(VERDICTS.index(label), place, reply[1]))
-    return score_of(measure(KAPPA, pairings, len(VERDICTS), False, sampling), TASK, KAPPA, tutor=ALL, by=by)
+    return score_from_estimate(
+        estimate_agreement(ALIGNMENT_KAPPA, pairings, len(VERDICTS), False, sampling),
+        TASK,
+        ALIGNMENT_KAPPA,
+        tutor=ALL_TUTORS,
+        by=by,
+    )
 
 
-class AlignJudge(ReadsPeople):
-    """A judge that has compared this run's replies with a reference."""
+class AlignJudge(ReadsHumanLabels):
+    """Settings of align_judge. judge: a judge that has compared this run's replies with a reference."""
 
     judge: str
 
 
 def align_judge(*, job: AlignJudge, verdicts: list[Path], people: Path, out: Path) -> None:
-    """Write a judge's alignment with people. Raises UserError for labels of replies that it has not compared.
+    """Write a judge's alignment with people. Raises UserError if a label's reply was not compared by the judge.
 
-    people: the CSV of their labels (`run.human_labels`).
+    verdicts: verdict files of the judge; people: CSV of people's labels (`run.human_labels`).
     """
     judge = job.judge
     by_reply = judged_verdicts(judge, (judgement for path in verdicts for judgement in read_records(path, Judgement)))
@@ -165,11 +195,16 @@ def align_judge(*, job: AlignJudge, verdicts: list[Path], people: Path, out: Pat
         if (label.task, label.id, label.tutor) not in by_reply:
             raise UserError(
                 str(people),
-                f"this run has no compared reply of {label.tutor} to {label.task}/{label.id}",
-                "item and tutor are named as in results/replies",
+                f"expected labels of replies that {judge} compared with a reference, "
+                f"found a label of {label.tutor}'s reply to {label.task}/{label.id}",
+                "name item and tutor as in results/replies, or remove the label",
             )
-    scores = aligned(judge, by_reply, people_verdicts(labels), Sampling(job.resamples, job.seed)) if labels else []
-    scales = scales_of(read_rubric(COMPARISONS).rubric)
+    scores = (
+        alignment_scores(judge, by_reply, people_verdicts(labels), BootstrapSettings(job.resamples, job.seed))
+        if labels
+        else []
+    )
+    scales = annotation_scales(read_rubric(COMPARISON_RUBRIC).rubric)
     agreed = annotator_scores(judge, [label for label in labels if not label.resolves], scales)
     scores += [score.model_copy(update={"task": TASK, "by": judge}) for score in agreed]
     write_scores(scores, out)

@@ -1,20 +1,20 @@
-"""Trivial tutors in the forms in which KMP-Bench's tasks want an answer."""
+"""Trivial tutors with answers in the formats of KMP-Bench's tasks."""
 
 from __future__ import annotations
 
-from maieutic.benchmarks.kmpbench.forms import constructed, detected
+from maieutic.benchmarks.kmpbench.answer_formats import detection_answer, problem_answer
 from maieutic.core.records import Item
 from maieutic.replies.sentences import last_sentence, student_solution
 
 
-def copied_seed(item: Item) -> str:
-    """The problem that a new one was to be made of, as if it were new."""
+def copy_seed_problem(item: Item) -> str:
+    """Return the seed problem in place of a new one."""
     problem = item.vars.get("seed_problem") or last_sentence(item)
-    return constructed(problem, item.vars.get("seed_solution", ""))
+    return problem_answer(problem, item.vars.get("seed_solution", ""))
 
 
 TUTORS = {
-    "finds-nothing": lambda item: [detected(True, 0), student_solution(item)],
-    "blames-step-1": lambda item: [detected(False, 1, "This step is wrong."), student_solution(item)],
-    "copy-seed": copied_seed,
+    "finds-nothing": lambda item: [detection_answer(True, 0), student_solution(item)],
+    "blames-step-1": lambda item: [detection_answer(False, 1, "This step is wrong."), student_solution(item)],
+    "copy-seed": copy_seed_problem,
 }

@@ -1,5 +1,5 @@
-"""When a rubric of KMP-Bench asks about a reply."""
+"""Conditions under which a rubric of KMP-Bench applies to a reply."""
 
-from maieutic.benchmarks.kmpbench.detection import located
+from maieutic.benchmarks.kmpbench.detection import names_error_step
 
-CONDITIONS = {"error_located": located}
+CONDITIONS = {"error_located": names_error_step}

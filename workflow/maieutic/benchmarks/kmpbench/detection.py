@@ -1,6 +1,6 @@
-"""Error detection and correction (KMP-Bench EC): is a solution right, which step is the first wrong one, and why.
+"""Error detection and correction (KMP-Bench EC): whether a solution is correct, its first wrong step, and the reason.
 
-The answer is asked for in the tags of the paper's Figure 11; lines `First error step: 3` are read too.
+The prompts ask for the tags of the paper's Figure 11. Lines such as `First error step: 3` are parsed too.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from maieutic.benchmarks.kmpbench.rounds import compared
+from maieutic.benchmarks.kmpbench.final_answers import compare_final_answer
 from maieutic.core.records import Item, Scoring
-from maieutic.graders.reading import Reading, plain, unread
+from maieutic.graders.reading import Reading, plain_notation, unread_reply
 from maieutic.graders.steps import read_step
-from maieutic.graders.yes_no import solution_stated
+from maieutic.graders.yes_no import last_solution_verdict
 
-# Names without underscores: the clean-up takes them for Markdown.
+# Tag names are matched without underscores, because `plain_notation` removes underscores as Markdown.
 TAG = r"<{name}>(.*?)(?:</{name}>|(?=<[a-z]{{3,30}}>)|\Z)"
-LINE = (
+LABELLED_LINE = (
     r"^[^\w\n]{{0,20}}(?:\d{{1,2}}[.)][^\w\n]{{0,20}})?{name}"
     r"[^\w\n:=]{{0,10}}(?:[:=]|\n)[^\w\n]{{0,20}}(\w[^\n]{{0,300}})"
 )
 CORRECTNESS = r"(?:final\s+judge?ment|solution\s+correctness|correctness)"
 STEP = r"(?:first\s*)?(?:error|wrong|incorrect)\s*step(?:\s*(?:number|num|no\.?))?"
-SAID = re.compile(r"\w")
-# What a verdict is made of. Both sides at once ("yes or no", "correct until step 2") are no verdict.
+HAS_WORD = re.compile(r"\w")
+# Words of a verdict. A text with words of both sides ("yes or no", "correct until step 2") is not a verdict.
 NO_ERROR = re.compile(r"\b(?:no|without(?:\s+any)?)\s+(?:errors?|mistakes?|issues?)\b", re.IGNORECASE)
 WRONG = re.compile(
     r"\b(?:incorrect|wrong|false|inaccurate|flawed|invalid|not\s+(?:\w+\s+)?(?:correct|right|true))\b", re.IGNORECASE
@@ -38,30 +38,40 @@ PARTLY = re.compile(r"\b(?:until|except|partial(?:ly)?|partly|almost|mostly|but|
 FIRST_WORD = re.compile(r"\W*(yes|no)\b(?!\s+(?:errors?|mistakes?|issues?))", re.IGNORECASE)
 YES_OR_NO = re.compile(r"\byes\b.*\bno\b|\bno\b.*\byes\b", re.IGNORECASE | re.DOTALL)
 NO_STEP = re.compile(r"\W*(?:none|n/?a|no\s+(?:error|step|mistake)s?|-1)\b", re.IGNORECASE)
-SEVERAL = r"(?:steps?\s*)?\d{1,3}(?:\s*(?:,|and|&|to|-|\u2013)\s*\d{1,3})+"
-OF_STEPS = re.compile(r"\b(?:steps?|errors?|mistakes?|wrong|incorrect|correct|right)\b", re.IGNORECASE)
-LONGEST = 20_000  # characters at the end of a reply in which its tags are looked for
+SEVERAL_STEPS = r"(?:steps?\s*)?\d{1,3}(?:\s*(?:,|and|&|to|-|\u2013)\s*\d{1,3})+"
+STEP_WORDS = re.compile(r"\b(?:steps?|errors?|mistakes?|wrong|incorrect|correct|right)\b", re.IGNORECASE)
+SEARCHED_CHARACTERS = 20_000  # fields are searched for in this many characters at the end of a reply
 
 
-class Found(NamedTuple):
-    """What a reply says: whether the solution is wrong, and its first wrong step (0: none)."""
+class ParsedDetection(NamedTuple):
+    """Parsed answer to an error detection task.
+
+    incorrect: True if the answer calls the solution incorrect; step: first wrong step, 0 if all steps are right, or
+    None if the answer states no step.
+    """
 
     incorrect: bool
     step: int | None
 
 
-def field(text: str, tag: str, words: str) -> str | None:
-    """The last thing that is said under a tag, closed or not, else on or below a line that begins with these words."""
-    for pattern, flags in ((TAG.format(name=tag), re.DOTALL), (LINE.format(name=words), re.MULTILINE)):
+def last_field_value(text: str, tag: str, words: str) -> str | None:
+    """Return the last value of a tag, closed or not, or of a line that starts with `words` if there is no tag.
+
+    Returns None if the text contains neither. words: regular expression that matches the line's label.
+    """
+    for pattern, flags in ((TAG.format(name=tag), re.DOTALL), (LABELLED_LINE.format(name=words), re.MULTILINE)):
         if values := [
-            value.strip() for value in re.findall(pattern, text, flags | re.IGNORECASE) if SAID.search(value)
+            value.strip() for value in re.findall(pattern, text, flags | re.IGNORECASE) if HAS_WORD.search(value)
         ]:
             return str(values[-1])
     return None
 
 
-def verdict_in(text: str, step: int | None) -> bool | None:
-    """Whether the solution is said to be incorrect; None where both are said, or neither. step: the one beside it."""
+def verdict_of_field(text: str, step: int | None) -> bool | None:
+    """Return True if a field calls the solution incorrect, False if it calls it correct, or None if unclear.
+
+    step: parsed step number of the same reply.
+    """
     rest = NO_ERROR.sub(" ", text)
     if YES_OR_NO.search(rest):
         return None
@@ -76,72 +86,78 @@ def verdict_in(text: str, step: int | None) -> bool | None:
     return wrong
 
 
-def step_in(text: str) -> int | None:
-    """Return the single step that a field names, 0 for "none", or None."""
+def step_of_field(text: str) -> int | None:
+    """Return the wrong step if a field names exactly one, 0 if it states that no step is wrong, or None if unclear."""
     if NO_STEP.match(text):
         return 0
-    if re.fullmatch(SEVERAL, text.strip(" ."), re.IGNORECASE):
+    if re.fullmatch(SEVERAL_STEPS, text.strip(" ."), re.IGNORECASE):
         return None
-    read = read_step(text)
-    return None if read is None else read[0]
+    step = read_step(text)
+    return None if step is None else step[0]
 
 
-def in_prose(text: str) -> Found | None:
-    """Return the verdict of a reply without fields, or None.
+def parse_prose(text: str) -> ParsedDetection | None:
+    """Return the parsed answer of a reply that has neither tags nor labelled lines, or None if unclear.
 
-    A number counts as a step only in a reply that mentions steps or mistakes; otherwise it may answer the problem.
+    A number counts as a step only in a reply that mentions steps or mistakes; otherwise the number may be the answer to
+    the problem.
     """
-    step, stated = read_step(text), solution_stated(text)
-    if step is not None and stated is None and not OF_STEPS.search(text):
+    step, stated = read_step(text), last_solution_verdict(text)
+    if step is not None and stated is None and not STEP_WORDS.search(text):
         return None
     if step is not None:
-        return Found(step[0] > 0, step[0]) if stated in (None, step[0] > 0) else None
-    return None if stated is None else Found(stated, None if stated else 0)
+        return ParsedDetection(step[0] > 0, step[0]) if stated in (None, step[0] > 0) else None
+    return None if stated is None else ParsedDetection(stated, None if stated else 0)
 
 
-def detection(text: str) -> Found | None:
-    """What a reply says of a solution, or None. A step without a verdict is a verdict; a contradiction is none."""
-    cleaned = plain(text[-LONGEST:].replace("\\_", "_"))
-    verdict, place = field(cleaned, "correctness", CORRECTNESS), field(cleaned, "errorstepnum", STEP)
+def parse_detection(text: str) -> ParsedDetection | None:
+    """Return a reply's parsed answer, or None if its statements are unclear or contradict each other.
+
+    A step number alone counts as a verdict: the solution is incorrect unless the number is 0."""
+    cleaned = plain_notation(text[-SEARCHED_CHARACTERS:].replace("\\_", "_"))
+    verdict, place = (
+        last_field_value(cleaned, "correctness", CORRECTNESS),
+        last_field_value(cleaned, "errorstepnum", STEP),
+    )
     if verdict is None and place is None:
-        return in_prose(cleaned)
-    step = step_in(place) if place is not None else None
+        return parse_prose(cleaned)
+    step = step_of_field(place) if place is not None else None
     if verdict is None:
-        return None if step is None else Found(step > 0, step)
-    incorrect = verdict_in(verdict, step)
+        return None if step is None else ParsedDetection(step > 0, step)
+    incorrect = verdict_of_field(verdict, step)
     if incorrect is None or (not incorrect and step):
         return None
-    return Found(True, step or None) if incorrect else Found(False, 0)
+    return ParsedDetection(True, step or None) if incorrect else ParsedDetection(False, 0)
 
 
-def error_detection(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
-    """Turn 1: the verdict (True: the solution is incorrect) and the first wrong step.
+def grade_detection(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
+    """Grade turn 1: the verdict (True if the solution is called incorrect) and the first wrong step.
 
-    paper_compat: what cannot be read is wrong, the verdict and the step; no published reader is known.
+    For an unreadable answer, paper_compat counts both as wrong, since no published parser is known.
     """
     gold, first = bool(item.reference["incorrect"]), int(item.reference["step"])
-    answer = detection(texts[0])
+    answer = parse_detection(texts[0])
     if answer is None and scoring == "robust":
-        return [unread(texts[0], "no verdict", criterion) for criterion in ("verdict", "step")]
+        return [unread_reply(texts[0], "no verdict", criterion) for criterion in ("verdict", "step")]
     if answer is None:
         return [
             Reading(not gold, False, "", "no verdict", "verdict"),
             Reading(None, False, "", "no verdict", "step"),
         ]
     verdict = Reading(answer.incorrect, answer.incorrect == gold, "", None, "verdict")
-    if answer.step is None and scoring == "robust" and answer.incorrect == gold:  # a mistake, and not where
-        step = unread(texts[0], "no single step number", "step")
+    if answer.step is None and scoring == "robust" and answer.incorrect == gold:  # right, but states no step
+        step = unread_reply(texts[0], "no single step number", "step")
     else:
         step = Reading(answer.step, answer.incorrect == gold and answer.step == first, str(answer.step), None, "step")
     return [verdict, step]
 
 
-def located(item: Item, texts: Sequence[str]) -> bool:
-    """Whether a reply to a wrong solution names its first wrong step: then its reason is worth judging."""
-    answer = detection(texts[0]) if texts else None
+def names_error_step(item: Item, texts: Sequence[str]) -> bool:
+    """Return True if a reply correctly names a solution's first wrong step, so that its reason can be judged."""
+    answer = parse_detection(texts[0]) if texts else None
     return bool(item.reference["incorrect"]) and answer is not None and answer.step == int(item.reference["step"])
 
 
-def correction(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
-    """Turn 2: the final answer of the corrected solution."""
-    return [compared(item.reference["answer"], item.vars["question"], texts[1], scoring, "correction")]
+def grade_correction(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
+    """Grade turn 2: the final answer of the corrected solution."""
+    return [compare_final_answer(item.reference["answer"], item.vars["question"], texts[1], scoring, "correction")]

@@ -1,18 +1,18 @@
-"""Whether the words of a graded error reason say what the annotator's say."""
+"""Grader baseline for error reasons, which compares the words of a reason with those of the annotator's reason."""
 
 from __future__ import annotations
 
 from maieutic.benchmarks.kmpbench.mr_gsm8k import ERROR_REASON
 from maieutic.core.records import Item
-from maieutic.validation.heuristics import Heuristic, words
+from maieutic.validation.word_rules import Heuristic, word_set
 
-COMMON = 0.3  # share of an annotator's words that a reason has to hold
+SHARED_WORDS = 0.3  # minimum share of the annotator's words that an accepted reason contains
 
 
 def same_reason(item: Item, text: str) -> bool:
-    """Whether a reason holds some of the annotator's words or numbers."""
-    known = words(item.vars["reference_reason"])
-    return len(known & words(text)) >= COMMON * len(known)
+    """Return True if a reason contains enough of the words and numbers of the annotator's reason."""
+    known = word_set(item.vars["reference_reason"])
+    return len(known & word_set(text)) >= SHARED_WORDS * len(known)
 
 
 HEURISTICS = {ERROR_REASON: Heuristic(same_reason)}

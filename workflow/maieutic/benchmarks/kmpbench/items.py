@@ -1,12 +1,13 @@
-"""KMP-Bench's tasks as items, and the format of curated sets of our own: the published data are not released.
+"""Items of KMP-Bench's tasks, loaded from curated sets in the format below. The paper's own data are not released.
 
-Skills, one record a seed problem: `id`, `problem`, `solution`, `answer` (a number); `followups` (two of `question`,
-`solution`, `answer`, harder and harder); `similar` (two of the same, as hard and harder); `solutions` (`steps`, and
-where they are wrong `error_step`, counted from 1, and `error_reason`); as tags `domain`, `grade`, `source`.
+The Skills tasks have one record per seed problem. Its fields are `id`, `problem`, `solution`, `answer` (a number or an
+option's letter), `followups` (two problems with `question`, `solution`, `answer`, each harder than the one before),
+`similar` (two problems with the same fields, one as hard as the seed and one harder), `solutions` (each has `steps`; a
+wrong one also has `error_step`, counted from 1, and `error_reason`), and the optional tags `domain`, `grade`, `source`.
 
-Dialogues, one record a dialogue: `id`, `problem`, `solution`, `persona`, `student_profile`, `objectives`, `turns`, the
-student's first (`speaker` student or tutor, `text`; of a tutor: `principles`, one or two of the six; where it is a test
-case `evaluate`, and `instruction`, the system prompt that was written for it).
+Each dialogue has one record: `id`, `problem`, `solution`, `persona`, `student_profile`, `objectives`, `turns`.
+Turns alternate, the student's first. Each has `speaker` (student or tutor) and `text`; a tutor's turn also has
+`principles` (one or two of the six), and for a test case `evaluate` and, optionally, `instruction` (its system prompt).
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from maieutic.benchmarks.kmpbench.forms import constructed as constructed_form
-from maieutic.benchmarks.kmpbench.forms import detected as detected_form
-from maieutic.config.datasets import Source
+from maieutic.benchmarks.kmpbench.answer_formats import detection_answer as detected_form
+from maieutic.benchmarks.kmpbench.answer_formats import problem_answer as constructed_form
+from maieutic.config.datasets import SourceRecord
 from maieutic.core.options import options_of
 from maieutic.core.records import Item
 from maieutic.datasets.text import cluster_of
 
 PRINCIPLES = ("challenge", "explanation", "modelling", "practice", "questioning", "feedback")
-ANSWER = re.compile(r"-?\d+(?:\.\d+)?")
-NUMBERED = re.compile(r"^\s*Step\s+\d+\s*[:.)-]\s*", re.IGNORECASE)
-MOST_PRINCIPLES = 2  # of one turn (section 2.3)
+PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+STEP_NUMBERING = re.compile(r"^\s*Step\s+\d+\s*[:.)-]\s*", re.IGNORECASE)
+MAX_PRINCIPLES = 2  # maximum number of principles in one turn (section 2.3)
 FQA_VARIABLES = {"question", "followup_1", "followup_2"}
 EC_VARIABLES = {"question", "student_solution", "reference_solution", "reference_step", "reference_reason"}
 GEN_VARIABLES = {"seed_problem", "seed_solution"}
 DIALOGUE_VARIABLES = {"instruction", "history", "question", "principles"}
 
 
-class Posed(NamedTuple):
+class SolvedProblem(NamedTuple):
     """A problem with its solution and final answer."""
 
     problem: str
@@ -41,16 +42,18 @@ class Posed(NamedTuple):
     answer: str
 
 
-class Solved(NamedTuple):
-    """A student's solution. step: the first wrong one, counted from 1; 0 where all are right."""
+class StudentAttempt(NamedTuple):
+    """A student's solution. wrong_step: the first wrong step, counted from 1; 0 if all steps are right."""
 
     steps: list[str]
-    step: int
+    wrong_step: int
     reason: str = ""
 
 
-def asked(name: str, task: str, seed: Posed, rounds: Sequence[Posed], tags: dict[str, str] | None = None) -> Item:
-    """FQA: a problem and its two follow-ups, each with its answer (KMP-Bench, section 3.2)."""
+def fqa_item(
+    name: str, task: str, seed: SolvedProblem, rounds: Sequence[SolvedProblem], tags: dict[str, str] | None = None
+) -> Item:
+    """Return an FQA item: a problem and its two follow-ups, each with its answer (KMP-Bench, section 3.2)."""
     first, second = rounds
     turns = [f"{problem.solution}\nFinal answer: {problem.answer}" for problem in (seed, first, second)]
     return Item(
@@ -63,8 +66,10 @@ def asked(name: str, task: str, seed: Posed, rounds: Sequence[Posed], tags: dict
     )
 
 
-def constructed(name: str, task: str, seed: Posed, rounds: Sequence[Posed], tags: dict[str, str] | None = None) -> Item:
-    """Gen: the seed and its solution are said, then two new problems are asked for."""
+def gen_item(
+    name: str, task: str, seed: SolvedProblem, rounds: Sequence[SolvedProblem], tags: dict[str, str] | None = None
+) -> Item:
+    """Return a Gen item: the seed problem and its solution as history, and two new problems as the reference."""
     turns = [constructed_form(problem.problem, problem.solution) for problem in rounds]
     solution = f"{seed.solution}\nFinal answer: {seed.answer}"
     return Item(
@@ -78,15 +83,17 @@ def constructed(name: str, task: str, seed: Posed, rounds: Sequence[Posed], tags
     )
 
 
-def numbered(steps: Sequence[str]) -> str:
-    """Steps as the paper numbers them (Figure 11), numbered once."""
-    return "\n".join(f"Step {number}: {NUMBERED.sub('', step).strip()}" for number, step in enumerate(steps, 1))
+def number_steps(steps: Sequence[str]) -> str:
+    """Return the steps, numbered as in the paper (Figure 11). Existing numbers are replaced."""
+    return "\n".join(f"Step {number}: {STEP_NUMBERING.sub('', step).strip()}" for number, step in enumerate(steps, 1))
 
 
-def detected(name: str, task: str, seed: Posed, attempt: Solved, tags: dict[str, str] | None = None) -> Item:
-    """EC: a student's solution to judge and to correct. An empty answer: a set without one, of the first turn only."""
-    solution = numbered(attempt.steps)
-    turns = [detected_form(not attempt.step, attempt.step, attempt.reason)]
+def ec_item(
+    name: str, task: str, seed: SolvedProblem, attempt: StudentAttempt, tags: dict[str, str] | None = None
+) -> Item:
+    """Return an EC item: a solution to judge and correct. If the seed has no answer, only turn 1 has a reference."""
+    solution = number_steps(attempt.steps)
+    turns = [detected_form(not attempt.wrong_step, attempt.wrong_step, attempt.reason)]
     turns += [f"{seed.solution}\nFinal answer: {seed.answer}"] if seed.answer else []
     return Item(
         id=name,
@@ -96,71 +103,76 @@ def detected(name: str, task: str, seed: Posed, attempt: Solved, tags: dict[str,
             "question": seed.problem,
             "student_solution": solution,
             "reference_solution": seed.solution,
-            "reference_step": str(attempt.step),
+            "reference_step": str(attempt.wrong_step),
             "reference_reason": attempt.reason,
         },
         reference={
-            "incorrect": bool(attempt.step),
-            "step": attempt.step,
+            "incorrect": bool(attempt.wrong_step),
+            "step": attempt.wrong_step,
             "answer": seed.answer,
             "replies": turns,
             "text": turns[-1],
         },
-        tags={"solution": "wrong" if attempt.step else "right", **(tags or {})},
+        tags={"solution": "wrong" if attempt.wrong_step else "right", **(tags or {})},
     )
 
 
-def posed(record: Source) -> Posed:
-    """A seed problem, or one that is made from it. Raises ValueError for neither a number nor an option's letter."""
+def problem_of_record(record: SourceRecord) -> SolvedProblem:
+    """Return the problem of a record. Raises ValueError unless its answer is a plain number or an option's letter."""
     problem, answer = record.get("problem") or record["question"], str(record["answer"])
-    if not ANSWER.fullmatch(answer) and answer not in options_of(problem):
-        found = f"the answer {answer[:20]!r} is neither a plain number nor the letter of an option"
-        raise ValueError(f"{found}: {str(record)[:60]}")
-    return Posed(problem, record["solution"], answer)
+    if not PLAIN_NUMBER.fullmatch(answer) and answer not in options_of(problem):
+        fault = f"the answer {answer[:20]!r} is neither a plain number nor the letter of an option"
+        raise ValueError(f"{fault}: {str(record)[:60]}")
+    return SolvedProblem(problem, record["solution"], answer)
 
 
-def skill_tags(record: Source) -> dict[str, str]:
-    """What a seed problem is tagged with (KMP-Bench, Figure 6)."""
+def skill_tags(record: SourceRecord) -> dict[str, str]:
+    """Return the tags of a seed problem (KMP-Bench, Figure 6)."""
     return {name: str(record[name]) for name in ("domain", "grade", "source") if record.get(name)}
 
 
-def pair_of(record: Source, field: str) -> list[Posed]:
-    """Two problems that were made from a seed."""
+def derived_problems(record: SourceRecord, field: str) -> list[SolvedProblem]:
+    """Return the two problems that were derived from a seed problem."""
     first, second = record[field]
-    return [posed(first), posed(second)]
+    return [problem_of_record(first), problem_of_record(second)]
 
 
-def follow_up(records: list[Source], task: str) -> list[Item]:
-    """FQA of a curated set."""
+def kmp_fqa_items(records: list[SourceRecord], task: str) -> list[Item]:
+    """Load the FQA items of a curated set."""
     return [
-        asked(record["id"], task, posed(record), pair_of(record, "followups"), skill_tags(record)) for record in records
-    ]
-
-
-def gen_follow_up(records: list[Source], task: str) -> list[Item]:
-    """Gen of follow-ups, of a curated set."""
-    return [
-        constructed(record["id"], task, posed(record), pair_of(record, "followups"), skill_tags(record))
+        fqa_item(
+            record["id"], task, problem_of_record(record), derived_problems(record, "followups"), skill_tags(record)
+        )
         for record in records
     ]
 
 
-def gen_similar(records: list[Source], task: str) -> list[Item]:
-    """Gen of similar problems, of a curated set."""
+def kmp_gen_followup_items(records: list[SourceRecord], task: str) -> list[Item]:
+    """Load the Gen items that ask for follow-ups of the seed problems in a curated set."""
     return [
-        constructed(record["id"], task, posed(record), pair_of(record, "similar"), skill_tags(record))
+        gen_item(
+            record["id"], task, problem_of_record(record), derived_problems(record, "followups"), skill_tags(record)
+        )
         for record in records
     ]
 
 
-def error_correction(records: list[Source], task: str) -> list[Item]:
-    """EC of a curated set: right and wrong solutions of every seed problem."""
+def kmp_gen_similar_items(records: list[SourceRecord], task: str) -> list[Item]:
+    """Load the Gen items that ask for problems similar to the seed problems in a curated set."""
     return [
-        detected(
+        gen_item(record["id"], task, problem_of_record(record), derived_problems(record, "similar"), skill_tags(record))
+        for record in records
+    ]
+
+
+def kmp_ec_items(records: list[SourceRecord], task: str) -> list[Item]:
+    """Load the EC items of a curated set: right and wrong solutions of every seed problem."""
+    return [
+        ec_item(
             f"{record['id']}-{number}",
             task,
-            posed(record),
-            solved(f"{record['id']}, solution {number}", solution),
+            problem_of_record(record),
+            attempt_of_record(f"{record['id']}, solution {number}", solution),
             skill_tags(record),
         )
         for record in records
@@ -168,55 +180,69 @@ def error_correction(records: list[Source], task: str) -> list[Item]:
     ]
 
 
-def solved(place: str, record: Source) -> Solved:
-    """A student's solution. Raises ValueError for a wrong step that is none of its steps, or lacks its reason."""
+def attempt_of_record(place: str, record: SourceRecord) -> StudentAttempt:
+    """Return the student's solution in a record. Raises ValueError if its steps, wrong step or reason are invalid.
+
+    place: position of the record, for messages.
+    """
     steps, step, reason = record["steps"], record.get("error_step") or 0, record.get("error_reason") or ""
     if not isinstance(steps, list) or not steps or not all(isinstance(text, str) and text.strip() for text in steps):
-        raise ValueError(f"{place}: steps is no list of texts")
+        raise ValueError(f"{place}: expected `steps` to be a list of non-empty texts, found {str(steps)[:60]!r}")
     if not isinstance(step, int) or not 0 <= step <= len(steps) or bool(step) != bool(reason):
-        raise ValueError(f"{place}: error_step is one of 1 to {len(steps)} and has an error_reason, or both are absent")
-    return Solved(steps, step, reason)
+        raise ValueError(
+            f"{place}: expected an error_step from 1 to {len(steps)} with an error_reason, or neither, "
+            f"found {str(step)[:20]!r} and {str(reason)[:40]!r}"
+        )
+    return StudentAttempt(steps, step, reason)
 
 
-def check_dialogue(record: Source) -> None:
-    """Raise ValueError for turns that do not alternate from the student's first on, or principles that are none."""
+def check_dialogue(record: SourceRecord) -> None:
+    """Raise ValueError unless student and tutor alternate, the student comes first, and all principles are known."""
     turns = record["turns"]
     speakers = [turn["speaker"] for turn in turns]
     if speakers != [("student", "tutor")[place % 2] for place in range(len(turns))]:
-        raise ValueError(f"{record['id']}: student and tutor take turns, the student first; found {speakers}")
+        raise ValueError(f"{record['id']}: student and tutor must take turns, the student first; found {speakers}")
     for place, turn in enumerate(turns):
         named = turn.get("principles") or []
-        if not (set(named) <= set(PRINCIPLES) and len(set(named)) == len(named) <= MOST_PRINCIPLES):
-            raise ValueError(f"{record['id']}, turn {place}: one or two of {', '.join(PRINCIPLES)}; found {named}")
+        if not (set(named) <= set(PRINCIPLES) and len(set(named)) == len(named) <= MAX_PRINCIPLES):
+            raise ValueError(
+                f"{record['id']}, turn {place}: expected one or two of {', '.join(PRINCIPLES)}, found {named}"
+            )
 
 
-def dialogue(records: list[Source], task: str) -> list[Item]:
-    """KMP-Dialogue: the conversation up to a tutor's turn, whose text is the reference (section 3.1)."""
-    return [truncated(record, place, task) for record in records for place in evaluated(record)]
+def kmp_dialogue_items(records: list[SourceRecord], task: str) -> list[Item]:
+    """Load KMP-Dialogue items: the conversation up to a tutor's turn, whose text is the reference (section 3.1)."""
+    return [turn_item(record, place, task) for record in records for place in tested_turns(record)]
 
 
-def evaluated(record: Source) -> list[int]:
-    """The places of the turns to test: those that the curation names, else one, by the dialogue's name."""
+def tested_turns(record: SourceRecord) -> list[int]:
+    """Return the indices of the turns to test: those marked in a record, or else one chosen by a hash of the id."""
     check_dialogue(record)
     turns = record["turns"]
     named = [place for place, turn in enumerate(turns) if turn.get("evaluate")]
     for place in named:
-        if not may_be_tested(turns[place]):
-            raise ValueError(f"{record['id']}, turn {place}: no tutor's turn with principles after a student's")
+        if not is_testable(turns[place]):
+            raise ValueError(
+                f"{record['id']}, turn {place}: expected `evaluate` on a tutor's turn with principles, "
+                f"found speaker {turns[place]['speaker']} and principles {turns[place].get('principles') or []}"
+            )
     if named:
         return named
-    possible = [place for place, turn in enumerate(turns) if may_be_tested(turn)]
+    possible = [place for place, turn in enumerate(turns) if is_testable(turn)]
     draw = int.from_bytes(hashlib.sha256(record["id"].encode()).digest()[:8])
     return [possible[draw % len(possible)]] if possible else []
 
 
-def may_be_tested(turn: Source) -> bool:
-    """Whether a turn is a tutor's that principles guide. A student has spoken before it: see check_dialogue."""
+def is_testable(turn: SourceRecord) -> bool:
+    """Return True if a turn is a tutor's and has principles.
+
+    After check_dialogue, a student's turn precedes each tutor's turn.
+    """
     return turn["speaker"] == "tutor" and bool(turn.get("principles"))
 
 
-def truncated(record: Source, place: int, task: str) -> Item:
-    """One test case of a dialogue."""
+def turn_item(record: SourceRecord, place: int, task: str) -> Item:
+    """Return the item of one test case: the turns before `place`, with the turn itself as the reference."""
     before, turn = record["turns"][:place], record["turns"][place]
     roles = {"student": "user", "tutor": "assistant"}
     lines = [f"{message['speaker'].capitalize()}: {message['text']}" for message in before]
@@ -225,7 +251,7 @@ def truncated(record: Source, place: int, task: str) -> Item:
         task=task,
         cluster=cluster_of(record["problem"]),
         vars={
-            "instruction": turn.get("instruction") or instruction(record, turn["principles"]),
+            "instruction": turn.get("instruction") or default_instruction(record, turn["principles"]),
             "history": "\n".join(lines),
             "question": before[-1]["text"],
             "principles": ", ".join(turn["principles"]),
@@ -241,8 +267,8 @@ def truncated(record: Source, place: int, task: str) -> Item:
     )
 
 
-def instruction(record: Source, principles: Sequence[str]) -> str:
-    """The system prompt of a test case for which none was written: who, to whom, to what end, by which principles."""
+def default_instruction(record: SourceRecord, principles: Sequence[str]) -> str:
+    """Return the system prompt of a test case without an instruction: roles, problem, objectives and principles."""
     aims = "\n".join(f"- {objective}" for objective in record["objectives"])
     named = " and ".join(name.capitalize() for name in principles)
     these = "these pedagogical principles" if len(principles) > 1 else "this pedagogical principle"

@@ -1,26 +1,29 @@
-"""KMP-Bench's scores of a dialogue: the mean over the principles, and with General-Level the overall one."""
+"""KMP-Bench's dialogue scores: the mean over the principles, and the overall score, which also counts General-Level."""
 
 from __future__ import annotations
 
-from maieutic.scores.metrics.common import Counts, level, level_counts, mean_level, of_counts
+from maieutic.scores.metrics.common import Counts, level_counts, mean_of_part_means, metric_from_counts, part_mean
 
 
-def overall(sums: Counts) -> Counts:
-    """(General-Level + mean of the principles) / 2 (KMP-Bench, section 4.1). Parts: general, then the principles."""
-    return overall_of(level(sums, 0), mean_level(sums[..., 2:]))
+def overall_score(sums: Counts) -> Counts:
+    """Return (General-Level + mean of the principles) / 2 (section 4.1).
+
+    sums: summed counts of the general level, then of each principle.
+    """
+    return mean_of_levels(part_mean(sums, 0), mean_of_part_means(sums[..., 2:]))
 
 
-def is_open(sums: Counts) -> bool:
-    """Whether there is no general level, or no principle."""
+def is_undefined(sums: Counts) -> bool:
+    """Return True if the overall score is undefined, because the general level or all principles have no verdicts."""
     return not (sums[1] and sums[3::2].any())
 
 
-def overall_of(general: Counts, principles: Counts) -> Counts:
-    """The mean of both."""
+def mean_of_levels(general: Counts, principles: Counts) -> Counts:
+    """Return the average of two values: the general level, and the mean of the principles."""
     return (general + principles) / 2
 
 
 METRICS = {
-    "kmp_principles": of_counts(level_counts, mean_level),
-    "kmp_overall": of_counts(level_counts, overall, is_open),
+    "kmp_principles": metric_from_counts(level_counts, mean_of_part_means),
+    "kmp_overall": metric_from_counts(level_counts, overall_score, is_undefined),
 }

@@ -1,14 +1,14 @@
-"""The numbers of KMP-Bench's paper."""
+"""Values printed in KMP-Bench's paper."""
 
 from __future__ import annotations
 
-from maieutic.scores.papers import PERCENT, Paper, Printed, printed_rows
+from maieutic.scores.papers import PERCENT, Paper, PrintedResult, printed_rows
 
 BENCHMARK = "kmpbench"
 JUDGE = "Gemini-2.0-Flash"  # section 4
 # The paper spells some models differently in its tables.
 SPELLINGS = {"Gemini 2.0 Flash": "Gemini-2.0-Flash", "LLaMa-3.1-8B": "Llama-3.1-8B-Inst", "phi-4-14B": "Phi-4"}
-TASKS = {  # by table and printed metric: our task and metric
+TASKS = {  # task and metric of this project, by table and printed metric
     **{("5", name): ("dialogue", name) for name in (
         "overall_judgement", "general_level", "challenge", "explanation", "modelling", "practice", "questioning",
         "feedback", "overall",
@@ -26,20 +26,20 @@ TASKS = {  # by table and printed metric: our task and metric
 PARSED = {"final_round", "f1", "correction", "task1_mcc", "task2_step"}
 
 
-def tutors() -> list[Printed]:
-    """Tables 5 and 6, and of Table 4 what they lack."""
+def kmpbench_values() -> list[PrintedResult]:
+    """Return the values of Tables 5 and 6, and those of Table 4 that neither of them contains."""
     numbers = []
     for row in printed_rows(BENCHMARK):
         if place := TASKS.get((row.table, row.metric)):
             model, by = SPELLINGS.get(row.row, row.row), None if place[1] in PARSED else JUDGE
-            numbers.append(Printed(row.group, model, *place, row.value / PERCENT, by))
+            numbers.append(PrintedResult(row.group, model, *place, row.value / PERCENT, by))
     return numbers
 
 
 PRINTED = Paper(
     title="KMP-Bench",
     tables="Tables 4 to 6",
-    values=tutors,
+    values=kmpbench_values,
     judges=(JUDGE,),
     released=False,
     judge_prompts=("kmp_dialogue", "kmp_similar_problems"),

@@ -1,4 +1,4 @@
-"""Constructed problems (KMP-Bench Gen): what can be said without a judge."""
+"""Checks of constructed problems that need no judge (KMP-Bench Gen): completeness, and copying of earlier problems."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from difflib import SequenceMatcher
 
 from maieutic.core.records import Item, Scoring
 from maieutic.graders.answers import final_number
-from maieutic.graders.reading import Reading, plain, unread
+from maieutic.graders.reading import Reading, plain_notation, unread_reply
 
-COPIED = 0.9  # share of common words above which a problem is a copy (KMP-Bench, appendix D: LCS over 90 % is dropped)
+MAX_LIKENESS = (
+    0.9  # share of common words above which a problem is a copy (KMP-Bench, appendix D: LCS over 90 % is dropped)
+)
 SOLUTION = re.compile(
     r"</problem>|<solution>|^[^\w\n]{0,20}(?:the\s+)?(?:step-by-step\s+)?solution\b", re.IGNORECASE | re.MULTILINE
 )
@@ -19,20 +21,20 @@ FEWEST_WORDS, MOST_WORDS = 5, 2000
 WORD = re.compile(r"[^\W_]+")
 
 
-def problem_of(text: str) -> str:
-    """What a reply gives as its problem: what is tagged so, else what stands before its solution."""
+def problem_in_reply(text: str) -> str:
+    """Return the problem in a reply: the last tagged one, else the text before the solution."""
     tagged = TAGGED.findall(text)
     return tagged[-1] if tagged else SOLUTION.split(text, maxsplit=1)[0]
 
 
-def solution_of(text: str) -> str:
-    """What follows the problem."""
+def solution_in_reply(text: str) -> str:
+    """Return the solution in a reply: the text after the problem, which may be empty."""
     parts = SOLUTION.split(text, maxsplit=1)
     return parts[1] if len(parts) > 1 else ""
 
 
 def likeness(problem: str, other: str) -> float:
-    """The share of the shorter problem's words that stand in the other in their order: 1 for copies."""
+    """Return the share of the shorter problem's words that occur in the same order in the other (1 for a copy)."""
     first, second = (WORD.findall(text.casefold())[:MOST_WORDS] for text in (problem, other))
     if first == second:
         return float(bool(first))
@@ -40,18 +42,18 @@ def likeness(problem: str, other: str) -> float:
     return common / max(1, min(len(first), len(second)))
 
 
-def new_problem(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
-    """Whether the last reply holds a problem and a solution with a number, and copies none of the earlier problems."""
+def grade_new_problem(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
+    """Check that the last reply contains a problem with a numeric solution and copies none of the earlier problems."""
     reply = texts[-1]
-    if not plain(reply) and scoring == "robust":
-        return [unread(reply, "empty reply")]
-    problem = problem_of(reply)
-    complete = len(WORD.findall(problem)) >= FEWEST_WORDS and final_number(solution_of(reply)) is not None
-    copied = max(likeness(problem, other) for other in (item.vars["seed_problem"], *map(problem_of, texts[:-1])))
+    if not plain_notation(reply) and scoring == "robust":
+        return [unread_reply(reply, "empty reply")]
+    problem = problem_in_reply(reply)
+    complete = len(WORD.findall(problem)) >= FEWEST_WORDS and final_number(solution_in_reply(reply)) is not None
+    copied = max(likeness(problem, other) for other in (item.vars["seed_problem"], *map(problem_in_reply, texts[:-1])))
     return [
         Reading(
             round(copied, 3),
-            complete and copied <= COPIED,
+            complete and copied <= MAX_LIKENESS,
             "" if complete else "no problem with a number as its solution",
         )
     ]

@@ -1,4 +1,4 @@
-"""The graded error reasons of MR-GSM8K: people's verdicts on what a tutor of error detection says."""
+"""Graded error reasons of MR-GSM8K: people's verdicts on the reasons that models wrote for a first wrong step."""
 
 from maieutic.benchmarks.kmpbench import items, mr_gsm8k
 from maieutic.judges.releases import LabelSource

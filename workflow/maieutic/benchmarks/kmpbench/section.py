@@ -1,7 +1,7 @@
-"""KMP-Bench's tables beside this run's numbers: Tables 1 to 6, Figure 5, and the study with people.
+"""Report page that shows KMP-Bench's tables beside this run's numbers: Tables 1 to 6, Figure 5, and the human study.
 
-The paper's data are not released, so no number of ours is a repetition of a printed one. The page says on which data
-each row rests.
+The paper's data are not released, so this run's numbers do not reproduce the printed ones. Each row of the page names
+its data set.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from maieutic.benchmarks.kmpbench.items import PRINCIPLES
 from maieutic.config.models import BaselineModel
 from maieutic.core import paths
 from maieutic.core.records import Item, Judgement, Reply, Score, read_records
-from maieutic.judges.kinds.win_tie_lose import COMPARISONS
-from maieutic.judges.questions import merged
+from maieutic.judges.kinds.win_tie_lose import COMPARISON_RUBRIC
+from maieutic.judges.questions import verdicts_by_criterion
 from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
-from maieutic.report.sections import Run, Section
-from maieutic.report.tables import items_of_task, label_of, leads, score_file
+from maieutic.report.sections import ReportInput, Section
+from maieutic.report.tables import display_label, is_leading, items_of_task, score_file
 from maieutic.report.traffic_light import kinds_on
 from maieutic.scores.papers import PrintedRow, printed_rows
 from maieutic.validation.trust import PEOPLE
 
 BENCHMARK = "kmpbench"
 ERROR_TYPES, ERROR_TYPE = "kmp_error_types", "error_type"
-DELTA = ("KMP-LM-7B", "Qwen2.5-Math-7B-Inst")  # the paper's last row: what its training gains
-EXAMPLES = 2  # of each error type
+GAIN_MODELS = ("KMP-LM-7B", "Qwen2.5-Math-7B-Inst")  # gain: the first model's value minus the second's
+EXAMPLES_PER_TYPE = 2  # maximum number of examples of each error type
 RATES = ("alignment_rate", "overall_alignment")
-LONGEST = 700  # characters of a reply that stands as an example
+EXAMPLE_CHARACTERS = 700  # texts in examples are cut to this many characters
 
 
-class Column(NamedTuple):
-    """A column of a printed table: its metric there, and the task and metric of ours."""
+class PrintedColumn(NamedTuple):
+    """A column of a printed table: its metric in the paper, and the task and metric of this project."""
 
     title: str
     printed: str
@@ -42,46 +42,46 @@ class Column(NamedTuple):
     metric: str
 
 
-class Table(NamedTuple):
-    """A printed table. suffixes: of the tasks that stand for the same on public data."""
+class PrintedTable(NamedTuple):
+    """A printed table. suffixes: suffixes of its tasks' names, one for each data set (keys of DATA)."""
 
     number: str
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[PrintedColumn, ...]
     suffixes: tuple[str, ...] = ("",)
 
 
-DIALOGUE = Table(
+DIALOGUE = PrintedTable(
     "5",
     "KMP-Dialogue (Tables 1 and 5)",
     (
-        Column("Overall judgement", "overall_judgement", "dialogue", "overall_judgement"),
-        Column("General level", "general_level", "dialogue", "general_level"),
-        *(Column(name.capitalize(), name, "dialogue", name) for name in PRINCIPLES),
-        Column("Overall", "overall", "dialogue", "overall"),
+        PrintedColumn("Overall judgement", "overall_judgement", "dialogue", "overall_judgement"),
+        PrintedColumn("General level", "general_level", "dialogue", "general_level"),
+        *(PrintedColumn(name.capitalize(), name, "dialogue", name) for name in PRINCIPLES),
+        PrintedColumn("Overall", "overall", "dialogue", "overall"),
     ),
 )
-SKILLS = Table(
+SKILLS = PrintedTable(
     "6",
     "KMP-Skills (Tables 2 and 6)",
     (
-        Column("FQA, last round", "final_round", "fqa", "final_round"),
-        Column("EC, MR-Score", "mr_score", "ec", "mr_score"),
-        Column("EC, F1", "f1", "ec", "f1"),
-        Column("EC, correction", "correction", "ec", "correction"),
-        Column("Gen, follow-up", "gen_followup", "gen_followup", "last_round"),
-        Column("Gen, similar", "gen_similar", "gen_similar", "last_round"),
+        PrintedColumn("FQA, last round", "final_round", "fqa", "final_round"),
+        PrintedColumn("EC, MR-Score", "mr_score", "ec", "mr_score"),
+        PrintedColumn("EC, F1", "f1", "ec", "f1"),
+        PrintedColumn("EC, correction", "correction", "ec", "correction"),
+        PrintedColumn("Gen, follow-up", "gen_followup", "gen_followup", "last_round"),
+        PrintedColumn("Gen, similar", "gen_similar", "gen_similar", "last_round"),
     ),
     ("", "_mathchat", "_stepverify", "_mrgsm8k", "_mrgsm8k_full", "_processbench"),
 )
-DETECTION = Table(
+DETECTION = PrintedTable(
     "4",
     "Error detection in detail (Table 4)",
     (
-        Column("Task 1, MCC", "task1_mcc", "ec", "task1_mcc"),
-        Column("Task 2, first wrong step", "task2_step", "ec", "task2_step"),
-        Column("Task 3, reason", "task3_reason", "ec", "task3_reason"),
-        Column("MR-Score", "mr_score", "ec", "mr_score"),
+        PrintedColumn("Task 1, MCC", "task1_mcc", "ec", "task1_mcc"),
+        PrintedColumn("Task 2, first wrong step", "task2_step", "ec", "task2_step"),
+        PrintedColumn("Task 3, reason", "task3_reason", "ec", "task3_reason"),
+        PrintedColumn("MR-Score", "mr_score", "ec", "mr_score"),
     ),
     ("", "_stepverify", "_mrgsm8k", "_mrgsm8k_full", "_processbench"),
 )
@@ -95,8 +95,8 @@ DATA = {
 }
 
 
-def paper_rows(table: Table, printed: Iterable[PrintedRow]) -> list[dict[str, Any]]:
-    """The printed rows, and the gain of the paper's own model."""
+def paper_rows(table: PrintedTable, printed: Iterable[PrintedRow]) -> list[dict[str, Any]]:
+    """Return the printed rows, and a last row with the gain of the paper's model from training."""
     by_model: dict[str, dict[str, PrintedRow]] = defaultdict(dict)
     for entry in printed:
         if entry.table == table.number:
@@ -106,19 +106,19 @@ def paper_rows(table: Table, printed: Iterable[PrintedRow]) -> list[dict[str, An
         cells = [by_metric[column.printed].value if column.printed in by_metric else None for column in table.columns]
         rows.append({"who": model, "group": next(iter(by_metric.values())).group, "cells": cells})
     by_name = {row["who"]: row["cells"] for row in rows}
-    if all(name in by_name for name in DELTA):
-        pairs = zip(by_name[DELTA[0]], by_name[DELTA[1]], strict=True)
+    if all(name in by_name for name in GAIN_MODELS):
+        pairs = zip(by_name[GAIN_MODELS[0]], by_name[GAIN_MODELS[1]], strict=True)
         gains = [None if None in (ours, base) else ours - base for ours, base in pairs]
-        rows.append({"who": f"{DELTA[0]} minus {DELTA[1]}", "group": "gain", "cells": gains})
+        rows.append({"who": f"{GAIN_MODELS[0]} minus {GAIN_MODELS[1]}", "group": "gain", "cells": gains})
     return rows
 
 
-def our_rows(plan: Plan, table: Table, scores: Sequence[Score]) -> list[dict[str, Any]]:
-    """Every tutor's numbers, a row for each set of data."""
+def our_rows(plan: Plan, table: PrintedTable, scores: Sequence[Score]) -> list[dict[str, Any]]:
+    """Return every tutor's scores in the columns of a table, one row for each data set."""
     by_metric = {
         (score.tutor, score.task, score.metric): score
         for score in scores
-        if score.scoring == "robust" and leads(plan, score)
+        if score.scoring == "robust" and is_leading(plan, score)
     }
     rows = []
     for suffix in table.suffixes:
@@ -127,12 +127,12 @@ def our_rows(plan: Plan, table: Table, scores: Sequence[Score]) -> list[dict[str
             baseline = isinstance(plan.models[model], BaselineModel)
             if not any(cells):
                 continue
-            rows.append({"who": label_of(plan, model), "data": DATA[suffix], "baseline": baseline, "cells": cells})
+            rows.append({"who": display_label(plan, model), "data": DATA[suffix], "baseline": baseline, "cells": cells})
     return rows
 
 
 def alignment_rows(plan: Plan, results: Path, printed: Iterable[PrintedRow]) -> list[dict[str, Any]]:
-    """Table 3: the paper's, then each judge of the run against the labels that people gave."""
+    """Return the rows of Table 3: the paper's, then those that compare each judge of the run with people's labels."""
     columns = ("general_level", "principle_level", "overall", "alignment_rate")
     by_row: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for entry in printed:
@@ -146,16 +146,19 @@ def alignment_rows(plan: Plan, results: Path, printed: Iterable[PrintedRow]) -> 
         scores = score_file(paths.ALIGNMENT.within(results, judge=judge))
         by_metric = {(score.tutor, score.metric, score.by): score for score in scores}
         for tutor in dict.fromkeys(model for model, metric, _ in by_metric if metric in RATES):
-            for by, shown in ((judge, label_of(plan, judge)), (PEOPLE, "people")):
+            for by, by_label in ((judge, display_label(plan, judge)), (PEOPLE, "people")):
                 cells = [by_metric.get((tutor, name, by)) for name in columns[:-1]]
                 rates = [by_metric.get((tutor, name, by)) if by == judge else None for name in RATES]
-                who = label_of(plan, tutor) if tutor in plan.models else tutor
-                rows.append({"who": who, "by": shown, "cells": [*cells, *rates]})
+                who = display_label(plan, tutor) if tutor in plan.models else tutor
+                rows.append({"who": who, "by": by_label, "cells": [*cells, *rates]})
     return rows
 
 
 def error_section(plan: Plan, results: Path, printed: Iterable[PrintedRow]) -> dict[str, Any] | None:
-    """Figure 5: why responses lose, by the first judge; shares of each tutor's lost ones, and examples."""
+    """Return the data of Figure 5: error types of each tutor's replies that lost to the reference, with examples.
+
+    The error types are assigned by the first judge that compares replies with the reference.
+    """
     if not plan.compared_benchmarks():
         return None
     types = read_rubric(ERROR_TYPES).rubric.criteria[ERROR_TYPE].labels
@@ -166,13 +169,14 @@ def error_section(plan: Plan, results: Path, printed: Iterable[PrintedRow]) -> d
     items = compared_items(plan, results)
     for tutor, judged in error_judgements(plan, results).items():
         kinds = {
-            (judgement.task, judgement.id): str(merged([judgement], False)[ERROR_TYPE][0].value) for judgement in judged
+            (judgement.task, judgement.id): str(verdicts_by_criterion([judgement], False)[ERROR_TYPE][0].value)
+            for judgement in judged
         }
         counts[tutor] = Counter(value for value in kinds.values() if value in types)
         lost[tutor] = len(kinds)
         if not isinstance(plan.models[tutor], BaselineModel):
-            for kind, example in examples_of(plan, results, tutor, kinds, items):
-                if len(examples[kind]) < EXAMPLES:
+            for kind, example in lost_replies(plan, results, tutor, kinds, items):
+                if len(examples[kind]) < EXAMPLES_PER_TYPE:
                     examples[kind].append(example)
     rows = [
         {
@@ -183,21 +187,30 @@ def error_section(plan: Plan, results: Path, printed: Iterable[PrintedRow]) -> d
         for kind in types
     ]
     tutors = [
-        {"label": label_of(plan, tutor), "read": tally.total(), "lost": lost[tutor]} for tutor, tally in counts.items()
+        {"label": display_label(plan, tutor), "read": tally.total(), "lost": lost[tutor]}
+        for tutor, tally in counts.items()
     ]
-    judge = comparing(plan)
-    shown = {"rows": rows, "tutors": tutors, "examples": dict(examples), "types": types}
-    return {**shown, "judge": judge, "kind": ERROR_TYPES}
+    return {
+        "rows": rows,
+        "tutors": tutors,
+        "examples": dict(examples),
+        "types": types,
+        "judge": comparing_judge(plan),
+        "kind": ERROR_TYPES,
+    }
 
 
-def comparing(plan: Plan) -> str:
-    """The first judge that compares replies with the reference."""
+def comparing_judge(plan: Plan) -> str:
+    """Return the first judge that compares replies with the reference."""
     return next(name for name in plan.judges_of_replies if plan.compared_benchmarks(name))
 
 
 def error_judgements(plan: Plan, results: Path) -> dict[str, list[Judgement]]:
-    """What the first judge says of each tutor's lost responses; tutors without any are left out."""
-    judge = comparing(plan)
+    """Return, by tutor, the error types that the first comparing judge found in replies that lost to the reference.
+
+    Tutors without such a reply are left out.
+    """
+    judge = comparing_judge(plan)
     by_tutor: dict[str, list[Judgement]] = defaultdict(list)
     for benchmark in plan.compared_benchmarks():
         for batch in plan.judge_batches(benchmark):
@@ -210,24 +223,27 @@ def error_judgements(plan: Plan, results: Path) -> dict[str, list[Judgement]]:
 
 
 def compared_items(plan: Plan, results: Path) -> dict[tuple[str, str], Item]:
-    """The items whose replies are compared with a reference."""
+    """Return the items whose replies are compared with a reference, by task and id."""
     return {
         (item.task, item.id): item
         for benchmark in plan.compared_benchmarks()
         for loaded in plan.benchmarks[benchmark]
-        if COMPARISONS in loaded.card.rubrics
+        if COMPARISON_RUBRIC in loaded.card.rubrics
         for item in items_of_task(results, benchmark, loaded.card.task)
     }
 
 
-def examples_of(
+def lost_replies(
     plan: Plan,
     results: Path,
     tutor: str,
     kinds: Mapping[tuple[str, str], str],
     items: Mapping[tuple[str, str], Item],
 ) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Lost responses with their error type, beside the reference."""
+    """Yield the error type of each reply that lost to the reference, and the texts of both for an example.
+
+    kinds: error types by task and id.
+    """
     for benchmark in plan.compared_benchmarks():
         for reply in read_records(paths.REPLIES.within(results, benchmark=benchmark, tutor=tutor), Reply):
             kind, item = kinds.get((reply.task, reply.id)), items.get((reply.task, reply.id))
@@ -236,22 +252,22 @@ def examples_of(
                     kind,
                     {
                         "id": item.id,
-                        "tutor": label_of(plan, tutor),
+                        "tutor": display_label(plan, tutor),
                         "principles": item.tags.get("principles", ""),
-                        "student": cut(item.vars["question"]),
-                        "reply": cut(reply.text),
-                        "reference": cut(str(item.reference["text"])),
+                        "student": shorten_example(item.vars["question"]),
+                        "reply": shorten_example(reply.text),
+                        "reference": shorten_example(str(item.reference["text"])),
                     },
                 )
 
 
-def cut(text: str) -> str:
-    """A text of a length that a table can hold."""
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} [...]"
+def shorten_example(text: str) -> str:
+    """Return a text, cut to the maximum length of a text in an example."""
+    return text if len(text) <= EXAMPLE_CHARACTERS else f"{text[:EXAMPLE_CHARACTERS]} [...]"
 
 
 def kmpbench_section(plan: Plan, results: Path, scores: Sequence[Score]) -> dict[str, Any] | None:
-    """Everything that the page on KMP-Bench shows; None for a run without it."""
+    """Return the variables of KMP-Bench's page, or None for a run without the benchmark."""
     if BENCHMARK not in plan.benchmarks:
         return None
     printed, cards = printed_rows(BENCHMARK), plan.benchmarks[BENCHMARK]
@@ -273,10 +289,10 @@ def kmpbench_section(plan: Plan, results: Path, scores: Sequence[Score]) -> dict
     }
 
 
-def variables(run: Run) -> dict[str, Any] | None:
-    """What the page shows."""
-    made = kmpbench_section(run.plan, run.results, run.scores.get(BENCHMARK, []))
-    return {"kmpbench": made} if made else None
+def variables(run: ReportInput) -> dict[str, Any] | None:
+    """Return the variables of KMP-Bench's page template, or None if the page is left out."""
+    section = kmpbench_section(run.plan, run.results, run.scores.get(BENCHMARK, []))
+    return {"kmpbench": section} if section else None
 
 
 PAGES = (Section("#/kmpbench", "KMP-Bench's tables", "kmpbench", variables),)

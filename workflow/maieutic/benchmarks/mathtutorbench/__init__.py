@@ -1,1 +1,1 @@
-"""What MathTutorBench adds: loaders, parsers, baselines, its paper's numbers, its pages of the report."""
+"""Code of MathTutorBench: loaders, parsers, pair sources, recorded replies, the paper's numbers, and a report page."""

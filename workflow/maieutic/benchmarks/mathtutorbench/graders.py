@@ -1,19 +1,19 @@
-"""The parsers of MathTutorBench's tasks."""
+"""Parsers of replies to MathTutorBench's tasks."""
 
 from __future__ import annotations
 
-from maieutic.benchmarks.mathtutorbench.questions import question, socratic_bleu, statistics
-from maieutic.graders.answers import answer, corrected_answer
+from maieutic.benchmarks.mathtutorbench.questions import grade_asking, socratic_bleu, utterance_statistics
+from maieutic.graders.answers import grade_answer, grade_corrected_answer
 from maieutic.graders.gold import gold_answer, gold_questions, gold_step, gold_yes_no
 from maieutic.graders.grader import Grader
-from maieutic.graders.labels import step, yes_no
+from maieutic.graders.short_answers import grade_step, grade_yes_no
 
 GRADERS = {
-    "answer": Grader(answer, gold_replies=gold_answer, version=2),
-    "corrected_answer": Grader(corrected_answer, gold_replies=gold_answer, version=2),
-    "yes_no": Grader(yes_no, gold="incorrect", gold_replies=gold_yes_no, version=2),
-    "step": Grader(step, gold="step", gold_replies=gold_step, version=2),
+    "answer": Grader(grade_answer, gold_replies=gold_answer, version=2),
+    "corrected_answer": Grader(grade_corrected_answer, gold_replies=gold_answer, version=2),
+    "yes_no": Grader(grade_yes_no, gold_field="incorrect", gold_replies=gold_yes_no, version=2),
+    "step": Grader(grade_step, gold_field="step", gold_replies=gold_step, version=2),
     "socratic_bleu": Grader(socratic_bleu, gold_replies=gold_questions, version=2),
-    "question": Grader(question),
-    "statistics": Grader(statistics, describing=True),
+    "question": Grader(grade_asking),
+    "statistics": Grader(utterance_statistics, descriptive=True),
 }

@@ -1,27 +1,27 @@
-"""The preference pairs that MathTutorBench's reward models learn from, and those that they are tested on (Table 2)."""
+"""Preference pairs that MathTutorBench's reward models are trained and tested on (Table 2)."""
 
 from maieutic.datasets import bridge, gsm8k, mathdial, mrbench, ultrafeedback
 from maieutic.rewards.sources import PairSource
 
 PAIR_SOURCES = {
     "gsm8k_inpainted": PairSource(
-        "GSM8k-inpainted", gsm8k.inpainted, ("gsm8k_socratic_train", "gsm8k_socratic"), 22753, 4.38,
+        "GSM8k-inpainted", gsm8k.inpainted_pairs, ("gsm8k_socratic_train", "gsm8k_socratic"), 22753, 4.38,
         "sub-question", "solution step",
     ),
     "mathdial": PairSource(
-        "MathDial", mathdial.preferences, ("mathdial_train",), 3615, 2.93,
+        "MathDial", mathdial.mathdial_pairs, ("mathdial_train",), 3615, 2.93,
         "probing or focus turn", "reference solution",
     ),
     "mrbench": PairSource(
-        "MRBench", mrbench.preferences, ("mrbench",), 4521, 3.74,
+        "MRBench", mrbench.mrbench_pairs, ("mrbench",), 4521, 3.74,
         "more desired criteria", "fewer desired criteria", exact=True,
     ),
     "ultrafeedback": PairSource(
-        "UltraFeedback", ultrafeedback.preferences, ("ultrafeedback",), None, None,
+        "UltraFeedback", ultrafeedback.ultrafeedback_pairs, ("ultrafeedback",), None, None,
         "better answer", "worse answer",
     ),
     "bridge": PairSource(
-        "Bridge", bridge.preferences, ("bridge_train", "bridge_validation", "bridge_test", "mrbench"), 482, 2.79,
+        "Bridge", bridge.bridge_pairs, ("bridge_train", "bridge_validation", "bridge_test", "mrbench"), 482, 2.79,
         "expert teacher", "novice teacher", test=True, exact=True,
     ),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Questions in a reply: Socratic BLEU, the released `match`, and statistics of a tutor's utterance."""
+"""Questions in a reply: Socratic BLEU, the released `match` rule, and statistics of a tutor's utterance."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from functools import lru_cache
 
 from maieutic.core.records import Item, Scoring
-from maieutic.graders.numerals import numerals, values_in
-from maieutic.graders.passages import read_part
-from maieutic.graders.reading import Reading, plain, unread
+from maieutic.graders.numerals import number_values, numerals
+from maieutic.graders.passages import shorten_overlong
+from maieutic.graders.reading import Reading, plain_notation, unread_reply
 
 QUESTION_WORDS = frozenset(
     ["what", "how", "why", "when", "where", "which", "who", "whose", "whom", "can", "could", "would"]
@@ -20,24 +20,24 @@ SENTENCE_END = re.compile(r"(?<=[?])\s+")
 
 @lru_cache(maxsize=200_000)
 def bleu(hypothesis: str, references: tuple[str, ...]) -> float:
-    """Sentence BLEU by sacrebleu (13a, exponential smoothing, effective order), 0 to 1."""
+    """Return the sentence BLEU from sacrebleu (13a, exponential smoothing, effective order), from 0 to 1."""
     from sacrebleu import sentence_bleu
 
     return sentence_bleu(hypothesis, list(references)).score / 100
 
 
-def questions_of(text: str) -> list[str]:
-    """A reply's questions: its lines, split after question marks, without list marks."""
-    pieces = [piece for line in plain(text).split("\n") for piece in SENTENCE_END.split(line)]
+def split_questions(text: str) -> list[str]:
+    """Return the candidate questions of a text: its lines without bullets and numbers, split after question marks."""
+    pieces = [piece for line in plain_notation(text).split("\n") for piece in SENTENCE_END.split(line)]
     return [cleaned for piece in pieces if (cleaned := LIST_MARK.sub("", piece).strip())]
 
 
 def socratic_bleu(item: Item, text: str, scoring: Scoring) -> list[Reading]:
-    """Socratic questioning (MathTutorBench task 2).
+    """Grade Socratic questioning (MathTutorBench task 2).
 
-    paper_compat: each line against all sub-questions at once, the best line counts; beside it the released statistic
-    `avg_questions`, the number of lines, at most that of the sub-questions. robust: for every gold sub-question its
-    closest question in the reply, averaged, since section 4.1 asks for one for each step.
+    paper_compat: the best BLEU of any line, compared with all sub-questions at once; a second grade is the released
+    statistic `avg_questions`, which is the number of lines, capped at the number of sub-questions. robust: the BLEU of
+    the closest question in the reply, averaged over the gold sub-questions, since section 4.1 asks for one per step.
     """
     gold = tuple(item.reference["questions"])
     if scoring == "paper_compat":
@@ -47,53 +47,57 @@ def socratic_bleu(item: Item, text: str, scoring: Scoring) -> list[Reading]:
             Reading(bleu(best, gold), None, best[:200]),
             Reading(min(len(lines), len(gold)), None, "", criterion=RELEASED_QUESTIONS),
         ]
-    asked = questions_of(text)
-    if not asked:
-        return [unread(text, "no question")]
+    questions = split_questions(text)
+    if not questions:
+        return [unread_reply(text, "no question")]
     values = [
-        1.0 if stands_in(questions_of(wanted), asked) else max(bleu(question, (wanted,)) for question in asked)
-        for wanted in gold
+        1.0
+        if contains_question(split_questions(reference), questions)
+        else max(bleu(piece, (reference,)) for piece in questions)
+        for reference in gold
     ]
-    return [Reading(sum(values) / len(values), None, f"{len(asked)} questions for {len(gold)} steps")]
+    return [Reading(sum(values) / len(values), None, f"{len(questions)} questions for {len(gold)} steps")]
 
 
-def stands_in(wanted: list[str], asked: list[str]) -> bool:
-    """Return whether a question of one or more pieces occurs verbatim in a reply, where BLEU is exactly 1."""
-    starts = range(len(asked) - len(wanted) + 1)
-    return bool(wanted) and any(asked[start : start + len(wanted)] == wanted for start in starts)
+def contains_question(reference: list[str], questions: list[str]) -> bool:
+    """Return True if a reply's questions contain the parts of a reference question, verbatim and consecutively."""
+    starts = range(len(questions) - len(reference) + 1)
+    return bool(reference) and any(questions[start : start + len(reference)] == reference for start in starts)
 
 
-def question(item: Item, text: str, scoring: Scoring) -> list[Reading]:
-    """Whether a reply asks something. paper_compat: the released `match` rule; robust: a question mark."""
+def grade_asking(item: Item, text: str, scoring: Scoring) -> list[Reading]:
+    """Grade whether a reply asks a question. paper_compat: the released `match` rule; robust: a question mark."""
     mark = "?" in text
     if scoring == "paper_compat":
         asks = mark or any(word in QUESTION_WORDS for word in text.lower().split())
         return [Reading(asks, asks, "question mark" if mark else "")]
-    if not plain(text):
-        return [unread(text, "empty reply")]
-    asks = "?" in plain(text) or "\u061f" in text  # the Arabic mark, which no folding turns into ours
+    if not plain_notation(text):
+        return [unread_reply(text, "empty reply")]
+    asks = (
+        "?" in plain_notation(text) or "\u061f" in text
+    )  # U+061F: the Arabic question mark, which NFKC does not fold into "?"
     return [Reading(asks, asks, "question mark" if asks else "")]
 
 
-def statistics(item: Item, text: str, scoring: Scoring) -> list[Reading]:
-    """Words, questions, emptiness of a reply, and whether it says the final answer where there is one. Ours: robust."""
+def utterance_statistics(item: Item, text: str, scoring: Scoring) -> list[Reading]:
+    """Return statistics of a reply: words, questions, emptiness, revealed answer. The paper has none: robust only."""
     if scoring == "paper_compat":
         return []
-    cleaned = plain(text)
+    cleaned = plain_notation(text)
     return [
         Reading(not cleaned, None, "", criterion="empty"),
         Reading(len(cleaned.split()), None, "", criterion="words"),
         Reading(cleaned.count("?"), None, "", criterion="questions"),
-        *([reveals(item, cleaned)] if "solution" in item.reference else []),
+        *([grade_revealing(item, cleaned)] if "solution" in item.reference else []),
     ]
 
 
-def reveals(item: Item, text: str) -> Reading:
-    """Whether the reply holds the solution's final number, where neither the problem nor the dialogue gave it away."""
+def grade_revealing(item: Item, text: str) -> Reading:
+    """Grade whether a reply contains the solution's final number, unless the item's prompt already contains it."""
     solution = numerals(str(item.reference["solution"]))
     if not solution:
         return Reading(None, None, "", "no reference solution", "reveals_answer")
     final = solution[-1].value
-    if any(final in values_in(variable) for variable in item.vars.values()):
-        return Reading(None, None, "", "the answer already stands in the dialogue", "reveals_answer")
-    return Reading(final in values_in(read_part(text)), None, "", criterion="reveals_answer")
+    if any(final in number_values(variable) for variable in item.vars.values()):
+        return Reading(None, None, "", "the answer already occurs in the dialogue", "reveals_answer")
+    return Reading(final in number_values(shorten_overlong(text)), None, "", criterion="reveals_answer")

@@ -1,6 +1,6 @@
-"""Replies in MathTutorBench's released files, `generations-MODEL-TASK.json`: one tutor's, to a task of MathDialBridge.
+"""Replies in MathTutorBench's released files, `generations-MODEL-TASK.json`.
 
-Source: eth-lre/mathtutorbench, `results/`.
+A file contains the replies of one tutor to one task on MathDialBridge. Source: eth-lre/mathtutorbench, `results/`.
 """
 
 from __future__ import annotations
@@ -12,29 +12,33 @@ from typing import Any
 from maieutic.config.cards import CARDS
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item
-from maieutic.replies.forms import RecordedForm
+from maieutic.replies.recorded_form import RecordedForm
 
-SAID = "generated_teacher_utterance"
+UTTERANCE_FIELD = "generated_teacher_utterance"
 
 
-def task_of(path: Path) -> str:
-    """Return the task that ends a file's name. Raises UserError for a name that ends in none."""
+def task_of_file(path: Path) -> str:
+    """Return the task at the end of a file's name. Raises UserError if the name ends in no known task."""
     tasks = sorted((card.stem for card in (CARDS / "mathtutorbench").glob("*.yaml")), key=len, reverse=True)
     for task in tasks:
         if path.stem.endswith(task):
             return task
-    raise UserError(str(path), "expected a name that ends in a task, as generations-MODEL-TASK.json", "rename the file")
+    raise UserError(
+        str(path),
+        "expected a name that ends in a task, as in generations-MODEL-TASK.json",
+        "rename the file to end in the name of its task",
+    )
 
 
-def tutors(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return the one tutor's reply."""
-    return {"tutor": str(record[SAID])}
+def tutor_reply(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return the reply in a record, under the placeholder name `tutor`."""
+    return {"tutor": str(record[UTTERANCE_FIELD])}
 
 
-def item(record: Mapping[str, Any]) -> Item:
-    """Return the dialogue, by its problem and its turns."""
+def bridge_item_of(record: Mapping[str, Any]) -> Item:
+    """Return a placeholder item with a record's problem and turns, by which the run's item is found."""
     variables = {"question": record["problem"], "dialog_history": record["dialog_formatted"]}
     return Item(id="recorded", task="recorded", cluster="recorded", vars=variables, reference={})
 
 
-RECORDED = {"mathtutorbench": RecordedForm("mathtutorbench", task_of, tutors, item, several=False)}
+RECORDED = {"mathtutorbench": RecordedForm("mathtutorbench", task_of_file, tutor_reply, bridge_item_of, several=False)}

@@ -1,1 +1,1 @@
-"""What MRBench adds: loaders, parsers, baselines, its paper's numbers, its pages of the report."""
+"""Code of MRBench: loader, labelled releases, toolkit, word lists, the paper's numbers, and a report page."""

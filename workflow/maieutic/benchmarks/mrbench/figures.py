@@ -1,4 +1,4 @@
-"""The labelled tutors beside each other: every label of a dialogue, and pictures of what people and judges say."""
+"""Tables and charts that compare people's labels of tutors' replies with those of judges."""
 
 from __future__ import annotations
 
@@ -11,189 +11,222 @@ import pandas as pd
 
 from maieutic.core import paths
 from maieutic.core.records import Judgement, Score, read_records
-from maieutic.datasets.sampling import select
-from maieutic.judges.labels import Labels, read_labels
+from maieutic.datasets.sampling import sample_items
+from maieutic.judges.labelled_sets import LabelledData, read_labelled_data
 from maieutic.plan.plan import Plan
-from maieutic.report.browser import short
+from maieutic.report.browser import cut_text
 from maieutic.report.figures import levels_chart, radar_chart, share_chart
-from maieutic.report.tables import label_of
-from maieutic.report.trust import called
-from maieutic.validation.measures import CORRELATION, MEAN_LABEL, MEASURES, counted, parts_of
-from maieutic.validation.trust import Said, said_by
+from maieutic.report.tables import display_label
+from maieutic.report.trust import criterion_title
+from maieutic.validation.surface_measures import (
+    CORRELATION,
+    MEAN_LABEL,
+    SURFACE_MEASURES,
+    bin_by_measure,
+    measure_replies,
+)
+from maieutic.validation.trust import LabelsByReply, verdict_labels
 
-Order = Callable[[Any], list[str]]  # tutors as the paper lists them
+TutorOrder = Callable[[Any], list[str]]  # function that sorts tutors as in the paper's tables
 
 
-def verdicts_on_sets(plan: Plan, results: Path) -> dict[str, dict[str, Said]]:
-    """By labelled set and by judge, as it is labelled on the page, what the judge says of the set."""
-    said: dict[str, dict[str, Said]] = defaultdict(dict)
+def verdicts_by_release(plan: Plan, results: Path) -> dict[str, dict[str, LabelsByReply]]:
+    """Return each judge's verdicts on each labelled set: name of the set -> label of the judge -> verdicts."""
+    by_release: dict[str, dict[str, LabelsByReply]] = defaultdict(dict)
     for name in plan.run.judges:
         path = paths.LABELLED_VERDICTS.within(results, judge=name)
         by_set: dict[str, list[Judgement]] = defaultdict(list)
-        for one in read_records(path, Judgement) if path.exists() else ():
-            by_set[one.task].append(one)
-        for release, own in by_set.items():
-            said[release][label_of(plan, name)] = said_by(own)
-    return said
+        for judgement in read_records(path, Judgement) if path.exists() else ():
+            by_set[judgement.task].append(judgement)
+        for release, judgements in by_set.items():
+            by_release[release][display_label(plan, name)] = verdict_labels(judgements)
+    return by_release
 
 
-def shown_set(
-    plan: Plan, results: Path, release: str, said: Mapping[str, Said], dimensions: Sequence[str], order: Order
+def labelled_set_views(
+    plan: Plan,
+    results: Path,
+    release: str,
+    by_judge: Mapping[str, LabelsByReply],
+    dimensions: Sequence[str],
+    order: TutorOrder,
 ) -> dict[str, Any] | None:
-    """Everything of one labelled set that is shown beside its tables; None where its files are gone.
+    """Return the page's charts, tables and dialogues for one labelled set, or None if the set's files were deleted.
 
-    said: by judge what it says of the set.
+    by_judge: each judge's verdicts on the set.
     """
     folder = paths.LABELS.within(results, release=release).parent
     if not paths.LABELS.within(results, release=release).exists():
         return None
-    labels = read_labels(folder)
+    labels = read_labelled_data(folder)
     return {
-        "distributions": share_chart(shares(labels, said, dimensions)),
+        "distributions": share_chart(label_shares(labels, by_judge, dimensions)),
         "confusions": [
-            {"judge": judge, "tables": [confusion(labels, own, name) for name in dimensions]}
-            for judge, own in said.items()
+            {"judge": judge, "tables": [confusion_table(labels, verdicts, name) for name in dimensions]}
+            for judge, verdicts in by_judge.items()
         ],
-        "fifths": fifths(labels, dimensions),
-        "dialogues": dialogues(labels, said, dimensions, order, plan.config.report.browser_items, plan.run.seed),
+        "fifths": first_label_by_fifth(labels, dimensions),
+        "dialogues": sample_dialogues(
+            labels, by_judge, dimensions, order, plan.config.report.browser_items, plan.run.seed
+        ),
         "number": len(labels.items),
     }
 
 
-def shares(labels: Labels, said: Mapping[str, Said], dimensions: Sequence[str]) -> pd.DataFrame:
-    """How often each label of a dimension is given, by people and by each judge: dimension, by, label, place, share."""
+def label_shares(
+    labels: LabelledData, by_judge: Mapping[str, LabelsByReply], dimensions: Sequence[str]
+) -> pd.DataFrame:
+    """Return the share of each label in each dimension, among people's labels and among each judge's.
+
+    The columns are dimension, by, label, place (of the label on its scale) and share.
+    """
     rows = []
     for name in dimensions:
         scale = labels.scales[name].labels
-        people = Counter(one.label for one in labels.labels if one.criterion == name)
-        by = {"people": people} | {
-            judge: Counter(str(value) for key, value in own.items() if key[2] == name and value is not None)
-            for judge, own in said.items()
+        people = Counter(label.label for label in labels.labels if label.criterion == name)
+        counters = {"people": people} | {
+            judge: Counter(str(value) for key, value in verdicts.items() if key[2] == name and value is not None)
+            for judge, verdicts in by_judge.items()
         }
-        for who, counts in by.items():
+        for who, counts in counters.items():
             for place, label in enumerate(scale):
                 share = counts[label] / max(1, counts.total())
-                rows.append({"dimension": called(name), "by": who, "label": label, "place": place, "share": share})
+                rows.append(
+                    {"dimension": criterion_title(name), "by": who, "label": label, "place": place, "share": share}
+                )
     return pd.DataFrame(rows, columns=["dimension", "by", "label", "place", "share"])
 
 
-def fifths(labels: Labels, dimensions: Sequence[str]) -> list[dict[str, Any]]:
-    """How often people give the first label to replies of each fifth by a measure: by measure and dimension."""
-    shown = []
-    for measure, count in MEASURES.items():
-        values = counted(count, labels)
+def first_label_by_fifth(labels: LabelledData, dimensions: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a table for each surface measure, with one row per dimension.
+
+    Its cells are the shares of replies that people gave the first label, in each fifth of the replies by the measure.
+    """
+    tables = []
+    for measure, count in SURFACE_MEASURES.items():
+        values = measure_replies(count, labels)
         rows = []
         for name in dimensions:
-            own = [one for one in labels.labels if one.criterion == name]
-            first = [one.label == labels.scales[name].labels[0] for one in own]
-            rows.append(
-                {"dimension": called(name), "parts": parts_of([values[one.id, one.tutor] for one in own], first)}
-            )
-        shown.append({"measure": measure, "rows": rows})
-    return shown
+            named = [label for label in labels.labels if label.criterion == name]
+            first = [label.label == labels.scales[name].labels[0] for label in named]
+            parts = bin_by_measure([values[label.id, label.tutor] for label in named], first)
+            rows.append({"dimension": criterion_title(name), "parts": parts})
+        tables.append({"measure": measure, "rows": rows})
+    return tables
 
 
-def confusion(labels: Labels, said: Said, dimension: str) -> dict[str, Any]:
-    """How often a judge says each label where people say each: a row for people's, a column for the judge's."""
+def confusion_table(labels: LabelledData, verdicts: LabelsByReply, dimension: str) -> dict[str, Any]:
+    """Return a judge's confusion table in one dimension: rows are people's labels, columns are the judge's."""
     scale = labels.scales[dimension].labels
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for one in labels.labels:
-        key = one.id, one.tutor, one.criterion
-        if one.criterion == dimension and key in said:
-            counts[one.label][said[key] or "unreadable"] += 1
-    columns = [*scale, *(["unreadable"] if any("unreadable" in row for row in counts.values()) else [])]
+    for label in labels.labels:
+        key = label.id, label.tutor, label.criterion
+        if label.criterion == dimension and key in verdicts:
+            counts[label.label][verdicts[key] or "missing"] += 1
+    columns = [*scale, *(["missing"] if any("missing" in row for row in counts.values()) else [])]
     return {
-        "dimension": called(dimension),
+        "dimension": criterion_title(dimension),
         "columns": columns,
         "rows": [{"label": label, "counts": [counts[label][column] for column in columns]} for label in scale],
     }
 
 
-def dialogues(
-    labels: Labels, said: Mapping[str, Said], dimensions: Sequence[str], order: Order, number: int, seed: int
+def sample_dialogues(
+    labels: LabelledData,
+    by_judge: Mapping[str, LabelsByReply],
+    dimensions: Sequence[str],
+    order: TutorOrder,
+    number: int,
+    seed: int,
 ) -> list[dict[str, Any]]:
-    """A sample of the dialogues, each with every tutor's reply and all of its labels."""
-    by_reply = {(one.id, one.tutor, one.criterion): one.label for one in labels.labels}
+    """Return a random sample of the dialogues, with every tutor's reply and people's labels of each reply.
+
+    Judges' verdicts are included where they differ from people's label. number: size of the sample.
+    """
+    by_reply = {(label.id, label.tutor, label.criterion): label.label for label in labels.labels}
     texts = {(reply.id, reply.tutor): reply.text for reply in labels.replies}
-    shown = []
-    for item in select(list(labels.items.values()), number, seed):
+    sample = []
+    for item in sample_items(list(labels.items.values()), number, seed):
         rows = []
         for tutor in order([tutor for name, tutor in texts if name == item.id]):
             cells = [
                 {
                     "people": by_reply.get((item.id, tutor, name), ""),
                     "judges": [
-                        f"{judge}: {own[item.id, tutor, name] or 'unreadable'}"
-                        for judge, own in said.items()
-                        if (item.id, tutor, name) in own
-                        and own[item.id, tutor, name] != by_reply.get((item.id, tutor, name))
+                        f"{judge}: {verdicts[item.id, tutor, name] or 'missing'}"
+                        for judge, verdicts in by_judge.items()
+                        if (item.id, tutor, name) in verdicts
+                        and verdicts[item.id, tutor, name] != by_reply.get((item.id, tutor, name))
                     ],
                 }
                 for name in dimensions
             ]
-            rows.append({"tutor": tutor, "reply": short(texts[item.id, tutor]), "cells": cells})
+            rows.append({"tutor": tutor, "reply": cut_text(texts[item.id, tutor]), "cells": cells})
         name = item.tags.get("conversation", item.id)
-        shown.append({"name": name, "history": short(item.vars.get("history", "")), "rows": rows})
-    return shown
+        sample.append({"name": name, "history": cut_text(item.vars.get("history", "")), "rows": rows})
+    return sample
 
 
-def mean_rows(
-    scores: Mapping[str, Sequence[Score]], release: str, dimensions: Sequence[str], order: Order
+def mean_label_rows(
+    scores: Mapping[str, Sequence[Score]], release: str, dimensions: Sequence[str], order: TutorOrder
 ) -> list[dict[str, Any]]:
-    """Each tutor's mean label by dimension, as people give it and as each judge does. scores: by who says it."""
+    """Return each tutor's mean labels by dimension, by people and by each judge. scores: by rater, people first."""
     cells: dict[str, dict[str, dict[str, Score]]] = defaultdict(lambda: defaultdict(dict))
-    for who, own in scores.items():
-        for one in own:
-            if (one.metric, one.release) == (MEAN_LABEL, release):
-                cells[str(one.tutor)][who][str(one.criterion)] = one
+    for who, means in scores.items():
+        for score in means:
+            if (score.metric, score.release) == (MEAN_LABEL, release):
+                cells[str(score.tutor)][who][str(score.criterion)] = score
     return [
-        {"tutor": tutor if place == 0 else "", "by": who, "cells": [own.get(name) for name in dimensions]}
+        {"tutor": tutor if place == 0 else "", "by": who, "cells": [by_dimension.get(name) for name in dimensions]}
         for tutor in order(cells)
-        for place, (who, own) in enumerate(cells[tutor].items())
+        for place, (who, by_dimension) in enumerate(cells[tutor].items())
     ]
 
 
-def spider(people: Sequence[Score], release: str, dimensions: Sequence[str], order: Order) -> str:
-    """The mean labels of all tutors as people give them, one ring a tutor; empty with fewer than three dimensions."""
+def mean_label_radar(people: Sequence[Score], release: str, dimensions: Sequence[str], order: TutorOrder) -> str:
+    """Return a radar chart of people's mean labels, one ring per tutor. Empty for fewer than three dimensions."""
     values: dict[str, dict[str, float]] = defaultdict(dict)
-    for one in people:
-        if (one.metric, one.release) == (MEAN_LABEL, release) and one.value is not None:
-            values[str(one.tutor)][str(one.criterion)] = one.value
+    for score in people:
+        if (score.metric, score.release) == (MEAN_LABEL, release) and score.value is not None:
+            values[str(score.tutor)][str(score.criterion)] = score.value
     if len(dimensions) < 3 or not values:
         return ""
     rings = {tutor: [values[tutor].get(name, 0.0) for name in dimensions] for tutor in order(values)}
-    return radar_chart(rings, [called(name) for name in dimensions])
+    return radar_chart(rings, [criterion_title(name) for name in dimensions])
 
 
-def measure_rows(
+def correlation_rows(
     people: Sequence[Score], judged: Mapping[str, Sequence[Score]], release: str, dimensions: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Spearman's correlation with people's labels, by dimension: what can be counted of a reply, then each judge."""
+    """Return Spearman's correlations with people's labels by dimension: of surface measures, then of judges."""
     cells: dict[str, dict[str, Score]] = defaultdict(dict)
-    for one in people:
-        if (one.metric, one.release) == (CORRELATION, release):
-            cells[str(one.by)][str(one.criterion)] = one
+    for score in people:
+        if (score.metric, score.release) == (CORRELATION, release):
+            cells[str(score.by)][str(score.criterion)] = score
+    overall = ("spearman", release, "robust", None, None)
     for judge, scores in judged.items():
-        for one in scores:
-            if (one.metric, one.release, one.scoring, one.tutor, one.by) == ("spearman", release, "robust", None, None):
-                cells[judge][str(one.criterion)] = one
-    return [{"what": what, "cells": [own.get(name) for name in dimensions]} for what, own in cells.items()]
+        for score in scores:
+            if (score.metric, score.release, score.scoring, score.tutor, score.by) == overall:
+                cells[judge][str(score.criterion)] = score
+    return [
+        {"what": what, "cells": [by_dimension.get(name) for name in dimensions]} for what, by_dimension in cells.items()
+    ]
 
 
-def measure_chart(rows: Sequence[Mapping[str, Any]], dimensions: Sequence[str]) -> str:
-    """The same as a picture: each correlation with its interval, dimension by dimension. rows: as above."""
+def correlation_chart(rows: Sequence[Mapping[str, Any]], dimensions: Sequence[str]) -> str:
+    """Return a chart of correlations with their intervals, by dimension. rows: result of correlation_rows."""
     points = [
         {
-            "level": called(name),
+            "level": criterion_title(name),
             "tutor": row["what"],
-            "value": one.value,
-            "low": one.low,
-            "high": one.high,
+            "value": score.value,
+            "low": score.low,
+            "high": score.high,
             "paper": None,
         }
         for row in rows
-        for name, one in zip(dimensions, row["cells"], strict=True)
-        if one is not None and one.value is not None
+        for name, score in zip(dimensions, row["cells"], strict=True)
+        if score is not None and score.value is not None
     ]
     if not points:
         return ""

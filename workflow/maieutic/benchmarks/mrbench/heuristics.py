@@ -1,6 +1,6 @@
-"""Lists of words for MRBench's dimensions: what needs no understanding of a reply.
+"""Word-list heuristics for MRBench's dimensions, which do not need to understand a reply.
 
-Where the toolkit of its authors has a list that agrees better with their labels than ours, it is that one.
+Each dimension uses the word list that agrees better with the authors' labels: this project's or the authors' toolkit's.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from maieutic.benchmarks.mrbench.toolkit import ACTS, IDENTIFIES, LOCATES, holds
+from maieutic.benchmarks.mrbench.toolkit import ACTS, IDENTIFIES, LOCATES, contains_any
 from maieutic.core.records import Item
 from maieutic.datasets.text import last_student_turn
 from maieutic.graders.numerals import numerals
-from maieutic.validation.heuristics import Heuristic, words
+from maieutic.validation.word_rules import Heuristic, word_set
 
 REVEALS = re.compile(
     r"\b(?:the (?:correct )?answer is|answer would be|so it(?:'s| is)|equals|which is)\b|=\s*\$?\d", re.IGNORECASE
@@ -27,37 +27,37 @@ WARM = re.compile(
     re.IGNORECASE,
 )
 STIFF = re.compile(r"\bas an AI\b|\*\*|^\s*(?:[-*]|\d+[.)])\s", re.IGNORECASE | re.MULTILINE)
-MANY_WORDS = 80  # a longer turn sounds like no person
+MANY_WORDS = 80  # a reply with more words than this does not look human
 
 
-def has(pattern: re.Pattern[str]) -> Callable[[Item, str], bool]:
-    """Whether a reply holds one of the words."""
+def contains_pattern(pattern: re.Pattern[str]) -> Callable[[Item, str], bool]:
+    """Return a function that returns True if the pattern occurs in a reply."""
     return lambda item, text: pattern.search(text) is not None
 
 
-def follows(item: Item, text: str) -> bool:
-    """Whether a reply takes up a word or number of the student's last turn."""
-    return bool(words(text) & words(last_student_turn(item.vars["history"])))
+def repeats_student(item: Item, text: str) -> bool:
+    """Return True if a reply repeats a word or number of the student's last turn."""
+    return bool(word_set(text) & word_set(last_student_turn(item.vars["history"])))
 
 
-def natural(item: Item, text: str) -> bool:
-    """Whether a reply has a person's length and form."""
+def looks_human(item: Item, text: str) -> bool:
+    """Return True if a reply is as short and as plainly formatted as human writing."""
     return len(text.split()) <= MANY_WORDS and not STIFF.search(text)
 
 
-def reveals(item: Item, text: str) -> bool:
-    """Whether a reply announces an answer, or says the number that the solution ends with."""
+def announces_answer(item: Item, text: str) -> bool:
+    """Return True if a reply announces an answer or contains the last number of the reference solution."""
     final = [numeral.value for numeral in numerals(str(item.reference.get("solution", "")))][-1:]
     return bool(REVEALS.search(text)) or bool(final and final[0] in {numeral.value for numeral in numerals(text)})
 
 
 HEURISTICS = {
-    "Mistake_Identification": Heuristic(partial(holds, IDENTIFIES)),
-    "Mistake_Location": Heuristic(partial(holds, LOCATES)),
-    "Revealing_of_the_Answer": Heuristic(reveals),
-    "Providing_Guidance": Heuristic(has(GUIDES)),
-    "Actionability": Heuristic(partial(holds, ACTS)),
-    "Coherence": Heuristic(follows),
-    "Tutor_Tone": Heuristic(has(WARM), otherwise=1),  # nobody is taken for offensive
-    "humanlikeness": Heuristic(natural),
+    "Mistake_Identification": Heuristic(partial(contains_any, IDENTIFIES)),
+    "Mistake_Location": Heuristic(partial(contains_any, LOCATES)),
+    "Revealing_of_the_Answer": Heuristic(announces_answer),
+    "Providing_Guidance": Heuristic(contains_pattern(GUIDES)),
+    "Actionability": Heuristic(partial(contains_any, ACTS)),
+    "Coherence": Heuristic(repeats_student),
+    "Tutor_Tone": Heuristic(contains_pattern(WARM), otherwise=1),  # other replies are Neutral (1), never Offensive
+    "humanlikeness": Heuristic(looks_human),
 }

@@ -1,4 +1,4 @@
-"""The loaders of MRBench's items, by the name that cards give."""
+"""Loader of MRBench's items, by its name on cards."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from maieutic.datasets import mrbench
 from maieutic.datasets.loaders import Loader
 
 LOADERS = {
-    "mrbench": Loader(mrbench.remediation, mrbench.VARIABLES, solved=True),
+    "mrbench": Loader(mrbench.remediation_items, mrbench.VARIABLES, has_solution=True),
 }

@@ -1,6 +1,6 @@
-"""Somebody's own predictions on a labelled release, by the protocol of the BEA 2025 shared task (five tracks).
+"""External predictions on a labelled release, scored by the protocol of the BEA 2025 shared task (five tracks).
 
-For predictions that were made elsewhere: a judge of a run is measured by the same functions inside the workflow.
+These predictions were made outside a run. Inside the workflow, the same measures are computed for a run's judges.
 """
 
 from __future__ import annotations
@@ -13,27 +13,29 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 from sklearn.metrics import accuracy_score, f1_score
 
-from maieutic.config.registry import unknown
+from maieutic.config.registry import unknown_name
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
-from maieutic.core.objects import json_value
+from maieutic.core.json_text import json_value
 from maieutic.core.records import Record
-from maieutic.core.stats import Sampling
-from maieutic.core.tables import decoded, known_word
+from maieutic.core.stats import BootstrapSettings
+from maieutic.core.tables import decode_table, match_known_word
 from maieutic.datasets.mrbench import LABELS, SCALES
-from maieutic.judges.labels import Labels, read_labels
-from maieutic.validation.agreement import measure
-from maieutic.validation.trust import Said, pairings_of
+from maieutic.judges.labelled_sets import LabelledData, read_labelled_data
+from maieutic.validation.agreement import estimate_agreement
+from maieutic.validation.trust import LabelsByReply, pairings_of
 
-Missing = Literal["wrong", "exclude", "refuse"]
+MissingRule = Literal["wrong", "exclude", "refuse"]
 IDENTIFICATION = "tutor_identification"
-BEA = ("macro_f1", "accuracy", "lenient_macro_f1", "lenient_accuracy")
-FORM = 'one JSON object a line: {"conversation_id": ..., "tutor": ..., "pred": {"Actionability": "Yes", ...}}'
-SHOWN = 20  # faults of one kind that a message names by their lines
+BEA_MEASURES = ("macro_f1", "accuracy", "lenient_macro_f1", "lenient_accuracy")
+WRITE_LINES = (
+    'write one JSON object per line: {"conversation_id": ..., "tutor": ..., "pred": {"Actionability": "Yes", ...}}'
+)
+MAX_NAMED_LINES = 20  # maximum number of lines that a message lists for one kind of fault
 
 
-class Row(Record):
-    """One line of predictions. item: names the dialogue where two of a release share an id (results/labels)."""
+class PredictionRow(Record):
+    """One line of predictions. item: id of the item, needed only if dialogues of a release share a conversation id."""
 
     conversation_id: str
     tutor: str
@@ -41,56 +43,57 @@ class Row(Record):
     item: str | None = None
 
 
-class Fault(NamedTuple):
-    """Something wrong with one line: what, and what to do about it."""
+class RowFault(NamedTuple):
+    """A fault in one line of a file of predictions, and its fix."""
 
     line: int
     problem: str
-    mend: str
+    fix: str
 
 
-class Predicted(NamedTuple):
-    """The predictions of a file: labels by item, tutor and criterion, and the identified tutors by item and tutor.
+class Predictions(NamedTuple):
+    """The predictions in a file: labels by item, tutor and criterion, and identified tutors by item and tutor.
 
-    None: the line is there and gives no label. tracks: those that some line names.
+    A value is None if its line contains null instead of a label. tracks: the tracks that occur in at least one line.
     """
 
-    said: Said
+    labels: LabelsByReply
     identified: dict[tuple[str, str], str | None]
     tracks: list[str]
 
 
-def read_predictions(path: Path, labels: Labels) -> Predicted:
-    """Read and match a file. Raises UserError that names every line with a fault of the first kind that it meets.
+def read_predictions(path: Path, labels: LabelledData) -> Predictions:
+    """Read a file of predictions and match it to the items of a release.
 
-    `pred` holds labels by dimension, and under tutor_identification a tutor's name; null is an answer without any.
+    `pred` maps dimensions to labels, and tutor_identification to a tutor's name. Null is an answer without a label.
+    Raises a UserError that lists all lines with the kind of fault that is found first.
     """
-    rows = numbered_rows(path)
-    places = places_of(path, rows, labels)
+    rows = read_rows(path)
+    places = match_rows(path, rows, labels)
     tracks = tracks_of(labels)
-    refuse(path, [fault for number, row in rows for fault in label_faults(number, row, tracks)])
-    predicted = Predicted({}, {}, list(dict.fromkeys(name for _, row in rows for name in row.pred or {})))
+    raise_row_faults(path, [fault for number, row in rows for fault in label_faults(number, row, tracks)])
+    predicted = Predictions({}, {}, list(dict.fromkeys(name for _, row in rows for name in row.pred or {})))
     for number, row in rows:
         item = places[number]
-        for name, written in (row.pred or {}).items():
-            label = spelt(written, tracks.get(name, ()))
+        for name, spelling in (row.pred or {}).items():
+            label = release_spelling(spelling, tracks.get(name, ()))
             if name == IDENTIFICATION:
                 predicted.identified[item, row.tutor] = label
             else:
-                predicted.said[item, row.tutor, name] = label
+                predicted.labels[item, row.tutor, name] = label
         if row.pred is None:
-            predicted.said.update({(item, row.tutor, name): None for name in tracks if name != IDENTIFICATION})
+            predicted.labels.update({(item, row.tutor, name): None for name in tracks if name != IDENTIFICATION})
             predicted.identified[item, row.tutor] = None
     return predicted
 
 
-def spelt(label: str | None, known: Sequence[str]) -> str | None:
-    """Return a label as the release spells it; an unknown one as it is."""
-    return None if label is None else known_word(label, known) or label
+def release_spelling(label: str | None, known: Sequence[str]) -> str | None:
+    """Return a label in the release's spelling, or unchanged if it is unknown."""
+    return None if label is None else match_known_word(label, known) or label
 
 
-def tracks_of(labels: Labels) -> dict[str, Sequence[str]]:
-    """The labels of each track that a release can score: its labelled dimensions, and the names of its tutors."""
+def tracks_of(labels: LabelledData) -> dict[str, Sequence[str]]:
+    """Map each track that a release can score to its possible answers: labels of a dimension, or names of tutors."""
     labelled = {label.criterion for label in labels.labels}
     return {
         **{name: tuple(known) for name, known in LABELS.items() if name in labelled},
@@ -98,129 +101,145 @@ def tracks_of(labels: Labels) -> dict[str, Sequence[str]]:
     }
 
 
-def refuse(path: Path, faults: Iterable[Fault]) -> None:
-    """Raise UserError for faults of one kind, naming the first one and all lines."""
+def raise_row_faults(path: Path, faults: Iterable[RowFault]) -> None:
+    """Raise UserError if there are faults. All are of one kind; the message describes the first and lists all lines."""
     fault_list = list(faults)
     if not fault_list:
         return
-    more = ", ".join(str(fault.line) for fault in fault_list[:SHOWN]) + (", ..." if len(fault_list) > SHOWN else "")
+    more = ", ".join(str(fault.line) for fault in fault_list[:MAX_NAMED_LINES]) + (
+        ", ..." if len(fault_list) > MAX_NAMED_LINES else ""
+    )
     suffix = f" ({len(fault_list)} such lines: {more})" if len(fault_list) > 1 else ""
-    raise UserError(f"{path}:{fault_list[0].line}", f"{fault_list[0].problem}{suffix}", fault_list[0].mend)
+    raise UserError(f"{path}:{fault_list[0].line}", f"{fault_list[0].problem}{suffix}", fault_list[0].fix)
 
 
-def numbered_rows(path: Path) -> list[tuple[int, Row]]:
-    """The lines of a file with their numbers, from 1."""
+def read_rows(path: Path) -> list[tuple[int, PredictionRow]]:
+    """Return the rows of a file with their line numbers, from 1. Raises UserError for a file that cannot be read."""
     try:
-        text = decoded(path.read_bytes(), str(path))
+        text = decode_table(path.read_bytes(), str(path))
     except OSError as error:
-        raise UserError(str(path), f"cannot be read: {error.strerror or error}", FORM) from None
+        problem = f"cannot be read: {error.strerror or error}"
+        raise UserError(str(path), problem, f"check the path, and {WRITE_LINES}") from None
     if text.lstrip().startswith("["):
-        return submitted_rows(path, text)
+        return read_submission(path, text)
     rows, faults = [], []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
-            record: Any = json_value(line, object_pairs_hook=named_once)
+            record: Any = json_value(line, object_pairs_hook=object_of_unique_keys)
             rows.append(
-                (number, Row.model_validate({name: record[name] for name in Row.model_fields if name in record}))
+                (
+                    number,
+                    PredictionRow.model_validate(
+                        {name: record[name] for name in PredictionRow.model_fields if name in record}
+                    ),
+                )
             )
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            faults.append(Fault(number, f"cannot be read: {where}: {first['msg']}, found {first['input']!r:.80}", FORM))
+            place = ".".join(map(str, first["loc"]))
+            faults.append(
+                RowFault(number, f"cannot be read: {place}: {first['msg']}, found {first['input']!r:.80}", WRITE_LINES)
+            )
         except (ValueError, KeyError, TypeError) as error:
-            faults.append(Fault(number, f"cannot be read: {error}", FORM))
-    refuse(path, faults)
+            faults.append(RowFault(number, f"cannot be read: {error}", WRITE_LINES))
+    raise_row_faults(path, faults)
     if not rows:
-        raise UserError(str(path), "no prediction is in it: the file is empty", FORM)
+        raise UserError(str(path), "expected predictions, found an empty file", WRITE_LINES)
     return rows
 
 
-def submitted_rows(path: Path, text: str) -> list[tuple[int, Row]]:
-    """The predictions of the shared task's submission form, each with the number of its dialogue, from 1.
+def read_submission(path: Path, text: str) -> list[tuple[int, PredictionRow]]:
+    """Return the rows of a file in the shared task's submission form, each with the number of its dialogue, from 1.
 
-    A JSON list of dialogues with `conversation_id` and `tutor_responses`, by tutor with an `annotation` of labels.
+    The form is a JSON list of dialogues with `conversation_id` and `tutor_responses`, which maps each tutor to a
+    response with an `annotation` of labels.
     """
     rows = []
     try:
         for number, dialogue in enumerate(json_value(text), 1):
-            for tutor, said in dialogue["tutor_responses"].items():
-                pred = said.get("annotation")
-                rows.append((number, Row(conversation_id=dialogue["conversation_id"], tutor=tutor, pred=pred)))
+            for tutor, response in dialogue["tutor_responses"].items():
+                pred = response.get("annotation")
+                rows.append(
+                    (number, PredictionRow(conversation_id=dialogue["conversation_id"], tutor=tutor, pred=pred))
+                )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         fault = f"not the shared task's submission form: {type(error).__name__}: {error}"[:200]
-        raise UserError(str(path), fault, FORM) from None
+        raise UserError(str(path), fault, WRITE_LINES) from None
     return rows
 
 
-def named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object. Raises ValueError for a key that stands twice in it: which of its values is meant?"""
+def object_of_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object as a dict. Raises ValueError for a repeated key, whose value would be ambiguous."""
     named = dict(pairs)
     if len(named) < len(pairs):
         twice = next(name for number, (name, _) in enumerate(pairs) if name in dict(pairs[:number]))
-        raise ValueError(f"the key {twice!r} stands twice")
+        raise ValueError(f"the key {twice!r} occurs twice")
     return named
 
 
-def places_of(path: Path, rows: list[tuple[int, Row]], labels: Labels) -> dict[int, str]:
-    """The item that each line predicts.
+def match_rows(path: Path, rows: list[tuple[int, PredictionRow]], labels: LabelledData) -> dict[int, str]:
+    """Map the number of each line to the id of its item.
 
-    Where several dialogues of a release share an id (four pairs in V1), the lines of one tutor count in the release's
-    order, unless `item` names one; a dialogue without a line of its own has no prediction.
+    If several dialogues of a release share an id (four pairs in V1), the lines of one tutor are matched in the order of
+    the release, unless a line names its `item`. A dialogue without a line has no prediction.
     """
     by_conversation: dict[str, list[str]] = defaultdict(list)
     for item in labels.items.values():
         by_conversation[item.tags["conversation"]].append(item.id)
     replies = {(reply.id, reply.tutor) for reply in labels.replies}
     tutors = sorted({tutor for _, tutor in replies})
-    lines: dict[tuple[str, str], list[tuple[int, Row]]] = defaultdict(list)
+    lines: dict[tuple[str, str], list[tuple[int, PredictionRow]]] = defaultdict(list)
     for number, row in rows:
         lines[row.conversation_id, row.tutor].append((number, row))
     places: dict[int, str] = {}
-    absent: list[Fault] = []
-    nobody: list[Fault] = []
-    repeated: list[Fault] = []
+    unknown_ids: list[RowFault] = []
+    unknown_tutors: list[RowFault] = []
+    repeated: list[RowFault] = []
     for (conversation, tutor), group in lines.items():
         known = by_conversation.get(conversation, [])
         left = [item for item in known if (item, tutor) in replies]
         if not known:
-            mend = "take the ids from the release (its conversation_id)"
-            absent += [Fault(number, f"0 dialogues have its id {conversation!r}", mend) for number, _ in group]
+            fix = "use the conversation_id of a dialogue of the release"
+            problem = f"no dialogue of the release has the id {conversation!r}"
+            unknown_ids += [RowFault(number, problem, fix) for number, _ in group]
         elif not left:
-            mend = f"tutors of the release: {', '.join(tutors)}"
-            nobody += [Fault(number, f"{tutor} has no reply to {conversation}", mend) for number, _ in group]
+            fix = f"use one of the tutors of the release: {', '.join(tutors)}"
+            unknown_tutors += [RowFault(number, f"{tutor} has no reply to {conversation}", fix) for number, _ in group]
         else:
             for number, row in group:
                 place = row.item or next(iter(left), None)
                 if place is None or place not in left:
-                    mend = f"one line a reply; {len(known)} dialogue(s) of the release have this id: {', '.join(known)}"
-                    repeated.append(Fault(number, "this reply is predicted twice, or its item is unknown", mend))
+                    dialogues = f"{len(known)} dialogue(s) of the release have this id: {', '.join(known)}"
+                    fix = f"write one line per reply and name its item; {dialogues}"
+                    repeated.append(RowFault(number, "this reply is predicted twice, or its item is unknown", fix))
                     continue
                 left.remove(place)
                 places[number] = place
-    for faults in (absent, nobody, repeated):
-        refuse(path, sorted(faults))
+    for faults in (unknown_ids, unknown_tutors, repeated):
+        raise_row_faults(path, sorted(faults))
     return places
 
 
-def label_faults(number: int, row: Row, tracks: Mapping[str, Sequence[str]]) -> Iterable[Fault]:
-    """What is wrong with the labels of one line. tracks: the labels of each track that the release has labels for."""
+def label_faults(number: int, row: PredictionRow, tracks: Mapping[str, Sequence[str]]) -> Iterable[RowFault]:
+    """Yield the faults in the labels of one line. tracks: the release's tracks, each with its possible answers."""
     for criterion, label in (row.pred or {}).items():
         if criterion not in (*LABELS, IDENTIFICATION):
-            error = unknown("", criterion, [*LABELS, IDENTIFICATION], "MRBench's dimensions")
-            yield Fault(number, error.problem, error.mend)
+            error = unknown_name("", criterion, [*LABELS, IDENTIFICATION], "MRBench's dimensions")
+            yield RowFault(number, error.problem, error.fix)
         elif criterion not in tracks:
-            mend = f"leave it out; the release has {', '.join(tracks)}"
-            yield Fault(number, f"the release has no labels of {criterion}", mend)
-        elif label is not None and known_word(label, tracks[criterion]) is None:
-            yield Fault(number, f"no such label {criterion}: {label!r}", f"known: {', '.join(tracks[criterion])}, null")
+            fix = f"remove this track; the release has {', '.join(tracks)}"
+            yield RowFault(number, f"the release has no labels of {criterion}", fix)
+        elif label is not None and match_known_word(label, tracks[criterion]) is None:
+            labels = ", ".join(tracks[criterion])
+            yield RowFault(number, f"{label!r} is not a label of {criterion}", f"use one of {labels}, or null")
 
 
 class Coverage(NamedTuple):
-    """How many labelled replies of a track have a prediction.
+    """Counts of a track's labelled replies, and of those among them that have no prediction.
 
-    absent: replies without a line; unparsed: lines without a label (null).
+    absent: number of replies without a line; unparsed: number of lines without a label (null).
     """
 
     replies: int
@@ -229,30 +248,31 @@ class Coverage(NamedTuple):
 
 
 def coverage_of(keys: Iterable[Any], answers: Mapping[Any, str | None]) -> Coverage:
-    """The coverage of the labelled replies `keys`."""
-    wanted = list(keys)
-    absent = sum(key not in answers for key in wanted)
-    return Coverage(len(wanted), absent, sum(answers.get(key, "") is None for key in wanted))
+    """Return the coverage of labelled replies by predictions. keys: keys of the replies; answers: prediction by key."""
+    key_list = list(keys)
+    absent = sum(key not in answers for key in key_list)
+    return Coverage(len(key_list), absent, sum(answers.get(key, "") is None for key in key_list))
 
 
 def score_predictions(
-    labels: Path, predictions: Path, out: Path, resamples: int = 2000, seed: int = 1, missing: Missing = "wrong"
+    labels: Path, predictions: Path, out: Path, resamples: int = 2000, seed: int = 1, missing: MissingRule = "wrong"
 ) -> None:
-    """Write value, interval and n of each track and measure as JSON, with what is missing and the rule for it.
+    """Write a JSON file with the value, interval and n of each measure on each track, and its missing predictions.
 
-    labels: the folder of a labelled release (results/labels/RELEASE); predictions: a file of your own.
-    missing: what a reply without a prediction or with an unparsed one is: `wrong`, as in the shared task, left out
-    (`exclude`), or an error (`refuse`). A track that no line names is left out, which is printed.
+    labels: the folder of a labelled release (results/labels/RELEASE); predictions: the file of predictions.
+    missing: treatment of replies without a prediction or with an unparsed one: `wrong` counts them as wrong, as in the
+    shared task, `exclude` leaves them out, `refuse` raises UserError. Tracks that occur in no line are not scored;
+    their names are printed.
     """
-    release, path = read_labels(labels), predictions
+    release, path = read_labelled_data(labels), predictions
     predicted = read_predictions(path, release)
     by_track: dict[str, dict[str, Any]] = {}
     for criterion in (name for name in predicted.tracks if name != IDENTIFICATION):
         labelled = [label for label in release.labels if label.criterion == criterion]
         keys = [(label.id, label.tutor, criterion) for label in labelled]
-        covered = coverage_of(keys, predicted.said)
+        covered = coverage_of(keys, predicted.labels)
         check_missing(path, criterion, covered, missing)
-        answers: Said = {key: predicted.said.get(key) for key in keys}
+        answers: LabelsByReply = {key: predicted.labels.get(key) for key in keys}
         [(_, pairings)] = pairings_of(labelled, answers, {}, SCALES).items()
         by_track[criterion] = {
             name: {
@@ -261,24 +281,28 @@ def score_predictions(
                 "high": estimate.interval.high,
                 "n": estimate.n,
             }
-            for name in BEA
+            for name in BEA_MEASURES
             for estimate in [
-                measure(name, pairings, len(LABELS[criterion]), missing == "wrong", Sampling(resamples, seed))
+                estimate_agreement(
+                    name, pairings, len(LABELS[criterion]), missing == "wrong", BootstrapSettings(resamples, seed)
+                )
             ]
         }
         by_track[criterion]["missing"] = {"rule": missing, **covered._asdict()}
     if IDENTIFICATION in predicted.tracks:
-        by_track[IDENTIFICATION] = identification(path, release, predicted, missing)
+        by_track[IDENTIFICATION] = score_identification(path, release, predicted, missing)
     if not by_track:
-        raise UserError(str(path), "no prediction is in it", FORM)
+        raise UserError(str(path), "expected predictions, found no track in any line", WRITE_LINES)
     write_json(out, by_track)
-    say(by_track)
+    print_tracks(by_track)
     if left_out := [name for name in tracks_of(release) if name not in by_track]:
-        print(f"not in {path}, so without a score: {', '.join(left_out)}")
+        print(f"not scored, since {path} has no predictions for them: {', '.join(left_out)}")
 
 
-def identification(path: Path, labels: Labels, predicted: Predicted, missing: Missing) -> dict[str, Any]:
-    """The track in which the tutor is identified: macro F1 over the release's tutors, and accuracy."""
+def score_identification(
+    path: Path, labels: LabelledData, predicted: Predictions, missing: MissingRule
+) -> dict[str, Any]:
+    """Score the tutor identification track: macro F1 over the release's tutors, and accuracy."""
     keys = [(reply.id, reply.tutor) for reply in labels.replies]
     covered = coverage_of(keys, predicted.identified)
     check_missing(path, IDENTIFICATION, covered, missing)
@@ -293,25 +317,26 @@ def identification(path: Path, labels: Labels, predicted: Predicted, missing: Mi
     }
 
 
-def check_missing(path: Path, track: str, covered: Coverage, missing: Missing) -> None:
-    """Refuse a file that lacks predictions, where that is wanted."""
+def check_missing(path: Path, track: str, covered: Coverage, missing: MissingRule) -> None:
+    """Raise UserError if no reply is left to score, or if `missing` is `refuse` and predictions are missing."""
     if missing == "exclude" and covered.absent + covered.unparsed == covered.replies:
-        raise UserError(str(path), f"{track}: no label is left to score", "leave the track out, or give it labels")
+        raise UserError(str(path), f"{track}: no label is left to score", "remove the track, or add labels to it")
     if missing == "refuse" and (covered.absent or covered.unparsed):
         raise UserError(
             str(path),
             f"{track}: of {covered.replies} replies {covered.absent} have no line and {covered.unparsed} no label",
-            "complete the file, or choose --missing wrong or --missing exclude",
+            "complete the file, or pass --missing wrong or --missing exclude",
         )
 
 
-def say(by_track: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print a line for each track, with what is missing and which rule was applied."""
+def print_tracks(by_track: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print the measures of each track, with its missing predictions and their treatment."""
     for track, measures in by_track.items():
         values = [f"{name} {estimate['value']:.4f}" for name, estimate in measures.items() if name != "missing"]
-        lacks = measures["missing"]
+        coverage = measures["missing"]
         suffix = ""
-        if lacks["absent"] or lacks["unparsed"]:
-            rule = {"wrong": "counted as wrong", "exclude": "left out"}[lacks["rule"]]
-            suffix = f"; {lacks['absent']} replies without a line and {lacks['unparsed']} without a label are {rule}"
+        if coverage["absent"] or coverage["unparsed"]:
+            rule = {"wrong": "counted as wrong", "exclude": "left out"}[coverage["rule"]]
+            without_line, without_label = coverage["absent"], coverage["unparsed"]
+            suffix = f"; {without_line} replies without a line and {without_label} without a label are {rule}"
         print(track, *values, f"n {measures['accuracy']['n']}{suffix}")

@@ -1,18 +1,18 @@
-"""The numbers of MRBench's paper: of its Tables 3, 8 and 9 by people, of 5 and 6 of its critics."""
+"""Numbers printed in MRBench's paper: human labels (Tables 3, 8 and 9) and critic models (Tables 5 and 6)."""
 
 from __future__ import annotations
 
 from maieutic.core.records import Score
-from maieutic.scores.papers import PEOPLE, PERCENT, Paper, Printed, ReleasedLabels, printed_rows
+from maieutic.scores.papers import PEOPLE, PERCENT, Paper, PrintedResult, ReleasedLabels, printed_rows
 
 BENCHMARK = "mrbench"
-CRITIC = "mrbench_critic"  # rubric of the prompt in Figure 6
-CRITICS = {"Prometheus2": 5, "Llama-3.1-8B": 6}  # by the table that is about it
-TUTORS = {  # the data's spelling: the paper's
+CRITIC_RUBRIC = "mrbench_critic"  # rubric with the prompt of Figure 6
+CRITIC_TABLES = {"Prometheus2": 5, "Llama-3.1-8B": 6}  # table number of each critic
+PAPER_TUTORS = {  # name in the data -> name in the paper
     "Novice": "Novice", "Expert": "Expert", "Llama318B": "Llama-3.1-8B", "Phi3": "Phi3", "Gemini": "Gemini",
     "Sonnet": "Sonnet", "Mistral": "Mistral", "GPT4": "GPT-4", "Llama31405B": "Llama-3.1-405B",
 }  # fmt: skip
-TABLES = {"3": "", "8": "_bridge", "9": "_mathdial"}
+SUBSET_SUFFIXES = {"3": "", "8": "_bridge", "9": "_mathdial"}
 METRIC_NAMES = {
     "Mistake_Identification": "mistake_identification",
     "Mistake_Location": "mistake_location",
@@ -28,38 +28,41 @@ METRIC_NAMES = {
 TASK = "mistake_remediation"
 
 
-def place_of(score: Score) -> tuple[str, str, str] | None:
-    """Return the printed row, task and metric of a desired-label rate of the released labels; None for other scores."""
-    row, name = TUTORS.get(str(score.tutor)), METRIC_NAMES.get(str(score.criterion))
+def printed_cell_of(score: Score) -> tuple[str, str, str] | None:
+    """Return the row, task and metric under which the paper prints a score, or None.
+
+    Only desired-label rates of the released labels are printed.
+    """
+    row, name = PAPER_TUTORS.get(str(score.tutor)), METRIC_NAMES.get(str(score.criterion))
     if score.metric != "damr" or row is None or name is None:
         return None
     return row, TASK, name if score.subset == "all" else f"{name}_{score.subset}"
 
 
-def tutors() -> list[Printed]:
-    """Shares of replies with the desired label, by people."""
+def mrbench_values() -> list[PrintedResult]:
+    """Return the printed shares of replies with the desired label, as labelled by people."""
     return [
-        Printed(
+        PrintedResult(
             "human reference" if row.row in {"Expert", "Novice"} else "general",
             row.row,
             TASK,
-            METRIC_NAMES[row.metric] + TABLES[row.table],
+            METRIC_NAMES[row.metric] + SUBSET_SUFFIXES[row.table],
             row.value / PERCENT,
             PEOPLE,
         )
         for row in printed_rows(BENCHMARK)
-        if row.table in TABLES
+        if row.table in SUBSET_SUFFIXES
     ]
 
 
 PRINTED = Paper(
     title="MRBench",
     tables="Tables 3, 8 and 9",
-    values=tutors,
-    judges=tuple(CRITICS),
-    note="The paper's labels are people's: a judge's stand below them without a difference, rates that people's "
-    "labels of this run's replies have corrected with one.",
-    prompt=False,
-    judge_prompts=(CRITIC,),
-    labels=ReleasedLabels(BENCHMARK, place_of),
+    values=mrbench_values,
+    judges=tuple(CRITIC_TABLES),
+    note="The paper's labels are those of people. The difference from the paper is shown for rates that are corrected "
+    "with people's labels of this run's replies, not for rates from a judge alone.",
+    prints_prompt=False,
+    judge_prompts=(CRITIC_RUBRIC,),
+    labels=ReleasedLabels(BENCHMARK, printed_cell_of),
 )

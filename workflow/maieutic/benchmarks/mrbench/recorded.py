@@ -1,4 +1,4 @@
-"""Replies in MRBench's own files: of each dialogue those of all tutors, labelled or not."""
+"""Replies in MRBench's released files: each dialogue with the replies of all tutors, with or without labels."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from maieutic.core.records import Item
-from maieutic.datasets.mrbench import TASK, item_of, responses_of
-from maieutic.replies.forms import RecordedForm
+from maieutic.datasets.mrbench import TASK, dialogue_item, responses_of
+from maieutic.replies.recorded_form import RecordedForm
 
 
-def tutors(record: Mapping[str, Any]) -> dict[str, str]:
-    """What each tutor replied."""
+def mrbench_replies(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return the reply of each tutor in a record."""
     return {name: str(response["response"]) for name, response in responses_of(dict(record)).items()}
 
 
-def item(record: Mapping[str, Any]) -> Item:
-    """The dialogue."""
-    return item_of(dict(record), "recorded", TASK)
+def mrbench_item_of(record: Mapping[str, Any]) -> Item:
+    """Return the item of a record, identified by its dialogue."""
+    return dialogue_item(dict(record), "recorded", TASK)
 
 
-RECORDED = {"mrbench": RecordedForm("mrbench", lambda path: TASK, tutors, item)}
+RECORDED = {"mrbench": RecordedForm("mrbench", lambda path: TASK, mrbench_replies, mrbench_item_of)}

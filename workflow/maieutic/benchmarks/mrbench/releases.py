@@ -1,14 +1,14 @@
-"""How the releases of MRBench are read, and those of the shared task that was made of it."""
+"""Label sources of MRBench's releases and of the BEA 2025 shared task, which was built on MRBench."""
 
-from maieutic.benchmarks.mrbench.statistics import statistics
+from maieutic.benchmarks.mrbench.statistics import release_statistics
 from maieutic.datasets import mrbench
 from maieutic.judges.releases import LabelSource
 
 LABELLED = LabelSource(
     load=mrbench.labelled_set,
     scales=mrbench.SCALES,
-    variables=frozenset(mrbench.JUDGED),
+    variables=frozenset(mrbench.JUDGE_PROMPT_VARIABLES),
     taxonomy=True,
-    statistics=statistics,
+    statistics=release_statistics,
 )
-RELEASES = {"mrbench": LABELLED, "mrbench_test": LABELLED._replace(labelled=False, asked=mrbench.SHARED_TASK)}
+RELEASES = {"mrbench": LABELLED, "mrbench_test": LABELLED._replace(labelled=False, judged_criteria=mrbench.SHARED_TASK)}

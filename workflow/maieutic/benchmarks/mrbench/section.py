@@ -1,6 +1,6 @@
-"""MRBench's own tables beside what the released data give: Tables 3, 5 to 9, and the BEA 2025 protocol.
+"""MRBench's Tables 3 and 5 to 9 beside the same values of the released data, and scores by the BEA 2025 protocol.
 
-The printed tables cannot all be had from the released data. Where that is so, the cell says why.
+Not every printed value can be reproduced from the released data. A note in its cell then states the reason.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.benchmarks.mrbench.figures import (
-    mean_rows,
-    measure_chart,
-    measure_rows,
-    shown_set,
-    spider,
-    verdicts_on_sets,
+    correlation_chart,
+    correlation_rows,
+    labelled_set_views,
+    mean_label_radar,
+    mean_label_rows,
+    verdicts_by_release,
 )
-from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITIC, CRITICS, TUTORS
+from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITIC_RUBRIC, CRITIC_TABLES, PAPER_TUTORS
 from maieutic.benchmarks.mrbench.statistics import SUBSETS
 from maieutic.config.models import JudgeModel
 from maieutic.core import paths
 from maieutic.core.records import Quantity, Score
-from maieutic.datasets.mrbench import DESIRED
+from maieutic.datasets.mrbench import DESIRED_LABELS
 from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
-from maieutic.report.sections import Run, Section
-from maieutic.report.tables import label_of, read_json, score_file
+from maieutic.report.sections import ReportInput, Section
+from maieutic.report.tables import display_label, read_json, score_file
 from maieutic.report.traffic_light import release_rubric
-from maieutic.report.trust import called
+from maieutic.report.trust import criterion_title
 from maieutic.scores.papers import PrintedRow, printed_rows
 from maieutic.scores.printed import paper_name
 
 DAMR_TABLES = {"all": 3, "bridge": 8, "mathdial": 9}
-PRINTED_N = {"all": 192, "bridge": 60, "mathdial": 132}  # replies of a tutor, as printed; the novice has 60 of 192
-FAR = 0.05  # a difference that a reader should see
+PRINTED_N = {"all": 192, "bridge": 60, "mathdial": 132}  # number of replies per tutor; the novice has 60 in total
+NOTED_DIFFERENCE = 0.05  # larger differences between the paper and the released labels get a note
 STATISTICS = {
     "dialogues": "#Dialogues",
     "turns": "Avg. turns",
@@ -44,31 +44,31 @@ STATISTICS = {
     "human_responses": "#Human responses",
     "responses": "#Total responses",
 }
-DOUBTS = {  # printed numbers that contradict other printed numbers
+CONTRADICTIONS = {  # notes on contradictions between printed numbers
     ("#Human responses", "all"): "120 + 132 are 252",
-    ("Avg. dialogue length", "all"): "lies above both parts; their weighted mean is 666.95",
-    ("Avg. Llama-3.1-405B response length", "all"): "lies above both parts; their weighted mean is 205.97",
-    ("Avg. Gemini response length", "all"): "the parts' weighted mean is 132.9",
+    ("Avg. dialogue length", "all"): "exceeds the values of both subsets; their weighted mean is 666.95",
+    ("Avg. Llama-3.1-405B response length", "all"): "exceeds the values of both subsets; their weighted mean is 205.97",
+    ("Avg. Gemini response length", "all"): "the weighted mean of both subsets is 132.9",
 }
 
 
-def attainable(percent: float, n: int) -> bool:
-    """Whether a share of n replies, rounded to two digits, can be this percentage."""
+def is_attainable(percent: float, n: int) -> bool:
+    """Return True if a share of n replies can be this percentage, rounded to two digits."""
     nearest = round(percent * n / 100)
     return any(abs(round(100 * hits / n, 2) - percent) < 0.0051 for hits in (nearest - 1, nearest, nearest + 1))
 
 
 def cell_notes(entry: PrintedRow, ours: float | None) -> list[str]:
-    """Why a printed cell of Table 3, 8 or 9 is no target."""
+    """Return notes on a doubtful printed cell of Table 3, 8 or 9. ours: this rate, from the released labels."""
     notes = []
     n = 60 if entry.row == "Novice" else PRINTED_N[entry.subset]
-    if not attainable(entry.value, n):
+    if not is_attainable(entry.value, n):
         notes.append(f"no share of {n} replies is {entry.value:.2f} %")
     if entry.text:
-        notes.append(f"printed under {entry.text}: the two headers are swapped, Table 3 shows it")
+        notes.append(f"printed under {entry.text}: the two headers are swapped, as Table 3 shows")
     if (entry.subset, entry.row, entry.metric) == ("all", "Expert", "Tutor_Tone"):
         notes.append("Tables 8 and 9 imply 12.19")
-    if ours is not None and abs(ours - entry.value / 100) > FAR:
+    if ours is not None and abs(ours - entry.value / 100) > NOTED_DIFFERENCE:
         notes.append(f"the released labels differ by {100 * ours - entry.value:+.1f} points")
     return notes
 
@@ -81,7 +81,7 @@ def damr_tables(
     dimensions: list[str],
     published: bool,
 ) -> list[dict[str, Any]]:
-    """Tables 3, 8 and 9: the labels of people, the paper's values with notes, and each judge of the run."""
+    """Return Tables 3, 8 and 9: desired-label rates (DAMR) by people, by the paper with notes, and by each judge."""
     printed = {
         (entry.row, entry.subset, entry.metric): entry
         for entry in printed_rows(BENCHMARK)
@@ -89,23 +89,25 @@ def damr_tables(
     }
     tables = []
     for subset in SUBSETS:
-        ours = cells_by_tutor(people, release, subset)
+        ours = damr_by_tutor(people, release, subset)
         rows: list[dict[str, Any]] = []
         for tutor in in_papers_order(ours):
-            paper = [printed.get((TUTORS.get(tutor, ""), subset, dimension)) for dimension in dimensions]
+            paper = [printed.get((PAPER_TUTORS.get(tutor, ""), subset, dimension)) for dimension in dimensions]
             cells = [ours[tutor].get(dimension) for dimension in dimensions]
-            rows.append({"who": TUTORS.get(tutor, tutor), "by": "people, released labels", "cells": cells})
+            rows.append({"who": PAPER_TUTORS.get(tutor, tutor), "by": "people, released labels", "cells": cells})
             if published and any(paper):
                 noted = [
-                    None if entry is None else {"value": entry.value / 100, "notes": cell_notes(entry, value_of(cell))}
+                    None
+                    if entry is None
+                    else {"value": entry.value / 100, "notes": cell_notes(entry, optional_value(cell))}
                     for entry, cell in zip(paper, cells, strict=True)
                 ]
                 rows.append({"who": "", "by": f"paper, Table {DAMR_TABLES[subset]}", "paper": noted})
             for judge, scores in judged.items():
-                by_dimension = cells_by_tutor(scores, release, subset).get(tutor, {})
+                by_dimension = damr_by_tutor(scores, release, subset).get(tutor, {})
                 if by_dimension:
                     sample = ", on a sample" if plan.label_limit(judge) else ""
-                    by = f"{label_of(plan, judge)}, judge{sample}"
+                    by = f"{display_label(plan, judge)}, judge{sample}"
                     rows.append(
                         {"who": "", "by": by, "cells": [by_dimension.get(name) for name in dimensions], "judge": judge}
                     )
@@ -114,13 +116,13 @@ def damr_tables(
     return tables
 
 
-def value_of(score: Score | None) -> float | None:
-    """A score's value."""
+def optional_value(score: Score | None) -> float | None:
+    """Return a score's value, or None without a score."""
     return score.value if score else None
 
 
-def cells_by_tutor(scores: list[Score], release: str, subset: str) -> dict[str, dict[str, Score]]:
-    """DAMR by tutor and dimension."""
+def damr_by_tutor(scores: list[Score], release: str, subset: str) -> dict[str, dict[str, Score]]:
+    """Return the desired-label rates (DAMR) of one subset, by tutor and dimension."""
     by_tutor: dict[str, dict[str, Score]] = defaultdict(dict)
     for score in scores:
         if (score.metric, score.release, score.subset) == ("damr", release, subset):
@@ -128,21 +130,29 @@ def cells_by_tutor(scores: list[Score], release: str, subset: str) -> dict[str, 
     return by_tutor
 
 
-SHOWN = {"ac": "aligned", "ac_paper": "the paper's coding", "spearman": "Spearman", "weighted_kappa": "weighted kappa"}
+CORRELATION_TITLES = {
+    "ac": "aligned",
+    "ac_paper": "the paper's coding",
+    "spearman": "Spearman",
+    "weighted_kappa": "weighted kappa",
+}
 
 
 def correlation_tables(
     release: str, judged: dict[str, list[Score]], plan: Plan, dimensions: list[str], published: bool
 ) -> list[dict[str, Any]]:
-    """Tables 5 and 6: AC of each judge by tutor and dimension, in both codings, beside the paper's critic."""
+    """Return Tables 5 and 6: each judge's AC (correlation with people) by tutor and dimension, with the paper's critic.
+
+    AC is computed with both codings of the labels.
+    """
     printed = {(entry.table, entry.row, entry.metric): entry.value for entry in printed_rows(BENCHMARK)}
     tables = []
     for judge, scores in judged.items():
-        as_in_paper = published and release_rubric(plan, judge, release) == CRITIC
-        number = CRITICS.get(paper_name(plan.models[judge].paper, BENCHMARK) or "") if as_in_paper else None
+        as_in_paper = published and release_rubric(plan, judge, release) == CRITIC_RUBRIC
+        number = CRITIC_TABLES.get(paper_name(plan.models[judge].paper, BENCHMARK) or "") if as_in_paper else None
         by_tutor: dict[str, dict[tuple[str, str], Score]] = defaultdict(dict)
         for score in scores:
-            if score.metric in SHOWN and score.criterion and score.release == release and score.tutor:
+            if score.metric in CORRELATION_TITLES and score.criterion and score.release == release and score.tutor:
                 by_tutor[score.tutor][score.metric, score.criterion] = score
         rows = []
         for tutor in in_papers_order(by_tutor):
@@ -151,43 +161,43 @@ def correlation_tables(
                 continue
             n = max((score.n for score in by_metric.values()), default=0)
             lines = [
-                {"what": word, "cells": [value_of(by_metric.get((kind, name))) for name in dimensions]}
-                for kind, word in SHOWN.items()
+                {"what": word, "cells": [optional_value(by_metric.get((kind, name))) for name in dimensions]}
+                for kind, word in CORRELATION_TITLES.items()
             ]
             if number:
                 lines.append(
                     {
                         "what": "paper",
-                        "cells": [printed.get((str(number), TUTORS.get(tutor, ""), name)) for name in dimensions],
+                        "cells": [printed.get((str(number), PAPER_TUTORS.get(tutor, ""), name)) for name in dimensions],
                     }
                 )
-            rows.append({"who": TUTORS.get(tutor, tutor), "n": n, "lines": lines})
+            rows.append({"who": PAPER_TUTORS.get(tutor, tutor), "n": n, "lines": lines})
         if by_tutor:
-            tables.append({"name": judge, "label": label_of(plan, judge), "number": number, "rows": rows})
+            tables.append({"name": judge, "label": display_label(plan, judge), "number": number, "rows": rows})
     return tables
 
 
 def in_papers_order(tutors: Iterable[str]) -> list[str]:
-    """Tutors as the paper's tables list them, others last."""
-    return sorted(tutors, key=lambda name: [*TUTORS].index(name) if name in TUTORS else len(TUTORS))
+    """Return tutors in the order of the paper's tables, others last."""
+    return sorted(tutors, key=lambda name: [*PAPER_TUTORS].index(name) if name in PAPER_TUTORS else len(PAPER_TUTORS))
 
 
 def statistics_rows(statistics: dict[str, Any], published: bool) -> list[dict[str, Any]]:
-    """Table 7: what the released file holds, beside what is printed."""
+    """Return the rows of Table 7: counts in the released file beside the printed ones."""
     printed = {
         (entry.row, entry.subset): entry.value for entry in printed_rows(BENCHMARK) if entry.table == "7" and published
     }
     rows = [
-        {"label": label, "cells": [statistic(statistics, subset, key, label, printed) for subset in SUBSETS]}
+        {"label": label, "cells": [table_7_cell(statistics, subset, key, label, printed) for subset in SUBSETS]}
         for key, label in STATISTICS.items()
     ]
     for tutor in in_papers_order(statistics["all"]["response_length"]):
-        label = f"Avg. {TUTORS.get(tutor, tutor)} response length"
+        label = f"Avg. {PAPER_TUTORS.get(tutor, tutor)} response length"
         cells = [
             {
                 "ours": statistics[subset]["response_length"].get(tutor),
                 "paper": printed.get((label, subset)),
-                "doubt": DOUBTS.get((label, subset)) if published else None,
+                "doubt": CONTRADICTIONS.get((label, subset)) if published else None,
             }
             for subset in SUBSETS
         ]
@@ -195,18 +205,18 @@ def statistics_rows(statistics: dict[str, Any], published: bool) -> list[dict[st
     return rows
 
 
-def statistic(
+def table_7_cell(
     statistics: dict[str, Any], subset: str, key: str, label: str, printed: dict[tuple[str, str], float]
 ) -> dict[str, Any]:
-    """One cell of Table 7."""
+    """Return one cell of Table 7: this run's count, the printed value, and a note if other printed ones conflict."""
     return {
         "ours": statistics[subset][key],
         "paper": printed.get((label, subset)),
-        "doubt": DOUBTS.get((label, subset)) if (label, subset) in printed else None,
+        "doubt": CONTRADICTIONS.get((label, subset)) if (label, subset) in printed else None,
     }
 
 
-BEA = {
+BEA_PRINTED = {
     "macro_f1": "exact_f1",
     "accuracy": "exact_acc",
     "lenient_macro_f1": "lenient_f1",
@@ -216,7 +226,7 @@ BEA_TRACKS = ("Mistake_Identification", "Mistake_Location", "Providing_Guidance"
 
 
 def bea_rows(release: str, plan: Plan, results: Path, published: bool) -> list[dict[str, Any]]:
-    """The BEA 2025 protocol: unreadable verdicts are wrong. The shared task's best team stands above the judges."""
+    """Return scores by the BEA 2025 protocol: the best team's, then each judge's. Missing verdicts count as wrong."""
     best: dict[str, dict[str, PrintedRow]] = defaultdict(dict)
     for entry in printed_rows(BENCHMARK) if published and release == "mrbench_v3" else []:
         if entry.table == "bea":
@@ -225,24 +235,26 @@ def bea_rows(release: str, plan: Plan, results: Path, published: bool) -> list[d
     for dimension in (*BEA_TRACKS, "tutor_identification"):
         if top := best.get(dimension):
             team = f"best team of the shared task ({top['exact_f1'].row}), on its test set"
-            values = [top[name].value if name in top else None for name in BEA.values()]
-            rows.append({"dimension": called(dimension), "by": team, "cells": values})
+            values = [top[name].value if name in top else None for name in BEA_PRINTED.values()]
+            rows.append({"dimension": criterion_title(dimension), "by": team, "cells": values})
         for judge in plan.run.judges:
             scores = {
                 score.quantity: score
                 for score in score_file(paths.LABEL_VALIDATION.within(results, grader=judge))
                 if score.scoring == "paper_compat"
             }
-            cells = [scores.get(Quantity(measure, dimension, release=release)) for measure in BEA]
+            cells = [scores.get(Quantity(measure, dimension, release=release)) for measure in BEA_PRINTED]
             if any(cells):
-                name = called(dimension) if not best else ""
+                name = criterion_title(dimension) if not best else ""
                 named = {"dimension": name, "criterion": dimension, "name": judge}
-                rows.append({**named, "by": label_of(plan, judge), "scores": cells})
+                rows.append({**named, "by": display_label(plan, judge), "scores": cells})
     return rows
 
 
-def mended(release: str, judged: dict[str, list[Score]], plan: Plan) -> list[dict[str, Any]]:
-    """What half the labels would mend: how far each estimate is from what people say of the same replies."""
+def correction_errors(release: str, judged: dict[str, list[Score]], plan: Plan) -> list[dict[str, Any]]:
+    """Return, for each judge, the mean absolute error of three estimates of the tutors' desired-label rates.
+
+    They are the judge's rate corrected by half of the labels, the judge's rate alone, and the rate of these labels."""
     rows = []
     for judge, scores in judged.items():
         cells = {(score.tutor, score.quantity): score.value for score in scores if score.release == release}
@@ -258,12 +270,14 @@ def mended(release: str, judged: dict[str, list[Score]], plan: Plan) -> list[dic
                 errors[name].append(abs(float(guess or 0.0) - float(truth or 0.0)))
         if errors:
             means = {name: sum(values) / len(values) for name, values in errors.items()}
-            rows.append({"name": judge, "label": label_of(plan, judge), "n": len(errors["judge"]), "errors": means})
+            rows.append(
+                {"name": judge, "label": display_label(plan, judge), "n": len(errors["judge"]), "errors": means}
+            )
     return rows
 
 
 def earlier_schemes() -> dict[str, set[str]]:
-    """Table 1: which of the dimensions earlier evaluations of tutors look at, scheme by scheme."""
+    """Return the dimensions that each earlier evaluation scheme covers (Table 1)."""
     by_scheme: dict[str, set[str]] = {}
     for entry in printed_rows(BENCHMARK):
         if entry.table == "1":
@@ -272,27 +286,27 @@ def earlier_schemes() -> dict[str, set[str]]:
 
 
 def printed_agreement() -> dict[str, float]:
-    """How far the paper's annotators agree with each other, by measure (sections 4.2 and 5.2)."""
+    """Return the agreement of the paper's annotators with each other, by measure (sections 4.2 and 5.2)."""
     return {entry.row: entry.value for entry in printed_rows(BENCHMARK) if entry.table == "agreement"}
 
 
-def mrbench_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Everything that the page on labelled releases shows, release by release."""
-    shown = []
-    said = verdicts_on_sets(plan, results)
+def release_sections(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """Return the variables of the page on labelled releases, one entry per release."""
+    sections = []
+    verdicts = verdicts_by_release(plan, results)
     judges = [name for name in plan.run.judges if isinstance(plan.models[name], JudgeModel)]
-    for release in (name for name in plan.releases if name in plan.taxonomies):
+    for release in (name for name in plan.releases if name in plan.taxonomy_releases):
         people = score_file(paths.LABEL_SCORES.within(results, release=release))
         statistics = read_json(paths.LABEL_STATISTICS.within(results, release=release))
         if not people or not statistics:
             continue
         judged = {name: score_file(paths.LABEL_VALIDATION.within(results, grader=name)) for name in judges}
         labelled = {score.criterion for score in people}
-        dimensions = [name for name in DESIRED if name in labelled]
+        dimensions = [name for name in DESIRED_LABELS if name in labelled]
         published = release == "mrbench" and plan.edition == "published"
-        by_judge = {label_of(plan, name): scores for name, scores in judged.items()}
-        measures = measure_rows(people, by_judge, release, dimensions)
-        shown.append(
+        by_judge = {display_label(plan, name): scores for name, scores in judged.items()}
+        measures = correlation_rows(people, by_judge, release, dimensions)
+        sections.append(
             {
                 "name": release,
                 "title": plan.label_sets[release].title,
@@ -303,30 +317,32 @@ def mrbench_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
                 "ac": correlation_tables(release, judged, plan, dimensions, published),
                 "statistics": statistics_rows(statistics, published),
                 "bea": bea_rows(release, plan, results, plan.edition == "published"),
-                "mended": mended(release, judged, plan),
+                "mended": correction_errors(release, judged, plan),
                 "criteria": dimensions,
-                "dimensions": [called(name) for name in dimensions],
-                "means": mean_rows(
+                "dimensions": [criterion_title(name) for name in dimensions],
+                "means": mean_label_rows(
                     {"people": people} | by_judge,
                     release,
                     dimensions,
                     in_papers_order,
                 ),
-                "spider": spider(people, release, dimensions, in_papers_order),
+                "spider": mean_label_radar(people, release, dimensions, in_papers_order),
                 "measures": measures,
-                "measure_chart": measure_chart(measures, dimensions),
-                "explorer": shown_set(plan, results, release, said.get(release, {}), dimensions, in_papers_order),
+                "measure_chart": correlation_chart(measures, dimensions),
+                "explorer": labelled_set_views(
+                    plan, results, release, verdicts.get(release, {}), dimensions, in_papers_order
+                ),
             }
         )
-    return shown
+    return sections
 
 
-def variables(run: Run) -> dict[str, Any] | None:
-    """What the page on labelled releases shows; None in a run without any."""
-    releases = mrbench_section(run.plan, run.results)
+def labels_page(run: ReportInput) -> dict[str, Any] | None:
+    """Return the variables of the page on labelled releases, or None if the run has no such release."""
+    releases = release_sections(run.plan, run.results)
     dimensions = read_rubric("mrbench_taxonomy").rubric.criteria
-    shown = {"dimensions": dimensions, "schemes": earlier_schemes(), "agreement": printed_agreement()}
-    return {"releases": releases, **shown} if releases else None
+    tables = {"dimensions": dimensions, "schemes": earlier_schemes(), "agreement": printed_agreement()}
+    return {"releases": releases, **tables} if releases else None
 
 
-PAGES = (Section("#/labels", "Human labels", "labels", variables),)
+PAGES = (Section("#/labels", "Human labels", "labels", labels_page),)

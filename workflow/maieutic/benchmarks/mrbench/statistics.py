@@ -1,4 +1,4 @@
-"""What MRBench's Table 7 counts of a release."""
+"""Counts of MRBench's Table 7 for one release."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from maieutic.core.records import LabelledSet
 from maieutic.datasets.mrbench import LABELS
-from maieutic.judges.releases import Counts
+from maieutic.judges.releases import SetStatistics
 from maieutic.serving.conversations import parse_turns
 
 HUMANS = ("Expert", "Novice")
@@ -18,14 +18,14 @@ TONE = "Tutor_Tone"
 OFFENSIVE = LABELS[TONE][-1]
 
 
-def statistics(made: LabelledSet) -> Counts:
-    """MRBench's Table 7, for all dialogues and each subset. Lengths in characters."""
-    subsets = {item.id: item.tags["source"] for item in made.items}
-    tones = [label for label in made.labels if label.criterion == TONE]
-    by_subset: Counts = {}
+def release_statistics(labelled_set: LabelledSet) -> SetStatistics:
+    """Return the counts of MRBench's Table 7 for all dialogues and for each subset. Lengths are in characters."""
+    subsets = {item.id: item.tags["source"] for item in labelled_set.items}
+    tones = [label for label in labelled_set.labels if label.criterion == TONE]
+    by_subset: SetStatistics = {}
     for subset in SUBSETS:
-        items = [item for item in made.items if subset in {"all", item.tags["source"]}]
-        replies = [reply for reply in made.replies if subset in {"all", subsets[reply.id]}]
+        items = [item for item in labelled_set.items if subset in {"all", item.tags["source"]}]
+        replies = [reply for reply in labelled_set.replies if subset in {"all", subsets[reply.id]}]
         lengths: dict[str, list[int]] = defaultdict(list)
         for reply in replies:
             lengths[reply.tutor].append(len(reply.text))
@@ -33,19 +33,19 @@ def statistics(made: LabelledSet) -> Counts:
         by_subset[subset] = {
             "dialogues": len(items),
             "distinct_dialogues": len({item.tags["conversation"] for item in items}),
-            "turns": mean([len(parse_turns(item.vars["history"])) for item in items]),
-            "dialogue_length": mean([made.lengths[item.id] for item in items]),
+            "turns": rounded_mean([len(parse_turns(item.vars["history"])) for item in items]),
+            "dialogue_length": rounded_mean([labelled_set.lengths[item.id] for item in items]),
             "llm_responses": len(replies) - humans,
             "human_responses": humans,
             "responses": len(replies),
-            "labels": sum(subset in {"all", subsets[label.id]} for label in made.labels),
+            "labels": sum(subset in {"all", subsets[label.id]} for label in labelled_set.labels),
             "labels_of_tone": sum(subset in {"all", subsets[label.id]} for label in tones),
             "offensive": sum(subset in {"all", subsets[label.id]} and label.label == OFFENSIVE for label in tones),
-            "response_length": {tutor: mean(sizes) for tutor, sizes in sorted(lengths.items())},
+            "response_length": {tutor: rounded_mean(sizes) for tutor, sizes in sorted(lengths.items())},
         }
     return by_subset
 
 
-def mean(values: Sequence[float]) -> float | None:
-    """The mean, None of nothing."""
+def rounded_mean(values: Sequence[float]) -> float | None:
+    """Return the mean, rounded to two digits; None without values."""
     return round(sum(values) / len(values), 2) if values else None

@@ -1,7 +1,7 @@
-"""The word lists of MRBench's own toolkit: aitutor-assessmentkit 0.1.8 (MIT), its evaluators without a language model.
+"""Word lists of MRBench's toolkit (aitutor-assessmentkit 0.1.8, MIT), from its evaluators without a language model.
 
-Quoted as they are: a reply that holds one of the texts anywhere, in small letters, scores 1, else 0. The list for
-revealing is the one for location there too.
+The lists are quoted unchanged. A reply scores 1 if its lower-cased text contains a phrase of the list, else 0. As in
+the toolkit, the list for mistake location is also used to detect revealing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from maieutic.core.records import Item
 IDENTIFIES = ("remember", "try", "think", "like", "look", "see", "take", "actually")
 LOCATES = ("remember", "think", "actually", "mistake", "cost", "times")
 ACTS = ("?",)
-LISTS = {
+TOOLKIT_WORDS = {
     "Mistake_Identification": IDENTIFIES,
     "Mistake_Location": LOCATES,
     "Revealing_of_the_Answer": LOCATES,
@@ -24,21 +24,21 @@ CHEERS = ("recheck", "good", "great")
 FEWEST_WORDS, MOST_WORDS = 3, 40
 
 
-def holds(texts: tuple[str, ...], item: Item, reply: str) -> bool:
-    """Whether a reply holds one of some texts."""
+def contains_any(texts: tuple[str, ...], item: Item, reply: str) -> bool:
+    """Return True if a reply contains one of the texts, ignoring case."""
     lower = reply.lower()
     return any(text in lower for text in texts)
 
 
 def sounds_human(item: Item, reply: str) -> float:
-    """The toolkit's rule for human-likeness: 0.5 for a bare cheer, for more than 40 words and for the word tutor."""
+    """Score human-likeness by the toolkit's rule: 0.5 for a mere cheer, the word "tutor" or over 40 words, else 1."""
     words = len(reply.lower().strip().split())
-    if holds(CHEERS, item, reply) and words <= FEWEST_WORDS:
+    if contains_any(CHEERS, item, reply) and words <= FEWEST_WORDS:
         return 0.5
     return 0.5 if "tutor" in reply.lower() or words > MOST_WORDS else 1.0
 
 
 MEASURES: dict[str, Callable[[Item, str], float]] = {
-    **{name: partial(holds, texts) for name, texts in LISTS.items()},
+    **{name: partial(contains_any, texts) for name, texts in TOOLKIT_WORDS.items()},
     "humanlikeness": sounds_human,
 }

@@ -1,1 +1,1 @@
-"""What TutorBench adds: loaders, parsers, baselines, its paper's numbers, its pages of the report."""
+"""TutorBench: its loaders, trivial tutor, tags, breakdown of scores by tag, printed values and report page."""

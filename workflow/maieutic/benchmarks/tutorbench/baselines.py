@@ -1,4 +1,4 @@
-"""A trivial tutor for items that bring their own criteria."""
+"""Trivial tutor for items with their own criteria."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from maieutic.core.records import Item
 from maieutic.replies.sentences import last_sentence
 
 
-def criteria(item: Item) -> str:
-    """What the item's own criteria ask for, recited: a tutor that knows the rubric and says nothing else."""
-    wanted = [criterion for criterion in item.reference.get("criteria", {}).values() if criterion["weight"] > 0]
-    return "\n".join(criterion["definition"] for criterion in wanted) or last_sentence(item)
+def recite_criteria(item: Item) -> str:
+    """Return the item's criteria with a positive weight, as the reply of a tutor that knows only the rubric."""
+    rewarded = [criterion for criterion in item.reference.get("criteria", {}).values() if criterion["weight"] > 0]
+    return "\n".join(criterion["definition"] for criterion in rewarded) or last_sentence(item)
 
 
-TUTORS = {"recites-criteria": criteria}
+TUTORS = {"recites-criteria": recite_criteria}

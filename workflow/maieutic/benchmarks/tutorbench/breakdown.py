@@ -1,8 +1,8 @@
-"""Scores of a pool of tasks whose items bring weighted criteria: overall, and by every tag of items and criteria.
+"""Scores of a pool of tasks whose items have weighted criteria: overall, and by every tag of items and criteria.
 
-TutorBench, section 3: ARR_w by modality, use case, subject and Bloom level is the mean of items; evaluation dimensions,
-tutoring skills, explicitness, objectivity and severity are pass rates of criteria. A criterion with a negative weight
-passes here where its weight is not counted, so that more is better everywhere.
+TutorBench, section 3: scores by modality, use case, subject and Bloom level are means of the items' weighted average
+rubric ratings (ARR_w). Scores by evaluation dimension, tutoring skill, explicitness, objectivity and severity are pass
+rates of criteria. A criterion with a negative weight passes if its weight is not deducted, so higher is always better.
 """
 
 from __future__ import annotations
@@ -14,47 +14,50 @@ from typing import NamedTuple
 
 from maieutic.benchmarks.tutorbench.tagging import BLOOM, read_votes
 from maieutic.config.cards import card_path, read_card
-from maieutic.core.jobs import Sampled
+from maieutic.core.jobs import SampledJob
 from maieutic.core.records import Grade, Item, Score, read_items, read_records
-from maieutic.core.stats import RATING, Sampling, estimate, normal_half_width
-from maieutic.graders.rubric import ARR_W, ARR_W_CLIPPED, ARR_W_READINGS, ITEM_SCORES, READINGS
-from maieutic.scores.score import score_of, write_scores
+from maieutic.core.stats import RATING, BootstrapSettings, estimate_statistic, normal_half_width
+from maieutic.graders.weighted_rubric import ARR_W, ARR_W_CLIPPED, ARR_W_READINGS, ITEM_SCORES, NEGATIVE_WEIGHT_READINGS
+from maieutic.scores.score import score_from_estimate, write_scores
 
 OVERALL = "overall"
-ANSWERED = "answered"  # as overall, of a tutor that was not asked everything too
+ANSWERED = "answered"  # like OVERALL, but also for tutors that were not sent every sample
 ITEM_TAGS = ("modality", "use_case", "subject", BLOOM)
 CRITERION_TAGS = ("skill", "explicitness", "objectivity", "severity")
-VOTE = "bloom_vote"
-PASSED = "criterion_pass_rate"
+BLOOM_VOTE = "bloom_vote"
+PASS_RATE = "criterion_pass_rate"
 
 
-class Value(NamedTuple):
-    """One item's or criterion's number and the problem that it belongs to; None where a verdict is missing."""
+class ProblemValue(NamedTuple):
+    """Value of one item or criterion, with its problem. value: None if a verdict is missing."""
 
     value: float | None
     problem: str
 
 
 class Slice(NamedTuple):
-    """What a number is of: all items (subset None), or those items or criteria that have a tag of a kind."""
+    """Key of a score: its metric, and the tag of its items or criteria (None: all items)."""
 
     metric: str
     subset: str | None = None
 
 
-Slices = dict[Slice, list[Value]]
+Slices = dict[Slice, list[ProblemValue]]
 
 
-class Rated(NamedTuple):
-    """One item with what a judge says of one reply: its scores by name, and which criteria speak for it."""
+class JudgedItem(NamedTuple):
+    """An item with a judge's verdicts on one reply.
+
+    scores: variants of ARR_w by name; in_favour: for each criterion, True if the verdict is in the reply's favour.
+    """
 
     item: Item
     scores: Mapping[str, float | None]
-    good: Mapping[str, bool]
+    in_favour: Mapping[str, bool]
 
 
-def rated_items(items: Iterable[Item], grades: Iterable[Grade]) -> list[Rated]:
-    """Every item with what a judge says: nothing of a reply that its server refused."""
+def judged_items(items: Iterable[Item], grades: Iterable[Grade]) -> list[JudgedItem]:
+    """Return every item with the judge's scores and verdicts on its reply. Both are empty for a refused request."""
     scores: dict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
     good: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
     for grade in grades:
@@ -63,35 +66,35 @@ def rated_items(items: Iterable[Item], grades: Iterable[Grade]) -> list[Rated]:
             scores[key][name] = None if grade.value is None else float(grade.value)
         elif grade.correct is not None:
             good[key][name] = grade.correct
-    return [Rated(item, scores[item.task, item.id], good[item.task, item.id]) for item in items]
+    return [JudgedItem(item, scores[item.task, item.id], good[item.task, item.id]) for item in items]
 
 
-def item_slices(rated: Sequence[Rated], votes: Mapping[str, str | None]) -> Slices:
-    """ARR_w of the items by their tags.
+def item_slices(rated: Sequence[JudgedItem], votes: Mapping[str, str | None]) -> Slices:
+    """Return the items' ARR_w, grouped by the items' tags.
 
-    votes: the Bloom level of each item by most taggers. It stands for the level of an item that the release gives none.
+    votes: the taggers' voted Bloom level of each item, used for items without a level in the release.
     """
     slices: Slices = defaultdict(list)
     for rating in rated:
-        value = Value(rating.scores.get(ARR_W), rating.item.cluster)
+        value = ProblemValue(rating.scores.get(ARR_W), rating.item.cluster)
         level = votes.get(f"{rating.item.task}/{rating.item.id}")
         tags = {**({BLOOM: level} if level else {}), **rating.item.tags}
         for name in ITEM_TAGS:
             if name in tags:
                 slices[Slice(name, tags[name])].append(value)
         if level:
-            slices[Slice(VOTE, level)].append(value)
+            slices[Slice(BLOOM_VOTE, level)].append(value)
     return slices
 
 
-def criterion_slices(rated: Sequence[Rated]) -> Slices:
-    """Whether each criterion speaks for the reply, by its tags; one with several dimensions counts in each."""
+def criterion_slices(rated: Sequence[JudgedItem]) -> Slices:
+    """Return the criteria's outcomes (1 if in the reply's favour, else 0), grouped by their tags and dimensions."""
     slices: Slices = defaultdict(list)
     for rating in rated:
         for name, tags in rating.item.reference["criterion_tags"].items():
-            verdict = rating.good.get(name)
-            entry = Value(None if verdict is None else float(verdict), rating.item.cluster)
-            slices[Slice(PASSED)].append(entry)
+            verdict = rating.in_favour.get(name)
+            entry = ProblemValue(None if verdict is None else float(verdict), rating.item.cluster)
+            slices[Slice(PASS_RATE)].append(entry)
             for kind in CRITERION_TAGS:
                 if tags[kind]:
                     slices[Slice(kind, tags[kind])].append(entry)
@@ -100,38 +103,38 @@ def criterion_slices(rated: Sequence[Rated]) -> Slices:
     return slices
 
 
-def reading_slices(rated: Sequence[Rated]) -> Slices:
-    """All items that the tutor was asked, clipped too, and under every reading of the negative weight."""
+def reading_slices(rated: Sequence[JudgedItem]) -> Slices:
+    """Return ARR_w of all items sent to the tutor: unclipped, clipped, and under each rule for negative weights."""
     names = {ANSWERED: ARR_W, f"{ANSWERED}_clipped": ARR_W_CLIPPED}
-    names |= {f"{ANSWERED}_{each}": ARR_W_READINGS[each] for each in READINGS}
+    names |= {f"{ANSWERED}_{reading}": ARR_W_READINGS[reading] for reading in NEGATIVE_WEIGHT_READINGS}
     return {
-        Slice(shown): [Value(rating.scores.get(name), rating.item.cluster) for rating in rated]
-        for shown, name in names.items()
+        Slice(metric): [ProblemValue(rating.scores.get(name), rating.item.cluster) for rating in rated]
+        for metric, name in names.items()
     }
 
 
 def score_slice(
-    job: BreakDown, pool: str, judge: str, key: Slice, values: Sequence[Value], sampling: Sampling
+    job: BreakDown, pool: str, judge: str, key: Slice, values: Sequence[ProblemValue], sampling: BootstrapSettings
 ) -> Score:
-    """The mean of a slice with both intervals."""
+    """Return the mean of a slice with its bootstrap and normal intervals."""
     known = [(entry.value, entry.problem) for entry in values if entry.value is not None]
     numbers, problems = [value for value, _ in known], [problem for _, problem in known]
-    mean = estimate(RATING, numbers, problems, sampling, missing=len(values) - len(numbers))
+    mean = estimate_statistic(RATING, numbers, problems, sampling, missing=len(values) - len(numbers))
     normal = normal_half_width(numbers)
-    return score_of(
+    return score_from_estimate(
         mean, pool, key.metric, tutor=job.tutor, benchmark=job.benchmark, subset=key.subset, by=judge, normal=normal
     )
 
 
 def both_modalities(items: Iterable[Item]) -> bool:
-    """Whether there are samples with pictures and samples without."""
+    """Return True if some of the items have pictures and others have none."""
     return len({item.tags["modality"] for item in items}) > 1
 
 
-class BreakDown(Sampled):
-    """The scores of one tutor by slice, for each judge and each pool of tasks.
+class BreakDown(SampledJob):
+    """A tutor whose scores are broken down for each judge and each pool of tasks.
 
-    tasks: those of all pools; asked: of them, those that the tutor was asked.
+    tasks: tasks of all pools; asked: the subset of these tasks whose items were sent to the tutor.
     """
 
     benchmark: str
@@ -142,16 +145,16 @@ class BreakDown(Sampled):
 
 
 def break_down(*, job: BreakDown, items: Path, grades: list[Path], votes: list[Path], out: Path) -> None:
-    """Write every score of one tutor by slice.
+    """Write every score of one tutor by tag, for each judge and pool.
 
-    The overall score is of text and pictures: a tutor that was not asked everything has none, as a model without
-    pictures in Table 1, and so has a run of one of both.
+    The overall score covers samples with and without pictures. It is left out in a run with only one of the two kinds,
+    and for a tutor that was not sent every sample, such as the models without picture input in Table 1.
 
-    items: the folder of the benchmark's items; grades: one file a judge, in the order of the job's judges; votes: the
-    taggers' votes on the Bloom levels, or none.
+    items: folder of the benchmark's items; grades: one file for each judge, in the order of the job's judges; votes:
+    a list with the file of the taggers' votes on Bloom levels, or an empty list.
     """
     scores: list[Score] = []
-    sampling = Sampling(job.resamples, job.seed)
+    sampling = BootstrapSettings(job.resamples, job.seed)
     voted = read_votes(votes[0]) if votes else {}
     cards = [read_card(card_path(job.benchmark, task)).card for task in job.tasks]
     by_judge = dict(zip(job.judges, [read_records(path, Grade) for path in grades], strict=True)) if grades else {}
@@ -159,12 +162,12 @@ def break_down(*, job: BreakDown, items: Path, grades: list[Path], votes: list[P
         tasks = [card.task for card in cards if card.pool == pool]
         asked_tasks = [task for task in tasks if task in job.asked]
         cases = read_items(items, asked_tasks)
-        for judge, of_judge in by_judge.items():
-            rated = rated_items(cases, (grade for grade in of_judge if grade.scoring == "robust"))
-            of_all = reading_slices(rated)
+        for judge, judge_grades in by_judge.items():
+            rated = judged_items(cases, (grade for grade in judge_grades if grade.scoring == "robust"))
+            all_items = reading_slices(rated)
             slices = {
-                Slice(OVERALL): of_all[Slice(ANSWERED)] if asked_tasks == tasks and both_modalities(cases) else [],
-                **of_all,
+                Slice(OVERALL): all_items[Slice(ANSWERED)] if asked_tasks == tasks and both_modalities(cases) else [],
+                **all_items,
             }
             slices |= {**item_slices(rated, voted), **criterion_slices(rated)}
             scores += [score_slice(job, pool, judge, name, values, sampling) for name, values in slices.items()]

@@ -1,4 +1,4 @@
-"""TutorBench's figures by tag and what its data hold: charts and tables (Figures 3 to 5, 7, 11, 12)."""
+"""TutorBench's figures: charts and tables of scores by tag, and counts of the data (Figures 3 to 5, 7, 11, 12)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from maieutic.benchmarks.tutorbench.breakdown import VOTE, Slice
+from maieutic.benchmarks.tutorbench.breakdown import BLOOM_VOTE, Slice
 from maieutic.benchmarks.tutorbench.items import BLOOM, DIMENSIONS, SKILLS, USE_CASES
 from maieutic.core.records import Item, Score
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import counts_chart, levels_chart
-from maieutic.report.tables import label_of
+from maieutic.report.tables import display_label
 
 BENCHMARK = "tutorbench"
-SHOWN = {
+LEVEL_LABELS = {
     "adaptive": "Adaptive explanation",
     "assessment": "Assessment and feedback",
     "active_learning": "Active learning",
@@ -37,11 +37,11 @@ SHOWN = {
     "critical_negative": "critical, negative (-5)",
 }
 PERCENT = 100.0
-BARS = {"use_case"}  # as the paper draws Figure 3
+BAR_KINDS = {"use_case"}  # drawn as bars, like the paper's Figure 3
 
 
-class Figure(NamedTuple):
-    """One figure of the paper: the tags that it shows, in order, and what it is called."""
+class TagFigure(NamedTuple):
+    """A figure of the paper: the kind of tag that it shows, its caption, and the levels in order."""
 
     kind: str
     name: str
@@ -49,67 +49,69 @@ class Figure(NamedTuple):
 
 
 FIGURES = (
-    Figure("use_case", "By use case (Figure 3): mean ARR_w of items", tuple(USE_CASES.values())),
-    Figure("dimension", "By evaluation dimension (Figure 4): pass rate of criteria", DIMENSIONS),
-    Figure("bloom", "By Bloom level (Figure 4): mean ARR_w of items", BLOOM),
-    Figure(VOTE, "By Bloom level, as this run's taggers vote: mean ARR_w of items", BLOOM),
-    Figure("skill", "By tutoring skill (Figure 5): pass rate of criteria", tuple(SKILLS.values())),
+    TagFigure("use_case", "By use case (Figure 3): mean ARR_w of items", tuple(USE_CASES.values())),
+    TagFigure("dimension", "By evaluation dimension (Figure 4): pass rate of criteria", DIMENSIONS),
+    TagFigure("bloom", "By Bloom level (Figure 4): mean ARR_w of items", BLOOM),
+    TagFigure(BLOOM_VOTE, "By Bloom level, as this run's taggers vote: mean ARR_w of items", BLOOM),
+    TagFigure("skill", "By tutoring skill (Figure 5): pass rate of criteria", tuple(SKILLS.values())),
 )
-NUMBERS = {
+FIGURE_REFERENCES = {
     "explicitness and objectivity": " (Figure 11)",
     "dimension": " (Figure 12a)",
     "skill": " (Figure 12b)",
 }
-TABLES = ("subject", "explicitness", "objectivity", "severity")
+TABLE_KINDS = ("subject", "explicitness", "objectivity", "severity")
 
 
-def shown_level(level: str) -> str:
-    """A tag as people write it."""
-    return SHOWN.get(level, level.replace("_", " ").capitalize() if level.islower() else level)
+def level_label(level: str) -> str:
+    """Return a tag's name as the report displays it."""
+    return LEVEL_LABELS.get(level, level.replace("_", " ").capitalize() if level.islower() else level)
 
 
-Found = dict[tuple[str, Slice], Score]  # by tutor
+ScoresBySlice = dict[tuple[str, Slice], Score]  # scores by tutor and slice
 
 
-def levels_of(figure: Figure, scores: Found) -> list[str]:
-    """The levels that occur: the paper's in its order, then the others."""
-    met = dict.fromkeys(str(key.subset) for _, key in scores if key.metric == figure.kind)
-    others = [level for level in met if level not in figure.levels]
-    return [*(level for level in figure.levels if level in met), *others]
+def levels_of(figure: TagFigure, scores: ScoresBySlice) -> list[str]:
+    """Return the levels that have scores: first the paper's, in its order, then all others."""
+    present = dict.fromkeys(str(key.subset) for _, key in scores if key.metric == figure.kind)
+    others = [level for level in present if level not in figure.levels]
+    return [*(level for level in figure.levels if level in present), *others]
 
 
-def figure_of(plan: Plan, figure: Figure, scores: Found, paper: Mapping[str, float]) -> dict[str, Any] | None:
-    """A figure and the same numbers as a table. None where no item or criterion has such a tag.
+def tag_figure(
+    plan: Plan, figure: TagFigure, scores: ScoresBySlice, paper: Mapping[str, float]
+) -> dict[str, Any] | None:
+    """Return a figure and its values as a table, or None if no item or criterion has such a tag.
 
-    paper: by tag the mean of its models, in per cent.
+    paper: mean score of the paper's models for each tag, in per cent.
     """
     levels = levels_of(figure, scores)
     if not levels:
         return None
-    everybody = plan.tutors_on(BENCHMARK)
-    tutors = [name for name in everybody if any((name, Slice(figure.kind, level)) in scores for level in levels)]
+    all_tutors = plan.tutors_on(BENCHMARK)
+    tutors = [name for name in all_tutors if any((name, Slice(figure.kind, level)) in scores for level in levels)]
     table = [
         {
-            "level": shown_level(level),
+            "level": level_label(level),
             "paper": paper.get(f"{figure.kind}/{level}"),
             "cells": [scores.get((model, Slice(figure.kind, level))) for model in tutors],
         }
         for level in levels
     ]
-    names = [label_of(plan, model) for model in tutors]
-    marks = marks_of(table, names)
-    title, order = figure.name.partition(": ")[2], [label_of(plan, model) for model in everybody]
+    names = [display_label(plan, model) for model in tutors]
+    marks = level_marks(table, names)
+    title, order = figure.name.partition(": ")[2], [display_label(plan, model) for model in all_tutors]
     return {
         "name": figure.name,
-        "svg": levels_chart(pd.DataFrame(marks), title, order, figure.kind in BARS) if marks else "",
+        "svg": levels_chart(pd.DataFrame(marks), title, order, figure.kind in BAR_KINDS) if marks else "",
         "tutors": names,
         "rows": table,
         "paper": any(row["paper"] is not None for row in table),
     }
 
 
-def marks_of(table: Sequence[Mapping[str, Any]], tutors: Sequence[str]) -> list[dict[str, Any]]:
-    """What a chart draws of a table: a row for each level and tutor with a value."""
+def level_marks(table: Sequence[Mapping[str, Any]], tutors: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the rows of a table's chart: one for each pair of level and tutor that has a value."""
     return [
         {
             "level": row["level"],
@@ -123,8 +125,8 @@ def marks_of(table: Sequence[Mapping[str, Any]], tutors: Sequence[str]) -> list[
     ]
 
 
-def counts_of(items: Sequence[Item]) -> dict[str, Any]:
-    """Figures 7, 11 and 12: how many items and criteria there are of each kind."""
+def data_counts(items: Sequence[Item]) -> dict[str, Any]:
+    """Return the counts of items and criteria by kind, with their charts (Figures 7, 11 and 12)."""
     by_item: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     by_criterion: dict[str, Counter[str]] = defaultdict(Counter)
     for item in items:
@@ -141,7 +143,7 @@ def counts_of(items: Sequence[Item]) -> dict[str, Any]:
         for kind, counts in by_item.items()
     ]
     charts += [
-        {"name": f"Criteria by {kind}{NUMBERS.get(kind, '')}", "svg": criterion_chart(counts)}
+        {"name": f"Criteria by {kind}{FIGURE_REFERENCES.get(kind, '')}", "svg": criterion_chart(counts)}
         for kind, counts in by_criterion.items()
     ]
     negative = [
@@ -169,22 +171,22 @@ def counts_of(items: Sequence[Item]) -> dict[str, Any]:
 
 
 def criterion_chart(counts: Counter[str]) -> str:
-    """Bars of criteria, the most frequent first."""
+    """Return a bar chart of criteria, the most frequent first."""
     return counts_chart(
-        pd.DataFrame([{"level": shown_level(name), "part": "criteria", "count": n} for name, n in counts.most_common()])
+        pd.DataFrame([{"level": level_label(name), "part": "criteria", "count": n} for name, n in counts.most_common()])
     )
 
 
-def by_modality(entry: tuple[tuple[str, str], int]) -> tuple[int, str]:
-    """Text before multimodal."""
+def modality_sort_key(entry: tuple[tuple[str, str], int]) -> tuple[int, str]:
+    """Return a sort key: text before multimodal, then by level."""
     (level, modality), _ = entry
     return ("text", "multimodal").index(modality), level
 
 
 def item_chart(counts: Mapping[tuple[str, str], int]) -> str:
-    """Stacked bars of samples by modality."""
+    """Return a bar chart of the number of samples by level, stacked by modality."""
     rows = [
-        {"level": shown_level(level), "part": modality, "count": n}
-        for (level, modality), n in sorted(counts.items(), key=by_modality)
+        {"level": level_label(level), "part": modality, "count": n}
+        for (level, modality), n in sorted(counts.items(), key=modality_sort_key)
     ]
     return counts_chart(pd.DataFrame(rows))

@@ -1,8 +1,8 @@
-"""TutorBench (arXiv 2510.02663): the hub's release, its 30-row sample, and a third-party copy of the text-only part.
+"""Items of TutorBench (arXiv 2510.02663): the hub's release, its 30-row sample, a third-party copy of its text part.
 
-The copy has neither TASK_ID nor BATCH: its rows are named by their number, and a row without a first explanation is
-taken for active learning where its criteria speak of hints or forbid something, else for assessment. That is a guess,
-and such an item's tag says so.
+The copy has neither TASK_ID nor BATCH, so row numbers serve as ids, and use cases are guessed. A row without a first
+explanation counts as active learning if its criteria mention hints or forbid something, else as assessment. Items with
+a guessed use case are tagged.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from maieutic.config.datasets import Source
-from maieutic.core.objects import json_value
+from maieutic.config.datasets import SourceRecord
+from maieutic.core.json_text import json_value
 from maieutic.core.records import Item
 from maieutic.datasets.text import cluster_of
-from maieutic.graders.rubric import prohibits, unclear
+from maieutic.graders.weighted_rubric import is_prohibition, is_unclear_negation
 
 BATCH = re.compile(r"USE_CASE_([123])_(TEXT|MULTIMODAL)")
 USE_CASES = {"1": "adaptive", "2": "assessment", "3": "active_learning"}
 WEIGHTS = {"critical": 5.0, "not_critical": 1.0, "critical_negative": -5.0}  # section 2.3
-LEFT_OUT = "deleted"
-WEIGHT = "weight"  # an explicit weight of a criterion, beside its text or among its attributes: it is obeyed
+DELETED = "deleted"
+WEIGHT = "weight"  # key of an explicit weight, which overrides the severity's
 log = logging.getLogger(__name__)
 SKILLS = {
     "identifying core difficulty/ misconception attribution": "core_difficulty",
@@ -46,39 +46,43 @@ DIMENSIONS = (
     "emotional_component",
 )
 BLOOM = ("remember", "understand", "apply", "analyze", "evaluate", "create")
-NONE = {"", "none", "not applicable", "n/a"}
+ABSENT_TAGS = {"", "none", "not applicable", "n/a"}
 HINT = re.compile(r"\bhint", re.IGNORECASE)
 VARIABLES = {"use_case", "modality", "subject", "question", "explanation", "message", "work"}
 
 
-class Asked(NamedTuple):
-    """What kind of sample a record is."""
+class SampleKind(NamedTuple):
+    """Use case and modality of a record. guessed: True if the record does not state its use case."""
 
     use_case: str
     modality: str
     guessed: bool = False
 
 
-def text(records: list[Source], task: str) -> list[Item]:
-    """The samples without pictures."""
-    samples = with_batch(records, "text")
-    return told([(number, item_of(record, number, task, None)) for number, record in samples])
+def text_items(records: list[SourceRecord], task: str) -> list[Item]:
+    """Load the samples without pictures."""
+    samples = records_of_modality(records, "text")
+    return warn_of_contradictions([(number, sample_item(record, number, task, None)) for number, record in samples])
 
 
-def multimodal(records: list[Source], task: str) -> list[Item]:
-    """The samples with pictures; `images` names the record, until its picture's file is known."""
-    samples = with_batch(records, "multimodal")
-    return told([(number, item_of(record, number, task, str(number))) for number, record in samples])
+def multimodal_items(records: list[SourceRecord], task: str) -> list[Item]:
+    """Load the samples with pictures. An item's `images` contains the record's number until the file is known."""
+    samples = records_of_modality(records, "multimodal")
+    return warn_of_contradictions(
+        [(number, sample_item(record, number, task, str(number))) for number, record in samples]
+    )
 
 
-def copied_text(records: list[Source], task: str) -> list[Item]:
-    """The copy of the text-only part."""
+def copied_text_items(records: list[SourceRecord], task: str) -> list[Item]:
+    """Load the third-party copy of the text-only part."""
     rows = [{**record, "BATCH": None} for record in records]
-    return told([(number, item_of(record, number, task, None)) for number, record in enumerate(rows)])
+    return warn_of_contradictions(
+        [(number, sample_item(record, number, task, None)) for number, record in enumerate(rows)]
+    )
 
 
-def told(numbered: list[tuple[int, Item]]) -> list[Item]:
-    """The items, their contradictions said in one line. numbered: with the numbers of their records."""
+def warn_of_contradictions(numbered: list[tuple[int, Item]]) -> list[Item]:
+    """Return the items, and log a warning if weights contradict severities. numbered: items with record numbers."""
     items = [item for _, item in numbered]
     contradictions = [
         f"record {number} {item.id} {contradiction}"
@@ -87,60 +91,66 @@ def told(numbered: list[tuple[int, Item]]) -> list[Item]:
     ]
     if contradictions:
         log.warning(
-            "%s: %d criteria have a weight that contradicts their severity, the first %s: the weight is obeyed. Fix: "
-            "mend the record's RUBRICS if the severity is right",
+            "%s: %d criteria have a weight that contradicts their severity, the first in %s: the weight is used. Fix: "
+            "correct the weight in the record's RUBRICS if the severity is right",
             *(items[0].task, len(contradictions), contradictions[0]),
         )
     return items
 
 
-def place_of(record: Source, number: int) -> str:
-    """A record by its number and name."""
+def record_place(record: SourceRecord, number: int) -> str:
+    """Return the number and the id of a record, for messages."""
     return " ".join(filter(None, (f"record {number}", str(record.get("TASK_ID") or ""))))
 
 
-def with_batch(records: list[Source], modality: str) -> list[tuple[int, Source]]:
-    """The records of one modality with their numbers."""
+def records_of_modality(records: list[SourceRecord], modality: str) -> list[tuple[int, SourceRecord]]:
+    """Return the records of one modality with their numbers."""
     return [
-        (number, record) for number, record in enumerate(records) if asked_of(record, number, []).modality == modality
+        (number, record)
+        for number, record in enumerate(records)
+        if sample_kind(record, number, []).modality == modality
     ]
 
 
-def asked_of(record: Source, number: int, criteria: Sequence[dict[str, Any]]) -> Asked:
-    """Use case and modality, from the batch where there is one. Raises ValueError for a batch that is none."""
+def sample_kind(record: SourceRecord, number: int, criteria: Sequence[dict[str, Any]]) -> SampleKind:
+    """Return a record's use case and modality, from its batch or guessed. Raises ValueError for an unknown batch."""
     if record.get("BATCH", "") is None and criteria:
-        return guessed(record, criteria)
+        return guess_sample_kind(record, criteria)
     match = BATCH.fullmatch(str(record.get("BATCH")).strip())
     if not match:
         raise ValueError(
-            f"{place_of(record, number)}: BATCH is USE_CASE_1_TEXT or the like, found {record.get('BATCH')!r}"
+            f"{record_place(record, number)}: expected a BATCH like USE_CASE_1_TEXT, found {record.get('BATCH')!r}"
         )
-    return Asked(USE_CASES[match[1]], match[2].lower())
+    return SampleKind(USE_CASES[match[1]], match[2].lower())
 
 
-def guessed(record: Source, criteria: Sequence[dict[str, Any]]) -> Asked:
-    """The use case of a record that does not say it."""
+def guess_sample_kind(record: SourceRecord, criteria: Sequence[dict[str, Any]]) -> SampleKind:
+    """Return the use case and modality of a record without a batch, guessed from its texts and criteria."""
     if (record.get("UC1_INITIAL_EXPLANATION") or "").strip():
-        return Asked("adaptive", "text")
+        return SampleKind("adaptive", "text")
     hints = any(
         criterion["severity"] == "critical_negative" or HINT.search(criterion["text"]) for criterion in criteria
     )
-    return Asked("active_learning" if hints else "assessment", "text", True)
+    return SampleKind("active_learning" if hints else "assessment", "text", True)
 
 
-def item_of(record: Source, number: int, task: str, picture: str | None) -> Item:
-    """One sample (section 2.1; layout: appendix A.6). What the student has written stands as the model's first answer.
+def sample_item(record: SourceRecord, number: int, task: str, picture: str | None) -> Item:
+    """Return the item of one sample (section 2.1; layout: appendix A.6).
 
-    A picture stands in the first message, with the question.
+    The first explanation, or the student's work in a text sample, is an assistant message. A picture belongs to the
+    first message, which also contains the question.
     """
-    criteria = criteria_in(record, number)
-    asked = asked_of(record, number, criteria)
+    criteria = parse_rubric(record, number)
+    sample = sample_kind(record, number, criteria)
     question, explanation, follow_up = (
         (record.get(name) or "").strip() for name in ("PROMPT", "UC1_INITIAL_EXPLANATION", "FOLLOW_UP_PROMPT")
     )
-    adaptive = asked.use_case == "adaptive"
+    adaptive = sample.use_case == "adaptive"
     if not question or (adaptive and not (explanation and follow_up)) or not (adaptive or picture or follow_up):
-        raise ValueError(f"{place_of(record, number)}: a question, explanation, follow-up or solution is missing")
+        raise ValueError(
+            f"{record_place(record, number)}: a question, explanation, follow-up or solution is missing in "
+            "PROMPT, UC1_INITIAL_EXPLANATION, FOLLOW_UP_PROMPT"
+        )
     before = [{"role": "user", "content": question}] if adaptive or not picture else []
     if adaptive:
         before.append({"role": "assistant", "content": explanation})
@@ -150,31 +160,31 @@ def item_of(record: Source, number: int, task: str, picture: str | None) -> Item
         task=task,
         cluster=cluster_of(question),
         vars={
-            "use_case": asked.use_case,
-            "modality": asked.modality,
+            "use_case": sample.use_case,
+            "modality": sample.modality,
             "subject": str(record["SUBJECT"]).strip(),
             "question": question,
             "explanation": explanation,
             "message": follow_up if before else with_picture,
             "work": "" if adaptive else follow_up,
         },
-        reference=reference_of(criteria),
-        tags=item_tags(record, asked),
+        reference=rubric_reference(criteria),
+        tags=item_tags(record, sample),
         history=before,
         speaker="user" if adaptive or picture else "assistant",
         images=[picture] if picture else [],
     )
 
 
-def reference_of(criteria: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The criteria with weights and tags. They keep the names of their places, those that are left out have none."""
-    kept = {f"c{place:02d}": entry for place, entry in enumerate(criteria, 1) if entry["severity"] != LEFT_OUT}
+def rubric_reference(criteria: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the criteria with weights and tags. Deleted ones are left out, but their numbers are not reused."""
+    kept = {f"c{place:02d}": entry for place, entry in enumerate(criteria, 1) if entry["severity"] != DELETED}
     return {
         "criteria": {
             name: {"title": name, "definition": entry["text"], "weight": entry["weight"]}
             for name, entry in kept.items()
         },
-        "criterion_tags": {name: tags_of(entry) for name, entry in kept.items()},
+        "criterion_tags": {name: tags_of_criterion(entry) for name, entry in kept.items()},
         "left_out": len(criteria) - len(kept),
         "contradictions": [
             f"{name}: {entry['severity']} ({WEIGHTS[entry['severity']]:+g}) with weight {entry['weight']:+g}"
@@ -184,46 +194,49 @@ def reference_of(criteria: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def item_tags(record: Source, asked: Asked) -> dict[str, str]:
-    """What a sample is counted under."""
+def item_tags(record: SourceRecord, sample: SampleKind) -> dict[str, str]:
+    """Return the tags by which a sample is counted."""
     bloom = str(record.get("bloom_taxonomy") or "").strip().casefold()
     return {
-        "use_case": asked.use_case,
-        "modality": asked.modality,
+        "use_case": sample.use_case,
+        "modality": sample.modality,
         "subject": str(record["SUBJECT"]).strip(),
-        **({"bloom": slug(bloom)} if bloom not in NONE else {}),
-        **({"use_case_from": "guess"} if asked.guessed else {}),
+        **({"bloom": tag_slug(bloom)} if bloom not in ABSENT_TAGS else {}),
+        **({"use_case_from": "guess"} if sample.guessed else {}),
     }
 
 
-def criteria_in(record: Source, number: int) -> list[dict[str, Any]]:
-    """The rubric of a sample: `text`, `severity` and the other attributes. Raises ValueError naming what is wrong."""
-    place = f"{place_of(record, number)}: RUBRICS"
+def parse_rubric(record: SourceRecord, number: int) -> list[dict[str, Any]]:
+    """Return a sample's criteria: `text`, `severity`, `weight` and more attributes. Raises ValueError if invalid."""
+    place = f"{record_place(record, number)}: RUBRICS"
     try:
         rubric = json_value(record["RUBRICS"]) if isinstance(record["RUBRICS"], str) else record["RUBRICS"]
     except ValueError as error:
-        raise ValueError(f"{place} is no JSON: {error}") from None
+        raise ValueError(f"{place}: cannot be parsed as JSON: {error}") from None
     if not isinstance(rubric, list) or not rubric:
-        raise ValueError(f"{place} is no list of criteria")
+        raise ValueError(f"{place}: expected a list of criteria, found {str(rubric)[:40]!r}")
     criteria = []
     for entry in rubric:
         definition = str(entry.get("criteria") or "").strip() if isinstance(entry, dict) else ""
         attributes = entry.get("attributes") if definition else None
         severity = str((attributes or {}).get("severity", "")).strip()
-        if not isinstance(attributes, dict) or severity not in {*WEIGHTS, LEFT_OUT}:
-            known = f"{', '.join(WEIGHTS)}, {LEFT_OUT}"
-            raise ValueError(f"{place}: a criterion needs a text and a severity ({known}), found {str(entry)[:80]}")
-        weight = weight_of(entry, WEIGHTS.get(severity, 0.0))
+        if not isinstance(attributes, dict) or severity not in {*WEIGHTS, DELETED}:
+            known = f"{', '.join(WEIGHTS)}, {DELETED}"
+            fault = f"expected a criterion with a text and a severity ({known}), found {str(entry)[:80]}"
+            raise ValueError(f"{place}: {fault}")
+        weight = weight_of_criterion(entry, WEIGHTS.get(severity, 0.0))
         if weight is None:
-            raise ValueError(f"{place}: a weight is a number other than 0, and one, found {str(entry)[:80]}")
+            raise ValueError(f"{place}: expected one weight, a number other than 0, found {str(entry)[:80]}")
         criteria.append({**attributes, "text": definition, "severity": severity, WEIGHT: weight})
-    if not any(criterion[WEIGHT] > 0 for criterion in criteria if criterion["severity"] != LEFT_OUT):
-        raise ValueError(f"{place} has no criterion with a positive weight")
+    if not any(criterion[WEIGHT] > 0 for criterion in criteria if criterion["severity"] != DELETED):
+        raise ValueError(f"{place}: expected a criterion with a positive weight, found none")
     return criteria
 
 
-def weight_of(criterion: dict[str, Any], usual: float) -> float | None:
-    """A criterion's own weight, else the usual one of its severity; None for one that is no number, 0, or two."""
+def weight_of_criterion(criterion: dict[str, Any], usual: float) -> float | None:
+    """Return a criterion's explicit weight, or `usual` without one. None if the weight is 0, ambiguous or not a number.
+
+    usual: weight of the criterion's severity."""
     values = [value for value in (criterion.get(WEIGHT), criterion["attributes"].get(WEIGHT)) if value is not None]
     if not values:
         return usual
@@ -232,27 +245,27 @@ def weight_of(criterion: dict[str, Any], usual: float) -> float | None:
     except (TypeError, ValueError):
         return None
     weight = weights.pop()
-    of_numbers = not weights and not any(isinstance(value, bool) for value in values)
-    return weight if of_numbers and math.isfinite(weight) and weight else None
+    is_number = not weights and not any(isinstance(value, bool) for value in values)
+    return weight if is_number and math.isfinite(weight) and weight else None
 
 
-def tags_of(criterion: dict[str, Any]) -> dict[str, Any]:
-    """The tags of a criterion (section 2.4). `dimension` may be several; a skill that is none is left out."""
+def tags_of_criterion(criterion: dict[str, Any]) -> dict[str, Any]:
+    """Return the tags of a criterion (section 2.4): possibly several dimensions, and None as an absent skill."""
     skill, explicit, objective = (
         str(criterion.get(name) or "").strip().casefold() for name in ("tutoring_skill", "explicitness", "objectivity")
     )
     named = [dimension.strip().casefold() for dimension in str(criterion.get("eval_dimension") or "").split(",")]
     return {
         "severity": criterion["severity"],
-        "prohibits": prohibits(criterion["text"]),
-        "unclear": unclear(criterion["text"]),
-        "skill": SKILLS.get(skill, None if skill in NONE else slug(skill)),
-        "dimensions": [slug(dimension) for dimension in named if dimension not in NONE],
-        "explicitness": slug(explicit) or None,
-        "objectivity": slug(objective) or None,
+        "prohibits": is_prohibition(criterion["text"]),
+        "unclear": is_unclear_negation(criterion["text"]),
+        "skill": SKILLS.get(skill, None if skill in ABSENT_TAGS else tag_slug(skill)),
+        "dimensions": [tag_slug(dimension) for dimension in named if dimension not in ABSENT_TAGS],
+        "explicitness": tag_slug(explicit) or None,
+        "objectivity": tag_slug(objective) or None,
     }
 
 
-def slug(tag: str) -> str:
-    """A tag that this module does not know, as a name of its own: a further level is no error."""
+def tag_slug(tag: str) -> str:
+    """Return a lower-case tag with underscores between its words. It makes tags usable that this code does not know."""
     return re.sub(r"[^a-z0-9]+", "_", tag).strip("_")

@@ -1,8 +1,8 @@
-"""A rubric judge against people who rated the same criteria (TutorBench, section 3.7 and Figure 6).
+"""Agreement of a rubric judge with people who rated the same criteria (TutorBench, section 3.7 and Figure 6).
 
 People's ratings are in the CSV of `run.human_labels`: task, item, tutor, criterion (c01, c02, ... of the item), label
-(pass or fail), annotator. A person's agreement is the share of the others' ratings of the same criteria that are the
-same.
+(pass or fail), annotator. A person's agreement is the share of pairs of equal ratings, among all pairs of one rating by
+this person and one by another person of the same criterion.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ import numpy as np
 
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, Label, Score, read_items, read_records
-from maieutic.core.stats import SHARE, Sampling, estimate
-from maieutic.people.labels import PASSED, RATED, ReadsPeople
-from maieutic.scores.metrics.common import Graded
+from maieutic.core.stats import SHARE, BootstrapSettings, estimate_statistic
+from maieutic.people.labels import ITEM_CRITERION, PASSED, ReadsHumanLabels
+from maieutic.scores.metrics.common import GradedItem
 from maieutic.scores.metrics.registry import METRICS
 from maieutic.scores.score import write_scores
-from maieutic.validation.agreement import Pairing, measure, usual_fleiss
-from maieutic.validation.trust import plain, score
+from maieutic.validation.agreement import Pairing, estimate_agreement, fleiss_of_usual_count
+from maieutic.validation.trust import score_without_interval, trust_score
 
 TASK = "raters"
-ALL = "all"
+ALL_RATERS = "all"
 AGREEMENT, F1 = "agreement", "f1"
-KAPPA = "kappa_with_majority"  # of two labels it is the weighted kappa too
+KAPPA = "kappa_with_majority"  # for two labels, weighted kappa equals unweighted kappa
 SEVERITIES = {"critical": ("critical", "critical_negative"), "not_critical": ("not_critical",)}
-Key = tuple[str, str, str, str]  # task, item, tutor, criterion
+CriterionKey = tuple[str, str, str, str]  # task, item, tutor, criterion
 
 
 class Rating(NamedTuple):
-    """One criterion of one reply: what people say, what the judge says, its severity and problem.
+    """People's ratings and the judge's verdict on one criterion of one reply, with its severity and the problem.
 
-    resolved: the word of somebody who decides where others differ.
+    resolved: rating of the resolver, who decides where people differ, if there is one.
     """
 
     people: dict[str, bool]
@@ -46,38 +46,38 @@ class Rating(NamedTuple):
 
     @property
     def majority(self) -> bool | None:
-        """What the resolver says, else most people; None where they are divided."""
+        """Rating of the resolver if there is one, else of most people; None if people are evenly divided."""
         if self.resolved is not None:
             return self.resolved
         passes = sum(self.people.values())
         return None if 2 * passes == len(self.people) else 2 * passes > len(self.people)
 
 
-class RateJudge(ReadsPeople):
-    """A judge of the replies to some tasks whose items have criteria of their own."""
+class RateJudge(ReadsHumanLabels):
+    """A judge of the replies to tasks whose items have their own criteria."""
 
     judge: str
     tasks: list[str]
 
 
 def rate_judge(*, job: RateJudge, verdicts: list[Path], people: Path, items: Path, out: Path) -> None:
-    """Write a judge's agreement with people, theirs with each other, and F1 against the majority, by severity.
+    """Write the agreement of a judge with people and of people with each other, and F1 against the majority.
 
-    Raises UserError naming the first rating of a reply or criterion that this run has not judged.
+    F1 is also written by severity. Raises UserError that names the first rating without a verdict of the judge.
 
-    people: the CSV of their ratings (`run.human_labels`); items: the folder of the benchmark's items.
+    people: CSV of people's ratings (`run.human_labels`); items: folder of the benchmark's items.
     """
     cases = {(item.task, item.id): item for item in read_items(items, job.tasks)}
-    labels = [label for label in job.labels_in(people) if RATED.fullmatch(label.criterion)]
-    judge_verdicts = verdicts_of(judgement for path in verdicts for judgement in read_records(path, Judgement))
-    check_known(people, labels, judge_verdicts)
+    labels = [label for label in job.labels_in(people) if ITEM_CRITERION.fullmatch(label.criterion)]
+    judge_verdicts = verdicts_by_key(judgement for path in verdicts for judgement in read_records(path, Judgement))
+    check_judged(people, labels, judge_verdicts)
     ratings = ratings_of(labels, judge_verdicts, cases)
-    write_scores(rating_scores(job.judge, ratings, Sampling(job.resamples, job.seed)) if ratings else [], out)
+    write_scores(rating_scores(job.judge, ratings, BootstrapSettings(job.resamples, job.seed)) if ratings else [], out)
 
 
-def verdicts_of(judgements: Iterable[Judgement]) -> dict[Key, bool | None]:
-    """What a judge says of each criterion; a later answer counts where an earlier one left it out."""
-    verdicts: dict[Key, bool | None] = {}
+def verdicts_by_key(judgements: Iterable[Judgement]) -> dict[CriterionKey, bool | None]:
+    """Return a judge's verdict on each criterion: the last one that is not missing."""
+    verdicts: dict[CriterionKey, bool | None] = {}
     for judgement in judgements:
         for verdict in judgement.verdicts:
             key = judgement.task, judgement.id, str(judgement.tutor), str(verdict.criterion)
@@ -86,25 +86,26 @@ def verdicts_of(judgements: Iterable[Judgement]) -> dict[Key, bool | None]:
     return verdicts
 
 
-def check_known(path: Path, labels: Sequence[Label], judge_verdicts: Mapping[Key, bool | None]) -> None:
-    """Every rating is of something that was judged; ratings of tasks that this judge does not judge are not its own."""
+def check_judged(path: Path, labels: Sequence[Label], judge_verdicts: Mapping[CriterionKey, bool | None]) -> None:
+    """Raise UserError for a rating without a verdict of the judge. Tasks that the judge does not judge are ignored."""
     tasks = {task for task, *_ in judge_verdicts}
     for label in labels:
         key = label.task, label.id, label.tutor, label.criterion
         if label.task in tasks and key not in judge_verdicts:
             raise UserError(
                 str(path),
-                f"this run has judged no {label.criterion} of {label.tutor}'s reply to {label.task}/{label.id}",
-                "item, tutor and criterion are named as in results/verdicts",
+                f"expected ratings of criteria that this run has judged, "
+                f"found {label.criterion} of {label.tutor}'s reply to {label.task}/{label.id}",
+                "name item, tutor and criterion as in results/verdicts, or remove the rating",
             )
 
 
 def ratings_of(
-    labels: Sequence[Label], judge_verdicts: Mapping[Key, bool | None], items: Mapping[tuple[str, str], Item]
+    labels: Sequence[Label], judge_verdicts: Mapping[CriterionKey, bool | None], items: Mapping[tuple[str, str], Item]
 ) -> list[Rating]:
-    """What people and the judge say of each criterion that people rated."""
-    by_key: dict[Key, dict[str, bool]] = defaultdict(dict)
-    resolved: dict[Key, bool] = {}
+    """Return people's ratings and the judge's verdict for each criterion that people rated."""
+    by_key: dict[CriterionKey, dict[str, bool]] = defaultdict(dict)
+    resolved: dict[CriterionKey, bool] = {}
     for label in labels:
         key = label.task, label.id, label.tutor, label.criterion
         if label.resolves:
@@ -119,11 +120,11 @@ def ratings_of(
     return ratings
 
 
-Comparison = tuple[bool, bool, str]  # one's rating, another's, and the problem
+RatingPair = tuple[bool, bool, str]  # a rating, the rating it is compared with, and the problem
 
 
-def with_others(rater: str, ratings: Sequence[Rating]) -> list[Comparison]:
-    """One person's ratings beside each of the others'."""
+def pairs_with_others(rater: str, ratings: Sequence[Rating]) -> list[RatingPair]:
+    """Return one person's ratings, each paired with every other person's rating of the same criterion."""
     return [
         (rating.people[rater], other, rating.problem)
         for rating in ratings
@@ -133,8 +134,8 @@ def with_others(rater: str, ratings: Sequence[Rating]) -> list[Comparison]:
     ]
 
 
-def judge_with(rater: str, ratings: Sequence[Rating]) -> list[Comparison]:
-    """The judge's ratings beside one person's."""
+def pairs_with_judge(rater: str, ratings: Sequence[Rating]) -> list[RatingPair]:
+    """Return the judge's verdicts, each paired with one person's rating of the same criterion."""
     return [
         (rating.judge, rating.people[rater], rating.problem)
         for rating in ratings
@@ -142,22 +143,29 @@ def judge_with(rater: str, ratings: Sequence[Rating]) -> list[Comparison]:
     ]
 
 
-def rating_scores(judge: str, ratings: Sequence[Rating], sampling: Sampling) -> list[Score]:
-    """Every number; `model` is the judge or the person that it is about, `subset` the other person or the severity."""
+def rating_scores(judge: str, ratings: Sequence[Rating], sampling: BootstrapSettings) -> list[Score]:
+    """Return the agreement scores of the judge and of each person.
+
+    A score's `grader` is the judge or person whose agreement it is; its `subset` is the other person, or the severity.
+    """
     raters = sorted({name for rating in ratings for name in rating.people})
     scores = []
     for name in raters:
-        scores.append(agreement(name, with_others(name, ratings), sampling))
-        scores.append(agreement(judge, judge_with(name, ratings), sampling, subset=name))
+        scores.append(rating_agreement(name, pairs_with_others(name, ratings), sampling))
+        scores.append(rating_agreement(judge, pairs_with_judge(name, ratings), sampling, subset=name))
         scores.append(f1_against_majority(name, [(rating.people.get(name), rating) for rating in ratings], sampling))
-    pooled = [comparison for name in raters for comparison in judge_with(name, ratings)]
-    scores.append(agreement(judge, pooled, sampling))
+    pooled = [comparison for name in raters for comparison in pairs_with_judge(name, ratings)]
+    scores.append(rating_agreement(judge, pooled, sampling))
     compared = [entry for entry in scores if entry.metric == AGREEMENT and entry.grader in raters]
     between = [entry.value for entry in compared if entry.value is not None]
-    scores.append(plain(ALL, "mean_agreement", float(np.mean(between)) if between else None, len(between), 0))
+    scores.append(
+        score_without_interval(
+            ALL_RATERS, "mean_agreement", float(np.mean(between)) if between else None, len(between), 0
+        )
+    )
     several = [[str(value) for value in rating.people.values()] for rating in ratings if len(rating.people) > 1]
-    scores.append(plain(ALL, "fleiss_kappa", *usual_fleiss(several)))
-    for name, severities in {ALL: None, **SEVERITIES}.items():
+    scores.append(score_without_interval(ALL_RATERS, "fleiss_kappa", *fleiss_of_usual_count(several)))
+    for name, severities in {ALL_RATERS: None, **SEVERITIES}.items():
         selection = [rating for rating in ratings if severities is None or rating.severity in severities]
         scores.append(
             f1_against_majority(judge, [(rating.judge, rating) for rating in selection], sampling, subset=name)
@@ -167,30 +175,35 @@ def rating_scores(judge: str, ratings: Sequence[Rating], sampling: Sampling) -> 
         for rating in ratings
         if rating.majority is not None
     ]
-    scores.append(score(judge, KAPPA, measure("kappa", known, 2, False, sampling)))
+    scores.append(trust_score(judge, KAPPA, estimate_agreement("kappa", known, 2, False, sampling)))
     return [entry.model_copy(update={"task": TASK, "by": judge}) for entry in scores]
 
 
-def agreement(model: str, compared: Sequence[Comparison], sampling: Sampling, subset: str | None = None) -> Score:
-    """The share of the same ratings, with its interval over problems."""
+def rating_agreement(
+    model: str, compared: Sequence[RatingPair], sampling: BootstrapSettings, subset: str | None = None
+) -> Score:
+    """Return the share of pairs with equal ratings, and its interval from resampling problems."""
     same = [float(rating == other) for rating, other, _ in compared]
-    return score(
-        model, AGREEMENT, estimate(SHARE, same, [problem for *_, problem in compared], sampling), subset=subset
+    return trust_score(
+        model,
+        AGREEMENT,
+        estimate_statistic(SHARE, same, [problem for *_, problem in compared], sampling),
+        subset=subset,
     )
 
 
 def f1_against_majority(
-    model: str, pairs: Sequence[tuple[bool | None, Rating]], sampling: Sampling, subset: str | None = None
+    model: str, pairs: Sequence[tuple[bool | None, Rating]], sampling: BootstrapSettings, subset: str | None = None
 ) -> Score:
-    """F1 of `pass`, the majority's word being true; criteria that divide people are left out and counted."""
+    """Return F1 of the label `pass` against the majority's rating. Criteria without a majority count as missing."""
     rated = [(value, rating) for value, rating in pairs if value is not None]
     known = [
-        (Graded(bool(value), None, bool(rating.majority)), rating.problem)
+        (GradedItem(bool(value), None, bool(rating.majority)), rating.problem)
         for value, rating in rated
         if rating.majority is not None
     ]
     if not known:
-        return plain(model, F1, None, 0, len(pairs), subset=subset)
+        return score_without_interval(model, F1, None, 0, len(pairs), subset=subset)
     problems, missing = [problem for _, problem in known], len(rated) - len(known)
-    f1 = estimate(METRICS[F1], [graded for graded, _ in known], problems, sampling, missing)
-    return score(model, F1, f1, subset=subset)
+    f1 = estimate_statistic(METRICS[F1], [graded for graded, _ in known], problems, sampling, missing)
+    return trust_score(model, F1, f1, subset=subset)

@@ -1,4 +1,4 @@
-"""TutorBench's page: Table 1 beside this run's numbers, the figures, the judge among raters (Figure 6), examples."""
+"""TutorBench's page: Table 1 beside this run's values, figures, agreement with raters (Figure 6), and examples."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from maieutic.benchmarks.tutorbench.breakdown import ANSWERED, OVERALL, Slice
 from maieutic.benchmarks.tutorbench.figures import (
     BENCHMARK,
     FIGURES,
-    TABLES,
-    Figure,
-    Found,
-    counts_of,
-    figure_of,
-    shown_level,
+    TABLE_KINDS,
+    ScoresBySlice,
+    TagFigure,
+    data_counts,
+    level_label,
+    tag_figure,
 )
-from maieutic.benchmarks.tutorbench.printed import SAID_BY_USER
-from maieutic.benchmarks.tutorbench.raters import AGREEMENT, ALL, KAPPA
+from maieutic.benchmarks.tutorbench.printed import USER_LAST_NOTE
+from maieutic.benchmarks.tutorbench.raters import AGREEMENT, ALL_RATERS, KAPPA
 from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel
 from maieutic.core import paths
 from maieutic.core.records import Item, Picture, Reply, read_records
-from maieutic.graders.rubric import READINGS
+from maieutic.graders.weighted_rubric import NEGATIVE_WEIGHT_READINGS
 from maieutic.plan.plan import Plan
-from maieutic.report.browser import judge_grades, short, thumbnail
+from maieutic.report.browser import cut_text, judge_grades, thumbnail
 from maieutic.report.figures import raters_chart
-from maieutic.report.sections import Run, Section
-from maieutic.report.tables import breakdown_scores, items_of_task, label_of, score_file
+from maieutic.report.sections import ReportInput, Section
+from maieutic.report.tables import breakdown_scores, display_label, items_of_task, score_file
 from maieutic.report.traffic_light import kinds_on
 from maieutic.scores.papers import PrintedRow, printed_rows
 
-TABLE_1 = {  # as the printed table names its columns
+TABLE_1 = {  # keys of this run's scores, by column of the printed table
     "modality/text": Slice("modality", "text"),
     "modality/multimodal": Slice("modality", "multimodal"),
     OVERALL: Slice(OVERALL),
 }
-SIDES = 3  # tutors of an example
+TUTORS_PER_EXAMPLE = 3  # maximum number of tutors shown in each example
 
 
-def scores_by_pool(plan: Plan, results: Path) -> dict[str, Found]:
-    """The leading judge's scores of every pool."""
-    by_pool: dict[str, Found] = defaultdict(dict)
+def scores_by_pool(plan: Plan, results: Path) -> dict[str, ScoresBySlice]:
+    """Return the leading judge's scores in every pool."""
+    by_pool: dict[str, ScoresBySlice] = defaultdict(dict)
     judge = plan.leading_judge(BENCHMARK)
     for score in breakdown_scores(plan, results)[BENCHMARK]:
         if score.by == judge:
@@ -54,7 +54,7 @@ def scores_by_pool(plan: Plan, results: Path) -> dict[str, Found]:
 
 
 def paper_rows(printed: Sequence[PrintedRow]) -> list[dict[str, Any]]:
-    """Table 1 as printed, and the row of study mode."""
+    """Return the rows of Table 1 as printed, and the row of study mode."""
     rows: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for row in printed:
         if row.group in {"ranked", "text-only model", "study mode"}:
@@ -70,34 +70,34 @@ def paper_rows(printed: Sequence[PrintedRow]) -> list[dict[str, Any]]:
     ]
 
 
-def notes_of(plan: Plan, model: str, cards: Sequence[Card]) -> str:
-    """What was different for a tutor."""
-    blind = not all(plan.takes(card, model) for card in cards)
-    said_by_user = getattr(plan.models[model], "user_last", False)
+def tutor_notes(plan: Plan, model: str, cards: Sequence[Card]) -> str:
+    """Return the notes for a tutor's row: no picture input, student's work sent as a user message, another protocol."""
+    blind = not all(plan.can_answer(card, model) for card in cards)
+    user_last = getattr(plan.models[model], "user_last", False)
     protocol = plan.protocol_of(model)
     notes = {
         "takes no pictures": blind and not isinstance(plan.models[model], BaselineModel),
-        SAID_BY_USER: said_by_user,
+        USER_LAST_NOTE: user_last,
         f"protocol {protocol}": protocol != plan.run.protocol,
     }
-    return "".join(f"; {note}" for note, holds in notes.items() if holds)
+    return "".join(f"; {note}" for note, applies in notes.items() if applies)
 
 
-def lost_pictures(plan: Plan, results: Path, cards: Sequence[Card]) -> int:
-    """How many samples are left out because their picture is not to be had."""
+def count_lost_pictures(plan: Plan, results: Path, cards: Sequence[Card]) -> int:
+    """Return the number of samples that are left out because their picture is unavailable."""
     names = {card.dataset for card in cards if card.images}
     files = [paths.PICTURE_LIST.within(results, dataset=name) for name in names]
     return sum(picture.file is None for path in files if path.exists() for picture in read_records(path, Picture))
 
 
-def unverified(plan: Plan, cards: Sequence[Card]) -> bool:
-    """Whether files of data_dir stand for a commit of the hub: nobody has compared them with it."""
+def has_unverified_files(plan: Plan, cards: Sequence[Card]) -> bool:
+    """Return True if files of data_dir replace the hub's download, so that its commit is not verified."""
     copies = [plan.datasets[card.dataset].published for card in cards]
     return plan.edition == "published" and plan.config.data_dir is not None and any(copy.hub for copy in copies)
 
 
-def our_rows(plan: Plan, scores: Found, cards: Sequence[Card]) -> list[dict[str, Any]]:
-    """Every tutor's text, multimodal and overall score. A tutor that takes no pictures has one of them."""
+def our_rows(plan: Plan, scores: ScoresBySlice, cards: Sequence[Card]) -> list[dict[str, Any]]:
+    """Return every tutor's text, multimodal and overall scores. Tutors without picture input have a text score only."""
     rows = []
     for model in plan.tutors_on(BENCHMARK):
         cells = [scores.get((model, key)) for key in TABLE_1.values()]
@@ -105,27 +105,27 @@ def our_rows(plan: Plan, scores: Found, cards: Sequence[Card]) -> list[dict[str,
             rows.append(
                 {
                     "model": model,
-                    "who": label_of(plan, model),
+                    "who": display_label(plan, model),
                     "baseline": isinstance(plan.models[model], BaselineModel),
                     "cells": cells,
-                    "notes": notes_of(plan, model, cards),
+                    "notes": tutor_notes(plan, model, cards),
                 }
             )
     return rows
 
 
-def reading_rows(plan: Plan, scores: Found) -> list[dict[str, Any]]:
-    """The score of all items that a tutor was asked, clipped, and under every reading of the negative weight."""
-    names = [ANSWERED, f"{ANSWERED}_clipped", *(f"{ANSWERED}_{each}" for each in READINGS)]
+def reading_rows(plan: Plan, scores: ScoresBySlice) -> list[dict[str, Any]]:
+    """Return each tutor's ARR_w on its items: unclipped, clipped, and under each rule for negative weights."""
+    names = [ANSWERED, f"{ANSWERED}_clipped", *(f"{ANSWERED}_{reading}" for reading in NEGATIVE_WEIGHT_READINGS)]
     return [
-        {"who": label_of(plan, model), "cells": [scores.get((model, Slice(name))) for name in names]}
+        {"who": display_label(plan, model), "cells": [scores.get((model, Slice(name))) for name in names]}
         for model in plan.tutors_on(BENCHMARK)
         if (model, Slice(ANSWERED)) in scores
     ]
 
 
 def rater_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Figure 6: each judge beside the people who rated the same criteria."""
+    """Return the data of Figure 6: each judge beside the people who rated the same criteria."""
     rows = []
     kinds = kinds_on(plan, plan.pooled_cards(BENCHMARK), lambda card: plan.judges_of_card(card))
     for judge in plan.pooled_judges(BENCHMARK) if plan.run.human_labels else []:
@@ -146,7 +146,7 @@ def rater_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
                 "mean": next(score for score in scores if score.metric == "mean_agreement"),
                 "fleiss": next(score for score in scores if score.metric == "fleiss_kappa"),
                 "kappa": judge_scores[KAPPA, None],
-                "f1": [(name, judge_scores["f1", name]) for name in (ALL, "critical", "not_critical")],
+                "f1": [(name, judge_scores["f1", name]) for name in (ALL_RATERS, "critical", "not_critical")],
                 "people": [
                     (score.grader, score, judge_scores.get((AGREEMENT, score.grader)), f1.get(score.grader))
                     for score in people
@@ -157,7 +157,7 @@ def rater_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def difficulty_section(plan: Plan, results: Path) -> dict[str, Any] | None:
-    """How many items are hard for most of the tutors that the filter names."""
+    """Return the counts of the difficulty filter, in total and by subject; None if the run has no filter."""
     path = paths.DIFFICULTY.within(results, benchmark=BENCHMARK)
     if not plan.run.difficulty.tutors or not path.exists():
         return None
@@ -170,7 +170,7 @@ def difficulty_section(plan: Plan, results: Path) -> dict[str, Any] | None:
 
 
 def tag_section(plan: Plan, results: Path) -> dict[str, Any] | None:
-    """The vote of the run's taggers, and how far they agree with each other and with the release."""
+    """Return the voted Bloom levels of the run's taggers, and their agreement with each other and the release."""
     path = paths.VOTES.within(results, benchmark=BENCHMARK)
     if not plan.run.taggers or not path.exists():
         return None
@@ -179,19 +179,22 @@ def tag_section(plan: Plan, results: Path) -> dict[str, Any] | None:
 
 
 def example_section(plan: Plan, results: Path, items: Sequence[Item]) -> list[dict[str, Any]]:
-    """Replies side by side with the verdicts, as in Figures 8 to 10: an item of each use case."""
+    """Return one item of each use case, with replies and verdicts side by side as in Figures 8 to 10."""
     ranked = sorted(plan.tutors_on(BENCHMARK), key=lambda name: isinstance(plan.models[name], BaselineModel))
     replies, verdicts = {}, {}
-    for model in ranked[:SIDES]:
+    for model in ranked[:TUTORS_PER_EXAMPLE]:
         path = paths.REPLIES.within(results, benchmark=BENCHMARK, tutor=model)
         for reply in read_records(path, Reply) if path.exists() else []:
             replies[model, reply.task, reply.id] = reply
         for grade in judge_grades(plan, results, BENCHMARK, model):
             verdicts[model, grade.task, grade.id, str(grade.criterion)] = grade
-    sides = {item.id: [name for name in ranked[:SIDES] if (name, item.task, item.id) in replies] for item in items}
+    sides = {
+        item.id: [name for name in ranked[:TUTORS_PER_EXAMPLE] if (name, item.task, item.id) in replies]
+        for item in items
+    }
 
     def rank(item: Item) -> tuple[bool, bool]:
-        """Items that the run's first tutor has answered, then those with pictures: they show more."""
+        """Return a sort key that puts items with a reply of the first tutor first, then items with pictures."""
         return ranked[0] not in sides[item.id], not item.images
 
     chosen: dict[str, Item] = {}
@@ -201,10 +204,11 @@ def example_section(plan: Plan, results: Path, items: Sequence[Item]) -> list[di
     return [
         {
             "item": item,
-            "use_case": shown_level(use_case),
+            "use_case": level_label(use_case),
             "pictures": [thumbnail(results, file) for file in item.images],
             "tutors": [
-                (label_of(plan, tutor), short(replies[tutor, item.task, item.id].text)) for tutor in sides[item.id]
+                (display_label(plan, tutor), cut_text(replies[tutor, item.task, item.id].text))
+                for tutor in sides[item.id]
             ],
             "criteria": [
                 (criterion, [verdicts.get((model, item.task, item.id, name)) for model in sides[item.id]])
@@ -216,7 +220,7 @@ def example_section(plan: Plan, results: Path, items: Sequence[Item]) -> list[di
 
 
 def tutorbench_section(plan: Plan, results: Path) -> dict[str, Any] | None:
-    """Everything that the page on TutorBench shows; None for a run without a judge for it."""
+    """Return the variables of TutorBench's page, or None for a run without a judge of TutorBench's replies."""
     if BENCHMARK not in plan.pooled_benchmarks:
         return None
     printed, cards = printed_rows(BENCHMARK), plan.pooled_cards(BENCHMARK)
@@ -227,8 +231,8 @@ def tutorbench_section(plan: Plan, results: Path) -> dict[str, Any] | None:
         pool_cards = [card for card in cards if card.pool == pool]
         items = [item for card in pool_cards for item in items_of_task(results, BENCHMARK, card.task)]
         pool_scores = scores.get(pool, {})
-        figures = [figure_of(plan, figure, pool_scores, means) for figure in FIGURES]
-        tables = [figure_of(plan, Figure(kind, f"By {kind}", ()), pool_scores, means) for kind in TABLES]
+        figures = [tag_figure(plan, figure, pool_scores, means) for figure in FIGURES]
+        tables = [tag_figure(plan, TagFigure(kind, f"By {kind}", ()), pool_scores, means) for kind in TABLE_KINDS]
         pools.append(
             {
                 "name": pool,
@@ -236,10 +240,10 @@ def tutorbench_section(plan: Plan, results: Path) -> dict[str, Any] | None:
                 "readings": reading_rows(plan, pool_scores),
                 "figures": [figure for figure in figures if figure],
                 "tables": [table for table in tables if table],
-                "counts": counts_of(items),
-                "lost": lost_pictures(plan, results, pool_cards),
+                "counts": data_counts(items),
+                "lost": count_lost_pictures(plan, results, pool_cards),
                 "blind": any(plan.is_blind(plan.leading_judge(BENCHMARK), card) for card in pool_cards),
-                "unverified": unverified(plan, pool_cards),
+                "unverified": has_unverified_files(plan, pool_cards),
                 "examples": example_section(plan, results, items),
             }
         )
@@ -252,15 +256,15 @@ def tutorbench_section(plan: Plan, results: Path) -> dict[str, Any] | None:
         "printed_counts": [row for row in printed if row.group == "counts"],
         "difficulty": difficulty_section(plan, results),
         "tags": tag_section(plan, results),
-        "readings": READINGS,
+        "readings": NEGATIVE_WEIGHT_READINGS,
         "pools": pools,
     }
 
 
-def variables(run: Run) -> dict[str, Any] | None:
-    """What the page shows."""
-    made = tutorbench_section(run.plan, run.results)
-    return {"tutorbench": made} if made else None
+def variables(run: ReportInput) -> dict[str, Any] | None:
+    """Return the variables of TutorBench's page template, or None if the page is left out."""
+    section = tutorbench_section(run.plan, run.results)
+    return {"tutorbench": section} if section else None
 
 
-PAGES = (Section("#/tutorbench", "TutorBench's tables", "tutorbench", variables, {"level": shown_level}),)
+PAGES = (Section("#/tutorbench", "TutorBench's tables", "tutorbench", variables, {"level": level_label}),)

@@ -1,7 +1,7 @@
-"""Tags that models give to items and criteria: Bloom levels by vote (TutorBench, section 3.4), skills (section 3.5).
+"""Tags that models assign: Bloom levels by vote (TutorBench, section 3.4) and tags of criteria (section 3.5).
 
-A level is assigned where at least two taggers agree and no other level has as many. Criteria carry tags of their own in
-the release, so a tagger that tags them is compared with those.
+A level is assigned if at least two taggers agree on it and no other level has as many votes. Taggers are also compared
+with the tags in the release.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from maieutic.core.files import write_json
 from maieutic.core.jobs import Job
 from maieutic.core.records import Item, Judgement, read_items, read_records
 from maieutic.judges.commands import JudgeReplies
-from maieutic.judges.judging import Work
+from maieutic.judges.judging import JudgeWork
 from maieutic.judges.questions import Case
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
 from maieutic.serving.backends import JobFiles
 
 BLOOM = "bloom"
-NEEDED = 2  # taggers that agree
+MIN_AGREEING = 2  # minimum number of taggers that must agree on a level
 NO_SKILL = "none"
-# By the tagger's criterion, the tag of a released criterion that it should match.
-OF_CRITERIA = {
+# Criterion of the taggers' rubric -> field of the released tags to compare with.
+RELEASED_FIELDS = {
     "skill": "skill",
     "explicitness": "explicitness",
     "objectivity": "objectivity",
@@ -35,15 +35,15 @@ OF_CRITERIA = {
 }
 
 
-def work_on_tags(rubrics: Sequence[str], cards: Sequence[Card], items_dir: Path) -> Work:
-    """Every item of the cards' tasks, and every criterion of theirs, by the rubrics that are about one or the other."""
+def work_on_tags(rubrics: Sequence[str], cards: Sequence[Card], items_dir: Path) -> JudgeWork:
+    """Return pairs of a rubric and a case: a rubric tags either all items of the cards' tasks or all their criteria."""
     loaded = [read_rubric(name) for name in rubrics]
     items = read_items(items_dir, [card.task for card in cards])
-    return [(rubric, case) for rubric in loaded for item in items for case in cases_of(rubric, item)]
+    return [(rubric, case) for rubric in loaded for item in items for case in tagging_cases(rubric, item)]
 
 
-def cases_of(loaded: LoadedRubric, item: Item) -> list[Case]:
-    """What is tagged of one item."""
+def tagging_cases(loaded: LoadedRubric, item: Item) -> list[Case]:
+    """Return what a rubric tags in one item, as cases: the item itself, or each of its criteria."""
     if loaded.rubric.about == "items":
         return [Case(item.id, item.task, None, item.vars, {}, images=tuple(item.images))]
     return [
@@ -59,12 +59,14 @@ def cases_of(loaded: LoadedRubric, item: Item) -> list[Case]:
     ]
 
 
-Tags = dict[tuple[str, str], dict[str, str]]  # by task and what is tagged: each criterion's label
+TagsByCase = dict[
+    tuple[str, str], dict[str, str]
+]  # one tagger's labels: (task, id of the tagged object) -> criterion of the rubric -> label
 
 
-def tags_by(judgements: Iterable[Judgement]) -> Tags:
-    """What one tagger says; what could not be read is left out."""
-    tags: Tags = defaultdict(dict)
+def tags_of_judgements(judgements: Iterable[Judgement]) -> TagsByCase:
+    """Return one tagger's tags, without missing verdicts."""
+    tags: TagsByCase = defaultdict(dict)
     for judgement in judgements:
         for verdict in judgement.verdicts:
             if verdict.value is not None:
@@ -72,16 +74,16 @@ def tags_by(judgements: Iterable[Judgement]) -> Tags:
     return tags
 
 
-def vote(levels: Sequence[str]) -> str | None:
-    """The level that at least two taggers name and more of them than any other; else none."""
+def voted_level(levels: Sequence[str]) -> str | None:
+    """Return the level that at least two taggers chose, and more than any other level; else None."""
     ranked = Counter(levels).most_common(2)
-    if not ranked or ranked[0][1] < NEEDED or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
+    if not ranked or ranked[0][1] < MIN_AGREEING or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
         return None
     return ranked[0][0].casefold()
 
 
 class TagItems(JudgeReplies):
-    """A model that tags the items of some tasks of one benchmark."""
+    """A model that tags the items, and their criteria, of some tasks of a benchmark."""
 
 
 def tag_items(
@@ -89,74 +91,78 @@ def tag_items(
 ) -> None:
     """Ask a model for tags of items and criteria.
 
-    items: the folder of the benchmark's items; weights: the manifest of a model that we serve; pictures: the store of
-    the items' pictures.
+    items: folder of the benchmark's items; weights: manifest of a model that the run serves, else empty; pictures:
+    store of the items' pictures.
     """
     work = work_on_tags(job.entry.tags, job.cards(), items)
     job.ask(work, JobFiles(next(iter(weights), None), journal, server_log, pictures), out)
 
 
 class VoteTags(Job):
-    """The tasks that are tagged, and the taggers in the order of their files."""
+    """Tagged tasks, and taggers in the order of their files."""
 
     tasks: list[str]
     taggers: list[str]
 
 
 def vote_tags(*, job: VoteTags, items: Path, tags: list[Path], out: Path) -> None:
-    """Write each item's Bloom level by vote, how many have one, and how far taggers agree with each other and the data.
+    """Write each item's Bloom level by vote, the share of items with a level, and the taggers' agreement.
 
-    items: the folder of the benchmark's items; tags: what each tagger said.
+    Taggers are compared with each other and with the release.
+
+    items: folder of the benchmark's items; tags: one file of judgements for each tagger.
     """
     by_tagger = {name: read_records(path, Judgement) for name, path in zip(job.taggers, tags, strict=True)}
     cases = read_items(items, job.tasks)
-    write_json(out, voted_tags(cases, by_tagger))
+    write_json(out, tag_summary(cases, by_tagger))
 
 
-def voted_tags(items: Sequence[Item], by_tagger: Mapping[str, Sequence[Judgement]]) -> dict[str, Any]:
-    """Levels, coverage and agreement. by_tagger: what each tagger said."""
-    tags = {name: tags_by(judgements) for name, judgements in by_tagger.items()}
+def tag_summary(items: Sequence[Item], by_tagger: Mapping[str, Sequence[Judgement]]) -> dict[str, Any]:
+    """Return the items' levels, the share of items with a level, and the agreement. by_tagger: judgements by tagger."""
+    tags = {name: tags_of_judgements(judgements) for name, judgements in by_tagger.items()}
     levels = {
         (item.task, item.id): [
             by_item[item.task, item.id][BLOOM] for by_item in tags.values() if BLOOM in by_item[item.task, item.id]
         ]
         for item in items
     }
-    votes = {item: vote(named) for item, named in levels.items()}
-    agreed = [level for level in votes.values() if level is not None]
+    votes = {item: voted_level(named) for item, named in levels.items()}
+    assigned = [level for level in votes.values() if level is not None]
     voters = sum(any(BLOOM in by_kind for by_kind in by_item.values()) for by_item in tags.values())
     return {
         "bloom": {f"{task}/{item}": level for (task, item), level in votes.items()},
         "taggers": list(by_tagger),
         "items": len(items),
-        "covered": len(agreed) / len(items) if items and voters >= NEEDED else None,
-        "levels": dict(Counter(agreed)),
+        "covered": len(assigned) / len(items) if items and voters >= MIN_AGREEING else None,
+        "levels": dict(Counter(assigned)),
         "filled": sum(votes[item.task, item.id] is not None and BLOOM not in item.tags for item in items),
         "pairs": [pair_agreement(tagger, other, tags) for tagger, other in combinations(tags, 2)],
         "with_release": [row for name, by_item in tags.items() for row in agreement_with_release(name, by_item, items)],
     }
 
 
-def pair_agreement(tagger: str, other: str, tags: Mapping[str, Tags]) -> dict[str, Any]:
-    """How far two taggers agree on Bloom levels."""
+def pair_agreement(tagger: str, other: str, tags: Mapping[str, TagsByCase]) -> dict[str, Any]:
+    """Return the agreement of two taggers on Bloom levels."""
     both = [
         (by_kind[BLOOM], tags[other][key][BLOOM])
         for key, by_kind in tags[tagger].items()
         if BLOOM in by_kind and BLOOM in tags[other][key]
     ]
-    return {"taggers": [tagger, other], **agreement([a for a, _ in both], [b for _, b in both])}
+    return {"taggers": [tagger, other], **label_agreement([a for a, _ in both], [b for _, b in both])}
 
 
-def agreement(first: Sequence[str], second: Sequence[str]) -> dict[str, Any]:
-    """Share of the same labels, and Cohen's kappa where both sides vary."""
-    from maieutic.validation.agreement import cohen  # the environment that serves models has no scikit-learn
+def label_agreement(first: Sequence[str], second: Sequence[str]) -> dict[str, Any]:
+    """Return the share of equal labels, and Cohen's kappa if both sides vary."""
+    from maieutic.validation.agreement import (
+        cohen_kappa_of,  # deferred: the environment that serves models lacks scikit-learn
+    )
 
     same = sum(a == b for a, b in zip(first, second, strict=True))
-    return {"n": len(first), "same": same / len(first) if first else None, "kappa": cohen(first, second)}
+    return {"n": len(first), "same": same / len(first) if first else None, "kappa": cohen_kappa_of(first, second)}
 
 
-def agreement_with_release(name: str, tags: Tags, items: Sequence[Item]) -> list[dict[str, Any]]:
-    """One row for each kind of tag that the release has too. Several dimensions: any of them is right."""
+def agreement_with_release(name: str, tags: TagsByCase, items: Sequence[Item]) -> list[dict[str, Any]]:
+    """Return one row for each kind of tag that the release also has. Matching one of several dimensions is enough."""
     pairs: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for item in items:
         level = tags[item.task, item.id].get(BLOOM)
@@ -164,23 +170,23 @@ def agreement_with_release(name: str, tags: Tags, items: Sequence[Item]) -> list
             pairs[BLOOM].append((item.tags["bloom"], level.casefold()))
         for criterion, known in item.reference["criterion_tags"].items():
             by_kind = tags[item.task, f"{item.id}/{criterion}"]
-            for kind, field in OF_CRITERIA.items():
+            for kind, field in RELEASED_FIELDS.items():
                 if kind in by_kind:
-                    pairs[kind].append((released(known[field], by_kind[kind]), by_kind[kind]))
+                    pairs[kind].append((released_tag(known[field], by_kind[kind]), by_kind[kind]))
     return [
-        {"tagger": name, "tag": kind, **agreement([a for a, _ in labels], [b for _, b in labels])}
+        {"tagger": name, "tag": kind, **label_agreement([a for a, _ in labels], [b for _, b in labels])}
         for kind, labels in pairs.items()
     ]
 
 
-def released(known: Any, tag: str) -> str:
-    """The release's tag to compare with: of several that which was given, else the first."""
+def released_tag(known: Any, tag: str) -> str:
+    """Return the release's tag to compare with: of several tags, the one equal to `tag` if any, else the first."""
     if isinstance(known, list):
         return tag if tag in known else (known or [NO_SKILL])[0]
     return known or NO_SKILL
 
 
 def read_votes(path: Path) -> dict[str, str | None]:
-    """The Bloom level by vote of each item, by task and id."""
+    """Return the voted Bloom level of each item, by task and id."""
     votes: dict[str, str | None] = json.loads(path.read_text(encoding="utf-8"))["bloom"]
     return votes

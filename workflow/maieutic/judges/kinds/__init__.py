@@ -1,10 +1,12 @@
-"""Kinds of rubrics, one module each: a further one is a module and a line here."""
+"""Rubric kinds, one module each. A new kind is a new module and an entry of `KINDS`."""
 
-from maieutic.judges.kinds.base import Kind
+from maieutic.judges.kinds.base import RubricKind
 from maieutic.judges.kinds.checklist import Checklist
-from maieutic.judges.kinds.labels import Labels
+from maieutic.judges.kinds.labels import LabelsKind
 from maieutic.judges.kinds.pairwise import Pairwise
 from maieutic.judges.kinds.weighted import Weighted
 from maieutic.judges.kinds.win_tie_lose import WinTieLose
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (Labels(), Pairwise(), WinTieLose(), Weighted(), Checklist())}
+KINDS: dict[str, RubricKind] = {
+    kind.name: kind for kind in (LabelsKind(), Pairwise(), WinTieLose(), Weighted(), Checklist())
+}

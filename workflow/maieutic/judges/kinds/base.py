@@ -1,4 +1,4 @@
-"""What the kind of a rubric decides, and what it decides unless a kind says otherwise."""
+"""Base classes of rubric kinds, with the default behaviour of a kind."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ Order = Literal["ab", "ba"]
 PASS_FAIL = ("pass", "fail")
 
 
-class Kind:
-    """By default one reply, to which each criterion gives one of its own labels, with a reason.
+class RubricKind:
+    """Base class of rubric kinds. By default a judge assigns one label to a reply under each criterion, and a reason.
 
-    name: as cards say it; answers: the forms of an answer that it may be given in; own_labels: its criteria name their
-    labels; needs_criteria: there is something to judge by; paired: two replies, each called A or B by its place, which
-    may be shown in both orders; of_labelled_pairs: it compares the pairs of a labelled release; against_reference: it
-    may compare the tutor's reply with the reference by name (`about_tutor`); tags: it may be about items or criteria;
-    weighted: criteria of the items' own have weights; silence_fails: a criterion that a whole answer leaves out fails.
+    name: name on rubric cards; answers: allowed forms of the answer; own_labels: True if each criterion lists its
+    labels; needs_criteria: True if a question needs a criterion; paired: True if two replies are compared, called A and
+    B by position, with an optional second question in reversed order; compares_labelled_pairs: True if pairs of a
+    labelled release can be compared; against_reference: True if a verdict can name the tutor's reply instead of a
+    position (`about_tutor`); tags: True if the kind can tag items or criteria; weighted: True if the items' own
+    criteria have weights; omission_fails: True if a criterion fails when a complete answer omits it.
     """
 
     name: ClassVar[str]
@@ -26,38 +27,38 @@ class Kind:
     own_labels: ClassVar[bool] = False
     needs_criteria: ClassVar[bool] = True
     paired: ClassVar[bool] = False
-    of_labelled_pairs: ClassVar[bool] = False
+    compares_labelled_pairs: ClassVar[bool] = False
     against_reference: ClassVar[bool] = False
     tags: ClassVar[bool] = False
     weighted: ClassVar[bool] = False
-    silence_fails: ClassVar[bool] = False
+    omission_fails: ClassVar[bool] = False
 
     def values(self, labels: Sequence[str], about_tutor: bool) -> list[str]:
-        """What may be answered under one criterion. labels: its own."""
+        """Return the allowed answers under one criterion. labels: the criterion's own labels."""
         return [*labels]
 
     def desired(self, label: str | None) -> str | bool | None:
-        """The verdict of a good reply, in the terms of the grades; None: none is better. label: the criterion's own."""
+        """Return the verdict of a good reply as stored in grades, or None if the criterion has no desired label."""
         return label
 
-    def words(self, labels: Sequence[str]) -> tuple[str, ...]:
-        """What people may say under one criterion, whose own labels these are."""
+    def annotator_labels(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """Return the labels that annotators may choose under one criterion. labels: the criterion's own labels."""
         return tuple(labels)
 
-    def desired_word(self, label: str | None) -> str | None:
-        """What people say of a good reply. label: the criterion's own."""
+    def desired_label(self, label: str | None) -> str | None:
+        """Return the label that annotators give a good reply. label: the criterion's desired label."""
         return label
 
     def verdict(self, value: str) -> str | bool:
-        """An answer's value as a verdict."""
+        """Return the verdict for the value of a parsed answer."""
         return value
 
-    def in_own_terms(self, value: str, order: Order, about_tutor: bool) -> str:
-        """A verdict about A and B as one about the first and the second reply, whatever stood where."""
+    def resolve_position(self, value: str, order: Order, about_tutor: bool) -> str:
+        """Convert a verdict about A and B to one about the first and second reply. order: order in the question."""
         return value
 
-    def property_of(self, label: dict[str, Any], reasons: bool) -> dict[str, Any]:
-        """What stands under one criterion in an answer's JSON schema. label: the schema of the verdict alone."""
+    def criterion_schema(self, label: dict[str, Any], reasons: bool) -> dict[str, Any]:
+        """Return the JSON schema of one criterion in an answer. label: schema of the verdict alone."""
         if not reasons:
             return label
         return {
@@ -68,35 +69,35 @@ class Kind:
         }
 
     def texts(self, item: Item, reply: Reply, about_tutor: bool) -> dict[str, str]:
-        """The tutors' texts that a prompt is given of a reply, by their names: every turn of a conversation."""
+        """Return the texts of a reply by prompt variable, one for each turn of a conversation."""
         if len(reply.turns) == 1:
             return {"response": reply.text}
         return {f"response_{number}": turn.text for number, turn in enumerate(reply.turns, 1)}
 
     def variables(self, turns: int, about_tutor: bool) -> set[str]:
-        """The names of the texts that a prompt may use. turns: of the task's conversation."""
+        """Return the names of the texts that a prompt may use. turns: number of turns of the task's conversation."""
         return {"response"} if turns == 1 else {f"response_{number}" for number in range(1, turns + 1)}
 
 
-class PassFail(Kind):
-    """One reply, which passes or fails by each criterion."""
+class PassFail(RubricKind):
+    """Base class of kinds by which one reply passes or fails each criterion."""
 
     def values(self, labels: Sequence[str], about_tutor: bool) -> list[str]:
-        """Pass or fail."""
+        """Return the allowed answers: pass and fail."""
         return [*PASS_FAIL]
 
-    def words(self, labels: Sequence[str]) -> tuple[str, ...]:
-        """Pass or fail."""
+    def annotator_labels(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """Return the annotators' labels: pass and fail."""
         return PASS_FAIL
 
-    def desired_word(self, label: str | None) -> str | None:
-        """To pass."""
+    def desired_label(self, label: str | None) -> str | None:
+        """Return the label of a good reply: pass."""
         return PASS_FAIL[0]
 
     def desired(self, label: str | None) -> str | bool | None:
-        """To pass."""
+        """Return True: a good reply passes."""
         return True
 
     def verdict(self, value: str) -> str | bool:
-        """Whether it passes."""
+        """Return True if the value is pass."""
         return value == "pass"

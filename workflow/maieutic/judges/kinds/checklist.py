@@ -1,4 +1,4 @@
-"""`checklist`: a criterion passes if the answer shows that it holds (KMP-Bench, Figure 20)."""
+"""`checklist`: a criterion passes if the judge shows that it is met (KMP-Bench, Figure 20)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from maieutic.judges.kinds.base import PassFail
 
 
 class Checklist(PassFail):
-    """One reply by the rubric's own rule, which the judge is told: what is not shown to hold, fails."""
+    """Rubric kind for one reply, with a rule stated in the prompt: a criterion that is not shown to be met fails."""
 
     name = "checklist"
-    silence_fails = True
+    omission_fails = True

@@ -1,20 +1,20 @@
-"""`labels`: each criterion has labels of its own, as annotators give them."""
+"""`labels`: each criterion has its own labels, which are also those of the annotators."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from maieutic.judges.kinds.base import Kind
+from maieutic.judges.kinds.base import RubricKind
 
 
-class Labels(Kind):
-    """One reply (or an item, or a criterion, which is tagged), each criterion answered by one of its labels."""
+class LabelsKind(RubricKind):
+    """Rubric kind in which a judge assigns a label under each criterion to a reply, an item or a criterion."""
 
     name = "labels"
     answers = ("json", "result")
     own_labels = True
     tags = True
 
-    def property_of(self, label: dict[str, Any], reasons: bool) -> dict[str, Any]:
-        """A label is not argued for."""
+    def criterion_schema(self, label: dict[str, Any], reasons: bool) -> dict[str, Any]:
+        """Return the schema of the label alone. Labels come without a reason, so `reasons` is ignored."""
         return label

@@ -1,27 +1,30 @@
-"""`pairwise`: which of two replies is better (MathTutorBench, Figure 6)."""
+"""`pairwise`: the better of two replies (MathTutorBench, Figure 6)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maieutic.judges.kinds.base import Kind, Order
+from maieutic.judges.kinds.base import Order, RubricKind
 
-PLACES: dict[Order, dict[str, str]] = {"ab": {"A": "first", "B": "second"}, "ba": {"A": "second", "B": "first"}}
+REPLY_BY_POSITION: dict[Order, dict[str, str]] = {
+    "ab": {"A": "first", "B": "second"},
+    "ba": {"A": "second", "B": "first"},
+}
 
 
-class Pairwise(Kind):
-    """Two replies, of which one is named."""
+class Pairwise(RubricKind):
+    """Two replies; the judge names the better one."""
 
     name = "pairwise"
     answers = ("json", "letter")
     needs_criteria = False
     paired = True
-    of_labelled_pairs = True
+    compares_labelled_pairs = True
 
     def values(self, labels: Sequence[str], about_tutor: bool) -> list[str]:
-        """The places."""
+        """Return the allowed answers: A and B, the positions of the replies."""
         return ["A", "B"]
 
-    def in_own_terms(self, value: str, order: Order, about_tutor: bool) -> str:
-        """`first` or `second`."""
-        return PLACES[order].get(value, value)
+    def resolve_position(self, value: str, order: Order, about_tutor: bool) -> str:
+        """Return `first` or `second`: the reply that was shown at position A or B."""
+        return REPLY_BY_POSITION[order].get(value, value)

@@ -1,4 +1,4 @@
-"""`weighted`: criteria of each item's own, with weights, pass or fail (TutorBench, section 3)."""
+"""`weighted`: each item's own criteria with weights, pass or fail (TutorBench, section 3)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from maieutic.judges.kinds.base import PassFail
 
 
 class Weighted(PassFail):
-    """One reply by the criteria that its item brings; what passes adds its weight."""
+    """One reply, judged by the weighted criteria of its item."""
 
     name = "weighted"
     weighted = True

@@ -1,1 +1,1 @@
-"""A finished run for programs and archives: exports, a crate with its checksums, a second look at what was received."""
+"""A finished run for other programs and archives: exports, a crate with checksums, verification of received runs."""

@@ -1,4 +1,4 @@
-"""`maieutic compare`: what changed from one finished run to another."""
+"""`maieutic compare`: differences between two finished runs."""
 
 from __future__ import annotations
 
@@ -14,78 +14,78 @@ from rich.text import Text
 
 from maieutic.config.cards import Card
 from maieutic.core import paths
-from maieutic.core.documents import read_yaml
-from maieutic.core.records import Difference, Item, Reply, ReportedScore, each_record
-from maieutic.core.visible import visible
+from maieutic.core.records import Difference, Item, Reply, ReportedScore, iter_records
+from maieutic.core.visible import visible_text
+from maieutic.core.yaml_files import read_yaml
 from maieutic.report.browser import all_grades
 from maieutic.report.contrasts import verdict_of
-from maieutic.report.record.opened import OpenRun, open_run, own_file, received_run
-from maieutic.report.tables import items_of_task, label_of
-from maieutic.scores.differences import Compared, differences
-from maieutic.scores.score import Index, Measured, index_of, measured_on
+from maieutic.report.record.finished_run import FinishedRun, load_finished_run, own_file, run_folder_at
+from maieutic.report.tables import display_label, items_of_task
+from maieutic.scores.differences import ComparisonKey, tutor_differences
+from maieutic.scores.score import GradeIndex, Measurement, index_grades, measure_task
 
-IGNORED = {"report", "containers", "interpreters", "servers", "limits"}  # keys that change no number
+IGNORED_KEYS = {"report", "containers", "interpreters", "servers", "limits"}  # keys that do not affect scores
 DIGITS = 3
-NOTHING = ("–", "–", "–")
+NO_DIFFERENCE = ("–", "–", "–")
 log = logging.getLogger(__name__)
-WIDE = 160  # columns where there is no terminal to fit
+OUTPUT_WIDTH = 160  # width of the output, in characters, if it does not go to a terminal
 
 
 def compare(first: Path, second: Path, /) -> None:
     """Print what differs between two finished runs: configuration, data, code, replies and scores.
 
-    first, second: the runs' own folders or names (maieutic runs lists them), or what `maieutic share` wrote, a folder
-    or a .zip. Where a tutor has answered the same items in both, the difference of its scores is paired, with its
-    interval and p value.
+    first, second: each is a run's own folder, the name of a run (`maieutic runs` lists both), or a folder or .zip file
+    that `maieutic share` wrote. If a tutor answered the same items in both runs, the difference between its scores is
+    computed on these pairs of replies, with an interval and a p value.
     """
-    with received_run(first) as one, received_run(second) as other:
-        compare_folders(one, other)
+    with run_folder_at(first) as first_folder, run_folder_at(second) as second_folder:
+        compare_folders(first_folder, second_folder)
 
 
 def compare_folders(first: Path, second: Path) -> None:
-    """Print what differs between the runs of two own folders."""
-    before, after = open_run(first), open_run(second)
+    """Print the differences between two runs. first, second: the runs' own folders."""
+    before, after = load_finished_run(first), load_finished_run(second)
     if before.results.resolve() == after.results.resolve() and before.folder.resolve() != after.folder.resolve():
-        log.warning("both runs share %s: what they have in common is one set of replies and scores", before.results)
-    console = Console(width=None if sys.stdout.isatty() else WIDE)
+        log.warning("both runs share %s: they have the same files of replies and scores", before.results)
+    console = Console(width=None if sys.stdout.isatty() else OUTPUT_WIDTH)
     for title, lines in (
         ("configuration", config_changes(first, second)),
-        ("code, cards and data", made_changes(before, after)),
+        ("code, cards and data", provenance_changes(before, after)),
         ("items and replies", reply_changes(before, after)),
     ):
         console.print(title, style="bold", markup=False, highlight=False)
         for line in lines or ["the same"]:
-            console.print(f"  {visible(line)}", markup=False, highlight=False)
-    table = Table(title="scores: second run less first", title_justify="left", box=None)
+            console.print(f"  {visible_text(line)}", markup=False, highlight=False)
+    table = Table(title="scores: second run minus first", title_justify="left", box=None)
     for name in ("task", "tutor", "metric", "first", "second", "difference", "95 % interval", "p", "verdict"):
         table.add_column(name)
     rows = list(score_changes(before, after))
     for row in rows:
-        table.add_row(*(Text(visible(cell)) for cell in row))
+        table.add_row(*(Text(visible_text(cell)) for cell in row))
     if rows:
         console.print(table, markup=False)
     else:
-        console.print("no tutor has scores of one task in both runs", markup=False)
+        console.print("no tutor has scores on the same task in both runs", markup=False)
 
 
-def leaves(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of a configuration with its dotted key; a list is one value."""
+def dotted_values(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each value of a configuration with its key in dotted form (`run.tutors`). A list counts as one value."""
     if isinstance(content, dict):
         for name, value in content.items():
-            yield from leaves(value, f"{place}.{name}" if place else str(name))
+            yield from dotted_values(value, f"{place}.{name}" if place else str(name))
     else:
         yield place, content
 
 
 def config_changes(first: Path, second: Path) -> list[str]:
-    """The keys that differ, a line each."""
+    """Return a line for each configuration key that differs. first, second: the runs' own folders."""
     before, after = (
         dict(
-            leaves(
+            dotted_values(
                 {
                     name: value
                     for name, value in read_yaml(own_file(folder, paths.CONFIG)).items()
-                    if name not in IGNORED
+                    if name not in IGNORED_KEYS
                 }
             )
         )
@@ -98,123 +98,133 @@ def config_changes(first: Path, second: Path) -> list[str]:
     ]
 
 
-def made_changes(before: OpenRun, after: OpenRun) -> list[str]:
-    """What of the records of both runs differs, a line each."""
-    one, other = before.provenance, after.provenance
-    if one is None or other is None:
-        return ["a run has no record of what it was made of (provenance.json)"]
-    lines = [f"code: {one.code.told} -> {other.code.told}"] if one.code != other.code else []
-    if one.machine and other.machine and one.machine != other.machine:
-        lines.append(f"machine: {one.machine.told} -> {other.machine.told}")
-    lines += reader_changes(one.readers, other.readers)
-    for first, second in ((one.files, other.files), (one.data, other.data)):
+def provenance_changes(before: FinishedRun, after: FinishedRun) -> list[str]:
+    """Return a line for each difference in code, machine, parsers, cards and data, as recorded in two provenances."""
+    earlier, later = before.provenance, after.provenance
+    if earlier is None or later is None:
+        return ["not compared: a run has no record of its code, cards and data (provenance.json)"]
+    lines = [f"code: {earlier.code.as_line} -> {later.code.as_line}"] if earlier.code != later.code else []
+    if earlier.machine and later.machine and earlier.machine != later.machine:
+        lines.append(f"machine: {earlier.machine.summary} -> {later.machine.summary}")
+    lines += parser_changes(earlier.readers, later.readers)
+    for first, second in ((earlier.files, later.files), (earlier.data, later.data)):
         for name in sorted(first.keys() | second.keys()):
             if first.get(name) != second.get(name):
                 only = "first" if name in first else "second"
-                how = "another one" if name in first and name in second else f"only in the {only} run"
+                how = "changed" if name in first and name in second else f"only in the {only} run"
                 lines.append(f"{name}: {how}")
     return lines
 
 
-def reader_changes(first: Mapping[str, int], second: Mapping[str, int]) -> list[str]:
+def parser_changes(first: Mapping[str, int], second: Mapping[str, int]) -> list[str]:
     """Return a line for each parser whose version differs between two runs. first, second: versions by parser name."""
     if bool(first) != bool(second):
-        return [f"readings: not recorded in the {'second' if first else 'first'} run, which may have read otherwise"]
+        return [f"parsers: versions not recorded in the {'second' if first else 'first'} run, so grades may differ"]
     return [
-        f"reading {name}: version {first[name]} -> {second[name]}: the same reply may have another grade"
+        f"parser {name}: version {first[name]} -> {second[name]}, so the same reply may get another grade"
         for name in sorted(first.keys() & second.keys())
         if first[name] != second[name]
     ]
 
 
-def replies_of(run: OpenRun, benchmark: str, tutor: str) -> dict[tuple[str, str], Reply]:
-    """A tutor's replies by task and item."""
+def replies_by_task_and_item(run: FinishedRun, benchmark: str, tutor: str) -> dict[tuple[str, str], Reply]:
+    """Return a tutor's replies by task and item."""
     path = paths.REPLIES.within(run.results, benchmark=benchmark, tutor=tutor)
-    return {(reply.task, reply.id): reply for reply in each_record(path, Reply)} if path.exists() else {}
+    return {(reply.task, reply.id): reply for reply in iter_records(path, Reply)} if path.exists() else {}
 
 
-def reply_changes(before: OpenRun, after: OpenRun) -> list[str]:
-    """How many items and replies of each benchmark and tutor of both runs differ."""
+def reply_changes(before: FinishedRun, after: FinishedRun) -> list[str]:
+    """Return a line for each benchmark and tutor whose replies differ between two runs, with the number of changes."""
     lines = []
     for benchmark in (name for name in before.plan.benchmarks if name in after.plan.benchmarks):
         for tutor in (name for name in before.plan.run.tutors if name in after.plan.run.tutors):
-            one, other = replies_of(before, benchmark, tutor), replies_of(after, benchmark, tutor)
-            shared = one.keys() & other.keys()
-            changed = sum(one[place].text != other[place].text for place in shared)
-            if changed or len(shared) < max(len(one), len(other)):
+            earlier, later = (
+                replies_by_task_and_item(before, benchmark, tutor),
+                replies_by_task_and_item(after, benchmark, tutor),
+            )
+            shared = earlier.keys() & later.keys()
+            changed = sum(earlier[place].text != later[place].text for place in shared)
+            if changed or len(shared) < max(len(earlier), len(later)):
                 lines.append(
-                    f"{benchmark}, {label_of(after.plan, tutor)}: {changed} of {len(shared)} shared replies differ, "
-                    f"{len(one) - len(shared)} only in the first run, {len(other) - len(shared)} only in the second"
+                    f"{benchmark}, {display_label(after.plan, tutor)}: "
+                    f"{changed} of {len(shared)} shared replies differ, "
+                    f"{len(earlier) - len(shared)} only in the first run, {len(later) - len(shared)} only in the second"
                 )
     return lines
 
 
-def score_changes(before: OpenRun, after: OpenRun) -> Iterator[tuple[str, ...]]:
-    """The headline scores of each task and tutor of both runs, and their difference."""
+def score_changes(before: FinishedRun, after: FinishedRun) -> Iterator[tuple[str, ...]]:
+    """Yield a row of the score comparison for each task and tutor that have a headline score in both runs."""
     both = [name for name in before.plan.benchmarks if name in after.plan.benchmarks]
     for benchmark in both:
         cards = {loaded.card.task: loaded.card for loaded in after.plan.benchmarks[benchmark]}
         shared = {task: items_in_both(before, after, card) for task, card in cards.items()}
         for tutor in (name for name in before.plan.run.tutors if name in after.plan.run.tutors):
             firsts = {score.task: score for score in before.headlines(tutor) if score.benchmark == benchmark}
-            indexes = [index_of(all_grades(run.plan, run.results, benchmark, tutor)) for run in (after, before)]
+            indexes = [index_grades(all_grades(run.plan, run.results, benchmark, tutor)) for run in (after, before)]
             for score in after.headlines(tutor):
                 first = firsts.get(score.task)
                 if score.benchmark != benchmark or first is None or score.task not in cards:
                     continue
-                yield change_of(after, cards[score.task], first, score, shared[score.task], indexes)
+                yield score_change_row(after, cards[score.task], first, score, shared[score.task], indexes)
 
 
-def items_in_both(before: OpenRun, after: OpenRun, card: Card) -> list[Item]:
-    """The items of a task that are the same in both runs."""
+def items_in_both(before: FinishedRun, after: FinishedRun, card: Card) -> list[Item]:
+    """Return the items of a task that are identical in both runs."""
     first = {item.id: item for item in items_of_task(before.results, card.benchmark, card.task)}
     return [item for item in items_of_task(after.results, card.benchmark, card.task) if first.get(item.id) == item]
 
 
-def change_of(
-    after: OpenRun,
+def score_change_row(
+    after: FinishedRun,
     card: Card,
     first: ReportedScore,
     second: ReportedScore,
     shared: list[Item],
-    indexes: Sequence[Index],
+    indexes: Sequence[GradeIndex],
 ) -> tuple[str, ...]:
-    """One row: both values, and the paired difference on the items that are the same.
+    """Return one row of the score comparison: both values, and the paired difference on the items of both runs.
 
-    indexes: the tutor's grades in the later run and in the earlier one.
+    first, second: the score in the earlier and in the later run; shared: items of both runs; indexes: the tutor's
+    grades in the later run, then in the earlier run.
     """
-    label = label_of(after.plan, str(second.tutor))
-    row = (f"{card.benchmark}/{card.task}", label, second.metric, number(first.value), number(second.value))
+    label = display_label(after.plan, str(second.tutor))
+    row = (f"{card.benchmark}/{card.task}", label, second.metric, number_cell(first.value), number_cell(second.value))
     if first.metric != second.metric:
-        return (*row, *NOTHING, f"another headline: {first.metric}")
+        return (*row, *NO_DIFFERENCE, f"another headline metric: {first.metric}")
     if first.by != second.by:
-        return (*row, *NOTHING, f"another grader: {first.by or 'parser'}, {second.by or 'parser'}")
+        return (*row, *NO_DIFFERENCE, f"another grader: {first.by or 'parser'}, {second.by or 'parser'}")
     if not shared:
-        return (*row, *NOTHING, "no item is the same")
-    found = paired(card, second.by, shared, indexes)
-    if found is None:
-        return (*row, *NOTHING, "no grades of the same items")
+        return (*row, *NO_DIFFERENCE, "no identical items")
+    difference = paired_headline_difference(card, second.by, shared, indexes)
+    if difference is None:
+        return (*row, *NO_DIFFERENCE, "no grades of identical items")
     higher = card.metrics[second.metric].higher_is_better is not False
-    word = verdict_of(found.model_copy(update={"p_holm": found.p}), higher, after.plan.config.report.equivalence)
-    return (*row, number(found.value), f"{number(found.low)} to {number(found.high)}", number(found.p), word)
+    uncorrected = difference.model_copy(update={"p_holm": difference.p})
+    word = verdict_of(uncorrected, higher, after.plan.config.report.equivalence)
+    interval = f"{number_cell(difference.low)} to {number_cell(difference.high)}"
+    return (*row, number_cell(difference.value), interval, number_cell(difference.p), word)
 
 
-def paired(card: Card, by: str | None, items: list[Item], indexes: Sequence[Index]) -> Difference | None:
-    """The difference of a task's headline on some items, later less earlier; None where a side has no grade of them.
+def paired_headline_difference(
+    card: Card, by: str | None, items: list[Item], indexes: Sequence[GradeIndex]
+) -> Difference | None:
+    """Return the later run's headline metric minus the earlier run's, on the given items; None if a run lacks grades.
 
-    by: the judge or reward model behind it.
+    by: judge or reward model whose grades the metric uses, None for a parser; indexes: grades of the later run, then of
+    the earlier run.
     """
-    measured: dict[str, Measured] = {}
+    measured: dict[str, Measurement] = {}
     for name, index in zip(("later", "earlier"), indexes, strict=True):
-        for measurement in measured_on(card, items, index):
+        for measurement in measure_task(card, items, index):
             if (measurement.metric.headline, measurement.scoring, measurement.by) == (True, "robust", by):
                 measured[name] = measurement
     if len(measured) < 2:
         return None
-    compared = Compared(card.task, "robust", by)
-    return next(differences(card, compared, measured), None)
+    compared = ComparisonKey(card.task, "robust", by)
+    return next(tutor_differences(card, compared, measured), None)
 
 
-def number(value: float | None) -> str:
-    """A number as the table shows it."""
+def number_cell(value: float | None) -> str:
+    """Format a number with DIGITS decimals; None becomes a dash."""
     return "–" if value is None else f"{value:.{DIGITS}f}"

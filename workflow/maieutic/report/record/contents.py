@@ -1,4 +1,4 @@
-"""Which files a finished run consists of, and the steps by which its scores follow from its replies."""
+"""Files of a finished run, and the workflow steps that compute its scores from its replies."""
 
 from __future__ import annotations
 
@@ -20,64 +20,69 @@ from maieutic.report.tables import items_of_task
 from maieutic.rewards.grading import grade_by_rewards
 from maieutic.scores.differences import compare_tutors
 from maieutic.scores.score import score_replies
-from maieutic.validation.graders import (
+from maieutic.validation.probes import validate_probes
+from maieutic.validation.rewards import validate_criteria, validate_reward_model
+from maieutic.validation.validation_jobs import (
     score_labels,
     validate_criteria_on_labels,
     validate_judge,
     validate_reward_on_labels,
 )
-from maieutic.validation.probes import validate_probes
-from maieutic.validation.rewards import validate_criteria, validate_reward_model
 
-LARGEST_SOURCE = 64 * MB  # of a file that only a validation rests on; larger ones are not packed
+LARGEST_SOURCE = 64 * MB  # size limit, in bytes, of a file that only validations read; larger ones are not packed
 
 
 class Step(NamedTuple):
-    """One step from files to files that asks nobody. rule: its name; names: its wildcards.
+    """One step of the workflow that computes files from other files, without calling a model.
 
-    function: its command, which takes a job, `items` (a folder) or inputs of the rule by their names, and the outputs;
-    outs: what it writes, by the names of its parameters.
+    rule: name of the Snakemake rule; names: the rule's wildcards; function: the step's command, which takes a job, the
+    rule's inputs by name, `items` (a folder) and the outputs; outputs: output files by parameter name.
     """
 
     rule: str
     function: Callable[..., None]
     names: dict[str, str]
-    outs: dict[str, str | list[str]]
+    outputs: dict[str, str | list[str]]
 
     def run(self, job: str, files: Mapping[str, Any], items: Path, outs: Mapping[str, Any]) -> None:
         """Run the command of the step.
 
-        job: its job as JSON; files: input paths by name; items: the folder of items; outs: output paths by parameter.
+        job: the job as JSON; files: input paths by name; items: folder of the items; outs: output paths by name.
         """
         parameters = get_type_hints(self.function)
-        given = {name: value for name, value in {**files, "items": items}.items() if name in parameters}
-        self.function(job=parameters["job"].model_validate_json(job), **given, **outs)
+        inputs_by_name = {name: value for name, value in {**files, "items": items}.items() if name in parameters}
+        self.function(job=parameters["job"].model_validate_json(job), **inputs_by_name, **outs)
 
 
-class Wildcards(dict[str, str]):
-    """A step's names as a rule's wildcards."""
+class StepWildcards(dict[str, str]):
+    """Values of a rule's wildcards for one step, by wildcard name."""
 
 
-def step(function: Callable[..., None], pattern: paths.Pattern, rule: str | None = None, **names: str) -> Step:
-    """Return a step with one output. rule: where it is not the function's name; names: its wildcards."""
+def one_output_step(
+    function: Callable[..., None], pattern: paths.Pattern, rule: str | None = None, **names: str
+) -> Step:
+    """Return a step with one output.
+
+    rule: name of the rule, if it differs from the function's name; names: the rule's wildcards.
+    """
     return Step(rule or function.__name__, function, names, {"out": pattern.of(**names)})
 
 
-def steps(plan: RulePlan) -> Iterator[Step]:
-    """Yield every step from replies, verdicts and rewards to scores, each after those that it rests on."""
+def score_steps(plan: RulePlan) -> Iterator[Step]:
+    """Yield the steps that compute scores from replies, verdicts and rewards, in an order in which they can run."""
     for benchmark in plan.benchmarks:
         for tutor in plan.tutors_on(benchmark):
             names = {"benchmark": benchmark, "tutor": tutor}
-            yield step(parse_replies, paths.PARSED, **names)
+            yield one_output_step(parse_replies, paths.PARSED, **names)
             for judge in plan.judges_of(benchmark, tutor):
-                yield step(grade_verdicts, paths.JUDGE_GRADES, **names, judge=judge)
+                yield one_output_step(grade_verdicts, paths.JUDGE_GRADES, **names, judge=judge)
             rewarded_here = benchmark in plan.rewarded_benchmarks
             batches = plan.reward_batches(benchmark).values() if rewarded_here else ()
-            for reward_model in plan.run.reward_models if any(tutor in own for own in batches) else ():
-                yield step(grade_by_rewards, paths.REWARD_GRADES, **names, reward_model=reward_model)
-            yield step(score_replies, paths.SCORES, **names)
+            for reward_model in plan.run.reward_models if any(tutor in batch for batch in batches) else ():
+                yield one_output_step(grade_by_rewards, paths.REWARD_GRADES, **names, reward_model=reward_model)
+            yield one_output_step(score_replies, paths.SCORES, **names)
         if len(plan.compared_tutors(benchmark)) > 1:
-            yield step(compare_tutors, paths.DIFFERENCES, benchmark=benchmark)
+            yield one_output_step(compare_tutors, paths.DIFFERENCES, benchmark=benchmark)
         if benchmark in plan.pooled_benchmarks:
             yield from pooled_steps(plan, benchmark)
 
@@ -85,37 +90,37 @@ def steps(plan: RulePlan) -> Iterator[Step]:
 def pooled_steps(plan: RulePlan, benchmark: str) -> Iterator[Step]:
     """Yield the steps of a benchmark whose tasks are scored together: votes on tags, scores by tag, hard items."""
     if plan.run.taggers:
-        yield step(vote_tags, paths.VOTES, benchmark=benchmark)
+        yield one_output_step(vote_tags, paths.VOTES, benchmark=benchmark)
     for tutor in plan.tutors_on(benchmark):
-        yield step(break_down, paths.BREAKDOWN, benchmark=benchmark, tutor=tutor)
+        yield one_output_step(break_down, paths.BREAKDOWN, benchmark=benchmark, tutor=tutor)
     if plan.run.difficulty.tutors:
-        yield step(filter_by_difficulty, paths.DIFFICULTY, benchmark=benchmark)
+        yield one_output_step(filter_by_difficulty, paths.DIFFICULTY, benchmark=benchmark)
 
 
 def validation_steps(plan: RulePlan) -> Iterator[Step]:
-    """Yield the steps to what the page shows of graders and labelled sets, but for those from people's own files.
+    """Yield the validation steps whose results the report shows, except those that read users' own label files.
 
-    What they rest on may be too large for a crate: a step is done again where all of it is there.
+    A validation's inputs may be too large to be packed. `maieutic verify` skips a step if one of its inputs is absent.
     """
-    shown = set(flat(plan.inputs_of("build_report")(Wildcards())))
-    yield from (step for step in all_validation_steps(plan) if step.outs["out"] in shown)
+    reported = set(flat_paths(plan.inputs_of("build_report")(StepWildcards())))
+    yield from (step for step in all_validation_steps(plan) if step.outputs["out"] in reported)
 
 
 def all_validation_steps(plan: RulePlan) -> Iterator[Step]:
-    """Yield the steps of every grader and labelled set, also of those that the page does not show."""
+    """Yield the validation steps for all graders and sets of labels, including those that the report does not show."""
     for name in plan.reward_models:
-        yield step(validate_reward_model, paths.PAIR_VALIDATION, grader=name)
-        yield step(validate_reward_on_labels, paths.LABEL_VALIDATION, grader=name)
+        yield one_output_step(validate_reward_model, paths.PAIR_VALIDATION, grader=name)
+        yield one_output_step(validate_reward_on_labels, paths.LABEL_VALIDATION, grader=name)
     for name in plan.classifiers:
-        yield step(validate_criteria, paths.PAIR_VALIDATION, grader=name)
-        yield step(validate_criteria_on_labels, paths.LABEL_VALIDATION, grader=name)
+        yield one_output_step(validate_criteria, paths.PAIR_VALIDATION, grader=name)
+        yield one_output_step(validate_criteria_on_labels, paths.LABEL_VALIDATION, grader=name)
     for source in plan.further_pairs:
         for name in plan.reward_models:
-            yield step(
+            yield one_output_step(
                 validate_reward_model, paths.SET_VALIDATION, "validate_reward_on_pairs", grader=name, source=source
             )
         for name in plan.classifiers:
-            yield step(
+            yield one_output_step(
                 validate_criteria, paths.SET_VALIDATION, "validate_criteria_on_pairs", grader=name, source=source
             )
     for name in plan.run.judges:
@@ -124,77 +129,81 @@ def all_validation_steps(plan: RulePlan) -> Iterator[Step]:
         outs: dict[str, str | list[str]] = {"out": paths.LABEL_VALIDATION.of(grader=name), "pairs_out": pairs_out}
         yield Step("validate_judge", validate_judge, {"grader": name}, outs)
     for name in plan.probed_judges:
-        yield step(validate_probes, paths.PROBE_VALIDATION, grader=name)
+        yield one_output_step(validate_probes, paths.PROBE_VALIDATION, grader=name)
     for release in plan.releases:
-        yield step(score_labels, paths.LABEL_SCORES, release=release)
+        yield one_output_step(score_labels, paths.LABEL_SCORES, release=release)
 
 
-def inputs(plan: RulePlan, step: Step) -> dict[str, str | list[str]]:
-    """The files that a step reads, by their names."""
-    return plan.inputs_of(step.rule)(Wildcards(step.names))
+def step_inputs(plan: RulePlan, step: Step) -> dict[str, str | list[str]]:
+    """Return the paths of the files that a step reads, by input name of the rule."""
+    return plan.inputs_of(step.rule)(StepWildcards(step.names))
 
 
-def flat(files: Mapping[str, str | list[str]]) -> Iterator[str]:
-    """The paths of a rule's files."""
+def flat_paths(files: Mapping[str, str | list[str]]) -> Iterator[str]:
+    """Yield every path in a mapping whose values are paths or lists of paths."""
     for value in files.values():
         yield from [value] if isinstance(value, str) else value
 
 
-# What a run's own folder holds: nothing else in it is part of the run.
-OWN_FILES = (
+# Patterns of the files in a run's own folder. The folder contains nothing else of the run but OWN_SUBFOLDERS.
+OWN_FOLDER_FILES = (
     paths.CONFIG, paths.PROVENANCE, paths.PAGE, paths.SCORE_TABLE, paths.SCORE_PARQUET, paths.DIFFERENCE_TABLE,
-    paths.TRUST_TABLE, paths.RUNTIME_TABLE, paths.PROBLEMS, paths.WHOLE, paths.JUDGE_CHECK,
+    paths.TRUST_TABLE, paths.RUNTIME_TABLE, paths.PROBLEMS, paths.REPORT_CHECK, paths.JUDGE_CHECK,
 )  # fmt: skip
-OWN_FOLDERS = (paths.TABLES, paths.FIGURES, paths.ITEM_DATA)
+OWN_SUBFOLDERS = (paths.TABLES, paths.FIGURES, paths.ITEM_DATA)
 
 
-def files_of(plan: RulePlan, results: Path, journals: bool) -> dict[str, Path]:
-    """Every file of a run, and the cards and rubrics that it was asked by: where each lies, by its name in a crate.
+def crate_files(plan: RulePlan, results: Path, journals: bool) -> dict[str, Path]:
+    """Return the files of a run, with its cards and rubrics, by their names in a crate.
 
-    Names begin with results/ or resources/. Raises UserError naming files that are not there, and links that lead out
-    of the results. journals: what was asked and answered, request by request.
+    Every name begins with results/ or resources/. journals: whether to include the journals of requests and answers.
+    Raises UserError if files are absent, or if a link leads out of the results folder.
     """
-    named: dict[str, None] = {}
-    for own in steps(plan):
-        named |= dict.fromkeys([*flat(inputs(plan, own)), *flat(own.outs)])
-    named |= dict.fromkeys(flat(plan.inputs_of("build_report")(Wildcards())))
+    listed: dict[str, None] = {}
+    for step in score_steps(plan):
+        listed |= dict.fromkeys([*flat_paths(step_inputs(plan, step)), *flat_paths(step.outputs)])
+    listed |= dict.fromkeys(flat_paths(plan.inputs_of("build_report")(StepWildcards())))
     base = results.parent
-    places = {name: where(base, name) for path in named if (name := own_name(path))}
+    places = {name: source_path(base, name) for path in listed if (name := name_in_crate(path))}
     if missing := [name for name, place in places.items() if not place.exists()]:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise UserError(
-            str(results), f"not all of the run is there: {', '.join(missing[:3])}{more}", "run it to its end first"
+            str(results),
+            f"expected all files of the run, not found: {', '.join(missing[:3])}{more}",
+            "finish the run first",
         )
     optional = [
         paths.SERVER_RECORD,
         *(paths.PROMPTS.of(benchmark=name, tutor=tutor) for name in plan.benchmarks for tutor in plan.tutors_on(name)),
-        *(plan.own(path) for path in OWN_FILES),
-        *(str(Path(journal).with_suffix(SUFFIX)) for journal in journals_of(plan)),
-        *(journals_of(plan) if journals else ()),
-        *pictures_of(plan, results),
+        *(plan.run_path(path) for path in OWN_FOLDER_FILES),
+        *(str(Path(journal).with_suffix(SUFFIX)) for journal in run_journals(plan)),
+        *(run_journals(plan) if journals else ()),
+        *picture_paths(plan, results),
         *(paths.PICTURE_LIST.of(dataset=name) for name in plan.datasets),
         *(paths.ANNOTATIONS.of(release=release) for release in plan.releases),
-        *small_files(base, (path for own in validation_steps(plan) for path in flat(inputs(plan, own)))),
+        *small_files(base, (path for step in validation_steps(plan) for path in flat_paths(step_inputs(plan, step)))),
     ]
-    for folder in (base / plan.own(path) for path in OWN_FOLDERS):
+    for folder in (base / plan.run_path(path) for path in OWN_SUBFOLDERS):
         optional += [str(path.relative_to(base)) for path in sorted(folder.glob("[!.]*")) if path.is_file()]
     places |= {name: base / name for name in optional if (base / name).is_file()}
-    outside = [name for name, place in places.items() if not is_within(place, results, paths.HOME)]
+    outside = [name for name, place in places.items() if not is_below_any(place, results, paths.HOME)]
     if outside:
-        raise UserError(outside[0], "it leads out of the results", "put the file itself there")
+        raise UserError(
+            outside[0], "is a link that points outside the results folder", "replace the link with a copy of the file"
+        )
     return {name: place for name, place in sorted(places.items()) if place.is_file()}
 
 
-def small_files(base: Path, named: Iterable[str]) -> Iterator[str]:
-    """Yield those files below results/ that are there and no larger than LARGEST_SOURCE."""
-    for name in dict.fromkeys(named):
+def small_files(base: Path, listed: Iterable[str]) -> Iterator[str]:
+    """Yield the listed files that are below results/, exist in `base`, and have at most LARGEST_SOURCE bytes."""
+    for name in dict.fromkeys(listed):
         place = base / name
         if name.startswith(f"{paths.ROOT}/") and place.is_file() and place.stat().st_size <= LARGEST_SOURCE:
             yield name
 
 
-def own_name(path: str) -> str | None:
-    """What a file of a run is called in a crate; None for one of somebody's own that lies elsewhere."""
+def name_in_crate(path: str) -> str | None:
+    """Return the name that a file of the run has in a crate; None for a user's file outside results and resources."""
     if path.startswith(f"{paths.ROOT}/"):
         return path
     place = Path(path)
@@ -203,21 +212,21 @@ def own_name(path: str) -> str | None:
     return str(place) if place.parts[:1] == ("resources",) else None
 
 
-def is_within(place: Path, *folders: Path) -> bool:
-    """Whether a file lies in one of some folders, wherever a link on its way leads."""
+def is_below_any(place: Path, *folders: Path) -> bool:
+    """Return True if a file is below at least one of the folders after links are resolved."""
     return any(place.resolve().is_relative_to(folder.resolve()) for folder in folders)
 
 
-def pictures_of(plan: RulePlan, results: Path) -> Iterator[str]:
-    """The pictures of the run's items."""
-    for benchmark, loadeds in plan.benchmarks.items():
-        for card in (loaded.card for loaded in loadeds if loaded.card.images):
+def picture_paths(plan: RulePlan, results: Path) -> Iterator[str]:
+    """Yield the paths of the pictures of the run's items."""
+    for benchmark, loaded_cards in plan.benchmarks.items():
+        for card in (loaded.card for loaded in loaded_cards if loaded.card.images):
             for item in items_of_task(results, benchmark, card.task):
                 yield from (f"{paths.PICTURE_STORE}/{file}" for file in item.images)
 
 
-def journals_of(plan: RulePlan) -> Iterator[str]:
-    """The journals of the run's own tutors and graders. A batch of tutors is one file."""
+def run_journals(plan: RulePlan) -> Iterator[str]:
+    """Yield the paths of the journals of tutors and graders. A grader has one journal for each batch of tutors."""
     for benchmark in plan.benchmarks:
         for tutor in plan.tutors_on(benchmark):
             yield paths.REPLY_JOURNAL.of(benchmark=benchmark, tutor=tutor)
@@ -235,6 +244,6 @@ def journals_of(plan: RulePlan) -> Iterator[str]:
         yield paths.LABELLED_JOURNAL.of(judge=judge)
 
 
-def where(base: Path, path: str) -> Path:
-    """Where a file of a run lies: results below their folder, cards and rubrics in this checkout."""
+def source_path(base: Path, path: str) -> Path:
+    """Return the path of a run's file: below `base` for results, in this checkout for cards and rubrics."""
     return base / path if path.startswith(f"{paths.ROOT}/") else paths.HOME / path

@@ -1,19 +1,19 @@
-"""A data set of the registry in MLCommons' Croissant vocabulary, version 1.1: its file, checksum and licence."""
+"""Croissant description (MLCommons, version 1.1) of a data set of the registry: its file, checksum and licence."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from maieutic.config.datasets import Copy, Dataset
+from maieutic.config.datasets import Dataset, DatasetFile
 from maieutic.core.files import safe_name
 
-MEDIA = {
+MEDIA_TYPE_BY_FORMAT = {
     "json": "application/json",
     "jsonl": "application/jsonl",
     "csv": "text/csv",
     "parquet": "application/x-parquet",
 }
-CONTEXT = {
+JSON_LD_CONTEXT = {
     "@language": "en",
     "@vocab": "https://schema.org/",
     "sc": "https://schema.org/",
@@ -50,12 +50,15 @@ CONTEXT = {
     "subField": "cr:subField",
     "transform": "cr:transform",
 }
-# Croissant wants a checksum of every file; this stands for one of a repository, as the vocabulary's authors write it.
+# Croissant requires a checksum for every file. For a repository, which has none, its authors use this address instead.
 NO_CHECKSUM = "https://github.com/mlcommons/croissant/issues/80"
 
 
-def croissant_of(name: str, dataset: Dataset, copy: Copy | None, form: str) -> dict[str, Any]:
-    """The description of one edition. copy: its file; None where the edition has none; form: of the file."""
+def croissant_of(name: str, dataset: Dataset, copy: DatasetFile | None, form: str) -> dict[str, Any]:
+    """Return the Croissant description of one edition of a data set.
+
+    name: name of the data set in the registry; copy: this edition's file, if there is one; form: format of this file.
+    """
     hub = copy.hub if copy else None
     if hub is not None:
         address = f"https://huggingface.co/datasets/{hub.repo}"
@@ -66,7 +69,7 @@ def croissant_of(name: str, dataset: Dataset, copy: Copy | None, form: str) -> d
             },
             {
                 "@type": "cr:FileSet", "@id": "files", "name": "files", "containedIn": {"@id": "repo"},
-                "encodingFormat": MEDIA[form], "includes": hub.files,
+                "encodingFormat": MEDIA_TYPE_BY_FORMAT[form], "includes": hub.files,
             },
         ]  # fmt: skip
     else:
@@ -74,11 +77,11 @@ def croissant_of(name: str, dataset: Dataset, copy: Copy | None, form: str) -> d
         distribution = [
             {
                 "@type": "cr:FileObject", "@id": "file", "name": "file", "contentUrl": address,
-                "encodingFormat": MEDIA[form], "sha256": (copy.sha256 if copy else None) or NO_CHECKSUM,
+                "encodingFormat": MEDIA_TYPE_BY_FORMAT[form], "sha256": (copy.sha256 if copy else None) or NO_CHECKSUM,
             }
         ]  # fmt: skip
     return {
-        "@context": CONTEXT,
+        "@context": JSON_LD_CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": safe_name(name),

@@ -8,47 +8,49 @@ from pathlib import Path
 from typing import Literal
 
 from maieutic.core.files import write_text
-from maieutic.report.record.opened import REPORT, OpenRun, open_run
-from maieutic.report.record.staging import staged
+from maieutic.report.record.finished_run import DEFAULT_RUN, FinishedRun, load_finished_run
+from maieutic.report.record.staging import staged_output
 
 log = logging.getLogger(__name__)
-Format = Literal["tidy", "inspect", "every-eval-ever", "lm-eval", "leaderboard", "markdown"]
+ExportFormat = Literal["tidy", "inspect", "every-eval-ever", "lm-eval", "leaderboard", "markdown"]
 
 
-def export(format: Format, *, run: Path = REPORT, out: Path) -> None:
+def export(format: ExportFormat, *, run: Path = DEFAULT_RUN, out: Path) -> None:
     """Write a finished run for another tool.
 
-    format: tidy (Parquet of scores and grades, and a DuckDB file), inspect (logs of Inspect, for `inspect view`),
-    every-eval-ever (its schema, with samples), lm-eval (results of lm-evaluation-harness), leaderboard (a CSV row a
-    tutor in the columns of each paper), markdown (a summary for a pull request); run: the run's own folder; out: a
-    folder, for markdown a file.
+    format: tidy (scores and grades as Parquet, and a DuckDB file), inspect (logs for `inspect view`), every-eval-ever
+    (files in the Every Eval Ever schema, with samples), lm-eval (results of lm-evaluation-harness), leaderboard (CSV
+    with a row per tutor and the columns of each paper), markdown (a summary for a pull request); run: the run's own
+    folder; out: a folder, or a file for markdown.
     """
-    opened = open_run(run)
-    with staged(out) as place:
-        written = [out if path == place else out / path.relative_to(place) for path in write(format, opened, place)]
+    loaded_run = load_finished_run(run)
+    with staged_output(out) as place:
+        written = [
+            out if path == place else out / path.relative_to(place) for path in write_format(format, loaded_run, place)
+        ]
     for path in written[:3]:
         log.info("%s", path)
     log.info("%d file%s of %s", len(written), "" if len(written) == 1 else "s", format)
 
 
-def write(format: Format, opened: OpenRun, out: Path) -> list[Path]:
-    """Write a run in a format; return the files."""
+def write_format(format: ExportFormat, loaded_run: FinishedRun, out: Path) -> list[Path]:
+    """Write a run to `out` in one of the export formats, and return the paths of the files."""
     from maieutic.report.record import every_eval_ever, inspect_log, lm_eval, summary, tidy
 
     now = int(time.time())
     match format:
         case "tidy":
-            written = tidy.write_tidy(opened, out)
+            written = tidy.write_tidy(loaded_run, out)
         case "inspect":
-            written = inspect_log.write_logs(opened, out)
+            written = inspect_log.write_inspect_logs(loaded_run, out)
         case "every-eval-ever":
             line = "snakemake --cores all --configfile config.yaml"
-            written = every_eval_ever.write_records(opened, out, now, line)
+            written = every_eval_ever.write_evaluation_records(loaded_run, out, now, line)
         case "lm-eval":
-            written = lm_eval.write_results(opened, out, now)
+            written = lm_eval.write_lm_eval_results(loaded_run, out, now)
         case "leaderboard":
-            written = summary.write_rows(opened, out)
+            written = summary.write_leaderboards(loaded_run, out)
         case "markdown":
-            write_text(out, summary.markdown(opened))
+            write_text(out, summary.run_markdown(loaded_run))
             written = [out]
     return written

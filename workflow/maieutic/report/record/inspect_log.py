@@ -1,6 +1,6 @@
-"""A run as logs of Inspect (UK AI Security Institute), a file a task and tutor: `inspect view --log-dir FOLDER`.
+"""Export of a run as Inspect logs (UK AI Security Institute), a file per task and tutor for `inspect view --log-dir`.
 
-Written by the log's schema, version 2 (inspect-ai 0.3): Inspect itself is not needed.
+The files follow version 2 of the log schema (inspect-ai 0.3). Inspect itself is not needed.
 """
 
 from __future__ import annotations
@@ -14,29 +14,34 @@ from typing import Any
 
 from maieutic.config.cards import Card
 from maieutic.core import paths
-from maieutic.core.files import whole_file
-from maieutic.report.record.opened import OpenRun
-from maieutic.report.record.samples import Sample, hub_name, read_samples, settings_of
-from maieutic.report.tables import leads
+from maieutic.core.files import atomic_file
+from maieutic.report.record.finished_run import FinishedRun
+from maieutic.report.record.samples import Sample, public_model_name, read_samples, request_settings
+from maieutic.report.tables import is_leading
 
-FINISH = {"length": "max_tokens", "content_filter": "content_filter", "refusal": "content_filter", None: "unknown"}
+STOP_REASONS = {
+    "length": "max_tokens",
+    "content_filter": "content_filter",
+    "refusal": "content_filter",
+    None: "unknown",
+}
 
 
-def digest(*words: str) -> str:
-    """An identifier that is the same in every export of the same thing."""
+def stable_identifier(*words: str) -> str:
+    """Return an identifier computed from the given texts, so that it is the same in every export."""
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:22]
 
 
-def written_at(path: Path) -> str:
-    """When a file was written, as ISO 8601 in UTC."""
+def modification_time(path: Path) -> str:
+    """Return the time at which a file was written, as ISO 8601 in UTC."""
     return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
 
 
-def sample_of(sample: Sample, model: str) -> dict[str, Any]:
-    """One item as a sample of Inspect."""
+def inspect_sample(sample: Sample, model: str) -> dict[str, Any]:
+    """Return one item with its reply and grades as a sample in Inspect's log schema. model: public model name."""
     turn = sample.reply.turns[-1] if sample.reply.turns else None
     answer: dict[str, Any] = {"role": "assistant", "content": sample.reply.text, "source": "generate"}
-    asked = [{"source": "input", **message} for message in sample.sent]
+    prompt = [{"source": "input", **message} for message in sample.sent]
     scores = {}
     for grade in sample.grades:
         name = "/".join(
@@ -52,12 +57,12 @@ def sample_of(sample: Sample, model: str) -> dict[str, Any]:
     return {
         "id": sample.item.id,
         "epoch": 1,
-        "input": asked or "",
+        "input": prompt or "",
         "target": sample.reference,
-        "messages": [*asked, answer],
+        "messages": [*prompt, answer],
         "output": {
             "model": model,
-            "choices": [{"message": answer, "stop_reason": FINISH.get(turn.finish if turn else None, "stop")}],
+            "choices": [{"message": answer, "stop_reason": STOP_REASONS.get(turn.finish if turn else None, "stop")}],
             "usage": sample.usage,
             "time": turn.seconds if turn else None,
             "error": sample.reply.error,
@@ -65,21 +70,22 @@ def sample_of(sample: Sample, model: str) -> dict[str, Any]:
         "scores": scores,
         "metadata": {"problem": sample.item.cluster, **sample.item.tags},
         "model_usage": {model: sample.usage},
-        "uuid": digest(sample.item.task, sample.item.id, sample.reply.tutor, sample.reply.key),
+        "uuid": stable_identifier(sample.item.task, sample.item.id, sample.reply.tutor, sample.reply.key),
     }
 
 
-def log_of(run: OpenRun, card: Card, tutor: str, samples: list[Sample]) -> dict[str, Any]:
-    """One task of one tutor as a log."""
+def build_inspect_log(run: FinishedRun, card: Card, tutor: str, samples: list[Sample]) -> dict[str, Any]:
+    """Return the Inspect log of one tutor on one task."""
     path = paths.REPLIES.within(run.results, benchmark=card.benchmark, tutor=tutor)
-    model = hub_name(run.plan, tutor)
-    own = [sample_of(sample, model) for sample in samples]
-    written = written_at(path)
-    asked = settings_of(run.plan, card, tutor)
+    model = public_model_name(run.plan, tutor)
+    log_samples = [inspect_sample(sample, model) for sample in samples]
+    written = modification_time(path)
+    settings = request_settings(run.plan, card, tutor)
     values = [score for score in run.scores.get(card.benchmark, []) if score.tutor == tutor and score.task == card.task]
-    # Of several judges or reward models the leading one's number has the metric's plain name.
+    # Several judges or reward models may grade a task. A metric of the leading one has no grader in its name; for the
+    # others, the name of the grader is appended.
     metrics = {
-        (name := f"{score.metric}_{score.scoring}{'' if leads(run.plan, score) else f'_{score.by}'}"): {
+        (name := f"{score.metric}_{score.scoring}{'' if is_leading(run.plan, score) else f'_{score.by}'}"): {
             "name": name,
             "value": score.value,
             "metadata": {"low": score.low, "high": score.high, "n": score.n, "missing": score.missing, "by": score.by},
@@ -87,23 +93,28 @@ def log_of(run: OpenRun, card: Card, tutor: str, samples: list[Sample]) -> dict[
         for score in values
         if score.value is not None
     }
-    totals = {name: sum(sample["model_usage"][model][name] for sample in own) for name in own[0]["model_usage"][model]}
+    usages = [sample["model_usage"][model] for sample in log_samples]
+    totals = {name: sum(usage[name] for usage in usages) for name in usages[0]}
     commit = run.provenance.code.commit if run.provenance else None
     return {
         "version": 2,
         "status": "success",
         "eval": {
-            "eval_id": digest("eval", card.benchmark, card.task, tutor),
-            "run_id": digest("run", str(run.plan.run.name), tutor),
+            "eval_id": stable_identifier("eval", card.benchmark, card.task, tutor),
+            "run_id": stable_identifier("run", str(run.plan.run.name), tutor),
             "created": written,
             "task": f"{card.benchmark}/{card.task}",
-            "task_id": digest("task", card.benchmark, card.task),
+            "task_id": stable_identifier("task", card.benchmark, card.task),
             "task_version": card.version,
             "task_display_name": card.title,
             "task_description": card.help,
             "task_attribs": {},
-            "task_args": {"protocol": asked["protocol"]},
-            "dataset": {"name": card.dataset, "samples": len(own), "sample_ids": [one["id"] for one in own]},
+            "task_args": {"protocol": settings["protocol"]},
+            "dataset": {
+                "name": card.dataset,
+                "samples": len(log_samples),
+                "sample_ids": [sample["id"] for sample in log_samples],
+            },
             "model": model,
             "model_generate_config": {"temperature": card.temperature, "max_tokens": card.max_tokens},
             "config": {},
@@ -112,32 +123,32 @@ def log_of(run: OpenRun, card: Card, tutor: str, samples: list[Sample]) -> dict[
         },
         "plan": {"name": "plan", "steps": [{"solver": "generate", "params": {}}], "config": {}},
         "results": {
-            "total_samples": len(own),
-            "completed_samples": len(own),
+            "total_samples": len(log_samples),
+            "completed_samples": len(log_samples),
             "scores": [{"name": card.headline, "scorer": card.graders[0], "params": {}, "metrics": metrics}],
         },
         "stats": {"started_at": written, "completed_at": written, "model_usage": {model: totals}},
-        "samples": own,
+        "samples": log_samples,
     }
 
 
-def file_name(log: dict[str, Any], tutor: str) -> str:
-    """A log's name as Inspect finds logs: time, task, identifier, with `_` between them alone."""
+def log_file_name(log: dict[str, Any], tutor: str) -> str:
+    """Return a log's file name as Inspect requires it: time, task and identifier, joined by `_` (none contains `_`)."""
     time = log["eval"]["created"].replace(":", "-")
     task = re.sub(r"[^A-Za-z0-9.+-]", "-", f"{log['eval']['task']}-{tutor}")
     return f"{time}_{task}_{log['eval']['eval_id']}.json"
 
 
-def write_logs(run: OpenRun, out: Path) -> list[Path]:
-    """Write every task of every tutor; gives the files."""
+def write_inspect_logs(run: FinishedRun, out: Path) -> list[Path]:
+    """Write an Inspect log for every task of every tutor, and return the paths of the files."""
     written = []
-    for benchmark, loadeds in run.plan.benchmarks.items():
-        cards = {loaded.card.task: loaded.card for loaded in loadeds}
+    for benchmark, loaded_cards in run.plan.benchmarks.items():
+        cards = {loaded.card.task: loaded.card for loaded in loaded_cards}
         for tutor in run.plan.tutors_on(benchmark):
             for task, samples in read_samples(run, benchmark, tutor).items():
-                log = log_of(run, cards[task], tutor, samples)
-                path = out / file_name(log, tutor)
-                with whole_file(path) as handle:
+                log = build_inspect_log(run, cards[task], tutor, samples)
+                path = out / log_file_name(log, tutor)
+                with atomic_file(path) as handle:
                     json.dump(log, handle, ensure_ascii=False)
                 written.append(path)
     return written

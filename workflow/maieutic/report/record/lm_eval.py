@@ -1,4 +1,4 @@
-"""A run as results of lm-evaluation-harness, a file a tutor: `results_*.json` as its tables and loggers read them."""
+"""Export of a run for the tools of lm-evaluation-harness: a `results_*.json` file per tutor."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ import json
 from pathlib import Path
 from typing import Any
 
-from maieutic.core.files import safe_name, whole_file
+from maieutic.core.files import atomic_file, safe_name
 from maieutic.report.contrasts import WIDTH
-from maieutic.report.record.opened import OpenRun
-from maieutic.report.record.samples import hub_name, settings_of
+from maieutic.report.record.finished_run import FinishedRun
+from maieutic.report.record.samples import public_model_name, request_settings
 
 
-def results_of_tutor(run: OpenRun, tutor: str, written: int) -> dict[str, Any]:
-    """Every number of a tutor by task: `metric,scoring`, and with `_stderr` what its interval comes to."""
+def lm_eval_results(run: FinishedRun, tutor: str, written: int) -> dict[str, Any]:
+    """Return the content of a tutor's results file in the format of lm-evaluation-harness.
+
+    Each task has keys `metric,scoring` (value) and `metric_stderr,scoring` (standard error, from the interval's width).
+    written: time of the export, in seconds since 1970.
+    """
     plan = run.plan
     results: dict[str, dict[str, Any]] = {}
     better: dict[str, dict[str, bool]] = {}
     samples: dict[str, dict[str, int]] = {}
     versions, configs = {}, {}
-    for loadeds in plan.benchmarks.values():
-        for card in (loaded.card for loaded in loadeds):
+    for loaded_cards in plan.benchmarks.values():
+        for card in (loaded.card for loaded in loaded_cards):
             name = f"{card.benchmark}_{card.task}"
             for score in run.scores.get(card.benchmark, []):
                 if (
@@ -29,32 +33,35 @@ def results_of_tutor(run: OpenRun, tutor: str, written: int) -> dict[str, Any]:
                     or score.metric not in card.metrics
                 ):
                     continue
-                own = results.setdefault(name, {"alias": card.title})
+                task_results = results.setdefault(name, {"alias": card.title})
                 by = f" by {score.by}" if score.by else ""
-                own[f"{score.metric}{by},{score.scoring}"] = score.value
+                task_results[f"{score.metric}{by},{score.scoring}"] = score.value
                 interval = score.low is not None and score.high is not None
                 error = (score.high - score.low) / WIDTH if interval else "N/A"  # type: ignore[operator]
-                own[f"{score.metric}{by}_stderr,{score.scoring}"] = error
+                task_results[f"{score.metric}{by}_stderr,{score.scoring}"] = error
                 better.setdefault(name, {})[f"{score.metric}{by}"] = (
                     card.metrics[score.metric].higher_is_better is not False
                 )
-                counted = score.n + score.missing
+                n_items = score.n + score.missing
                 samples[name] = {
                     "original": card.items,
-                    "effective": max(counted, samples.get(name, {}).get("effective", 0)),
+                    "effective": max(n_items, samples.get(name, {}).get("effective", 0)),
                 }
             if name in results:
                 versions[name] = card.version
-                asked = settings_of(plan, card, tutor)
+                settings = request_settings(plan, card, tutor)
                 configs[name] = {
                     "task": name,
                     "tag": card.benchmark,
                     "dataset_path": card.dataset,
                     "num_fewshot": 0,
-                    "generation_kwargs": {"temperature": asked["temperature"], "max_gen_toks": asked["max_tokens"]},
-                    "metadata": {"version": card.version, "protocol": asked["protocol"]},
+                    "generation_kwargs": {
+                        "temperature": settings["temperature"],
+                        "max_gen_toks": settings["max_tokens"],
+                    },
+                    "metadata": {"version": card.version, "protocol": settings["protocol"]},
                 }
-    model = hub_name(plan, tutor)
+    model = public_model_name(plan, tutor)
     return {
         "results": results,
         "group_subtasks": {},
@@ -72,14 +79,14 @@ def results_of_tutor(run: OpenRun, tutor: str, written: int) -> dict[str, Any]:
     }
 
 
-def write_results(run: OpenRun, out: Path, written: int) -> list[Path]:
-    """Write the results of every tutor; gives the files."""
+def write_lm_eval_results(run: FinishedRun, out: Path, written: int) -> list[Path]:
+    """Write a results file for every tutor that has results, and return the paths of the files."""
     files = []
     for tutor in run.plan.tutors:
-        content = results_of_tutor(run, tutor, written)
+        content = lm_eval_results(run, tutor, written)
         if content["results"]:
             path = out / safe_name(tutor) / f"results_{written}.json"
-            with whole_file(path) as handle:
+            with atomic_file(path) as handle:
                 json.dump(content, handle, ensure_ascii=False, indent=2)
             files.append(path)
     return files

@@ -1,4 +1,4 @@
-"""Signatures of a shared run's manifest, by OpenSSH's own keys and program (`ssh-keygen -Y`)."""
+"""Signatures of a shared run's manifest, made and checked by OpenSSH's `ssh-keygen -Y`."""
 
 from __future__ import annotations
 
@@ -8,84 +8,95 @@ import tempfile
 from pathlib import Path
 
 from maieutic.core.errors import UserError
-from maieutic.report.record.received import ASK, MANIFEST, SIGNATURE
+from maieutic.report.record.received import ASK_SENDER, MANIFEST, SIGNATURE
 
-PROGRAM = "ssh-keygen"
-NAMESPACE = "maieutic"  # a signature made for another purpose does not hold here
-IDENTITY = "signer"
-INSTALL = "install OpenSSH's client (Debian: apt install openssh-client)"
-SHORT = 300  # characters of what the program says
-
-
-def program() -> str:
-    """Return the path of ssh-keygen. Raises UserError where there is none."""
-    if found := shutil.which(PROGRAM):
-        return found
-    raise UserError(PROGRAM, "expected on the PATH, to sign a manifest or check its signature; not found", INSTALL)
+SSH_KEYGEN = "ssh-keygen"
+SIGNATURE_NAMESPACE = "maieutic"  # ssh-keygen accepts no signature that was made for another namespace
+SIGNER_IDENTITY = "signer"
+INSTALL_OPENSSH = "install OpenSSH's client (Debian: apt install openssh-client)"
+MOST_OUTPUT_CHARACTERS = 300  # maximum length of ssh-keygen's output in an error message
 
 
-def run_program(*arguments: str | Path, text: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Run ssh-keygen. text: what it reads; without it, it may ask for a passphrase on the terminal."""
-    return subprocess.run([program(), *arguments], input=text, capture_output=True, check=False)
+def ssh_keygen_path() -> str:
+    """Return the path of ssh-keygen. Raises UserError if it is not installed."""
+    if path := shutil.which(SSH_KEYGEN):
+        return path
+    raise UserError(
+        SSH_KEYGEN, "expected on PATH to sign a manifest or check its signature, not found", INSTALL_OPENSSH
+    )
 
 
-def said(done: subprocess.CompletedProcess[bytes]) -> str:
-    """Return what ssh-keygen has printed, as one line."""
-    return " ".join((done.stderr or done.stdout).decode("utf-8", "replace").split())[:SHORT]
+def run_ssh_keygen(*arguments: str | Path, text: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Run ssh-keygen. text: standard input; if it is None, ssh-keygen may ask for a passphrase on the terminal."""
+    return subprocess.run([ssh_keygen_path(), *arguments], input=text, capture_output=True, check=False)
 
 
-def sign(folder: Path, key: Path) -> None:
-    """Sign a crate's manifest by a private key of OpenSSH. Raises UserError where that fails."""
+def program_output(done: subprocess.CompletedProcess[bytes]) -> str:
+    """Return ssh-keygen's standard error as one line, or its standard output if standard error is empty."""
+    return " ".join((done.stderr or done.stdout).decode("utf-8", "replace").split())[:MOST_OUTPUT_CHARACTERS]
+
+
+def sign_manifest(folder: Path, key: Path) -> None:
+    """Sign a crate's manifest with an OpenSSH private key. Raises UserError if the manifest cannot be signed."""
     if not key.is_file():
         raise UserError(
-            f"--sign {key}", "expected a private key of OpenSSH, found no file", "ssh-keygen -t ed25519 makes one"
+            f"--sign {key}", "expected an OpenSSH private key, found no file", "make a key with: ssh-keygen -t ed25519"
         )
-    done = run_program("-Y", "sign", "-q", "-f", key, "-n", NAMESPACE, folder / MANIFEST)
+    done = run_ssh_keygen("-Y", "sign", "-q", "-f", key, "-n", SIGNATURE_NAMESPACE, folder / MANIFEST)
     if done.returncode or not (folder / SIGNATURE).is_file():
         raise UserError(
-            f"--sign {key}", f"the manifest cannot be signed: {said(done)}", "name a private key of OpenSSH"
+            f"--sign {key}", f"the manifest cannot be signed: {program_output(done)}", "pass an OpenSSH private key"
         )
 
 
 def check_signature(received: Path, folder: Path, signed_by: Path | None) -> str:
-    """Check a crate's signature by a file of public keys; return what to add to the line about its checksums.
+    """Check a crate's signature against a file of public keys, and return a remark for the log message.
 
-    received: the crate as it was named; signed_by: one public key a line, as in id_ed25519.pub; None: nothing is
-    checked. Raises UserError where the signature is absent or of none of the keys.
+    received: path of the crate as the user passed it; folder: the unpacked crate; signed_by: file with one public key
+    per line, as in id_ed25519.pub; if None, nothing is checked. Raises UserError if there is no signature, or if it
+    was made with none of the keys.
     """
     signature = folder / SIGNATURE
     if signed_by is None:
-        return "; it is signed: --signed-by KEY.pub checks by whom" if signature.is_file() else ""
+        return "; signed, check the signer with --signed-by KEY.pub" if signature.is_file() else ""
     if not signature.is_file():
         raise UserError(
-            str(received), f"expected the signature {SIGNATURE}, found none", "ask the sender to share it with --sign"
+            str(received),
+            f"expected the signature {SIGNATURE}, found none",
+            "ask the sender to share the run with --sign",
         )
-    keys = keys_in(signed_by)
+    keys = read_public_keys(signed_by)
     with tempfile.TemporaryDirectory() as place:
         allowed = Path(place) / "allowed_signers"
-        allowed.write_text("".join(f'{IDENTITY} namespaces="{NAMESPACE}" {key}\n' for key in keys), encoding="utf-8")
-        done = run_program(
-            "-Y", "verify", "-f", allowed, "-I", IDENTITY, "-n", NAMESPACE, "-s", signature,
+        allowed.write_text(
+            "".join(f'{SIGNER_IDENTITY} namespaces="{SIGNATURE_NAMESPACE}" {key}\n' for key in keys), encoding="utf-8"
+        )
+        done = run_ssh_keygen(
+            "-Y", "verify", "-f", allowed, "-I", SIGNER_IDENTITY, "-n", SIGNATURE_NAMESPACE, "-s", signature,
             text=(folder / MANIFEST).read_bytes(),
         )  # fmt: skip
     if done.returncode:
-        raise UserError(str(received), f"{SIGNATURE} is not by a key of {signed_by}: {said(done)}", ASK)
-    return f", signed by a key of {signed_by}"
+        raise UserError(
+            str(received),
+            f"{SIGNATURE} is not a valid signature by a key in {signed_by}: {program_output(done)}",
+            ASK_SENDER,
+        )
+    return f", signed by a key in {signed_by}"
 
 
-def keys_in(path: Path) -> list[str]:
-    """Return the public keys of a file, kind and key without the comment."""
+def read_public_keys(path: Path) -> list[str]:
+    """Return the public keys in a file, each as its type and the key itself, without the comment."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
-            f"--signed-by {path}", f"cannot be read: {error}", "name a public key, as id_ed25519.pub"
+            f"--signed-by {path}", f"cannot be read: {error}", "pass a file of public keys, such as id_ed25519.pub"
         ) from None
     keys = [" ".join(line.split()[:2]) for line in lines if line.strip() and not line.startswith("#")]
     if not keys or not all(key.startswith(("ssh-", "ecdsa-", "sk-")) and " " in key for key in keys):
         raise UserError(
             f"--signed-by {path}",
-            "expected a public key a line, found another text",
-            "name a public key, as id_ed25519.pub",
+            "expected one public key per line, found other text",
+            "pass a file of public keys, such as id_ed25519.pub",
         )
     return keys

@@ -1,4 +1,4 @@
-"""Outputs of several files that are there as a whole or not at all."""
+"""Outputs that consist of several files and are written either completely or not at all."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from maieutic.core.errors import CLOSED_DISK, UserError
+from maieutic.core.errors import DISK_ERRORS, UserError
 
-NO_ROOM = "No space left on device"  # the system's words, which every library repeats
+DISK_FULL_TEXT = "No space left on device"  # the operating system's message, which libraries copy into their errors
 
 
 @contextmanager
-def staged(out: Path) -> Iterator[Path]:
-    """Give a place beside `out`; its files move to `out` once all of them are whole, and replace those of their names.
+def staged_output(out: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `out`. On success its files move to `out`, replacing files of the same name.
 
-    Raises UserError naming the folder where a full or closed disk ends the writing, of which nothing is left then.
+    Raises UserError naming the folder if the disk is full or the folder is not writable. No file is then left behind.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
@@ -24,10 +24,12 @@ def staged(out: Path) -> Iterator[Path]:
         try:
             yield place
         except Exception as error:
-            if getattr(error, "errno", None) not in CLOSED_DISK and NO_ROOM not in str(error):
+            if getattr(error, "errno", None) not in DISK_ERRORS and DISK_FULL_TEXT not in str(error):
                 raise
             raise UserError(
-                str(out.parent), f"cannot be written to: {first_line(error)}", "make room there, or name another --out"
+                str(out.parent),
+                f"cannot be written to: {first_error_line(error)}",
+                "free disk space or allow writing there, or pass another --out",
             ) from None
         if place.is_dir():
             out.mkdir(parents=True, exist_ok=True)
@@ -38,6 +40,6 @@ def staged(out: Path) -> Iterator[Path]:
             place.replace(out)
 
 
-def first_line(error: Exception) -> str:
-    """Return the first line of an error, without what a library adds."""
+def first_error_line(error: Exception) -> str:
+    """Return the first line of an error message, cut to 200 characters."""
     return str(error).strip().split("\n")[0][:200]

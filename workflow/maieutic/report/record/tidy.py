@@ -1,4 +1,4 @@
-"""Every score and every grade of a run as tidy Parquet, and a DuckDB file with views of them."""
+"""Export of every score and grade of a run as tidy Parquet files, and as a DuckDB file with views."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.core import paths
-from maieutic.core.files import whole_path
-from maieutic.core.records import Grade, each_record
-from maieutic.core.visible import in_one_direction
-from maieutic.report.record.opened import OpenRun
+from maieutic.core.files import atomic_path
+from maieutic.core.records import Grade, iter_records
+from maieutic.core.visible import without_direction_controls
+from maieutic.report.record.finished_run import FinishedRun
 from maieutic.report.record.samples import items_by_id
 
-BATCH = 50_000  # grades that are held at once
-# What a grade's columns hold: docs/exports.md has them in words.
-COLUMNS = ("benchmark", "task", "item", "problem", "tutor", "kind", "by", "scoring", "criterion", "value", "number",
-           "correct", "gold", "raw", "why_none", "reason")  # fmt: skip
-TABLES = {"differences": paths.DIFFERENCE_TABLE, "trust": paths.TRUST_TABLE, "runtime": paths.RUNTIME_TABLE}
+GRADES_IN_MEMORY = 50_000  # maximum number of grades in memory at once
+# Columns of grades.parquet, documented in docs/exports.md
+GRADE_COLUMNS = (
+    "benchmark", "task", "item", "problem", "tutor", "kind", "by", "scoring", "criterion", "value", "number", "correct",
+    "gold", "raw", "why_none", "reason",
+)  # fmt: skip
+EXPORTED_TABLES = {"differences": paths.DIFFERENCE_TABLE, "trust": paths.TRUST_TABLE, "runtime": paths.RUNTIME_TABLE}
 
 
-def grade_files(run: OpenRun, benchmark: str, tutor: str) -> Iterator[Path]:
-    """The files with grades of one tutor's replies: of parsers, reward models and judges."""
+def grade_files(run: FinishedRun, benchmark: str, tutor: str) -> Iterator[Path]:
+    """Yield the grade files for one tutor's replies: those of parsers, reward models and judges."""
     folder = paths.PARSED.within(run.results, benchmark=benchmark, tutor=tutor).parent.parent
     graders = ["_parsers", *run.plan.reward_models, *run.plan.run.judges]
     for grader in graders:
@@ -31,11 +33,11 @@ def grade_files(run: OpenRun, benchmark: str, tutor: str) -> Iterator[Path]:
             yield path
 
 
-def row_of(grade: Grade, benchmark: str, tutor: str, problem: str | None) -> tuple[Any, ...]:
-    """A grade as a row of COLUMNS. Values and gold are texts, and `number` the value where it is one."""
+def grade_row(grade: Grade, benchmark: str, tutor: str, problem: str | None) -> tuple[Any, ...]:
+    """Return a grade as a row of GRADE_COLUMNS. `value` and `gold` are texts; `number` is `value` if it is a number."""
 
     def text(value: object) -> str | None:
-        return None if value is None else in_one_direction(str(value))
+        return None if value is None else without_direction_controls(str(value))
 
     number = float(grade.value) if isinstance(grade.value, int | float) else None
     return (
@@ -45,38 +47,38 @@ def row_of(grade: Grade, benchmark: str, tutor: str, problem: str | None) -> tup
     )  # fmt: skip
 
 
-def write_grades(run: OpenRun, out: Path) -> int:
-    """Write every grade of the run's replies as one Parquet file; gives their number."""
+def write_grades(run: FinishedRun, out: Path) -> int:
+    """Write every grade of the run's replies to one Parquet file, and return the number of grades."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     kinds = {"number": pa.float64(), "correct": pa.bool_()}
-    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in GRADE_COLUMNS])
     count = 0
-    with whole_path(out) as place, pq.ParquetWriter(place, schema, compression="zstd") as writer:
+    with atomic_path(out) as place, pq.ParquetWriter(place, schema, compression="zstd") as writer:
         rows: list[tuple[Any, ...]] = []
 
         def flush() -> None:
             nonlocal count
-            columns = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
+            columns = list(zip(*rows, strict=True)) or [()] * len(GRADE_COLUMNS)
             arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
             count += len(rows)
             rows.clear()
 
-        for benchmark, loadeds in run.plan.benchmarks.items():
+        for benchmark, loaded_cards in run.plan.benchmarks.items():
             problems = {
                 (loaded.card.task, name): item.cluster
-                for loaded in loadeds
+                for loaded in loaded_cards
                 for name, item in items_by_id(run.results, benchmark, loaded.card.task).items()
             }
-            tasks = {loaded.card.task for loaded in loadeds}
+            tasks = {loaded.card.task for loaded in loaded_cards}
             for tutor in run.plan.tutors_on(benchmark):
                 for path in grade_files(run, benchmark, tutor):
-                    for grade in each_record(path, Grade):
+                    for grade in iter_records(path, Grade):
                         if grade.task in tasks:
-                            rows.append(row_of(grade, benchmark, tutor, problems.get((grade.task, grade.id))))
-                            if len(rows) >= BATCH:
+                            rows.append(grade_row(grade, benchmark, tutor, problems.get((grade.task, grade.id))))
+                            if len(rows) >= GRADES_IN_MEMORY:
                                 flush()
         flush()
     return count
@@ -95,22 +97,22 @@ VIEWS = {
 }
 
 
-def write_tidy(run: OpenRun, out: Path) -> list[Path]:
-    """Write grades.parquet, scores.parquet and maieutic.duckdb; gives the files."""
+def write_tidy(run: FinishedRun, out: Path) -> list[Path]:
+    """Write grades.parquet, scores.parquet and maieutic.duckdb, and return their paths."""
     import duckdb
 
     out.mkdir(parents=True, exist_ok=True)
     write_grades(run, out / "grades.parquet")
-    scores = run.own(paths.SCORE_PARQUET)
+    scores = run.path_of(paths.SCORE_PARQUET)
     shutil.copyfile(scores, out / scores.name)
     database = out / "maieutic.duckdb"
-    with whole_path(database) as place, duckdb.connect(str(place)) as connection:
+    with atomic_path(database) as place, duckdb.connect(str(place)) as connection:
         connection.execute("CREATE TABLE grades AS SELECT * FROM read_parquet(?)", [str(out / "grades.parquet")])
         connection.execute("CREATE TABLE scores AS SELECT * FROM read_parquet(?)", [str(scores)])
-        for name, pattern in TABLES.items():
-            path = run.own(pattern)
+        for name, pattern in EXPORTED_TABLES.items():
+            path = run.path_of(pattern)
             if path.exists():
-                # A header alone is a table without rows, whatever its columns would hold.
+                # With header = true, a file with nothing but a header becomes a table without rows.
                 connection.execute(f"CREATE TABLE {name} AS SELECT * FROM read_csv(?, header = true)", [str(path)])
         for name, query in VIEWS.items():
             connection.execute(f"CREATE VIEW {name} AS {query}")

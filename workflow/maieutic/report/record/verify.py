@@ -1,4 +1,4 @@
-"""`maieutic verify`: whether a received run is whole, and whether its numbers follow from its replies."""
+"""`maieutic verify`: check that a received run is complete and that its numbers follow from its replies."""
 
 from __future__ import annotations
 
@@ -14,173 +14,197 @@ from typing import NamedTuple
 
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.plan.provenance import Code, Provenance, code_state, read_provenance
+from maieutic.plan.provenance import CodeState, Provenance, code_state, read_provenance
 from maieutic.plan.rules import RulePlan
 from maieutic.report import write_report
-from maieutic.report.record.altered import altered, difference_of
-from maieutic.report.record.contents import Step, Wildcards, flat, inputs, own_name, steps, validation_steps, where
-from maieutic.report.record.opened import own_file, plan_of_run, results_of, run_folder
+from maieutic.report.record.contents import (
+    Step,
+    StepWildcards,
+    flat_paths,
+    name_in_crate,
+    score_steps,
+    source_path,
+    step_inputs,
+    validation_steps,
+)
+from maieutic.report.record.file_comparison import compare_report_files, file_difference
+from maieutic.report.record.finished_run import own_file, plan_of_run, results_folder_of, single_run_folder
 from maieutic.report.record.received import (
-    ASK,
-    MOST_FAULTS,
-    MOST_MB,
-    check_files,
-    check_records,
-    unpacked,
-    words,
+    ASK_SENDER,
+    MOST_LISTED_FAULTS,
+    MOST_RUN_MB,
+    check_checksums,
+    check_json_sizes,
+    error_text,
+    unpack_run,
 )
 from maieutic.report.record.signing import check_signature
 
 log = logging.getLogger(__name__)
-# What a file that is no such file raises.
-UNREADABLE = (OSError, ValueError, KeyError, AttributeError, TypeError, IndexError, RecursionError, UserError)
+# Exceptions that unexpected content of a received file may raise
+READING_ERRORS = (OSError, ValueError, KeyError, AttributeError, TypeError, IndexError, RecursionError, UserError)
 
 
-class Again(NamedTuple):
-    """What was computed again. names: of the files, from the crate's folder; faults: a line for each that differs."""
+class Recomputed(NamedTuple):
+    """Result of recomputing a run's files.
+
+    names: paths of the recomputed files, relative to the crate's folder; faults: a line for each file that differs.
+    """
 
     names: list[str]
     faults: list[str]
 
 
-def verify(received: Path, /, *, signed_by: Path | None = None, most_mb: float = MOST_MB) -> None:
-    """Check a run that somebody shared: its checksums, its numbers from its replies, its page from its numbers.
+def verify(received: Path, /, *, signed_by: Path | None = None, most_mb: float = MOST_RUN_MB) -> None:
+    """Check a shared run: its checksums, its numbers against its replies, and its report against its numbers.
 
-    Grades, scores, differences and scores by tag are computed again, then every table, picture and page of the report,
-    and compared in every column. What is only checked by its checksum is listed. No server and no key is needed.
+    Recomputes grades, scores, differences and scores by tag, then every page, table and picture of the report, and
+    compares each file with the received one (tables in every column). Lists the files that are checked only by their
+    checksums. Needs neither a server nor a key.
 
-    received: the folder or the .zip that `maieutic share` wrote; signed_by: a file with the public key, or keys, of
-    which one must have signed the manifest; most_mb: the most that all files may have together, in MB. Raises UserError
-    with a line for each fault.
+    received: the folder or .zip file that `maieutic share` wrote; signed_by: a file of public keys, one of which must
+    have signed the manifest; most_mb: maximum total size of all files, in MB. Raises UserError with a line for each
+    fault.
     """
-    with unpacked(received, most_mb) as folder:
-        listed = check_files(folder)
+    with unpack_run(received, most_mb) as folder:
+        listed = check_checksums(folder)
         signature = check_signature(received, folder, signed_by)
-        check_records(folder, listed)
+        check_json_sizes(folder, listed)
         try:
-            run = run_folder(folder)
-            made_of = read_provenance(own_file(run, paths.PROVENANCE))
-            again = computed_again(plan_of_run(run), run, folder, made_of)
-            other = other_code(made_of, folder)
-        except UNREADABLE as error:
-            raise UserError(str(received), f"it cannot be computed again: {words(error)}", ASK) from None
+            run = single_run_folder(folder)
+            provenance = read_provenance(own_file(run, paths.PROVENANCE))
+            again = recompute_run(plan_of_run(run), run, folder, provenance)
+            code_changes = code_differences(provenance, folder)
+        except READING_ERRORS as error:
+            raise UserError(str(received), f"cannot be recomputed: {error_text(error)}", ASK_SENDER) from None
     if again.faults:
-        raise not_the_same(received, again.faults, other, made_of)
-    for line in other:
-        log.warning("%s; the numbers are the same by this checkout", line)
-    log.info("%s: %d files, every checksum holds%s", received, len(listed), signature)
-    log.info("computed again and the same, in every column: %s", counted(again.names))
-    log.info("checked by their checksums alone: %s", counted(listed.keys() - set(again.names)))
+        raise altered_run_error(received, again.faults, code_changes, provenance)
+    for line in code_changes:
+        log.warning("%s; this checkout reproduces its numbers", line)
+    log.info("%s: %d files, every checksum matches%s", received, len(listed), signature)
+    log.info("recomputed, with the same values in every column: %s", count_by_folder(again.names))
+    log.info("checked by checksum alone: %s", count_by_folder(listed.keys() - set(again.names)))
 
 
-def counted(names: Iterable[str]) -> str:
-    """Return how many files lie where, by the folder of a stage."""
+def count_by_folder(names: Iterable[str]) -> str:
+    """Return a text that lists the folders of the named files (up to two levels), each with its number of files."""
     folders = Counter(
         "/".join(Path(name).parts[:2] if len(Path(name).parts) > 2 else Path(name).parts[:1]) for name in names
     )
     return ", ".join(f"{folder} ({number})" if number > 1 else folder for folder, number in sorted(folders.items()))
 
 
-def not_the_same(received: Path, faults: list[str], other: list[str], made_of: Provenance | None) -> UserError:
-    """Return the error for a run whose files differ. other: how this checkout differs from the run's code and cards."""
-    more = [f"and {len(faults) - MOST_FAULTS} more like these"] if len(faults) > MOST_FAULTS else []
-    shown = [*faults[:MOST_FAULTS], *more]
-    if not other:
-        return UserError.of([UserError(str(received), f"it was altered: {fault}", ASK) for fault in shown])
+def altered_run_error(
+    received: Path, faults: list[str], code_changes: list[str], provenance: Provenance | None
+) -> UserError:
+    """Return the error for a run whose files differ from the recomputed ones.
+
+    code_changes: differences between this checkout and the code and cards that made the run. Without any, the run was
+    altered; otherwise they may explain why its files differ.
+    """
+    more = [f"and {len(faults) - MOST_LISTED_FAULTS} more like these"] if len(faults) > MOST_LISTED_FAULTS else []
+    lines = [*faults[:MOST_LISTED_FAULTS], *more]
+    if not code_changes:
+        return UserError.of([UserError(str(received), f"was altered: {fault}", ASK_SENDER) for fault in lines])
     first = UserError(
-        str(received), f"its numbers come out differently here, which proves nothing: {'; '.join(other)}",
-        at_its_own_commit(received, made_of),
-    )  # fmt: skip
+        str(received),
+        f"its numbers differ here, which a difference in code or cards may explain: {'; '.join(code_changes)}",
+        verification_commands(received, provenance),
+    )
     return UserError.of(
-        [first, *(UserError(str(received), fault, "verify it by the run's own code") for fault in shown)]
+        [first, *(UserError(str(received), fault, "verify it with the run's own code") for fault in lines)]
     )
 
 
-def at_its_own_commit(received: Path, made_of: Provenance | None) -> str:
-    """Return the command that verifies a run by the code that it was made by."""
-    commit = made_of.code.commit if made_of else None
+def verification_commands(received: Path, provenance: Provenance | None) -> str:
+    """Return the shell commands that verify a run with the code that made it, or advice if the commit is unknown."""
+    commit = provenance.code.commit if provenance else None
     if commit is None:
         return "ask the sender for the code of the run: its commit is not recorded"
     place = f"../maieutic-{commit[:7]}"
-    edited = " (and ask the sender for the edited files)" if made_of and made_of.code.n_edited else ""
+    edited = " (and ask the sender for the edited files)" if provenance and provenance.code.n_edited else ""
     return (
         f"git fetch --all; git worktree add {place} {commit} && make -C {place} driver && "
         f"(cd {place} && .venv/bin/maieutic verify {shlex.quote(str(received.resolve()))}){edited}"
     )
 
 
-def other_code(made_of: Provenance | None, folder: Path) -> list[str]:
-    """Return how this checkout differs from what a run was made by: its commit, edited files, cards and rubrics."""
-    here, there = code_state(paths.HOME), made_of.code if made_of else Code(commit=None)
-    found = []
+def code_differences(provenance: Provenance | None, folder: Path) -> list[str]:
+    """Return how this checkout differs from the code that made a run: commit, edited files, cards and rubrics."""
+    here, there = code_state(paths.HOME), provenance.code if provenance else CodeState(commit=None)
+    lines = []
     if there.commit is None:
-        found.append("the commit of the run's code is not recorded")
+        lines.append("the commit of the run's code is not recorded")
     elif here.commit != there.commit:
-        own = here.commit or "no git checkout"
-        found.append(f"the run was made by commit {there.commit}, and this checkout is {own}")
+        lines.append(
+            f"the run was made with commit {there.commit}, and this checkout is {here.commit or 'not a git checkout'}"
+        )
     if there.n_edited:
-        found.append(f"the run's code had {there.n_edited} edited files, such as {', '.join(there.edited[:3])}")
+        lines.append(f"the run's code had {there.n_edited} edited files, such as {', '.join(there.edited[:3])}")
     if here.n_edited:
-        found.append(f"this checkout has {here.n_edited} edited files, such as {', '.join(here.edited[:3])}")
-    return [*found, *other_cards(folder)]
+        lines.append(f"this checkout has {here.n_edited} edited files, such as {', '.join(here.edited[:3])}")
+    return [*lines, *card_differences(folder)]
 
 
-def other_cards(folder: Path) -> list[str]:
-    """Return the run's cards, prompts and rubrics that differ in this checkout."""
+def card_differences(folder: Path) -> list[str]:
+    """Return a line for each card, prompt and rubric of a run that differs from this checkout's file."""
     faults = []
     for path in sorted((folder / "resources").rglob("*")):
         name = path.relative_to(folder)
         if path.is_file():
-            own = paths.HOME / name
-            if not own.is_file() or own.read_bytes() != path.read_bytes():
-                faults.append(f"{name} differs from this checkout's")
+            current = paths.HOME / name
+            if not current.is_file() or current.read_bytes() != path.read_bytes():
+                faults.append(f"{name} differs from the file in this checkout")
     return faults
 
 
-def computed_again(plan: RulePlan, run: Path, folder: Path, made_of: Provenance | None) -> Again:
-    """Compute everything again that follows from files of a received run, and compare it.
+def recompute_run(plan: RulePlan, run: Path, folder: Path, provenance: Provenance | None) -> Recomputed:
+    """Recompute all files of a received run that follow from its other files, and compare them with the received ones.
 
-    run: the run's own folder; folder: the crate's.
+    run: the run's own folder; folder: the crate's folder.
     """
-    done = steps_again(plan, folder)
-    if done.faults:  # the report would repeat each of them
+    done = recompute_steps(plan, folder)
+    if done.faults:  # skip the report: if scores are faulty, it would repeat each of their faults
         return done
     with tempfile.TemporaryDirectory() as place:
-        write_report(plan, made_of, results_of(run), Path(place))
-        own = [path.relative_to(place) for path in Path(place).rglob("*") if path.is_file()]
-        names = [str((run / name).relative_to(folder)) for name in own]
-        return Again([*done.names, *names], altered(run, Path(place)))
+        write_report(plan, provenance, results_folder_of(run), Path(place))
+        made = [path.relative_to(place) for path in Path(place).rglob("*") if path.is_file()]
+        names = [str((run / name).relative_to(folder)) for name in made]
+        return Recomputed([*done.names, *names], compare_report_files(run, Path(place)))
 
 
-def steps_again(plan: RulePlan, folder: Path) -> Again:
-    """Compute grades, scores, differences and validation again, as far as what they rest on is in the crate."""
+def recompute_steps(plan: RulePlan, folder: Path) -> Recomputed:
+    """Recompute grades, scores, differences, and those validations whose inputs are all present."""
     names, faults = [], []
-    there = (own for own in validation_steps(plan) if is_there(plan, own, folder))
-    for own in itertools.chain(steps(plan), there):
+    validations = (step for step in validation_steps(plan) if has_all_inputs(plan, step, folder))
+    for step in itertools.chain(score_steps(plan), validations):
         with tempfile.TemporaryDirectory() as place:
-            again = {path: Path(place) / f"{number}{Path(path).suffix}" for number, path in enumerate(flat(own.outs))}
+            outputs = {
+                path: Path(place) / f"{number}{Path(path).suffix}"
+                for number, path in enumerate(flat_paths(step.outputs))
+            }
             try:
-                run_step(plan, own, folder, again)
-                found = {path: difference_of(folder / path, made) for path, made in again.items()}
-            except UNREADABLE as error:
-                found = {next(iter(again)): words(error)}
-        faults += [f"{path}: {fault}" for path, fault in found.items() if fault]
-        names += list(again)
-    return Again(names, faults)
+                run_step(plan, step, folder, outputs)
+                differences = {path: file_difference(folder / path, output) for path, output in outputs.items()}
+            except READING_ERRORS as error:
+                differences = {next(iter(outputs)): error_text(error)}
+        faults += [f"{path}: {fault}" for path, fault in differences.items() if fault]
+        names += list(outputs)
+    return Recomputed(names, faults)
 
 
-def is_there(plan: RulePlan, step: Step, folder: Path) -> bool:
-    """Return whether everything that a step rests on is in a crate or in this checkout."""
-    return all(placed(folder, path).is_file() for path in flat(inputs(plan, step)))
+def has_all_inputs(plan: RulePlan, step: Step, folder: Path) -> bool:
+    """Return True if every input of a step is in the crate or in this checkout."""
+    return all(path_for_received(folder, path).is_file() for path in flat_paths(step_inputs(plan, step)))
 
 
-def placed(folder: Path, path: str) -> Path:
-    """Return where a rule's file lies for a received run."""
-    return where(folder, own_name(path) or path)
+def path_for_received(folder: Path, path: str) -> Path:
+    """Return the path of a file that a rule names: in the crate's folder, or in this checkout for cards and rubrics."""
+    return source_path(folder, name_in_crate(path) or path)
 
 
-def run_step(plan: RulePlan, step: Step, folder: Path, again: Mapping[str, Path]) -> None:
-    """Do one step again, from the files of a received run. again: where to write, by the names of its outputs."""
+def run_step(plan: RulePlan, step: Step, folder: Path, outputs: Mapping[str, Path]) -> None:
+    """Run one step on the files of a received run. outputs: where to write each output, by its path in the crate."""
 
     def files(named: Mapping[str, str | list[str]], place: Callable[[str], Path]) -> dict[str, Path | list[Path]]:
         return {
@@ -188,7 +212,7 @@ def run_step(plan: RulePlan, step: Step, folder: Path, again: Mapping[str, Path]
             for name, value in named.items()
         }
 
-    own = plan.job_of(step.rule)(Wildcards(step.names))
+    job = plan.job_of(step.rule)(StepWildcards(step.names))
     items = folder / paths.ITEM_FOLDER.of(benchmark=step.names.get("benchmark", ""))
-    given = files(inputs(plan, step), partial(placed, folder))
-    step.run(own, given, items, files(step.outs, again.__getitem__))
+    input_files = files(step_inputs(plan, step), partial(path_for_received, folder))
+    step.run(job, input_files, items, files(step.outputs, outputs.__getitem__))

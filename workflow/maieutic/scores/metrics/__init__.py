@@ -1,1 +1,1 @@
-"""Metrics: a value, and counts that add up."""
+"""Metrics, each a value and additive counts that the bootstrap can resample."""

@@ -1,8 +1,9 @@
 """Metrics: pure functions from the graded items of one task to one number.
 
-Each metric is written as counts that add up over items and a function of their sums: of all items it gives the value,
-of resampled problems the interval, without touching the items again. Tests hold each value against scikit-learn's,
-whose import (a second of CPU) would cost a scoring job more than all its numbers.
+Each metric consists of additive counts per item and a function of their sums. The sums over all items yield the value;
+the sums over resampled problems yield the interval, without visiting the items again. Tests compare each value with
+scikit-learn, which is not imported here: its import (a second of CPU) would cost a scoring job more than all of its
+numbers.
 """
 
 from __future__ import annotations
@@ -14,33 +15,33 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maieutic.core.intervals import SHARE_BOUNDS
-from maieutic.core.stats import RATING_BOUNDS, Array, Statistic, mean_of, share
+from maieutic.core.stats import RATING_BOUNDS, Array, Statistic, mean_statistic, safe_ratio
 
 Counts = Array
 
 
-class Graded(NamedTuple):
-    """What a metric sees of one item: the grade's value, whether it is right, and the reference value.
+class GradedItem(NamedTuple):
+    """A metric's input for one item: the grade's value, its correctness and the reference value.
 
-    parts: for a metric that is made of several grades, each of them in the card's order; None: not asked for.
+    parts: inputs for the grades of a composite metric, in the card's order; None for a grade that was not requested.
     """
 
     value: Any
     correct: bool | None
     gold: Any
-    parts: tuple[Graded | None, ...] = ()
+    parts: tuple[GradedItem | None, ...] = ()
 
 
-Metric = Statistic[Graded]
+Metric = Statistic[GradedItem]
 
 
-def fraction(part: Counts, whole: Counts) -> Counts:
-    """part / whole, and 0 where the whole is 0, as scikit-learn has it."""
-    return share(part, whole, empty=0.0)
+def ratio_or_zero(part: Counts, whole: Counts) -> Counts:
+    """Return part / whole, or 0 if the whole is 0, as scikit-learn does."""
+    return safe_ratio(part, whole, empty=0.0)
 
 
-def binary_counts(items: Sequence[Graded]) -> Counts:
-    """True positives, false positives, false negatives, items; positive: the solution is incorrect."""
+def binary_counts(items: Sequence[GradedItem]) -> Counts:
+    """Return four counts per item: true positive, false positive, false negative, and 1. Positive: a wrong solution."""
     pairs = [(bool(item.value), bool(item.gold)) for item in items]
     return np.array(
         [[prediction and true, prediction and not true, true and not prediction, 1.0] for prediction, true in pairs],
@@ -48,15 +49,15 @@ def binary_counts(items: Sequence[Graded]) -> Counts:
     )
 
 
-def coded_labels(items: Sequence[Graded]) -> tuple[list[int], list[int]]:
-    """Gold and predicted labels by their places in the order of labels, so that each class has a column of counts."""
+def coded_labels(items: Sequence[GradedItem]) -> tuple[list[int], list[int]]:
+    """Return gold and predicted labels as indices into the sorted labels, so that each class has its own columns."""
     gold, predictions = [item.gold for item in items], [item.value for item in items]
     places = {label: place for place, label in enumerate(sorted({*gold, *predictions}))}
     return [places[label] for label in gold], [places[label] for label in predictions]
 
 
-def class_counts(items: Sequence[Graded]) -> Counts:
-    """For each class in turn, true positives, predictions, and true members: items x (3 x classes)."""
+def class_counts(items: Sequence[GradedItem]) -> Counts:
+    """Return 0/1 columns for each class (rightly predicted, predicted, true) as an array of items x (3 x classes)."""
     gold, predictions = coded_labels(items)
     classes = range(max([*gold, *predictions]) + 1)
     true = np.array([[label == kind for kind in classes] for label in gold], dtype=float)
@@ -65,77 +66,85 @@ def class_counts(items: Sequence[Graded]) -> Counts:
 
 
 def class_f1(sums: Counts) -> tuple[Counts, Counts, Counts]:
-    """F1 of each class, its true members, and whether it occurs at all (a resample may lose a class)."""
+    """Return F1, number of true members and occurrence (0 or 1) of each class. A resample may lack a class."""
     hits, predicted, true = np.split(sums, 3, axis=-1)
-    return fraction(2 * hits, predicted + true), true, ((predicted + true) > 0).astype(float)
+    return ratio_or_zero(2 * hits, predicted + true), true, ((predicted + true) > 0).astype(float)
 
 
-def macro_of_occurring(sums: Counts) -> Counts:
-    """Mean F1 of the classes that occur, among the true ones or among the predictions."""
+def macro_f1_of_occurring(sums: Counts) -> Counts:
+    """Return the mean F1 of the classes that occur among the true or the predicted labels."""
     f1, _, occurs = class_f1(sums)
-    return fraction((f1 * occurs).sum(-1), occurs.sum(-1).astype(float))
+    return ratio_or_zero((f1 * occurs).sum(-1), occurs.sum(-1).astype(float))
 
 
-def macro(sums: Counts) -> Counts:
-    """Mean F1 of the classes with true members: a label that is never right has no F1 of its own."""
+def macro_f1(sums: Counts) -> Counts:
+    """Return the mean F1 of the classes with true members. A class that is only predicted is left out."""
     f1, true, _ = class_f1(sums)
-    return fraction((f1 * (true > 0)).sum(-1), (true > 0).sum(-1).astype(float))
+    return ratio_or_zero((f1 * (true > 0)).sum(-1), (true > 0).sum(-1).astype(float))
 
 
-def weighted(sums: Counts) -> Counts:
-    """F1 of the classes weighted by their true members."""
+def weighted_f1(sums: Counts) -> Counts:
+    """Return the mean F1 of the classes, weighted by their true members."""
     f1, true, _ = class_f1(sums)
-    return fraction((f1 * true).sum(-1), true.sum(-1))
+    return ratio_or_zero((f1 * true).sum(-1), true.sum(-1))
 
 
-def right(item: Graded) -> float:
-    """1 for a right answer."""
+def correct_as_number(item: GradedItem) -> float:
+    """Return 1 for a right answer, else 0."""
     return float(bool(item.correct))
 
 
-def number(item: Graded) -> float:
-    """The grade's own value."""
+def numeric_value(item: GradedItem) -> float:
+    """Return the value of a grade as a number."""
     return float(item.value)
 
 
-def same_label(item: Graded) -> float:
-    """1 where the predicted label is the true one."""
+def same_label(item: GradedItem) -> float:
+    """Return 1 if the predicted label is the true one, else 0."""
     return float(item.value == item.gold)
 
 
-def always_closed(sums: Counts) -> bool:
-    """Most metrics have a value wherever there are items."""
+def never_undefined(sums: Counts) -> bool:
+    """Return False: the default of `metric_from_counts`, for metrics that are defined whenever there are items."""
     return False
 
 
-def of_counts(
-    counts: Callable[[Sequence[Graded]], Counts],
-    of_sums: Callable[[Counts], Counts],
-    is_open: Callable[[Counts], bool] = always_closed,
+def metric_from_counts(
+    counts: Callable[[Sequence[GradedItem]], Counts],
+    from_sums: Callable[[Counts], Counts],
+    is_open: Callable[[Counts], bool] = never_undefined,
     bounds: tuple[float, float] = SHARE_BOUNDS,
 ) -> Metric:
-    """A metric that is defined by its counts. is_open: whether the sums of all items leave its value open (NaN)."""
+    """Return a metric computed from summed per-item counts.
 
-    def value(items: Sequence[Graded]) -> float:
+    is_open: function that returns True for sums at which the metric is undefined (NaN).
+    """
+
+    def value(items: Sequence[GradedItem]) -> float:
         sums = counts(items).sum(axis=0)
-        return math.nan if is_open(sums) else float(of_sums(sums))
+        return math.nan if is_open(sums) else float(from_sums(sums))
 
-    return Metric(value, counts, of_sums, bounds)
+    return Metric(value, counts, from_sums, bounds)
 
 
 def mcc(sums: Counts) -> Counts:
-    """Matthews' correlation of binary counts (true positives, false positives, false negatives, items)."""
+    """Return Matthews' correlation of binary counts (true positives, false positives, false negatives, items)."""
     tp, fp, fn, n = np.moveaxis(sums, -1, 0)
     tn = n - tp - fp - fn
     spread = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
-    return fraction(tp * tn - fp * fn, spread)
+    return ratio_or_zero(tp * tn - fp * fn, spread)
 
 
-def detection_counts(items: Sequence[Graded]) -> Counts:
-    """Of the wrong solutions, those whose first wrong step was named; of the right ones, those found right."""
+def detection_counts(items: Sequence[GradedItem]) -> Counts:
+    """Return four 0/1 counts per item: mistake located, solution wrong, right solution accepted, solution right."""
     return np.array(
         [
-            [right(item) * bool(item.gold), bool(item.gold), right(item) * (not item.gold), not item.gold]
+            [
+                correct_as_number(item) * bool(item.gold),
+                bool(item.gold),
+                correct_as_number(item) * (not item.gold),
+                not item.gold,
+            ]
             for item in items
         ],
         dtype=float,
@@ -143,98 +152,109 @@ def detection_counts(items: Sequence[Graded]) -> Counts:
 
 
 def detection_f1(sums: Counts) -> Counts:
-    """Harmonic mean of both accuracies (ProcessBench, arXiv 2412.06559, section 4.1)."""
-    wrong, correct = fraction(sums[..., 0], sums[..., 1]), fraction(sums[..., 2], sums[..., 3])
-    return fraction(2 * wrong * correct, wrong + correct)
+    """Return the harmonic mean of the accuracies on wrong and on right solutions.
+
+    Source: ProcessBench, arXiv 2412.06559, section 4.1.
+    """
+    wrong, correct = ratio_or_zero(sums[..., 0], sums[..., 1]), ratio_or_zero(sums[..., 2], sums[..., 3])
+    return ratio_or_zero(2 * wrong * correct, wrong + correct)
 
 
-def holds(part: Graded | None) -> float:
-    """1 for a part that is right; one that nobody was asked for is not."""
+def part_correctness(part: GradedItem | None) -> float:
+    """Return 1 for a right part, and 0 for a part that is wrong or was not requested."""
     return float(part is not None and bool(part.correct))
 
 
-def reason_counts(items: Sequence[Graded]) -> Counts:
-    """Wrong solutions; of them those whose step is right, whose reason was read, and is right. Parts: step, reason."""
+def reason_counts(items: Sequence[GradedItem]) -> Counts:
+    """Return four 0/1 counts per item: solution wrong, its step located, reason parsed, reason right.
+
+    The items' parts are the step and the reason.
+    """
     counts = []
     for item in items:
         step, reason = item.parts
         assert step is not None
-        wrong, located = float(bool(step.gold)), holds(step) * bool(step.gold)
+        wrong, located = float(bool(step.gold)), part_correctness(step) * bool(step.gold)
         read = located * float(reason is None or reason.correct is not None)
-        counts.append([wrong, located, read, read * holds(reason)])
+        counts.append([wrong, located, read, read * part_correctness(reason)])
     return np.array(counts, dtype=float)
 
 
 def reason_share(sums: Counts) -> Counts:
-    """The share of wrong solutions whose reason is right. A reason that could not be read counts as the others do."""
+    """Return the share of wrong solutions with a right reason, assuming that unparsed reasons are as often right."""
     wrong, located, read, accepted = np.moveaxis(sums, -1, 0)
-    return fraction(located, wrong) * fraction(accepted, read)
+    return ratio_or_zero(located, wrong) * ratio_or_zero(accepted, read)
 
 
 def no_reason_read(sums: Counts) -> bool:
-    """Whether reasons were asked for and none could be read."""
+    """Return True if reasons were needed but none could be parsed."""
     return bool(sums[1] and not sums[2])
 
 
-def mr_counts(items: Sequence[Graded]) -> Counts:
-    """Binary counts of the verdicts, then step and reason of the wrong solutions. Parts: verdict, step, reason."""
+def mr_counts(items: Sequence[GradedItem]) -> Counts:
+    """Return `binary_counts` of the verdicts, then `reason_counts`. The items' parts are verdict, step and reason."""
     verdicts = [item.parts[0] for item in items]
     counts = binary_counts([verdict for verdict in verdicts if verdict is not None])
-    of_wrong = reason_counts([item._replace(parts=item.parts[1:]) for item in items])
-    return np.concatenate([counts, of_wrong], axis=1)
+    counts_of_wrong = reason_counts([item._replace(parts=item.parts[1:]) for item in items])
+    return np.concatenate([counts, counts_of_wrong], axis=1)
 
 
 def mr_score(sums: Counts) -> Counts:
-    """MR-Score (MR-GSM8K, arXiv 2312.17080, section 3.3): both accuracies are of the incorrect solutions."""
-    return mr_of(mcc(sums[..., :4]), fraction(sums[..., 5], sums[..., 4]), reason_share(sums[..., 4:]))
+    """Return the MR-Score (MR-GSM8K, arXiv 2312.17080, section 3.3).
+
+    Step accuracy and reason accuracy are shares of the wrong solutions.
+    """
+    return combine_mr(mcc(sums[..., :4]), ratio_or_zero(sums[..., 5], sums[..., 4]), reason_share(sums[..., 4:]))
 
 
-def mr_of(correlation: Counts, step: Counts, reason: Counts) -> Counts:
-    """0.2 max(0, MCC) + 0.3 step + 0.5 reason."""
+def combine_mr(correlation: Counts, step: Counts, reason: Counts) -> Counts:
+    """Return the weighted sum in the MR-Score: 0.2 max(0, MCC) + 0.3 step accuracy + 0.5 reason accuracy."""
     return 0.2 * np.maximum(0, correlation) + 0.3 * step + 0.5 * reason
 
 
-def level_counts(items: Sequence[Graded]) -> Counts:
-    """For each part in turn its value and whether it applies: items x (2 x parts)."""
-    return np.array([[cell for part in item.parts for cell in cells_of(part)] for item in items], dtype=float)
+def level_counts(items: Sequence[GradedItem]) -> Counts:
+    """Return each part's value and 1, or zeros if the part does not apply, as an array of items x (2 x parts)."""
+    return np.array([[cell for part in item.parts for cell in level_cells(part)] for item in items], dtype=float)
 
 
-def cells_of(part: Graded | None) -> tuple[float, float]:
-    """A part's value and 1; zeros for one that does not apply or could not be read."""
-    return (0.0, 0.0) if part is None or part.value is None else (number(part), 1.0)
+def level_cells(part: GradedItem | None) -> tuple[float, float]:
+    """Return a part's value and 1; zeros if it does not apply or could not be parsed."""
+    return (0.0, 0.0) if part is None or part.value is None else (numeric_value(part), 1.0)
 
 
-def level(sums: Counts, part: int) -> Counts:
-    """The mean of one part over the items that it applies to."""
-    return fraction(sums[..., 2 * part], sums[..., 2 * part + 1])
+def part_mean(sums: Counts, part: int) -> Counts:
+    """Return the mean of one part over the items to which it applies."""
+    return ratio_or_zero(sums[..., 2 * part], sums[..., 2 * part + 1])
 
 
-def mean_level(sums: Counts) -> Counts:
-    """The mean of the parts' means. A part that applies to no item is left out."""
+def mean_of_part_means(sums: Counts) -> Counts:
+    """Return the mean of the parts' means. Parts that apply to no item are left out."""
     values, counts = sums[..., 0::2], sums[..., 1::2]
-    return fraction(fraction(values, counts).sum(-1), (counts > 0).sum(-1).astype(float))
+    return ratio_or_zero(ratio_or_zero(values, counts).sum(-1), (counts > 0).sum(-1).astype(float))
 
 
 COMMON: dict[str, Metric] = {
-    "accuracy": mean_of(right, SHARE_BOUNDS),
-    "f1": of_counts(
-        binary_counts, lambda sums: fraction(2 * sums[..., 0], 2 * sums[..., 0] + sums[..., 1] + sums[..., 2])
+    "accuracy": mean_statistic(correct_as_number, SHARE_BOUNDS),
+    "f1": metric_from_counts(
+        binary_counts, lambda sums: ratio_or_zero(2 * sums[..., 0], 2 * sums[..., 0] + sums[..., 1] + sums[..., 2])
     ),
-    "precision": of_counts(binary_counts, lambda sums: fraction(sums[..., 0], sums[..., 0] + sums[..., 1])),
-    "recall": of_counts(binary_counts, lambda sums: fraction(sums[..., 0], sums[..., 0] + sums[..., 2])),
-    "micro_f1": mean_of(same_label, SHARE_BOUNDS),  # with one label an item, micro F1 is the share of right labels
-    "macro_f1": of_counts(class_counts, macro),
-    "weighted_f1": of_counts(class_counts, weighted),
-    "bleu": mean_of(number, SHARE_BOUNDS),
-    "match": mean_of(right, SHARE_BOUNDS),
-    "mean": mean_of(number),
-    "mean_share": mean_of(number, SHARE_BOUNDS),
-    "mean_rating": mean_of(number, RATING_BOUNDS),
-    "mcc": of_counts(binary_counts, mcc, bounds=(-1.0, 1.0)),
-    "detection_f1": of_counts(detection_counts, detection_f1),
-    "reason_accuracy": of_counts(reason_counts, reason_share, no_reason_read),
-    "mr_score": of_counts(mr_counts, mr_score, lambda sums: no_reason_read(sums[4:])),
+    "precision": metric_from_counts(
+        binary_counts, lambda sums: ratio_or_zero(sums[..., 0], sums[..., 0] + sums[..., 1])
+    ),
+    "recall": metric_from_counts(binary_counts, lambda sums: ratio_or_zero(sums[..., 0], sums[..., 0] + sums[..., 2])),
+    "micro_f1": mean_statistic(same_label, SHARE_BOUNDS),  # equals the share of right labels if each item has one label
+    "macro_f1": metric_from_counts(class_counts, macro_f1),
+    "weighted_f1": metric_from_counts(class_counts, weighted_f1),
+    "bleu": mean_statistic(numeric_value, SHARE_BOUNDS),
+    "match": mean_statistic(correct_as_number, SHARE_BOUNDS),
+    "mean": mean_statistic(numeric_value),
+    "mean_share": mean_statistic(numeric_value, SHARE_BOUNDS),
+    "mean_rating": mean_statistic(numeric_value, RATING_BOUNDS),
+    "mcc": metric_from_counts(binary_counts, mcc, bounds=(-1.0, 1.0)),
+    "detection_f1": metric_from_counts(detection_counts, detection_f1),
+    "reason_accuracy": metric_from_counts(reason_counts, reason_share, no_reason_read),
+    "mr_score": metric_from_counts(mr_counts, mr_score, lambda sums: no_reason_read(sums[4:])),
 }
 
-# What the released code computes where ours differs: there macro F1 is over every label that occurs.
-RELEASED: dict[str, Metric] = {"macro_f1": of_counts(class_counts, macro_of_occurring)}
+# Metrics that the released code computes differently: its macro F1 is the mean over every label that occurs.
+RELEASED: dict[str, Metric] = {"macro_f1": metric_from_counts(class_counts, macro_f1_of_occurring)}

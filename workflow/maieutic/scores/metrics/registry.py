@@ -1,8 +1,8 @@
-"""Metrics by the names that cards give: those of several benchmarks, and those that benchmarks add."""
+"""All metrics by the names used on cards: common ones and those of single benchmarks."""
 
 from __future__ import annotations
 
-from maieutic.core.plugins import merged
+from maieutic.core.plugins import merged_plugin_tables
 from maieutic.scores.metrics.common import COMMON, Metric
 
-METRICS: dict[str, Metric] = COMMON | merged("metrics", "METRICS")
+METRICS: dict[str, Metric] = COMMON | merged_plugin_tables("metrics", "METRICS")

@@ -1,0 +1,38 @@
+"""Comparison of the final answer in each round of a conversation with its reference (KMP-Bench FQA)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from maieutic.core.options import is_option_letter
+from maieutic.core.records import Item, Scoring
+from maieutic.graders.answers import TOLERANCE, final_number
+from maieutic.graders.choices import grade_choice
+from maieutic.graders.reading import Reading, unread_reply
+
+ROUNDS = ("question", "followup_1", "followup_2")  # variables of an item that contain the problems of the rounds
+
+
+def compare_final_answer(gold: str, problem: str, text: str, scoring: Scoring, criterion: str) -> Reading:
+    """Compare a reply's final answer with the gold answer, which is either a number or an option's letter.
+
+    paper_compat counts an unreadable answer as wrong, since no published parser is known.
+    """
+    if is_option_letter(gold):
+        return grade_choice(gold, problem, text, scoring, criterion)
+    number = final_number(text)
+    if number is None and scoring == "robust":
+        return unread_reply(text, "no number", criterion)
+    if number is None:
+        return Reading(None, False, "", "no number", criterion)
+    right = math.isclose(number[0], float(gold), rel_tol=1e-9, abs_tol=TOLERANCE)
+    return Reading(number[0], right, number[1], None, criterion)
+
+
+def grade_rounds(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
+    """Compare each round's answer with its reference. Later rounds build on the tutor's earlier answers."""
+    return [
+        compare_final_answer(gold, item.vars[problem], text, scoring, f"round_{number}")
+        for number, (problem, gold, text) in enumerate(zip(ROUNDS, item.reference["answers"], texts, strict=True), 1)
+    ]

@@ -1,0 +1,62 @@
+"""Parsing of untrusted JSON: whole documents, and objects embedded in other text, in linear time."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}"]', re.DOTALL)
+SKIPPED_BRACES = 500  # number of opening braces skipped after an object nested too deeply for Python's parser
+
+
+def json_value(text: str | bytes, **options: Any) -> Any:
+    """Return the content of a JSON text. Raises ValueError for invalid JSON and for excessive nesting.
+
+    options: keyword arguments of `json.loads`.
+    """
+    try:
+        return json.loads(text, **options)
+    except RecursionError:
+        raise ValueError("nested more deeply than can be read") from None
+
+
+def json_objects(text: str, decoder: json.JSONDecoder) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
+    """Yield start, end and content of each JSON object in a text, and (start, start, None) if a brace starts no object.
+
+    Nested objects are part of the outer one's content. Objects inside a truncated or invalid one are yielded. Braces
+    that a failed attempt found unclosed are not tried again, which keeps the time linear.
+    """
+    place = text.find("{")
+    failed: set[int] = set()  # braces known to be unclosed
+    while place >= 0:
+        start, place = place, place + 1
+        if start not in failed:
+            try:
+                content, place = decoder.raw_decode(text, start)
+                yield start, place, content
+                place = text.find("{", place)
+                continue
+            except json.JSONDecodeError as error:
+                failed.update(open_braces(text, start, error.pos))
+            except RecursionError:
+                for _ in range(SKIPPED_BRACES):
+                    place = max(place, text.find("{", place) + 1)
+            except ValueError:  # a custom decoder refused the object, for an invalid number or a duplicate key
+                pass
+        yield start, start, None
+        place = text.find("{", place)
+
+
+def open_braces(text: str, start: int, end: int) -> list[int]:
+    """Return the positions of the braces that are open at `end`, where parsing of the JSON from `start` failed."""
+    open_at: list[int] = []
+    for token in TOKEN.finditer(text, start, end):
+        if token[0] == '"':  # an unclosed string: braces after this quote are not structural
+            break
+        if token[0] == "{":
+            open_at.append(token.start())
+        elif token[0] == "}" and open_at:
+            open_at.pop()
+    return open_at

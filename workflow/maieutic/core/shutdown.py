@@ -1,0 +1,67 @@
+"""Graceful shutdown: a signalled job finishes its requests in progress, because they are already paid for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class ShutdownFlag:
+    """Flag set on the first shutdown signal; no new requests are sent after that."""
+
+    is_set = False
+
+
+SHUTDOWN = ShutdownFlag()
+
+
+def run_with_grace(work: Coroutine[Any, Any, T], grace: float) -> T:
+    """Run a coroutine with graceful shutdown and return its result.
+
+    A first SIGTERM or SIGINT sets SHUTDOWN, so that the coroutine sends no new requests. The coroutine is cancelled
+    `grace` seconds later, or by a second signal. Raises KeyboardInterrupt if a signal cut the work short.
+    """
+
+    async def run() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        SHUTDOWN.is_set = False
+
+        def end() -> None:
+            if SHUTDOWN.is_set:
+                task.cancel()
+                return
+            log.warning("shutting down: requests in progress have %g s to finish; a second signal stops at once", grace)
+            SHUTDOWN.is_set = True
+            loop.call_later(grace, task.cancel)
+
+        # Ignored signals stay ignored, as Ctrl-C does in a script's background jobs (`&`). Only the main thread can
+        # handle signals.
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        handled = [number for number in SIGNALS if in_main_thread and before[number] is not signal.SIG_IGN]
+        for number in handled:
+            loop.add_signal_handler(number, end)
+        try:
+            return await work
+        finally:
+            for number in handled:
+                loop.remove_signal_handler(number)
+                signal.signal(number, before[number])
+
+    try:
+        return asyncio.run(run())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    except Exception:
+        if SHUTDOWN.is_set:  # the shutdown caused the error: unsent requests have no answers
+            raise KeyboardInterrupt from None
+        raise

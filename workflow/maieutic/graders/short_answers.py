@@ -1,0 +1,48 @@
+"""Graders of one-word and one-number answers: yes or no, and the step of the first mistake."""
+
+from __future__ import annotations
+
+import re
+
+from maieutic.core.records import Item, Scoring
+from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS, Reading, unread_reply
+from maieutic.graders.steps import read_step
+from maieutic.graders.yes_no import read_yes_no
+
+
+def released_yes_no(text: str) -> bool:
+    """Parse a reply as the released code does (Q5): False for `no` (even in `know`) without `yes`, True otherwise."""
+    lowered = text.strip().lower()
+    return "yes" in lowered or "no" not in lowered
+
+
+def grade_yes_no(item: Item, text: str, scoring: Scoring) -> list[Reading]:
+    """Grade solution correctness (MathTutorBench task 3). Yes means that the student's solution is incorrect."""
+    gold = bool(item.reference["incorrect"])
+    if scoring == "paper_compat":
+        value = released_yes_no(text)
+        return [Reading(value, value == gold, "yes" if value else "no")]
+    answer = read_yes_no(text)
+    return [Reading(answer[0], answer[0] == gold, answer[1]) if answer else unread_reply(text, "no single yes or no")]
+
+
+def released_step(text: str) -> int:
+    """Return the first integer of a reply, else 0, as the released code does (Q4).
+
+    Raises ValueError if the integer has more than 4,300 digits.
+    """
+    match = re.search(r"\d+", text)
+    return int(match.group()) if match else 0
+
+
+def grade_step(item: Item, text: str, scoring: Scoring) -> list[Reading]:
+    """Grade mistake location (MathTutorBench task 4): the first wrong step, 0 for no mistake."""
+    gold = int(item.reference["step"])
+    if scoring == "paper_compat":
+        try:
+            value = released_step(text)
+        except ValueError:
+            return [Reading(None, None, "", "the released code fails: a number of more than 4,300 digits")]
+        return [Reading(value, value == gold, str(value)[:MAX_PASSAGE_CHARACTERS])]
+    answer = read_step(text)
+    return [Reading(answer[0], answer[0] == gold, answer[1]) if answer else unread_reply(text, "no single step number")]

@@ -1,0 +1,151 @@
+"""Labelled replies for validating graders: loaders of the registry's sets, and the files written for each set."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from maieutic.config.datasets import SourceRecord
+from maieutic.config.people import TABLE_LOADER, LabelSet
+from maieutic.config.registry import unknown_name
+from maieutic.core.errors import UserError
+from maieutic.core.files import write_json
+from maieutic.core.jobs import Job
+from maieutic.core.plugins import merged_plugin_tables
+from maieutic.core.records import Item, Label, LabelSetDescription, Reply, Scales, read_records, write_records
+from maieutic.datasets.sampling import ranked_by_seed
+from maieutic.datasets.sources import read_source
+from maieutic.judges.label_table import label_table_columns, labelled_table, table_records, table_variables
+from maieutic.judges.releases import LabelSource
+from maieutic.judges.rubrics import LoadedRubric, annotation_scales, read_rubric
+
+log = logging.getLogger(__name__)
+LABEL_LOADERS: dict[str, LabelSource] = merged_plugin_tables("releases", "RELEASES")
+
+
+class LabelledData(NamedTuple):
+    """Contents of the files of one labelled set."""
+
+    items: dict[str, Item]
+    replies: list[Reply]
+    labels: list[Label]
+    about: LabelSetDescription
+
+    @property
+    def scales(self) -> Scales:
+        """Scale of each criterion."""
+        return self.about.scales
+
+    @property
+    def texts(self) -> dict[tuple[str, str], str]:
+        """All turns of each reply as one text, by item and tutor."""
+        return {(reply.id, reply.tutor): " ".join(turn.text for turn in reply.turns) for reply in self.replies}
+
+
+def table_source(rubric: str, columns: Iterable[str], where: str) -> LabelSource:
+    """Return the loader of a table labelled by a rubric card's criteria. where: the table's name in messages."""
+    scales = annotation_scales(read_rubric(rubric).rubric)
+    return LabelSource(partial(labelled_table, scales, where=where), scales, table_variables(columns), rubric=rubric)
+
+
+def check_table(entry: LabelSet) -> None:
+    """Raise UserError for all invalid lines of the user's file of a set, if the set has one."""
+    if entry.file and entry.rubric:
+        path = Path(entry.file)
+        table_source(entry.rubric, (), f"{path}, ").load(table_records(path))
+
+
+def label_source(name: str, entry: LabelSet, fields: Iterable[str]) -> LabelSource:
+    """Return the loader of a registered set. fields: fields of its datasets. Raises UserError for an unknown loader."""
+    if entry.loader == TABLE_LOADER:
+        assert entry.rubric is not None, "the entry is checked"
+        return table_source(
+            entry.rubric, label_table_columns(Path(entry.file)) if entry.file else fields, f"labels/{name}, "
+        )
+    if entry.loader not in LABEL_LOADERS:
+        raise unknown_name(
+            f"labels.{name}.loader", entry.loader, [TABLE_LOADER, *LABEL_LOADERS], "the loaders of labels"
+        )
+    return LABEL_LOADERS[entry.loader]
+
+
+def rubric_fits_labels(about: LabelSetDescription, loaded: LoadedRubric) -> bool:
+    """Return True if a rubric can validate a judge on a set: it is the set's own rubric, or uses the same labels."""
+    if about.rubric is not None:
+        return about.rubric in (loaded.name, loaded.like)
+    criteria = loaded.rubric.criteria
+    return (
+        loaded.rubric.rules.own_labels
+        and bool(criteria)
+        and all(
+            name in about.scales and about.scales[name].labels == tuple(criterion.labels)
+            for name, criterion in criteria.items()
+        )
+    )
+
+
+class MakeLabels(Job):
+    """Job that writes a labelled set. forms: formats of the source files; rubric: card with the labels of a table."""
+
+    release: str
+    loader: str
+    forms: list[str]
+    rubric: str | None = None
+
+
+def make_labels(*, job: MakeLabels, sources: list[Path], out: Path) -> None:
+    """Write items, replies, labels and statistics of a labelled set. out: file of the items, beside all other files."""
+    records = [read_source(path, form) for path, form in zip(sources, job.forms, strict=True)]
+    if job.rubric:
+        source = table_source(job.rubric, (), f"labels/{job.release}, ")
+    else:
+        source = LABEL_LOADERS[job.loader]
+    write_labels(job.release, source, records, out.parent)
+
+
+def write_labels(name: str, source: LabelSource, records: Sequence[list[SourceRecord]], out: Path) -> None:
+    """Write items, replies, labels, single annotations, statistics and scales of a set to the folder `out`.
+
+    records: records of each dataset of the set. Raises UserError naming the set if the loader cannot read them.
+    """
+    try:
+        labelled = source.load(*records)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        problem = f"its sources cannot be read: {type(error).__name__}: {error}"
+        raise UserError(f"labels/{name}", problem, "check the fields of the sources") from error
+    if not labelled.labels and source.labelled:
+        raise UserError(f"labels/{name}", "this set has no labels", "name a labelled release in run.labels")
+    write_records(out / "items.jsonl", labelled.items)
+    write_records(out / "replies.jsonl", labelled.replies)
+    write_records(out / "labels.jsonl", labelled.labels)
+    write_records(out / "annotations.jsonl", labelled.annotations)
+    write_json(out / "about.json", source.about.model_dump(mode="json"))
+    write_json(out / "statistics.json", source.statistics(labelled))
+    numbers = len(labelled.items), len(labelled.replies), len(labelled.labels)
+    log.info("%s: %d dialogues, %d replies, %d labels", name, *numbers)
+
+
+def read_set_description(folder: Path) -> LabelSetDescription:
+    """Return the description of a labelled set. folder: folder of the set's files."""
+    return LabelSetDescription.model_validate_json((folder / "about.json").read_text(encoding="utf-8"))
+
+
+def read_labelled_data(folder: Path) -> LabelledData:
+    """Return the contents of one labelled set. folder: folder of the set's files."""
+    return LabelledData(
+        {item.id: item for item in read_records(folder / "items.jsonl", Item)},
+        read_records(folder / "replies.jsonl", Reply),
+        read_records(folder / "labels.jsonl", Label),
+        read_set_description(folder),
+    )
+
+
+def sample_replies(replies: Sequence[Reply], limit: int | None, seed: int) -> list[Reply]:
+    """Return a random sample of replies in their original order. Larger samples contain the smaller ones."""
+    if limit is None or limit >= len(replies):
+        return list(replies)
+    chosen = set(ranked_by_seed((f"{reply.id}/{reply.tutor}" for reply in replies), seed)[:limit])
+    return [reply for reply in replies if f"{reply.id}/{reply.tutor}" in chosen]

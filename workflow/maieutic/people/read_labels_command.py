@@ -1,0 +1,123 @@
+"""Command `maieutic read-labels`: convert annotators' files to `run.human_labels` and print their agreement."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from maieutic.config.limits import DEFAULT_LIMITS
+from maieutic.core.errors import UserError
+from maieutic.core.records import Scale
+from maieutic.people.annotation_files import write_label_page
+from maieutic.people.answer_files import AnnotatorAnswer, AnswerFile, divided_questions, read_files, write_human_labels
+from maieutic.people.pairs import write_preferences
+from maieutic.people.sample import Key, check_annotator_name
+from maieutic.validation.agreement import fleiss_of_usual_count, krippendorff_alpha, mean_pairwise_cohen
+
+log = logging.getLogger(__name__)
+Votes = dict[str, dict[str, dict[str, str]]]  # criterion -> unit -> annotator -> answer
+
+
+def read_labels(
+    *,
+    sample: Path,
+    files: list[Path],
+    out: Path,
+    resolver: str | None = None,
+    partial: bool = False,
+    fast: bool = False,
+) -> None:
+    """Write the labels in annotators' files as the CSV for `run.human_labels`, and print the annotators' agreement.
+
+    For pairs (`label --against`), write a table of preferences. Set it as `file` of an entry of `preferences`.
+
+    sample: folder that `maieutic label` wrote. files: files saved from labelling pages, filled-in sheets, or an export
+    of Label Studio.
+    resolver: person who decides where annotators differ; a page with those units is written for the resolver.
+    partial: accept files with open questions, and leave those questions out.
+    fast: accept labels that were given faster than the unit can be read.
+    Raises UserError that names every fault of every file; in that case, nothing is written.
+    """
+    key = Key.read(sample)
+    if resolver in key.annotators:
+        raise UserError("--resolver", f"{resolver} is an annotator", "choose a person who has not labelled the sample")
+    if resolver is not None:
+        check_annotator_name("--resolver", resolver)
+    if out.is_dir():
+        raise UserError(str(out), "is a folder", "pass a file for the labels, such as people.csv")
+    reads = read_files(files, key, resolver, DEFAULT_LIMITS.labels_mb, fast)
+    check_complete(reads, key, resolver, partial)
+    answers = [answer for read in reads for answer in read.answers]
+    if not answers:
+        fix = "ask the annotators to save their pages to files"
+        raise UserError(", ".join(map(str, files)), "expected at least one label, found none", fix)
+    differing = divided_questions(answers, resolver)
+    resolved = {(answer.unit, answer.criterion) for answer in answers if answer.annotator == resolver}
+    open_ = [question for question in differing if question not in resolved]
+    if resolver and open_:
+        # The new page replaces the previous one, so it also contains the units that are already resolved.
+        units = sorted({unit for unit, _ in differing})
+        print(f"{len(units)} divided units for {resolver}: {write_label_page(sample, resolver, units)}")
+    if key.against:
+        write_preferences(out, answers, key, sample, resolver)
+    else:
+        write_human_labels(out, answers, key, resolver)
+    for line in agreement_lines(answers, key, resolver):
+        print(line)
+    remarks = {(answer.unit, answer.annotator): answer.comment for answer in answers if answer.comment}
+    if remarks:
+        print(f"{len(remarks)} remarks are in the column comment of {out}")
+    labelled = len({answer.unit for answer in answers})
+    print(f"{out}: {len(answers)} labels on {labelled} of {len(key.units)} units; {len(open_)} questions are divided")
+    if open_ and not resolver:
+        print("divided questions have no label: pass --resolver NAME to write a page for a person who decides them")
+
+
+def check_complete(reads: Sequence[AnswerFile], key: Key, resolver: str | None, partial: bool) -> None:
+    """Raise UserError for files with open questions and for annotators without a file, unless `partial` is set."""
+    faults = [
+        UserError(read.annotator, f"{len(read.open)} units have open questions: {', '.join(read.open[:3])} ...", fix)
+        for read in reads
+        if read.open and read.annotator != resolver
+        for fix in ("ask the annotator to finish and save the page, or pass --partial to leave open questions out",)
+    ]
+    senders = {read.annotator for read in reads if read.annotator != resolver}
+    if lacking := [name for name in key.annotators if name not in senders]:
+        plan = f"{key.overlap} annotators per unit were planned" if key.overlap > 1 else "annotators share no units"
+        fix = "add the missing files to --files, or pass --partial to continue without them"
+        faults.append(UserError(", ".join(lacking), f"no file found; {plan}", fix))
+    if faults and not partial:
+        raise UserError.of(faults)
+
+
+def annotator_votes(answers: Iterable[AnnotatorAnswer], resolver: str | None) -> Votes:
+    """Return the answers of all annotators but the resolver, by criterion and unit."""
+    votes: Votes = defaultdict(lambda: defaultdict(dict))
+    for answer in answers:
+        if answer.annotator != resolver:
+            votes[answer.criterion][answer.unit][answer.annotator] = answer.value
+    return votes
+
+
+def agreement_lines(answers: Sequence[AnnotatorAnswer], key: Key, resolver: str | None) -> list[str]:
+    """Return a table of agreement by criterion: Fleiss' and Cohen's kappa, Krippendorff's alpha, seconds per label."""
+    lines = [f"{'criterion':32} {'units':>5} {'both':>5} {'Fleiss':>7} {'Cohen':>7} {'alpha':>7} {'seconds':>8}"]
+
+    def cell(value: float | None) -> str:
+        return "-" if value is None else f"{value:.2f}"
+
+    for criterion, units in annotator_votes(answers, resolver).items():
+        several = [votes for votes in units.values() if len(votes) > 1]
+        scale = Scale(labels=tuple(key.criteria[criterion]), level=key.levels.get(criterion, "ordinal"))
+        fleiss = fleiss_of_usual_count([list(votes.values()) for votes in several])[0] if several else None
+        alpha = krippendorff_alpha([list(votes.values()) for votes in several], scale) if several else None
+        answers_to = [answer for answer in answers if answer.criterion == criterion]
+        times = sorted(answer.seconds for answer in answers_to if answer.seconds is not None)
+        middle = f"{times[len(times) // 2]:.0f}" if times else "-"
+        lines.append(
+            f"{criterion[:32]:32} {len(units):5} {len(several):5} {cell(fleiss):>7} "
+            f"{cell(mean_pairwise_cohen(several) if several else None):>7} {cell(alpha):>7} {middle:>8}"
+        )
+    return lines

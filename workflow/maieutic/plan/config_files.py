@@ -1,0 +1,27 @@
+"""Check the registries and run files before use, since Snakemake's own YAML reader accepts unsafe files.
+
+Snakemake's reader resolves Python names, expands aliases without limit, keeps the last of two equal keys without a
+warning, and can evaluate expressions in a file. Registries are checked before they are read. A run file has already
+been read when the rules are loaded, so an unsafe one is refused before it is used.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from maieutic.core.errors import check_all
+from maieutic.core.yaml_files import read_yaml
+
+REGISTRIES = (Path("config/models.yaml"), Path("config/datasets.yaml"))
+
+
+def check_config_files(workflow: Any) -> None:
+    """Check that all registries and run files can be read safely. Raises UserError if not.
+
+    workflow: Snakemake's workflow object.
+    """
+    run_files = [Path(str(path)) for path in workflow.config_settings.configfiles or ()]
+    registries = [path for path in REGISTRIES if path.is_file()]
+    check_all(partial(read_yaml, path) for path in dict.fromkeys([*registries, *run_files]))

@@ -1,0 +1,37 @@
+"""Registry entries as passed to jobs, without fields that cannot change results, so that an edit re-runs nothing."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from maieutic.config.models import Model, PreferenceTraining, RewardModel
+
+E = TypeVar("E", bound=Model)
+# `protocol` is listed here because jobs receive a tutor's protocol in a separate field.
+REPORT_FIELDS = {"label", "group", "paper", "notice", "price", "protocol", "size", "licence"}
+PLAN_FIELDS = {"shards"}
+JUDGE_LIMIT_FIELDS = {"label_limit", "max_unreadable"}  # limits on a judge's answers; no request depends on them
+SCORING_FIELDS = {"token_budget", "dtype", "trained_on", "max_length", "overlong", "adapter"}
+
+
+def without_fields(entry: E, fields: set[str]) -> E:
+    """Return an entry with some of its fields reset to their defaults."""
+    return type(entry).model_validate(entry.model_dump(exclude=fields, exclude_defaults=True))
+
+
+def entry_for_asking(entry: E) -> E:
+    """Return the entry of a tutor, judge or answering model with its needs and the fields that can change an answer."""
+    return without_fields(entry, REPORT_FIELDS | PLAN_FIELDS | JUDGE_LIMIT_FIELDS)
+
+
+def entry_for_training(entry: E) -> E:
+    """Return a trained grader's entry without the fields that only scoring, the report or resource requests use."""
+    return without_fields(entry, REPORT_FIELDS | SCORING_FIELDS | {"needs"})
+
+
+def entry_for_scoring(entry: RewardModel) -> RewardModel:
+    """Return a reward model's entry with the fields that scoring uses: of its training, the base and length limits."""
+    train = entry.train and PreferenceTraining(
+        base=entry.train.base, max_length=entry.train.max_length, overlong=entry.train.overlong
+    )
+    return without_fields(entry.model_copy(update={"train": train}), REPORT_FIELDS | {"needs", "trained_on"})

@@ -1,0 +1,81 @@
+"""Estimated time of a served model: reading prompts is limited by compute, writing answers by memory bandwidth.
+
+A forward pass costs two operations per parameter and token. Prompts are read at a share of the GPUs' peak (PEAK_SHARE).
+A decoding step reads all weights once for all sequences in flight, at a share of the bandwidth (BANDWIDTH_SHARE).
+docs/scale.md explains these assumptions, with results for several models and GPUs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from maieutic.config.models import Model, VllmModel
+
+PEAK_SHARE, BANDWIDTH_SHARE = 0.4, 0.6
+BYTES_PER_PARAMETER = 2.0  # bytes per parameter: bfloat16
+START_SECONDS = 90.0  # time to start a server, without reading its weights
+DISK_BYTES_PER_SECOND = 2e9  # bytes of weights read per second
+SIZE_IN_NAME = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)\s?b(?![a-z])", re.IGNORECASE)
+
+
+class Gpu(NamedTuple):
+    """Data-sheet figures of a GPU: dense bfloat16 operations per second, memory bandwidth and memory in bytes."""
+
+    operations: float
+    bandwidth: float
+    memory: float
+
+
+GPUS = {
+    "a10": Gpu(125e12, 0.6e12, 24e9),
+    "l40s": Gpu(362e12, 0.864e12, 48e9),
+    "a100": Gpu(312e12, 2.04e12, 80e9),
+    "h100": Gpu(989e12, 3.35e12, 80e9),
+    "h200": Gpu(989e12, 4.8e12, 141e9),
+    "b200": Gpu(2250e12, 8.0e12, 180e9),
+}
+
+
+class ParameterCount(NamedTuple):
+    """Number of parameters in billions: all that are stored, and those that one token uses."""
+
+    total: float
+    active: float
+
+
+def parameter_count(name: str, model: Model) -> ParameterCount | None:
+    """Return a model's size from its entry, or from a size in its names, such as 7B; None if neither states one."""
+    if not isinstance(model, VllmModel):
+        return None
+    if model.size is not None:
+        return ParameterCount(model.size.total, model.size.active or model.size.total)
+    weights = model.weights
+    words = " ".join(str(part) for part in (getattr(weights, "repo", None), model.label, name) if part)
+    match = SIZE_IN_NAME.search(words)
+    if match is None and (small := re.search(r"(?<![\d.])(\d+)\s?m(?![a-z])", words, re.IGNORECASE)):
+        return ParameterCount(float(small[1]) / 1000, float(small[1]) / 1000)
+    return ParameterCount(float(match[1]), float(match[1])) if match else None
+
+
+def server_seconds(
+    size: ParameterCount, gpu: Gpu, gpus: int, requests: float, prompts: float, answers: float, at_once: int
+) -> float:
+    """Return the estimated seconds of one server for some requests, its start included.
+
+    prompts, answers: tokens of all requests together; at_once: sequences in flight.
+    """
+    active, stored = size.active * 1e9, size.total * 1e9
+    reading = 2 * active * prompts / (gpus * gpu.operations * PEAK_SHARE)
+    batch = max(1.0, min(at_once, requests))
+    # One step serves the whole batch. A large batch touches all experts of a mixture of experts.
+    touched = min(stored, active * batch)
+    memory = BYTES_PER_PARAMETER * touched / (gpus * gpu.bandwidth * BANDWIDTH_SHARE)
+    arithmetic = 2 * active * batch / (gpus * gpu.operations * PEAK_SHARE)
+    writing = answers / batch * max(memory, arithmetic)
+    return START_SECONDS + BYTES_PER_PARAMETER * stored / DISK_BYTES_PER_SECOND + reading + writing
+
+
+def fits_in_memory(size: ParameterCount, gpu: Gpu, gpus: int) -> bool:
+    """Return True if the weights leave a quarter of the memory for the KV cache of the sequences."""
+    return BYTES_PER_PARAMETER * size.total * 1e9 <= 0.75 * gpus * gpu.memory

@@ -1,0 +1,330 @@
+"""Prediction-powered estimates: a judge's mean rate, corrected by the replies that people labelled too.
+
+Angelopoulos et al., "PPI++: Efficient Prediction-Powered Inference" (2023), by the authors' own library. The labelled
+replies must be a random sample of the tutor's replies. Replies to different dialogues count as independent.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from maieutic.core.intervals import LEVEL
+from maieutic.core.records import Difference, Label, Scales, Score
+from maieutic.core.stats import SHARE, BootstrapSettings, Estimate, Interval, estimate_statistic
+from maieutic.datasets.sampling import ranked_by_seed
+from maieutic.judges.labelled_sets import LabelledData
+from maieutic.people.labels import resolved_labels
+from maieutic.scores.differences import holm_corrected
+from maieutic.scores.score import ScoreColumns
+from maieutic.validation.agreement import fleiss_of_usual_count, krippendorff_alpha, mean_pairwise_cohen
+from maieutic.validation.survey_estimators import (
+    CorrectedRate,
+    SampledReply,
+    corrected_interval,
+    corrected_mean,
+    rate_difference,
+    sampled_population,
+)
+from maieutic.validation.transportability import audit_scores
+from maieutic.validation.trust import (
+    TASK,
+    LabelsByReply,
+    agreement_scores,
+    pairings_of,
+    score_without_interval,
+    trust_score,
+)
+
+FEWEST_LABELS = 20  # minimum number of labelled replies for the normal approximation of the interval
+MAX_LOST_SHARE = 0.1  # no estimate if more replies than this share lack a parsed verdict, or have divided annotators
+
+
+class CorrectedMean(NamedTuple):
+    """A corrected mean and its 95 % interval."""
+
+    value: float
+    interval: Interval
+
+
+def prediction_powered_mean(
+    people: Sequence[float], judge: Sequence[float], alone: Sequence[float]
+) -> CorrectedMean | None:
+    """Estimate the mean label that people would give to all replies; None if there are too few labels.
+
+    people, judge: values of the labels and verdicts on labelled replies; alone: values of the verdicts on all other
+    replies. If the judge's verdicts do not vary, the estimate is the mean of the labels.
+    """
+    from ppi_py import ppi_mean_ci, ppi_mean_pointestimate  # takes seconds to import, since it loads a compiler
+
+    if len(people) < FEWEST_LABELS or not alone:
+        return None
+    gold, verdicts, rest = (np.array(values, dtype=float) for values in (people, judge, alone))
+    # The library divides by the variance of the judge's verdicts; if it is 0, the judge's weight is set to 0.
+    weight = 0.0 if np.ptp(np.concatenate([verdicts, rest])) == 0 else None
+    value = float(np.ravel(ppi_mean_pointestimate(gold, verdicts, rest, lam=weight))[0])
+    low, high = (float(np.ravel(end)[0]) for end in ppi_mean_ci(gold, verdicts, rest, alpha=1 - LEVEL, lam=weight))
+    if not math.isfinite(value):
+        return None
+    # If the labels do not vary, the normal approximation has zero width and means nothing.
+    known = math.isfinite(low + high) and len(set(people)) > 1
+    return CorrectedMean(value, Interval(max(low, 0.0), min(high, 1.0)) if known else Interval(None, None))
+
+
+class LabelledVerdicts(NamedTuple):
+    """Labels and verdicts on one tutor's replies under one criterion, as values: 1 for the desired label, otherwise 0.
+
+    people, judge: labels and verdicts of the replies that have both; alone: verdicts on replies without a label;
+    labels: labels of all labelled replies, even if the verdict cannot be parsed; designs: sampling design of each
+    reply in `people`, None if unknown; divided: items whose annotators have no majority label; lost: those items,
+    and items whose verdict cannot be parsed.
+    """
+
+    people: list[float]
+    judge: list[float]
+    alone: list[float]
+    lost: list[str]
+    labels: list[float]
+    designs: list[SamplingDesign | None]
+    divided: list[str]
+
+    @property
+    def too_many_lost(self) -> bool:
+        """True if so many replies are lost or divided that the rest no longer represents the tutor's replies."""
+        judged = len(self.people) + len(self.alone) + len(self.lost)
+        labelled = len(self.labels) + len(self.divided)
+        return len(self.lost) > MAX_LOST_SHARE * judged or len(self.divided) > MAX_LOST_SHARE * max(labelled, 1)
+
+    def sample(self) -> list[SampledReply] | None:
+        """Return the labelled replies with their sampling designs; None if any design is unknown."""
+        rows = zip(self.people, self.judge, self.designs, strict=True)
+        known = [SampledReply(gold, verdict, *design) for gold, verdict, design in rows if design is not None]
+        return known if known and len(known) == len(self.people) else None
+
+    def corrected_rate(self, use_judge: bool = True) -> CorrectedRate | None:
+        """Estimate the corrected rate from the sampling designs of the labelled replies.
+
+        None if a design is unknown, if there are too few labels, if too many replies are lost, or if the sizes of the
+        strata do not add up to the tutor's replies (a stratum without labels, or two samples in one file).
+        """
+        design, judged = self.sample(), [*self.judge, *self.alone]
+        if design is None or len(design) < FEWEST_LABELS or self.too_many_lost:
+            return None
+        population, replies = sampled_population(design), len(judged) + len(self.lost)
+        if population is not None and abs(population - replies) > MAX_LOST_SHARE * replies:
+            return None
+        return corrected_mean(design, judged, use_judge)
+
+
+SamplingDesign = tuple[
+    float, str | None, int | None
+]  # inclusion probability, stratum, number of replies in the stratum
+SamplingDesigns = Mapping[tuple[str, str, str], SamplingDesign]  # by item, tutor and criterion
+MajorityLabels = Mapping[
+    tuple[str, str, str], str | None
+]  # label by item, tutor and criterion; None if the annotators have no majority label
+
+
+def verdicts_with_labels(
+    labelled: MajorityLabels, verdicts: LabelsByReply, scales: Scales, designs: SamplingDesigns | None = None
+) -> dict[tuple[str, str], LabelledVerdicts]:
+    """Return labels and verdicts by tutor and criterion.
+
+    A reply whose annotators have no majority label counts as lost, neither as labelled nor as unlabelled.
+    """
+    cells: dict[tuple[str, str], LabelledVerdicts] = defaultdict(lambda: LabelledVerdicts([], [], [], [], [], [], []))
+    for (item, tutor, criterion), value in verdicts.items():
+        desired = scales[criterion].desired if criterion in scales else None
+        if desired is None:
+            continue
+        key, cell = (item, tutor, criterion), cells[tutor, criterion]
+        label = labelled.get(key)
+        if label is not None:
+            cell.labels.append(float(label == desired))
+        if value is None or (key in labelled and label is None):
+            cell.lost.append(item)
+            if key in labelled and label is None:
+                cell.divided.append(item)
+            continue
+        verdict = float(value == desired)
+        if label is None:
+            cell.alone.append(verdict)
+        else:
+            cell.people.append(float(label == desired))
+            cell.judge.append(verdict)
+            cell.designs.append((designs or {}).get(key))
+    return dict(cells)
+
+
+def corrected_rates(
+    grader: str,
+    labelled: MajorityLabels,
+    verdicts: LabelsByReply,
+    name: str,
+    scales: Scales,
+    sampling: BootstrapSettings,
+    designs: SamplingDesigns | None = None,
+) -> list[Score]:
+    """Return the corrected DAMR by labelled tutor and criterion, and the rates from the judge and from labels alone.
+
+    The value is None with fewer than 20 labels, or if more than a tenth of the replies is lost, since the rest would
+    not represent them. If every reply has a label, the value is the rate of the labels. If the sampling design is
+    known, the estimate follows it, and `{name}_saved` is the number of labels that the judge saves.
+    """
+    scores = []
+    for (tutor, criterion), cell in verdicts_with_labels(labelled, verdicts, scales, designs).items():
+        if not cell.labels:
+            continue
+        columns: ScoreColumns = {"tutor": tutor, "criterion": criterion, "by": grader}
+        n = len(cell.people) + len(cell.alone)
+        judged, clusters = [*cell.judge, *cell.alone], [str(number) for number in range(n)]
+        corrected, saved = None, None
+        by_labels: tuple[float | None, Interval] = float(np.mean(cell.labels)), Interval(None, None)
+        if not cell.too_many_lost:
+            corrected = fully_labelled_rate(cell, sampling)
+            parts, alone = cell.corrected_rate(), cell.corrected_rate(use_judge=False)
+            if corrected is None and parts is not None and alone is not None:
+                corrected, saved = CorrectedMean(parts.value, corrected_interval(parts)), parts.labels_saved
+                by_labels = alone.value, corrected_interval(alone)
+            if corrected is None and cell.sample() is None:
+                corrected = prediction_powered_mean(cell.people, cell.judge, cell.alone)
+        value, interval = corrected or (None, Interval(None, None))
+        measured = Estimate(value, interval, n, len(cell.lost), len(cell.labels))
+        scores.append(trust_score(None, name, measured, **columns))
+        by_judge = (
+            estimate_statistic(SHARE, judged, clusters, sampling) if judged else Estimate(None, Interval(None, None), 0)
+        )
+        scores.append(trust_score(None, f"{name}_judge", by_judge._replace(n=n, clusters=0), **columns))
+        scores.append(trust_score(None, f"{name}_labels", Estimate(*by_labels, n), **columns))
+        if saved is not None:
+            scores.append(score_without_interval(None, f"{name}_saved", saved, n, 0, **columns))
+    return scores
+
+
+def corrected_differences(
+    grader: str, labelled: MajorityLabels, verdicts: LabelsByReply, scales: Scales, designs: SamplingDesigns
+) -> list[Difference]:
+    """Return the differences of corrected rates between any two tutors whose sampling designs are known."""
+    cells = verdicts_with_labels(labelled, verdicts, scales, designs)
+    differences = []
+    for criterion in scales:
+        of_tutor = {tutor: cell for (tutor, name), cell in cells.items() if name == criterion}
+        estimates = {tutor: cell.corrected_rate() for tutor, cell in of_tutor.items() if cell.alone}
+        parts = {tutor: corrected for tutor, corrected in estimates.items() if corrected is not None}
+        for first, second in itertools.combinations(parts, 2):
+            both = shared_labels(labelled, criterion, first, second, scales[criterion].desired)
+            apart = rate_difference(parts[first], parts[second], label_correlation(both))
+            differences.append(
+                Difference(
+                    benchmark=None,
+                    task=TASK,
+                    first=first,
+                    second=second,
+                    metric="ppi",
+                    criterion=criterion,
+                    by=grader,
+                    scoring="robust",
+                    value=apart.value,
+                    low=apart.interval.low,
+                    high=apart.interval.high,
+                    p=apart.p,
+                    n=parts[first].n + parts[second].n,
+                    clusters=len(both),
+                )
+            )
+    return holm_corrected(differences)
+
+
+def shared_labels(
+    labelled: MajorityLabels, criterion: str, first: str, second: str, desired: str | None
+) -> list[tuple[float, float]]:
+    """Return people's labels of two tutors' replies to the same items: 1 for the desired label, otherwise 0."""
+    items = [item for item, tutor, name in labelled if tutor == first and name == criterion]
+    pairs = [[labelled.get((item, tutor, criterion)) for tutor in (first, second)] for item in items]
+    return [(float(label == desired), float(other == desired)) for label, other in pairs if None not in (label, other)]
+
+
+def label_correlation(pairs: Sequence[tuple[float, float]]) -> float:
+    """Return Pearson's correlation; 0 with fewer than 20 pairs, or if one side does not vary."""
+    if len(pairs) < FEWEST_LABELS:
+        return 0.0
+    first, second = np.array(pairs).T
+    return float(np.corrcoef(first, second)[0, 1]) if np.ptp(first) and np.ptp(second) else 0.0
+
+
+def fully_labelled_rate(cell: LabelledVerdicts, sampling: BootstrapSettings) -> CorrectedMean | None:
+    """Return the rate of the labels if every reply has one, and if there are at least 20; otherwise None."""
+    if cell.alone or len(cell.labels) < FEWEST_LABELS:
+        return None
+    rate = estimate_statistic(SHARE, cell.labels, [str(number) for number in range(len(cell.labels))], sampling)
+    return CorrectedMean(float(rate.value or 0.0), rate.interval)
+
+
+def labels_of_half(labels: LabelledData, verdicts: LabelsByReply, seed: int) -> MajorityLabels:
+    """Return the labels of a random half of the judged dialogues. Those of the other half are withheld."""
+    seen = sorted({item for item, _, _ in verdicts})
+    kept = set(ranked_by_seed(seen, seed)[: len(seen) // 2])
+    return {(label.id, label.tutor, label.criterion): label.label for label in labels.labels if label.id in kept}
+
+
+def annotator_scores(model: str | None, labels: Sequence[Label], scales: Scales) -> list[Score]:
+    """Return the inter-annotator agreement of each criterion.
+
+    fleiss_kappa: of replies with the most common number of labels; cohen_kappa: averaged over pairs of annotators;
+    krippendorff_alpha: of all labels, at the scale's level of measurement.
+    """
+    by_criterion: dict[str, dict[tuple[str, str], dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
+    for label in labels:
+        by_criterion[label.criterion][label.id, label.tutor][str(label.annotator)] = label.label
+    scores = []
+    for criterion, replies in by_criterion.items():
+        several = [votes for votes in replies.values() if len(votes) > 1]
+        if not several:
+            continue
+        fleiss = fleiss_of_usual_count([list(votes.values()) for votes in several])
+        scores.append(score_without_interval(model, "fleiss_kappa", *fleiss, criterion=criterion))
+        scores.append(
+            score_without_interval(
+                model, "cohen_kappa", mean_pairwise_cohen(several), len(several), 0, criterion=criterion
+            )
+        )
+        scale = scales.get(criterion)
+        if scale is not None:
+            alpha = krippendorff_alpha([list(votes.values()) for votes in several], scale)
+            scores.append(
+                score_without_interval(model, "krippendorff_alpha", alpha, len(several), 0, criterion=criterion)
+            )
+    return scores
+
+
+def people_scores(
+    grader: str, labels: Sequence[Label], verdicts: LabelsByReply, scales: Scales, sampling: BootstrapSettings
+) -> list[Score]:
+    """Return a judge's agreement with people's labels of this run's replies, and its rates corrected by the labels."""
+    merged = resolved_labels(labels)
+    known = {(vote.id, vote.tutor, vote.criterion): label for vote, label in merged}
+    agreed = [vote.model_copy(update={"label": label}) for vote, label in merged if label is not None]
+    weights = {vote.probability for vote in agreed}
+    if len(weights) < 2:  # equal probabilities of being labelled: every reply has the weight 1
+        agreed = [vote.model_copy(update={"probability": None}) for vote in agreed]
+    pairings = pairings_of(agreed, verdicts, {}, scales)
+    scores = agreement_scores(grader, pairings, scales, sampling) if pairings else []
+    annotators = [vote for vote in labels if not vote.resolves]
+    rates = corrected_rates(grader, known, verdicts, "ppi", scales, sampling, sampling_designs(labels))
+    desired = {name: scale.desired for name, scale in scales.items()}
+    audits = audit_scores(grader, agreed, verdicts, desired)
+    return [*scores, *annotator_scores(grader, annotators, scales), *rates, *audits]
+
+
+def sampling_designs(labels: Sequence[Label]) -> dict[tuple[str, str, str], SamplingDesign]:
+    """Return the sampling design of each labelled reply, by item, tutor and criterion, if it is known."""
+    return {
+        (label.id, label.tutor, label.criterion): (label.probability, label.stratum, label.stratum_size)
+        for label in labels
+        if label.probability is not None
+    }
