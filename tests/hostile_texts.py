@@ -149,7 +149,7 @@ def text_of(shape: tuple[str, str], size: int) -> str:
 
 
 def item_for(grader: str) -> Item:
-    """Return an item of the demo whose replies a grader reads."""
+    """Return an item of the demo whose replies are graded by this grader."""
     for benchmark in ("mathtutorbench", "kmpbench", "mrbench", "tutorbench"):
         folder = ROOT / "resources/benchmarks" / benchmark
         tasks = sorted(path.stem for path in folder.glob("*.yaml"))

@@ -7,12 +7,15 @@ with 1 if there is any. CONTRIBUTING.md, "English", states the rules; most of th
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import sys
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from pages import blocks
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "workflow/maieutic"
@@ -50,17 +53,23 @@ def quoted_removed(text: str) -> str:
     return re.sub(r"`[^`]*`|\"[^\"]*\"|(?<!\w)'[^'\n]*'(?!\w)", "...", text)
 
 
+def docstrings_of(tree: ast.Module) -> Iterator[ast.Constant]:
+    """Yield the docstrings of a module, its classes and its functions."""
+    for node in ast.walk(tree):
+        is_documented = isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        if is_documented and ast.get_docstring(node) is not None:
+            yield node.body[0].value
+
+
 def docstring_findings(path: Path, tree: ast.Module) -> Iterator[Finding]:
     """Yield the findings of a module's docstrings."""
-    for node in ast.walk(tree):
-        if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            continue
-        if text := ast.get_docstring(node):
-            line = node.body[0].lineno
-            if OPENING.match(text):
-                yield Finding(path, line, f"the docstring opens with {text.split()[0]!r}: start with a verb or a noun")
-            if word := PERSONS.search(quoted_removed(text)):
-                yield Finding(path, line, f"the docstring contains {word[0]!r}")
+    for node in docstrings_of(tree):
+        text = inspect.cleandoc(node.value)
+        if OPENING.match(text):
+            problem = f"the docstring opens with {text.split()[0]!r}: start with a verb or a noun"
+            yield Finding(path, node.lineno, problem)
+        if word := PERSONS.search(quoted_removed(text)):
+            yield Finding(path, node.lineno, f"the docstring contains {word[0]!r}")
 
 
 def comment_findings(path: Path) -> Iterator[Finding]:
@@ -73,13 +82,7 @@ def comment_findings(path: Path) -> Iterator[Finding]:
 
 def message_findings(path: Path, tree: ast.Module) -> Iterator[Finding]:
     """Yield the findings of a module's messages: its longer string constants, docstrings left out."""
-    docstrings = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
+    docstrings = set(map(id, docstrings_of(tree)))
     for node in ast.walk(tree):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in docstrings:
             continue
@@ -113,25 +116,22 @@ def name_findings(path: Path, tree: ast.Module) -> Iterator[Finding]:
 
 def page_findings(path: Path) -> Iterator[Finding]:
     """Yield the findings of a Markdown page, code left out."""
-    fenced, paragraph, start = False, [""], 0
-    for number, line in enumerate([*path.read_text(encoding="utf-8").split("\n"), ""], 1):
+    text, fenced = path.read_text(encoding="utf-8"), False
+    for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("```"):
             fenced = not fenced
-        table = line.startswith("|")
-        if fenced or table or not line.strip() or re.match(r"\s*(?:[-*#]|\d+\.|<!--|!\[|```)", line):
-            words = len(" ".join(paragraph).split())
-            if words > MOST_WORDS_IN_A_PARAGRAPH and path.name == "README.md":
-                yield Finding(path, start, f"a paragraph of {words} words: at most {MOST_WORDS_IN_A_PARAGRAPH}")
-            paragraph, start = [], number + 1
         if fenced:
             continue
-        if not table:
-            paragraph.append(line)
         if word := PERSONS.search(quoted_removed(line)):
             yield Finding(path, number, f"the text contains {word[0]!r}")
-        longest = max((len(cell.split()) for cell in line.split("|")), default=0) if table else 0
+        longest = max(len(cell.split()) for cell in line.split("|")) if line.startswith("|") else 0
         if longest > MOST_WORDS_IN_A_CELL:
             yield Finding(path, number, f"a cell of {longest} words: at most {MOST_WORDS_IN_A_CELL}")
+    for block in blocks(text) if path.name == "README.md" else ():
+        words = 0 if block.startswith("|") else len(block.split())
+        if words > MOST_WORDS_IN_A_PARAGRAPH:
+            start = text[: text.find(" ".join(block.split()[:3]))].count("\n") + 1
+            yield Finding(path, start, f"a paragraph of {words} words: at most {MOST_WORDS_IN_A_PARAGRAPH}")
 
 
 def findings() -> Iterator[Finding]:

@@ -347,7 +347,7 @@ class Choosing(Curator):
 
 
 def test_a_multiple_choice_seed_comes_to_the_end(tmp_path: Path) -> None:
-    """Its own solutions end with an option, the problems made of it with numbers; the sets load as tasks."""
+    """The seed's solutions end with an option, those of derived problems with numbers; the sets load as tasks."""
     text = "Ann counts. How many? (A) 4 (B) 5 (C) 6 (D) 7 (E) 8 (F) 9\n[choice 5]"
     seed = seed_of("choice").model_copy(update={"problem": text, "answer": "B"})
     made = Curated(tmp_path, [seed], Choosing())

@@ -15,40 +15,11 @@ from maieutic.config.models import BaselineModel, Model, RewardModel, ServedMode
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
 from maieutic.plan.schemas import ENGINES, config_page
+from pages import blocks
 from shipped import registries, shipped
 
 CLAIMS: dict[str, dict[str, Any]] = yaml.safe_load(Path("tests/claims.yaml").read_text(encoding="utf-8"))
 DOCS = ["README.md", "SECURITY.md", *sorted(str(path) for path in Path("docs").glob("*.md"))]
-
-
-def blocks(text: str) -> list[str]:
-    """Paragraphs, bullets and rows of tables, each on one line; no code, no headings, no head lines."""
-    found: list[str] = []
-    held: list[str] = []
-    fenced = False
-
-    def end() -> None:
-        if held:
-            found.append(" ".join(" ".join(held).split()))
-            held.clear()
-
-    lines = [line.strip() for line in text.split("\n")]
-    for number, line in enumerate(lines):
-        if line.startswith("```"):
-            fenced = not fenced
-        if fenced or not line or line.startswith(("#", "```", "|", "<!--")):
-            end()
-        if fenced or not line or line.startswith(("#", "```", "<!--")):
-            continue
-        if line.startswith("|"):
-            ruled = [re.fullmatch(r"\|[|\s:-]+", one) for one in (line, *lines[number + 1 : number + 2])]
-            found += [line] if not any(ruled) else []
-            continue
-        if re.match(r"(?:[-*]|\d+\.)\s", line):
-            end()
-        held.append(line)
-    end()
-    return found
 
 
 def names_in(path: Path) -> set[str]:

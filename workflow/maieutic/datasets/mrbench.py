@@ -30,12 +30,8 @@ LABELS = {  # MRBench, Table 4, spelt as in the data
 # Desired labels according to MathTutorBench, equation 2, and MRBench, Table 2.
 DESIRED_LABELS = {name: "No" if name == "Revealing_of_the_Answer" else labels[0] for name, labels in LABELS.items()}
 SCALES = {name: Scale(labels=labels, desired=DESIRED_LABELS[name]) for name, labels in LABELS.items()}
-SHARED_TASK = (
-    "Mistake_Identification",
-    "Mistake_Location",
-    "Providing_Guidance",
-    "Actionability",
-)  # the dimensions of tracks 1 to 4 of BEA 2025
+# Dimensions of tracks 1 to 4 of BEA 2025
+SHARED_TASK = ("Mistake_Identification", "Mistake_Location", "Providing_Guidance", "Actionability")
 QUESTION = "The question is:"
 NOT_AVAILABLE = "Not Available"
 EXPERT = "Expert"

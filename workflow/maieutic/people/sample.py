@@ -31,7 +31,7 @@ class Candidate(NamedTuple):
     """A reply that may be sampled.
 
     texts: all turns. criteria: criteria to label. first_verdict: verdict of the leading judge. against: name of the
-    tutor with whose reply this reply is compared, empty without such a tutor. others: turns of that tutor's reply.
+    tutor with whose reply this reply is compared; empty if there is no such tutor. others: turns of that tutor's reply.
     """
 
     task: str

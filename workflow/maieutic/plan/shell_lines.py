@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 
-DRIVER, SERVE, INHERITED_PYTHON = (
-    '"$DRIVER"',
-    '"$SERVE"',
-    "{params.python}",
-)  # INHERITED_PYTHON is the interpreter in a rule's `params`, so that a rule that inherits from it can set another
+DRIVER, SERVE = '"$DRIVER"', '"$SERVE"'
+# Interpreter in the `params` of a rule, so that a rule that inherits from it can set another one
+INHERITED_PYTHON = "{params.python}"
 PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_.]*)\}")
 
 

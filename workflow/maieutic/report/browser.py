@@ -251,7 +251,7 @@ NO_ITEMS: dict[str, dict[str, Any]] = {"prompts": {}, "tasks": {}, "beside": {}}
 
 
 def write_items(tasks: Iterable[tuple[str, TaskItems]], folder: Path, most: float) -> dict[str, dict[str, Any]]:
-    """Return the data of the items or, if they exceed `most` bytes, the names of the files that contain them.
+    """Return the data of the items. If they exceed `most` bytes, write them to files and return the files' names.
 
     Each task's file is a script in `folder`, since a page opened from disk can load scripts but no other data. The
     folder stays empty if the page itself contains all items.

@@ -40,12 +40,8 @@ LIBRARY = f"vl-convert {version('vl-convert-python')}"
 FONTS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.fonts", "~/.local/share/fonts")
 FONT_FILES = {".ttf", ".otf", ".ttc", ".otc"}
 CHARTS, SCRIPTS = 4000, 4  # maximum number of cached charts (about 10 kB each) and of cached scripts (about 1 MB each)
-CHART_PADDING = {
-    "left": 40,
-    "right": 10,
-    "top": 5,
-    "bottom": 5,
-}  # wide margins, since the renderer underestimates the length of long labels
+# The renderer underestimates the length of long labels, so the margins are wide.
+CHART_PADDING = {"left": 40, "right": 10, "top": 5, "bottom": 5}
 
 CHART_STYLE: dict[str, dict[str, Any]] = {
     "padding": CHART_PADDING,

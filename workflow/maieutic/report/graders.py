@@ -401,7 +401,7 @@ def accuracy_figure(rows: list[dict[str, Any]]) -> str:
 
 
 def grader_section(plan: Plan, results: Path) -> dict[str, Any] | None:
-    """Return the template variables of the page on reward models and classifiers, None without graders to show."""
+    """Return the template variables of the page on reward models and classifiers; None if the run has neither."""
     names = [*plan.reward_models, *plan.run.classifiers, *plan.judges_of_pairs]
     if not names:
         return None

@@ -33,17 +33,9 @@ from maieutic.serving.answers import REFUSAL
 
 DIGITS = 6
 TUTOR_FIELDS = {"benchmark", "headline", "version"}  # fields of tutors' scores that graders' scores do not have
-NUMBERS = (
-    "value",
-    "low",
-    "high",
-    "readable",
-    "normal",
-    "floor",
-    "ceiling",
-    "paper",
-)  # these columns hold floats, even if all values are None
-TEXTS = ("criterion", "subset", "release")  # these columns hold texts, even if all values are None
+# Columns of floats and of texts, even if all of their values are None
+NUMBERS = ("value", "low", "high", "readable", "normal", "floor", "ceiling", "paper")
+TEXTS = ("criterion", "subset", "release")
 
 
 def items_of_task(results: Path, benchmark: str, task: str) -> list[Item]:

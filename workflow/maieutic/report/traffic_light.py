@@ -99,7 +99,7 @@ def verdict_kind_title(kind: str) -> str:
 
 
 def release_of(plan: Plan, name: str, kind: str) -> str | None:
-    """Return the first release of labels on which a kind of verdict was checked, None without one."""
+    """Return the first release of labels on which a kind of verdict was checked, or None."""
     model = plan.models[name]
     if isinstance(model, CriteriaModel):
         return next(iter(plan.validating_releases(name)), None)
@@ -150,7 +150,7 @@ def light_on(plan: Plan, results: Path, name: str, kind: str, criterion: str | N
 
 
 def people_kappa(plan: Plan, results: Path, judge: str, kind: str, criterion: str | None = None) -> Score | None:
-    """Return a judge's weighted kappa with people's labels of this run's replies, None without labels.
+    """Return a judge's weighted kappa with people's labels of this run's replies; None if no reply is labelled.
 
     criterion: a criterion that people labelled separately; if None, the mean over all criteria is returned.
     """

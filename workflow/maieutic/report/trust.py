@@ -217,7 +217,7 @@ def best_floor(floors: Mapping[str, Measured], quantity: Quantity) -> tuple[str,
 
 
 def agreement_figure(plan: Plan, results: Path) -> str:
-    """Return the chart of every grader's weighted kappa by dimension, empty without values."""
+    """Return the chart of every grader's weighted kappa by dimension; empty if there are no values."""
     table = []
     for name in all_graders(plan):
         for quantity, score in measured_of(plan, results, name).items():
@@ -618,7 +618,7 @@ def rubric_rows(plan: Plan) -> list[dict[str, Any]]:
 
 
 def label_counts(plan: Plan, results: Path) -> dict[str, Any] | None:
-    """Return the number of dialogues and of replies in the first labelled release, None without a release."""
+    """Return the number of dialogues and of replies in the first labelled release, or None if there is no release."""
     for release in plan.releases:
         path = paths.LABEL_STATISTICS.within(results, release=release)
         if path.exists():

@@ -81,8 +81,8 @@ class Paper(NamedTuple):
     released: True if the paper's data are public, without which no number can be reproduced; prints_prompt: True if the
     paper prints the tutors' prompt; served: hosted model behind a printed name, if the paper specifies it;
     other_protocols: protocols that only approximate the paper's requests, each with the reason; user_last: effect of
-    the `user_last` setting on this benchmark's requests, None without an effect; labels: human labels whose rates the
-    paper prints; judge_prompts: rubric cards whose prompt the paper prints.
+    the `user_last` setting on this benchmark's requests, or None if it has no effect; labels: human labels whose rates
+    the paper prints; judge_prompts: rubric cards whose prompt the paper prints.
     """
 
     title: str

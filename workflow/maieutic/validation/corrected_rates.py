@@ -121,13 +121,11 @@ class LabelledVerdicts(NamedTuple):
         return corrected_mean(design, judged, use_judge)
 
 
-SamplingDesign = tuple[
-    float, str | None, int | None
-]  # inclusion probability, stratum, number of replies in the stratum
+# Inclusion probability, stratum, number of replies in the stratum
+SamplingDesign = tuple[float, str | None, int | None]
 SamplingDesigns = Mapping[tuple[str, str, str], SamplingDesign]  # by item, tutor and criterion
-MajorityLabels = Mapping[
-    tuple[str, str, str], str | None
-]  # label by item, tutor and criterion; None if the annotators have no majority label
+# Label by item, tutor and criterion; None if the annotators have no majority label
+MajorityLabels = Mapping[tuple[str, str, str], str | None]
 
 
 def verdicts_with_labels(

@@ -34,9 +34,8 @@ TASK = "trust"
 MEAN_KAPPA = "mean_weighted_kappa"
 WEIGHTED_KAPPA = "weighted_kappa"
 BINARY = "binary"  # `subset` of scores for binary labels (desired or not desired)
-THREE_LABEL_MEASURES = frozenset(
-    {"lenient_macro_f1", "lenient_accuracy", "ac_paper"}
-)  # measures that apply only to scales of three labels
+# Measures that apply only to scales of three labels
+THREE_LABEL_MEASURES = frozenset({"lenient_macro_f1", "lenient_accuracy", "ac_paper"})
 ORDINAL_MEASURES = frozenset({"weighted_kappa", "ac", "spearman"})  # measures that need an order of the labels
 BINARY_SCALE = Scale(labels=("yes", "no"))  # scale of the classifiers
 ALL = "all"  # `subset` of scores over every item
@@ -47,9 +46,8 @@ LENGTH_THIRDS = ("1 of 3", "2 of 3", "3 of 3")  # `subset` of scores for a third
 MEAN_LENIENCY: Statistic[float] = mean_statistic(float, (-1.0, 1.0))
 PANEL_GAIN, PANEL_GAIN_P = "panel_gain", "panel_gain_p"
 TUTOR_MEASURES = ("ac_paper", "ac", "spearman", "weighted_kappa")
-LabelsByReply = dict[
-    tuple[str, str, str], str | None
-]  # label by item, tutor and criterion; None if it cannot be parsed
+# Label by item, tutor and criterion; None if it cannot be parsed
+LabelsByReply = dict[tuple[str, str, str], str | None]
 
 
 def trust_score(validated: str | None, metric: str, result: Estimate, **columns: Unpack[ScoreColumns]) -> Score:

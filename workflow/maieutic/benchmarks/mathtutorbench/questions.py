@@ -73,9 +73,8 @@ def grade_asking(item: Item, text: str, scoring: Scoring) -> list[Reading]:
         return [Reading(asks, asks, "question mark" if mark else "")]
     if not plain_notation(text):
         return [unread_reply(text, "empty reply")]
-    asks = (
-        "?" in plain_notation(text) or "\u061f" in text
-    )  # U+061F: the Arabic question mark, which NFKC does not fold into "?"
+    # NFKC does not fold the Arabic question mark, U+061F, into "?".
+    asks = "?" in plain_notation(text) or "\u061f" in text
     return [Reading(asks, asks, "question mark" if asks else "")]
 
 

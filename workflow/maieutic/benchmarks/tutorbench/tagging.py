@@ -59,9 +59,8 @@ def tagging_cases(loaded: LoadedRubric, item: Item) -> list[Case]:
     ]
 
 
-TagsByCase = dict[
-    tuple[str, str], dict[str, str]
-]  # one tagger's labels: (task, id of the tagged object) -> criterion of the rubric -> label
+# One tagger's labels: (task, id of the tagged object) -> criterion of the rubric -> label
+TagsByCase = dict[tuple[str, str], dict[str, str]]
 
 
 def tags_of_judgements(judgements: Iterable[Judgement]) -> TagsByCase:

@@ -179,7 +179,8 @@ def check_entries(
 ) -> None:
     """Raise UserError if files have faults, are not the files of the manifest, or are too many or too large.
 
-    entries: files by name; manifest: checksums by file name, None without a manifest; most_mb: maximum total size.
+    entries: files by name; manifest: checksums by file name, or None if there is no manifest.
+    most_mb: maximum total size.
     """
     faults = [f"{name[:MOST_ERROR_CHARACTERS]!r}: {problem}" for name in entries if (problem := name_fault(name))]
     faults += [f"{name} {entry.fault}" for name, entry in entries.items() if entry.fault]

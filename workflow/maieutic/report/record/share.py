@@ -20,10 +20,8 @@ from maieutic.report.record.signing import sign_manifest, ssh_keygen_path
 from maieutic.report.record.staging import staged_output
 
 log = logging.getLogger(__name__)
-KEY_SEARCH_BYTES, KEY_SEARCH_OVERLAP = (
-    1 << 24,
-    1 << 14,
-)  # number of bytes in a block without the overlap, and number of bytes of the overlap
+KEY_SEARCH_BYTES = 1 << 24  # size of a block that is searched for keys, without its overlap
+KEY_SEARCH_OVERLAP = 1 << 14  # overlap of two blocks in bytes
 
 
 def share(
