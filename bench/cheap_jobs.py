@@ -20,24 +20,24 @@ from statistics import median
 
 ROOT = Path(__file__).parents[1]
 SNAKEMAKE = [str(Path(sys.executable).parent / "snakemake"), "--cores", str(min(2, os.cpu_count() or 1))]
-SHOWN = ("generate-replies", "parse-replies", "score-replies", "compare-tutors", "build-report", "check-report")
+COMMANDS = ("generate-replies", "parse-replies", "score-replies", "compare-tutors", "build-report", "check-report")
 WRAPPER = """#!{python}
 import json, os, resource, subprocess, sys
 code = subprocess.run([{python!r}, *sys.argv[1:]]).returncode
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
-with open({times!r}, "a") as kept:
-    kept.write(json.dumps([sys.argv[3] if len(sys.argv) > 3 else "", used.ru_utime + used.ru_stime]) + "\\n")
+with open({times!r}, "a") as handle:
+    handle.write(json.dumps([sys.argv[3] if len(sys.argv) > 3 else "", used.ru_utime + used.ru_stime]) + "\\n")
 sys.exit(code)
 """
 
 
-def copied(folder: Path) -> None:
+def copy_checkout(folder: Path) -> None:
     """Copy this checkout without its results; the environments are shared by a link."""
     shutil.copytree(ROOT, folder, symlinks=True, ignore=shutil.ignore_patterns(".*", "results", "tests"))
     (folder / ".venv").symlink_to(ROOT / ".venv")
 
 
-def cpu(line: list[str], folder: Path) -> float:
+def cpu_seconds_of(line: list[str], folder: Path) -> float:
     """Run a command, and return the CPU seconds that it and its children used."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(line, cwd=folder, capture_output=True, text=True)
@@ -52,7 +52,7 @@ def main() -> None:
     tasks = parser.parse_args().tasks
     with tempfile.TemporaryDirectory() as place:
         folder, times = Path(place) / "checkout", Path(place) / "times.jsonl"
-        copied(folder)
+        copy_checkout(folder)
         wrapper = Path(place) / "python"
         wrapper.write_text(WRAPPER.format(python=sys.executable, times=str(times)), encoding="utf-8")
         wrapper.chmod(0o755)
@@ -62,16 +62,20 @@ def main() -> None:
             "run": {"tutors": ["echo"], "tasks": tasks, "classifiers": [], "judges": []},
         }
         (folder / "bench.yaml").write_text(json.dumps(config), encoding="utf-8")
-        whole = cpu([*SNAKEMAKE, "--configfile", "bench.yaml"], folder)
-        found = [json.loads(text) for text in times.read_text(encoding="utf-8").splitlines()]
-        again = cpu([*SNAKEMAKE, "--configfile", "bench.yaml"], folder)
-    by: dict[str, list[float]] = defaultdict(list)
-    for command, seconds in found:
-        by[command].append(seconds)
-    figures: dict[str, float] = {f"{name}: CPU seconds": round(median(by[name]), 2) for name in SHOWN if name in by}
-    figures["all jobs: number"] = len(found)
-    figures["all jobs: CPU seconds"] = round(sum(seconds for _, seconds in found), 1)
-    figures["Snakemake beside them: CPU seconds"] = round(whole - sum(seconds for _, seconds in found), 1)
+        first = cpu_seconds_of([*SNAKEMAKE, "--configfile", "bench.yaml"], folder)
+        costs = [json.loads(text) for text in times.read_text(encoding="utf-8").splitlines()]
+        again = cpu_seconds_of([*SNAKEMAKE, "--configfile", "bench.yaml"], folder)
+    seconds_by_command: dict[str, list[float]] = defaultdict(list)
+    for command, seconds in costs:
+        seconds_by_command[command].append(seconds)
+    figures: dict[str, float] = {
+        f"{name}: CPU seconds": round(median(seconds_by_command[name]), 2)
+        for name in COMMANDS
+        if name in seconds_by_command
+    }
+    figures["all jobs: number"] = len(costs)
+    figures["all jobs: CPU seconds"] = round(sum(seconds for _, seconds in costs), 1)
+    figures["Snakemake beside them: CPU seconds"] = round(first - sum(seconds for _, seconds in costs), 1)
     figures["the same run again: CPU seconds"] = round(again, 2)
     print(json.dumps(figures))
 

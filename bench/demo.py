@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import yaml
-from cheap_jobs import SNAKEMAKE, copied, cpu
+from cheap_jobs import SNAKEMAKE, copy_checkout, cpu_seconds_of
 from maieutic.core.ledger import spent_since
 
 DEMO = "config/demo.yaml"
@@ -26,17 +26,17 @@ def main() -> None:
     keys = parser.parse_args().run
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "checkout"
-        copied(folder)
+        copy_checkout(folder)
         config = yaml.safe_load((folder / DEMO).read_text(encoding="utf-8"))
         (folder / DEMO).write_text(yaml.safe_dump({**config, "run": {**config["run"], **keys}}), encoding="utf-8")
         began = time.perf_counter()
-        cpu([*SNAKEMAKE, "--configfile", DEMO], folder)
+        cpu_seconds_of([*SNAKEMAKE, "--configfile", DEMO], folder)
         seconds = time.perf_counter() - began
-        again = cpu([*SNAKEMAKE, "--configfile", DEMO], folder)
-        asked = sum(spent.requests for spent in spent_since("", folder / "results/journal"))
+        again = cpu_seconds_of([*SNAKEMAKE, "--configfile", DEMO], folder)
+        requests = sum(spent.requests for spent in spent_since("", folder / "results/journal"))
         size = sum(path.stat().st_size for path in (folder / "results").rglob("*") if path.is_file())
     figures = {"the demo: seconds": round(seconds, 1), "the demo: MB of results": round(size / 1e6, 1)}
-    figures |= {"the demo: requests": asked} if asked else {}
+    figures |= {"the demo: requests": requests} if requests else {}
     figures["the demo again: CPU seconds"] = round(again, 2)
     print(json.dumps(figures))
 

@@ -26,11 +26,11 @@ from maieutic.replies.generate import CardItems, RequestLimits, ask_tutor
 from maieutic.serving.backends import JobFiles
 from maieutic.serving.client import Client, ServerSettings
 
-SECONDS, CONCURRENCY, ONE_BY_ONE = 0.050, 256, 40
+SECONDS, CONCURRENCY, ONE_BY_ONE_REQUESTS = 0.050, 256, 40
 HERE = Path(__file__).parent
 
 
-def work(folder: Path, requests: int) -> CardItems:
+def card_items(folder: Path, requests: int) -> CardItems:
     """Return distinct items with prompts of the benchmark's usual length, read from a file as in a run."""
     loaded = read_card(Path("resources/benchmarks/mathtutorbench/mistake_location.yaml"))
     fields = {"task": loaded.card.task, "cluster": "c", "reference": {}}
@@ -44,24 +44,24 @@ async def one_by_one(address: str) -> float:
     """Return the seconds per request if each request is sent after the answer to the previous one."""
     client = Client(ServerSettings(base_url=address, model="m", concurrency=1))
     began = time.perf_counter()
-    for number in range(ONE_BY_ONE):
+    for number in range(ONE_BY_ONE_REQUESTS):
         message = {"role": "system", "content": str(number)}
         await client.ask({"endpoint": "completions", "messages": [message], "stop": [], "temperature": 0})
     await client.close()
-    return (time.perf_counter() - began) / ONE_BY_ONE
+    return (time.perf_counter() - began) / ONE_BY_ONE_REQUESTS
 
 
-def driven(address: str, requests: int) -> dict[str, float]:
+def measure_driver(address: str, requests: int) -> dict[str, float]:
     """Return the driver's seconds and CPU for a number of requests with its journal, and this process's memory."""
     model = HostedModel(engine="hosted", base_url=address, model="m", concurrency=CONCURRENCY)
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("journal.jsonl", "log", "out.jsonl", "prompts.jsonl")]
-        items = work(Path(folder), requests)
+        items = card_items(Path(folder), requests)
         before, began = time.process_time(), time.perf_counter()
         ask_tutor("m", model, items, RequestLimits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])
         seconds, cpu = time.perf_counter() - began, time.process_time() - before
-        kept = paths[0].read_text(encoding="utf-8").count("\n")
-    assert kept == requests
+        answers = paths[0].read_text(encoding="utf-8").count("\n")
+    assert answers == requests
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"seconds": seconds, "cpu_ms": 1000 * cpu / requests, "mb": memory}
 
@@ -71,10 +71,10 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--many", type=int, default=100_000, help="requests of the run whose memory is measured")
     parser.add_argument("--at", help=argparse.SUPPRESS)  # address of a running server: measure once, in this process
-    given = parser.parse_args()
-    if given.at:
+    args = parser.parse_args()
+    if args.at:
         collect_garbage_rarely()  # as every command does
-        print(json.dumps(driven(given.at, given.requests)))
+        print(json.dumps(measure_driver(args.at, args.requests)))
         return
     server = subprocess.Popen(
         [sys.executable, str(HERE / "slow_server.py"), str(SECONDS)], stdout=subprocess.PIPE, text=True
@@ -84,16 +84,16 @@ def main() -> None:
     figures: dict[str, float] = {}
     try:
         single = asyncio.run(one_by_one(address))
-        for number in (given.requests, given.many):
+        for number in (args.requests, args.many):
             line = [sys.executable, __file__, "--at", address, "--requests", str(number)]
-            told = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True).stdout
-            found = json.loads(told.splitlines()[-1])
-            many = f"{number:,} requests of 50 ms, 256 in flight"
+            stdout = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True).stdout
+            cost = json.loads(stdout.splitlines()[-1])
+            row = f"{number:,} requests of 50 ms, 256 in flight"
             figures |= {
-                f"{many}: seconds": round(found["seconds"], 2),
-                f"{many}: times sooner than one after the other": round(single * number / found["seconds"], 1),
-                f"{many}: ms of CPU a request": round(found["cpu_ms"], 2),
-                f"{many}: MB": round(found["mb"]),
+                f"{row}: seconds": round(cost["seconds"], 2),
+                f"{row}: times sooner than one after the other": round(single * number / cost["seconds"], 1),
+                f"{row}: ms of CPU a request": round(cost["cpu_ms"], 2),
+                f"{row}: MB": round(cost["mb"]),
             }  # fmt: skip
     finally:
         server.kill()

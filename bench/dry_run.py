@@ -23,16 +23,16 @@ def planned(number: int) -> tuple[int, float, float]:
         f"model-{n}": {"engine": "vllm", "weights": {"repo": f"org/model-{n}", "revision": f"{n:040x}"}}
         for n in range(number)
     }
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as overlay, tempfile.TemporaryFile("w+") as told:
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as overlay, tempfile.TemporaryFile("w+") as output:
         json.dump({"models": models, "run": {"tutors": list(models)}}, overlay)
         overlay.flush()
         snakemake = Path(sys.executable).parent / "snakemake"
         line = [snakemake, "--cores", "2", "-n", "--forceall", "--configfile", DEMO, overlay.name]
-        process = subprocess.Popen(line, stdout=told, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(line, stdout=output, stderr=subprocess.STDOUT)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        told.seek(0)
-        lines = told.read().splitlines()
+        output.seek(0)
+        lines = output.read().splitlines()
     assert process.returncode == 0, "\n".join(lines[-20:])
     jobs = next(int(words[1]) for words in map(str.split, lines) if words[:1] == ["total"])
     return jobs, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024

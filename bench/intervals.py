@@ -51,24 +51,24 @@ def shares(chance: np.random.Generator, runs: int) -> None:
         for share in SHARES:
             ours, others, widths = [], [], []
             for correlation in CORRELATIONS:
-                found = []
+                rows = []
                 for _ in range(runs):
                     sums = outcomes(chance, problems, share, correlation)
                     value = float(sums[:, 0].sum() / sums[:, 1].sum())
                     interval = bounded_interval(value, leave_one_out(sums, SHARE.from_sums), 0.0, 1.0)
-                    drawn = bootstrap(chance, sums, SHARE.from_sums)
+                    percentiles = bootstrap(chance, sums, SHARE.from_sums)
                     items = sums[:, 1]
                     size = items.sum() / (1 + correlation * ((items**2).sum() / items.sum() - 1))
                     exact = clopper_pearson(value, float(size))
-                    found.append(
+                    rows.append(
                         [
                             interval[0] <= share <= interval[1],
-                            drawn[0] <= share <= drawn[1],
+                            percentiles[0] <= share <= percentiles[1],
                             interval[1] - interval[0],
                             exact[1] - exact[0],
                         ]
                     )
-                mean = np.mean(found, axis=0)
+                mean = np.mean(rows, axis=0)
                 ours.append(mean[0])
                 others.append(mean[1])
                 widths.append(mean[2] / mean[3])
@@ -82,8 +82,8 @@ def labels(chance: np.random.Generator, problems: int, accuracy: float, classes:
     """Return hits, predictions and members of each class for one item per problem: problems x (3 x classes)."""
     gold = chance.integers(0, classes, problems)
     wrong = (gold + chance.integers(1, classes, problems)) % classes
-    said = np.where(chance.random(problems) < accuracy, gold, wrong)
-    true, predicted = np.eye(classes)[gold], np.eye(classes)[said]
+    answers = np.where(chance.random(problems) < accuracy, gold, wrong)
+    true, predicted = np.eye(classes)[gold], np.eye(classes)[answers]
     return np.concatenate([true * predicted, predicted, true], axis=1)
 
 
@@ -91,21 +91,21 @@ def coverage_of_macro_f1(chance: np.random.Generator, runs: int) -> None:
     """Print the coverage of macro F1 for two and for nine classes."""
     for classes in (2, 9):
         for problems in PROBLEMS:
-            row = []
+            coverages = []
             for accuracy in (0.7, 0.9, 0.97):
                 truth = float(macro_f1(labels(chance, 200_000, accuracy, classes).sum(axis=0)))
-                found = []
+                hits = []
                 for _ in range(runs):
                     sums = labels(chance, problems, accuracy, classes)
                     interval = bounded_interval(
                         float(macro_f1(sums.sum(axis=0))), leave_one_out(sums, macro_f1), 0.0, 1.0
                     )
-                    drawn = bootstrap(chance, sums, macro_f1)
-                    found.append([interval[0] <= truth <= interval[1], drawn[0] <= truth <= drawn[1]])
-                row.append(np.mean(found, axis=0))
+                    percentiles = bootstrap(chance, sums, macro_f1)
+                    hits.append([interval[0] <= truth <= interval[1], percentiles[0] <= truth <= percentiles[1]])
+                coverages.append(np.mean(hits, axis=0))
             print(
-                f"macro F1 of {classes} classes, {problems} problems: {min(one[0] for one in row):.3f} "
-                f"(bootstrap {min(one[1] for one in row):.3f})"
+                f"macro F1 of {classes} classes, {problems} problems: {min(pair[0] for pair in coverages):.3f} "
+                f"(bootstrap {min(pair[1] for pair in coverages):.3f})"
             )
 
 
@@ -113,24 +113,24 @@ def differences(chance: np.random.Generator, runs: int) -> None:
     """Print the coverage of paired differences of shares."""
     for first, second in ((0.99, 0.97), (0.97, 0.9)):
         for problems in PROBLEMS:
-            found = []
+            hits = []
             for run in range(runs):
                 # In half of the runs both sides share their random numbers.
-                joint = chance.random(problems) if run % 2 else None
-                luck = [chance.random(problems) if joint is None else joint for _ in range(2)]
+                shared = chance.random(problems) if run % 2 else None
+                random_numbers = [chance.random(problems) if shared is None else shared for _ in range(2)]
                 sides = [
-                    np.column_stack([one < share, np.ones(problems)]).astype(float)
-                    for one, share in zip(luck, (first, second), strict=True)
+                    np.column_stack([numbers < share, np.ones(problems)]).astype(float)
+                    for numbers, share in zip(random_numbers, (first, second), strict=True)
                 ]
                 values = tuple(float(side[:, 0].mean()) for side in sides)
                 left_out = tuple(leave_one_out(side, SHARE.from_sums) for side in sides)
                 contrast = paired_difference(values, left_out, (0.0, 1.0))
                 low, high = contrast.interval() if contrast else (-1.0, 1.0)
                 places = chance.integers(0, problems, (DRAWS, problems))
-                drawn = np.percentile((sides[0][:, 0] - sides[1][:, 0])[places].mean(axis=1), [2.5, 97.5])
-                apart = first - second
-                found.append([low <= apart <= high, drawn[0] <= apart <= drawn[1]])
-            ours, others = np.mean(found, axis=0)
+                percentiles = np.percentile((sides[0][:, 0] - sides[1][:, 0])[places].mean(axis=1), [2.5, 97.5])
+                difference = first - second
+                hits.append([low <= difference <= high, percentiles[0] <= difference <= percentiles[1]])
+            ours, others = np.mean(hits, axis=0)
             print(f"difference of {first} and {second}, {problems} problems: {ours:.3f} (bootstrap {others:.3f})")
 
 

@@ -36,8 +36,8 @@ def colour(chance: np.random.Generator, labels: int, kappa: float, shares: list[
         Pairing(int(label), int(verdict), str(place))
         for place, (label, verdict) in enumerate(zip(gold, verdicts, strict=True))
     ]
-    found = estimate_agreement(WEIGHTED_KAPPA, pairings, len(shares), False, BootstrapSettings(500, 1))
-    agreement = trust_score("grader", WEIGHTED_KAPPA, found)
+    estimate = estimate_agreement(WEIGHTED_KAPPA, pairings, len(shares), False, BootstrapSettings(500, 1))
+    agreement = trust_score("grader", WEIGHTED_KAPPA, estimate)
     return light_by_thresholds(agreement, labels, {"kappa": agreement}, "labels", "weighted kappa").colour
 
 

@@ -1,7 +1,7 @@
 """Estimate a full run without running it: requests, tokens, GPU hours and cost of 10 to 1,000 models of 1B to 405B.
 
 Writes the tables of docs/scale.md between its markers, from measured request sizes (resources/sizes.csv) and the
-estimate of serving time (maieutic.plan.serving_time). `--print` prints the page instead.
+estimate of serving time (maieutic.tools.serving_time). `--print` prints the page instead.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
 
-from maieutic.plan.requests import VERDICT_TOKENS, RequestSize, measured_sizes, tokens_of_chars
-from maieutic.plan.serving_time import GPUS, START_SECONDS, ParameterCount, fits_in_memory, server_seconds
+from maieutic.launch.requests import VERDICT_TOKENS, RequestSize, measured_sizes, tokens_of_chars
+from maieutic.tools.serving_time import GPUS, START_SECONDS, ParameterCount, fits_in_memory, server_seconds
 
 PAGE = ROOT / "docs/scale.md"
-AT_ONCE = 256  # requests in flight, as models.*.concurrency of a served model
+CONCURRENCY = 256  # requests in flight, as models.*.concurrency of a served model
 BENCHMARKS = ("mathtutorbench", "kmpbench", "mrbench", "tutorbench")
 RUBRICS = ("mrbench_critic", "kmp_dialogue", "kmp_similar_problems", "kmp_followup_problems", "kmp_error_reason", "tutorbench")  # fmt: skip
 MODELS = {
     "1B": ParameterCount(1, 1), "7B": ParameterCount(7, 7), "32B": ParameterCount(32, 32), "70B": ParameterCount(70, 70),
     "120B, 5B active": ParameterCount(117, 5.1), "405B": ParameterCount(405, 405),
 }  # fmt: skip
-SHOWN = ("l40s", "a100", "h100", "h200", "b200")
+GPU_KINDS = ("l40s", "a100", "h100", "h200", "b200")
 PRICES = {"a small hosted model (0.15 / 0.60 USD a million tokens)": (0.15, 0.6), "a large one (2.50 / 10.00)": (2.5, 10.0)}  # fmt: skip
 # A server uses at most the eight GPUs of one node.
-MOST = 8
+MAX_GPUS = 8
 
 
 class Load(NamedTuple):
@@ -42,16 +42,16 @@ class Load(NamedTuple):
 def tutor_load(benchmark: str) -> Load:
     """Return the load of all tasks of a benchmark, with every item once."""
     rows = [size for (name, _, rubric), size in measured_sizes().items() if name == benchmark and not rubric]
-    return together([(size, tokens_of_chars(size.answer_chars)) for size in rows])
+    return total_load([(size, tokens_of_chars(size.answer_chars)) for size in rows])
 
 
 def judge_load() -> Load:
     """Return a judge's load under the papers' rubrics, for one tutor."""
     rows = [size for (name, _, rubric), size in measured_sizes().items() if name in BENCHMARKS and rubric in RUBRICS]
-    return together([(size, VERDICT_TOKENS) for size in rows])
+    return total_load([(size, VERDICT_TOKENS) for size in rows])
 
 
-def together(rows: list[tuple[RequestSize, float]]) -> Load:
+def total_load(rows: list[tuple[RequestSize, float]]) -> Load:
     """Return the total load. rows: request sizes, each with the tokens of an answer."""
     requests = [size.items * size.requests for size, _ in rows]
     prompts = sum(number * tokens_of_chars(size.prompt_chars) for number, (size, _) in zip(requests, rows, strict=True))
@@ -61,7 +61,7 @@ def together(rows: list[tuple[RequestSize, float]]) -> Load:
 
 def gpus_for(size: ParameterCount, kind: str) -> int | None:
     """Return the smallest number of GPUs (1, 2, 4, 8) that a model fits on, or None if it does not fit on one node."""
-    return next((number for number in (1, 2, 4, MOST) if fits_in_memory(size, GPUS[kind], number)), None)
+    return next((number for number in (1, 2, 4, MAX_GPUS) if fits_in_memory(size, GPUS[kind], number)), None)
 
 
 def hours_of(size: ParameterCount, kind: str, loads: list[Load]) -> float | None:
@@ -69,7 +69,7 @@ def hours_of(size: ParameterCount, kind: str, loads: list[Load]) -> float | None
     gpus = gpus_for(size, kind)
     if gpus is None:
         return None
-    return sum(gpus * server_seconds(size, GPUS[kind], gpus, *load, AT_ONCE) for load in loads) / 3600
+    return sum(gpus * server_seconds(size, GPUS[kind], gpus, *load, CONCURRENCY) for load in loads) / 3600
 
 
 def number(value: float) -> str:
@@ -92,11 +92,11 @@ def hour_rows() -> list[str]:
     rows = []
     for name, size in MODELS.items():
         cells = []
-        for kind in SHOWN:
+        for kind in GPU_KINDS:
             hours, gpus = hours_of(size, kind, loads), gpus_for(size, kind)
             cells.append("-" if hours is None else f"{number(hours)} ({gpus})")
         rows.append(f"| a model of {name} | {' | '.join(cells)} |")
-    return [f"| GPU hours (GPUs a server) | {' | '.join(SHOWN)} |", "| --- " * (len(SHOWN) + 1) + "|", *rows]
+    return [f"| GPU hours (GPUs a server) | {' | '.join(GPU_KINDS)} |", "| --- " * (len(GPU_KINDS) + 1) + "|", *rows]
 
 
 def run_rows() -> list[str]:
@@ -106,14 +106,14 @@ def run_rows() -> list[str]:
     small, large = MODELS["7B"], MODELS["70B"]
     rows = []
     for models in (10, 100, 1000):
-        asking = hours_of(small, "h100", loads)
+        tutoring = hours_of(small, "h100", loads)
         all_judged = Load(*(models * part for part in judged))
         judging = hours_of(large, "h100", [all_judged])
-        assert asking is not None and judging is not None
-        hours = models * asking + judging
+        assert tutoring is not None and judging is not None
+        hours = models * tutoring + judging
         rows.append(
             f"| {models:,} models | {models * requests / 1e6:,.1f} | {models * judged.requests / 1e6:,.1f} | "
-            f"{number(models * asking)} | {number(judging)} | {number(hours / 32)} | {number(models * len(loads) * START_SECONDS / 3600)} |"
+            f"{number(models * tutoring)} | {number(judging)} | {number(hours / 32)} | {number(models * len(loads) * START_SECONDS / 3600)} |"
         )
     head = (
         "| models of 7B, a judge of 70B | replies, millions | verdicts, millions | GPU hours, tutors | GPU hours, judge "
@@ -125,19 +125,20 @@ def run_rows() -> list[str]:
 def money_rows() -> list[str]:
     loads, judged = [tutor_load(name) for name in BENCHMARKS], judge_load()
     rows = []
-    for name, (read, written) in PRICES.items():
-        asked, judging = (
-            sum(load.prompts * read + load.answers * written for load in part) / 1e6 for part in (loads, [judged])
+    for name, (prompt_price, answer_price) in PRICES.items():
+        tutor_cost, judge_cost = (
+            sum(load.prompts * prompt_price + load.answers * answer_price for load in loads_of_model) / 1e6
+            for loads_of_model in (loads, [judged])
         )
-        rows.append(f"| {name} | {asked:,.2f} | {judging:,.2f} |")
+        rows.append(f"| {name} | {tutor_cost:,.2f} | {judge_cost:,.2f} |")
     return ["| USD, one tutor on all four benchmarks | as the tutor | as its judge |", "| --- | --- | --- |", *rows]
 
 
 def limit_rows() -> list[str]:
     """Return the hours of one tutor and of its judge under providers' rate limits."""
-    asked, judged = sum(tutor_load(name).requests for name in BENCHMARKS), judge_load().requests
+    requests, judged = sum(tutor_load(name).requests for name in BENCHMARKS), judge_load().requests
     rows = [
-        f"| {limit:,} requests a minute | {number(asked / limit / 60)} | {number(judged / limit / 60)} |"
+        f"| {limit:,} requests a minute | {number(requests / limit / 60)} | {number(judged / limit / 60)} |"
         for limit in (500, 10_000)
     ]
     return ["| hours at a provider's limit of | one tutor on all four benchmarks | its judge |", "| --- | --- | --- |", *rows]  # fmt: skip
@@ -158,11 +159,11 @@ def page(text: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--print", action="store_true")
-    made = page(PAGE.read_text(encoding="utf-8"))
+    text = page(PAGE.read_text(encoding="utf-8"))
     if parser.parse_args().print:
-        print(made)
+        print(text)
         return
-    PAGE.write_text(made, encoding="utf-8")
+    PAGE.write_text(text, encoding="utf-8")
     print(f"{PAGE}: written")
 
 

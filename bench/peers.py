@@ -26,13 +26,13 @@ sys.path.insert(0, "workflow")
 from maieutic.serving.client import Client, ServerSettings
 address, number = sys.argv[1], int(sys.argv[2])
 prompts = [f"Problem {n}\\nStep 1 - 2+2 = 5" for n in range(number)]
-asked = [
+requests = [
     {"endpoint": "completions", "messages": [{"role": "user", "content": prompt}], "stop": ["\\n"], "temperature": 0, "max_tokens": 8}
     for prompt in prompts
 ]
 async def main():
     client = Client(ServerSettings(base_url=address, model="m", concurrency=256))
-    answers = await asyncio.gather(*map(client.ask, asked))
+    answers = await asyncio.gather(*map(client.ask, requests))
     await client.close()
     return answers
 began = time.perf_counter()
@@ -49,9 +49,9 @@ address, number = sys.argv[1], int(sys.argv[2])
 model = LocalCompletionsAPI(
     model="m", base_url=f"{address}/completions", num_concurrent=256, tokenizer_backend=None, tokenized_requests=False,
 )
-asked = [Instance("generate_until", {}, (f"Problem {n}\\nStep 1 - 2+2 = 5", {"until": ["\\n"], "max_gen_toks": 8}), 0) for n in range(number)]
+requests = [Instance("generate_until", {}, (f"Problem {n}\\nStep 1 - 2+2 = 5", {"until": ["\\n"], "max_gen_toks": 8}), 0) for n in range(number)]
 began = time.perf_counter()
-answers = model.generate_until(asked)
+answers = model.generate_until(requests)
 seconds = time.perf_counter() - began
 assert len(answers) == number and set(answers) == {"2"}
 print(json.dumps({"seconds": seconds}))
@@ -76,7 +76,7 @@ print(json.dumps({"seconds": seconds}))
 """
 
 
-def measured(line: list[str]) -> dict[str, float]:
+def measure(line: list[str]) -> dict[str, float]:
     """Return the seconds that a harness reports for its requests, and the seconds of its process."""
     began = time.perf_counter()
     done = subprocess.run(line, cwd=HERE.parent, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
@@ -106,9 +106,9 @@ def main() -> None:
             }  # fmt: skip
             figures: dict[str, float] = {}
             for name, line in lines.items():
-                took = measured(line)
-                figures[f"{number:,} requests, {name}: seconds of requests"] = round(took["seconds"], 2)
-                figures[f"{number:,} requests, {name}: seconds of the process"] = round(took["process"], 2)
+                seconds_of = measure(line)
+                figures[f"{number:,} requests, {name}: seconds of requests"] = round(seconds_of["seconds"], 2)
+                figures[f"{number:,} requests, {name}: seconds of the process"] = round(seconds_of["process"], 2)
     finally:
         server.kill()
     print(json.dumps(figures))

@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from cheap_jobs import ROOT, SNAKEMAKE, copied
+from cheap_jobs import ROOT, SNAKEMAKE, copy_checkout
 
-FIRST = "tutor-001"
-MANY = 20  # tutors above which fewer items are used, to save disk space
+FIRST_TUTOR = "tutor-001"
+MAX_TUTORS_WITH_ALL_ITEMS = 20  # above it fewer items are used, to save disk space
 TASKS = yaml.safe_load((ROOT / "config/demo.yaml").read_text(encoding="utf-8"))["run"]["tasks"]
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 # Without these options the browser contacts hosts at its start and, without a network, waits for a time-out.
-QUIET = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
+BROWSER_OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
 
 
 # Runs the rule compare_tutors of every benchmark without Snakemake.
@@ -38,8 +38,8 @@ import sys
 from pathlib import Path
 from maieutic.core.yaml_files import read_yaml
 from maieutic.plan.rules import plan_of
-from maieutic.report.record.contents import flat_paths, score_steps
-from maieutic.report.record.verify import run_step
+from maieutic.record.contents import flat_paths, score_steps
+from maieutic.record.verify import run_step
 plan = plan_of(read_yaml(Path(sys.argv[1])))
 for step in score_steps(plan):
     if step.rule == "compare_tutors":
@@ -74,21 +74,23 @@ def files_of(results: Path, kind: str, name: str) -> Iterable[Path]:
 
 def enlarge(results: Path, tutors: list[str], items: int) -> int:
     """Turn a run of one tutor into a run of many tutors and items, and return the number of items per tutor."""
-    own = sum(path.read_text(encoding="utf-8").count("\n") for path in files_of(results, "replies", FIRST) if path.parent.name != "prompts")  # fmt: skip
-    times = max(items // own, 1)
+    first_items = sum(path.read_text(encoding="utf-8").count("\n") for path in files_of(results, "replies", FIRST_TUTOR) if path.parent.name != "prompts")  # fmt: skip
+    times = max(items // first_items, 1)
     for kind, pattern in (("items", "*.jsonl"), ("replies", "*.jsonl"), ("grades", "*.jsonl")):
         for path in sorted((results / kind).rglob(pattern)):
             if path.parent.name != "prompts":
                 multiply(path, times, kind)
     for kind in ("replies", "grades", "scores"):
-        for path in files_of(results, kind, FIRST):
+        for path in files_of(results, kind, FIRST_TUTOR):
             text = path.read_text(encoding="utf-8")
             for name in tutors:
-                path.with_name(path.name.replace(FIRST, name)).write_text(text.replace(FIRST, name), encoding="utf-8")
-    return own * times
+                path.with_name(path.name.replace(FIRST_TUTOR, name)).write_text(
+                    text.replace(FIRST_TUTOR, name), encoding="utf-8"
+                )
+    return first_items * times
 
 
-def measured(line: list[str], folder: Path) -> dict[str, float]:
+def measure(line: list[str], folder: Path) -> dict[str, float]:
     """Run a command, and return its seconds, CPU seconds and MB of memory."""
     began = time.perf_counter()
     environment = {**os.environ, "PYTHONPATH": str(folder / "workflow")}
@@ -103,7 +105,7 @@ def seconds_to_show(page: Path) -> float:
     assert CHROMIUM is not None
     with tempfile.TemporaryDirectory() as profile:
         began = time.perf_counter()
-        line = [CHROMIUM, *QUIET, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()]
+        line = [CHROMIUM, *BROWSER_OPTIONS, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()]
         out = subprocess.run(line, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
     assert "<table" in out or page.stat().st_size < 1000
     return time.perf_counter() - began
@@ -120,9 +122,9 @@ def main() -> None:
         names = [f"tutor-{number:03d}" for number in range(1, tutors + 1)]
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place) / "checkout"
-            copied(folder)
+            copy_checkout(folder)
             run_one_tutor(folder, names, args.tasks)
-            items = args.items if tutors <= MANY else args.items // 30
+            items = args.items if tutors <= MAX_TUTORS_WITH_ALL_ITEMS else args.items // 30
             figures |= figures_of(folder, names, items)
     print(json.dumps(figures))
 
@@ -137,7 +139,7 @@ def run_one_tutor(folder: Path, names: list[str], tasks: list[str]) -> None:
         address = f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"
         models = {name: {"engine": "hosted", "base_url": address, "model": "m"} for name in names}
         written = "results/report/config.yaml"
-        for tutors, words in ((names, [written]), ([FIRST], ["--omit-from", "build_report"])):
+        for tutors, words in ((names, [written]), ([FIRST_TUTOR], ["--omit-from", "build_report"])):
             config: dict[str, Any] = {"edition": "demo", "models": models, "run": {"tutors": tutors, "tasks": tasks}}
             (folder / "bench.yaml").write_text(json.dumps(config), encoding="utf-8")
             done = subprocess.run(
@@ -151,17 +153,17 @@ def run_one_tutor(folder: Path, names: list[str], tasks: list[str]) -> None:
 
 
 def figures_of(folder: Path, names: list[str], items: int) -> dict[str, float]:
-    """Return the figures of the enlarged run's report. items: wanted number of items per tutor."""
-    own = enlarge(folder / "results", names, items)
+    """Return the figures of the enlarged run's report. items: intended number of items per tutor."""
+    item_count = enlarge(folder / "results", names, items)
     out = folder / "large"
-    compared = measured([sys.executable, "-c", COMPARE, "large.yaml"], folder)
+    compared = measure([sys.executable, "-c", COMPARE, "large.yaml"], folder)
     command = [sys.executable, "-m", "maieutic", "build-report", "--config", "large.yaml", "--results", "results"]
-    cost = measured([*command, "--out", str(out)], folder)
+    cost = measure([*command, "--out", str(out)], folder)
     page = out / "index.html"
     beside = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) - page.stat().st_size
     size = f"{len(names)} tutor{'' if len(names) == 1 else 's'}"
     figures: dict[str, float] = {
-        f"{size}: replies": own * len(names),
+        f"{size}: replies": item_count * len(names),
         f"{size}: seconds for the differences of all pairs": round(compared["seconds"], 1),
         f"{size}: seconds": round(cost["seconds"], 1),
         f"{size}: CPU seconds": round(cost["cpu"], 1),

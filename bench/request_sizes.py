@@ -42,7 +42,7 @@ from maieutic.rewards.pairs import PAIR_SOURCES
 DATA = Path(os.environ.get("MAIEUTIC_DATA", ROOT / "../shared/data"))
 OUT = ROOT / "resources/sizes.csv"
 MODEL = HostedModel(engine="hosted", model="m", base_url="http://x/v1", endpoint="chat", structured=True, images=False)
-MOST = 300  # approximate number of measured items per task
+MAX_ITEMS = 300  # approximate number of measured items per task
 COLUMNS = ("benchmark", "task", "rubric", "items", "requests", "prompt_chars", "answer_chars", "measured_on")
 
 
@@ -70,8 +70,8 @@ def requests_of(loaded: LoadedCard, item: Item, reply: Reply) -> Iterator[int]:
     yield length(messages)
     for number, template in enumerate(loaded.templates[1:], 1):
         answers = [turn.text for turn in reply.turns[:number]]
-        asked = render(template, {**item.vars, "answers": answers}, loaded.shots)
-        messages = [*messages, {"role": "assistant", "content": answers[-1]}, {"role": "user", "content": asked}]
+        prompt = render(template, {**item.vars, "answers": answers}, loaded.shots)
+        messages = [*messages, {"role": "assistant", "content": answers[-1]}, {"role": "user", "content": prompt}]
         yield length(messages)
 
 
@@ -87,7 +87,7 @@ def rows_of(loaded: LoadedCard, datasets: dict[str, Any]) -> Iterator[dict[str, 
     """Yield a row for the tutors' requests, and a row for each rubric that the card names."""
     card = loaded.card
     items, source = items_of(loaded, datasets)
-    items = items[:: max(1, len(items) // MOST)]
+    items = items[:: max(1, len(items) // MAX_ITEMS)]
     if not items:
         return
     replies = [reference_of(loaded, item) for item in items]
@@ -102,9 +102,9 @@ def rows_of(loaded: LoadedCard, datasets: dict[str, Any]) -> Iterator[dict[str, 
         cases = reply_cases(rubric, by_key, replies)
         questions = [(case, question) for _, case in cases for question in questions_about(rubric.rubric, case)]
         if questions:
-            sent = [length(judge_request(rubric, case, question, panel)["messages"]) for case, question in questions]
+            lengths = [length(judge_request(rubric, case, question, panel)["messages"]) for case, question in questions]
             per_item = len(questions) / len(items)
-            yield {**common, "rubric": name, "requests": round(per_item, 2), "prompt_chars": round(mean(sent)), "answer_chars": 0}  # fmt: skip
+            yield {**common, "rubric": name, "requests": round(per_item, 2), "prompt_chars": round(mean(lengths)), "answer_chars": 0}  # fmt: skip
 
 
 def label_rows(datasets: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -116,18 +116,19 @@ def label_rows(datasets: dict[str, Any]) -> Iterator[dict[str, Any]]:
         paths = [DATA / entry.published.path for entry in entries]
         if not all(path.is_file() for path in paths):
             continue
-        made = source.load(*[read_source(path, entry.format, str(path)) for path, entry in zip(paths, entries, strict=True)])  # fmt: skip
-        items = {(item.task, item.id): item for item in made.items}
-        labelled = {label.criterion for label in made.labels} or set(source.judged_criteria)
-        for name in every_rubric():
+        content = source.load(*[read_source(path, entry.format, str(path)) for path, entry in zip(paths, entries, strict=True)])  # fmt: skip
+        items = {(item.task, item.id): item for item in content.items}
+        labelled = {label.criterion for label in content.labels} or set(source.judged_criteria)
+        for name in rubric_names():
             judge = JudgeModel(engine="judge", model="m", rubrics=[name])
             if (rubric := rubric_for_labels(judge, source.about)) is None:
                 continue
-            criteria = {key: one for key, one in rubric.rubric.criteria.items() if key in labelled}
+            criteria = {key: criterion for key, criterion in rubric.rubric.criteria.items() if key in labelled}
             work = [
-                (one, case._replace(criteria=criteria)) for one, case in reply_cases(rubric, items, made.replies, True)
+                (loaded, case._replace(criteria=criteria))
+                for loaded, case in reply_cases(rubric, items, content.replies, True)
             ]
-            yield row_of("labels", release, name, len(made.replies), work)
+            yield row_of("labels", release, name, len(content.replies), work)
 
 
 def pair_rows() -> Iterator[dict[str, Any]]:
@@ -137,7 +138,7 @@ def pair_rows() -> Iterator[dict[str, Any]]:
     ]
     records = [read_source(path, "json", str(path)) for path in files]
     pairs = PAIR_SOURCES["bridge"].load(*records)
-    for name in every_rubric():
+    for name in rubric_names():
         if name.startswith("pairs_"):
             yield row_of("pairs", "bridge", name, len(pairs), [(read_rubric(name), pair_case(pair)) for pair in pairs])
 
@@ -145,15 +146,15 @@ def pair_rows() -> Iterator[dict[str, Any]]:
 def row_of(benchmark: str, task: str, rubric: str, items: int, work: list[tuple[Any, Any]]) -> dict[str, Any]:
     """Return the row of a judge's requests. work: the cases to judge, each with its rubric."""
     panel = JudgeSettings("j", JudgeModel(engine="judge", model="m", rubrics=[rubric]), MODEL, 1)
-    sent = [
+    lengths = [
         length(judge_request(loaded, case, question, panel)["messages"])
         for loaded, case in work
         for question in questions_about(loaded.rubric, case)
     ]
-    return {"benchmark": benchmark, "task": task, "rubric": rubric, "items": items, "requests": round(len(sent) / items, 2), "prompt_chars": round(mean(sent)), "answer_chars": 0, "measured_on": "published"}  # fmt: skip
+    return {"benchmark": benchmark, "task": task, "rubric": rubric, "items": items, "requests": round(len(lengths) / items, 2), "prompt_chars": round(mean(lengths)), "answer_chars": 0, "measured_on": "published"}  # fmt: skip
 
 
-def every_rubric() -> list[str]:
+def rubric_names() -> list[str]:
     """Return the names of all shipped rubrics."""
     folders = [ROOT / "resources/rubrics", *(CARDS / name / "rubrics" for name in BENCHMARKS)]
     return sorted(path.stem for folder in folders for path in folder.glob("*.yaml"))

@@ -35,12 +35,12 @@ DEMO_DATA = Path("resources/demo/mathtutorbench/datasets/mathdial_bridge.json")
 
 def replies(items: list[Item], tutors: int) -> list[tuple[Item, str]]:
     """Return distinct replies of realistic length, two per item and tutor: human replies to other dialogues."""
-    said = []
+    texts = []
     for tutor in range(2 * tutors):
         for number, item in enumerate(items):
             other = items[(number + tutor + 1) % len(items)].reference["text"]
-            said.append((item, f"{other} What would you try next? ({tutor})"))
-    return said
+            texts.append((item, f"{other} What would you try next? ({tutor})"))
+    return texts
 
 
 def packed(model: torch.nn.Module, tokens: int, row: int, rows: int, device: str) -> float:
@@ -63,45 +63,45 @@ def main() -> None:
     parser.add_argument("--tutors", type=int, default=4)
     parser.add_argument("--items", type=int, default=24)
     parser.add_argument("--budget", type=int, default=4096)
-    given = parser.parse_args()
-    if not given.model.exists():
-        parser.error(f"{given.model} does not exist. Fix: run make demo first, or pass a reward model as --model")
+    args = parser.parse_args()
+    if not args.model.exists():
+        parser.error(f"{args.model} does not exist. Fix: run make demo first, or pass a reward model as --model")
     logging.disable(logging.INFO)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = "bfloat16" if device == "cuda" else "float32"
-    tokenizer = load_tokenizer(given.model)
-    model = load_classifier(given.model, tokenizer, dtype=dtype)
+    tokenizer = load_tokenizer(args.model)
+    model = load_classifier(args.model, tokenizer, dtype=dtype)
     passes = passes_for(model, tokenizer.pad_token_id, device)
     forward = passes.plain
-    items = next_turn(json.loads(given.data.read_text(encoding="utf-8")), "bench")[: given.items]
-    said = replies(items, given.tutors)
+    items = next_turn(json.loads(args.data.read_text(encoding="utf-8")), "bench")[: args.items]
+    texts = replies(items, args.tutors)
     system = system_instruction("extended")
-    mine = encode_conversations(
-        tokenizer, [messages_to_score(scored_dialogue(item), text, system) for item, text in said], None
+    tutors_ids = encode_conversations(
+        tokenizer, [messages_to_score(scored_dialogue(item), text, system) for item, text in texts], None
     )
-    human = encode_conversations(
-        tokenizer, [messages_to_score(scored_dialogue(item), item.reference["text"], system) for item, _ in said], None
+    human_ids = encode_conversations(
+        tokenizer, [messages_to_score(scored_dialogue(item), item.reference["text"], system) for item, _ in texts], None
     )
-    for ids in mine[:WARM]:
+    for ids in tutors_ids[:WARM]:
         forward([ids])
 
     began = time.perf_counter()
-    single = [(forward([ours])[0], forward([theirs])[0]) for ours, theirs in zip(mine, human, strict=True)]
+    single = [(forward([ours])[0], forward([theirs])[0]) for ours, theirs in zip(tutors_ids, human_ids, strict=True)]
     loop = time.perf_counter() - began
 
     with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "j.jsonl", ScoredConversation) as journal:
         began = time.perf_counter()
-        found: list[Ids] = [*mine, *human]
-        names = [item.id for item, _ in said] * 2
-        scored = score_all("bench", found, names, "weights", journal, given.budget, lambda: passes)
+        conversations: list[Ids] = [*tutors_ids, *human_ids]
+        names = [item.id for item, _ in texts] * 2
+        scored = score_all("bench", conversations, names, "weights", journal, args.budget, lambda: passes)
         ours_seconds = time.perf_counter() - began
-    worst = max(abs(one - scored[number].score) for number, (one, _) in enumerate(single))
-    tokens = sum(map(len, mine)) + sum(map(len, human))
-    row = round(tokens / (2 * len(said)))
-    ceiling = packed(model, tokens, row, max(1, given.budget // row), device)
-    pairs = len(said)
+    worst = max(abs(score - scored[number].score) for number, (score, _) in enumerate(single))
+    tokens = sum(map(len, tutors_ids)) + sum(map(len, human_ids))
+    row = round(tokens / (2 * len(texts)))
+    ceiling = packed(model, tokens, row, max(1, args.budget // row), device)
+    pairs = len(texts)
     figures = {
-        f"{pairs} pairs of {given.tutors} tutors, {row} tokens each, {device}: pairs a second, one at a time": round(pairs / loop, 2),
+        f"{pairs} pairs of {args.tutors} tutors, {row} tokens each, {device}: pairs a second, one at a time": round(pairs / loop, 2),
         "pairs a second, packed batches without shared beginnings": round(pairs / ceiling, 2),
         "pairs a second, this scorer": round(pairs / ours_seconds, 2),
         "ratio to one at a time": round(loop / ours_seconds, 2),

@@ -31,13 +31,13 @@ SUBMITTED = re.compile(r"SLURM jobid (\d+)")
 
 def allocated(job: str) -> float:
     """Return the seconds that a job kept its allocation."""
-    listed = subprocess.run(
+    elapsed = subprocess.run(
         ["squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%M"],
         text=True,
         capture_output=True,
         check=True,
     ).stdout.split()[0]
-    minutes, seconds = listed.split(":")[-2:]
+    minutes, seconds = elapsed.split(":")[-2:]
     return int(minutes) * 60 + int(seconds)
 
 
@@ -61,17 +61,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=8, help="number of jobs of the larger run")
     parser.add_argument("--interval", choices=SETTINGS.values(), help="measure only this setting")
-    given = parser.parse_args()
+    args = parser.parse_args()
     print(
-        f"| `slurm-init-seconds-before-status-checks` | one job, s | {given.jobs} jobs, s "
-        f"| in its allocation, median s (one job / {given.jobs} jobs) |"
+        f"| `slurm-init-seconds-before-status-checks` | one job, s | {args.jobs} jobs, s "
+        f"| in its allocation, median s (one job / {args.jobs} jobs) |"
     )
     print("| --- | --- | --- | --- |")
     for name, interval in SETTINGS.items():
-        if given.interval in {None, interval}:
-            one, few = measure(1, interval)
-            several, many = measure(given.jobs, interval)
-            print(f"| {name} | {one:.0f} | {several:.0f} | {median(few):.0f} / {median(many):.0f} |", flush=True)
+        if args.interval in {None, interval}:
+            one_seconds, one_allocated = measure(1, interval)
+            many_seconds, many_allocated = measure(args.jobs, interval)
+            print(
+                f"| {name} | {one_seconds:.0f} | {many_seconds:.0f} | {median(one_allocated):.0f} / {median(many_allocated):.0f} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from cheap_jobs import ROOT, copied
+from cheap_jobs import ROOT, copy_checkout
 from slurm_overhead import SUBMITTED, allocated
 
 TASKS = ["mathtutorbench/problem_solving", "mathtutorbench/mistake_location", "mrbench", "kmpbench/fqa", "tutorbench/text"]  # fmt: skip
 SITE = ["--profile", "slurm", "--slurm-init-seconds-before-status-checks", "3", "--slurm-keep-successful-logs"]
 
 
-def measured(folder: Path, config: dict[str, Any], pack: bool, site: list[str]) -> tuple[dict[str, float], set[str]]:
+def measure(folder: Path, config: dict[str, Any], pack: bool, site: list[str]) -> tuple[dict[str, float], set[str]]:
     """Run a configuration whose files are fetched already, and return its figures and the ids of its jobs."""
     path = folder / "run.yaml"
     path.write_text(json.dumps({**config, "servers": {"pack": pack}}), encoding="utf-8")
@@ -54,11 +54,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=ROOT.parent) as place:
         for pack in (False, True):
             folder = Path(place) / f"checkout{int(pack)}"
-            copied(folder)
+            copy_checkout(folder)
             line = [str(Path(sys.executable).parent / "snakemake"), "--cores", "1", "fetch"]
             (folder / "run.yaml").write_text(json.dumps(config), encoding="utf-8")
             subprocess.run([*line, "--configfile", "run.yaml"], cwd=folder, check=True, capture_output=True)
-            figures |= measured(folder, config, pack, [*SITE, *args.site])[0]
+            figures |= measure(folder, config, pack, [*SITE, *args.site])[0]
     print(json.dumps(figures))
 
 

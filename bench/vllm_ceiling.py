@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from driver_overhead import work
+from driver_overhead import card_items
 from maieutic.config.models import VllmModel
 from maieutic.core.journal import FinishedRequest, load_journal_answers
 from maieutic.core.ledger import ledger_lines, ledger_path
@@ -34,10 +34,10 @@ OFFLINE = """
 import json, sys, time
 import maieutic.serving.engine  # the CPU build answers for vLLM's own version
 from vllm import LLM, SamplingParams
-asked = json.loads(sys.stdin.read())
-engine = LLM(asked["model"], generation_config="vllm", **asked["arguments"])
+job = json.loads(sys.stdin.read())
+engine = LLM(job["model"], generation_config="vllm", **job["arguments"])
 began = time.perf_counter()
-outputs = engine.generate(asked["prompts"], SamplingParams(temperature=0, max_tokens=asked["tokens"], stop=asked["stop"]))
+outputs = engine.generate(job["prompts"], SamplingParams(temperature=0, max_tokens=job["tokens"], stop=job["stop"]))
 seconds = time.perf_counter() - began
 print(json.dumps({"seconds": seconds, "tokens": sum(len(output.outputs[0].token_ids) for output in outputs), "texts": [output.outputs[0].text for output in outputs]}))
 """
@@ -46,7 +46,7 @@ print(json.dumps({"seconds": seconds, "tokens": sum(len(output.outputs[0].token_
 def served(entry: VllmModel, weights: Path, folder: Path, requests: int) -> tuple[float, int, dict[str, str]]:
     """Return the seconds and tokens of a served job, and its answer to each prompt."""
     files = [folder / name for name in ("journal.jsonl", "server.log", "out.jsonl", "prompts.jsonl")]
-    items = work(folder, requests)
+    items = card_items(folder, requests)
     ask_tutor(
         weights.name,
         entry,
@@ -55,17 +55,17 @@ def served(entry: VllmModel, weights: Path, folder: Path, requests: int) -> tupl
         JobFiles(weights / "manifest.json", *files[:2]),
         *files[2:],
     )
-    [spent] = ledger_lines(ledger_path(files[0]))
+    [cost] = ledger_lines(ledger_path(files[0]))
     replies = [json.loads(line)["turns"][0] for line in files[2].read_text(encoding="utf-8").splitlines()]
     prompts = {prompt.messages: prompt.content[0]["content"] for prompt in read_records(files[3], Prompt)}
     assert len(load_journal_answers(files[0], FinishedRequest)) == requests
-    return spent.seconds, spent.completion_tokens, {prompts[turn["messages"]]: turn["text"] for turn in replies}
+    return cost.seconds, cost.completion_tokens, {prompts[turn["messages"]]: turn["text"] for turn in replies}
 
 
 def offline(entry: VllmModel, weights: Path, prompts: list[str]) -> dict[str, Any]:
     """Return the seconds, tokens and texts of vLLM alone, for the same prompts."""
-    [(loaded, _)] = work(Path(tempfile.mkdtemp()), 1)
-    asked = {
+    [(loaded, _)] = card_items(Path(tempfile.mkdtemp()), 1)
+    job = {
         "model": str(weights),
         "arguments": {
             "dtype": served_dtype(entry), "max_model_len": entry.max_model_len, "enforce_eager": True, "max_num_seqs": 64,
@@ -76,12 +76,12 @@ def offline(entry: VllmModel, weights: Path, prompts: list[str]) -> dict[str, An
         "stop": loaded.card.stop,
     }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-c", OFFLINE], input=json.dumps(asked), env={**os.environ, **entry.environment},
+        [sys.executable, "-c", OFFLINE], input=json.dumps(job), env={**os.environ, **entry.environment},
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    outcome: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return outcome
 
 
 def main() -> None:

@@ -55,8 +55,8 @@ def figures_of(bench: str, arguments: list[str]) -> dict[str, Any]:
     )  # fmt: skip
     if done.returncode != 0:
         return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1]}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures
 
 
 def page(results: dict[str, Any]) -> str:
@@ -93,31 +93,31 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--small", type=json.loads, default={}, help="arguments by script, as JSON, for a smaller run")
-    given = parser.parse_args()
-    found = {}
-    for bench in given.benches:
+    args = parser.parse_args()
+    benches = {}
+    for bench in args.benches:
         print(f"bench/{bench}.py ...", flush=True)
-        found[bench] = figures_of(bench, given.small.get(bench, []))
-        print(json.dumps(found[bench], indent=1), flush=True)
+        benches[bench] = figures_of(bench, args.small.get(bench, []))
+        print(json.dumps(benches[bench], indent=1), flush=True)
     today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
     results: dict[str, Any] = {
         "date": today,
         "machine": this_machine().summary,
         "python": platform.python_version(),
-        "benches": found,
+        "benches": benches,
     }
-    if given.again:
-        before = json.loads(given.results.read_text(encoding="utf-8"))
+    if args.again:
+        before = json.loads(args.results.read_text(encoding="utf-8"))
         if before["machine"] != results["machine"]:
             parser.error(f"the kept figures are from another machine: {before['machine']}. Fix: run without --again")
-        again = {**before.get("again", {}), **dict.fromkeys(found, today)}
-        results = {**before, "again": again, "benches": {**before["benches"], **found}}
-    given.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    given.page.write_text(page(results), encoding="utf-8")
+        again = {**before.get("again", {}), **dict.fromkeys(benches, today)}
+        results = {**before, "again": again, "benches": {**before["benches"], **benches}}
+    args.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    args.page.write_text(page(results), encoding="utf-8")
     missed = [
-        name for figures in found.values() for name, value in figures.items() if name in BARS and value > BARS[name]
+        name for figures in benches.values() for name, value in figures.items() if name in BARS and value > BARS[name]
     ]
-    print(f"{given.page}: written; over their bar: {', '.join(missed) or 'none'}")
+    print(f"{args.page}: written; over their bar: {', '.join(missed) or 'none'}")
 
 
 if __name__ == "__main__":

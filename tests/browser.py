@@ -19,18 +19,18 @@ def playwright() -> Any:
 
     It is not in the users' environments, which contain nothing that only tests need.
     """
-    own = list(sys.path)
+    search_path = list(sys.path)
     sys.path.extend(str(folder) for folder in PEERS.glob("python3*/site-packages"))
     try:
         from playwright import async_api
     except ImportError:
         return None
     finally:
-        sys.path[:] = own
+        sys.path[:] = search_path
     return async_api
 
 
-def why_not() -> tuple[str, str] | None:
+def missing_requirement() -> tuple[str, str] | None:
     """Return the name of a missing requirement of browser tests and its fix, or None if nothing is missing."""
     if CHROMIUM is None:
         return "Chromium", "install chromium to run this test"
@@ -59,7 +59,7 @@ class Browser:
         self.faults: list[str] = []  # errors, dialogs and console errors of the page
         self.page.on("pageerror", lambda error: self.faults.append(str(error)))
         self.page.on("dialog", self.dismiss)
-        self.page.on("console", lambda said: self.faults.append(said.text) if said.type == "error" else None)
+        self.page.on("console", lambda message: self.faults.append(message.text) if message.type == "error" else None)
         self.session = await self.context.new_cdp_session(self.page)
         return self
 
@@ -88,9 +88,9 @@ class Browser:
 
     async def wait(self, script: str) -> Any:
         """Return the value of a script as soon as it is true. Fails after PATIENCE seconds."""
-        until = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while not (value := await self.run(script)):
-            assert time.monotonic() < until, f"never true: {script}"
+            assert time.monotonic() < deadline, f"never true: {script}"
             await self.page.wait_for_timeout(30)
         return value
 
@@ -116,8 +116,8 @@ class Browser:
 
     async def downloaded(self, name: str) -> Path:
         """Return the path of a download as soon as it is complete. Fails after PATIENCE seconds."""
-        path, until = self.downloads / name, time.monotonic() + PATIENCE
+        path, deadline = self.downloads / name, time.monotonic() + PATIENCE
         while not path.exists():
-            assert time.monotonic() < until, f"{name} was not downloaded"
+            assert time.monotonic() < deadline, f"{name} was not downloaded"
             await self.page.wait_for_timeout(30)
         return path

@@ -83,8 +83,8 @@ def _jsonl(path: Path) -> list[dict]:
 
 
 def _answer(text: str) -> float | None:
-    found = re.findall(r"(?:^|\n)\s*(?:A:|####)\s*\$?(-?[\d,]*\.?\d+)\s*$", text.rstrip())
-    return float(found[-1].replace(",", "")) if found else None
+    matches = re.findall(r"(?:^|\n)\s*(?:A:|####)\s*\$?(-?[\d,]*\.?\d+)\s*$", text.rstrip())
+    return float(matches[-1].replace(",", "")) if matches else None
 
 
 def _numbers(text: str) -> set[float]:

@@ -9,9 +9,9 @@ from maieutic.core.records import Quantity, Score
 
 def spelt(score: Score | dict[str, Any]) -> str:
     """Return the identifying columns of a score as text, without empty ones."""
-    known = score.model_dump() if isinstance(score, Score) else score
-    name = "/".join(known[column] for column in ("metric", "criterion", "subset") if known[column])
-    return f"{known['release']}:{name}" if known["release"] else name
+    columns = score.model_dump() if isinstance(score, Score) else score
+    name = "/".join(columns[column] for column in ("metric", "criterion", "subset") if columns[column])
+    return f"{columns['release']}:{name}" if columns["release"] else name
 
 
 def quantity(text: str) -> Quantity:

@@ -21,17 +21,19 @@ ROOT = Path(__file__).parents[1]
 SERVE = ROOT / fork_server.SERVE
 DATA = Path(os.environ.get("MAIEUTIC_DATA", ROOT / "../shared/data"))
 ON_CI = os.environ.get("CI") == "true"
-HOW = "set MAIEUTIC_DATA to a folder with the published files (config/datasets.yaml names them and their addresses)"
+DATA_FIX = (
+    "set MAIEUTIC_DATA to a folder with the published files (config/datasets.yaml names them and their addresses)"
+)
 
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each process of a test would recompile the package
 
 
-def absent(what: str, mend: str) -> None:
-    """Skip the test, or fail it on CI, where no test may be skipped. what: the missing requirement; mend: its fix."""
+def absent(requirement: str, fix: str) -> None:
+    """Skip the test, or fail it on CI, where no test may be skipped. requirement: the missing thing; fix: an action."""
     if ON_CI:
-        pytest.fail(f"{what} is absent; {mend}")
-    pytest.skip(f"{what} is absent; {mend}")
+        pytest.fail(f"{requirement}: not found; {fix}")
+    pytest.skip(f"{requirement}: not found; {fix}")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -49,7 +51,7 @@ def pytest_sessionstart() -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print one line for each missing requirement for which tests of any process were skipped."""
     skipped = [report.longrepr for report in terminalreporter.stats.get("skipped", [])]
-    reasons = {str(told[2]).removeprefix("Skipped: ") for told in skipped if isinstance(told, tuple)}
+    reasons = {str(reason[2]).removeprefix("Skipped: ") for reason in skipped if isinstance(reason, tuple)}
     for line in sorted(reasons):
         terminalreporter.write_line(f"skipped: {line}")
 
@@ -64,7 +66,7 @@ def at_root(monkeypatch: pytest.MonkeyPatch) -> None:
 def data() -> Path:
     """Return the folder with the published files."""
     if not (DATA / "gsm8k/test.jsonl").exists():
-        absent(f"real data ({DATA})", HOW)
+        absent(f"real data ({DATA})", DATA_FIX)
     return DATA.resolve()
 
 
@@ -109,14 +111,14 @@ def copy_workflow(folder: Path, logger: bool = False) -> Path:
 
     logger: keep the logger of the profiles; without it Snakemake prints plain lines, which tests parse.
     """
-    listed = subprocess.run(
+    names = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         check=True,
         capture_output=True,
         text=True,
     ).stdout.split("\n")
-    for name in filter(None, listed):
+    for name in filter(None, names):
         source = ROOT / name
         if (source.is_file() or source.is_symlink()) and not name.startswith("tests/"):
             target = folder / name

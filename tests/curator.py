@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gullible import prompt_of
 from httpserver import chat, scripted
+from obedient_judge import prompt_of
 
 MARK = re.compile(r"\[([\w-]+) (-?\d+)\]")
 STAGES = {
@@ -106,11 +106,11 @@ def good(prompt: str, model: str, sample: int) -> str:
     if stage == "verify_rephrasing":
         return made("judge", "Y")
     if stage == "correct":
-        said = prompt.rsplit("Student's solution:\n", 1)[1]
-        if "mis" not in said:
+        solution = prompt.rsplit("Student's solution:\n", 1)[1]
+        if "mis" not in solution:
             return made("correctness", "yes")
-        at = 1 if "miscounted" in said else 2
-        first = said.split("\n")[0].removeprefix("Step 1: ") if at == 2 else f"There are {answer - 1} at first."
+        at = 1 if "miscounted" in solution else 2
+        first = solution.split("\n")[0].removeprefix("Step 1: ") if at == 2 else f"There are {answer - 1} at first."
         corrected = f"Step 1: {first}\nStep 2: It is {answer}, \\boxed{{{answer}}}."
         return (
             made("analyze_step", "a") + made("analyze_solution", "b") + made("correctness", "no")
@@ -192,11 +192,11 @@ class Curator:
         stage = stage_of(prompt)
         self.asked[stage] += 1
         attempt, sample = divmod(max(0, seed - SEED), 1000) if seed else (0, 0)
-        said = good(prompt, body["model"], sample)
+        text = good(prompt, body["model"], sample)
         case = MARK.findall(prompt)[-1][0] if MARK.search(prompt) else ""
         if case in self.faults and self.faults[case][0] == stage:
-            return self.faults[case][1](said, attempt)
-        return said
+            return self.faults[case][1](text, attempt)
+        return text
 
     def handler(self) -> Any:
         """Return a request handler for `httpserver.serving`."""

@@ -55,11 +55,11 @@ LONGEST_ADDRESS = 100  # bytes of the path of a socket
 CLIENT = """import _socket, posix, marshal, sys
 order = posix.memfd_create("order")
 posix.write(order, marshal.dumps((sys.argv[1:], posix.getcwd(), posix.environ, {{}})))
-own = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-own.connect({address!r})
+connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+connection.connect({address!r})
 descriptors = b"".join(number.to_bytes(4, sys.byteorder) for number in (order, 0, 1, 2))
-own.sendmsg([b"call"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
-status = int(own.recv(64) or 256)
+connection.sendmsg([b"call"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
+status = int(connection.recv(64) or 256)
 if posix.WIFSIGNALED(status):
     posix.kill(posix.getpid(), posix.WTERMSIG(status))
 posix._exit(posix.waitstatus_to_exitcode(status))
@@ -90,19 +90,19 @@ def start_servers(environment: dict[str, str], serve: Path) -> None:
     if len(os.fsencode(folder / "snakemake")) > LONGEST_ADDRESS:
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="fork-servers-", dir="/tmp"))
-    alive, own = os.pipe()  # `own` is closed when this process ends; the servers see that on `alive` and end
+    read_end, write_end = os.pipe()  # write_end closes with this process, which ends the servers
     pythons = {"snakemake": sys.executable, "driver": sys.executable, "serve": str(serve)}
     try:
         for program, python in pythons.items():
             if Path(python).exists():
-                start_server(program, python, folder, alive, environment)
+                start_server(program, python, folder, read_end, environment)
     except OSError:
-        os.close(own)
+        os.close(write_end)
         shutil.rmtree(folder, ignore_errors=True)
     else:
         os.environ[FOLDER] = str(folder)
     finally:
-        os.close(alive)
+        os.close(read_end)
 
 
 def start_server(program: str, python: str, folder: Path, alive: int, environment: dict[str, str]) -> None:
@@ -138,17 +138,17 @@ def call(
     interpreters = {name: str(script) for name, script in scripts.items() if script.exists()}
     content = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
     with contextlib.ExitStack() as open_files:
-        own = open_files.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-        own.settimeout(SECONDS)
+        connection = open_files.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        connection.settimeout(SECONDS)
         order = open_files.enter_context(tempfile.TemporaryFile())
         output = open_files.enter_context(tempfile.TemporaryFile())
         nothing = open_files.enter_context(open(os.devnull, "rb"))
         order.write(marshal.dumps((line, str(at), content, interpreters)))
         order.flush()
-        own.connect(str(folder / "snakemake"))
+        connection.connect(str(folder / "snakemake"))
         numbers = [order.fileno(), nothing.fileno(), output.fileno(), output.fileno()]
-        socket.send_fds(own, [b"call"], numbers)
-        status = own.recv(64)
+        socket.send_fds(connection, [b"call"], numbers)
+        status = connection.recv(64)
         output.seek(0)
         text = output.read().decode(errors="replace")
     assert status, f"the fork server ended before {line} did: {text}"
@@ -168,8 +168,8 @@ def serve(program: str, listening: socket.socket, alive: int, folder: Path) -> N
     os.environb.update(order.environment)
     try:
         (run_snakemake if program == "snakemake" else run_module)(order)
-    except SystemExit as ended:
-        end(ended.code)
+    except SystemExit as error:
+        end(error.code)
     except BaseException:
         traceback.print_exc()
         end(1)
@@ -187,13 +187,13 @@ def next_order(listening: socket.socket, alive: int, program: str, folder: Path)
         if not loaded:
             load(program)
             loaded = True
-        own, _ = listening.accept()
+        connection, _ = listening.accept()
         if os.fork() == 0:
             listening.close()
             os.close(alive)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            return accept(own)
-        own.close()
+            return accept(connection)
+        connection.close()
 
 
 def load(program: str) -> None:
@@ -207,9 +207,9 @@ def load(program: str) -> None:
     gc.freeze()
 
 
-def accept(own: socket.socket) -> Order:
+def accept(connection: socket.socket) -> Order:
     """Fork again: the child returns its order, and the parent waits for it and sends its exit status to the caller."""
-    _, descriptors, _, _ = socket.recv_fds(own, 64, 4)
+    _, descriptors, _, _ = socket.recv_fds(connection, 64, 4)
     if len(descriptors) < 4:
         os._exit(0)
     worker = os.fork()
@@ -222,16 +222,16 @@ def accept(own: socket.socket) -> Order:
         os.lseek(order, 0, os.SEEK_SET)
         with open(order, "rb") as file:
             content = Order(*marshal.load(file))
-        for number in {*streams, own.fileno()}:
+        for number in {*streams, connection.fileno()}:
             os.close(number)
-        own.detach()
+        connection.detach()
         return content
     for number in {0, 1, 2, *descriptors}:
         os.close(number)
     waiting = select.poll()
     process = os.pidfd_open(worker)
     waiting.register(process, select.POLLIN)
-    waiting.register(own, select.POLLHUP)
+    waiting.register(connection, select.POLLHUP)
     if all(number != process for number, _ in waiting.poll()):  # the caller has ended, so the result is not needed
         for sign in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
@@ -240,20 +240,20 @@ def accept(own: socket.socket) -> Order:
                 break
     _, status = os.waitpid(worker, 0)
     with contextlib.suppress(OSError):
-        own.send(str(status).encode())
+        connection.send(str(status).encode())
     os._exit(0)
 
 
 def run_snakemake(order: Order) -> None:
     """Run Snakemake's `main`, with forks instead of the usual interpreters. Raises SystemExit with its code."""
     shell = importlib.import_module("snakemake.shell").shell
-    own, usual = shell.prefix, {"DRIVER": sys.executable, "SERVE": SERVE}
+    original_prefix, usual_interpreters = shell.prefix, {"DRIVER": sys.executable, "SERVE": SERVE}
 
     def prefix(line: str) -> None:
         for name, script in order.interpreters.items():
             assert f" {name}=" in line, f"Snakemake's prefix sets no {name}"
-            line = line.replace(f" {name}={shlex.quote(usual[name])} ", f" {name}={shlex.quote(script)} ")
-        own(line)
+            line = line.replace(f" {name}={shlex.quote(usual_interpreters[name])} ", f" {name}={shlex.quote(script)} ")
+        original_prefix(line)
 
     shell.prefix = prefix
     sys.argv = order.line

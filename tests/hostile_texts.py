@@ -72,13 +72,13 @@ CATEGORIES = {sre.CATEGORY_DIGIT: "1", sre.CATEGORY_SPACE: " ", sre.CATEGORY_NOT
 
 def members_of(value: Any) -> Iterator[str]:
     """Yield characters of a set: its literals, and one for each of its ranges and categories."""
-    for op, one in value:
+    for op, member in value:
         if op is sre.LITERAL:
-            yield chr(one)
+            yield chr(member)
         elif op is sre.RANGE:
-            yield chr(one[0])
+            yield chr(member[0])
         elif op is sre.CATEGORY:
-            yield CATEGORIES.get(one, "a")
+            yield CATEGORIES.get(member, "a")
 
 
 def member_of(value: Any) -> str:
@@ -111,32 +111,32 @@ def patterns() -> Iterator[re.Pattern[str]]:
     for module in pkgutil.walk_packages(maieutic.__path__, "maieutic."):
         if module.name.endswith("__main__"):
             continue
-        for held in vars(import_module(module.name)).values():
-            yield from patterns_in(held)
+        for value in vars(import_module(module.name)).values():
+            yield from patterns_in(value)
 
 
-def patterns_in(held: object) -> Iterator[re.Pattern[str]]:
+def patterns_in(value: object) -> Iterator[re.Pattern[str]]:
     """Yield the regular expressions in a value, including nested ones."""
-    if isinstance(held, re.Pattern) and isinstance(held.pattern, str):
-        yield held
-    elif isinstance(held, list | tuple | dict):
-        for one in held.values() if isinstance(held, dict) else held:
-            yield from patterns_in(one)
+    if isinstance(value, re.Pattern) and isinstance(value.pattern, str):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for element in value.values() if isinstance(value, dict) else value:
+            yield from patterns_in(element)
 
 
 @cache
 def shapes() -> list[tuple[str, str]]:
     """Return every unit, each with the text that precedes its repetitions."""
-    found: dict[tuple[str, str], None] = {("", unit): None for unit in UNITS}
+    result: dict[tuple[str, str], None] = {("", unit): None for unit in UNITS}
     for pattern in dict.fromkeys(patterns()):
         parsed = sre_parser.parse(pattern.pattern, pattern.flags)
         example = example_of(parsed)
         for unit in dict.fromkeys(units_of(parsed)):
             if unit and len(unit) < 40:
-                found[("", unit)] = None
+                result[("", unit)] = None
         if 0 < len(example) < 80:
-            found[("", example)] = None
-    return list(found)
+            result[("", example)] = None
+    return list(result)
 
 
 def text_of(shape: tuple[str, str], size: int) -> str:
@@ -161,12 +161,12 @@ def item_for(grader: str) -> Item:
 
 def read_by(grader: str, item: Item, text: str) -> object:
     """Read a reply with a grader, under both scorings."""
-    own = GRADERS[grader]
-    if own.read is not None:
-        return [own.read(item, text, scoring) for scoring in SCORINGS]
-    assert own.read_all is not None
+    parser = GRADERS[grader]
+    if parser.read is not None:
+        return [parser.read(item, text, scoring) for scoring in SCORINGS]
+    assert parser.read_all is not None
     texts = [text] * len(item.reference["replies"])
-    return [own.read_all(item, texts, scoring) for scoring in SCORINGS]
+    return [parser.read_all(item, texts, scoring) for scoring in SCORINGS]
 
 
 ABOUT = {"options": [{"code": "A"}, {"code": "B"}], "answer": "1", "turns": [], "steps": ["a", "b"], "principles": []}
@@ -183,9 +183,9 @@ def parsed_by(parser: str, text: str) -> object:
 
 def judged_by(rubric: str, text: str) -> object:
     """Parse a judge's answer to a rubric: once as a finished answer, once as one truncated by max_tokens."""
-    loaded = read_rubric(rubric)
-    criteria = dict(list(loaded.rubric.criteria.items())[: 1 if loaded.rubric.answer == "result" else None])
-    return [parse_verdicts(loaded.rubric, criteria, text, finish) for finish in ("stop", "length")]
+    rubric_file = read_rubric(rubric)
+    criteria = dict(list(rubric_file.rubric.criteria.items())[: 1 if rubric_file.rubric.answer == "result" else None])
+    return [parse_verdicts(rubric_file.rubric, criteria, text, finish) for finish in ("stop", "length")]
 
 
 def one_rubric_a_kind() -> dict[str, str]:
@@ -216,8 +216,8 @@ def seconds(reader: Reader, text: str, tries: int = 3) -> float:
     """Return the CPU seconds of one reading: the minimum of some tries, with different texts because of caches."""
     least = float("inf")
     for number in range(tries):
-        own = text[: len(text) - number]
+        shorter = text[: len(text) - number]
         start = time.process_time()
-        reader(own)
+        reader(shorter)
         least = min(least, time.process_time() - start)
     return least

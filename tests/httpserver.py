@@ -87,9 +87,9 @@ class Files(Quiet):
 
     def do_GET(self) -> None:
         kind = self.path.strip("/")
-        given = self.headers.get("Range")
-        type(self).ranges.append(given)
-        start = int(given.removeprefix("bytes=").rstrip("-")) if given else 0
+        range_header = self.headers.get("Range")
+        type(self).ranges.append(range_header)
+        start = int(range_header.removeprefix("bytes=").rstrip("-")) if range_header else 0
         if kind == "missing":
             self.send(404, b"no such file")
         elif kind == "altered":
@@ -107,7 +107,7 @@ class Files(Quiet):
             self.partly(kind, start)
 
     def partly(self, kind: str, start: int) -> None:
-        """Send the bytes from `start`, in some kinds of fault not to the end."""
+        """Send the bytes from `start`; some kinds of fault stop before the end."""
         rest = self.body[start:]
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(rest)))
@@ -140,8 +140,8 @@ def scripted(script: Script, models: Sequence[str] = ()) -> type[Quiet]:
         authorization: list[str | None] = []
 
         def do_GET(self) -> None:
-            listed = {"data": [{"id": name} for name in models]}
-            self.send(200, json.dumps(listed).encode(), Content_Type="application/json")
+            models_page = {"data": [{"id": name} for name in models]}
+            self.send(200, json.dumps(models_page).encode(), Content_Type="application/json")
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

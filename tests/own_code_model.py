@@ -53,11 +53,11 @@ def make(out: Path) -> None:
     (out / "modeling_internlm2.py").write_text(CODE)
     words = tokenizer([Path("README.md").read_text(encoding="utf-8")])
     sys.path.insert(0, str(out))
-    import modeling_internlm2 as own  # type: ignore[import-not-found]
+    import modeling_internlm2 as module  # type: ignore[import-not-found]
 
     torch.manual_seed(5)
-    config = own.InternLM2Config(vocab_size=len(words) + 1, reward_token_id=len(words), max_position_embeddings=256)
-    own.InternLM2ForRewardModel(config).save_pretrained(out, safe_serialization=True)
+    config = module.InternLM2Config(vocab_size=len(words) + 1, reward_token_id=len(words), max_position_embeddings=256)
+    module.InternLM2ForRewardModel(config).save_pretrained(out, safe_serialization=True)
     words.save_pretrained(out)
     saved = json.loads((out / "config.json").read_text())
     classes = {

@@ -1,7 +1,8 @@
 """Check the patterns of unclear English that a program can find; `make check` runs it.
 
-It covers docstrings, comments and messages of the package, and the Markdown pages. It prints one line per finding and exits
-with 1 if there is any. CONTRIBUTING.md, "English", states the rules; most of them need a reader.
+It covers docstrings, comments, names and messages of the package, the benchmark scripts and the tests, and the Markdown
+pages. Other strings of tests are data, which may contain anything. It prints one line per finding and exits with 1 if there
+is any. CONTRIBUTING.md, "English", states the rules; most of them need a reader.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import NamedTuple
 from pages import blocks
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "workflow/maieutic"
+PACKAGE, BENCH, TESTS = ROOT / "workflow/maieutic", ROOT / "bench", ROOT / "tests"
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -80,15 +81,28 @@ def comment_findings(path: Path) -> Iterator[Finding]:
                 yield Finding(path, token.start[0], f"the comment contains {word[0]!r}")
 
 
+def strings_in(tree: ast.AST) -> Iterator[ast.Constant]:
+    """Yield the string constants of a syntax tree, parts of f-strings included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node
+
+
 def message_findings(path: Path, tree: ast.Module) -> Iterator[Finding]:
     """Yield the findings of a module's messages: its longer string constants, docstrings left out."""
     docstrings = set(map(id, docstrings_of(tree)))
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in docstrings:
-            continue
+    for node in strings_in(tree):
         # A backslash marks a regular expression, which matches other people's words.
         is_message = len(node.value.split()) >= FEWEST_WORDS_OF_A_MESSAGE and "\\" not in node.value
-        if is_message and (word := PERSONS.search(quoted_removed(node.value))):
+        if is_message and id(node) not in docstrings and (word := PERSONS.search(quoted_removed(node.value))):
+            yield Finding(path, node.lineno, f"the message contains {word[0]!r}")
+
+
+def assertion_findings(path: Path, tree: ast.Module) -> Iterator[Finding]:
+    """Yield the findings of the messages of a test file's assertions."""
+    messages = [node.msg for node in ast.walk(tree) if isinstance(node, ast.Assert) and node.msg is not None]
+    for node in [node for message in messages for node in strings_in(message)]:
+        if word := PERSONS.search(quoted_removed(node.value)):
             yield Finding(path, node.lineno, f"the message contains {word[0]!r}")
 
 
@@ -135,14 +149,14 @@ def page_findings(path: Path) -> Iterator[Finding]:
 
 
 def findings() -> Iterator[Finding]:
-    """Yield all findings of the package and the pages."""
-    for path in sorted(PACKAGE.rglob("*.py")):
+    """Yield all findings of the package, the benchmark scripts, the tests and the pages."""
+    for path in sorted(path for folder in (PACKAGE, BENCH, TESTS) for path in folder.rglob("*.py")):
         if "vendor" in path.parts:
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
         yield from docstring_findings(path, tree)
         yield from comment_findings(path)
-        yield from message_findings(path, tree)
+        yield from (assertion_findings if TESTS in path.parents else message_findings)(path, tree)
         yield from name_findings(path, tree)
     for path in PAGES:
         yield from page_findings(path)

@@ -89,22 +89,22 @@ def main() -> int:
     named = {name for drill in drills for name in drill["tests"]}
     faults = {f"faults/{path.name}" for path in (ROOT / "tests/faults").glob("test_*.py")}
     files = sorted(faults | (set() if os.environ.get("CI") == "true" else named))
-    ended, by_file = 0, dict[str, Outcome]()
+    status, by_file = 0, dict[str, Outcome]()
     REPORTS.mkdir(exist_ok=True)
     # One call per folder, because pytest treats files of the same name in two folders as one module.
     for folder in ("faults", "workflow", "unit"):
-        if own := [str(ROOT / "tests" / name) for name in files if name.startswith(folder)]:
+        if paths := [str(ROOT / "tests" / name) for name in files if name.startswith(folder)]:
             report = REPORTS / f"{folder}.xml"
-            line = [sys.executable, "-m", "pytest", *own, f"--junitxml={report}", *sys.argv[1:]]
-            ended = subprocess.run(line, cwd=ROOT).returncode or ended
+            line = [sys.executable, "-m", "pytest", *paths, f"--junitxml={report}", *sys.argv[1:]]
+            status = subprocess.run(line, cwd=ROOT).returncode or status
             by_file |= outcomes(report)
-    written = table(rows_of(drills, by_file, datetime.now(UTC).date().isoformat()))
+    text = table(rows_of(drills, by_file, datetime.now(UTC).date().isoformat()))
     if figures := figure_lines(drills, by_file):
-        written += "\n## Figures\n\n" + "\n".join(figures) + "\n"
-    print(f"\n{written}")
-    if full and not ended:
-        PAGE.write_text(HEAD + written, encoding="utf-8")
-    return ended
+        text += "\n## Figures\n\n" + "\n".join(figures) + "\n"
+    print(f"\n{text}")
+    if full and not status:
+        PAGE.write_text(HEAD + text, encoding="utf-8")
+    return status
 
 
 if __name__ == "__main__":

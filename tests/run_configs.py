@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from maieutic.plan import jobs
+from maieutic.launch.wildcard_patterns import judges_with_engine
 from maieutic.plan.plan import BASELINE_BATCH, Plan
-from maieutic.plan.wildcard_patterns import judges_with_engine
+from maieutic.plan.rules import JOBS
 from shipped import shipped
 
 HOSTED = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
@@ -121,11 +121,10 @@ RUNS: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
-def functions(module: Any) -> dict[str, Any]:
-    """Return the functions of a module that take a plan first and wildcards after it."""
-    rules = rule_names()
-    named = dict(inspect.getmembers(module, inspect.isfunction))
-    return {name: function for name, function in named.items() if name in rules and hasattr(jobs, name)}
+def job_functions() -> dict[str, Any]:
+    """Return the functions that make the jobs of rules from a plan and wildcards, by rule."""
+    named = {name: function for module in JOBS for name, function in inspect.getmembers(module, inspect.isfunction)}
+    return {name: named[name] for name in rule_names() if name in named}
 
 
 def rule_names() -> list[str]:
@@ -142,10 +141,8 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
     askers = judges_with_engine(plan, plan.run.judges, "vllm", "hosted")
     judges = {"judge_replies": askers, "judge_labelled": askers, "judge_all_replies": plan.packed_judges}
     judges |= dict.fromkeys(("judge_by_words", "judge_labelled_by_words"), plan.word_list_judges)
+    judges["rate_dialogues"] = getattr(plan, "raters", [])
     judges |= dict.fromkeys(("combine_verdicts", "combine_labelled"), plan.panels)
-    graders = {"validate_judge": plan.run.judges, "validate_reward_model": plan.reward_models}
-    graders |= {"validate_reward_on_pairs": plan.reward_models}
-    graders |= {"validate_reward_on_labels": plan.reward_models, "validate_probes": plan.run.judges}
     recorded = plan.with_engine("recorded")
     tutors = {"read_replies": recorded, "generate_replies": [name for name in plan.tutors if name not in recorded]}
     tutors["generate_all_replies"] = [name for name in plan.run.tutors if name not in recorded]
@@ -162,15 +159,16 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
         "encoder": ["minilm"],
         "judge": judges.get(rule, plan.run.judges),
         "tagger": plan.run.taggers,
-        "grader": graders.get(rule, plan.classifiers),
         "benchmark": list(plan.benchmarks),
+        "curation": list(plan.config.curations),
+        "tuning": list(plan.config.tunings),
         "tutor": tutors.get(rule, plan.tutors),
         "batch": [BASELINE_BATCH],
         "shard": sorted({shard for name in plan.tutors for shard in plan.shards_of(name)}),
         "task": [""],
     }
-    for chosen in itertools.product(*(values[name] for name in wildcards)):
-        place = dict(zip(wildcards, chosen, strict=True))
+    for combination in itertools.product(*(values[name] for name in wildcards)):
+        place = dict(zip(wildcards, combination, strict=True))
         benchmark = place.get("benchmark", "")
         if "tutor" in place and benchmark and place["tutor"] not in plan.tutors_on(benchmark):
             continue

@@ -19,8 +19,8 @@ JOB = re.compile(r"^(?:local)?rule (\w+):$|^    wildcards: (.*)$", re.MULTILINE)
 
 def environment() -> dict[str, str]:
     """Return the environment without Python's and pytest's variables; numpy is limited to one thread in Snakemake."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST_"))}
-    return {**own, "OPENBLAS_NUM_THREADS": "1"}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST_"))}
+    return {**variables, "OPENBLAS_NUM_THREADS": "1"}
 
 
 # Omits the report and its checks, which cost more than all jobs before them, from runs that only prepare a test.
@@ -38,32 +38,32 @@ def overlay(folder: Path, config: dict[str, Any], name: str = "overlay.yaml") ->
     """Write a run file (JSON is YAML): by default MathTutorBench's demo without models as graders."""
     path = folder / name
     run_keys = {"tutors": ["smollm2-135m"], "tasks": ["mathtutorbench"], **NO_GRADERS, **config.get("run", {})}
-    few: dict[str, Any] = {"edition": "demo", "report": {"resamples": 100}}
+    defaults: dict[str, Any] = {"edition": "demo", "report": {"resamples": 100}}
     if any("--pace" in entry.get("runtime_args", ()) for entry in config.get("models", {}).values()):
-        few["interpreters"] = {
+        defaults["interpreters"] = {
             "serve": str(ROOT / "tests/stub/python")
         }  # the model is served by the drills' stub engine
-    path.write_text(json.dumps({**few, **config, "run": run_keys}), encoding="utf-8")
+    path.write_text(json.dumps({**defaults, **config, "run": run_keys}), encoding="utf-8")
     return path
 
 
 def command(config: Path | None, *more: str) -> list[str]:
     """Return the command line that a user would type. Cores are set unless a profile sets where jobs run."""
-    where = [] if "--profile" in more or "--workflow-profile" in more else ["--cores", "2"]
-    line = [str(SNAKEMAKE), *where, *more]
+    placement = [] if "--profile" in more or "--workflow-profile" in more else ["--cores", "2"]
+    line = [str(SNAKEMAKE), *placement, *more]
     return [*line, "--configfile", str(config or "config/demo.yaml")]
 
 
 def run(folder: Path, config: Path | None = None, *more: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run Snakemake to its end, and return its exit code and output."""
-    line, around = command(config, *more), {**environment(), **env}
+    line, variables = command(config, *more), {**environment(), **env}
     # Variables that are read when a program starts need a new process. Drills, clusters and containers use no forks.
-    if not any(name.startswith(("LD_", "PYTHON")) for name in around):
+    if not any(name.startswith(("LD_", "PYTHON")) for name in variables):
         forks = "tests/workflow/" in os.environ.get("PYTEST_CURRENT_TEST", "") and "--profile" not in more
-        if (done := fork_server.call(line, folder, around, forks)) is not None:
-            return done
+        if (process := fork_server.call(line, folder, variables, forks)) is not None:
+            return process
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.run(line, cwd=folder, env=around, check=False, **options)
+    return subprocess.run(line, cwd=folder, env=variables, check=False, **options)
 
 
 def start(folder: Path, config: Path | None = None, *more: str, **env: str) -> subprocess.Popen[str]:
@@ -76,10 +76,10 @@ def start(folder: Path, config: Path | None = None, *more: str, **env: str) -> s
 
 def planned(folder: Path, config: Path | None = None, *more: str) -> set[str]:
     """Return the jobs of a dry run, as `rule` or `rule wildcard=value, ...`."""
-    done = run(folder, config, "-n", *more)
-    assert done.returncode == 0, done.stdout
+    process = run(folder, config, "-n", *more)
+    assert process.returncode == 0, process.stdout
     jobs: list[str] = []
-    for rule, wildcards in JOB.findall(done.stdout):
+    for rule, wildcards in JOB.findall(process.stdout):
         if rule:
             jobs.append(rule)
         else:

@@ -32,7 +32,7 @@ def schema_answer(schema: dict[str, Any], seed: int) -> Any:
     kind = schema.get("type")
     if kind == "object":
         pairs = enumerate(schema.get("properties", {}).items())
-        return {name: schema_answer(of, seed >> place % 16) for place, (name, of) in pairs}
+        return {name: schema_answer(property_schema, seed >> place % 16) for place, (name, property_schema) in pairs}
     if kind == "array":
         return [schema_answer(schema["items"], seed)]
     return {"boolean": bool(seed & 1), "integer": seed % 5, "number": float(seed % 5)}.get(str(kind), "as it stands")
@@ -62,13 +62,13 @@ def answer(request: dict[str, Any]) -> bytes:
     seed = int.from_bytes(hashlib.blake2b(f"{model}\n{prompt}".encode(), digest_size=4).digest())
     form = request.get("response_format")
     text = json.dumps(schema_answer(form["json_schema"]["schema"], seed)) if form else tutor_answer(model, prompt, seed)
-    said: dict[str, Any] = (
+    content: dict[str, Any] = (
         {"message": {"role": "assistant", "content": text}} if messages is not None else {"text": text}
     )
     return json.dumps(
         {
             "id": "1", "object": "chat.completion" if messages is not None else "text_completion", "created": 1, "model": model,
-            "choices": [{"index": 0, "finish_reason": "stop", **said}],
+            "choices": [{"index": 0, "finish_reason": "stop", **content}],
             "usage": {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(text) // 4, "total_tokens": 0},
         }
     ).encode()  # fmt: skip
@@ -83,8 +83,8 @@ class KeptAlive(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.held += data
         while True:
-            head, found, rest = self.held.partition(b"\r\n\r\n")
-            if not found:
+            head, separator, rest = self.held.partition(b"\r\n\r\n")
+            if not separator:
                 return
             lines = head.split(b"\r\n")
             lengths = [line for line in lines if line.lower().startswith(b"content-length:")]
@@ -98,9 +98,9 @@ class KeptAlive(asyncio.Protocol):
         """Handle a complete request. line: its request line."""
         raise NotImplementedError
 
-    def respond(self, told: bytes) -> None:
+    def respond(self, body: bytes) -> None:
         """Send a JSON body."""
-        self.transport.write(HEAD.format(len(told)).encode() + told)  # type: ignore[attr-defined]
+        self.transport.write(HEAD.format(len(body)).encode() + body)  # type: ignore[attr-defined]
 
 
 class Connection(KeptAlive):
@@ -109,9 +109,9 @@ class Connection(KeptAlive):
     served = 0
 
     def requested(self, line: str, body: bytes) -> None:
-        told = answer(json.loads(body)) if body else json.dumps({"served": Connection.served}).encode()
+        response = answer(json.loads(body)) if body else json.dumps({"served": Connection.served}).encode()
         Connection.served += bool(body)
-        self.respond(told)
+        self.respond(response)
 
 
 async def serve() -> None:

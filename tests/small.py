@@ -91,9 +91,9 @@ def answered(folder: Path) -> int:
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < end, f"waited in vain: {what}"
+        assert time.monotonic() < deadline, f"waited in vain: {what}"
         time.sleep(0.02)
 
 
@@ -104,17 +104,17 @@ def driver_pid(folder: Path) -> int:
 
 def children(pid: int) -> list[int]:
     """Return the pids of all descendants of a process."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    below: dict[int, list[int]] = {}
-    for line in listed.splitlines():
+    output = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    children_of: dict[int, list[int]] = {}
+    for line in output.splitlines():
         child, parent = map(int, line.split())
-        below.setdefault(parent, []).append(child)
-    found, queue = [], [pid]
+        children_of.setdefault(parent, []).append(child)
+    pids, queue = [], [pid]
     while queue:
-        for child in below.get(queue.pop(), []):
-            found.append(child)
+        for child in children_of.get(queue.pop(), []):
+            pids.append(child)
             queue.append(child)
-    return found
+    return pids
 
 
 def alive(pids: list[int]) -> list[int]:

@@ -17,14 +17,14 @@ SPECIAL = ["<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
 
 def tokenizer(text: list[str], special: Sequence[str] = SPECIAL, template: str = TEMPLATE) -> PreTrainedTokenizerFast:
     """Return a byte-level BPE tokeniser without a pad token, as some base models have."""
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
+    result = Tokenizer(models.BPE())
+    result.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    result.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=1024, special_tokens=list(special), initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
     )
-    made.train_from_iterator(text, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>", chat_template=template)
+    result.train_from_iterator(text, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=result, eos_token="<|end|>", chat_template=template)
 
 
 def main(out: Path) -> None:

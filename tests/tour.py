@@ -52,10 +52,10 @@ def make_page() -> Path:
 
 def few_colours(picture: bytes) -> bytes:
     """Return a picture as a PNG file with few colours, a third as large."""
-    held = io.BytesIO()
+    buffer = io.BytesIO()
     with Image.open(io.BytesIO(picture)) as full:
-        full.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(held, "PNG", optimize=True)
-    return held.getvalue()
+        full.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
 
 
 async def take(page: Path) -> None:
@@ -79,8 +79,8 @@ async def take(page: Path) -> None:
                     if act:
                         await browser.run(f"{act}; 1")
                     await asyncio.sleep(0.4)
-                    taken = await browser.call("Page.captureScreenshot", captureBeyondViewport=False)
-                    (OUT / f"{name}-{width}.png").write_bytes(few_colours(base64.b64decode(taken["data"])))
+                    screenshot = await browser.call("Page.captureScreenshot", captureBeyondViewport=False)
+                    (OUT / f"{name}-{width}.png").write_bytes(few_colours(base64.b64decode(screenshot["data"])))
 
 
 if __name__ == "__main__":

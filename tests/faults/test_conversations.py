@@ -1,4 +1,4 @@
-"""Conversations of several turns: turns of different items overlap, and a kill between them loses none."""
+"""Conversations of several turns: turns of different items overlap, and a kill between two turns loses no turn."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ TASKS = ["kmpbench/fqa", "kmpbench/ec", "kmpbench/gen_similar"]
 
 
 def keys_of(folder: Path) -> list[str]:
-    """The keys of the journal's whole lines."""
+    """Return the keys of the complete lines of the journal."""
     lines = (folder / JOURNAL).read_bytes().split(b"\n")[:-1]
     return [json.loads(line)["key"] for line in lines if line.endswith(b"}")]
 
 
 def test_a_kill_between_the_turns_goes_on_inside_the_conversation(checkouts: Callable[[], Path]) -> None:
     folder = checkouts()
-    # Two at a time: the first items are in their last turn while others have not begun.
+    # With two requests at a time, the first items are in their last turn before others have begun.
     model = stub_of(folder, pace=0.1, max_tokens=12, concurrency=2)
     config = overlay(folder, {"models": {NAME: model}, "run": {"tutors": [NAME], "tasks": TASKS}})
 
-    def said() -> str:
+    def job_log() -> str:
         return (folder / LOG).read_text(encoding="utf-8") if (folder / LOG).exists() else ""
 
     process = start(folder, config)
-    until(lambda: "turn 2 of" in said(), "a second turn")
-    first = next(line for line in said().splitlines() if "turn 2 of" in line)
-    behind = int(first.split("while ")[1].split()[0])
-    assert behind > 0, "a second turn begins while another item is still in its first"
+    until(lambda: "turn 2 of" in job_log(), "a second turn")
+    first = next(line for line in job_log().splitlines() if "turn 2 of" in line)
+    in_earlier_turns = int(first.split("while ")[1].split()[0])
+    assert in_earlier_turns > 0, "a second turn begins while another item is still in its first turn"
     lock = folder / JOURNAL.replace(".jsonl", ".lock")
     os.kill(int(lock.read_text(encoding="utf-8").split()[-1]), signal.SIGKILL)
     assert process.wait(PATIENCE) != 0
@@ -46,17 +46,18 @@ def test_a_kill_between_the_turns_goes_on_inside_the_conversation(checkouts: Cal
 
     done = run(folder, config)
     assert done.returncode == 0, done.stdout
-    assert keys_of(folder)[: len(known)] == known, "what was answered is not asked again"
+    assert keys_of(folder)[: len(known)] == known, "answered requests are not repeated"
     assert max(Counter(keys_of(folder)).values()) == 1
     replies = [json.loads(line) for line in (folder / REPLIES).read_text(encoding="utf-8").splitlines()]
-    turns = Counter((one["task"], len(one["turns"])) for one in replies)
+    turns = Counter((reply["task"], len(reply["turns"])) for reply in replies)
     assert turns == {("fqa", 3): 3, ("ec", 2): 6, ("gen_similar", 2): 3}
     prompts = folder / f"results/replies/kmpbench/prompts/{NAME}.jsonl"
     sent = {
-        one["messages"]: one["content"] for one in map(json.loads, prompts.read_text(encoding="utf-8").splitlines())
+        prompt["messages"]: prompt["content"]
+        for prompt in map(json.loads, prompts.read_text(encoding="utf-8").splitlines())
     }
-    for one in replies:
-        for number, turn in enumerate(one["turns"][1:], 1):
-            assert sent[turn["messages"]][-2]["content"] == one["turns"][number - 1]["text"], (
-                "its own answers stand before"
+    for reply in replies:
+        for number, turn in enumerate(reply["turns"][1:], 1):
+            assert sent[turn["messages"]][-2]["content"] == reply["turns"][number - 1]["text"], (
+                "a turn's prompt contains the tutor's earlier answer"
             )

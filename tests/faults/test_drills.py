@@ -1,4 +1,4 @@
-"""Drills of a whole run: a storm with a budget and a canary, a full disk, two at once, a clock that jumps, a dead model."""
+"""Drills of a whole run: a failing endpoint with a budget, a full disk, two runs at once, clock jumps, a dead model."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def hosted(address: str, **more: Any) -> dict[str, Any]:
     return {"engine": "hosted", "base_url": f"{address}/v1", "model": "m", "key_env": "CANARY_KEY", **more}
 
 
-def holds(path: Path, forms: list[bytes]) -> bool:
+def contains_any(path: Path, forms: list[bytes]) -> bool:
     content = path.read_bytes()
     return any(form in content for form in forms)
 
 
 class Storm:
-    """30 % 429, 10 % 5xx, drops, empty bodies, hangs, nonsense; an answer holds the key that came with the request."""
+    """Endpoint with 30 % status 429, 10 % status 503, drops, empty or invalid bodies, hangs. Answers echo the key."""
 
     def __init__(self) -> None:
         self.dice, self.lock = random.Random(5), threading.Lock()
-        self.paid: Counter[str] = Counter()  # answers that were sent, by request
+        self.paid: Counter[str] = Counter()  # number of answers that were sent, by request
         self.statuses: Counter[int] = Counter()
         self.failed: Counter[str] = Counter()
 
     def answer(self, number: int, body: dict[str, Any]) -> Answer:
         request = json.dumps(body, sort_keys=True)
         with self.lock:
-            # The fourth try of a request is answered: each one waits twice as long as the one before.
+            # After three failures a request is answered, since the wait before each further try doubles.
             dice = self.dice.random() if self.failed[request] < 3 else 1.0
         bad: Answer | None = None
         if dice < 0.30:
@@ -72,11 +72,11 @@ class Storm:
 
 
 def test_a_storm_within_a_budget(checkouts: Callable[[], Path], data: Path, record_property: Figure) -> None:
-    """The first run's budget is too small: it ends in one line. The second's is just enough for what is missing.
+    """The first run's budget is too small, so it ends with one line. The second run's budget suffices for the rest.
 
     2,000 requests in the full form, 300 in the short one.
     """
-    total, enough_for = (2000, 700) if FULL else (300, 120)
+    total, first_budget = (2000, 700) if FULL else (300, 120)
     folder, storm = checkouts(), Storm()
     tasks = ["mathtutorbench/problem_solving", "mathtutorbench/socratic_questioning"]
     forms = [KEY.encode(), quote(KEY, safe="").encode(), base64.b64encode(KEY.encode())[:-4]]
@@ -87,15 +87,15 @@ def test_a_storm_within_a_budget(checkouts: Callable[[], Path], data: Path, reco
         return overlay(folder, {"edition": "published", "data_dir": str(data), "models": {"m": model}, "run": keys})
 
     with serving(scripted(storm.answer)) as address:
-        first = run(folder, configure(enough_for), CANARY_KEY=KEY)
+        first = run(folder, configure(first_budget), CANARY_KEY=KEY)
         assert first.returncode != 0
         stopped = [line for line in first.stdout.splitlines() if line.startswith("stopped: ")]
-        assert len(stopped) == 1 and f"run.budget: requests {enough_for} is spent" in stopped[0], first.stdout[-2000:]
+        assert len(stopped) == 1 and f"run.budget: requests {first_budget} is spent" in stopped[0], first.stdout[-2000:]
         assert "Traceback" not in first.stdout
         paid = sum(storm.paid.values())
-        done = run(folder, configure(total - enough_for), CANARY_KEY=KEY)
+        done = run(folder, configure(total - first_budget), CANARY_KEY=KEY)
         assert done.returncode == 0, done.stdout[-3000:]
-    assert len(storm.paid) == sum(storm.paid.values()) == total and paid == enough_for, "each answer paid once"
+    assert len(storm.paid) == sum(storm.paid.values()) == total and paid == first_budget, "each answer is paid once"
     ledger = [
         json.loads(line)
         for line in (folder / "results/journal/replies/mathtutorbench/m.ledger").read_text().splitlines()
@@ -103,34 +103,39 @@ def test_a_storm_within_a_budget(checkouts: Callable[[], Path], data: Path, reco
     assert sum(line["requests"] for line in ledger) == total
     retries = sum(sum(line["retries"].values()) for line in ledger)
     assert retries == sum(storm.statuses.values()) - total, "each failed try is counted"
-    files = [path for place in ("results", ".snakemake") for path in (folder / place).rglob("*") if path.is_file()]
-    assert [path for path in files if holds(path, forms)] == [] and KEY not in first.stdout + done.stdout
-    told = f"{total:,} requests, {retries:,} failed tries, each answer paid once"
-    record_property("figure", f"6: {told}; a budget of {enough_for} ended the first run in one line at {paid}")
+    files = [path for name in ("results", ".snakemake") for path in (folder / name).rglob("*") if path.is_file()]
+    assert [path for path in files if contains_any(path, forms)] == [] and KEY not in first.stdout + done.stdout
+    record_property("figure", f"6: {total:,} requests with {retries:,} failed attempts; each answer was paid once")
     record_property(
-        "figure", f"12: the key, echoed in every answer, is in none of {len(files)} files, no log and no output"
+        "figure",
+        f"6: a budget of {first_budget} requests ended the first run at {paid} requests, with a one-line error",
+    )
+    record_property(
+        "figure",
+        f"12: the endpoint echoed the key in every answer; none of {len(files)} files, no log and no output contains it",
     )
 
 
 @contextlib.contextmanager
-def small_disk(place: Path, size: str) -> Iterator[Callable[[str], None]]:
-    """A file system of its own at a folder; gives what mounts it anew with other options."""
-    place.mkdir(parents=True, exist_ok=True)
+def small_disk(folder: Path, size: str) -> Iterator[Callable[[str], None]]:
+    """Mount a file system at a folder, and yield a function that mounts it again with other options."""
+    folder.mkdir(parents=True, exist_ok=True)
     if subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True
     ).returncode:
-        absent("the right to mount a file system", "run as root")
+        absent("permission to mount a file system", "run as root")
     try:
-        yield lambda options: subprocess.run(["mount", "-o", f"remount,{options}", str(place)], check=True)
+        yield lambda options: subprocess.run(["mount", "-o", f"remount,{options}", str(folder)], check=True)
     finally:
-        subprocess.run(["umount", "-l", str(place)], check=False)
+        subprocess.run(["umount", "-l", str(folder)], check=False)
 
 
-def journaled(folder: Path) -> int:
+def answers_on_file(folder: Path) -> int:
+    """Return the number of lines of all journals of a run."""
     return sum(path.read_bytes().count(b"\n") for path in (folder / "results/journal").rglob("*.jsonl"))
 
 
-def test_a_full_disk_and_a_read_only_one_are_one_line_and_cost_nothing(
+def test_a_full_or_read_only_disk_is_reported_in_one_line_and_loses_no_answer(
     checkouts: Callable[[], Path], record_property: Figure
 ) -> None:
     folder, handler = checkouts(), scripted(lambda n, body: (200, completion("Final answer: 5 " + "x" * 20_000), {}))
@@ -142,17 +147,18 @@ def test_a_full_disk_and_a_read_only_one_are_one_line_and_cost_nothing(
             -2000:
         ]
         assert "Traceback" not in full.stdout
-        kept, asked = journaled(folder), len(handler.requests)
+        kept, sent = answers_on_file(folder), len(handler.requests)
         remount("size=200m,ro")
-        locked = run(folder, config, CANARY_KEY=KEY)
-        assert locked.returncode != 0 and "Read-only file system" in locked.stdout and journaled(folder) == kept
+        read_only = run(folder, config, CANARY_KEY=KEY)
+        assert read_only.returncode != 0 and "Read-only file system" in read_only.stdout
+        assert answers_on_file(folder) == kept
         remount("rw")
         done = run(folder, config, CANARY_KEY=KEY)
         assert done.returncode == 0, done.stdout[-3000:]
-        asked_again = len(handler.requests) - len({json.dumps(body) for *_, body in handler.requests})
+        repeated = len(handler.requests) - len({json.dumps(body) for *_, body in handler.requests})
         tables = (folder / "results/report/scores.csv").read_bytes()
-    assert 0 < kept <= asked < 24 and asked_again <= min(asked - kept, 2), (
-        "the answer that found no room, and one beside it"
+    assert 0 < kept <= sent < 24 and repeated <= min(sent - kept, 2), (
+        "at most the answer that did not fit on the disk, and one more request in flight"
     )
     calm = checkouts()
     with serving(handler) as address:
@@ -160,18 +166,21 @@ def test_a_full_disk_and_a_read_only_one_are_one_line_and_cost_nothing(
     assert (calm / "results/report/scores.csv").read_bytes() == tables
     record_property(
         "figure",
-        f"5: full after {kept} answers, then read-only, then whole: {asked_again} in flight asked anew, the same tables",
+        f"5: disk full after {kept} answers, then read-only, then normal: "
+        f"{repeated} request{'' if repeated == 1 else 's'} in flight repeated, identical tables",
     )
 
 
-def test_two_at_once_and_a_clock_that_jumps(checkouts: Callable[[], Path], record_property: Figure) -> None:
-    """A second run is refused; a kill, two days back, and a day ahead of it: nothing is asked twice."""
+def test_a_second_run_is_refused_and_clock_jumps_repeat_no_finished_request(
+    checkouts: Callable[[], Path], record_property: Figure
+) -> None:
+    """Runs with the clock two days back, then a day ahead, repeat only requests that were in flight at a kill."""
     if FAKETIME is None:
         absent("faketime", "install faketime")
-    folder, slow = checkouts(), threading.Event()
+    folder, fast = checkouts(), threading.Event()
 
     def script(number: int, body: dict[str, Any]) -> Answer:
-        if not slow.is_set():
+        if not fast.is_set():
             time.sleep(0.3)
         return 200, completion("Final answer: 5"), {}
 
@@ -180,44 +189,43 @@ def test_two_at_once_and_a_clock_that_jumps(checkouts: Callable[[], Path], recor
     with serving(handler) as address:
         config = overlay(folder, {"models": {"m": hosted(address, concurrency=2)}, "run": keys})
         first = start(folder, config, CANARY_KEY=KEY)
-        until(lambda: journaled(folder) > 4, "some answers")
+        until(lambda: answers_on_file(folder) > 4, "some answers")
         second = run(folder, config, CANARY_KEY=KEY)
         assert second.returncode != 0 and "locked" in second.stdout.lower() and "unlock" in second.stdout.lower()
         first.kill()
         first.wait()
         subprocess.run(["make", "recover"], cwd=folder, env=environment(), capture_output=True, check=True)
-        slow.set()
-        in_flight = len(handler.requests) - journaled(folder)
-        # With the monotonic clock left alone this faketime refuses clock_nanosleep, by which Python sleeps (as Snakemake's
-        # SLURM plugin does when it is imported where SLURM is installed): poll waits as long.
-        waits = folder / "waits"
-        waits.mkdir()
-        (waits / "sitecustomize.py").write_text(
+        fast.set()
+        in_flight = len(handler.requests) - answers_on_file(folder)
+        # With an unchanged monotonic clock, this version of faketime refuses clock_nanosleep, which time.sleep uses.
+        # Snakemake's SLURM plugin sleeps at its import where SLURM is installed. poll waits equally long.
+        site = folder / "waits"
+        site.mkdir()
+        (site / "sitecustomize.py").write_text(
             "import select, time\ntime.sleep = lambda seconds: select.poll().poll(1000 * seconds) and None\n"
         )
-        for jump, fits in (("-2d", False), ("+1d", True)):
+        for jump, must_succeed in (("-2d", False), ("+1d", True)):
             clock = {
-                "PYTHONPATH": str(waits),
+                "PYTHONPATH": str(site),
                 "LD_PRELOAD": str(FAKETIME),
                 "FAKETIME": jump,
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1",
                 "DONT_FAKE_MONOTONIC": "1",
             }
             done = run(folder, config, CANARY_KEY=KEY, **clock)
-            # Snakemake takes no output that is older than what it was made of, and says so.
-            assert done.returncode == 0 or (not fits and "has older modification time" in done.stdout), done.stdout[
-                -3000:
-            ]
+            # Snakemake refuses outputs that are older than their inputs.
+            refused = "has older modification time" in done.stdout
+            assert done.returncode == 0 or (not must_succeed and refused), done.stdout[-3000:]
         tables = (folder / "results/report/scores.csv").read_bytes()
         assert run(folder, config, CANARY_KEY=KEY).returncode == 0
         assert (folder / "results/report/scores.csv").read_bytes() == tables
     bodies = Counter(json.dumps(body) for *_, body in handler.requests)
-    twice = sum(bodies.values()) - len(bodies)
-    assert len(bodies) == 36 and twice <= in_flight <= 2, "what was in flight at the kill"
-    record_property("figure", "14: a second run beside the first is refused and changes nothing")
+    repeated = sum(bodies.values()) - len(bodies)
+    assert len(bodies) == 36 and repeated <= in_flight <= 2, "at most the requests in flight at the kill"
+    record_property("figure", "14: a second run during the first is refused and changes no file")
     record_property(
         "figure",
-        f"5: clock two days back, then a day ahead: {twice} of {in_flight} in flight asked anew, the same tables",
+        f"5: clock two days back, then a day ahead: {repeated} of {in_flight} requests in flight repeated, identical tables",
     )
 
 
@@ -232,34 +240,36 @@ def test_nine_of_ten_models_have_their_columns(checkouts: Callable[[], Path], re
         done = run(folder, overlay(folder, {"models": models, "run": keys}), CANARY_KEY=KEY)
     assert done.returncode != 0
     [failed] = [line for line in done.stdout.splitlines() if line.startswith("failed: ")]
-    assert "m7: 12 of 12 items stayed unanswered (500 at try 2: 12)" in failed
+    assert "m7: 12 of 12 items stayed unanswered (500 on try 2: 12)" in failed
     partial = folder / "results/report/partial"
     table = pd.read_csv(partial / "scores.csv")
     assert {name for name in names if name in set(table.tutor)} == set(names) - {"m7"}
     assert "There are no scores of m7" in (partial / "index.html").read_text(encoding="utf-8")
-    record_property("figure", "17: nine columns of ten, the tenth marked on the page")
+    record_property("figure", "17: the page has nine of ten columns, and marks the tenth as failed")
 
 
 def test_no_process_shows_the_key_in_its_command_line(checkouts: Callable[[], Path], record_property: Figure) -> None:
-    """While a run asks: a command line is there for every user of a machine to read."""
-    folder, seen = checkouts(), threading.Event()
+    """All users of a machine can read command lines. They are read while a run sends requests."""
+    folder, requested = checkouts(), threading.Event()
 
     def script(number: int, body: dict[str, Any]) -> Answer:
-        seen.set()
+        requested.set()
         time.sleep(0.5)
         return 200, completion("Final answer: 5"), {}
 
     with serving(scripted(script)) as address:
         keys = {"tutors": ["m"], "tasks": ["mathtutorbench/problem_solving"], "limit": 3}
         process = start(folder, overlay(folder, {"models": {"m": hosted(address)}, "run": keys}), CANARY_KEY=KEY)
-        assert seen.wait(60)
-        lines = [read(path) for path in Path("/proc").glob("[0-9]*/cmdline")]
+        assert requested.wait(60)
+        command_lines = [read(path) for path in Path("/proc").glob("[0-9]*/cmdline")]
         assert process.wait(120) == 0
-    assert any(b"generate-replies" in line for line in lines) and not any(KEY.encode() in line for line in lines)
-    record_property("figure", "12: in no command line of any process while a run asks")
+    assert any(b"generate-replies" in line for line in command_lines)
+    assert not any(KEY.encode() in line for line in command_lines)
+    record_property("figure", "12: no process of a run that sends requests has the key in its command line")
 
 
 def read(path: Path) -> bytes:
+    """Return the content of a file, or nothing if its process has ended."""
     with contextlib.suppress(OSError):
         return path.read_bytes()
     return b""

@@ -1,4 +1,4 @@
-"""Compute nodes without a way out. After `fetch` everything passes in a network namespace of its own."""
+"""Compute nodes without internet access: after `fetch`, a run succeeds in a network namespace with only loopback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from running import command, environment, overlay, run
 from small import NAME, model_of
 
 TASKS = ["mathtutorbench/problem_solving", "mathtutorbench/mistake_location"]
-# Loopback is down in a new namespace; what then runs sees nothing else.
+# Sets up loopback, which is down in a new namespace, prints the network interfaces, and executes the command.
 LOOPBACK = """
 import fcntl, os, socket, struct, sys
 with socket.socket() as any_socket:
@@ -28,21 +28,21 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
-def alone(*line: str) -> list[str]:
-    """A command in a network namespace with nothing but loopback."""
+def without_network(*line: str) -> list[str]:
+    """Return a command line that runs a command in a network namespace with only loopback."""
     mapped = [] if os.geteuid() == 0 else ["--map-root-user"]
     return ["unshare", *mapped, "--net", "--", sys.executable, "-c", LOOPBACK, *line]
 
 
 @pytest.fixture(autouse=True)
 def namespaces() -> None:
-    """The right to make a network namespace."""
-    if subprocess.run(alone("true"), capture_output=True, check=False).returncode != 0:
-        absent("the right to make a network namespace", "allow user namespaces, or run as root")
+    """Skip a test without the right to create a network namespace."""
+    if subprocess.run(without_network("true"), capture_output=True, check=False).returncode != 0:
+        absent("permission to make a network namespace", "allow user namespaces, or run as root")
 
 
 def published_from(address: str, folder: Path) -> dict[str, dict[str, object]]:
-    """The demo's files as published ones, at an address of our own."""
+    """Return the demo's data sets as published ones, with URLs at the address of a local server."""
     registry = yaml.safe_load((folder / "config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
     return {
         name: {"published": {**entry["demo"], "url": f"{address}/{entry['demo']['path']}"}}
@@ -66,7 +66,7 @@ def test_after_fetch_nothing_needs_a_network(checkouts: Callable[[], Path], smol
         fetched = run(folder, config, "fetch")
         assert fetched.returncode == 0, fetched.stdout
     done = subprocess.run(
-        alone(*command(config)), cwd=folder, env=environment(), text=True, capture_output=True, check=False
+        without_network(*command(config)), cwd=folder, env=environment(), text=True, capture_output=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "interfaces: lo\n" in done.stdout
@@ -82,7 +82,7 @@ def test_without_fetch_the_missing_network_is_one_clear_line(checkouts: Callable
         folder, {"edition": "published", "datasets": {"gsm8k": gsm8k}, "run": {"tutors": ["echo"], "tasks": TASKS[:1]}}
     )
     done = subprocess.run(
-        alone(*command(config)), cwd=folder, env=environment(), text=True, capture_output=True, check=False
+        without_network(*command(config)), cwd=folder, env=environment(), text=True, capture_output=True, check=False
     )
     log = (folder / "results/logs/fetch_dataset/gsm8k.log").read_text(encoding="utf-8")
     assert done.returncode != 0

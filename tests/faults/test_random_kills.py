@@ -1,6 +1,6 @@
-"""SIGKILL at random moments of everything that a run does, again and again: the same tables, nothing asked twice.
+"""SIGKILL at random moments of a run, repeatedly: the tables stay the same, and no finished request is repeated.
 
-The short form kills a few times, the full one (MAIEUTIC_DRILLS=full, `make drills FULL=1`) four hundred times.
+The short form kills a few times. The full form (MAIEUTIC_DRILLS=full, `make drills FULL=1`) kills 400 times.
 """
 
 from __future__ import annotations
@@ -22,39 +22,36 @@ from typing import Any, NamedTuple
 
 import pytest
 from curator import SEED, Curator, counting, curation, entries, seeded
-from gullible import prompt_of
 from httpserver import chat, completion, scripted, serving
 from maieutic.serving.recover import recover
+from obedient_judge import prompt_of
 from running import environment, overlay, run, start
 from small import children
-from test_parts_of_work import asked as journalled
-from test_parts_of_work import configured
+from test_shards_and_packed_jobs import request_keys, write_run_file
 
 FULL = os.environ.get("MAIEUTIC_DRILLS") == "full"
-# By pipeline: kills of the short and of the full form, the longest wait before one in seconds.
+# By pipeline: number of kills in the short form, number in the full form, longest wait before a kill in seconds.
 KILLS = {"generation and judging": (5, 140, 5.0), "report": (2, 60, 3.0)}
-IN_FULL = {
+FULL_FORM_KILLS = {
     "rewards and training": (0, 50, 14.0),
     "curation": (0, 60, 4.0),
     "packed jobs": (0, 50, 9.0),
     "conversations": (0, 40, 5.0),
 }
 WATCHED = {"generation and judging", "report", "conversations"}  # pipelines whose endpoint counts its requests
-PAUSE = 0.04  # seconds that the server takes for an answer
+ANSWER_SECONDS = 0.04  # time that the endpoint takes to answer
 CONCURRENCY = 4
-JOBS = 2  # at once
-UNLOCKED_BY_HAND = (
-    8  # of so many kills of Snakemake itself, one is mended by `make recover`, the others in this process
-)
+JOBS = 2  # number of jobs at once
+RECOVER_EVERY = 8  # `make recover` runs after one in this many kills of Snakemake; recovery in this process is faster
 
 
 class Endpoint:
-    """A server that answers each request by its own words, and counts those that it has answered."""
+    """Server that answers each request with its own text, and counts requests."""
 
     def __init__(self) -> None:
-        self.asked: Counter[str] = Counter()
-        self.again: list[str] = []  # asked though the answer was on file
-        self.finished: set[str] = set()
+        self.requests: Counter[str] = Counter()
+        self.repeated: list[str] = []  # prompts of requests whose answer was in a journal already
+        self.finished: set[str] = set()  # marks of the answers in the journals
         self.under_way = 0
         self.lock = threading.Lock()
 
@@ -62,20 +59,20 @@ class Endpoint:
         prompt = str(body["prompt"]) if "prompt" in body else prompt_of(body)
         mark = f"[{abs(hash_of(json.dumps(body, sort_keys=True))):x}]"
         with self.lock:
-            self.asked[mark] += 1
+            self.requests[mark] += 1
             self.under_way += 1
             if mark in self.finished:
-                self.again.append(prompt)
-        time.sleep(PAUSE)
+                self.repeated.append(prompt)
+        time.sleep(ANSWER_SECONDS)
         with self.lock:
             self.under_way -= 1
         options = re.findall(r'^- "(\w+)": .*One of: ([^|\n]+)', prompt, re.MULTILINE)
         text = json.dumps({name: first.strip() for name, first in options}) if options else "Final answer: 5"
-        said = f"{text} {mark}"
-        return 200, (completion(said) if "prompt" in body else chat({"content": said})), {}
+        content = f"{text} {mark}"
+        return 200, (completion(content) if "prompt" in body else chat({"content": content})), {}
 
-    def note(self, folder: Path) -> int:
-        """What is on file now has to be asked no more; how many requests are under way."""
+    def note_finished(self, folder: Path) -> int:
+        """Note the requests whose answers are in the journals. Return the number of requests under way."""
         marks = set()
         for path in (folder / "results/journal").rglob("*.jsonl"):
             marks |= set(re.findall(r"\[[0-9a-f]+\]", path.read_text(encoding="utf-8", errors="replace")))
@@ -89,14 +86,14 @@ def hash_of(text: str) -> int:
 
 
 class Pipeline(NamedTuple):
-    """What is killed: its run file in a checkout, and the products that have to come out the same."""
+    """Run that is killed. tables: products that must not change; arguments: further arguments of Snakemake."""
 
     config: Path
     tables: list[str]
-    more: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
 
 
-def asking(folder: Path, address: str) -> Pipeline:
+def generation_and_judging(folder: Path, address: str) -> Pipeline:
     hosted = {"engine": "hosted", "base_url": f"{address}/v1", "model": "m", "concurrency": CONCURRENCY, "attempts": 3}
     judge = {"engine": "judge", "model": "answering", "rubrics": ["mrbench_taxonomy"], "label_limit": 10}
     models = {"a": hosted, "answering": {**hosted, "model": "j"}, "judge": {**judge, "max_unreadable": 1.0}}
@@ -107,26 +104,26 @@ def asking(folder: Path, address: str) -> Pipeline:
 
 
 def report(folder: Path, address: str) -> Pipeline:
-    """A finished run whose page and tables are made again and again."""
-    made = asking(folder, address)
-    return made._replace(more=("--forcerun", "build_report", "score_replies", "grade_verdicts"))
+    """Return a pipeline that builds the page and tables of a finished run again."""
+    pipeline = generation_and_judging(folder, address)
+    return pipeline._replace(arguments=("--forcerun", "build_report", "score_replies", "grade_verdicts"))
 
 
-def packed(folder: Path) -> Pipeline:
-    """A model that answers three benchmarks in one job and judges two of them in another one."""
+def packed_jobs(folder: Path) -> Pipeline:
+    """Return a pipeline of a model that answers three benchmarks in one job and judges two of them in another job."""
     names = ["scores.csv", "trust.csv"]
-    return Pipeline(configured(folder, pack=True, pace=0.03), [f"results/report/{name}" for name in names])
+    return Pipeline(write_run_file(folder, pack=True, pace=0.03), [f"results/report/{name}" for name in names])
 
 
-def conversing(folder: Path, address: str) -> Pipeline:
-    """Conversations of two and three turns."""
+def conversations(folder: Path, address: str) -> Pipeline:
+    """Return a pipeline of conversations of two and three turns."""
     hosted = {"engine": "hosted", "base_url": f"{address}/v1", "model": "m", "concurrency": CONCURRENCY, "attempts": 3}
     run_keys = {"tutors": ["a"], "tasks": ["kmpbench/fqa", "kmpbench/ec", "kmpbench/gen_similar"]}
     config = overlay(folder, {"models": {"a": {**hosted, "endpoint": "chat"}}, "run": run_keys})
     return Pipeline(config, ["results/report/scores.csv", "results/replies/kmpbench/prompts/a.jsonl"])
 
 
-def rewards(folder: Path, tiny: Path) -> Pipeline:
+def rewards_and_training(folder: Path, tiny: Path) -> Pipeline:
     needs = {"cpus": 1, "mem_mb": 1000}
     train = {
         "base": "tiny",
@@ -146,7 +143,7 @@ def rewards(folder: Path, tiny: Path) -> Pipeline:
     return Pipeline(config, [f"results/{name}" for name in tables])
 
 
-def curating(folder: Path, address: str) -> Pipeline:
+def curation_pipeline(folder: Path, address: str) -> Pipeline:
     config = overlay(
         folder,
         {
@@ -159,15 +156,17 @@ def curating(folder: Path, address: str) -> Pipeline:
 
 
 def tables(folder: Path, pipeline: Pipeline) -> dict[str, bytes]:
-    """The products, but for the seconds that judges took."""
-    made = {name: (folder / name).read_bytes() for name in pipeline.tables}
-    lines = {name: content.splitlines(keepends=True) for name, content in made.items() if name.endswith("trust.csv")}
-    return made | {name: b"".join(line for line in each if b"seconds" not in line) for name, each in lines.items()}
+    """Return the contents of a pipeline's products, without the seconds that judges took."""
+    contents = {name: (folder / name).read_bytes() for name in pipeline.tables}
+    lines = {
+        name: content.splitlines(keepends=True) for name, content in contents.items() if name.endswith("trust.csv")
+    }
+    return contents | {name: b"".join(line for line in each if b"seconds" not in line) for name, each in lines.items()}
 
 
-def mend(folder: Path, by_hand: bool) -> None:
-    """After a SIGKILL of Snakemake: what `make recover` does, by it or in this process."""
-    if by_hand:
+def recover_run(folder: Path, by_make: bool) -> None:
+    """Recover a run after a SIGKILL of Snakemake, by `make recover` (by_make) or by the same steps in this process."""
+    if by_make:
         subprocess.run(["make", "recover"], cwd=folder, env=environment(), capture_output=True, check=True)
         return
     recover(folder / "results")
@@ -175,7 +174,7 @@ def mend(folder: Path, by_hand: bool) -> None:
 
 
 def victims_of(pid: int, dice: random.Random) -> tuple[str, list[int]]:
-    """Snakemake, one of its descendants, or all of them."""
+    """Choose the victim of a kill: Snakemake, one of its descendants, or all of them. Return its kind and the pids."""
     below = children(pid)
     kind = dice.choice(["snakemake", "job", "all"])
     if kind == "job" and below:
@@ -184,7 +183,7 @@ def victims_of(pid: int, dice: random.Random) -> tuple[str, list[int]]:
 
 
 class Killed(NamedTuple):
-    """What happened: kills by victim, the requests that were under way at kills."""
+    """Kills by victim, number of requests in flight at the kills, and number of runs that finished."""
 
     by_victim: Counter[str]
     in_flight: int
@@ -194,9 +193,10 @@ class Killed(NamedTuple):
 def kill_again_and_again(
     folder: Path, make: Callable[[], Pipeline], kills: int, longest: float, endpoint: Endpoint | None, keep: str | None
 ) -> Killed:
-    """Kill a run at random moments until it has been killed so often; each that ends has to have made the same tables.
+    """Start a run again and again, and kill it at random moments until it has been killed `kills` times.
 
-    keep: None: every round begins with nothing but the checkout; else a folder's results that it begins with.
+    Every run that finishes must write the same tables. longest: longest wait before a kill, in seconds.
+    keep: if set, an undisturbed run comes first and results stay; otherwise each finished run's results are removed.
     """
     dice, by_victim, in_flight, rounds = random.Random(20261125 + kills), Counter[str](), 0, 0
     pipeline = make()
@@ -206,14 +206,14 @@ def kill_again_and_again(
         assert done.returncode == 0, done.stdout[-3000:]
         expected = tables(folder, pipeline)
     while by_victim.total() < kills:
-        process = start(folder, pipeline.config, *pipeline.more)
+        process = start(folder, pipeline.config, *pipeline.arguments)
         wait = dice.uniform(0.0, longest) + 1.0
         try:
             process.wait(wait)
         except subprocess.TimeoutExpired:
             kind, pids = victims_of(process.pid, dice)
             if endpoint is not None:
-                in_flight += endpoint.note(folder)
+                in_flight += endpoint.note_finished(folder)
             for pid in pids:
                 try:
                     os.kill(pid, signal.SIGKILL)
@@ -221,68 +221,65 @@ def kill_again_and_again(
                     continue
             by_victim[kind] += 1
             process.wait(120)
-            mend(folder, kind == "snakemake" and by_victim[kind] % UNLOCKED_BY_HAND == 1)
+            recover_run(folder, kind == "snakemake" and by_victim[kind] % RECOVER_EVERY == 1)
             continue
-        assert process.returncode == 0, "nobody killed it"
+        assert process.returncode == 0, "a run that is not killed succeeds"
         rounds += 1
-        made = tables(folder, pipeline)
-        assert not expected or made == expected, "to the byte"
-        expected = expected or made
+        contents = tables(folder, pipeline)
+        assert not expected or contents == expected, "the tables are byte-identical"
+        expected = expected or contents
         if not keep:
             shutil.rmtree(folder / "results")
             shutil.rmtree(folder / ".snakemake")
             if endpoint is not None:
                 endpoint.finished.clear()
-                endpoint.asked.clear()
+                endpoint.requests.clear()
     done = run(folder, pipeline.config, OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stdout[-3000:]
     assert tables(folder, pipeline) == expected or not expected
     return Killed(by_victim, in_flight, rounds + 1)
 
 
-@pytest.mark.parametrize("name", {**KILLS, **(IN_FULL if FULL else {})})
+@pytest.mark.parametrize("name", {**KILLS, **(FULL_FORM_KILLS if FULL else {})})
 def test_kills_at_random_moments(
     name: str,
     request: pytest.FixtureRequest,
     checkouts: Callable[[], Path],
     record_property: Callable[[str, str], None],
 ) -> None:
-    short, full, longest = {**KILLS, **IN_FULL}[name]
+    short, full, longest = {**KILLS, **FULL_FORM_KILLS}[name]
     kills = full if FULL else short
     calm, folder = checkouts(), checkouts()
-    endpoint, script = Endpoint(), Curator(wait=PAUSE)
+    endpoint, script = Endpoint(), Curator(wait=ANSWER_SECONDS)
     handler = script.handler() if name == "curation" else scripted(endpoint.answer)
     with serving(handler) as address:
 
-        def make(place: Path) -> Pipeline:
+        def make(checkout: Path) -> Pipeline:
             if name == "rewards and training":
-                return rewards(place, request.getfixturevalue("tiny"))
+                return rewards_and_training(checkout, request.getfixturevalue("tiny"))
             if name == "packed jobs":
-                return packed(place)
-            makers = {"curation": curating, "report": report, "conversations": conversing}
-            return makers.get(name, asking)(place, address)
+                return packed_jobs(checkout)
+            makers = {"curation": curation_pipeline, "report": report, "conversations": conversations}
+            return makers.get(name, generation_and_judging)(checkout, address)
 
         undisturbed = run(calm, make(calm).config, OMP_NUM_THREADS="1")
         assert undisturbed.returncode == 0, undisturbed.stdout[-3000:]
-        once = len(endpoint.asked), sum(script.requests.values())
-        endpoint.asked.clear()
-        script.requests.clear()
+        requests_once = len(endpoint.requests)
+        endpoint.requests.clear()
         watched = endpoint if name in WATCHED else None
         killed = kill_again_and_again(
             folder, lambda: make(folder), kills, longest, watched, "kept" if name == "report" else None
         )
-        assert tables(folder, make(folder)) == tables(calm, make(calm)), "as if nothing had happened"
+        assert tables(folder, make(folder)) == tables(calm, make(calm)), "the tables of a run without kills"
     assert killed.by_victim.total() == kills
     if name == "packed jobs":
-        assert sorted(journalled(folder)) == sorted(journalled(calm)), "each request is on file once"
-    assert endpoint.again == [], "no finished request was asked twice"
-    more = sum(endpoint.asked.values()) - once[0] if watched else 0
+        assert sorted(request_keys(folder)) == sorted(request_keys(calm)), "each request is in a journal once"
+    assert endpoint.repeated == [], "no finished request was repeated"
+    more = sum(endpoint.requests.values()) - requests_once if watched else 0
     if watched:
-        assert more <= max(killed.in_flight, CONCURRENCY * JOBS * kills), "no more than what was in flight"
-    told = (
-        f"{name}: {kills} kills ({', '.join(f'{kind} {number}' for kind, number in sorted(killed.by_victim.items()))})"
-    )
-    asked_again = (
-        f", {len(endpoint.again)} finished requests asked twice, {max(more, 0)} in flight asked anew" if watched else ""
-    )
-    record_property("figure", f"1: {told}, {killed.rounds} runs to the end with the same tables{asked_again}")
+        assert more <= max(killed.in_flight, CONCURRENCY * JOBS * kills), "no more than the requests in flight"
+    by_victim = ", ".join(f"{kind} {number}" for kind, number in sorted(killed.by_victim.items()))
+    summary = f"{name}: {kills} kills ({by_victim})"
+    repeats = f"; repeated requests: {len(endpoint.repeated)} finished, {max(more, 0)} in flight" if watched else ""
+    runs = f"{killed.rounds} completed run{'' if killed.rounds == 1 else 's'}"
+    record_property("figure", f"1: {summary}; {runs}, identical tables{repeats}")

@@ -1,4 +1,4 @@
-"""Reward models for real, tiny: training that is killed, batches against single passes, bases and models that are odd."""
+"""Real training and scoring with tiny reward models: kills during training, batches, unusual bases and models."""
 
 from __future__ import annotations
 
@@ -26,49 +26,49 @@ from maieutic.rewards.pairs import write_pairs
 from maieutic.rewards.scoring import ScorePairs, ScoreRewards
 
 TRAIN = {"base": "tiny", "mix": {"mrbench": 1.0}, "learning_rate": 1e-3, "batch_size": 4, "micro_batch": 1}
-MACHINE = ["--gpus", "0", "--threads", "1"]
-PATIENCE = 180.0
-TOLERANCE = 1e-4  # float32 sums in another order
+DEVICES = ["--gpus", "0", "--threads", "1"]
+TIMEOUT_SECONDS = 180.0
+TOLERANCE = 1e-4  # float32 sums depend on the order of the terms
 
 
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT / "workflow"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
 
-def command(verb: str, **given: object) -> list[str]:
-    line = [str(SERVE), "-m", "maieutic", verb, *MACHINE]
-    for name, value in given.items():
+def command(verb: str, **arguments: object) -> list[str]:
+    line = [str(SERVE), "-m", "maieutic", verb, *DEVICES]
+    for name, value in arguments.items():
         line += [f"--{name.replace('_', '-')}", *(map(str, value) if isinstance(value, list) else [str(value)])]
     return line
 
 
-def serve(verb: str, **given: object) -> subprocess.CompletedProcess[str]:
-    """A verb in the serving environment."""
+def serve(verb: str, **arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a command of the package in the serving environment."""
     return subprocess.run(
-        command(verb, **given), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()
+        command(verb, **arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()
     )
 
 
 def wait_for(process: subprocess.Popen, log: Path, ready: Callable[[], bool]) -> None:
-    """Wait until something is there, while the process lives."""
-    until = time.monotonic() + PATIENCE
+    """Wait until `ready` returns True. Fail if the process ends before."""
+    until = time.monotonic() + TIMEOUT_SECONDS
     while not ready() and time.monotonic() < until:
         assert process.poll() is None, log.read_text()
         time.sleep(0.02)
 
 
 def job(tasks: Sequence[str] = (), **more: Any) -> str:
-    """What the rules hand over for a reward model."""
+    """Return the --job argument of a reward model: of its scoring of tasks, or of pairs if `tasks` is empty."""
     entry = RewardModel(engine="reward", train={**TRAIN, **more.pop("train", {})}, **more)
-    made = (
+    score_job = (
         ScoreRewards(reward_model="m", entry=entry, tasks=tasks) if tasks else ScorePairs(reward_model="m", entry=entry)
     )
-    return made.to_json()
+    return score_job.to_json()
 
 
 @pytest.fixture(scope="module")
 def preferences(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo's pairs, and its labelled replies."""
+    """Return a folder of the demo's preference pairs, and of its labelled replies."""
     folder = tmp_path_factory.mktemp("preferences")
     demo = Path("resources/demo")
     labels = read_source(demo / "mrbench/MRBench_V1.json", "json")
@@ -100,21 +100,21 @@ def train(tiny: Path, preferences: Path) -> Train:
 
 @pytest.fixture(scope="module")
 def trained(train: Train, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The training that nothing happens to."""
+    """Return the folder of a reward model whose training was not interrupted."""
     out = tmp_path_factory.mktemp("trained") / "m"
     done = train(out)
     assert done.returncode == 0, done.stdout
-    assert "tiny has no pad token: it pads with '<|end|>'" in done.stdout, "the rule is told"
+    assert "tiny has no pad token; padding uses '<|end|>'" in done.stdout, "the padding token is logged"
     return out
 
 
-def test_training_uses_every_pair_and_tells_what_it_did(trained: Path, preferences: Path) -> None:
-    told = json.loads((trained / "training.json").read_text())
+def test_training_uses_every_pair_and_records_its_steps(trained: Path, preferences: Path) -> None:
+    training = json.loads((trained / "training.json").read_text())
     pairs = len((preferences / "mrbench/pairs.jsonl").read_text().splitlines())
-    assert told["counts"]["pairs"] == told["counts"]["trained"] == pairs
-    assert len(told["history"]) == -(-pairs // 4), "one entry an optimiser step"
-    first, last = told["history"][:8], told["history"][-8:]
-    assert sum(step["loss"] for step in last) < sum(step["loss"] for step in first), "it learns"
+    assert training["counts"]["pairs"] == training["counts"]["trained"] == pairs
+    assert len(training["history"]) == -(-pairs // 4), "one entry per optimiser step"
+    first, last = training["history"][:8], training["history"][-8:]
+    assert sum(step["loss"] for step in last) < sum(step["loss"] for step in first), "the loss decreases"
     assert {path.suffix for path in trained.glob("model*")} == {".safetensors"}
     assert not list(trained.glob("*.bin")) and not list(trained.glob("*.pt"))
     assert not trained.with_name("m.journal").exists(), "a finished training leaves no checkpoint"
@@ -123,7 +123,7 @@ def test_training_uses_every_pair_and_tells_what_it_did(trained: Path, preferenc
 def test_a_killed_training_goes_on_and_ends_the_same(
     trained: Path, tiny: Path, preferences: Path, tmp_path: Path
 ) -> None:
-    given: dict[str, object] = {
+    arguments: dict[str, object] = {
         "job": job(train={"checkpoint_seconds": 0.2}),
         "base": tiny / "manifest.json",
         "pairs": preferences / "mrbench/pairs.jsonl",
@@ -131,33 +131,37 @@ def test_a_killed_training_goes_on_and_ends_the_same(
         "out": tmp_path / "m/manifest.json",
     }
     with open(tmp_path / "log", "w", encoding="utf-8") as log:
-        process = subprocess.Popen(command("train-reward-model", **given), stdout=log, stderr=log, env=environment())
+        process = subprocess.Popen(
+            command("train-reward-model", **arguments), stdout=log, stderr=log, env=environment()
+        )
     wait_for(process, tmp_path / "log", lambda: bool(list((tmp_path / "journal").glob("checkpoint-*/whole"))))
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert not (tmp_path / "m").exists(), "no half output"
-    # A checkpoint that the kill cut short is not gone on with.
+    assert not (tmp_path / "m").exists(), "no partial output"
+    # A later checkpoint that a kill cut short is ignored: the file `whole` marks complete checkpoints.
     [whole] = (tmp_path / "journal").glob("checkpoint-*/whole")
-    torn = whole.parent.with_name("checkpoint-9999")
-    shutil.copytree(whole.parent, torn)
-    (torn / "whole").unlink()
-    done = serve("train-reward-model", **given)
+    partial = whole.parent.with_name("checkpoint-9999")
+    shutil.copytree(whole.parent, partial)
+    (partial / "whole").unlink()
+    done = serve("train-reward-model", **arguments)
     assert done.returncode == 0, done.stdout
-    assert f"m goes on from {whole.parent.name}" in done.stdout
+    assert f"m resumes from {whole.parent.name}" in done.stdout
     assert sha256_of(tmp_path / "m/model.safetensors") == sha256_of(trained / "model.safetensors")
-    ours, theirs = (json.loads((folder / "training.json").read_text()) for folder in (tmp_path / "m", trained))
-    assert ours["counts"] == theirs["counts"]
-    assert [step["step"] for step in ours["history"]] == [step["step"] for step in theirs["history"]]
-    assert ours["history"][-1] == theirs["history"][-1]
+    resumed, uninterrupted = (
+        json.loads((folder / "training.json").read_text()) for folder in (tmp_path / "m", trained)
+    )
+    assert resumed["counts"] == uninterrupted["counts"]
+    assert [step["step"] for step in resumed["history"]] == [step["step"] for step in uninterrupted["history"]]
+    assert resumed["history"][-1] == uninterrupted["history"][-1]
 
 
 def test_a_kill_after_the_pretraining_repeats_none_of_it(tiny: Path, preferences: Path, tmp_path: Path) -> None:
-    """Killed in the second stage, the training ends with the weights of one that nothing happened to."""
+    """A training that is killed in its second stage ends with the weights of an uninterrupted training."""
     records = [read_source(Path("resources/demo/gsm8k/test_socratic.jsonl"), "jsonl")]
     before = preferences / "gsm8k_inpainted/pairs.jsonl"
     write_pairs("gsm8k_inpainted", records, before, before.with_name("counts.json"))
 
-    def given(name: str) -> dict[str, object]:
+    def arguments(name: str) -> dict[str, object]:
         return {
             "job": job(train={"checkpoint_seconds": 0.2, "pretrain": {"gsm8k_inpainted": 1.0}, "max_length": 512}),
             "base": tiny / "manifest.json",
@@ -166,39 +170,41 @@ def test_a_kill_after_the_pretraining_repeats_none_of_it(tiny: Path, preferences
             "out": tmp_path / name / "manifest.json",
         }
 
-    whole = serve("train-reward-model", **given("whole"))
+    whole = serve("train-reward-model", **arguments("whole"))
     assert whole.returncode == 0, whole.stdout
     log = tmp_path / "log"
     with open(log, "w", encoding="utf-8") as handle:
-        line = command("train-reward-model", **given("killed"))
+        line = command("train-reward-model", **arguments("killed"))
         process = subprocess.Popen(line, stdout=handle, stderr=handle, env=environment())
     wait_for(process, log, lambda: bool(list((tmp_path / "killed.journal/mix").glob("checkpoint-*/whole"))))
     process.send_signal(signal.SIGKILL)
     process.wait()
-    done = serve("train-reward-model", **given("killed"))
-    assert done.returncode == 0 and "the pretraining of m is finished already" in done.stdout, done.stdout
-    assert "m goes on from checkpoint-" in done.stdout
+    done = serve("train-reward-model", **arguments("killed"))
+    assert done.returncode == 0 and "the pretraining of m is already finished" in done.stdout, done.stdout
+    assert "m resumes from checkpoint-" in done.stdout
     first, second = tmp_path / "whole", tmp_path / "killed"
     assert sha256_of(first / "model.safetensors") == sha256_of(second / "model.safetensors")
     assert (first / "training.json").read_text() == (second / "training.json").read_text()
-    told = json.loads((first / "training.json").read_text())
-    assert told["pretraining"]["history"] and not (tmp_path / "killed.journal").exists()
+    training = json.loads((first / "training.json").read_text())
+    assert training["pretraining"]["history"] and not (tmp_path / "killed.journal").exists()
 
 
 def test_overlong_pairs_are_left_out_or_cut_and_counted(train: Train, tmp_path: Path) -> None:
     done = train(tmp_path / "out", train={"max_length": 400, "epochs": 0.1})
     assert done.returncode == 0, done.stdout
-    left = json.loads((tmp_path / "out/training.json").read_text())["counts"]
-    assert left["overlong_left_out"] > 0 and left["trained"] == left["pairs"] - left["overlong_left_out"]
+    dropped = json.loads((tmp_path / "out/training.json").read_text())["counts"]
+    assert dropped["overlong_left_out"] > 0
+    assert dropped["trained"] == dropped["pairs"] - dropped["overlong_left_out"]
     done = train(tmp_path / "none", train={"max_length": 16})
     assert done.returncode == 2 and "models.m.train.max_length: every pair has more than 16 tokens" in done.stdout
     done = train(tmp_path / "cut", train={"max_length": 64, "overlong": "cut", "epochs": 0.1, "margin": True})
     assert done.returncode == 0, done.stdout
     cut = json.loads((tmp_path / "cut/training.json").read_text())["counts"]
-    assert cut["trained"] == cut["pairs"] and cut["overlong_cut"] >= left["overlong_left_out"]
+    assert cut["trained"] == cut["pairs"] and cut["overlong_cut"] >= dropped["overlong_left_out"]
 
 
 def score(trained: Path, preferences: Path, tmp_path: Path, name: str, **more: Any) -> list[PairReward]:
+    """Score the pairs of Bridge and the labelled replies of MRBench, and return the rewards of the pairs."""
     done = serve(
         "score-pairs",
         job=job(**more),
@@ -210,7 +216,7 @@ def score(trained: Path, preferences: Path, tmp_path: Path, name: str, **more: A
     )
     assert done.returncode == 0, done.stdout
     labelled = read_records(tmp_path / f"{name}.labelled.jsonl", Reward)
-    assert len(labelled) == 86 and "GPT4" in {one.tutor for one in labelled}
+    assert len(labelled) == 86 and "GPT4" in {reward.tutor for reward in labelled}
     return read_records(tmp_path / f"{name}.jsonl", PairReward)
 
 
@@ -218,16 +224,18 @@ def test_batch_one_equals_batch_n(trained: Path, preferences: Path, tmp_path: Pa
     single = score(trained, preferences, tmp_path, "single", token_budget=1)
     many = score(trained, preferences, tmp_path, "many", token_budget=8192)
     assert len(single) == len(many) == 20
-    for one, other in zip(single, many, strict=True):
-        assert one.chosen == pytest.approx(other.chosen, abs=TOLERANCE)
-        assert one.rejected == pytest.approx(other.rejected, abs=TOLERANCE)
-    assert len({one.chosen for one in many}) > 10, "the scores differ"
+    for alone, batched in zip(single, many, strict=True):
+        assert alone.chosen == pytest.approx(batched.chosen, abs=TOLERANCE)
+        assert alone.rejected == pytest.approx(batched.rejected, abs=TOLERANCE)
+    assert len({pair.chosen for pair in many}) > 10, "the scores differ"
 
 
 def test_a_conversation_longer_than_the_context_has_no_score(trained: Path, preferences: Path, tmp_path: Path) -> None:
     short = score(trained, preferences, tmp_path, "short", max_length=220)
-    unscored = [one for one in short if one.chosen is None or one.rejected is None]
-    assert unscored and all("tokens, the reward model takes 220" in str(one.why_none) for one in unscored)
+    unscored = [pair for pair in short if pair.chosen is None or pair.rejected is None]
+    assert unscored and all(
+        "tokens, more than the reward model's limit of 220" in str(pair.why_none) for pair in unscored
+    )
 
 
 def test_several_tutors_in_one_load_and_a_kill_between_batches(trained: Path, tmp_path: Path) -> None:
@@ -235,39 +243,39 @@ def test_several_tutors_in_one_load_and_a_kill_between_batches(trained: Path, tm
     items = mathdial_bridge.next_turn(records, "scaffolding")
     write_records(tmp_path / "items/scaffolding.jsonl", items)
 
-    def reply(case: Item, model: str, text: str, error: str | None = None) -> Reply:
+    def reply(item: Item, model: str, text: str, error: str | None = None) -> Reply:
         turn = Turn(messages="none", text=text)
-        return Reply(id=case.id, task=case.task, tutor=model, key="k", turns=[turn], error=error)
+        return Reply(id=item.id, task=item.task, tutor=model, key="k", turns=[turn], error=error)
 
     files = []
     for model in ("one", "two", "same"):
-        said = [reply(case, model, f"{'one' if model == 'same' else model}: why {case.id}?") for case in items]
+        replies = [reply(item, model, f"{'one' if model == 'same' else model}: why {item.id}?") for item in items]
         if model == "two":
-            said[0] = reply(items[0], model, "", error="context too long")
+            replies[0] = reply(items[0], model, "", error="context too long")
         files.append(tmp_path / f"{model}.jsonl")
-        write_records(files[-1], said)
+        write_records(files[-1], replies)
 
     def run(name: str) -> Path:
-        given: dict[str, object] = {
+        arguments: dict[str, object] = {
             "job": job(tasks=["scaffolding"], token_budget=512), "weights": trained / "manifest.json",
             "items": tmp_path / "items", "replies": files, "journal": tmp_path / f"{name}.j.jsonl", "out": tmp_path / name,
         }  # fmt: skip
-        done = serve("score-rewards", **given)
+        done = serve("score-rewards", **arguments)
         assert done.returncode == 0, done.stdout
         return tmp_path / name
 
     whole = read_records(run("whole"), Reward)
     assert len(whole) == 3 * len(items)
-    refused = [one for one in whole if one.score is None]
-    assert [(one.tutor, one.why_none) for one in refused] == [("two", "refused: context too long")]
-    scores = {(one.tutor, one.id): one.score for one in whole}
-    assert all(scores["one", case.id] == scores["same", case.id] for case in items), "equal replies are scored once"
-    # What a kill leaves: the first batches, and half a line of the next.
+    refused = [reward for reward in whole if reward.score is None]
+    assert [(reward.tutor, reward.why_none) for reward in refused] == [("two", "refused: context too long")]
+    scores = {(reward.tutor, reward.id): reward.score for reward in whole}
+    assert all(scores["one", item.id] == scores["same", item.id] for item in items), "equal replies are scored once"
+    # After a kill, the journal contains the first batches and part of the next line.
     lines = (tmp_path / "whole.j.jsonl").read_text().splitlines(keepends=True)
     assert len(lines) == 2 * len(items) - 1
     (tmp_path / "killed.j.jsonl").write_text("".join(lines[:6]) + lines[6][:40])
-    again = read_records(run("killed"), Reward)
-    assert [(one.id, one.score) for one in again] == [(one.id, one.score) for one in whole]
+    resumed = read_records(run("killed"), Reward)
+    assert [(reward.id, reward.score) for reward in resumed] == [(reward.id, reward.score) for reward in whole]
     after = (tmp_path / "killed.j.jsonl").read_text().splitlines()
     keys = [json.loads(line)["key"] for line in after if line.endswith("}")]
     assert len(keys) == len(set(keys)) == 2 * len(items) - 1 and after[:6] == [line.strip() for line in lines[:6]]
@@ -288,12 +296,12 @@ def test_odd_models_are_refused_by_one_line(trained: Path, tiny: Path, preferenc
     shutil.copytree(trained, two, symlinks=True)
     config = json.loads((two / "config.json").read_text())
     (two / "config.json").write_text(json.dumps({**config, "id2label": {"0": "a", "1": "b"}, "num_labels": 2}))
-    given: dict[str, object] = {
+    arguments: dict[str, object] = {
         "job": job(), "pairs": preferences / "bridge/pairs.jsonl",
         "journal": tmp_path / "j.jsonl", "out": [tmp_path / "out.jsonl", tmp_path / "labelled.jsonl"],
         "labels": preferences / "labels/labels.jsonl",
     }  # fmt: skip
-    done = serve("score-pairs", weights=two / "manifest.json", **given)
+    done = serve("score-pairs", weights=two / "manifest.json", **arguments)
     assert (
         done.returncode == 2
         and "models.m.weights: expected a reward model with one output, found 2. Fix:" in done.stdout
@@ -310,7 +318,7 @@ def test_odd_models_are_refused_by_one_line(trained: Path, tiny: Path, preferenc
 
 
 def test_a_reward_model_by_code_of_its_own_scores_as_its_authors_do(preferences: Path, tmp_path: Path) -> None:
-    """InternLM2's form: a token behind the conversation, at which the score is read; padded batches change nothing."""
+    """InternLM2's form: its score is read at a token after the conversation. Padding in batches does not change it."""
     folder = tmp_path / "own"
     script = [str(SERVE), "tests/own_code_model.py", str(folder)]
     env = {
@@ -323,12 +331,12 @@ def test_a_reward_model_by_code_of_its_own_scores_as_its_authors_do(preferences:
         engine="reward", weights={"repo": "o/n", "revision": "1" * 40}, adapter="internlm2", prompt="none",
         token_budget=1500, overlong="cut", max_length=200,
     )  # fmt: skip
-    given: dict[str, object] = {
+    arguments: dict[str, object] = {
         "job": ScorePairs(reward_model="m", entry=entry).to_json(), "weights": folder / "manifest.json",
         "pairs": preferences / "bridge/pairs.jsonl", "journal": tmp_path / "j.jsonl",
         "out": [tmp_path / "out.jsonl", tmp_path / "labelled.jsonl"], "labels": preferences / "labels/labels.jsonl",
     }  # fmt: skip
-    done = subprocess.run(command("score-pairs", **given), capture_output=True, text=True, env=env)
+    done = subprocess.run(command("score-pairs", **arguments), capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     rewards = read_records(tmp_path / "out.jsonl", PairReward)
     tokens = subprocess.run(
@@ -340,11 +348,11 @@ def test_a_reward_model_by_code_of_its_own_scores_as_its_authors_do(preferences:
     assert len(set(scores)) > 20 and scores == pytest.approx(json.loads(expected), abs=TOLERANCE)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "architectures": ["LlamaForCausalLM"]}))
-    done = subprocess.run(command("score-pairs", **given), capture_output=True, text=True, env=env)
+    done = subprocess.run(command("score-pairs", **arguments), capture_output=True, text=True, env=env)
     assert "models.m.adapter: internlm2 is for InternLM2ForRewardModel, found LlamaForCausalLM. Fix:" in done.stderr
 
 
-# The conversations of all pairs as tokens, cut as the entry says, without the token behind them.
+# Prints the token ids of all pairs' conversations, cut to 199 tokens: max_length without the reward token.
 TOKENS = """
 import json, sys
 from pathlib import Path
@@ -352,8 +360,8 @@ from maieutic.core.records import Pair, read_records
 from maieutic.rewards.loading import load_tokenizer
 from maieutic.serving.conversations import messages_to_score, encode_conversations
 pairs = read_records(Path(sys.argv[2]), Pair)
-talks = [messages_to_score(pair.prompt, text, "") for pair in pairs for text in (pair.chosen, pair.rejected)]
-print(json.dumps(encode_conversations(load_tokenizer(Path(sys.argv[1])), talks, 199)))
+conversations = [messages_to_score(pair.prompt, text, "") for pair in pairs for text in (pair.chosen, pair.rejected)]
+print(json.dumps(encode_conversations(load_tokenizer(Path(sys.argv[1])), conversations, 199)))
 """
 
 
@@ -361,7 +369,7 @@ def test_criteria_classifiers_go_on_after_a_kill(tiny: Path, preferences: Path, 
     records = read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")
     train = {"base": "tiny", "criteria": ["Actionability", "Tutor_Tone"], "epochs": 1, "max_length": 64}
 
-    def given(name: str) -> dict[str, object]:
+    def arguments(name: str) -> dict[str, object]:
         return {
             "job": TrainCriteria(
                 classifier="c", entry=CriteriaModel(engine="criteria", train=train), form="json"
@@ -371,23 +379,23 @@ def test_criteria_classifiers_go_on_after_a_kill(tiny: Path, preferences: Path, 
             "journal": tmp_path / f"{name}.journal", "out": tmp_path / name / "heldout.jsonl",
         }  # fmt: skip
 
-    done = serve("train-criteria", **given("whole"))
+    done = serve("train-criteria", **arguments("whole"))
     assert done.returncode == 0, done.stdout
     counts = json.loads((tmp_path / "whole/training.json").read_text())["counts"]
     assert counts["train_replies"] + counts["test_replies"] == len(mrbench.labelled_replies(records))
     bridge = read_records(tmp_path / "whole/bridge.jsonl", PairReward)
-    assert {one.criterion for one in bridge} == {"Actionability", "Tutor_Tone"} and len(bridge) == 40
-    assert all(0 <= float(one.chosen or 0) <= 1 for one in bridge)
-    assert not (tmp_path / "whole.journal").exists(), "finished classifiers stay in the output only"
+    assert {pair.criterion for pair in bridge} == {"Actionability", "Tutor_Tone"} and len(bridge) == 40
+    assert all(0 <= float(pair.chosen or 0) <= 1 for pair in bridge)
+    assert not (tmp_path / "whole.journal").exists(), "finished classifiers are stored only in the output"
 
     with open(tmp_path / "log", "w", encoding="utf-8") as log:
         process = subprocess.Popen(
-            command("train-criteria", **given("killed")), stdout=log, stderr=log, env=environment()
+            command("train-criteria", **arguments("killed")), stdout=log, stderr=log, env=environment()
         )
     wait_for(process, tmp_path / "log", lambda: (tmp_path / "killed.journal/Actionability/model/history.json").exists())
     process.send_signal(signal.SIGKILL)
     process.wait()
-    done = serve("train-criteria", **given("killed"))
-    assert done.returncode == 0 and "c/Actionability is trained already" in done.stdout, done.stdout
+    done = serve("train-criteria", **arguments("killed"))
+    assert done.returncode == 0 and "c/Actionability is already trained" in done.stdout, done.stdout
     for name in ("bridge.jsonl", "heldout.jsonl", "training.json"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name

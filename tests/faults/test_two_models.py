@@ -1,4 +1,4 @@
-"""One workstation with several GPUs: two models on two devices at once, never two on one."""
+"""One workstation with several GPUs: two models run on two devices at once, but never on the same device."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ TASKS = ["mathtutorbench/problem_solving"]
 
 
 def life(folder: Path, name: str) -> tuple[str, int, int]:
-    """A model's device, and the seconds of the day at which its server started and was last used."""
+    """Return a model's device, and the times of its server's start and last use in seconds of the day."""
     log = (folder / f"results/logs/generate_replies/mathtutorbench/{name}.log").read_text(encoding="utf-8")
-    said = [(int(h) * 3600 + int(m) * 60 + int(s), text) for h, m, s, text in LINE.findall(log)]
+    lines = [(int(h) * 3600 + int(m) * 60 + int(s), text) for h, m, s, text in LINE.findall(log)]
     device = re.search(rf"{name} takes GPU (\S+)", log)
     assert device, log
-    began = next(when for when, text in said if "takes GPU" in text)
-    return device[1], began, said[-1][0]
+    began = next(seconds for seconds, text in lines if "takes GPU" in text)
+    return device[1], began, lines[-1][0]
 
 
 @pytest.mark.parametrize(("devices", "together"), [("0,1", True), ("0", False)], ids=["two devices", "one device"])
 def test_two_models(devices: str, together: bool, checkouts: Callable[[], Path]) -> None:
-    """Snakemake counts GPUs and assigns none: with a wrong count in the profile the locks still keep them apart."""
+    """Snakemake counts GPUs but does not assign them: if its count is too high, locks keep the models apart."""
     folder = checkouts()
     needs = {"gpus": 1, "cpus": 1, "mem_mb": 3000}
     models = {name: stub_of(folder, pace=1.0, needs=needs) for name in ("one", "two")}
@@ -34,8 +34,8 @@ def test_two_models(devices: str, together: bool, checkouts: Callable[[], Path])
     config = overlay(folder, {"models": models, "run": run_keys})
     done = run(folder, config, "--resources", "server_gpus=2", CUDA_VISIBLE_DEVICES=devices)
     assert done.returncode == 0, done.stdout
-    (first, began, ended), (second, began_too, ended_too) = life(folder, "one"), life(folder, "two")
-    overlapped = max(began, began_too) < min(ended, ended_too)
+    (first, began_1, ended_1), (second, began_2, ended_2) = life(folder, "one"), life(folder, "two")
+    overlapped = max(began_1, began_2) < min(ended_1, ended_2)
     assert overlapped == together
     assert {first, second} == set(devices.split(","))
     if not together:

@@ -1,4 +1,4 @@
-"""Pictures through a real server: a small model with random weights, served by vLLM, sees what it is sent."""
+"""Pictures through a real server: vLLM serves a small random model, which receives each picture that is sent to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENV = {**os.environ, "PYTHONPATH": str(ROOT / "workflow"), "HF_HUB_OFFLINE": "1"
 
 @pytest.fixture(scope="module")
 def vision(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A picture encoder and a language model of a few layers each, with random weights and a manifest."""
+    """Return the prepared weights of a random picture encoder and language model of a few layers each."""
     if not SERVE.exists():
         absent("the serving environment", "run make env")
     source, folder = tmp_path_factory.mktemp("source") / "seer", tmp_path_factory.mktemp("weights") / "seer"
@@ -33,22 +33,24 @@ def vision(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def painted(store: Path, colour: str) -> str:
-    """A picture in the store."""
-    held = io.BytesIO()
-    Image.new("RGB", (50, 40), colour).save(held, "PNG")
-    name = f"{hashlib.sha256(held.getvalue()).hexdigest()}.png"
+    """Write a picture of one colour to the store, and return its file name."""
+    buffer = io.BytesIO()
+    Image.new("RGB", (50, 40), colour).save(buffer, "PNG")
+    name = f"{hashlib.sha256(buffer.getvalue()).hexdigest()}.png"
     store.mkdir(exist_ok=True)
-    (store / name).write_bytes(held.getvalue())
+    (store / name).write_bytes(buffer.getvalue())
     return name
 
 
 def test_a_served_model_sees_each_picture(tmp_path: Path, vision: Path) -> None:
     store, demo = tmp_path / "pictures", Path("resources/demo/tutorbench/train.csv")
     item = next(
-        one for one in multimodal_items(read_source(demo, "csv"), "multimodal") if one.tags["use_case"] == "assessment"
+        item
+        for item in multimodal_items(read_source(demo, "csv"), "multimodal")
+        if item.tags["use_case"] == "assessment"
     )
-    shown = {"red": [painted(store, "red")], "blue": [painted(store, "blue")], "nothing": []}
-    items = [item.model_copy(update={"id": name, "images": files}) for name, files in shown.items()]
+    pictures = {"red": [painted(store, "red")], "blue": [painted(store, "blue")], "nothing": []}
+    items = [item.model_copy(update={"id": name, "images": files}) for name, files in pictures.items()]
     write_records(tmp_path / "multimodal.jsonl", items)
     entry = VllmModel.model_validate(model_of(vision, images=True, max_tokens=4, max_model_len=1024))
     paths = {
@@ -70,6 +72,6 @@ def test_a_served_model_sees_each_picture(tmp_path: Path, vision: Path) -> None:
     replies = {reply.id: reply for reply in read_records(tmp_path / "replies.jsonl", Reply)}
     assert not any(reply.error for reply in replies.values())
     tokens = {name: reply.turns[0].prompt_tokens or 0 for name, reply in replies.items()}
-    assert tokens["red"] == tokens["blue"] == tokens["nothing"] + 7, "four tokens of a picture, three around it"
-    assert len({reply.text for reply in replies.values()}) == 3, "what is on the picture decides what is said"
+    assert tokens["red"] == tokens["blue"] == tokens["nothing"] + 7, "four tokens of a picture, and three around it"
+    assert len({reply.text for reply in replies.values()}) == 3, "the reply depends on the content of the picture"
     assert "base64" not in (tmp_path / "prompts.jsonl").read_text(encoding="utf-8")

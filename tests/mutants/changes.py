@@ -1,4 +1,4 @@
-"""Changes of the package's functions, all of them in one text for each module, as mutmut makes them."""
+"""Rewrite modules of the package so that each contains all changes of its functions, as mutmut makes them."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ PACKAGE = Path("workflow/maieutic")
 
 
 class Change(NamedTuple):
-    """One change. name: as mutmut's `MUTANT_UNDER_TEST` has it; text: `-old +new`, without what stands around it."""
+    """One change. name: value of mutmut's `MUTANT_UNDER_TEST`; text: `-old +new`, only the changed lines."""
 
     name: str
     text: str
 
     @property
     def function(self) -> str:
-        """The function that it changes, by module: `maieutic.core.stats.x_share`."""
+        """The changed function with its module: `maieutic.core.stats.x_share`."""
         return mangled_name_from_mutant_name(self.name)
 
 
 def copy_checkout(source: Path, target: Path) -> None:
-    """Copy what git knows of a checkout, with its environments."""
+    """Copy the tracked files of a checkout, and link its environments."""
     shutil.rmtree(target, ignore_errors=True)
-    listed = subprocess.run(["git", "ls-files"], cwd=source, check=True, capture_output=True, text=True).stdout
-    for name in listed.splitlines():
+    names = subprocess.run(["git", "ls-files"], cwd=source, check=True, capture_output=True, text=True).stdout
+    for name in names.splitlines():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source / name, target / name, follow_symlinks=False)
     (target / ".venv").symlink_to(source / ".venv")
@@ -44,7 +44,7 @@ def copy_checkout(source: Path, target: Path) -> None:
 
 
 def write_changes(modules: Sequence[str]) -> dict[str, list[Change]]:
-    """Rewrite the modules of this folder's package that match a pattern. Returns the changes by function."""
+    """Rewrite the modules of this folder's package that match a pattern. Return the changes by function."""
     paths = sorted(
         path
         for path in PACKAGE.rglob("*.py")
@@ -59,24 +59,24 @@ def write_changes(modules: Sequence[str]) -> dict[str, list[Change]]:
 
 
 def rewrite(path: Path) -> list[Change]:
-    """Put all changes of a module's functions into its text, each as a function beside the original."""
+    """Add all changes of a module's functions to its text, each as a further function, and return them."""
     mutated = mutate_file_contents(str(path), path.read_text(encoding="utf-8"))
     path.write_text(mutated.code, encoding="utf-8")
     lines = mutated.code.splitlines()
 
     def text_of(function: str) -> list[str]:
         span = mutated.line_span_by_function_name[function]
-        bare = re.sub(r"__mutmut_(orig|\d+)$", "", function)
-        return [line.replace(function, bare) for line in lines[span.start - 1 : span.end]]
+        plain = re.sub(r"__mutmut_(orig|\d+)$", "", function)
+        return [line.replace(function, plain) for line in lines[span.start - 1 : span.end]]
 
     def between(old: list[str], new: list[str]) -> str:
-        told = difflib.unified_diff(old, new, lineterm="", n=0)
-        changed = [line for line in told if re.match(r"[-+](?![-+])", line)]
+        lines = difflib.unified_diff(old, new, lineterm="", n=0)
+        changed = [line for line in lines if re.match(r"[-+](?![-+])", line)]
         return " ".join(f"{line[0]}{line[1:].strip()}" for line in changed)
 
     changes = []
     for name in mutated.mutant_names:
         original = text_of(f"{mangled_name_from_mutant_name(name)}__mutmut_orig")
-        whole = get_mutant_name(path.relative_to(PACKAGE.parent), name)
-        changes.append(Change(whole, between(original, text_of(name))))
+        full_name = get_mutant_name(path.relative_to(PACKAGE.parent), name)
+        changes.append(Change(full_name, between(original, text_of(name))))
     return changes

@@ -1,4 +1,4 @@
-"""A curation of 200 of GSM8K's own problems by scripted roles that fail now and then: every stage's counts add up."""
+"""Curation of 200 problems of GSM8K by scripted roles with occasional faults: the counts of each stage add up."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def test_counts_of_every_stage_add_up_on_real_problems(checkout: Path, data: Pat
         answer = record["answer"].rsplit("#### ", 1)[1].replace(",", "")
         problems.append((f"{record['question']} [g-{number} {answer}]", answer))
     faults = {
-        f"g-{number}": (STAGES[number // 10 % len(STAGES)], lambda said, attempt: "Pardon?")
+        f"g-{number}": (STAGES[number // 10 % len(STAGES)], lambda answer, attempt: "Pardon?")
         for number in range(0, COUNT, 10)
     }
-    failed = {stage: sum(of == stage for of, _ in faults.values()) for stage in STAGES}
+    failed = {stage: sum(failing_stage == stage for failing_stage, _ in faults.values()) for stage in STAGES}
     script = Curator(faults)
     with serving(script.handler()) as address:
         config = overlay(
@@ -36,8 +36,8 @@ def test_counts_of_every_stage_add_up_on_real_problems(checkout: Path, data: Pat
                 "run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"], "seed": SEED},
             },
         )
-        done = run(checkout, config, "curate")
-    assert done.returncode == 0, done.stdout
+        process = run(checkout, config, "curate")
+    assert process.returncode == 0, process.stdout
     folder = checkout / "results/curation/c"
     figures = json.loads((folder / "figures.json").read_text())
     assert figures["seeds"] == COUNT

@@ -1,6 +1,6 @@
-"""The papers' scale, to the page: the published files, eight tutors, a judge. `make test-scale`; minutes on two cores.
+"""Run of the papers' scale up to the report: the published files, eight tutors, a judge (`make test-scale`).
 
-A smaller form, with more than 5,000 values a chart all the same, is in tests/workflow/test_many_values.py.
+It takes minutes on two cores. tests/workflow/test_many_values.py is a smaller form with more than 5,000 values a chart.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ MINUTES, PAGE_MB, MEMORY_GB = 8, 50, 1.5
 def test_the_papers_scale_reaches_the_page_in_minutes(checkout: Path, data: Path, tmp_path: Path) -> None:
     with endpoint() as address:
         config = at_endpoint(address, data, TUTORS, tasks=TASKS, judges=["scripted-judge"])
-        begun = time.monotonic()
-        done = run(checkout, overlay(tmp_path, config))
-        minutes, requests = (time.monotonic() - begun) / 60, served(address)
-    assert done.returncode == 0, done.stdout[-4000:]
+        start = time.monotonic()
+        process = run(checkout, overlay(tmp_path, config))
+        minutes, requests = (time.monotonic() - start) / 60, served(address)
+    assert process.returncode == 0, process.stdout[-4000:]
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
     report = checkout / "results/report"
     size = (report / "index.html").stat().st_size / 2**20
     scores = pd.read_csv(report / "scores.csv")
-    jobs = done.stdout.count("\nrule ") + done.stdout.count("\nlocalrule ")
+    jobs = process.stdout.count("\nrule ") + process.stdout.count("\nlocalrule ")
     print(f"{requests} requests, {jobs} jobs, {minutes:.1f} min, page {size:.1f} MB, at most {memory:.2f} GB a process")
     assert set(TUTORS) <= set(scores.tutor) and scores.benchmark.nunique() == 4
     assert json.loads((report / "problems.json").read_text()) == []

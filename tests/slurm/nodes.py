@@ -1,4 +1,4 @@
-"""The test cluster, up for as long as a module's tests run."""
+"""Start the test cluster for the duration of a module's tests."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from conftest import absent
 CLUSTER = Path(__file__).parent / "cluster"
 
 
-def cluster(*verb: str) -> str:
-    """Do something to the cluster."""
-    done = subprocess.run([CLUSTER, *verb], text=True, capture_output=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def cluster(*words: str) -> str:
+    """Run a command of the `cluster` script and return its output."""
+    process = subprocess.run([CLUSTER, *words], text=True, capture_output=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
 
 
 def running_cluster(*flags: str) -> Iterator[None]:
-    """Brought up anew, and down at the end."""
+    """Start a new cluster and stop it after the tests."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        absent("a machine of its own for a test cluster", "run make test-slurm as root on Debian")
+        absent("a dedicated machine for a test cluster", "run make test-slurm as root on Debian")
     cluster("down")
     cluster("up", *flags)
     yield

@@ -1,4 +1,4 @@
-"""The same with an accounting database: jobs are looked after by `sacct`."""
+"""Tests on a SLURM cluster with an accounting database: `sacct` polls the jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from small import NAME, stub_of
 
 @pytest.fixture(scope="module", autouse=True)
 def up() -> Iterator[None]:
-    """A cluster with slurmdbd."""
+    """Start a cluster with slurmdbd."""
     yield from running_cluster("--accounting")
 
 
@@ -31,11 +31,11 @@ def test_a_run_reaches_its_report(checkout: Path) -> None:
         "--set-resources",
         "generate_replies:slurm_partition=gpu",
     )
-    done = run(checkout, config, "--profile", "slurm", *site)
-    assert done.returncode == 0, done.stdout
+    process = run(checkout, config, "--profile", "slurm", *site)
+    assert process.returncode == 0, process.stdout
     assert (checkout / "results/report/index.html").exists()
-    # Of this job alone: the database may remember jobs of clusters that were killed.
-    [job] = re.findall(r"SLURM jobid (\d+)", done.stdout)
-    listed = ["sacct", f"--jobs={job}", "-X", "--noheader", "--parsable2", "--format=State,Partition,AllocTRES"]
-    (state,) = subprocess.run(listed, text=True, capture_output=True, check=True).stdout.split()
+    # The query names the job, because the database may contain jobs of clusters that were killed.
+    [job] = re.findall(r"SLURM jobid (\d+)", process.stdout)
+    command = ["sacct", f"--jobs={job}", "-X", "--noheader", "--parsable2", "--format=State,Partition,AllocTRES"]
+    (state,) = subprocess.run(command, text=True, capture_output=True, check=True).stdout.split()
     assert state.startswith("COMPLETED|gpu|") and "mem=3000M" in state

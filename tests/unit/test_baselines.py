@@ -1,4 +1,4 @@
-"""Trivial tutors: what they say, and that they say nothing where the data give them nothing to say."""
+"""Tests of trivial tutors: their replies, and no reply where the data lack the text that they would repeat."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def item(**reference: object) -> Item:
 
 
 @pytest.mark.parametrize(
-    ("tutor", "reference", "said"),
+    ("tutor", "reference", "expected"),
     [
         ("reveal", {"text": "Well done.", "solution": "2 + 2 = 4"}, ["The answer is: 2 + 2 = 4"]),
         ("reveal", {"text": "4"}, ["The answer is: 4"]),
@@ -24,7 +24,9 @@ def item(**reference: object) -> Item:
         ("reference", {"text": "b", "replies": ["a", "b"]}, ["a", "b"]),
     ],
 )
-def test_what_the_data_lack_is_no_reply(tutor: str, reference: dict[str, object], said: list[str]) -> None:
-    reply = baseline_reply("name", tutor, item(**reference), max(1, len(said)))
-    assert [turn.text for turn in reply.turns] == said
-    assert reply.error == (None if said else NO_REPLY)
+def test_a_trivial_tutor_replies_only_with_texts_of_the_data(
+    tutor: str, reference: dict[str, object], expected: list[str]
+) -> None:
+    reply = baseline_reply("name", tutor, item(**reference), max(1, len(expected)))
+    assert [turn.text for turn in reply.turns] == expected
+    assert reply.error == (None if expected else NO_REPLY)

@@ -1,9 +1,9 @@
-"""The robust readers on whole replies: real reasoning, then a last line of a known value.
+"""Accuracy of the robust answer parsers on whole replies: real reasoning, then a last line with a known value.
 
-The last lines were written by people who had not seen the readers. `seen` was known while these were written; `opened`
-was opened once they read all of `seen`, and mended afterwards; `fresh`, free speech with slang and typing errors, was
-opened last; `second` is a second set of kinds, of which one half was mended before the other was opened.
-docs/reading-answers.md gives the shares at the first opening of each.
+The last lines were written by people who had not seen the parsers. The set `seen` was known while the parsers were
+written. `opened` was first used when they read all of `seen`, and the parsers were fixed afterwards. `fresh`, free speech
+with slang and typing errors, was used last. `second` is a second set of kinds: one half was fixed before the other was
+used. docs/reading-answers.md gives the shares at the first use of each set.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from maieutic.graders.yes_no import read_yes_no
 
 TABLES = Path(__file__).parents[1] / "tables"
 PER_FORM = 4
-# The least share that is read right, and the largest that is read wrong; the rest is unread.
-FLOORS = {
+# Lowest share of replies parsed correctly and highest share parsed wrongly; the rest is unreadable.
+LIMITS = {
     "seen": {"step": (0.995, 0.002), "yes_no": (0.995, 0.002), "number": (0.995, 0.002)},
     "opened": {"step": (0.995, 0.002), "yes_no": (0.995, 0.002), "number": (0.995, 0.002)},
     "second": {"step": (0.995, 0.002), "yes_no": (0.995, 0.002), "number": (0.995, 0.002)},
@@ -29,28 +29,29 @@ FLOORS = {
 }
 
 
-def read(task: str, text: str) -> float | bool | None:
+def parse(task: str, text: str) -> float | bool | None:
+    """Return the value that the robust parser of a task finds in a reply."""
     if task == "number":
         return read_final(text).value
-    found = read_step(text) if task == "step" else read_yes_no(text)
-    return None if found is None else found[0]
+    answer = read_step(text) if task == "step" else read_yes_no(text)
+    return None if answer is None else answer[0]
 
 
-def verdict(expected: float | bool | None, value: float | bool | None) -> str:
+def outcome_of(expected: float | bool | None, value: float | bool | None) -> str:
     if value is None or expected is None:
         return "right" if value is expected else "wrong" if expected is None else "unread"
     return "right" if math.isclose(value, expected, rel_tol=1e-9) else "wrong"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kinds", FLOORS)
+@pytest.mark.parametrize("kinds", LIMITS)
 def test_last_lines_after_real_reasoning_are_read(kinds: str, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     for reply in build(TABLES / f"last_lines_{kinds}.yaml", data, 1, PER_FORM):
-        found[reply["task"], verdict(reply["value"], read(reply["task"], reply["text"]))] += 1
-    for task, (least, most) in FLOORS[kinds].items():
-        whole = sum(found[task, how] for how in ("right", "wrong", "unread"))
-        right, wrong = found[task, "right"] / whole, found[task, "wrong"] / whole
+        counts[reply["task"], outcome_of(reply["value"], parse(reply["task"], reply["text"]))] += 1
+    for task, (least_right, most_wrong) in LIMITS[kinds].items():
+        total = sum(counts[task, outcome] for outcome in ("right", "wrong", "unread"))
+        right, wrong = counts[task, "right"] / total, counts[task, "wrong"] / total
         with capsys.disabled():
-            print(f"\n{kinds} {task}: {whole} replies, {right:.1%} right, {wrong:.1%} wrong")
-        assert whole > 400 and right >= least and wrong <= most
+            print(f"\n{kinds} {task}: {total} replies, {right:.1%} right, {wrong:.1%} wrong")
+        assert total > 400 and right >= least_right and wrong <= most_wrong

@@ -1,4 +1,4 @@
-"""Cards and prompts: the released texts character for character, and what is refused."""
+"""Tests of cards and prompts: they equal the released texts, and invalid cards are refused."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from maieutic.config.cards import CARDS, check_variables, read_card
 from maieutic.config.prompts import render
 from maieutic.core.errors import UserError
 from maieutic.datasets.registry import LOADERS
-from maieutic.plan.schemas import all_schemas
+from maieutic.tools.schemas import all_schemas
 
 BENCHMARK = CARDS / "mathtutorbench"
 TASKS = sorted(path.stem for path in BENCHMARK.glob("*.yaml"))
-RELEASED = {"solution_correctness": "student_solution_correctness"}
+RELEASED_NAMES = {"solution_correctness": "student_solution_correctness"}
 VARIABLES = {
     "question": "How many {{ eggs }}?\nSecond line",
     "dialog_history": "Teacher: Hello\nStudent: Hi",
@@ -29,15 +29,15 @@ VARIABLES = {
 }
 
 
-def released(data: Path, task: str) -> dict:
-    path = data / "mathtutorbench/configs" / f"{RELEASED.get(task, task)}.yaml"
+def released_config(data: Path, task: str) -> dict:
+    path = data / "mathtutorbench/configs" / f"{RELEASED_NAMES.get(task, task)}.yaml"
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_prompts_are_the_released_ones_to_the_character(task: str, data: Path) -> None:
-    """What is sent equals what the released code renders: plain Jinja over the released configuration."""
-    config, loaded = released(data, task), read_card(BENCHMARK / f"{task}.yaml")
+    """Prompts equal those of the released code, which renders its configuration with plain Jinja."""
+    config, loaded = released_config(data, task), read_card(BENCHMARK / f"{task}.yaml")
     expected = jinja2.Template(config["system_prompt"]).render(**VARIABLES, shots=config["few_shot_samples"])
     assert render(loaded.templates[0], VARIABLES, loaded.shots) == expected
     assert loaded.card.stop == config["stop"]
@@ -61,7 +61,7 @@ def test_the_papers_socratic_wording_is_a_named_variant() -> None:
 
 
 def test_the_corrected_protocol_asks_without_the_released_defects() -> None:
-    """No stop at a blank line, no stop after the first question, and the last line of a solution is shown."""
+    """No card stops at a line break, and the last line of a solution is in the prompt."""
     for task in TASKS:
         loaded = read_card(BENCHMARK / f"{task}.yaml", "corrected")
         assert not any("\n" in stop for stop in loaded.card.stop), task
@@ -84,8 +84,8 @@ def test_templates_are_sandboxed(template: str) -> None:
         render(template, {"question": "q"}, "")
 
 
-def broken(tmp_path: Path, change: dict | None = None, **files: str) -> Path:
-    """A copy of one card with something changed."""
+def card_with(tmp_path: Path, change: dict | None = None, **files: str) -> Path:
+    """Return a copy of one card with some keys changed and some files replaced."""
     folder = tmp_path / "mathtutorbench"
     folder.mkdir()
     for path in BENCHMARK.glob("problem_solving*"):
@@ -104,23 +104,23 @@ def broken(tmp_path: Path, change: dict | None = None, **files: str) -> Path:
         ({"stops": ["x"]}, r"stops: is not a known key\. Fix: did you mean 'stop'"),
         ({"endpoint": "chats"}, "endpoint: input should be 'chat' or 'completions'"),
         ({"turns": []}, "turns: list should have at least 1 item"),
-        ({"turns": ["nothing.jinja"]}, "there is no file nothing.jinja beside the card"),
-        ({"turns": ["../../../../etc/passwd"]}, "there is no file"),
+        ({"turns": ["nothing.jinja"]}, "found no file nothing.jinja beside the card"),
+        ({"turns": ["../../../../etc/passwd"]}, "found no file"),
         ({"task": "other"}, "expected task and benchmark mathtutorbench/problem_solving, found mathtutorbench/other"),
-        ({"metrics": {"accuracy": {}}}, "expected one headline"),
-        ({"turns": ["problem_solving.jinja"] * 2}, "several turns or a system message need the chat endpoint"),
+        ({"metrics": {"accuracy": {}}}, "expected one metric with headline: true, found 0"),
+        ({"turns": ["problem_solving.jinja"] * 2}, "several turns or a system message require the chat endpoint"),
     ],
     ids=lambda value: str(next(iter(value))) if isinstance(value, dict) else "",
 )
 def test_a_broken_card_is_refused_by_file_and_key(change: dict, expected: str, tmp_path: Path) -> None:
-    path = broken(tmp_path, change)
+    path = card_with(tmp_path, change)
     with pytest.raises(UserError, match=expected.replace("(", r"\(")) as refusal:
         read_card(path)
     assert str(path) in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 def test_an_undefined_prompt_variable_is_refused_with_what_there_is(tmp_path: Path) -> None:
-    path = broken(tmp_path, problem_solving__jinja="{{ shots }} {{ qestion }}")
+    path = card_with(tmp_path, problem_solving__jinja="{{ shots }} {{ qestion }}")
     with pytest.raises(
         UserError, match=r"undefined prompt variable qestion. Fix: use a variable of loader gsm8k_solving: question"
     ):
@@ -128,7 +128,7 @@ def test_an_undefined_prompt_variable_is_refused_with_what_there_is(tmp_path: Pa
 
 
 def test_answers_exist_from_the_second_turn_on(tmp_path: Path) -> None:
-    path = broken(
+    path = card_with(
         tmp_path,
         {"endpoint": "chat", "turns": ["problem_solving.jinja", "later.jinja"]},
         later__jinja="{{ answers[0] }}",
@@ -140,7 +140,7 @@ def test_answers_exist_from_the_second_turn_on(tmp_path: Path) -> None:
 
 
 def test_yaml_that_would_run_code_is_refused(tmp_path: Path) -> None:
-    path = broken(tmp_path)
+    path = card_with(tmp_path)
     path.write_text("task: !!python/object/apply:os.system [id]\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"the tag !!python/object/apply:os\.system is not allowed"):
         read_card(path)
@@ -148,7 +148,8 @@ def test_yaml_that_would_run_code_is_refused(tmp_path: Path) -> None:
 
 def test_an_unknown_card_names_the_known_ones() -> None:
     with pytest.raises(
-        UserError, match=r"no such card in mathtutorbench\. Fix: choose one of mistake_correction, mistake_location"
+        UserError,
+        match=r"benchmark mathtutorbench has no card of this name\. Fix: choose one of mistake_correction, mistake_location",
     ):
         read_card(cards.card_path("mathtutorbench", "mistake_locations"))
 
@@ -161,6 +162,6 @@ def test_schemas_on_file_are_those_of_the_declarations() -> None:
 @pytest.mark.parametrize("name", ["demo", "models", "datasets", "sample"])
 def test_shipped_files_are_right_under_the_schema_that_they_name(name: str) -> None:
     text = Path(f"config/{name}.yaml").read_text(encoding="utf-8")
-    named = Path("config") / re.search(r"\$schema=(\S+)", text)[1]
-    validator = jsonschema.Draft202012Validator(json.loads(named.read_text(encoding="utf-8")))
+    schema = Path("config") / re.search(r"\$schema=(\S+)", text)[1]
+    validator = jsonschema.Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
     assert [fault.message for fault in validator.iter_errors(yaml.safe_load(text))] == []

@@ -1,4 +1,4 @@
-"""Multiple-choice problems: their options, the option that a reply chooses, and the tasks that they may stand in."""
+"""Tests of multiple-choice problems: their options, the option that a reply chooses, and the tasks that accept them."""
 
 from __future__ import annotations
 
@@ -62,34 +62,36 @@ def test_the_chosen_option_is_read(reply: str, letter: str | None) -> None:
 
 
 def item(answer: str, question: str = PROBLEM) -> Item:
-    [made] = word_problems.word_problem_items([{"question": question, "answer": answer}], "problem_solving")
-    return made
+    [problem] = word_problems.word_problem_items([{"question": question, "answer": answer}], "problem_solving")
+    return problem
 
 
 @pytest.mark.parametrize("scoring", SCORINGS)
-def test_a_task_of_ones_own_may_hold_multiple_choice_problems(scoring: Scoring) -> None:
+def test_a_users_task_may_contain_multiple_choice_problems(scoring: Scoring) -> None:
     problem = item("b")
     golds = gold_answer(problem)
 
-    def right(text: str) -> bool | None:
-        [reading] = grade_answer(problem, text, scoring)
-        return reading.correct
+    def is_correct(text: str) -> bool | None:
+        [grade] = grade_answer(problem, text, scoring)
+        return grade.correct
 
     [gold], [[wrong]] = golds
-    assert right(gold) is True and right(wrong) is False
-    assert right("I cannot say.") is (False if scoring == "paper_compat" else None)
+    assert is_correct(gold) is True and is_correct(wrong) is False
+    assert is_correct("I cannot say.") is (False if scoring == "paper_compat" else None)
 
 
-def test_answers_that_are_neither_are_listed_at_once() -> None:
+def test_answers_that_are_neither_a_number_nor_an_option_are_listed_at_once() -> None:
     records = [{"question": "?", "answer": answer} for answer in ("1/2", "B", "12", "nan")]
-    told = r"found record 1: 'B', record 3: 'nan'$"
-    with pytest.raises(ValueError, match=told):
+    problem = r"found record 1: 'B', record 3: 'nan'$"
+    with pytest.raises(ValueError, match=problem):
         word_problems.word_problem_items(records, "problem_solving")
-    assert len(word_problems.word_problem_items(records, word_problems.SEEDS)) == 4, "a curation leaves them out itself"
+    assert len(word_problems.word_problem_items(records, word_problems.SEEDS)) == 4, (
+        "a curation leaves out unusable answers later"
+    )
 
 
 @pytest.mark.parametrize(
-    ("written", "digits"),
+    ("answer", "digits"),
     [
         ("$8", "8"), ("3/4", "0.75"), ("50%", "50"), ("7 pens", "7"), ("2 1/2", "2.5"), ("1,200", "1200"), ("-3", "-3"),
         ("-2 1/2", "-2.5"), ("1,204.50", "1204.5"), ("\u20ac 5", "5"), ("5 \u20ac", "5"), ("0.5", "0.5"), (".5", "0.5"),
@@ -97,5 +99,5 @@ def test_answers_that_are_neither_are_listed_at_once() -> None:
         ("1/0", None), ("1e5", None), ("5 or 6", None), ("3 of 4", None), ("12,34", None), ("x", None), ("inf", None), ("%", None),
     ],
 )  # fmt: skip
-def test_an_answer_of_ones_own_is_a_number_or_refused(written: str, digits: str | None) -> None:
-    assert word_problems.single_number(written) == digits
+def test_an_answer_in_a_users_task_is_a_number_or_refused(answer: str, digits: str | None) -> None:
+    assert word_problems.single_number(answer) == digits

@@ -1,4 +1,4 @@
-"""What SLURM's own listings say of its partitions."""
+"""Tests of the checks against SLURM's partitions and settings."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from maieutic.config.settings import read_config
 from maieutic.core.errors import UserError
-from maieutic.plan import cluster, images
-from maieutic.plan.cluster import (
+from maieutic.launch import cluster, images
+from maieutic.launch.cluster import (
     LONGEST_POLL_SECONDS,
     JobResources,
     Partition,
@@ -24,7 +24,7 @@ from maieutic.plan.cluster import (
 )
 from shipped import shipped
 
-LISTED = """\
+PARTITION_LISTING = """\
 cpu*|1-00:00:00|(null)
 gpu|8:00:00|gpu:1
 gpu|8:00:00|gpu:a100:4(S:0-1)
@@ -37,7 +37,7 @@ long|1:00|(null)|more
 
 
 def test_partitions() -> None:
-    assert parse_partitions(LISTED) == {
+    assert parse_partitions(PARTITION_LISTING) == {
         "cpu": Partition(0, 1440),
         "gpu": Partition(4, 480),
         "mixed": Partition(4, None),
@@ -67,8 +67,8 @@ def test_minutes(limit: str, minutes: int | None) -> None:
         JobResources("m", 0, 60, "2024"),
     ],
 )
-def test_what_can_be_had(job: JobResources) -> None:
-    check_job(job, parse_partitions(LISTED))
+def test_jobs_that_fit_a_partition_are_accepted(job: JobResources) -> None:
+    check_job(job, parse_partitions(PARTITION_LISTING))
 
 
 REFUSED = [
@@ -82,42 +82,45 @@ REFUSED = [
     ),
     (
         JobResources("m", 8, 1, "gpu"),
-        r"models.m.needs.gpus: 8 needed on one node, the nodes of partition gpu have at most 4. Fix: pass --set-resources "
-        r"generate_replies:slurm_partition=NAME \(sinfo -o '%P %G' lists them\), or lower needs.gpus$",
+        r"models.m.needs.gpus: expected at most 4, the GPUs of a node of partition gpu, found 8. Fix: pass --set-resources "
+        r"generate_replies:slurm_partition=NAME \(`sinfo -o '%P %G'` lists partitions\), or lower needs.gpus$",
     ),
     (
         JobResources("m", 1, 720, "gpu", "judge"),
-        "models.m.needs.runtime: 720 minutes, partition gpu ends jobs after 480. Fix: lower needs.runtime, choose another "
+        "models.m.needs.runtime: expected at most 480 minutes, the limit of partition gpu, found 720. Fix: lower needs.runtime, choose another "
         "partition, or pass --set-resources judge:runtime=480$",
     ),
-    (JobResources("m", 0, 61, "shards,2024"), "61 minutes, partition shards,2024 ends jobs after 60"),
+    (
+        JobResources("m", 0, 61, "shards,2024"),
+        "expected at most 60 minutes, the limit of partition shards,2024, found 61",
+    ),
     (JobResources("m", 0, 1, "gpu:"), "'gpu:' is not a partition of this cluster. Fix: did you mean 'gpu'"),
 ]
 
 
-def test_the_nearest_name_is_meant_and_no_other() -> None:
-    known = {"gpua": Partition(1, 5), "gpub": Partition(1, 5)}
+def test_only_the_nearest_name_is_proposed() -> None:
+    partitions = {"gpua": Partition(1, 5), "gpub": Partition(1, 5)}
     with pytest.raises(UserError, match=r"did you mean 'gpub'\?$"):
-        check_job(JobResources("m", 1, 5, "gpubb,other"), known)
+        check_job(JobResources("m", 1, 5, "gpubb,other"), partitions)
 
 
 def test_the_default_partition_is_marked_and_named_once() -> None:
-    """The mark is no part of the name, wherever it stands; the letter X is."""
-    listed = "gpu*|8:00:00|gpu:4\ngpu*|8:00:00|gpu:2\nX*|8:00:00|gpu:1\nX*|8:00:00|(null)\nMAX|1:00:00|gpu:3\nMAX|1:00:00|(null)"
-    assert parse_partitions(listed) == {"gpu": Partition(4, 480), "X": Partition(1, 480), "MAX": Partition(3, 60)}
+    """The mark * is not part of the name; the letter X is."""
+    listing = "gpu*|8:00:00|gpu:4\ngpu*|8:00:00|gpu:2\nX*|8:00:00|gpu:1\nX*|8:00:00|(null)\nMAX|1:00:00|gpu:3\nMAX|1:00:00|(null)"
+    assert parse_partitions(listing) == {"gpu": Partition(4, 480), "X": Partition(1, 480), "MAX": Partition(3, 60)}
 
 
 def test_a_partition_without_minutes_takes_jobs_without_any() -> None:
-    none = {"p": Partition(0, 0)}
-    check_job(JobResources("m", 0, 0, "p"), none)
-    with pytest.raises(UserError, match="1 minutes, partition p ends jobs after 0"):
-        check_job(JobResources("m", 0, 1, "p"), none)
+    partitions = {"p": Partition(0, 0)}
+    check_job(JobResources("m", 0, 0, "p"), partitions)
+    with pytest.raises(UserError, match="expected at most 0 minutes, the limit of partition p, found 1"):
+        check_job(JobResources("m", 0, 1, "p"), partitions)
 
 
 @pytest.mark.parametrize(("job", "expected"), REFUSED)
-def test_what_cannot(job: JobResources, expected: str) -> None:
+def test_jobs_that_fit_no_partition_are_refused(job: JobResources, expected: str) -> None:
     with pytest.raises(UserError, match=expected):
-        check_job(job, parse_partitions(LISTED))
+        check_job(job, parse_partitions(PARTITION_LISTING))
 
 
 CONFIG = "AccountingStorageType   = {}\nMinJobAge               = {} sec\nAccountingStorageTRES   = cpu\n"
@@ -137,7 +140,7 @@ CONFIG = "AccountingStorageType   = {}\nMinJobAge               = {} sec\nAccoun
         ("mine", "(null)", 2, None),
     ],
 )
-def test_a_way_of_looking_that_would_wait_for_ever(
+def test_a_status_command_that_would_wait_for_ever_is_refused(
     command: str | None, storage: str, age: int, expected: str | None
 ) -> None:
     config = CONFIG.format(storage, age)
@@ -148,19 +151,19 @@ def test_a_way_of_looking_that_would_wait_for_ever(
             check_status_command(command, config)
 
 
-def test_what_the_executor_should_be_told_instead() -> None:
-    for command, other, why in (
+def test_the_fix_names_the_other_status_command() -> None:
+    for command, other, reason in (
         ("sacct", "squeue", "found sacct, but this cluster keeps no accounting database"),
         (
             "squeue",
             "sacct",
-            "found squeue, but this cluster forgets a job 60 s after its end (MinJobAge), before it is polled",
+            "found squeue, but this cluster forgets a job 60 s after its end (MinJobAge), before the next poll",
         ),
     ):
-        with pytest.raises(UserError) as fault:
+        with pytest.raises(UserError) as error:
             check_status_command(command, CONFIG.format("x", 60))
-        told = f"slurm-status-command: {why}. Fix: pass --slurm-status-command {other}, or set it in profiles/slurm/config.yaml"
-        assert fault.value.line == told
+        expected = f"slurm-status-command: {reason}. Fix: pass --slurm-status-command {other}, or set it in profiles/slurm/config.yaml"
+        assert error.value.line == expected
 
 
 @pytest.mark.parametrize(
@@ -178,52 +181,52 @@ TOOLS = {
 }
 
 
-def tools(folder: Path, patch: pytest.MonkeyPatch, **changed: str | None) -> None:
-    """SLURM's commands as scripts; None: it is not there."""
-    for name, text in {**TOOLS, **changed}.items():
+def tools(folder: Path, patch: pytest.MonkeyPatch, **changes: str | None) -> None:
+    """Install SLURM's commands as scripts in a folder and set PATH. A command that is None is absent."""
+    for name, text in {**TOOLS, **changes}.items():
         if text is not None:
             (folder / name).write_text(f"#!/bin/sh\n{text}\n")
             (folder / name).chmod(0o755)
-    patch.setenv("PATH", f"{folder}:/usr/bin:/bin" if changed.get("sbatch", "") is not None else str(folder))
+    patch.setenv("PATH", f"{folder}:/usr/bin:/bin" if changes.get("sbatch", "") is not None else str(folder))
 
 
-def test_slurm_is_asked_what_jobs_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_job_is_checked_against_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools(tmp_path, monkeypatch)
     check_slurm(
         [JobResources("m", 1, 60, "gpu"), JobResources("m", 1, 60, None), JobResources("m", 1, 60, "gpu")], "sacct"
     )
-    with pytest.raises(UserError, match=r"^models\.a\.needs\.gpus: 2 needed"):
+    with pytest.raises(UserError, match=r"^models\.a\.needs\.gpus: expected at most 1"):
         check_slurm([JobResources("b", 3, 60, "gpu"), JobResources("a", 2, 60, "gpu")], None)
 
 
-def test_a_command_that_is_not_there_says_so_itself() -> None:
+def test_a_missing_command_is_named() -> None:
     with pytest.raises(
         UserError, match=r"^no-such-command: \[Errno 2\] No such file or directory: 'no-such-command'\. Fix"
     ):
         cluster.run_slurm_command("no-such-command", "-x")
 
 
-def test_of_a_long_complaint_the_end_is_said() -> None:
+def test_the_end_of_a_long_error_is_shown() -> None:
     words = " ".join(f"w{number}" for number in range(200)) + "xy"
-    with pytest.raises(UserError) as fault:
+    with pytest.raises(UserError) as error:
         cluster.run_slurm_command("sh", "-c", f"echo '{words}' >&2; exit 1")
-    assert fault.value.line == f"sh: {words[-300:]}. Fix: check that the controller is up (`scontrol ping`)"
+    assert error.value.line == f"sh: {words[-300:]}. Fix: check that the controller is up (`scontrol ping`)"
     assert words[-301] != " " != words[-300]
 
 
-def test_how_jobs_are_looked_after_is_checked_by_what_slurm_says(
+def test_the_status_command_is_checked_against_slurms_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[Any] = []
-    monkeypatch.setattr(cluster, "check_status_command", lambda *given: told.append(given))
+    calls: list[Any] = []
+    monkeypatch.setattr(cluster, "check_status_command", lambda *args: calls.append(args))
     tools(tmp_path, monkeypatch)
     check_slurm([], "squeue")
-    [(command, config)] = told
+    [(command, config)] = calls
     assert command == "squeue" and config.startswith("AccountingStorageType")
 
 
 @pytest.mark.parametrize(
-    ("changed", "line"),
+    ("changes", "line"),
     [
         ({"sbatch": None}, "executor: slurm: sbatch is not on the PATH. Fix: run snakemake on the cluster's login node (module load slurm?), or without --profile slurm"),
         ({"sinfo": "echo ' no  controller' >&2; echo more >&2; exit 1"}, "sinfo: no controller more. Fix: check that the controller is up (`scontrol ping`)"),
@@ -233,14 +236,14 @@ def test_how_jobs_are_looked_after_is_checked_by_what_slurm_says(
     ],
 )  # fmt: skip
 def test_a_slurm_that_does_not_answer_is_one_line(
-    changed: dict[str, str | None], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, str | None], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tools(tmp_path, monkeypatch, **changed)
-    if "sleep" in str(changed):
+    tools(tmp_path, monkeypatch, **changes)
+    if "sleep" in str(changes):
         monkeypatch.setattr(cluster, "SECONDS", 1.0)
-    with pytest.raises(UserError) as fault:
+    with pytest.raises(UserError) as error:
         check_slurm([], "sacct")
-    assert fault.value.line == line
+    assert error.value.line == line
 
 
 @pytest.mark.parametrize(("needed", "total", "fits"), [(2, None, True), (2, 2, True), (2, 1, False), (0, 0, True)])
@@ -249,25 +252,25 @@ def test_no_model_needs_more_gpus_than_there_are(needed: int, total: int | None,
     config["models"]["m"] = {
         "engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": needed},
     }  # fmt: skip
-    read = read_config(config)
+    settings = read_config(config)
     if fits:
-        check_gpus(read, ["always-ask", "m"], total)
+        check_gpus(settings, ["always-ask", "m"], total)
         return
-    with pytest.raises(UserError) as fault:
-        check_gpus(read, ["always-ask", "m"], total)
-    assert fault.value.line == (
-        f"models.m.needs.gpus: {needed} needed, the profile's total is {total}. Fix: raise server_gpus in the profile's "
+    with pytest.raises(UserError) as error:
+        check_gpus(settings, ["always-ask", "m"], total)
+    assert error.value.line == (
+        f"models.m.needs.gpus: expected at most {total}, the profile's number of GPUs, found {needed}. Fix: raise server_gpus in the profile's "
         "resources (--resources server_gpus=N), or lower needs.gpus"
     )
 
 
 def test_the_locks_of_this_checkout_are_found() -> None:
-    """By the script that makes the environments, wherever the package lies in the checkout."""
-    assert all(len(one) == 16 for stack in ("driver", "serve") for one in images.lock_hashes(stack))
+    """The script that builds the environments prints their hashes."""
+    assert all(len(digest) == 16 for stack in ("driver", "serve") for digest in images.lock_hashes(stack))
     assert images.lock_hashes("driver")
 
 
-def test_a_script_of_environments_that_fails_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_setup_script_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "envs/setup"
     script.parent.mkdir()
     script.write_text("#!/bin/sh\necho abc\nexit 3\n")

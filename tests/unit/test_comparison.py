@@ -1,4 +1,4 @@
-"""This run beside the papers: a difference only where the same thing was measured, and every `paper` key has a row."""
+"""Tests of the comparison with papers: only values measured alike are compared, and each `paper` key names a row."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ COMMIT = "0" * 40
 
 
 def configuration(tasks: list[str], models: dict[str, Any], edition: str = "published", **run: Any) -> Config:
-    raw = shipped()
+    config = shipped()
     for name, entry in models.items():
-        served = {} if "engine" in entry else {"engine": "hosted", "model": "m", "base_url": "http://x/v1"}
-        raw["models"][name] = {**served, **entry}
+        hosted_entry = {} if "engine" in entry else {"engine": "hosted", "model": "m", "base_url": "http://x/v1"}
+        config["models"][name] = {**hosted_entry, **entry}
     tutors = [name for name, entry in models.items() if "engine" not in entry]
-    raw["run"] |= {"tutors": tutors, "tasks": tasks, "limit": None, **NO_GRADERS, **run}
-    return check_config({**raw, "edition": edition, "data_dir": "resources"})
+    config["run"] |= {"tutors": tutors, "tasks": tasks, "limit": None, **NO_GRADERS, **run}
+    return check_config({**config, "edition": edition, "data_dir": "resources"})
 
 
 def test_every_benchmark_prints_its_tutors_in_one_form() -> None:
@@ -58,101 +58,107 @@ def test_every_benchmark_prints_its_tutors_in_one_form() -> None:
     assert counts == {
         "mathtutorbench": (72, 8), "kmpbench": (306, 21), "mrbench": (208, 9), "tutorbench": (42, 16),
     }  # fmt: skip
-    values = [one.value for name in PAPERS for one in printed_values(name)]
+    values = [result.value for name in PAPERS for result in printed_values(name)]
     assert all(-0.2 <= value <= 1 for value in values), "shares, not per cent"
-    assert {one.by for one in printed_values("mathtutorbench") if one.metric == "win_rate"} == {PAPER_REWARD_MODEL}
-    assert {one.by for one in printed_values("mrbench")} == {PEOPLE}
+    assert {result.by for result in printed_values("mathtutorbench") if result.metric == "win_rate"} == {
+        PAPER_REWARD_MODEL
+    }
+    assert {result.by for result in printed_values("mrbench")} == {PEOPLE}
     assert (
-        next(one.value for one in printed_values("tutorbench") if one.model == "GPT-5" and one.metric == "overall")
+        next(
+            result.value
+            for result in printed_values("tutorbench")
+            if result.model == "GPT-5" and result.metric == "overall"
+        )
         == 0.5533
     )
 
 
 def test_every_key_of_the_shipped_registry_has_its_row() -> None:
     config = configuration(["mathtutorbench/problem_solving"], {"m": {}})
-    named = {name: model for name, model in config.models.items() if model.paper}
-    assert len(named) >= 45
-    tutors = [name for name, model in named.items() if model.engine in {"vllm", "hosted"}]
+    printed_models = {name: model for name, model in config.models.items() if model.paper}
+    assert len(printed_models) >= 45
+    tutors = [name for name, model in printed_models.items() if model.engine in {"vllm", "hosted"}]
     rows = {
         (benchmark, paper_name(config.models[name].paper, benchmark))
         for name in tutors
         for benchmark in PAPERS
         if paper_name(config.models[name].paper, benchmark) in printed_tutors()[benchmark]
     }
-    assert {benchmark for benchmark, _ in rows} == set(PAPERS), "the comparison works for all four"
-    assert len([one for one in rows if one[0] == "tutorbench"]) >= 14
+    assert {benchmark for benchmark, _ in rows} == set(PAPERS), "the comparison works for all four papers"
+    assert len([row for row in rows if row[0] == "tutorbench"]) >= 14
 
 
 REFUSED = [
     ({"paper": "GPT-4oo"}, r"models\.m\.paper: 'GPT-4oo' is not in any paper's table. Fix: did you mean 'GPT-4o"),
-    ({"paper": "GPT-4o"}, r"models\.m\.paper: 'GPT-4o' is in the tables of .*name the benchmark: paper: \{mathtutorbench: GPT-4o\}"),
+    ({"paper": "GPT-4o"}, r"models\.m\.paper: 'GPT-4o' is in the tables of .*set paper: \{mathtutorbench: GPT-4o\}"),
     ({"paper": {"tutorbench": "GPT-5 (study)"}}, r"models\.m\.paper\.tutorbench: .*did you mean 'GPT-5 study mode'"),
     ({"paper": {"tutorbnch": "GPT-5"}}, r"models\.m\.paper\.tutorbnch: .*did you mean 'tutorbench'"),
     ({"paper": {"mrbench": "GPT-5"}}, r"models\.m\.paper\.mrbench: 'GPT-5' is not in the tables of mrbench"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("entry", "why"), REFUSED)
-def test_a_name_that_no_table_has_is_refused_with_the_nearest(entry: dict[str, Any], why: str) -> None:
-    with pytest.raises(UserError, match=why):
+@pytest.mark.parametrize(("entry", "message"), REFUSED)
+def test_a_name_that_no_table_has_is_refused_with_the_nearest(entry: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         configuration(["mathtutorbench/problem_solving"], {"m": entry})
 
 
-def test_all_wrong_names_are_said_at_once() -> None:
-    with pytest.raises(UserError, match=r"models\.a\.paper: .*\(same fault: models\.b\.paper\)"):
+def test_all_wrong_names_are_reported_at_once() -> None:
+    with pytest.raises(UserError, match=r"models\.a\.paper: .*\(same fault at models\.b\.paper\)"):
         configuration(["mathtutorbench/problem_solving"], {"a": {"paper": "X"}, "b": {"paper": "Y"}})
     judge = {"engine": "judge", "model": "gpt-4o", "rubrics": ["mrbench_taxonomy"], "paper": "GPT-5"}
     with pytest.raises(UserError, match=r"models\.j\.paper: 'GPT-5' is not in any paper's table"):
-        raw = shipped()
-        raw["models"]["j"] = judge
-        check_config(raw)
-    assert all(model.paper is None for model in merged_models() if isinstance(model, BaselineModel))
+        config = shipped()
+        config["models"]["j"] = judge
+        check_config(config)
+    assert all(model.paper is None for model in shipped_models() if isinstance(model, BaselineModel))
 
 
-def merged_models() -> list[Any]:
+def shipped_models() -> list[Any]:
     return list(check_config(shipped()).models.values())
 
 
-SAME = MeasurementConditions(published=True, whole=True, protocol="released", changed=False, by=None)
+SAME_CONDITIONS = MeasurementConditions(published=True, whole=True, protocol="released", changed=False, by=None)
 ROW = PrintedResult("general", "m", "problem_solving", "accuracy", 0.9)
 NOTES = [
-    (ROW, "mathtutorbench", SAME, None),
-    (ROW, "mathtutorbench", SAME._replace(protocol="paper"), None),
-    (ROW, "mathtutorbench", SAME._replace(published=False), "demo data"),
-    (ROW, "mathtutorbench", SAME._replace(whole=False), "not all items"),
-    (ROW, "mathtutorbench", SAME._replace(protocol="corrected"), "protocol corrected"),
-    (ROW, "mathtutorbench", SAME._replace(changed=True), "a card or prompt differs from the shipped one"),
-    (ROW._replace(by=PAPER_REWARD_MODEL), "mathtutorbench", SAME._replace(by=PAPER_REWARD_MODEL), None),
-    (ROW, "mathtutorbench", SAME._replace(by=PAPER_REWARD_MODEL), "graded by a parser in the paper"),
-    (ROW, "mathtutorbench", SAME._replace(deviation="another model"), "another model"),
-    (ROW._replace(protocol="study"), "tutorbench", SAME._replace(protocol="study"), None),
-    (ROW._replace(protocol="study"), "mathtutorbench", SAME, "protocol released"),
+    (ROW, "mathtutorbench", SAME_CONDITIONS, None),
+    (ROW, "mathtutorbench", SAME_CONDITIONS._replace(protocol="paper"), None),
+    (ROW, "mathtutorbench", SAME_CONDITIONS._replace(published=False), "demo data"),
+    (ROW, "mathtutorbench", SAME_CONDITIONS._replace(whole=False), "not all items"),
+    (ROW, "mathtutorbench", SAME_CONDITIONS._replace(protocol="corrected"), "protocol corrected"),
+    (ROW, "mathtutorbench", SAME_CONDITIONS._replace(changed=True), "a card or prompt differs from the shipped one"),
+    (ROW._replace(by=PAPER_REWARD_MODEL), "mathtutorbench", SAME_CONDITIONS._replace(by=PAPER_REWARD_MODEL), None),
+    (ROW, "mathtutorbench", SAME_CONDITIONS._replace(by=PAPER_REWARD_MODEL), "graded by a parser in the paper"),
+    (ROW, "mathtutorbench", SAME_CONDITIONS._replace(deviation="another model"), "another model"),
+    (ROW._replace(protocol="study"), "tutorbench", SAME_CONDITIONS._replace(protocol="study"), None),
+    (ROW._replace(protocol="study"), "mathtutorbench", SAME_CONDITIONS, "protocol released"),
     (
         ROW._replace(by=PAPER_REWARD_MODEL),
         "mathtutorbench",
-        SAME._replace(by="rm-mine"),
+        SAME_CONDITIONS._replace(by="rm-mine"),
         f"graded by {PAPER_REWARD_MODEL} in the paper",
     ),
-    (ROW._replace(by=PEOPLE), "mrbench", SAME._replace(by="gpt-4o-judge"), "graded by people in the paper"),
-    (ROW, "kmpbench", SAME, "the paper's data are not released"),
+    (ROW._replace(by=PEOPLE), "mrbench", SAME_CONDITIONS._replace(by="gpt-4o-judge"), "graded by people in the paper"),
+    (ROW, "kmpbench", SAME_CONDITIONS, "the paper's data are not released"),
 ]
 
 
-@pytest.mark.parametrize(("printed", "benchmark", "ours", "note"), NOTES)
-def test_the_first_thing_that_was_not_the_same_is_said(
-    printed: PrintedResult, benchmark: str, ours: MeasurementConditions, note: str | None
+@pytest.mark.parametrize(("printed", "benchmark", "conditions", "note"), NOTES)
+def test_the_first_difference_in_measurement_is_reported(
+    printed: PrintedResult, benchmark: str, conditions: MeasurementConditions, note: str | None
 ) -> None:
-    assert difference_note(printed, benchmark, ours) == note
+    assert difference_note(printed, benchmark, conditions) == note
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "entry", "why"),
+    ("benchmark", "entry", "difference"),
     [
         ("mathtutorbench", {"paper": {"mathtutorbench": "GPT-4o"}, "model": "gpt-4o-2024-08-06"},
          "another model: the paper ran gpt-4o-mini-2024-07-18"),
         ("mathtutorbench", {"paper": {"mathtutorbench": "GPT-4o"}, "model": "gpt-4o-mini-2024-07-18"}, None),
         ("mathtutorbench", {"paper": "LLaMA3.1-8B-Instruct", "model": "anything"}, None),
-        ("mathtutorbench", {"paper": "LLaMA3.1-8B-Instruct", "user_last": True}, None),  # it changes no request there
+        ("mathtutorbench", {"paper": "LLaMA3.1-8B-Instruct", "user_last": True}, None),  # no effect on these requests
         ("mrbench", {"paper": "GPT-4"}, "a prompt of ours: the paper prints none"),
         ("mrbench", {"engine": "recorded", "file": "r.jsonl", "paper": "GPT-4"}, None),
         ("tutorbench", {"paper": {"tutorbench": "GPT-5 study mode"}, "protocol": "study_mode"},
@@ -161,20 +167,20 @@ def test_the_first_thing_that_was_not_the_same_is_said(
         ("tutorbench", {"paper": {"tutorbench": "GPT-5"}}, None),
     ],
 )  # fmt: skip
-def test_a_tutor_that_was_asked_otherwise_is_not_compared(
-    benchmark: str, entry: dict[str, Any], why: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_tutor_with_other_prompts_is_not_compared(
+    benchmark: str, entry: dict[str, Any], difference: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "file" in entry:
         (tmp_path / "r.jsonl").touch()
         entry = {**entry, "file": str(tmp_path / "r.jsonl")}
-    monkeypatch.setattr(checks, "local_copy", lambda *given: tmp_path)  # the files themselves are not read here
+    monkeypatch.setattr(checks, "local_copy", lambda *args: tmp_path)  # this test does not read the data files
     plan = Plan(configuration([benchmark], {"m": entry}, tutors=["m"]))
-    assert prompting_difference(plan, benchmark, "m") == why
+    assert prompting_difference(plan, benchmark, "m") == difference
 
 
-def scored(task: str, metric: str, **more: Any) -> ReportedScore:
-    given = {"n": 1150, "missing": 0, "value": 0.5, "low": 0.4, "high": 0.6, "clusters": 700, **more}
-    return ReportedScore(task=task, tutor="m", metric=metric, scoring="paper_compat", headline=True, **given)
+def reported_score(task: str, metric: str, **more: Any) -> ReportedScore:
+    fields = {"n": 1150, "missing": 0, "value": 0.5, "low": 0.4, "high": 0.6, "clusters": 700, **more}
+    return ReportedScore(task=task, tutor="m", metric=metric, scoring="paper_compat", headline=True, **fields)
 
 
 def cards_of(config: Config) -> list[Card]:
@@ -186,23 +192,23 @@ LLAMA = {"m": {"paper": "LLaMA3.1-70B-Instruct"}}
 
 
 def test_a_win_rate_is_compared_under_the_papers_reward_model_alone(tmp_path: Path) -> None:
-    own = {"engine": "reward", "weights": {"repo": "me/mine", "revision": COMMIT}}
-    theirs = {"engine": "reward", "weights": {"repo": PAPER_REWARD_MODEL, "revision": COMMIT}}
+    own_model = {"engine": "reward", "weights": {"repo": "me/mine", "revision": COMMIT}}
+    paper_model = {"engine": "reward", "weights": {"repo": PAPER_REWARD_MODEL, "revision": COMMIT}}
     for entry, note in (
-        (own, f"graded by {PAPER_REWARD_MODEL} in the paper"),
-        (theirs, None),
-        ({**theirs, "prompt": "none"}, f"graded by {PAPER_REWARD_MODEL} in the paper"),
-        ({**theirs, "max_length": 64}, f"graded by {PAPER_REWARD_MODEL} in the paper"),
+        (own_model, f"graded by {PAPER_REWARD_MODEL} in the paper"),
+        (paper_model, None),
+        ({**paper_model, "prompt": "none"}, f"graded by {PAPER_REWARD_MODEL} in the paper"),
+        ({**paper_model, "max_length": 64}, f"graded by {PAPER_REWARD_MODEL} in the paper"),
     ):
         config = configuration(["mathtutorbench/scaffolding_generation"], {**LLAMA, "rm": entry}, reward_models=["rm"])
-        score = scored("scaffolding_generation", "win_rate", by="rm")
+        score = reported_score("scaffolding_generation", "win_rate", by="rm")
         [card] = cards_of(config)
-        shown = against_paper(Plan(config), tmp_path, "mathtutorbench", [card], [score])
-        assert shown is not None
-        [ours] = [one for row in shown["rows"] for one in row["ours"]]
-        [cell] = ours["cells"]
+        table = against_paper(Plan(config), tmp_path, "mathtutorbench", [card], [score])
+        assert table is not None
+        [our_row] = [our_row for row in table["rows"] for our_row in row["ours"]]
+        [cell] = our_row["cells"]
         assert (cell.value, cell.note) == (0.5, note)
-        assert (paper_value(Plan(config), card, score, False) is None) == (note is not None), "scores.csv says the same"
+        assert (paper_value(Plan(config), card, score, False) is None) == (note is not None), "scores.csv agrees"
 
 
 def test_a_sample_is_not_compared_with_a_full_set(tmp_path: Path) -> None:
@@ -214,7 +220,7 @@ def test_a_sample_is_not_compared_with_a_full_set(tmp_path: Path) -> None:
     ):
         config = configuration(["mathtutorbench/problem_solving"], LLAMA, limit=limit)
         [card] = cards_of(config)
-        score = scored("problem_solving", "accuracy", n=n - missing, missing=missing)
+        score = reported_score("problem_solving", "accuracy", n=n - missing, missing=missing)
         assert (paper_value(Plan(config), card, score, False) is not None) == whole
         assert paper_value(Plan(config), card, score, True) is None, "a changed prompt"
         assert paper_value(Plan(config), card, score.model_copy(update={"scoring": "robust"}), False) is None
@@ -228,34 +234,34 @@ def test_tutorbench_stands_beside_its_table_task_by_task_and_overall(tmp_path: P
     cards = cards_of(config)
     by_task = {card.task: card for card in cards}
     scores = [
-        scored(task, "arr_w", by="claude-sonnet-4-judge", n=by_task[task].items, value=value)
+        reported_score(task, "arr_w", by="claude-sonnet-4-judge", n=by_task[task].items, value=value)
         for task, value in (("text", 0.57), ("multimodal", 0.54))
     ]
     whole = sum(card.items for card in cards)
-    pool = scored("release", "overall", by="claude-sonnet-4-judge", n=whole, value=0.55)
+    pool = reported_score("release", "overall", by="claude-sonnet-4-judge", n=whole, value=0.55)
     folder = tmp_path / "scores/breakdowns/tutorbench"
     folder.mkdir(parents=True)
     (folder / "m.json").write_text(json.dumps([pool.model_dump(exclude=JOINED)]))
-    shown = against_paper(Plan(config), tmp_path, "tutorbench", cards, scores)
-    assert shown is not None and [(one.task, one.metric) for one in shown["columns"]] == [
+    table = against_paper(Plan(config), tmp_path, "tutorbench", cards, scores)
+    assert table is not None and [(column.task, column.metric) for column in table["columns"]] == [
         ("text", "arr_w"), ("multimodal", "arr_w"), ("release", "overall"),
     ]  # fmt: skip
-    [row] = [row for row in shown["rows"] if row["ours"]]
+    [row] = [row for row in table["rows"] if row["ours"]]
     assert row["model"] == "GPT-5"
     differences = [round(cell.difference, 4) for cell in row["ours"][0]["cells"]]
     assert differences == [-0.0003, 0.0003, -0.0033]
-    told = "judged by a prompt of ours, tutorbench: the paper prints none"
-    assert {(cell.note, cell.verdict) for cell in row["ours"][0]["cells"]} == {(told, "not comparable")}
-    judged = [score.model_copy(update={"by": "gemini-2.0-flash-judge"}) for score in scores]
-    raw = shipped()["models"]["gemini-2.0-flash-judge"]
+    note = "judged by a prompt of ours, tutorbench: the paper prints none"
+    assert {(cell.note, cell.verdict) for cell in row["ours"][0]["cells"]} == {(note, "not comparable")}
+    rejudged = [score.model_copy(update={"by": "gemini-2.0-flash-judge"}) for score in scores]
+    entry = shipped()["models"]["gemini-2.0-flash-judge"]
     other = configuration(
         tasks,
-        {**models, "gemini-2.0-flash-judge": {**raw, "rubrics": ["tutorbench"]}},
+        {**models, "gemini-2.0-flash-judge": {**entry, "rubrics": ["tutorbench"]}},
         judges=["gemini-2.0-flash-judge"],
     )
-    shown = against_paper(Plan(other), tmp_path / "none", "tutorbench", cards_of(other), judged)
-    assert shown is not None
-    notes = {cell.note for row in shown["rows"] for one in row["ours"] for cell in one["cells"] if cell}
+    table = against_paper(Plan(other), tmp_path / "none", "tutorbench", cards_of(other), rejudged)
+    assert table is not None
+    notes = {cell.note for row in table["rows"] for our_row in row["ours"] for cell in our_row["cells"] if cell}
     assert notes == {"graded by Claude Sonnet 4 in the paper"}
 
 
@@ -274,24 +280,24 @@ def test_mrbench_is_compared_where_people_have_labelled(tmp_path: Path) -> None:
         ["mrbench"], {"m": released}, judges=["gpt-4o-mini-judge"], human_labels=str(people), tutors=["m"]
     )
     cards = cards_of(config)
-    judged = scored("mistake_remediation", "actionability", by="gpt-4o-mini-judge", n=192)
-    shown = against_paper(Plan(config), tmp_path, "mrbench", cards, [judged])
-    assert shown is not None
-    [ours] = [one for row in shown["rows"] for one in row["ours"]]
-    assert [cell.note for cell in ours["cells"] if cell] == ["graded by people in the paper"]
-    corrected = scored("trust", "ppi", criterion="Actionability", n=192, value=0.46)
+    judged = reported_score("mistake_remediation", "actionability", by="gpt-4o-mini-judge", n=192)
+    table = against_paper(Plan(config), tmp_path, "mrbench", cards, [judged])
+    assert table is not None
+    [our_row] = [our_row for row in table["rows"] for our_row in row["ours"]]
+    assert [cell.note for cell in our_row["cells"] if cell] == ["graded by people in the paper"]
+    corrected = reported_score("trust", "ppi", criterion="Actionability", n=192, value=0.46)
     paths.CORRECTED.within(tmp_path, judge="gpt-4o-mini-judge").parent.mkdir(parents=True)
     (paths.CORRECTED.within(tmp_path, judge="gpt-4o-mini-judge")).write_text(
         json.dumps([corrected.model_dump(exclude=JOINED)])
     )
-    shown = against_paper(Plan(config), tmp_path, "mrbench", cards, [judged])
-    assert shown is not None
-    [cell] = [cell for row in shown["rows"] for one in row["ours"] for cell in one["cells"] if cell]
+    table = against_paper(Plan(config), tmp_path, "mrbench", cards, [judged])
+    assert table is not None
+    [cell] = [cell for row in table["rows"] for our_row in row["ours"] for cell in our_row["cells"] if cell]
     assert (cell.value, cell.note) == (0.46, None)
 
 
 def test_the_rates_of_the_released_labels_count_as_measured(data: Path, tmp_path: Path) -> None:
-    """MRBench, Tables 3, 8 and 9: 208 printed cells."""
+    """MRBench, Tables 3, 8 and 9, have 208 cells."""
     records = read_source(data / "mrbench/MRBench_V1.json", "json")
     write_labels("mrbench", LABEL_LOADERS["mrbench"], [records], tmp_path / "labels")
     rates = desired_match_rates("people", read_labelled_data(tmp_path / "labels"), None, BootstrapSettings(100, 1))
@@ -299,21 +305,23 @@ def test_the_rates_of_the_released_labels_count_as_measured(data: Path, tmp_path
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps([score.model_dump(mode="json") for score in rates]))
     config = configuration(["mrbench"], {"m": {}})
-    shown = against_paper(Plan(config), tmp_path, "mrbench", cards_of(config), [])
-    assert shown is not None
-    tally = shown["tally"]
+    table = against_paper(Plan(config), tmp_path, "mrbench", cards_of(config), [])
+    assert table is not None
+    tally = table["tally"]
     assert (tally.cells, tally.measured, tally.values) == (208, 208, 208)
     assert (tally.reproduced, tally.differs) == (170, 38), "the release differs most for Gemini, whose rates are higher"
     demo = configuration(["mrbench"], {"m": {}}, edition="demo")
-    shown = against_paper(Plan(demo), tmp_path, "mrbench", cards_of(demo), [])
-    assert shown is not None and shown["tally"].measured == 0
+    table = against_paper(Plan(demo), tmp_path, "mrbench", cards_of(demo), [])
+    assert table is not None and table["tally"].measured == 0
 
 
 def test_kmpbench_rows_are_shown_and_never_compared(tmp_path: Path) -> None:
     config = configuration(["kmpbench/fqa"], {"m": {"paper": {"kmpbench": "GPT-4o"}}}, edition="demo")
-    shown = against_paper(Plan(config), tmp_path, "kmpbench", cards_of(config), [scored("fqa", "final_round", n=3)])
-    assert shown is not None and shown["not_released"] and len(shown["rows"]) == 21 and len(shown["columns"]) == 18
-    [cell] = [cell for row in shown["rows"] for one in row["ours"] for cell in one["cells"] if cell]
+    table = against_paper(
+        Plan(config), tmp_path, "kmpbench", cards_of(config), [reported_score("fqa", "final_round", n=3)]
+    )
+    assert table is not None and table["not_released"] and len(table["rows"]) == 21 and len(table["columns"]) == 18
+    [cell] = [cell for row in table["rows"] for our_row in row["ours"] for cell in our_row["cells"] if cell]
     assert cell.note == "the paper's data are not released"
 
 
@@ -332,17 +340,17 @@ def test_kmpbench_rows_are_shown_and_never_compared(tmp_path: Path) -> None:
 def test_a_cell_is_reproduced_where_the_printed_value_lies_in_the_interval(
     printed: float, low: float | None, high: float | None, note: str | None, verdict: str
 ) -> None:
-    score = scored("text", "arr_w", value=0.55).model_copy(update={"low": low, "high": high})
+    score = reported_score("text", "arr_w", value=0.55).model_copy(update={"low": low, "high": high})
     rounding = rounding_of([0.57, 0.6])
     assert rounding == 0.005 and verdict_on(printed, score, note, rounding) == verdict
     cell = Cell(0.55, 0.55 - printed, note, verdict_on(printed, score, note, rounding))
-    twice = [{"cells": [cell, None]}, {"cells": [cell, None]}]
-    rows = [{"cells": [object(), None], "ours": twice}, {"cells": [object(), object()], "ours": []}]
+    our_rows = [{"cells": [cell, None]}, {"cells": [cell, None]}]
+    rows = [{"cells": [object(), None], "ours": our_rows}, {"cells": [object(), object()], "ours": []}]
     assert tally_of(rows) == Tally(3, 1, 2, 2 * (verdict == "reproduced"), 2 * (verdict == "differs"))
 
 
 def test_a_printed_value_is_as_exact_as_its_column() -> None:
-    """MRBench prints 73.96 and 54 %: half of the last digit that any of them has."""
+    """MRBench prints 73.96 % and 54 %: the rounding error is half a unit of a column's last printed digit."""
     assert rounding_of([0.7396, 0.54]) == pytest.approx(0.00005)
     assert [round(rounding_of(values), 6) for values in ([0.429, 0.5], [1.0], [])] == [0.0005, 0.5, 0.5]
 
@@ -350,31 +358,30 @@ def test_a_printed_value_is_as_exact_as_its_column() -> None:
 def test_a_paper_has_a_title_and_its_rows() -> None:
     assert paper_title("mrbench") == PAPERS["mrbench"].title != "mrbench"
     assert paper_title("no such benchmark") == "no such benchmark"
-    rows = printed_values("mrbench")
-    assert find_printed(rows, rows[-1].model, rows[-1].task, rows[-1].metric) == rows[-1]
-    assert find_printed(rows, "nobody", rows[0].task, rows[0].metric) is None
+    results = printed_values("mrbench")
+    assert find_printed(results, results[-1].model, results[-1].task, results[-1].metric) == results[-1]
+    assert find_printed(results, "nobody", results[0].task, results[0].metric) is None
 
 
 def hosted(**keys: Any) -> HostedModel:
     return HostedModel.model_validate({"engine": "hosted", "model": "m", "base_url": "http://x/v1", **keys})
 
 
-def test_a_name_in_two_papers_is_one_of_them() -> None:
-    counted = Counter(name for names in printed_tutors().values() for name in names)
-    name = next(name for name, tables in counted.items() if tables == 2)
+def test_a_name_in_two_papers_needs_its_benchmark() -> None:
+    table_counts = Counter(name for names in printed_tutors().values() for name in names)
+    name = next(name for name, tables in table_counts.items() if tables == 2)
     first, second = [benchmark for benchmark, names in printed_tutors().items() if name in names]
     check_papers({"m": hosted(paper={first: name}), "n": hosted(paper={second: name})})
     with pytest.raises(UserError) as fault:
         check_papers({"m": hosted(paper=name)})
     assert fault.value.line == (
-        f"models.m.paper: {name!r} is in the tables of {first} and {second}. Fix: name the benchmark: "
-        f"paper: {{{first}: {name}}}"
+        f"models.m.paper: {name!r} is in the tables of {first} and {second}. Fix: set paper: {{{first}: {name}}}"
     )
 
 
-def test_names_that_no_paper_has_are_told_in_one_line() -> None:
+def test_names_that_no_paper_has_are_reported_in_one_line() -> None:
     with pytest.raises(
-        UserError, match=r"^models\.a\.paper: 'x' is not in .* \(same fault: models\.b\.paper, models\.c\.paper\)"
+        UserError, match=r"^models\.a\.paper: 'x' is not in .* \(same fault at models\.b\.paper, models\.c\.paper\)"
     ):
         check_papers({name: hosted(paper="x") for name in ("a", "b", "c")})
 

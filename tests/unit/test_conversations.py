@@ -1,4 +1,4 @@
-"""The words that a reward model reads: with a chat template, and by Figure 7's lines without one."""
+"""Tests of a reward model's input text: with a chat template, and in the format of Figure 7 without one."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from maieutic.serving.conversations import (
 
 
 class Tokenizer:
-    """What `scorer_text` and `encode` use of a tokenizer; it remembers what it was told."""
+    """The part of a tokenizer that `scorer_text` and `encode_conversations` use; it records the options of a call."""
 
     name_or_path = "some/model"
 
     def __init__(self, chat_template: str | None = None, refuses: bool = False) -> None:
         self.chat_template, self.refuses = chat_template, refuses
         self.truncation_side = "right"
-        self.told: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
 
     def apply_chat_template(self, messages: list[dict[str, str]], tokenize: bool) -> str:
         if self.refuses:
@@ -37,15 +37,15 @@ class Tokenizer:
         assert tokenize is False and isinstance(messages, list)
         return "".join(f"<{message['role']}>{message['content']}" for message in messages)
 
-    def __call__(self, texts: list[str], **told: Any) -> dict[str, list[tuple[int, ...]]]:
-        self.told = told
+    def __call__(self, texts: list[str], **options: Any) -> dict[str, list[tuple[int, ...]]]:
+        self.options = options
         return {"input_ids": [tuple(map(ord, text)) for text in texts]}
 
 
 TURNS = [{"role": "assistant", "content": "Hi."}, {"role": "user", "content": "Problem: none of mine."}]
 
 
-def test_without_a_template_it_is_figure_7() -> None:
+def test_text_without_a_template_follows_figure_7() -> None:
     messages = messages_to_score(messages_before_reply("2 + 2?", "4", TURNS), "Why?", "Judge.")
     assert messages == [
         {"role": "system", "content": "Judge."},
@@ -59,7 +59,7 @@ def test_without_a_template_it_is_figure_7() -> None:
     assert scorer_text(Tokenizer(), messages) == text
     bare = messages_to_score(messages_before_reply("2 + 2?", "4", TURNS), "Why?", "")
     assert scorer_text(Tokenizer(), bare) == text.removeprefix("Judge.\n"), (
-        "without an instruction the problem stands first"
+        "without an instruction, the text starts with the problem"
     )
 
 
@@ -77,13 +77,13 @@ def test_only_a_first_or_second_message_may_state_the_problem(messages: list[dic
     assert scorer_text(Tokenizer(), messages) == text
 
 
-def test_a_template_is_the_models_own_and_may_refuse() -> None:
+def test_a_chat_template_is_used_and_may_reject_a_dialogue() -> None:
     assert scorer_text(Tokenizer("x"), TURNS) == "<assistant>Hi.<user>Problem: none of mine."
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError) as error:
         scorer_text(Tokenizer("x", refuses=True), TURNS)
-    assert str(caught.value) == (
-        "some/model: its chat template rejects the dialogue: roles must alternate."
-        " Fix: set prompt: none, or name another model"
+    assert str(error.value) == (
+        "some/model: the chat template rejects the dialogue: roles must alternate."
+        " Fix: set prompt: none, or choose another model"
     )
 
 
@@ -92,16 +92,21 @@ def test_a_template_is_the_models_own_and_may_refuse() -> None:
 def test_the_oldest_tokens_are_cut_and_special_ones_come_once(template: str | None, longest: int | None) -> None:
     tokenizer = Tokenizer(template)
     ids = encode_conversations(tokenizer, [TURNS, TURNS[:1]], longest)
-    assert [bytes(of).decode() for of in ids] == [scorer_text(tokenizer, TURNS), scorer_text(tokenizer, TURNS[:1])]
-    assert all(isinstance(of, list) for of in ids)
-    cut = {} if longest is None else {"truncation": True, "max_length": 7}
-    assert tokenizer.told == {"add_special_tokens": template is None, **cut} and tokenizer.truncation_side == "left"
+    assert [bytes(row).decode() for row in ids] == [scorer_text(tokenizer, TURNS), scorer_text(tokenizer, TURNS[:1])]
+    assert all(isinstance(row, list) for row in ids)
+    truncation = {} if longest is None else {"truncation": True, "max_length": 7}
+    assert (
+        tokenizer.options == {"add_special_tokens": template is None, **truncation}
+        and tokenizer.truncation_side == "left"
+    )
 
 
-def test_nothing_to_encode_asks_no_tokenizer() -> None:
+def test_no_conversations_need_no_tokenizer() -> None:
     tokenizer = Tokenizer()
     assert (
-        encode_conversations(tokenizer, [], 7) == [] and tokenizer.told == {} and tokenizer.truncation_side == "right"
+        encode_conversations(tokenizer, [], 7) == []
+        and tokenizer.options == {}
+        and tokenizer.truncation_side == "right"
     )
 
 

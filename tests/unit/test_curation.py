@@ -1,4 +1,4 @@
-"""Curation: every stage's answers read, every branch walked by scripted models and counted by hand."""
+"""Tests of curation: parsers of every stage, and every branch walked by scripted models and counted by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import pytest
 from curator import SEED, Curator, entries, problem, roles, stage_of, steps
-from gullible import prompt_of
 from httpserver import serving
 from maieutic.benchmarks.kmpbench import items as kmp
 from maieutic.benchmarks.kmpbench.final_answers import grade_rounds
@@ -43,6 +42,7 @@ from maieutic.curation.stage_runner import StageRunner
 from maieutic.datasets.text import cluster_of
 from maieutic.graders.gold import gold_rounds
 from maieutic.judges import rubrics
+from obedient_judge import prompt_of
 
 # parsers --------------------------------------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ OPTIONED = "What is 3 x 4? (A) 7 (B) 12 (C) 34"
 CHOSEN = {"problem": OPTIONED, "answer": "B"}
 CHOICE_POSED = f"<question>{OPTIONED}</question><solution>\\boxed{{B}}</solution><answer>B</answer>"
 
-READ: list[tuple[str, str, dict[str, Any], Any]] = [
+PARSED: list[tuple[str, str, dict[str, Any], Any]] = [
     ("choice", "<choice>oa, 3.OA.A. , XY</choice>", OPTIONS, ["OA", "3.OA.A"]),
     ("choice", "<choice>2; 2\nOA,3.OA.A</choice>", OPTIONS, ["2", "OA"]),
     ("choice", "<choice>none</choice>", OPTIONS, []),
@@ -78,6 +78,7 @@ READ: list[tuple[str, str, dict[str, Any], Any]] = [
     ("choice", "<choice>1.OA.B.2, 11.OA.A</choice>", {"options": [{"code": "1.OA.B"}, {"code": "1.OA.A"}]}, []),
     ("boxed", r"2 + 2 = 4, \boxed{1,204}", {}, "1204"),
     ("boxed", "The answer is 3.50", {}, "3.5"),
+    ("boxed", r"\boxed{\frac{1}{3}}", {}, "0.333333333333333"),
     ("final_answer", " It is 7. ", {}, ("It is 7.", "7")),
     ("steps", "<steps>Step 1: a\n**Step 2:** b\nmore</steps><answer>$7</answer>", {}, (["a", "b\nmore"], "7")),
     ("steps", "<steps>Here are the steps:\n**Step 1**: a\n### Step 2 \u2014 b</steps><answer>7</answer>", {}, (["a", "b"], "7")),
@@ -107,7 +108,7 @@ LIMITS = {"most": 2.0}
 
 
 def flat(name: str, value: Any) -> Any:
-    """A parsed value as the table has it."""
+    """Return a parsed value in the form of the table."""
     if name == "feedback":
         return value.feedback.step, value.feedback.reason, value.answer, value.corrected
     if name == "clarification":
@@ -115,8 +116,8 @@ def flat(name: str, value: Any) -> Any:
     if name == "flow":
         return (
             value.objectives,
-            [one.tutor_materials for one in value.exchanges],
-            [one.principles for one in value.exchanges],
+            [exchange.tutor_materials for exchange in value.exchanges],
+            [exchange.principles for exchange in value.exchanges],
         )
     if name == "dialogue":
         return value.product
@@ -125,20 +126,19 @@ def flat(name: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, tuple) else value
 
 
-@pytest.mark.parametrize(("name", "text", "about", "expected"), READ)
+@pytest.mark.parametrize(("name", "text", "about", "expected"), PARSED)
 def test_an_answer_is_read(name: str, text: str, about: dict[str, Any], expected: Any) -> None:
     limits = {"most": 3.0} if name == "steps" else LIMITS
     assert flat(name, parsers.PARSERS[name](text, about, limits)) == expected
 
 
-UNREAD = [
+UNPARSABLE = [
     ("choice", "OA", "no <choice>"),
     ("choice", "<choice></choice>", "no <choice>"),
     ("choice", "<choice>OA", "no <choice>"),
     ("validation", "<judge>maybe</judge>", "<judge> is neither y nor n"),
     ("boxed", "I do not know.", "no final answer"),
-    ("boxed", r"\boxed{1e400}", "plain number|final answer"),
-    ("boxed", r"\boxed{\frac{1}{3}}", None),
+    ("boxed", r"\boxed{1e400}", "no final answer"),
     ("steps", "<steps>Step 1: a</steps><answer>1</answer>", "too few or too many steps"),
     ("steps", "<steps>a\nb</steps><answer>1</answer>", "no numbered steps"),
     ("steps", "<steps>Two of them.\nStep 1: a\nStep 2: b</steps><answer>1</answer>", "no numbered steps"),
@@ -174,86 +174,84 @@ UNREAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "text", "why"), UNREAD)
-def test_an_answer_that_is_not_as_asked_says_why(name: str, text: str, why: str | None) -> None:
-    if why is None:  # read or not, it is no error of the program
-        return
+@pytest.mark.parametrize(("name", "text", "why"), UNPARSABLE)
+def test_an_answer_in_another_format_is_refused_with_a_reason(name: str, text: str, why: str) -> None:
     with pytest.raises(AnswerFormatError, match=why):
         parsers.PARSERS[name](text, OPTIONS, LIMITS)
 
 
-# the script, stage by stage -------------------------------------------------------------------------------------------
+# branches of every stage ----------------------------------------------------------------------------------------------
 
 
 def replaced(pattern: str, by: str, attempts: int = 9) -> Any:
-    """A fault: a good answer with something else in it, for so many attempts."""
+    """Return a fault: a function that replaces a pattern in a good answer, in attempts below `attempts`."""
 
-    def fault(said: str, attempt: int) -> str:
-        return re.sub(pattern, by, said, flags=re.DOTALL) if attempt < attempts else said
+    def fault(answer: str, attempt: int) -> str:
+        return re.sub(pattern, by, answer, flags=re.DOTALL) if attempt < attempts else answer
 
     return fault
 
 
-NOTHING = replaced(".*", "I would rather not.")
-ONCE = replaced(".*", "Pardon?", 1)
+REFUSAL = replaced(".*", "I would rather not.")
+REFUSAL_ONCE = replaced(".*", "Pardon?", 1)
 BRANCHES: list[tuple[str, str, Any, str, str | None]] = [
     ("tag-none", "tag", replaced(r"<choice>.*</choice>", "<choice>none</choice>"), "tag_domain", "none chosen"),
-    ("tag-odd", "tag", NOTHING, "tag_domain", "not parsed: no <choice>"),
+    ("tag-odd", "tag", REFUSAL, "tag_domain", "not parsed: no <choice>"),
     ("judge-n", "validate_seed", replaced("<judge>Y", "<judge>N"), "validate_seed", "a validator answered N"),
-    ("judge-odd", "validate_seed", NOTHING, "validate_seed", "not parsed: no <judge>"),
+    ("judge-odd", "validate_seed", REFUSAL, "validate_seed", "not parsed: no <judge>"),
     ("no-box", "validate_seed", replaced(r"\\boxed", "box"), "validate_seed", "no validator's solution has one box"),
     ("wrong-box", "validate_seed", replaced(r"\\boxed\{", r"\\boxed{9"), "validate_seed", "a validator's own solution has another answer"),
-    ("f-again", "follow_up", ONCE, "follow_up", None),
-    ("f-odd", "follow_up", NOTHING, "follow_up", "not parsed: no <question2>"),
+    ("f-again", "follow_up", REFUSAL_ONCE, "follow_up", None),
+    ("f-odd", "follow_up", REFUSAL, "follow_up", "not parsed: no <question2>"),
     ("f-same", "follow_up", replaced(r"(<question\d>).*?(\[f-same )\d+", r"\1Ann counts. \g<2>5"), "follow_up", "the question repeats an earlier one"),
     ("f-differ", "follow_up", replaced(r"<answer>\d+", "<answer>1"), "follow_up", "not parsed: answer and box differ"),
     ("f-refined", "follow_up", replaced("<result>no", "<result>yes"), "follow_up", None),
     ("solve-no", "solve", replaced(r"\\boxed\{", r"\\boxed{8"), "solve_follow_up", "no majority for the answer"),
-    ("w-right", "wrong_solution", lambda said, attempt: r"It is \boxed{5}.", "wrong_solution", "no wrong solution"),
-    ("w-one", "wrong_solution", lambda said, attempt: r"It is \boxed{6}.", "wrong_solution", "only one wrong solution"),
-    ("w-odd", "wrong_solution", NOTHING, "wrong_solution", "no wrong solution"),
-    ("r-odd", "rephrase", NOTHING, "rephrase", "not parsed: no <steps>"),
+    ("w-right", "wrong_solution", lambda answer, attempt: r"It is \boxed{5}.", "wrong_solution", "no wrong solution"),
+    ("w-one", "wrong_solution", lambda answer, attempt: r"It is \boxed{6}.", "wrong_solution", "only one wrong solution"),
+    ("w-odd", "wrong_solution", REFUSAL, "wrong_solution", "no wrong solution"),
+    ("r-odd", "rephrase", REFUSAL, "rephrase", "not parsed: no <steps>"),
     ("r-answer", "rephrase", replaced(r"<answer>\d+", "<answer>77"), "rephrase", "the answer changed"),
     ("v-n", "verify_rephrasing", replaced("Y", "N"), "verify_rephrasing", "a judge answered N"),
-    ("c-odd", "correct", NOTHING, "correct", "not parsed: no <correctness>"),
-    ("c-right", "correct", lambda said, attempt: "<correctness>yes</correctness>", "correct", "a wrong solution is called right"),
+    ("c-odd", "correct", REFUSAL, "correct", "not parsed: no <correctness>"),
+    ("c-right", "correct", lambda answer, attempt: "<correctness>yes</correctness>", "correct", "a wrong solution is called right"),
     ("c-step", "correct", replaced("<error_step_num>.", "<error_step_num>3"), "correct", "a step that the solution does not have"),
     ("c-zero", "correct", replaced("<error_step_num>.", "<error_step_num>0"), "correct", "a wrong solution is called right"),
-    ("c-answer", "correct", lambda said, attempt: re.sub(r"(<answer>|boxed\{)\d+", r"\g<1>1", said), "correct", "the corrected answer is wrong"),
+    ("c-answer", "correct", lambda answer, attempt: re.sub(r"(<answer>|boxed\{)\d+", r"\g<1>1", answer), "correct", "the corrected answer is wrong"),
     ("c-differ", "correct", replaced(r"<answer>\d+", "<answer>1"), "correct", "not parsed: answer and box differ"),
     ("c-rewrite", "correct", replaced("Step 1: There", "Step 1: Here"), "correct", "steps before the mistake were rewritten"),
-    ("s-odd", "similar", NOTHING, "similar", "not parsed: no <question1>"),
-    ("s-copy", "similar", lambda said, attempt: re.sub("<question>.*</question>", f"<question>{text_of('s-copy', 6)}</question>", said), "similar", "overlaps the seed by more than 90%"),
-    ("k-odd", "clarify", NOTHING, "clarify", "not parsed: types, queries and answers differ in number"),
+    ("s-odd", "similar", REFUSAL, "similar", "not parsed: no <question1>"),
+    ("s-copy", "similar", lambda answer, attempt: re.sub("<question>.*</question>", f"<question>{text_of('s-copy', 6)}</question>", answer), "similar", "overlaps the seed by more than 90%"),
+    ("k-odd", "clarify", REFUSAL, "clarify", "not parsed: types, queries and answers differ in number"),
     ("k-two", "clarify", replaced("<type3>.*", ""), "clarify", "too few or too many turns"),
     ("k-why", "clarify", replaced("<type3>Why", "<type3>What"), "clarify", "no Why"),
-    ("k-again", "clarify", ONCE, "clarify", None),
-    ("p-odd", "flow", NOTHING, "flow", "not parsed: no <objectives>"),
+    ("k-again", "clarify", REFUSAL_ONCE, "clarify", None),
+    ("p-odd", "flow", REFUSAL, "flow", "not parsed: no <objectives>"),
     ("p-strange", "flow", replaced("<source_material>seed<", "<source_material>seed_song<"), "flow", "an unknown material"),
     ("p-three", "flow", replaced("Feedback,", "Feedback,Practice,"), "flow", "not one or two principles"),
     ("p-other", "flow", replaced("Feedback,", "Praise,"), "flow", "an unknown principle"),
     ("p-short", "flow", replaced("<Sflow2>.*", ""), "flow", "too few or too many exchanges"),
-    ("p-again", "flow", ONCE, "flow", None),
+    ("p-again", "flow", REFUSAL_ONCE, "flow", None),
     ("d-discard", "verify_flow", replaced("truncate", "discard"), "verify_flow", "discarded"),
     ("d-keep", "verify_flow", replaced("truncate", "keep"), "verify_flow", None),
     ("d-beyond", "verify_flow", replaced("<last>2", "<last>9"), "verify_flow", "truncated after an exchange that does not exist"),
-    ("d-odd", "verify_flow", NOTHING, "verify_flow", "not parsed: no <decision>"),
-    ("e-odd", "expand", NOTHING, "expand", "not as many exchanges as planned"),
-    ("e-more", "expand", lambda said, attempt: said + "<S3>a</S3><T3>b</T3>", "expand", "not as many exchanges as planned"),
+    ("d-odd", "verify_flow", REFUSAL, "verify_flow", "not parsed: no <decision>"),
+    ("e-odd", "expand", REFUSAL, "expand", "not as many exchanges as planned"),
+    ("e-more", "expand", lambda answer, attempt: answer + "<S3>a</S3><T3>b</T3>", "expand", "not as many exchanges as planned"),
     ("e-turns", "expand", replaced("<T2>.*?</T2>", ""), "expand", "not parsed: student and tutor do not take turns"),
     ("e-refined", "expand", replaced("<result>no", "<result>yes"), "expand", None),
     ("t-none", "choose_turns", replaced(r"\d+", "none"), "choose_turns", "none chosen"),
-    ("i-odd", "write_instruction", NOTHING, "write_instruction", "not parsed: no <instruction>"),
+    ("i-odd", "write_instruction", REFUSAL, "write_instruction", "not parsed: no <instruction>"),
 ]  # fmt: skip
 
 
 def text_of(case: str, answer: int) -> str:
-    """A seed's problem."""
+    """Return the text of a seed's problem."""
     return f"Ann counts. [{case} {answer}]"
 
 
 def seed_of(case: str, answer: int = 5) -> Seed:
-    """A seed."""
+    """Return a seed whose problem names its case and its answer."""
     text = text_of(case, answer)
     return Seed(
         id=case, source="own", licence="CC0", cluster=cluster_of(text), problem=text, solution="", answer=str(answer)
@@ -261,7 +259,7 @@ def seed_of(case: str, answer: int = 5) -> Seed:
 
 
 class Curated:
-    """Files of a scripted curation."""
+    """A scripted curation with its folder."""
 
     address = ""
 
@@ -275,8 +273,8 @@ class Curated:
         return self.folder / name
 
     def run(self, address: str, share: float = 1.0) -> None:
-        """All three jobs."""
-        told: dict[str, Any] = {
+        """Run all three jobs."""
+        job_fields: dict[str, Any] = {
             "curation": "c",
             "roles": Roles(**roles()),
             "models": entries(address),
@@ -284,90 +282,98 @@ class Curated:
         }
         logs = self.at("logs")
         make_components(
-            job=MakeComponents(**told), seeds=self.seeds, weights=[], journal=self.at("1.journal"), server_logs=logs,
+            job=MakeComponents(**job_fields), seeds=self.seeds, weights=[], journal=self.at("1.journal"), server_logs=logs,
             out=self.at("components.jsonl"),
         )  # fmt: skip
         write_flows(
-            job=WriteFlows(**told), components=self.at("components.jsonl"),
+            job=WriteFlows(**job_fields), components=self.at("components.jsonl"),
             people=[self.people] if self.people else [], weights=[], journal=self.at("2.journal"), server_logs=logs,
             out=self.at("flows.jsonl"), sheet=self.at("flows.csv"),
         )  # fmt: skip
         write_dialogues(
-            job=WriteDialogues(**told, evaluation_share=share), seeds=self.seeds,
+            job=WriteDialogues(**job_fields, evaluation_share=share), seeds=self.seeds,
             components=self.at("components.jsonl"), flows=self.at("flows.jsonl"), weights=[],
             journal=self.at("3.journal"), server_logs=logs, out=self.at("dialogues.jsonl"),
         )  # fmt: skip
 
     @property
     def outcomes(self) -> list[Outcome]:
-        return [one for step in STAGES for one in read_records(self.at(f"outcomes/{step}.jsonl"), Outcome)]
+        return [outcome for step in STAGES for outcome in read_records(self.at(f"outcomes/{step}.jsonl"), Outcome)]
 
 
 @pytest.fixture(scope="module")
 def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Curated]:
-    """One good seed, and one for each branch."""
+    """Run a curation of one good seed and one seed for each branch."""
     faults = {case: (stage, fault) for case, stage, fault, *_ in BRANCHES}
     script = Curator(faults)
     seeds = [seed_of("good"), *(seed_of(case, 6 if case == "s-copy" else 5) for case in faults)]
-    made = Curated(tmp_path_factory.mktemp("walked"), seeds, script)
-    with serving(script.handler()) as made.address:
-        made.run(made.address)
-        yield made
+    curated = Curated(tmp_path_factory.mktemp("walked"), seeds, script)
+    with serving(script.handler()) as curated.address:
+        curated.run(curated.address)
+        yield curated
 
 
 def test_a_good_seed_comes_to_the_end_with_all_that_the_paper_asks_for(walked: Curated) -> None:
-    [made] = [one for one in read_records(walked.at("components.jsonl"), Components) if one.id == "good"]
-    assert [one.answer for one in made.followups] == ["15", "25"]
-    assert {level: one.answer for level, one in made.similar.items()} == {"easy": "105", "medium": "205", "hard": "305"}
-    assert [one.feedback.step for one in made.solutions] == [1, 2, 0] and made.domain.startswith("Operations")
-    assert len({one.answer for one in made.solutions}) == 3
-    assert [one.kind for one in made.clarifications] == ["What", "How", "Why"]
-    assert made.solution == f"{steps(5)} \\boxed{{5}}"
-    [flow] = [one for one in read_records(walked.at("flows.jsonl"), Flow) if one.id == "good"]
+    [components] = [record for record in read_records(walked.at("components.jsonl"), Components) if record.id == "good"]
+    assert [follow_up.answer for follow_up in components.followups] == ["15", "25"]
+    assert {level: similar.answer for level, similar in components.similar.items()} == {
+        "easy": "105",
+        "medium": "205",
+        "hard": "305",
+    }
+    assert [solution.feedback.step for solution in components.solutions] == [1, 2, 0] and components.domain.startswith(
+        "Operations"
+    )
+    assert len({solution.answer for solution in components.solutions}) == 3
+    assert [turn.kind for turn in components.clarifications] == ["What", "How", "Why"]
+    assert components.solution == f"{steps(5)} \\boxed{{5}}"
+    [flow] = [record for record in read_records(walked.at("flows.jsonl"), Flow) if record.id == "good"]
     assert len(flow.exchanges) == 2 and flow.exchanges[1].principles == ["feedback", "explanation"]
-    [said] = [one for one in read_records(walked.at("dialogues.jsonl"), Dialogue) if one.id == "good"]
-    assert [turn.speaker for turn in said.turns] == ["student", "tutor"] * 2
-    assert said.turns[3].evaluate and said.turns[3].instruction and not said.turns[1].evaluate
+    [dialogue] = [record for record in read_records(walked.at("dialogues.jsonl"), Dialogue) if record.id == "good"]
+    assert [turn.speaker for turn in dialogue.turns] == ["student", "tutor"] * 2
+    assert dialogue.turns[3].evaluate and dialogue.turns[3].instruction and not dialogue.turns[1].evaluate
 
 
 class Choosing(Curator):
-    """The script with the letter of an option in the place of the seed's answer and of the wrong ones."""
+    """Script with option letters in place of the seed's answer and of the wrong answers."""
 
     LETTERS: ClassVar = {"5": "B", "6": "C", "7": "D", "8": "E", "9": "F"}
 
     def answer(self, body: dict[str, Any]) -> str:
-        """A good answer, with letters wherever the answer is the seed's."""
+        """Return a good answer, with a letter wherever the seed's problem is answered."""
         lettered = stage_of(prompt_of(body)) in {"validate_seed", "wrong_solution", "rephrase", "correct"}
 
         def by_letter(match: re.Match[str]) -> str:
             return match[1] + self.LETTERS[match[2]]
 
-        said = super().answer(body)
-        return re.sub(r"(<answer>|boxed\{)([5-9])(?=\D)", by_letter, said) if lettered else said
+        answer = super().answer(body)
+        return re.sub(r"(<answer>|boxed\{)([5-9])(?=\D)", by_letter, answer) if lettered else answer
 
 
 def test_a_multiple_choice_seed_comes_to_the_end(tmp_path: Path) -> None:
     """The seed's solutions end with an option, those of derived problems with numbers; the sets load as tasks."""
     text = "Ann counts. How many? (A) 4 (B) 5 (C) 6 (D) 7 (E) 8 (F) 9\n[choice 5]"
     seed = seed_of("choice").model_copy(update={"problem": text, "answer": "B"})
-    made = Curated(tmp_path, [seed], Choosing())
-    with serving(made.script.handler()) as made.address:
-        made.run(made.address)
-    [found] = read_records(made.at("components.jsonl"), Components)
-    assert found.answer == "B" and [problem.answer for problem in found.followups] == ["15", "25"]
-    *wrong, right = found.solutions
-    assert right.answer == "B" and len(wrong) == 2 and all(one.answer in {"C", "D", "E", "F"} for one in wrong)
-    [line] = map(sets.skills_record, [found])
+    curated = Curated(tmp_path, [seed], Choosing())
+    with serving(curated.script.handler()) as curated.address:
+        curated.run(curated.address)
+    [components] = read_records(curated.at("components.jsonl"), Components)
+    assert components.answer == "B" and [problem.answer for problem in components.followups] == ["15", "25"]
+    *wrong, right = components.solutions
+    assert (
+        right.answer == "B" and len(wrong) == 2 and all(solution.answer in {"C", "D", "E", "F"} for solution in wrong)
+    )
+    [line] = map(sets.skills_record, [components])
     [item] = kmp.kmp_fqa_items([line], "fqa")
     golds = gold_rounds(item)
     right_readings = grade_rounds(item, golds.right, "robust")
     wrong_readings = grade_rounds(item, golds.wrong[0], "robust")
-    assert [one.correct for one in right_readings] == [True] * 3 and right_readings[0].value == "B"
-    assert [one.correct for one in wrong_readings] == [False] * 3
+    assert [reading.correct for reading in right_readings] == [True] * 3 and right_readings[0].value == "B"
+    assert [reading.correct for reading in wrong_readings] == [False] * 3
 
 
 def test_every_template_of_a_generator_has_room_for_examples() -> None:
-    """A generating stage's own examples stand in its request once; a card whose template shows none is refused."""
+    """The template of each generating stage shows the card's examples."""
     stages = [stage for stage in map(read_stage, stage_names()) if stage.card.role == "generator"]
     assert len(stages) > 5
     for stage in stages:
@@ -380,53 +386,53 @@ def test_examples_that_a_template_does_not_show_are_refused(tmp_path: Path) -> N
     (tmp_path / "solve.shots.txt").write_text("An example.")
     card = tmp_path / "solve_similar.yaml"
     card.write_text(card.read_text() + "shots: solve.shots.txt\n")
-    with pytest.raises(UserError, match=r"shots: solve\.shots\.txt is not used by solve\.jinja"):
+    with pytest.raises(UserError, match=r"shots: solve\.jinja does not use solve\.shots\.txt"):
         read_stage("solve_similar", tmp_path)
 
 
 @pytest.mark.parametrize(("case", "stage", "reason"), [(case, stage, why) for case, _, _, stage, why in BRANCHES])
 def test_every_branch_is_walked(walked: Curated, case: str, stage: str, reason: str | None) -> None:
-    mine = [one for one in walked.outcomes if one.seed == case]
-    here = [one for one in mine if one.stage == stage]
-    assert reason in [one.reason for one in here]
+    outcomes = [outcome for outcome in walked.outcomes if outcome.seed == case]
+    of_stage = [outcome for outcome in outcomes if outcome.stage == stage]
+    assert reason in [outcome.reason for outcome in of_stage]
     ended = "complete" if stage in STAGES["make_components"][4:] else stage
-    finished = case in {one.id for one in read_records(walked.at("dialogues.jsonl"), Dialogue)}
-    # Where one wrong solution is lost, the next candidate takes its place.
+    finished = case in {dialogue.id for dialogue in read_records(walked.at("dialogues.jsonl"), Dialogue)}
+    # If one wrong solution is rejected, the next candidate replaces it.
     assert finished == (reason is None or case == "c-rewrite")
     if reason is None:
-        assert not [one for one in mine if one.reason]
-        assert any(one.refined for one in here) == case.endswith("refined")
-        assert any(one.attempts == 2 for one in here) == case.endswith("again")
-        assert any(one.truncated for one in mine) == (case != "d-keep")
+        assert not [outcome for outcome in outcomes if outcome.reason]
+        assert any(outcome.refined for outcome in of_stage) == case.endswith("refined")
+        assert any(outcome.attempts == 2 for outcome in of_stage) == case.endswith("again")
+        assert any(outcome.truncated for outcome in outcomes) == (case != "d-keep")
     else:
-        told = next(one for one in here if one.reason == reason)
-        assert told.product and all(part["text"] for part in told.product) and told.by
-        assert told.attempts == read_stage(stage).card.attempts
-        last = [one for one in mine if one.stage == ended]
+        rejected = next(outcome for outcome in of_stage if outcome.reason == reason)
+        assert rejected.product and all(part["text"] for part in rejected.product) and rejected.by
+        assert rejected.attempts == read_stage(stage).card.attempts
+        last = [outcome for outcome in outcomes if outcome.stage == ended]
         assert last and bool(last[-1].reason) == (not finished)
 
 
 def test_counts_of_every_stage_add_up(walked: Curated) -> None:
-    told = walked.outcomes
+    outcomes = walked.outcomes
     order = [*STAGES["make_components"], "complete", *STAGES["write_flows"], *STAGES["write_dialogues"]]
-    table = {row["stage"]: row for row in quality.stage_yields(told, order)}
+    table = {row["stage"]: row for row in quality.stage_yields(outcomes, order)}
     assert list(table) == order
     for stage, row in table.items():
         assert row["came_in"] == row["accepted"] + sum(row["rejected"].values()), stage
-        assert row["came_in"] == sum(one.stage == stage for one in told)
-    of = {stage: Counter(part for _, _, _, stage_, part in BRANCHES if stage_ == stage) for stage in order}
+        assert row["came_in"] == sum(outcome.stage == stage for outcome in outcomes)
+    branches = {stage: Counter(part for _, _, _, stage_, part in BRANCHES if stage_ == stage) for stage in order}
     assert table["tag_domain"]["came_in"] == len(BRANCHES) + 1
     assert table["tag_domain"]["accepted"] == table["tag_cluster"]["came_in"] == len(BRANCHES) - 1
     assert table["validate_seed"]["came_in"] == len(BRANCHES) + 1
-    assert table["validate_seed"]["rejected"] == dict(of["validate_seed"].most_common())
-    # What is complete has a flow; a flow that is kept is expanded; of a dialogue a turn is chosen.
+    assert table["validate_seed"]["rejected"] == dict(branches["validate_seed"].most_common())
+    # Every complete seed has a flow, every kept flow is expanded, and a turn is chosen in every dialogue.
     assert table["complete"]["accepted"] == table["flow"]["came_in"]
     assert table["flow"]["accepted"] == table["verify_flow"]["came_in"]
     assert table["verify_flow"]["accepted"] == table["expand"]["came_in"]
     assert table["expand"]["accepted"] == table["choose_turns"]["came_in"]
     dialogues = read_records(walked.at("dialogues.jsonl"), Dialogue)
     assert table["write_instruction"]["accepted"] == len(dialogues)
-    assert quality.recomputed_answers(told)["validate_seed"] == {
+    assert quality.recomputed_answers(outcomes)["validate_seed"] == {
         "of": len(BRANCHES) + 1,
         "confirmed": len(BRANCHES) - 3,
     }
@@ -434,16 +440,16 @@ def test_counts_of_every_stage_add_up(walked: Curated) -> None:
 
 def test_nothing_is_asked_twice_and_a_second_run_asks_nothing(walked: Curated) -> None:
     assert max(walked.script.requests.values()) == 1
-    asked = sum(walked.script.asked.values())
+    requests = sum(walked.script.asked.values())
     journals = [walked.at(f"{number}.journal") for number in (1, 2, 3)]
-    assert asked == sum(len(path.read_text(encoding="utf-8").splitlines()) for path in journals)
+    assert requests == sum(len(path.read_text(encoding="utf-8").splitlines()) for path in journals)
     paths = [path for path in walked.folder.rglob("*") if path.suffix in {".jsonl", ".csv"} and path != walked.seeds]
     before = {path: path.read_bytes() for path in paths}
     assert len(before) == 7
     for path in before:
         path.unlink()
     walked.run(walked.address)
-    assert sum(walked.script.asked.values()) == asked
+    assert sum(walked.script.asked.values()) == requests
     assert {path: path.read_bytes() for path in before} == before
 
 
@@ -451,7 +457,7 @@ def test_nothing_is_asked_twice_and_a_second_run_asks_nothing(walked: Curated) -
 
 
 def sheet_of(path: Path, rows: list[tuple[str, str, str]]) -> Path:
-    """A sheet as people fill it in."""
+    """Write a sheet as people fill it in and return its path."""
     with open(path, "w", newline="", encoding="utf-8") as handle:
         writer = csv.writer(handle)
         writer.writerow(("flow", "problem", "plan", "decision", "last"))
@@ -466,24 +472,28 @@ def test_people_decide_instead_of_the_verifier(tmp_path: Path) -> None:
         tmp_path / "people.csv",
         [("a-1", "Keep", ""), ("a-2", "truncate", "1"), ("a-3", "discard", ""), ("a-4", "truncate", "7")],
     )
-    made = Curated(tmp_path / "c", seeds, script, people)
+    curated = Curated(tmp_path / "c", seeds, script, people)
     with serving(script.handler()) as address:
-        made.run(address)
+        curated.run(address)
     assert script.asked["verify_flow"] == 0
-    flows = {one.id: len(one.exchanges) for one in read_records(made.at("flows.jsonl"), Flow)}
+    flows = {flow.id: len(flow.exchanges) for flow in read_records(curated.at("flows.jsonl"), Flow)}
     assert flows == {"a-1": 3, "a-2": 1}
-    told = {one.seed: (one.reason, one.truncated, one.by) for one in made.outcomes if one.stage == "verify_flow"}
-    assert told == {
+    outcomes = {
+        outcome.seed: (outcome.reason, outcome.truncated, outcome.by)
+        for outcome in curated.outcomes
+        if outcome.stage == "verify_flow"
+    }
+    assert outcomes == {
         "a-1": (None, False, ["people"]),
         "a-2": (None, True, ["people"]),
         "a-3": ("discarded", False, ["people"]),
         "a-4": ("truncated after an exchange that does not exist", False, ["people"]),
     }
-    with open(made.at("flows.csv"), encoding="utf-8", newline="") as handle:
+    with open(curated.at("flows.csv"), encoding="utf-8", newline="") as handle:
         rows = list(csv.DictReader(handle))
     assert [row["flow"] for row in rows] == ["a-1", "a-2", "a-3", "a-4"]
     assert "T2 [seed_student1_correction] (feedback, explanation) Says where it is wrong" in rows[0]["plan"]
-    # The sheet that is written is the one that is read.
+    # A written sheet can be read again.
     for row in rows:
         row["decision"] = "keep"
     with open(tmp_path / "again.csv", "w", encoding="utf-8-sig", newline="") as handle:
@@ -491,38 +501,38 @@ def test_people_decide_instead_of_the_verifier(tmp_path: Path) -> None:
         writer.writeheader()
         writer.writerows(rows)
     assert {
-        name: one.decision for name, one in dialogues.read_flow_decisions(tmp_path / "again.csv").items()
+        name: decision.decision for name, decision in dialogues.read_flow_decisions(tmp_path / "again.csv").items()
     } == dict.fromkeys(("a-1", "a-2", "a-3", "a-4"), "keep")
 
 
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ([("a", "", ""), ("b", "perhaps", "")], "row 2: the decision on a is ''.*\n.*row 3: the decision on b is 'perhaps'"),
-        ([("a", "truncate", "")], "last is ''"),
-        ([("a", "keep", "3")], "last is '3'"),
-        ([("a", "truncate", "soon")], "last is 'soon'"),
+        ([("a", "", ""), ("b", "perhaps", "")], "row 2: expected .* as the decision on a, found ''.*\n.*row 3: expected .* as the decision on b, found 'perhaps'"),
+        ([("a", "truncate", "")], "found last '' with the decision truncate"),
+        ([("a", "keep", "3")], "found last '3' with the decision keep"),
+        ([("a", "truncate", "soon")], "found last 'soon' with the decision truncate"),
         ([("a", "keep", ""), ("a", "keep", "")], "found a second decision on a"),
     ],
 )  # fmt: skip
 def test_a_sheet_with_faults_names_every_row(tmp_path: Path, rows: list[tuple[str, str, str]], expected: str) -> None:
-    with pytest.raises(UserError) as fault:
+    with pytest.raises(UserError) as error:
         dialogues.read_flow_decisions(sheet_of(tmp_path / "s.csv", rows))
-    assert re.search(expected, fault.value.lines)
+    assert re.search(expected, error.value.lines)
 
 
 def test_a_sheet_of_other_flows_is_refused(tmp_path: Path) -> None:
     script = Curator()
     for rows, expected in (
-        ([("a-1", "keep", "")], "no decision on 1 of 2 flows: a-2"),
-        ([("a-1", "keep", ""), ("a-2", "keep", ""), ("b", "keep", "")], "no such flow: b"),
+        ([("a-1", "keep", "")], "found no decision on 1 of 2 flows: a-2"),
+        ([("a-1", "keep", ""), ("a-2", "keep", ""), ("b", "keep", "")], "the curation has no such flow: b"),
     ):
         people = sheet_of(tmp_path / "people.csv", rows)
-        made = Curated(tmp_path / "c", [seed_of("a-1"), seed_of("a-2")], script, people)
+        curated = Curated(tmp_path / "c", [seed_of("a-1"), seed_of("a-2")], script, people)
         with serving(script.handler()) as address, pytest.raises(UserError, match=expected):
-            made.run(address)
+            curated.run(address)
     (tmp_path / "people.csv").write_text("flow,verdict\na,keep\n")
-    with pytest.raises(UserError, match="missing columns: decision, last"):
+    with pytest.raises(UserError, match="expected columns decision, last, found"):
         dialogues.read_flow_decisions(tmp_path / "people.csv")
 
 
@@ -530,22 +540,22 @@ def test_a_sheet_of_other_flows_is_refused(tmp_path: Path) -> None:
 
 
 def assembled(tmp_path: Path, share: float, count: int = 6) -> tuple[Curated, Path]:
-    """A scripted curation and its sets."""
+    """Run a scripted curation and return it with the folder of its sets."""
     script = Curator()
-    made = Curated(tmp_path / "c", [seed_of(f"case-{number}", 5 + number) for number in range(count)], script)
+    curated = Curated(tmp_path / "c", [seed_of(f"case-{number}", 5 + number) for number in range(count)], script)
     with serving(script.handler()) as address:
-        made.run(address, share)
+        curated.run(address, share)
     out = tmp_path / "sets"
     sets.assemble_sets(
         job=sets.AssembleSets(curation="c", roles=Roles(**roles()), answering={"maker": "m"}, prompts={"flow.yaml": "1" * 64}, evaluation_share=share, seed=SEED),
-        seeds=made.seeds, components=made.at("components.jsonl"), dialogues=made.at("dialogues.jsonl"),
+        seeds=curated.seeds, components=curated.at("components.jsonl"), dialogues=curated.at("dialogues.jsonl"),
         out=out / "skills.jsonl", tests=out / "dialogues.jsonl", raw=out / "raw.jsonl", sheet=out / "evaluation.json",
     )  # fmt: skip
-    return made, out
+    return curated, out
 
 
 def test_the_sets_are_in_the_formats_that_the_benchmark_reads(tmp_path: Path) -> None:
-    made, out = assembled(tmp_path, 0.5)
+    curated, out = assembled(tmp_path, 0.5)
     skills, tests = files.read_json_lines(out / "skills.jsonl"), files.read_json_lines(out / "dialogues.jsonl")
     assert len(skills) == len(tests) == 3 and len(files.read_json_lines(out / "raw.jsonl")) == 3
     assert len(kmp.kmp_fqa_items(skills, "fqa")) == 3
@@ -557,10 +567,10 @@ def test_the_sets_are_in_the_formats_that_the_benchmark_reads(tmp_path: Path) ->
     )
     cases = kmp.kmp_dialogue_items(tests, "dialogue")
     assert len(cases) == 3 and all(item.vars["instruction"].startswith("You are a patient") for item in cases)
-    seeds = read_records(made.seeds, Seed)
+    seeds = read_records(curated.seeds, Seed)
     tested = evaluation_seeds(seeds, 0.5, SEED)
-    assert {one["id"] for one in skills} == tested
-    assert {one["id"] for one in files.read_json_lines(out / "raw.jsonl")} == {seed.id for seed in seeds} - tested
+    assert {record["id"] for record in skills} == tested
+    assert {record["id"] for record in files.read_json_lines(out / "raw.jsonl")} == {seed.id for seed in seeds} - tested
     sheet = json.loads((out / "evaluation.json").read_text())
     assert sheet["licences"] == ["CC0"] and sheet["models"] == {"maker": "m"}
     assert sheet["skills"]["records"] == 3 and sheet["skills"]["wrong_solutions"] == 6
@@ -579,54 +589,58 @@ def test_the_sets_are_in_the_formats_that_the_benchmark_reads(tmp_path: Path) ->
 def test_an_empty_set_is_refused_in_one_line(tmp_path: Path) -> None:
     _, out = assembled(tmp_path, 0.0, 2)
     assert files.read_json_lines(out / "skills.jsonl") == [] and len(files.read_json_lines(out / "raw.jsonl")) == 2
-    with pytest.raises(UserError, match=r"the set is empty: no seed passed all stages\. Fix: see the yields"):
+    with pytest.raises(
+        UserError, match=r"the set is empty: no seed passed all stages\. Fix: find the stage that rejects most"
+    ):
         sets.fetch_curated(made=out / "skills.jsonl", sheet=out / "evaluation.json", out=tmp_path / "x")
 
 
-def cleaned(tmp_path: Path, out: Path, made: Curated, items: list[Item]) -> dict[str, Any]:
-    """The sheet of a training set that was compared with some items."""
+def cleaned(tmp_path: Path, out: Path, curated: Curated, items: list[Item]) -> dict[str, Any]:
+    """Remove leaks of the items from a training set and return its sheet."""
     write_records(tmp_path / "items.jsonl", items)
     sets.clean_training_set(
         job=sets.CleanTrainingSet(curation="c", near_duplicate=0.7, roles=Roles(**roles()), answering={}, prompts={}),
-        raw=out / "raw.jsonl", items=[tmp_path / "items.jsonl"], tests=[out / "skills.jsonl", out / "dialogues.jsonl"], seeds=made.seeds,
+        raw=out / "raw.jsonl", items=[tmp_path / "items.jsonl"], tests=[out / "skills.jsonl", out / "dialogues.jsonl"], seeds=curated.seeds,
         out=out / "training.jsonl", parquet=out / "training.parquet", sheet=out / "training.json",
     )  # fmt: skip
-    found: dict[str, Any] = json.loads((out / "training.json").read_text())
-    return found
+    sheet: dict[str, Any] = json.loads((out / "training.json").read_text())
+    return sheet
 
 
 def item_of(name: str, text: str) -> Item:
-    """An evaluation item."""
+    """Return an evaluation item."""
     return Item(id=name, task="t", cluster="c", vars={"question": text}, reference={})
 
 
 def test_no_problem_of_an_evaluation_item_is_in_the_training_set(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
-    made, out = assembled(tmp_path, 0.0, 4)
-    components = {one.id: one for one in read_records(made.at("components.jsonl"), Components)}
+    curated, out = assembled(tmp_path, 0.0, 4)
+    components = {record.id: record for record in read_records(curated.at("components.jsonl"), Components)}
     same = components["case-1"].followups[0].problem
     near = components["case-2"].similar["hard"].problem.replace("case-2 307", "case-2 999").upper()
     other = "A train leaves the station at nine and comes back at noon, how long was it away?"
     items = [item_of("exact", same), item_of("near", near), item_of("other", other), item_of("short", "Ann counts.")]
-    sheet = cleaned(tmp_path, out, made, items)
+    sheet = cleaned(tmp_path, out, curated, items)
     left = {leak["training"]: leak for leak in sheet["leakage"]["left_out"]}
     assert set(left) == {"case-1", "case-2"}
     assert left["case-1"]["evaluation"] == "t exact" and left["case-1"]["similarity"] == 1.0
     assert left["case-2"]["evaluation"] == "t near" and 0.5 < left["case-2"]["similarity"] < 1.0
     kept = files.read_json_lines(out / "training.jsonl")
     assert (
-        [one["id"] for one in kept] == ["case-0", "case-3"] == pq.read_table(out / "training.parquet")["id"].to_pylist()
+        [record["id"] for record in kept]
+        == ["case-0", "case-3"]
+        == pq.read_table(out / "training.parquet")["id"].to_pylist()
     )
     assert sheet["training"]["records"] == 2
     roles_in = [message["role"] for message in kept[0]["messages"]]
     assert roles_in == ["system", "user", "assistant", "user", "assistant"]
 
 
-# pieces ---------------------------------------------------------------------------------------------------------------
+# single functions -----------------------------------------------------------------------------------------------------
 
 
-def test_a_longest_common_subsequence_is_as_appendix_d3_says() -> None:
+def test_overlap_is_the_longest_common_subsequence_of_appendix_d3() -> None:
     assert rules.subsequence_overlap("abcdef", "abcdef") == 1.0
     assert rules.subsequence_overlap("abcd", "axcx") == 0.5
     assert rules.subsequence_overlap("ABCD", "abcd") == 1.0
@@ -657,8 +671,8 @@ def test_a_box_is_read_with_its_latex(content: str, value: str) -> None:
     assert parsers.answer_in_only_box(rf"So it is \boxed{{{content}}}.") == value
 
 
-def test_steps_of_a_long_text_are_read_in_no_time() -> None:
-    """Time that grows with the square would be minutes here."""
+def test_steps_of_a_long_text_are_read_in_linear_time() -> None:
+    """Quadratic time would be minutes here."""
     with pytest.raises(parsers.AnswerFormatError, match="an empty step"):
         parsers.split_steps("Step 1: a" + "\n" * 400_000 + "Step 2:")
     with pytest.raises(parsers.AnswerFormatError):
@@ -671,7 +685,7 @@ PROBLEM = (
 
 
 @pytest.mark.parametrize(
-    ("message", "held"),
+    ("message", "similarity"),
     [
         (f"I am stuck on my homework since yesterday. {PROBLEM} Could you please help me with it, step by step?", 1.0),
         (PROBLEM.upper().replace(";", ","), 1.0),
@@ -686,11 +700,11 @@ PROBLEM = (
         ("Good.", None),
     ],
 )
-def test_a_problem_within_a_message_is_a_leak(message: str, held: float | None) -> None:
+def test_a_problem_within_a_message_is_a_leak(message: str, similarity: float | None) -> None:
     cyrillic = "\u043a\u043e\u043b\u044f \u0438\u043c\u0435\u0435\u0442 \u0442\u0440\u0438 \u044f\u0431\u043b\u043e\u043a\u0430!"
     texts = [("hens", PROBLEM), ("share", "What is 15 % of 80?"), ("apples", cyrillic), ("said", "Good.")]
     leaks = leakage.leaks({"x": [message]}, texts, 0.6)
-    assert (round(leaks["x"].similarity, 1) if leaks else None) == held
+    assert (round(leaks["x"].similarity, 1) if leaks else None) == similarity
 
 
 def test_a_tutor_that_poses_a_problem_and_a_system_message_with_one_are_leaks() -> None:
@@ -704,7 +718,7 @@ def test_a_tutor_that_poses_a_problem_and_a_system_message_with_one_are_leaks() 
         assert leakage.leaks({"x": sets.example_texts({"messages": messages})}, [("hens", PROBLEM)], 0.7)
 
 
-def test_what_is_looked_for_is_the_problem_of_a_dialogue_too(tmp_path: Path) -> None:
+def test_leaks_of_a_dialogues_problem_are_looked_for(tmp_path: Path) -> None:
     _, out = assembled(tmp_path, 1.0, 2)
     [dialogue, _] = files.read_json_lines(out / "dialogues.jsonl")
     [case] = kmp.kmp_dialogue_items([dialogue], "dialogue")
@@ -719,14 +733,14 @@ def test_the_second_look_for_leaks_is_by_another_method(monkeypatch: pytest.Monk
         leakage.without_leaks({"x": [PROBLEM], "y": ["Hello!"]}, [("hens", PROBLEM)], 0.7)
 
 
-def test_examples_of_one_id_are_examples_still() -> None:
+def test_examples_with_the_same_id_are_all_kept() -> None:
     records = [{"id": "conv", "n": number} for number in range(3)] + [{"id": "other", "n": 3}]
     named = examples.name_examples("s", records)
     assert list(named) == ["s conv", "s conv #2", "s conv #3", "s other"]
     assert [record["n"] for record in named.values()] == [0, 1, 2, 3]
 
 
-def test_a_rated_turn_is_any_of_a_dialogue() -> None:
+def test_any_turn_of_a_dialogue_can_be_rated() -> None:
     turns = [
         DialogueTurn(speaker=speaker, text="x", principles=[]) for _ in range(6) for speaker in ("student", "tutor")
     ]
@@ -739,20 +753,20 @@ def test_a_rated_turn_is_any_of_a_dialogue() -> None:
     assert set(places) == {"1", "3", "5", "7", "9", "11"} and max(places.values()) < 2 * min(places.values())
 
 
-def test_an_answer_that_was_cut_off_is_no_solution() -> None:
-    """A number stands in it all the same, and would be a wrong answer or a vote."""
+def test_a_truncated_answer_is_not_a_solution() -> None:
+    """The text contains a number, which must not count as a wrong answer or as a vote."""
 
-    class Asked:
+    class TruncatedAnswers:
         async def ask(self, request: dict[str, Any]) -> Any:
             return FinishedRequest(
                 key="k", text="There are 13 eggs. Then she bakes with 4", finish="length", seconds=0.1, attempts=1
             )
 
     job = MakeComponents(curation="c", roles=Roles(**roles()), models=entries("http://127.0.0.1:9"), seed=SEED)
-    crew = object.__new__(StageRunner)
-    crew.seed, crew.models, crew.asking = SEED, job.models, {"maker": Asked()}  # type: ignore[dict-item]
+    runner = object.__new__(StageRunner)
+    runner.seed, runner.models, runner.asking = SEED, job.models, {"maker": TruncatedAnswers()}  # type: ignore[dict-item]
     for stage in ("wrong_solution", "solve_similar"):
-        answer = asyncio.run(crew.ask_model("maker", "?", read_stage(stage), {}, 0, 0))
+        answer = asyncio.run(runner.ask_model("maker", "?", read_stage(stage), {}, 0, 0))
         assert answer.value is None and answer.why_none == "cut off"
 
 
@@ -771,7 +785,7 @@ def test_every_rejected_attempt_is_kept_with_what_it_decided_on(walked: Curated)
     assert sum(table["clarify"]["earlier"].values()) >= 1
 
 
-def test_what_parsers_and_rules_read_of_the_limits_is_what_is_checked_before() -> None:
+def test_parsers_and_rules_use_exactly_the_limits_that_are_checked_before() -> None:
     for functions, limits in ((parsers.PARSERS, parsers.PARSER_LIMITS), (rules.RULES, rules.RULE_LIMITS)):
         for name, function in functions.items():
             assert set(re.findall(r'limits\["(\w+)"\]', inspect.getsource(function))) == limits.get(name, frozenset())
@@ -784,7 +798,7 @@ def test_solutions_in_any_script_are_told_apart() -> None:
     )
     solutions = [parsers.Attempt(text, "6") for text in (first, second, first)]
     kept = rules.accept_two_distinct_wrong(answered(*solutions), {"answer": "5"}, {}).value
-    assert [one.value.text for one in kept] == [first, second]
+    assert [answer.value.text for answer in kept] == [first, second]
 
 
 def test_near_duplicates_are_found_by_minhash_and_compared_exactly() -> None:
@@ -794,8 +808,8 @@ def test_near_duplicates_are_found_by_minhash_and_compared_exactly() -> None:
     half = " ".join([*words[:20], *(f"v{number}" for number in range(20))])
     assert leakage.duplicates([("a", text), ("b", one_changed), ("c", half), ("d", text.upper())], 0.7) == ["b", "d"]
     index = leakage.NearDuplicateIndex([("a", text)], 0.7)
-    found = index.nearest(one_changed)
-    assert found and found[0] == "a" and found[1] == pytest.approx(35 / 37)
+    nearest = index.nearest(one_changed)
+    assert nearest and nearest[0] == "a" and nearest[1] == pytest.approx(35 / 37)
     assert index.nearest(half) is None and index.nearest("w0 w1") is None
 
 
@@ -846,8 +860,8 @@ def test_seeds_are_problems_with_plain_answers_and_each_is_there_once(tmp_path: 
     from maieutic.curation.seeds import MakeSeeds
 
     make_seeds(job=MakeSeeds(curation="c", sources=[source], seed=1), sources=[path], out=tmp_path / "seeds.jsonl")
-    found = read_records(tmp_path / "seeds.jsonl", Seed)
-    assert [(one.problem, one.answer) for one in found] == [
+    seeds = read_records(tmp_path / "seeds.jsonl", Seed)
+    assert [(seed.problem, seed.answer) for seed in seeds] == [
         ("One and one?", "2"), ("Half of one?", "0.5"), ("Two and two?", "1004.5"), (OPTIONED, "B"), ("Which is it? A) red B) blue", "A"),
     ]  # fmt: skip
     with pytest.raises(
@@ -857,7 +871,7 @@ def test_seeds_are_problems_with_plain_answers_and_each_is_there_once(tmp_path: 
         seeds_of([item_of("x", "No answer?")], source, "curations.c.seeds.mine")
 
 
-def test_a_split_is_random_and_stays(tmp_path: Path) -> None:
+def test_a_split_is_random_and_reproducible(tmp_path: Path) -> None:
     seeds = [seed_of(f"s-{number}", number) for number in range(20)]
     tested = evaluation_seeds(seeds, 0.25, 3)
     assert len(tested) == 5 and tested == evaluation_seeds(list(reversed(seeds)), 0.25, 3)
@@ -865,5 +879,5 @@ def test_a_split_is_random_and_stays(tmp_path: Path) -> None:
     assert evaluation_seeds(seeds, 0.0, 3) == set() and len(evaluation_seeds(seeds, 1.0, 3)) == 20
 
 
-def test_the_script_itself_makes_problems_apart() -> None:
+def test_the_script_makes_different_problems() -> None:
     assert problem("similar", "x", 1, "easy") != problem("similar", "x", 2, "easy")

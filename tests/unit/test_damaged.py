@@ -1,4 +1,4 @@
-"""Results and sources that are damaged, doubled, foreign, too large or too odd: refused by name, never guessed."""
+"""Tests of damaged, repeated, foreign, oversized and malformed results and sources: each is refused with its place."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Lines = list[dict[str, Any]]
 
 
 def items_in(folder: Path, task: str = TASK) -> Path:
-    """Three items of a task."""
+    """Write three items of a task; return the folder of items."""
     items = [
         Item(id=f"i{n}", task=task, cluster=f"c{n}", vars={"question": "?"}, reference={"answer": "4"})
         for n in range(3)
@@ -61,16 +61,16 @@ def reply(number: int, tutor: str = "t", text: str = "4") -> dict[str, Any]:
 
 def verdict(number: int, tutor: str = "t", value: str = "Yes") -> dict[str, Any]:
     verdicts = [Verdict(criterion="Mistake_Identification", value=value)]
-    said = Judgement(
+    judgement = Judgement(
         id=f"i{number}", task=TASK, tutor=tutor, rubric="mrbench_taxonomy", key="k", verdicts=verdicts, raw=""
     )
-    return said.model_dump(mode="json")
+    return judgement.model_dump(mode="json")
 
 
 def grade(number: int, by: str | None = None, correct: bool = True) -> dict[str, Any]:
     kind = "answer" if by is None else "judge"
-    said = Grade(id=f"i{number}", task=TASK, kind=kind, by=by, scoring="robust", value=4, correct=correct, raw="")
-    return said.model_dump(mode="json")
+    result = Grade(id=f"i{number}", task=TASK, kind=kind, by=by, scoring="robust", value=4, correct=correct, raw="")
+    return result.model_dump(mode="json")
 
 
 def parse(folder: Path, file: Path) -> None:
@@ -86,7 +86,7 @@ def judge(folder: Path, file: Path) -> None:
     work_on_replies(entry, [read_card(CARDS / f"mathtutorbench/{TASK}.yaml").card], folder / "items", [file])
 
 
-def grades(folder: Path, file: Path) -> None:
+def grade_file(folder: Path, file: Path) -> None:
     grade_verdicts(
         job=GradeVerdicts(judge="j", tutor="t"), verdicts=file, items=folder / "items", out=folder / "out.jsonl"
     )
@@ -100,10 +100,10 @@ def score(folder: Path, file: Path) -> None:
 READERS: dict[
     str, tuple[Callable[[Path, Path], None], Callable[..., dict[str, Any]], dict[str, Any], dict[str, Any]]
 ] = {
-    # who reads, a line, what makes a line contradict it, what makes it somebody else's
+    # reader, maker of a record, changes that contradict the record, changes that make it another job's
     "replies, by parsers": (parse, reply, {"text": "5"}, {"tutor": "u"}),
     "replies, by judges": (judge, reply, {"text": "5"}, {"tutor": "u"}),
-    "verdicts": (grades, verdict, {"value": "No"}, {}),
+    "verdicts": (grade_file, verdict, {"value": "No"}, {}),
     "grades": (score, grade, {"correct": False}, {"by": "another"}),
 }
 
@@ -112,50 +112,50 @@ def test_an_item_without_a_reply_is_named_by_its_file(tmp_path: Path) -> None:
     items_in(tmp_path)
     file = tmp_path / "replies.jsonl"
     file.write_text("".join(json.dumps(reply(number)) + "\n" for number in (0, 2)))
-    with pytest.raises(UserError) as fault:
+    with pytest.raises(UserError) as error:
         parse(tmp_path, file)
-    assert fault.value.line == f"{file}: no reply to {TASK}/i1. Fix: delete this file and run again"
+    assert error.value.line == f"{file}: found no reply to {TASK}/i1. Fix: delete this file and run again"
 
 
 def test_each_parser_of_a_card_reads_every_reply_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A judge among a card's graders has a job of its own; a recorded tutor may lack a reply."""
+    """Judges among a card's graders are left out, and so are replies that a recorded tutor lacks."""
     items_in(tmp_path)
     card = SimpleNamespace(card=SimpleNamespace(task=TASK, graders=["answer", "judge", "corrected_answer"]))
-    monkeypatch.setattr(parsing, "load_cards", lambda *given: [card])
+    monkeypatch.setattr(parsing, "load_cards", lambda *args: [card])
     file = tmp_path / "replies.jsonl"
     lines = [reply(0), {**reply(1), "turns": [], "error": NO_REPLY}, reply(2)]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     parse(tmp_path, file)
-    found = [(one.kind, one.id, one.scoring) for one in read_records(tmp_path / "out.jsonl", Grade)]
-    wanted = {(k, i, s) for k in ("answer", "corrected_answer") for i in ("i0", "i2") for s in SCORINGS}
-    assert len(found) == len(wanted) and set(found) == wanted
+    grades = [(grade.kind, grade.id, grade.scoring) for grade in read_records(tmp_path / "out.jsonl", Grade)]
+    expected = {(k, i, s) for k in ("answer", "corrected_answer") for i in ("i0", "i2") for s in SCORINGS}
+    assert len(grades) == len(expected) and set(grades) == expected
 
 
-def test_the_scores_of_all_tasks_are_the_tutors(tmp_path: Path) -> None:
+def test_a_tutor_has_scores_of_all_its_tasks(tmp_path: Path) -> None:
     items = items_in(tmp_path)
-    further = "mistake_correction"
+    other = "mistake_correction"
     text = (items / f"{TASK}.jsonl").read_text(encoding="utf-8")
-    (items / f"{further}.jsonl").write_text(text.replace(TASK, further), encoding="utf-8")
-    kinds = {TASK: "answer", further: "corrected_answer"}
+    (items / f"{other}.jsonl").write_text(text.replace(TASK, other), encoding="utf-8")
+    kinds = {TASK: "answer", other: "corrected_answer"}
     lines = [{**grade(number), "task": task, "kind": kind} for task, kind in kinds.items() for number in range(3)]
     (tmp_path / "grades.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     job = ScoreReplies(benchmark="mathtutorbench", tutor="t", tasks=list(kinds), resamples=100, seed=1)
     score_replies(job=job, items=items, grades=[tmp_path / "grades.jsonl"], out=tmp_path / "out.json")
-    found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
-    assert {one["task"] for one in found} == set(kinds) and {one["tutor"] for one in found} == {"t"}
+    scores = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert {score["task"] for score in scores} == set(kinds) and {score["tutor"] for score in scores} == {"t"}
 
 
 def test_each_task_is_read_by_its_card_and_scored_with_its_judges(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    items, told = items_in(tmp_path), []
+    items, calls = items_in(tmp_path), []
     file = tmp_path / "lines.jsonl"
-    monkeypatch.setattr(parsing, "load_cards", lambda *given: told.append(given) or [])
+    monkeypatch.setattr(parsing, "load_cards", lambda *args: calls.append(args) or [])
     file.write_text("".join(json.dumps(reply(number)) + "\n" for number in range(3)))
     parse(tmp_path, file)
-    assert told == [("mathtutorbench", [TASK], "released")]
-    told.clear()
-    monkeypatch.setattr(scores, "score_task", lambda card, *given: told.append((card.task, *given)) or [])
+    assert calls == [("mathtutorbench", [TASK], "released")]
+    calls.clear()
+    monkeypatch.setattr(scores, "score_task", lambda card, *args: calls.append((card.task, *args)) or [])
     file.write_text("".join(json.dumps(grade(number)) + "\n" for number in range(3)))
     job = ScoreReplies(
         benchmark="mathtutorbench", tutor="t", tasks=[TASK], resamples=100, seed=1, judging={TASK: ["j"], "x": ["k"]}
@@ -164,67 +164,73 @@ def test_each_task_is_read_by_its_card_and_scored_with_its_judges(
     judged = tmp_path / "judged.jsonl"
     judged.write_text("".join(json.dumps(grade(number, by="j")) + "\n" for number in range(3)))
     score_replies(job=job, items=items, grades=[file, judged], out=tmp_path / "out.json")
-    assert [set(index) for _, _, _, index, _, _ in told] == [{(TASK, None)}, {(TASK, None), (TASK, "j")}]
-    (task, tutor, of_task, _, sampling, judges), _ = told
-    assert (task, tutor, [one.id for one in of_task], judges) == (TASK, "t", ["i0", "i1", "i2"], ["j"])
+    assert [set(index) for _, _, _, index, _, _ in calls] == [{(TASK, None)}, {(TASK, None), (TASK, "j")}]
+    (task, tutor, of_task, _, sampling, judges), _ = calls
+    assert (task, tutor, [item.id for item in of_task], judges) == (TASK, "t", ["i0", "i1", "i2"], ["j"])
     assert (sampling.resamples, sampling.seed) == (100, 1)
-    told.clear()
-    monkeypatch.setattr(differences, "measure_task", lambda card, *given: told.append((card.task, *given)) or [])
-    compared = CompareTutors(
+    calls.clear()
+    monkeypatch.setattr(differences, "measure_task", lambda card, *args: calls.append((card.task, *args)) or [])
+    comparison = CompareTutors(
         benchmark="mathtutorbench", tutors=["t"], tasks=[TASK], absent=[], resamples=100, seed=1, judging={TASK: ["j"]}
     )
-    compare_tutors(job=compared, items=items, grades=[file], out=tmp_path / "out.json")
-    assert [(one[0], one[-1]) for one in told] == [(TASK, ["j"])]
+    compare_tutors(job=comparison, items=items, grades=[file], out=tmp_path / "out.json")
+    assert [(call[0], call[-1]) for call in calls] == [(TASK, ["j"])]
     file.write_text(json.dumps(grade(0)) + "\n" + json.dumps(grade(1, by="another")) + "\n")
     with pytest.raises(UserError, match=r"expected by None, found 'another'"):
-        compare_tutors(job=compared, items=items, grades=[file], out=tmp_path / "out.json")
+        compare_tutors(job=comparison, items=items, grades=[file], out=tmp_path / "out.json")
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_damaged_lines_are_refused_by_name(name: str, tmp_path: Path) -> None:
-    read, line, other, foreign = READERS[name]
+    read, make_record, other, foreign = READERS[name]
     items_in(tmp_path)
     file = tmp_path / "lines.jsonl"
 
     def refusal(lines: Lines) -> str:
-        file.write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
+        file.write_text("".join(json.dumps(record) + "\n" for record in lines), encoding="utf-8")
         with pytest.raises(UserError) as error:
             read(tmp_path, file)
         assert "delete this file and run again" in error.value.line and "\n" not in error.value.lines
         return error.value.line
 
-    whole = [line(0), line(1), line(2)]
-    assert f"{file}:4: repeats line 2, a {type_of(line)} of" in refusal([*whole, line(1)])
-    assert f"{file}:3: contradicts line 2" in refusal([line(0), line(1), line(1, **other)])
-    assert re.search(rf"{file}:4: a \w+ of .*'i9'.*, but {TASK} has no such item", refusal([*whole, line(9)]))
-    assert f"{file}:2: expected a {type_of(line)} record" in refusal([line(0), {"id": 1}])
+    whole = [make_record(0), make_record(1), make_record(2)]
+    assert f"{file}:4: the line repeats line 2, the {type_of(make_record)} record of" in refusal(
+        [*whole, make_record(1)]
+    )
+    assert f"{file}:3: the line contradicts line 2" in refusal(
+        [make_record(0), make_record(1), make_record(1, **other)]
+    )
+    assert re.search(
+        rf"{file}:4: found the \w+ record of .*'i9'.*, but {TASK} has no such item", refusal([*whole, make_record(9)])
+    )
+    assert f"{file}:2: the line is not a valid {type_of(make_record)} record" in refusal([make_record(0), {"id": 1}])
     if foreign:
-        assert f"{file}:3: expected " in refusal([line(0), line(1), line(2, **foreign)])
+        assert f"{file}:3: expected " in refusal([make_record(0), make_record(1), make_record(2, **foreign)])
 
 
-def type_of(line: Callable[..., dict[str, Any]]) -> str:
-    return {reply: "Reply", verdict: "Judgement", grade: "Grade"}[line]
+def type_of(make_record: Callable[..., dict[str, Any]]) -> str:
+    return {reply: "Reply", verdict: "Judgement", grade: "Grade"}[make_record]
 
 
 def test_whole_files_pass(tmp_path: Path) -> None:
     items_in(tmp_path)
-    for number, (read, line, *_) in enumerate(READERS.values()):
-        if read is judge:  # no rubric of a judge is for this task; its replies are read before that is asked
+    for number, (read, make_record, *_) in enumerate(READERS.values()):
+        if read is judge:  # no rubric of a judge fits this task; the replies are read before that is checked
             continue
         file = tmp_path / f"{number}.jsonl"
-        file.write_text("".join(json.dumps(line(n)) + "\n" for n in range(3)), encoding="utf-8")
+        file.write_text("".join(json.dumps(make_record(n)) + "\n" for n in range(3)), encoding="utf-8")
         read(tmp_path, file)
-        made = tmp_path / ("out.json" if read is score else "out.jsonl")
-        assert made.stat().st_size > 2, "nothing was refused, and something was made of it"
-        made.unlink()
+        output = tmp_path / ("out.json" if read is score else "out.jsonl")
+        assert output.stat().st_size > 2, "the output has content"
+        output.unlink()
 
 
-ODD = {
-    "number beyond a float": ('{"a": 1e400}', "the number 1e400, which is beyond the range of a float"),
-    "negative one": ('{"a": [-1e999]}', "the number -1e999, which"),
+ODD_SOURCES = {
+    "number beyond a float": ('{"a": 1e400}', "the number 1e400 is beyond the range of a float"),
+    "negative one": ('{"a": [-1e999]}', "the number -1e999 is beyond"),
     "not a number": ('{"a": NaN}', "the number NaN"),
     "infinity": ('{"a": -Infinity}', "the number -Infinity"),
-    "integer of 5,000 digits": ('{"a": ' + "9" * 5000 + "}", "expected a JSON record, found"),
+    "integer of 5,000 digits": ('{"a": ' + "9" * 5000 + "}", "expected a JSON record, but parsing failed"),
     "nested": (
         '{"a": ' + "[" * 70 + "]" * 70 + "}",
         "nested more deeply than limits.source_depth. Fix: raise limits.source_depth (at most 500)",
@@ -237,21 +243,24 @@ ODD = {
         '{"a": ' + "[" * 200_000 + "]" * 200_000 + "}",
         "levels deep. Fix: raise limits.source_depth (at most 500)",
     ),
-    "NUL": ('{"a": "\0"}', "expected a JSON record, found"),
+    "NUL": ('{"a": "\0"}', "expected a JSON record, but parsing failed"),
 }
 
 
-@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("name", ODD_SOURCES)
 @pytest.mark.parametrize("form", ["jsonl", "json"])
 def test_an_odd_source_is_one_line(name: str, form: str, tmp_path: Path) -> None:
-    text, problem = ODD[name]
+    text, problem = ODD_SOURCES[name]
     path = tmp_path / f"x.{form}"
     path.write_text(f"[{text}]" if form == "json" else f'{{"a": 1}}\n{text}\n', encoding="utf-8")
     with pytest.raises(UserError) as error:
         read_source(path, form)
-    told = error.value.line
-    assert problem.replace("JSON record", "JSON list" if form == "json" else "JSON record") in told and len(told) < 500
-    assert str(path) in told and (form == "json" or ":2: " in told)
+    message = error.value.line
+    assert (
+        problem.replace("JSON record", "JSON list" if form == "json" else "JSON record") in message
+        and len(message) < 500
+    )
+    assert str(path) in message and (form == "json" or ":2: " in message)
 
 
 def test_lone_surrogates_of_a_source_become_storable_and_the_rest_stays(tmp_path: Path) -> None:
@@ -277,7 +286,7 @@ def test_what_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"task,item\n\0,\0\n", "task\u2028,item".encode()])
-def test_labels_that_are_none_are_one_line(content: bytes, tmp_path: Path) -> None:
+def test_a_malformed_label_file_is_one_line(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_bytes(content + b"\n1,2\n")
     with pytest.raises(UserError) as error:
@@ -288,13 +297,13 @@ def test_labels_that_are_none_are_one_line(content: bytes, tmp_path: Path) -> No
 def picture(kind: str, size: tuple[int, int] = (4, 4)) -> bytes:
     from PIL import Image
 
-    held = io.BytesIO()
-    Image.new("RGB", size, "red").save(held, kind)
-    return held.getvalue()
+    buffer = io.BytesIO()
+    Image.new("RGB", size, "red").save(buffer, kind)
+    return buffer.getvalue()
 
 
 def bomb(width: int, height: int) -> bytes:
-    """The head of a PNG of so many pixels, with nothing behind it."""
+    """Return a PNG that declares this size and has no pixel data."""
     import zlib
 
     def chunk(kind: bytes, data: bytes) -> bytes:
@@ -308,7 +317,7 @@ def bomb(width: int, height: int) -> bytes:
 
 
 def test_the_formats_of_pictures_are_a_closed_list_and_none_starts_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An EPS once started Ghostscript."""
+    """Pillow starts Ghostscript to open an EPS file."""
     started: list[Any] = []
     monkeypatch.setattr(subprocess, "Popen", lambda *args, **more: started.append(args))
     for kind in ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"):
@@ -319,7 +328,7 @@ def test_the_formats_of_pictures_are_a_closed_list_and_none_starts_a_program(mon
     assert not started
 
 
-def test_a_picture_has_so_many_bytes_and_pixels_at_most() -> None:
+def test_bytes_and_pixels_of_a_picture_are_limited() -> None:
     with pytest.raises(pictures.PictureMissing, match="no picture"):
         pictures.verify_picture(bomb(60_000, 60_000))
     with (
@@ -337,7 +346,7 @@ def test_a_picture_has_so_many_bytes_and_pixels_at_most() -> None:
 
 
 @pytest.mark.parametrize("path", ["a\0b.png", "x" * 5000, "../" * 2000 + "x"])
-def test_a_path_that_is_none_is_a_missing_picture(path: str, tmp_path: Path) -> None:
+def test_an_impossible_path_is_a_missing_picture(path: str, tmp_path: Path) -> None:
     with pytest.raises((pictures.PictureMissing, UserError)):
         pictures.read_local_picture(path, tmp_path)
 
@@ -349,9 +358,9 @@ PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\n]+)", re.MULTILINE)
     "lock", sorted(path.name for path in (ROOT / "envs").glob("*.txt") if "overrides" not in path.name)
 )
 def test_every_pin_has_its_checksum(lock: str) -> None:
-    """But for the torch of a CPU, whose wheel may come from a folder of the machine."""
+    """The CPU build of torch is exempt: its wheel may come from a folder of the machine."""
     text = (ROOT / "envs" / lock).read_text(encoding="utf-8")
     blocks = re.split(r"^(?=[A-Za-z0-9])", text, flags=re.MULTILINE)
     bare = [PIN.match(block)[0] for block in blocks if PIN.match(block) and "--hash=sha256:" not in block]
     assert bare == (["torch==2.13.0+cpu"] if lock == "serve.cpu.txt" else []) and PIN.findall(text)
-    assert "://" not in text, "any mirror serves it"
+    assert "://" not in text, "a lock names no URL, so that any mirror can be used"

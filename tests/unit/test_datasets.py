@@ -1,4 +1,4 @@
-"""Loaders on the real files: the published counts; on the demo's files: the same shapes."""
+"""Tests of loaders: published counts on the real files, the same shapes on the demo's files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PUBLISHED = {
     "pedagogy_following_hard": 327,
 }
 
-SOLVING = MakeItems(benchmark="mathtutorbench", task="problem_solving", form="jsonl", seed=1)
+SOLVING_JOB = MakeItems(benchmark="mathtutorbench", task="problem_solving", form="jsonl", seed=1)
 
 
 def items_of(task: str, folder: Path, edition: str) -> list[Item]:
@@ -62,7 +62,7 @@ def test_demo_has_a_dozen_items_a_task_and_the_reference_is_perfect(task: str) -
 
 
 def test_average_turns_are_the_papers(data: Path) -> None:
-    """Table 1: 3.08 and 5.78 turns, the reference turn among them."""
+    """Table 1: 3.08 and 5.78 turns, including the reference turn."""
     for task, printed in (("scaffolding_generation", 3.08), ("scaffolding_generation_hard", 5.78)):
         turns = [item.reference["turns"] for item in items_of(task, data, "published")]
         assert round(sum(turns) / len(turns), 2) == printed
@@ -70,18 +70,18 @@ def test_average_turns_are_the_papers(data: Path) -> None:
 
 def test_mathdial_bridge_holds_210_bridge_items_without_a_problem(data: Path) -> None:
     """M5: 148 + 62 Bridge items have no problem text."""
-    found = [
+    counts = [
         sum(item.tags["source"] == "bridge" and not item.vars["question"] for item in items_of(task, data, "published"))
         for task in ("scaffolding_generation", "scaffolding_generation_hard")
     ]
-    assert found == [148, 62]
+    assert counts == [148, 62]
 
 
 def test_location_joins_steps_by_a_backslash_and_an_n_and_loses_the_last_line(data: Path) -> None:
     item = items_of("mistake_location", data, "published")[0]
     assert item.vars["student_solution"].startswith("Step 1 - Since Ignatius owns 4 bicycles")
     assert "\\nStep 2 - " in item.vars["student_solution"] and "\n" not in item.vars["student_solution"]
-    assert "Step 5" not in item.vars["student_solution"], "the bare answer is not a step"
+    assert "Step 5" not in item.vars["student_solution"], "the final answer is not a step"
     assert item.vars["student_solution_lines"].count("\n") == 3
 
 
@@ -118,7 +118,7 @@ def test_a_larger_limit_contains_a_smaller_one(data: Path) -> None:
         (lambda text: "", "expected 12 records, found 0"),
         (lambda text: text.replace("{", "[1] {", 1), r":1: expected a JSON record"),
     ],
-    ids=["truncated", "one too many", "missing field", "altered", "empty", "no JSON"],
+    ids=["truncated", "one too many", "missing field", "altered", "empty", "invalid JSON"],
 )
 def test_a_damaged_source_is_refused_by_name(damage: object, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "test.jsonl"
@@ -135,7 +135,7 @@ def test_a_truncated_json_list_and_bad_bytes_are_refused(tmp_path: Path) -> None
     with pytest.raises(UserError, match="expected a JSON list"):
         read_source(path, "json")
     path.write_bytes(b'{"a": "\xff"}')
-    with pytest.raises(UserError, match="not UTF-8 at byte 7"):
+    with pytest.raises(UserError, match="found invalid UTF-8 at byte 7"):
         read_source(path, "jsonl")
 
 
@@ -156,31 +156,31 @@ def test_a_source_that_the_loader_cannot_read_is_one_clear_error(tmp_path: Path)
     source = tmp_path / "gsm8k.source"
     source.write_text('{"question": 5, "answer": "#### 5"}\n', encoding="utf-8")
     with pytest.raises(UserError, match="loader gsm8k_solving cannot read the file"):
-        make_items(job=SOLVING, source=source, pictures=[], out=tmp_path / "o")
+        make_items(job=SOLVING_JOB, source=source, pictures=[], out=tmp_path / "o")
     assert not (tmp_path / "o").exists()
 
 
 def test_items_are_written_and_read_back(tmp_path: Path) -> None:
     out = tmp_path / "items.jsonl"
     source = Path("resources/demo/gsm8k/test.jsonl")
-    make_items(job=SOLVING.model_copy(update={"limit": 5}), source=source, pictures=[], out=out)
+    make_items(job=SOLVING_JOB.model_copy(update={"limit": 5}), source=source, pictures=[], out=out)
     assert len(read_records(out, Item)) == 5
     with open(out, "a", encoding="utf-8") as handle:
         handle.write('{"id": "torn')
-    with pytest.raises(UserError, match=r"items.jsonl:6: expected a Item record"):
+    with pytest.raises(UserError, match=r"items.jsonl:6: the line is not a valid Item record"):
         read_records(out, Item)
 
 
-def test_word_problems_of_ones_own() -> None:
-    """An answer is a number or its text; what cannot be one is said with its record and field."""
-    made = word_problems.word_problem_items(
+def test_word_problems_of_users() -> None:
+    """An answer is a number or its text; an invalid value is refused with its record and field."""
+    items = word_problems.word_problem_items(
         [{"question": "a?", "answer": 12}, {"id": "x", "question": "b?", "answer": "1,200 ", "solution": "So."}], "t"
     )
-    assert [item.reference["answer"] for item in made] == ["12", "1200"] and made[1].id == "x"
-    assert made[1].reference["text"] == "So.\nFinal answer: 1200"
+    assert [item.reference["answer"] for item in items] == ["12", "1200"] and items[1].id == "x"
+    assert items[1].reference["text"] == "So.\nFinal answer: 1200"
     choice = {"question": "What is 3 x 4? (A) 7 (B) 12", "answer": "(b)"}
     assert word_problems.word_problem_items([choice], "t")[0].reference["answer"] == "B"
-    for wrong, told in (({"answer": 1}, "record 0: question"), ({"question": "?", "answer": None}, "record 0: answer"),
+    for record, problem in (({"answer": 1}, "record 0: question"), ({"question": "?", "answer": None}, "record 0: answer"),
                         ({"question": "?", "answer": True}, "found True"), ({"question": " ", "answer": 1}, "question: expected a text or a number")):  # fmt: skip
-        with pytest.raises(ValueError, match=told):
-            word_problems.word_problem_items([wrong], "t")
+        with pytest.raises(ValueError, match=problem):
+            word_problems.word_problem_items([record], "t")

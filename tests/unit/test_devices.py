@@ -1,4 +1,4 @@
-"""GPUs: those that were granted, each for one server at a time."""
+"""Tests of GPU allocation: servers use only the GPUs that were granted, each GPU for one server at a time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ time.sleep(60)
 
 @pytest.fixture(autouse=True)
 def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Locks of this test's own."""
+    """Return the folder of lock files that only this test uses."""
     monkeypatch.setattr(devices, "FOLDER", tmp_path)
     monkeypatch.setattr(devices, "POLL_SECONDS", 0.02)
     for variable in (*devices.VARIABLES, "SLURM_JOB_ID"):
@@ -38,7 +38,7 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def holder(folder: Path, needed: int, visible: str = "0,1", **env: str) -> subprocess.Popen[str]:
-    """Another process that takes devices and keeps them."""
+    """Start another process that locks devices and keeps them."""
     return subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(folder), str(needed)],
         stdout=subprocess.PIPE,
@@ -47,7 +47,7 @@ def holder(folder: Path, needed: int, visible: str = "0,1", **env: str) -> subpr
     )
 
 
-def said(process: subprocess.Popen[str]) -> str:
+def first_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
@@ -61,31 +61,31 @@ def end(*processes: subprocess.Popen[str]) -> None:
 @pytest.mark.slow
 def test_two_processes_get_two_devices_and_a_third_waits_for_a_killed_one(locks: Path) -> None:
     first = holder(locks, 1)
-    assert said(first) == "0"
+    assert first_line(first) == "0"
     second = holder(locks, 1)
-    assert said(second) == "1"
+    assert first_line(second) == "1"
     third = holder(locks, 1)
     try:
         time.sleep(1.0)
-        assert try_devices(["0", "1"], 1, {}) is None, "both are taken, so the third waits"
+        assert try_devices(["0", "1"], 1, {}) is None, "both devices are in use, so the third process waits"
         end(second)
-        assert said(third) == "1"
+        assert first_line(third) == "1"
     finally:
         end(first, third)
 
 
 def test_all_or_none(locks: Path) -> None:
-    """Half of what two jobs need would block both."""
+    """Two jobs that each lock half of the devices would block each other."""
     first = holder(locks, 1)
     try:
-        assert said(first) == "0"
+        assert first_line(first) == "0"
         assert try_devices(["0", "1"], 2, {}) is None
-        assert (held := try_devices(["0", "1"], 1, {})) is not None and list(held) == ["1"], "1 was given back"
+        assert (held := try_devices(["0", "1"], 1, {})) is not None and list(held) == ["1"], "device 1 was released"
     finally:
         end(first)
 
 
-def test_a_server_keeps_its_device_when_the_driver_is_gone(locks: Path) -> None:
+def test_a_server_keeps_its_device_after_its_driver_has_ended(locks: Path) -> None:
     grant = asyncio.run(lock_gpus("m", 1, {"CUDA_VISIBLE_DEVICES": "0"}))
     server = subprocess.Popen(["sleep", "60"], pass_fds=grant.locks)
     grant.release()
@@ -98,11 +98,11 @@ def test_a_server_keeps_its_device_when_the_driver_is_gone(locks: Path) -> None:
 
 
 def test_devices_of_two_slurm_jobs_are_different_ones(locks: Path) -> None:
-    """A scheduler that confines jobs calls each one's first device 0."""
+    """A scheduler that confines jobs to their devices numbers them from 0 in each job."""
     first = holder(locks, 1, "0", SLURM_JOB_ID="7")
     try:
-        assert said(first) == "0"
-        assert try_devices(["0"], 1, {"SLURM_JOB_ID": "7"}) is None, "two servers inside one allocation"
+        assert first_line(first) == "0"
+        assert try_devices(["0"], 1, {"SLURM_JOB_ID": "7"}) is None, "two servers in one allocation"
         assert try_devices(["0"], 1, {"SLURM_JOB_ID": "8"}) is not None
     finally:
         end(first)
@@ -121,31 +121,31 @@ def test_devices_of_two_slurm_jobs_are_different_ones(locks: Path) -> None:
         ({"ROCR_VISIBLE_DEVICES": "0"}, ("ROCR_VISIBLE_DEVICES", ["0"])),
     ],
 )
-def test_candidates(environment: dict[str, str], expected: tuple[str, list[str]]) -> None:
+def test_visible_devices(environment: dict[str, str], expected: tuple[str, list[str]]) -> None:
     assert visible_devices(environment) == expected
 
 
-def test_without_a_variable_they_are_all_of_this_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_variable_all_devices_of_this_machine_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "gpu_names", lambda: ["H100", "H100"])
     grant = asyncio.run(lock_gpus("m", 2, {}))
-    named = {"CUDA_VISIBLE_DEVICES": "0,1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    assert named.items() <= grant.environment.items()
+    variables = {"CUDA_VISIBLE_DEVICES": "0,1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    assert variables.items() <= grant.environment.items()
     grant.release()
 
 
-FEWER = {
-    "a machine without": ({}, "1 needed, this machine offers 0. Fix: lower needs.gpus, run on a machine with GPUs"),
-    "a scheduler capped it": ({"CUDA_VISIBLE_DEVICES": "", "SLURM_JOB_ID": "7"}, "1 needed, SLURM job 7 was granted 0. Fix: raise"),
+TOO_FEW = {
+    "machine without GPUs": ({}, "expected at most 0, the GPUs of this machine, found 1. Fix: lower needs.gpus, run on a machine with GPUs"),
+    "SLURM job without GPUs": ({"CUDA_VISIBLE_DEVICES": "", "SLURM_JOB_ID": "7"}, "expected at most 0, the GPUs granted to SLURM job 7, found 1. Fix: raise"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("environment", "expected"), FEWER.values(), ids=FEWER)
+@pytest.mark.parametrize(("environment", "expected"), TOO_FEW.values(), ids=TOO_FEW)
 def test_fewer_than_needed_is_an_error_before_any_start(environment: dict[str, str], expected: str) -> None:
     with pytest.raises(UserError, match=expected):
         asyncio.run(lock_gpus("m", 1, environment))
 
 
-def test_a_model_on_the_cpu_takes_nothing_and_sees_nothing(locks: Path) -> None:
+def test_a_model_on_the_cpu_locks_and_sees_no_device(locks: Path) -> None:
     assert asyncio.run(lock_gpus("m", 0, {"CUDA_VISIBLE_DEVICES": "0"})).environment == dict.fromkeys(VARIABLES, "")
     assert list(locks.iterdir()) == []
 
@@ -162,7 +162,7 @@ if __name__ == "__main__":
 
 
 def test_a_servers_spawned_worker_keeps_the_device(locks: Path) -> None:
-    """The process that uses the GPU is a child of the server, and spawning closes what it is not told to keep."""
+    """The process that uses the GPU is a child of the server. Spawning closes all files that are not passed on."""
     (locks / "spawner.py").write_text(SPAWNER, encoding="utf-8")
     grant = asyncio.run(lock_gpus("m", 1, {"CUDA_VISIBLE_DEVICES": "0"}))
     server = subprocess.Popen(
@@ -173,7 +173,7 @@ def test_a_servers_spawned_worker_keeps_the_device(locks: Path) -> None:
         env={**os.environ, "PYTHONPATH": "workflow", **grant.environment},
     )
     grant.release()
-    worker = Path(f"/proc/{said(server)}/fd")
+    worker = Path(f"/proc/{first_line(server)}/fd")
     try:
         held = {str(link.resolve()) for link in worker.iterdir()}
         assert str(lock_file("0", {})) in held
@@ -181,7 +181,7 @@ def test_a_servers_spawned_worker_keeps_the_device(locks: Path) -> None:
         end(server)
 
 
-def test_another_users_umask_does_not_shut_others_out(locks: Path) -> None:
+def test_other_users_can_lock_a_file_in_spite_of_its_creators_umask(locks: Path) -> None:
     before = os.umask(0o077)
     try:
         held = try_devices(["0"], 1, {})
@@ -191,21 +191,21 @@ def test_another_users_umask_does_not_shut_others_out(locks: Path) -> None:
 
 
 @pytest.mark.parametrize("device", ["../../etc/passwd", "GPU-1/2", "MIG-GPU-6f/1/0", "0\n"])
-def test_a_device_name_is_no_path(device: str) -> None:
+def test_a_device_name_cannot_leave_the_lock_folder(device: str) -> None:
     path = lock_file(device, {})
     assert path.parent == devices.FOLDER and "\n" not in path.name
 
 
-def test_a_lock_file_is_never_followed_elsewhere(locks: Path) -> None:
-    """Somebody may put a link into the shared folder."""
+def test_a_lock_file_that_is_a_link_is_refused(locks: Path) -> None:
+    """Another user may put a link into the shared folder."""
     (locks / "victim").write_text("whole")
     lock_file("0", {}).symlink_to(locks / "victim")
     with pytest.raises(OSError, match="symbolic"):
         try_devices(["0"], 1, {})
 
 
-class Counts:
-    """NVML of two GPUs that use 100 W and 50 W."""
+class ScriptedNvml:
+    """NVML of two GPUs. A test sets the energy counters."""
 
     NVMLError = RuntimeError
 
@@ -226,19 +226,19 @@ class Counts:
         return self.millijoules[handle]
 
 
-def test_joules_of_a_server_are_those_of_its_gpus_by_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scripted NVML: what GPUs count themselves, start, work and idleness apart; without one nothing is claimed."""
-    counts = Counts()
-    monkeypatch.setitem(sys.modules, "pynvml", counts)
+def test_energy_of_a_server_is_counted_by_activity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joules of start, work and idle time are counted apart; without NVML they are None."""
+    nvml = ScriptedNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
     assert energy_joules(()) is None and energy_joules(("0", "GPU-b")) == 5.0
     meter = UsageMeter()
     meter.watch(("0", "GPU-b"))
-    for doing, used in (("start", 100.0), ("busy", 200.0), ("idle", 20.0), ("busy", 1.5)):
-        counts.millijoules["GPU-b"] += 1000 * used
-        meter.add(doing)
+    for activity, joules in (("start", 100.0), ("busy", 200.0), ("idle", 20.0), ("busy", 1.5)):
+        nvml.millijoules["GPU-b"] += 1000 * joules
+        meter.add(activity)
     columns = meter.columns()
-    assert [columns[f"{doing}_joules"] for doing in ("start", "busy", "idle")] == [100.0, 201.5, 20.0]
-    counts.fails = True
+    assert [columns[f"{activity}_joules"] for activity in ("start", "busy", "idle")] == [100.0, 201.5, 20.0]
+    nvml.fails = True
     meter.add("idle")
     assert meter.columns()["idle_joules"] is None and meter.columns()["busy_joules"] == 201.5
     assert UsageMeter().columns()["busy_joules"] is None, "a server on the CPU"

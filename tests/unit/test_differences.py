@@ -1,4 +1,4 @@
-"""Paired differences of tutors: on the same items, with the same problems drawn for both."""
+"""Tests of paired differences of tutors, which are computed on the same items with the same resampled problems."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CARD: Card = read_card(Path("resources/benchmarks/mathtutorbench") / f"{TASK}.ya
 
 
 def grades(answers: Mapping[str, bool | None]) -> list[Grade]:
-    """Grades of a tutor: by item right, wrong, or (None) what only the released rules can read."""
+    """Return a tutor's grades. answers: by item, right, wrong, or None for an unreadable reply."""
     return [
         Grade(
             id=name,
@@ -50,10 +50,10 @@ def grades(answers: Mapping[str, bool | None]) -> list[Grade]:
     ]
 
 
-def compared(
+def compare(
     folder: Path, tutors: Mapping[str, Mapping[str, bool | None]], clusters: Mapping[str, str] | None = None
 ) -> dict[tuple[str, str], Difference]:
-    """The differences under the robust scoring of some tutors."""
+    """Return the differences of tutors under the robust scoring, by pair."""
     names = sorted({name for answers in tutors.values() for name in answers})
     items = [
         Item(id=name, task=TASK, cluster=(clusters or {}).get(name, name), vars={}, reference={}) for name in names
@@ -66,95 +66,111 @@ def compared(
     )
     files = [folder / f"of-{tutor}.jsonl" for tutor in tutors]
     compare_tutors(job=job, items=folder, grades=files, out=folder / "out.json")
-    found = [Difference.model_validate(one) for one in json.loads((folder / "out.json").read_text(encoding="utf-8"))]
-    return {(one.first, one.second): one for one in found if one.scoring == "robust"}
+    differences = [
+        Difference.model_validate(line) for line in json.loads((folder / "out.json").read_text(encoding="utf-8"))
+    ]
+    return {
+        (difference.first, difference.second): difference
+        for difference in differences
+        if difference.scoring == "robust"
+    }
 
 
-def marks(right: Sequence[bool]) -> dict[str, bool | None]:
-    return {f"i{number:03}": bool(one) for number, one in enumerate(right)}
+def answers_of(right: Sequence[bool]) -> dict[str, bool | None]:
+    return {f"i{number:03}": bool(correct) for number, correct in enumerate(right)}
 
 
-def test_a_difference_is_that_of_the_values_and_its_interval_knows_that_items_are_shared(tmp_path: Path) -> None:
-    chance = np.random.default_rng(3)
-    second = chance.random(300) < 0.5
-    first = second | (chance.random(300) < 0.1)  # right wherever the second is, and on a tenth of the others
-    found = compared(tmp_path, {"a": marks(first), "b": marks(second)})["a", "b"]
-    assert found.value == pytest.approx(first.mean() - second.mean()) and found.n == found.clusters == 300
-    plain = ttest_1samp(first.astype(float) - second, 0.0).confidence_interval()
-    assert (found.low, found.high) == (pytest.approx(plain.low, abs=0.01), pytest.approx(plain.high, abs=0.01))
-    assert found.low > 0, "two intervals that overlap hide what pairs show"
-    alone = estimate_statistic(
+def test_a_difference_is_that_of_the_values_and_its_interval_is_paired(tmp_path: Path) -> None:
+    generator = np.random.default_rng(3)
+    second = generator.random(300) < 0.5
+    first = second | (generator.random(300) < 0.1)  # right wherever the second is, and on a tenth of the other items
+    difference = compare(tmp_path, {"a": answers_of(first), "b": answers_of(second)})["a", "b"]
+    assert (
+        difference.value == pytest.approx(first.mean() - second.mean()) and difference.n == difference.clusters == 300
+    )
+    t_interval = ttest_1samp(first.astype(float) - second, 0.0).confidence_interval()
+    assert (difference.low, difference.high) == (
+        pytest.approx(t_interval.low, abs=0.01),
+        pytest.approx(t_interval.high, abs=0.01),
+    )
+    assert difference.low > 0, "the tutors' own intervals overlap, but the paired interval excludes zero"
+    single = estimate_statistic(
         SHARE, list(second.astype(float)), [f"i{n:03}" for n in range(300)], BootstrapSettings(500, 1)
     )
-    assert found.high - found.low < (alone.interval.high - alone.interval.low) / 2
-    assert (found.first_alone_right, found.second_alone_right) == (int((first & ~second).sum()), 0)
-    assert found.mcnemar_p == pytest.approx(binomtest(0, int((first & ~second).sum()), 0.5).pvalue)
+    assert difference.high - difference.low < (single.interval.high - single.interval.low) / 2
+    assert (difference.first_alone_right, difference.second_alone_right) == (int((first & ~second).sum()), 0)
+    assert difference.mcnemar_p == pytest.approx(binomtest(0, int((first & ~second).sum()), 0.5).pvalue)
 
 
 def test_equal_tutors_do_not_differ(tmp_path: Path) -> None:
-    answers = marks([True, False] * 20)
-    found = compared(tmp_path, {"a": answers, "b": answers})["a", "b"]
-    assert (found.value, found.p, found.p_holm, found.mcnemar_p) == (0, 1, 1, 1)
-    assert -0.1 < found.low < 0 < found.high < 0.1, "as many answers leave some room"
+    answers = answers_of([True, False] * 20)
+    difference = compare(tmp_path, {"a": answers, "b": answers})["a", "b"]
+    assert (difference.value, difference.p, difference.p_holm, difference.mcnemar_p) == (0, 1, 1, 1)
+    assert -0.1 < difference.low < 0 < difference.high < 0.1, "with few answers a small difference remains possible"
 
 
 def test_items_of_one_problem_are_drawn_together(tmp_path: Path) -> None:
-    first, second = marks([True] * 12 + [False] * 12), marks([False] * 24)
-    alone = compared(tmp_path, {"a": first, "b": second})["a", "b"]
-    grouped = compared(tmp_path, {"a": first, "b": second}, {name: name[:3] for name in first})["a", "b"]
+    first, second = answers_of([True] * 12 + [False] * 12), answers_of([False] * 24)
+    alone = compare(tmp_path, {"a": first, "b": second})["a", "b"]
+    grouped = compare(tmp_path, {"a": first, "b": second}, {name: name[:3] for name in first})["a", "b"]
     assert grouped.value == alone.value == 0.5 and (grouped.clusters, alone.clusters) == (3, 24)
     assert grouped.high - grouped.low > alone.high - alone.low
 
 
-def test_only_items_that_both_have_count(tmp_path: Path) -> None:
-    """A reply that cannot be read is wrong, and one that is not there is nobody's loss."""
+def test_only_items_that_both_tutors_have_count(tmp_path: Path) -> None:
+    """An unreadable reply is wrong, but items without a reply of both tutors are left out."""
     first = {"i1": True, "i2": None, "i3": True}
     second = {"i1": False, "i2": True, "i4": True}
-    found = compared(tmp_path, {"a": first, "b": second})["a", "b"]
-    assert (found.n, found.value, found.first_alone_right, found.second_alone_right) == (2, 0.0, 1, 1)
+    difference = compare(tmp_path, {"a": first, "b": second})["a", "b"]
+    assert (difference.n, difference.value, difference.first_alone_right, difference.second_alone_right) == (
+        2,
+        0.0,
+        1,
+        1,
+    )
 
 
-def apart_of(first: np.ndarray, second: np.ndarray) -> StudentT:
-    """The contrast of two tutors' shares, one item a problem."""
+def contrast_of(first: np.ndarray, second: np.ndarray) -> StudentT:
+    """Return the contrast of two tutors' shares, with one item per problem."""
     sides = [np.column_stack([side, np.ones(len(side))]).astype(float) for side in (first, second)]
     left_out = [leave_one_out(sums, SHARE.from_sums) for sums in sides]
-    found = paired_difference((float(first.mean()), float(second.mean())), (left_out[0], left_out[1]), (0.0, 1.0))
-    assert found is not None
-    return found
+    contrast = paired_difference((float(first.mean()), float(second.mean())), (left_out[0], left_out[1]), (0.0, 1.0))
+    assert contrast is not None
+    return contrast
 
 
-def test_p_values_keep_their_promise_where_nothing_differs() -> None:
-    chance, below = np.random.default_rng(5), 0
+def test_p_values_keep_their_error_rate_where_nothing_differs() -> None:
+    generator, significant = np.random.default_rng(5), 0
     for _ in range(400):
-        pairs = chance.random((80, 2)) < 0.5
-        contrast = apart_of(pairs[:, 0], pairs[:, 1])
+        pairs = generator.random((80, 2)) < 0.5
+        contrast = contrast_of(pairs[:, 0], pairs[:, 1])
         (low, high), p = contrast.interval(), contrast.p_value()
-        assert 0 < p <= 1 and (p < 0.05) == (low > 0 or high < 0), "an interval and its p value say the same"
-        below += p < 0.05
-    assert 6 <= below <= 36, "about one in twenty"
+        assert 0 < p <= 1 and (p < 0.05) == (low > 0 or high < 0), "the interval and the p value agree"
+        significant += p < 0.05
+    assert 6 <= significant <= 36, "about one in twenty"
 
 
 def test_one_answer_of_twenty_is_no_difference() -> None:
-    """20 of 20 beside 19 of 20: the percentile bootstrap was undecided only by luck; here zero lies well inside."""
+    """20 of 20 beside 19 of 20: zero is well inside the interval; a percentile bootstrap interval only touches it."""
     first, second = np.ones(20), np.array([0.0] + [1.0] * 19)
-    contrast = apart_of(first, second)
+    contrast = contrast_of(first, second)
     assert contrast.interval()[0] < 0 < contrast.interval()[1] and contrast.p_value() > 0.2
 
 
 def test_a_large_difference_is_found_among_many_pairs() -> None:
-    """A bootstrap of 2,000 draws has no p value below 0.001, which Holm over 1,520 pairs would raise to 1."""
-    chance = np.random.default_rng(8)
-    first, second = chance.random(200) < 0.9, chance.random(200) < 0.6
-    p = apart_of(first, second).p_value()
+    """A bootstrap of 2,000 resamples has no p value below 0.001, which Holm's correction of 1,520 pairs raises to 1."""
+    generator = np.random.default_rng(8)
+    first, second = generator.random(200) < 0.9, generator.random(200) < 0.6
+    p = contrast_of(first, second).p_value()
     expected = float(ttest_1samp(first.astype(float) - second, 0.0).pvalue)
     assert p < 1e-4 and math.log10(p) == pytest.approx(math.log10(expected), abs=2)
-    assert holm_corrected([difference(p), *(difference(0.5) for _ in range(1519))])[0].p_holm < 0.05
+    assert holm_corrected([make_difference(p), *(make_difference(0.5) for _ in range(1519))])[0].p_holm < 0.05
 
 
 @pytest.mark.parametrize(("problems", "smallest"), [(2, 0.5), (3, 0.25), (12, 2 / 4096)])
 def test_few_problems_prove_little(problems: int, smallest: float) -> None:
-    """A test of signs says how rare it is at least that every problem says the same."""
-    contrast = apart_of(np.ones(problems), np.zeros(problems))
+    """The p value is at least that of a sign test in which all problems agree."""
+    contrast = contrast_of(np.ones(problems), np.zeros(problems))
     p = smallest_p(contrast, problems)
     assert p is not None and p >= smallest
     assert smallest_p(None, problems) is None
@@ -166,7 +182,7 @@ def test_the_exact_test_is_the_binomial_one() -> None:
         assert exact_mcnemar(wins, losses) == pytest.approx(expected)
 
 
-def difference(p: float | None, scoring: str = "robust") -> Difference:
+def make_difference(p: float | None, scoring: str = "robust") -> Difference:
     return Difference(
         benchmark="b", task="t", first="x", second="y", metric="m", criterion=None, by=None, scoring=scoring,
         value=0.1, low=0.0, high=0.2, p=p, n=1, clusters=1,
@@ -174,21 +190,36 @@ def difference(p: float | None, scoring: str = "robust") -> Difference:
 
 
 def test_holm_by_hand() -> None:
-    """0.01 x 3, then the larger of that and 0.03 x 2, then the larger of that and 0.04; another scoring is apart."""
-    found = holm_corrected(
-        [difference(0.04), difference(0.01), difference(None), difference(0.03), difference(0.5, "paper_compat")]
+    """Expect 0.01 x 3, max(that, 0.03 x 2) and max(that, 0.04); another scoring is corrected separately."""
+    corrected = holm_corrected(
+        [
+            make_difference(0.04),
+            make_difference(0.01),
+            make_difference(None),
+            make_difference(0.03),
+            make_difference(0.5, "paper_compat"),
+        ]
     )
-    assert [one.p_holm for one in found] == [pytest.approx(0.06), pytest.approx(0.03), None, pytest.approx(0.06), 0.5]
+    assert [result.p_holm for result in corrected] == [
+        pytest.approx(0.06),
+        pytest.approx(0.03),
+        None,
+        pytest.approx(0.06),
+        0.5,
+    ]
 
 
-def test_a_pair_that_shares_nothing_stops_no_other(tmp_path: Path) -> None:
-    found = compared(tmp_path, {"a": {"i1": True}, "b": {"i2": True}, "c": {"i1": False, "i2": False}})
-    assert list(found) == [("a", "c"), ("b", "c")]
-    assert {(one.value, one.by, one.criterion, one.metric) for one in found.values()} == {(1.0, None, None, "accuracy")}
+def test_a_pair_without_shared_items_does_not_stop_the_others(tmp_path: Path) -> None:
+    differences = compare(tmp_path, {"a": {"i1": True}, "b": {"i2": True}, "c": {"i1": False, "i2": False}})
+    assert list(differences) == [("a", "c"), ("b", "c")]
+    assert {
+        (difference.value, difference.by, difference.criterion, difference.metric)
+        for difference in differences.values()
+    } == {(1.0, None, None, "accuracy")}
 
 
-def by_models(folder: Path, task: str, grades_of: Mapping[str, list[Grade]], items: int) -> list[Difference]:
-    """The differences of tutors on one task by reward models and judges; two files for each tutor, one a grader."""
+def compare_by_graders(folder: Path, task: str, grades_of: Mapping[str, list[Grade]], items: int) -> list[Difference]:
+    """Return the differences of tutors on one task by reward models and judges, with one file per tutor and grader."""
     benchmark = "mrbench" if task == "mistake_remediation" else "mathtutorbench"
     names = [f"i{number}" for number in range(items)]
     write_records(
@@ -196,20 +227,22 @@ def by_models(folder: Path, task: str, grades_of: Mapping[str, list[Grade]], ite
         [Item(id=name, task=task, cluster=name, vars={}, reference={}) for name in names],
     )
     tutors, files = [], []
-    for tutor, of in grades_of.items():
-        for by in dict.fromkeys(grade.by for grade in of):
+    for tutor, tutor_grades in grades_of.items():
+        for by in dict.fromkeys(grade.by for grade in tutor_grades):
             tutors.append(tutor)
             files.append(folder / f"{tutor}-{by}.jsonl")
-            write_records(files[-1], [grade for grade in of if grade.by == by])
+            write_records(files[-1], [grade for grade in tutor_grades if grade.by == by])
     absent = ["reward"] if benchmark == "mrbench" else ["judge"]
     job = CompareTutors(benchmark=benchmark, tutors=tutors, tasks=[task], absent=absent, resamples=200, seed=1)
     compare_tutors(job=job, items=folder, grades=files, out=folder / "out.json")
-    found = [Difference.model_validate(one) for one in json.loads((folder / "out.json").read_text(encoding="utf-8"))]
-    return [one for one in found if one.scoring == "robust"]
+    differences = [
+        Difference.model_validate(line) for line in json.loads((folder / "out.json").read_text(encoding="utf-8"))
+    ]
+    return [difference for difference in differences if difference.scoring == "robust"]
 
 
 def test_the_first_judge_compares(tmp_path: Path) -> None:
-    def judged(*shares: tuple[str, list[float | None]]) -> list[Grade]:
+    def judge_grades(*shares: tuple[str, list[float | None]]) -> list[Grade]:
         return [
             Grade(
                 id=f"i{number}", task="mistake_remediation", kind="judge", by=judge, scoring="robust",
@@ -219,17 +252,23 @@ def test_the_first_judge_compares(tmp_path: Path) -> None:
             for number, value in enumerate(values)
         ]  # fmt: skip
 
-    one, other = judged(("strict", [0.25, 0.5, 0.75]), ("kind", [1, 1, 1])), judged(("strict", [0, 0, 0.75]))
-    third = judged(("strict", [None, None, None]), ("kind", [0.5, 0.5, 0.25]))
-    found = by_models(tmp_path, "mistake_remediation", {"a": one, "b": other, "c": third}, 3)
-    [of] = found  # the third's replies were all left open
-    assert (of.benchmark, of.task) == ("mrbench", "mistake_remediation")
-    told = (of.by, of.first, of.second, of.metric, of.criterion, of.value, of.n)
-    assert told == ("strict", "a", "b", "damr", "desired_share", 0.25, 3)
+    first, second = (
+        judge_grades(("strict", [0.25, 0.5, 0.75]), ("kind", [1, 1, 1])),
+        judge_grades(("strict", [0, 0, 0.75])),
+    )
+    third = judge_grades(("strict", [None, None, None]), ("kind", [0.5, 0.5, 0.25]))
+    differences = compare_by_graders(tmp_path, "mistake_remediation", {"a": first, "b": second, "c": third}, 3)
+    [difference] = differences  # no reply of the third tutor has a verdict
+    assert (difference.benchmark, difference.task) == ("mrbench", "mistake_remediation")
+    fields = (
+        difference.by, difference.first, difference.second, difference.metric, difference.criterion, difference.value,
+        difference.n,
+    )  # fmt: skip
+    assert fields == ("strict", "a", "b", "damr", "desired_share", 0.25, 3)
 
 
-def test_a_reference_is_not_compared_by_what_holds_replies_against_it(tmp_path: Path) -> None:
-    def won(*wins: bool) -> list[Grade]:
+def test_a_reference_is_not_compared_by_a_metric_against_itself(tmp_path: Path) -> None:
+    def reward_grades(*wins: bool) -> list[Grade]:
         return [
             Grade(
                 id=f"i{number}", task="scaffolding_generation", kind="reward", by="rm", scoring="robust",
@@ -238,13 +277,23 @@ def test_a_reference_is_not_compared_by_what_holds_replies_against_it(tmp_path: 
             for number, win in enumerate(wins)
         ]  # fmt: skip
 
-    tutors = {"a": won(True, True, False, True), "reference": won(*[False] * 4), "b": won(True, False, False, False)}
-    [found] = by_models(tmp_path, "scaffolding_generation", tutors, 4)
-    assert (found.first, found.second, found.by, found.criterion, found.value) == ("a", "b", "rm", "win", 0.5)
+    tutors = {
+        "a": reward_grades(True, True, False, True),
+        "reference": reward_grades(*[False] * 4),
+        "b": reward_grades(True, False, False, False),
+    }
+    [difference] = compare_by_graders(tmp_path, "scaffolding_generation", tutors, 4)
+    assert (difference.first, difference.second, difference.by, difference.criterion, difference.value) == (
+        "a",
+        "b",
+        "rm",
+        "win",
+        0.5,
+    )
 
 
-def by_function(function: str, scoring: Scoring, first: list[GradedItem], second: list[GradedItem]) -> Difference:
-    """The difference of two tutors by a metric that is no card's headline, as a team's own may be."""
+def compare_by_metric(function: str, scoring: Scoring, first: list[GradedItem], second: list[GradedItem]) -> Difference:
+    """Return the difference of two tutors by a metric that is not a headline of a shipped card."""
     items = [
         Item(id=f"i{number}", task=TASK, cluster=f"i{number}", vars={}, reference={}) for number in range(len(first))
     ]
@@ -255,8 +304,8 @@ def by_function(function: str, scoring: Scoring, first: list[GradedItem], second
         )
         for tutor, graded in (("a", first), ("b", second))
     }
-    [found] = tutor_differences(CARD, ComparisonKey(TASK, scoring, None), measured)
-    return found
+    [difference] = tutor_differences(CARD, ComparisonKey(TASK, scoring, None), measured)
+    return difference
 
 
 @pytest.mark.parametrize(("scoring", "functions"), [("paper_compat", RELEASED), ("robust", METRICS)])
@@ -264,15 +313,22 @@ def test_a_difference_is_computed_as_its_scoring_computes_the_metric(
     scoring: Scoring, functions: Mapping[str, Function]
 ) -> None:
     gold = ["x", "y", "x", "y"]
-    first = [GradedItem(said, said == true, true) for said, true in zip(["x", "y", "z", "y"], gold, strict=True)]
-    second = [GradedItem(said, said == true, true) for said, true in zip(["x", "y", "y", "y"], gold, strict=True)]
-    of = functions["macro_f1"]
-    found = by_function("macro_f1", scoring, first, second)
-    assert found.value == of.value(first) - of.value(second) and (found.metric, found.n) == ("own", 4)
+    first = [
+        GradedItem(answer, answer == label, label) for answer, label in zip(["x", "y", "z", "y"], gold, strict=True)
+    ]
+    second = [
+        GradedItem(answer, answer == label, label) for answer, label in zip(["x", "y", "y", "y"], gold, strict=True)
+    ]
+    metric = functions["macro_f1"]
+    difference = compare_by_metric("macro_f1", scoring, first, second)
+    assert difference.value == metric.value(first) - metric.value(second) and (difference.metric, difference.n) == (
+        "own",
+        4,
+    )
     assert RELEASED["macro_f1"].value(first) != METRICS["macro_f1"].value(first)
 
 
-def test_a_difference_of_no_number_is_none() -> None:
-    nothing = [GradedItem(None, None, None, (GradedItem(1, True, True), GradedItem(None, None, None)))] * 2
-    found = by_function("reason_accuracy", "robust", nothing, nothing)
-    assert found.value is None
+def test_a_difference_of_undefined_values_is_none() -> None:
+    unparsed = [GradedItem(None, None, None, (GradedItem(1, True, True), GradedItem(None, None, None)))] * 2
+    difference = compare_by_metric("reason_accuracy", "robust", unparsed, unparsed)
+    assert difference.value is None

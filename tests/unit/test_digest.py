@@ -1,4 +1,4 @@
-"""What re-runs when code changes: digests of the definitions that a command uses, against small and real packages."""
+"""Tests of code digests: an edit changes the digests of exactly the commands that use the edited definition."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from maieutic.core import caching
 from maieutic.datasets.registry import LOADERS
 from maieutic.plan import digest
 from maieutic.plan.digest import NEUTRAL_MODULES, PackageCode, Source, closure_of, code_of, command_functions, roots_of
-from maieutic.plan.syntax import WHOLE_MODULE, Module, Name, definitions_of, without_docstrings
+from maieutic.plan.syntax import WHOLE_MODULE, Module, Name, definitions_of, without_texts
 from maieutic.rewards.pairs import PAIR_SOURCES
 
-# Of the package as it is; read once.
+# Sources of the real package, read once.
 read_source = digest.source_lookup(digest.package_sources())
 
 
 def module_names() -> list[str]:
-    """Every module of the package, dotted and relative to it."""
+    """Return the dotted names of all modules, relative to the package."""
     return sorted(checksums())
 
 
 def checksums() -> dict[str, str]:
-    """Of the package's modules as they are."""
+    """Return the checksums of the package's current modules."""
     return digest.module_checksums(digest.package_sources())
 
 
-def read_kept(path: Path) -> dict[str, Any]:
-    """All definitions of the package as it is, from a file that keeps them."""
+def read_cached(path: Path) -> dict[str, Any]:
+    """Return the definitions of the current package from a cache file."""
     return digest.read_definitions(path, checksums())
 
 
@@ -90,13 +90,14 @@ def unused() -> None:
 ROOT = [Name("work", "run")]
 
 
-def found(**changed: str) -> str:
+def digest_of(**changed: str) -> str:
+    """Return the digest of the small package's root with changed texts of modules."""
     code = PackageCode({**PACKAGE, **changed}.get)
     return code.digest(code.closure(ROOT, {}))
 
 
 def test_the_closure_follows_names_through_imports_attributes_bases_and_late_imports() -> None:
-    assert {tuple(one) for one in PackageCode(PACKAGE.get).closure(ROOT, {})} == {
+    assert {tuple(name) for name in PackageCode(PACKAGE.get).closure(ROOT, {})} == {
         ("work", "run"), ("work", "PATTERN"), ("tools", "LIMIT"), ("tools", "TABLE"), ("tools", "helped"),
         ("tools", "inner"), ("tools", "Kind"), ("base", "Base"), ("late", "late"), ("late", ""), ("deep.below", "bottom"),
     }  # fmt: skip
@@ -110,14 +111,14 @@ CHANGES = {
     "an entry that is added to a table": ("tools", '["b"] = 2', '["b"] = 3', True),
     "a pattern": ("work", '"a"', '"b"', True),
     "a late import": ("late", "'a' * n", "'a' * n * 2", True),
-    "what a module does at import": ("late", "'done at import'", "'done'", True),
+    "a module's statement at import": ("late", "'done at import'", "'done'", True),
     "a submodule": ("deep.below", "return ''", "return 'x'", True),
     "a comment": ("tools", "LIMIT = 3", "LIMIT = 3  # three", False),
     "a docstring": ("work", '"""Run."""', '"""Run it."""', False),
     "a module's docstring": ("work", '"""Work."""', '"""All work."""', False),
-    "a docstring more": ("base", "return 1", '"""One."""\n        return 1', False),
+    "an added docstring": ("base", "return 1", '"""One."""\n        return 1', False),
     "layout": ("tools", 'TABLE = {"a": 1}', "TABLE = {\n    'a':\n        1,\n}", False),
-    "a function that nobody calls": ("tools", "return None", "return 1", False),
+    "a function that is never called": ("tools", "return None", "return 1", False),
     "a function beside it": ("work", "return UNUSED", "return UNUSED + 1", False),
     "a constant that is not used": ("work", "UNUSED = 1", "UNUSED = 2", False),
     "a module that only moves bytes": ("files", "pass", "return", False),
@@ -131,7 +132,7 @@ def test_a_digest_changes_by_what_can_change_a_result_and_by_nothing_else(
 ) -> None:
     text = PACKAGE[module]
     assert text.count(old) == 1
-    assert (found(**{module: text.replace(old, new)}) != found()) == changes
+    assert (digest_of(**{module: text.replace(old, new)}) != digest_of()) == changes
 
 
 @pytest.mark.parametrize(
@@ -144,10 +145,10 @@ def test_a_digest_changes_by_what_can_change_a_result_and_by_nothing_else(
 )
 def test_an_import_that_cannot_be_followed_is_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=f"line 1: .*{why}|line 1: {why}"):
-        found(work=f"{text}def run() -> None: ...\n")
+        digest_of(work=f"{text}def run() -> None: ...\n")
 
 
-def test_a_definition_that_is_not_there_is_refused() -> None:
+def test_an_unknown_definition_is_refused() -> None:
     with pytest.raises(LookupError, match=r"maieutic\.work has no gone"):
         PackageCode(PACKAGE.get).closure([Name("work", "gone")], {})
 
@@ -173,48 +174,48 @@ USES: dict[str, tuple[str, str, set[tuple[str, str]]]] = {
     "a constant of the package itself": ("x = HOME", "x", {("", "HOME")}),
     "a definition under another name": ("x = summit()", "x", {("deep.below", "top")}),
     "an attribute of a module": ("x = tools.LIMIT", "x", {("tools", "LIMIT")}),
-    "of a module under another name": ("x = under.bottom()", "x", {("deep.below", "bottom")}),
+    "an attribute of a module under another name": ("x = under.bottom()", "x", {("deep.below", "bottom")}),
     "a module in a module": ("from maieutic import deep\nx = deep.below", "x", {("deep.below", WHOLE_MODULE)}),
     "a name in a module that has submodules": ("from maieutic import deep\nx = deep.other", "x", {("deep", "other")}),
     "a module that is passed on": ("x = f(tools)", "x", {("tools", WHOLE_MODULE)}),
-    "a module that is passed on and asked": ("x = tools.A + f(under)", "x", {("tools", "A"), ("deep.below", WHOLE_MODULE)}),
+    "a module that is passed on, and an attribute": ("x = tools.A + f(under)", "x", {("tools", "A"), ("deep.below", WHOLE_MODULE)}),
     "other libraries": ("x = os.path, dumps(1)", "x", set()),
-    "a name of its own": ("y = 1\nx = y", "x", {("here", "y")}),
-    "a local name of that spelling": ("def x(y):\n    return y", "x", set()),
+    "a name of the same module": ("y = 1\nx = y", "x", {("here", "y")}),
+    "a local variable of the same name": ("def x(y):\n    return y", "x", set()),
     "several statements": ("x = HOME\nx += bottom", "x", {("", "HOME"), ("deep.below", "bottom"), ("here", "x")}),
-    "an annotated one": ("x: int = HOME", "x", {("", "HOME")}),
+    "an annotated assignment": ("x: int = HOME", "x", {("", "HOME")}),
     "an annotation of a value": ("x: bottom = 1", "x", {("deep.below", "bottom")}),
-    "two at once": ("x, y = HOME, 1", "y", {("", "HOME"), ("here", "x"), ("here", "y")}),
+    "an assignment to two names": ("x, y = HOME, 1", "y", {("", "HOME"), ("here", "x"), ("here", "y")}),
     "an entry of a table": ("x = {}\nx['a'] = bottom", "x", {("deep.below", "bottom"), ("here", "x")}),
     "a function's annotations": ("def x(a: bottom, *b: bottom, c: bottom) -> bottom:\n    return 1", "x", set()),
-    "its defaults and decorators": ("@bottom\ndef x(a=HOME): ...", "x", {("deep.below", "bottom"), ("", "HOME")}),
+    "a function's defaults and decorators": ("@bottom\ndef x(a=HOME): ...", "x", {("deep.below", "bottom"), ("", "HOME")}),
     "an async function": ("async def x():\n    return HOME", "x", {("", "HOME")}),
     "a class": ("class x(summit):\n    a: bottom", "x", {("deep.below", "top"), ("deep.below", "bottom")}),
     "a late import": ("def x():\n    from maieutic.deep.below import late\n    return late", "x", {("deep.below", "late")}),
     "a late import of a module": ("def x():\n    from maieutic import deep\n    return deep.a", "x", {("deep", "a")}),
-    "a late import elsewhere": ("def y():\n    from maieutic.deep import late\ndef x():\n    return late", "x", set()),
-    "what benchmarks plug in": ("x = plugin_objects('planning', 'PLAN')", "x", {
+    "a late import in another function": ("def y():\n    from maieutic.deep import late\ndef x():\n    return late", "x", set()),
+    "objects of plug-ins": ("x = plugin_objects('planning', 'PLAN')", "x", {
         ("core.plugins", "plugin_objects"), ("benchmarks.mrbench.planning", "PLAN"), ("benchmarks.kmpbench.planning", "PLAN"),
     }),
-    "what they plug in together": ("x = merged_plugin_tables('planning', 'PLAN')", "x", {
+    "merged tables of plug-ins": ("x = merged_plugin_tables('planning', 'PLAN')", "x", {
         ("core.plugins", "merged_plugin_tables"), ("benchmarks.mrbench.planning", "PLAN"), ("benchmarks.kmpbench.planning", "PLAN"),
     }),
-    "a function of that name": ("def parts(a, b): ...\nx = tools.parts('planning', 'PLAN')", "x", {("tools", "parts")}),
-    "what the module does besides": ("print(HOME)", "", {("", "HOME")}),
+    "a function that is not a plug-in loader": ("def parts(a, b): ...\nx = tools.parts('planning', 'PLAN')", "x", {("tools", "parts")}),
+    "another statement of the module": ("print(HOME)", "", {("", "HOME")}),
     "a condition at import": ("if HOME:\n    y = bottom", "", {("", "HOME"), ("deep.below", "bottom")}),
-    "what it passes on": ("", "summit", {("deep.below", "top")}),
-    "a module that it passes on": ("", "under", {("deep.below", WHOLE_MODULE)}),
+    "a definition that the module re-exports": ("", "summit", {("deep.below", "top")}),
+    "a module that the module re-exports": ("", "under", {("deep.below", WHOLE_MODULE)}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "name", "uses"), USES.values(), ids=USES.keys())
-def test_what_a_definition_names_of_the_package(text: str, name: str, uses: set[tuple[str, str]]) -> None:
+def test_uses_of_a_definition(text: str, name: str, uses: set[tuple[str, str]]) -> None:
     defined = definitions_of("here", IMPORTS + text, MODULES.__contains__)
-    own = {("here", name)}  # what is assigned is named too
-    assert {tuple(use) for use in defined[name].uses} - own == uses - own
+    itself = {("here", name)}  # an assigned name is among the uses too
+    assert {tuple(use) for use in defined[name].uses} - itself == uses - itself
 
 
-def test_what_is_for_type_checkers_and_for_a_main_module_defines_nothing() -> None:
+def test_blocks_for_type_checkers_and_main_modules_define_nothing() -> None:
     text = "if TYPE_CHECKING:\n    from maieutic.gone import x\nif __name__ == '__main__':\n    y = 1\npass\n"
     assert definitions_of("here", text, MODULES.__contains__) == {}
     assert set(definitions_of("here", "if True:\n    y = 1\nx = 1\nclass A: ...\n", MODULES.__contains__)) == {
@@ -224,26 +225,26 @@ def test_what_is_for_type_checkers_and_for_a_main_module_defines_nothing() -> No
     }
 
 
-def test_the_classes_that_arguments_are_read_as_are_named() -> None:
-    """Of every kind of argument; a class and a value have none."""
+def test_classes_in_the_annotations_of_arguments() -> None:
+    """Annotations of every kind of argument are included. A class or a value has no arguments."""
     text = (
         "def x(a: tools.A, /, b: summit, *, c: 'list[str]', d: bottom = 1, e=2, f: K) -> HOME: ...\n"
         "z: bottom = 1\nclass K: ...\n"
     )
     defined = definitions_of("here", IMPORTS + text, MODULES.__contains__)
-    assert {tuple(one) for one in defined["x"].arguments} == {
+    assert {tuple(name) for name in defined["x"].arguments} == {
         ("tools", "A"),
         ("deep.below", "top"),
         ("deep.below", "bottom"),
         ("here", "K"),
     }
     assert defined["z"].arguments == defined["summit"].arguments == frozenset()
-    one = PackageCode({"here": IMPORTS + text, **dict.fromkeys(MODULES, "")}.get)
+    code = PackageCode({"here": IMPORTS + text, **dict.fromkeys(MODULES, "")}.get)
     named = [("deep.below", "bottom"), ("deep.below", "top"), ("here", "K"), ("tools", "A")]
-    assert one.arguments(Name("here", "x")) == named
-    for gone in (Name("here", "y"), Name("nowhere", "x")):
-        with pytest.raises(LookupError, match=rf"maieutic\.{gone.module} has no {gone.name}"):
-            one.arguments(gone)
+    assert code.arguments(Name("here", "x")) == named
+    for unknown in (Name("here", "y"), Name("nowhere", "x")):
+        with pytest.raises(LookupError, match=rf"maieutic\.{unknown.module} has no {unknown.name}"):
+            code.arguments(unknown)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +256,7 @@ def test_the_classes_that_arguments_are_read_as_are_named() -> None:
         ("def x():\n    from maieutic.tools import *", "line 2: import names"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_followed_is_named_by_its_line(text: str, line: str) -> None:
+def test_an_import_that_cannot_be_followed_is_reported_by_its_line(text: str, line: str) -> None:
     with pytest.raises(ValueError, match="^" + re.escape(line)):
         definitions_of("here", text, MODULES.__contains__)
 
@@ -279,21 +280,28 @@ def test_other_libraries_are_not_followed(text: str) -> None:
         ("x = Field(1, ge=1)", "x = Field(1, ge=2)", False),
         ("x = Other(1, description='a')", "x = Other(1, description='b')", False),
         ("x = y.Field(1, description='a')", "x = y.Field(1, description='b')", False),
+        ("raise UserError(f'{x}: a', b, 'c')", "raise UserError(f'{x}: d', b, 'e')", True),
+        ("raise UserError('a', b)", "raise UserError('a', c)", False),
+        ("log.info('%s left', x)", "log.info('%s are left', x)", True),
+        ("log.info('a', x)", "log.info('a', y)", False),
+        ("raise ValueError('a')", "raise ValueError('b')", False),
+        ("x = log('a')", "x = log('b')", False),
+        ("x = other.info('a')", "x = other.info('b')", False),
     ],
 )  # fmt: skip
-def test_words_for_people_are_no_syntax(before: str, after: str, same: bool) -> None:
-    assert (ast.dump(without_docstrings(ast.parse(before))) == ast.dump(without_docstrings(ast.parse(after)))) is same
+def test_docstrings_descriptions_and_messages_are_not_part_of_the_syntax(before: str, after: str, same: bool) -> None:
+    assert (ast.dump(without_texts(ast.parse(before))) == ast.dump(without_texts(ast.parse(after)))) is same
 
 
 def package_at(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """The small package as files, where the digests look for theirs; commands are functions of it."""
+    """Write the small package as files into a folder, and let the digests read it as their package."""
     texts = {**PACKAGE, "deep": "", "core": "", "core.files": PACKAGE["files"]}
     del texts["files"]
     for name, text in texts.items():
-        above = any((other != name and other.startswith(f"{name}.")) or not name for other in texts)
+        is_package = any((other != name and other.startswith(f"{name}.")) or not name for other in texts)
         path = (
             folder.joinpath(*name.split("."), "__init__.py")
-            if above
+            if is_package
             else folder.joinpath(*name.split(".")).with_suffix(".py")
         )
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -318,34 +326,40 @@ def test_a_module_is_found_by_its_dotted_name(tmp_path: Path, monkeypatch: pytes
     assert digest.package_sources()["base.py"] == PACKAGE["base"].encode()
 
 
-def test_definitions_of_a_small_package_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Written once by the package's checksum, read as they were written, and made anew where the file is damaged."""
+def test_definitions_of_a_small_package_are_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache is written once for a checksum of the package, and rewritten if the file is damaged."""
     package_at(tmp_path / "package", monkeypatch)
     monkeypatch.setattr(caching, "user_cache_path", lambda name: tmp_path / "cache" / name)
     read = digest.package_code.__wrapped__
     fresh = read()
-    [kept] = (tmp_path / "cache" / "maieutic" / "definitions").iterdir()
-    assert kept == digest.definitions_cache_file(kept.parent, checksums()) and re.fullmatch(
-        "[0-9a-f]{64}.json", kept.name
+    [cache_file] = (tmp_path / "cache" / "maieutic" / "definitions").iterdir()
+    assert cache_file == digest.definitions_cache_file(cache_file.parent, checksums()) and re.fullmatch(
+        "[0-9a-f]{64}.json", cache_file.name
     )
     names = {name: fresh.module(name) for name in module_names()}
-    assert read_kept(kept) == names and names["work"]["run"].uses and names["work"]["run"].arguments == frozenset()
+    assert (
+        read_cached(cache_file) == names and names["work"]["run"].uses and names["work"]["run"].arguments == frozenset()
+    )
     again = read()
-    assert again.modules == names, "nothing is left to be read"
+    assert again.modules == names, "no module is parsed again"
     closure = fresh.closure(ROOT, {})
     assert again.closure(ROOT, {}) == closure and again.digest(closure) == fresh.digest(closure)
-    kept.write_text("{", encoding="utf-8")
-    assert read().digest(closure) == fresh.digest(closure) and read_kept(kept) == names
+    cache_file.write_text("{", encoding="utf-8")
+    assert read().digest(closure) == fresh.digest(closure) and read_cached(cache_file) == names
     (tmp_path / "package/tools.py").write_text(
         "def helped(given: object) -> str:\n    return ''\nLIMIT = 1\n", encoding="utf-8"
     )
     changed = read()
-    assert len(list(kept.parent.iterdir())) == 2 and changed.digest(changed.closure(ROOT, {})) != fresh.digest(closure)
+    assert len(list(cache_file.parent.iterdir())) == 2 and changed.digest(changed.closure(ROOT, {})) != fresh.digest(
+        closure
+    )
     (tmp_path / "package/tools.py").write_text("from maieutic.base import *\n", encoding="utf-8")
-    assert read().modules and len(list(kept.parent.iterdir())) == 2, "one that cannot be followed is not kept"
+    assert read().modules and len(list(cache_file.parent.iterdir())) == 2, (
+        "an import that cannot be followed: not cached"
+    )
 
 
-def test_a_definition_stands_for_those_that_a_job_uses(tmp_path: Path) -> None:
+def test_a_definition_is_replaced_by_those_that_a_job_uses(tmp_path: Path) -> None:
     code = PackageCode(PACKAGE.get)
     inner, table = Name("tools", "inner"), Name("tools", "TABLE")
     closure = code.closure(ROOT, {Name("tools", "helped"): (inner,)})
@@ -356,7 +370,7 @@ def test_a_definition_stands_for_those_that_a_job_uses(tmp_path: Path) -> None:
     assert code.closure([first, Name("tools", WHOLE_MODULE)], {}) == whole | code.closure([first], {}), (
         "all roots are followed"
     )
-    assert {one.name for one in whole if one.module == "tools"} == {
+    assert {definition.name for definition in whole if definition.module == "tools"} == {
         "LIMIT",
         "TABLE",
         "helped",
@@ -365,48 +379,48 @@ def test_a_definition_stands_for_those_that_a_job_uses(tmp_path: Path) -> None:
         "unused",
         "Base",
     }
-    assert not any(one.name == WHOLE_MODULE for one in whole)
+    assert not any(definition.name == WHOLE_MODULE for definition in whole)
     with pytest.raises(LookupError, match=r"^maieutic\.gone has no \*"):
         code.closure([Name("gone", WHOLE_MODULE)], {})
     assert code.closure([Name(next(iter(NEUTRAL_MODULES)), "anything")], {}) == set(), (
-        "what decides nothing is not even read"
+        "a neutral module is not even read"
     )
 
 
-def test_a_digest_is_of_each_definition_with_its_place() -> None:
+def test_a_digest_depends_on_the_module_and_name_of_each_definition() -> None:
     code = PackageCode({"a": "x = 1\ny = 2\n", "b": "x = 1\n"}.get)
     names = [Name("a", "x"), Name("a", "y"), Name("b", "x")]
-    told = [code.digest([one]) for one in names]
-    assert len(set(told)) == 3 and all(re.fullmatch("[0-9a-f]{16}", one) for one in told)
+    hashes = [code.digest([name]) for name in names]
+    assert len(set(hashes)) == 3 and all(re.fullmatch("[0-9a-f]{16}", value) for value in hashes)
     assert code.digest(names) == code.digest(reversed(names)) != code.digest(names[:2])
 
 
-def test_a_function_is_a_definition_of_its_module() -> None:
+def test_the_definition_of_a_function() -> None:
     assert digest.as_definition(code_of) == ("plan.digest", "code_of")
     assert digest.as_definition(PackageCode.closure) == ("plan.digest", "PackageCode.closure")
 
 
-# the package itself ---------------------------------------------------------------------------------------------------
+# the real package -----------------------------------------------------------------------------------------------------
 
 
 def test_every_rule_depends_on_the_code_of_its_command() -> None:
-    """No rule lists files of the package: what it depends on follows from what its command imports."""
+    """No rule lists files of the package: its dependencies follow from the imports of its command."""
     used = set()
     for path in sorted(Path("workflow/rules").glob("*.smk")):
         text = path.read_text(encoding="utf-8")
         for rule, body in re.findall(r"^rule (\w+):\n((?:    .*\n|\n)+)", text, re.MULTILINE):
             if rule in {"fetch", "curate", "questions"}:
                 continue
-            assert f'code=plan.code_of("{rule}")' in body, rule
+            assert f'**job("{rule}"' in body or f'code=plan.code_of("{rule}")' in body, rule
             used.add(rule.replace("_", "-"))
         for rule, body in re.findall(r"^use rule (\w+) as \w+ with:\n((?:    .*\n|\n)+)", text, re.MULTILINE):
-            assert f'code=plan.code_of("{rule}")' in body, rule
+            assert f'**job("{rule}"' in body or f'code=plan.code_of("{rule}")' in body, rule
         assert "maieutic/" not in text, path
     assert used <= set(command_functions()) and len(used) > 30
 
 
-def edited(text: str) -> str:
-    """A module's text with one statement more in every function, and another value of every constant."""
+def mutated(text: str) -> str:
+    """Return a module's text with a statement added to each function and class, and every constant changed."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -419,8 +433,8 @@ def edited(text: str) -> str:
     return ast.unparse(tree)
 
 
-class Watched(PackageCode):
-    """Code that notes which modules are looked at."""
+class TracingCode(PackageCode):
+    """Code that records which modules a digest reads."""
 
     def __init__(self, source: Source, modules: dict[str, Module | None]) -> None:
         super().__init__(source)
@@ -430,8 +444,8 @@ class Watched(PackageCode):
         self.looked_at.add(name)
         return super().module(name)
 
-    def of(self, function: Name) -> str:
-        """The digest of a command's function."""
+    def digest_of(self, function: Name) -> str:
+        """Return the digest of a command's function."""
         return self.digest(self.closure(roots_of(function, self), {}))
 
 
@@ -439,57 +453,59 @@ PARSED: dict[str, Module | None] = {}
 
 
 @cache
-def unchanged() -> dict[str, tuple[str, set[str]]]:
-    """The digest of every command, and the modules that were looked at for it: no other one can change it."""
-    codes = {name: Watched(read_source, PARSED) for name in command_functions()}
-    return {name: (codes[name].of(function), codes[name].looked_at) for name, function in command_functions().items()}
+def digests_before() -> dict[str, tuple[str, set[str]]]:
+    """Return each command's digest, and the modules that it was computed from; no other module can change it."""
+    codes = {name: TracingCode(read_source, PARSED) for name in command_functions()}
+    return {
+        name: (codes[name].digest_of(function), codes[name].looked_at) for name, function in command_functions().items()
+    }
 
 
 def digests(**changed: str) -> dict[str, str]:
-    """The digest of every command, with other texts of some modules. The others are parsed once for all tests."""
-    before = unchanged()
-    parsed = {name: one for name, one in PARSED.items() if name not in changed}
-    code = Watched(lambda name: changed.get(name, read_source(name)), parsed)
+    """Return each command's digest with changed texts of some modules. Other modules are parsed once for all tests."""
+    unchanged = digests_before()
+    parsed = {name: module for name, module in PARSED.items() if name not in changed}
+    code = TracingCode(lambda name: changed.get(name, read_source(name)), parsed)
     return {
-        name: code.of(function) if before[name][1] & changed.keys() else before[name][0]
+        name: code.digest_of(function) if unchanged[name][1] & changed.keys() else unchanged[name][0]
         for name, function in command_functions().items()
     }
 
 
 @pytest.fixture(scope="module")
-def now() -> dict[str, str]:
+def current() -> dict[str, str]:
     return digests()
 
 
 @cache
-def users() -> dict[str, set[str]]:
-    """By module, the commands whose closure holds one of its definitions."""
-    found: dict[str, set[str]] = {}
+def commands_by_module() -> dict[str, set[str]]:
+    """Map each module to the commands whose closure contains one of its definitions."""
+    commands: dict[str, set[str]] = {}
     for name in command_functions():
-        for module in {one.module for one in closure_of(name)}:
-            found.setdefault(module, set()).add(name)
-    return found
+        for module in {definition.module for definition in closure_of(name)}:
+            commands.setdefault(module, set()).add(name)
+    return commands
 
 
 @pytest.mark.slow
 @pytest.mark.own_text
 @pytest.mark.parametrize("module", module_names())
-def test_each_module_decides_the_commands_that_use_it_and_no_other(module: str, now: dict[str, str]) -> None:
-    """Every parser silenced once meant "Nothing to be done": the list of files was kept by hand."""
+def test_each_module_decides_the_commands_that_use_it_and_no_other(module: str, current: dict[str, str]) -> None:
+    """Files listed by hand once left every parser out: a silenced parser re-ran nothing."""
     text = read_source(module)
     assert text is not None
-    own = users().get(module, set())
-    assert not own or module not in NEUTRAL_MODULES
-    after = digests(**{module: edited(text)})
-    assert {name for name in now if after[name] != now[name]} == own
+    commands = commands_by_module().get(module, set())
+    assert not commands or module not in NEUTRAL_MODULES
+    after = digests(**{module: mutated(text)})
+    assert {name for name in current if after[name] != current[name]} == commands
     commented = re.sub(r"\n\n\n", "\n\n\n# a comment\n\n\n", text) + "\n# a comment\n"
     assert commented != text and PackageCode({module: commented}.get).module(module) == PackageCode(
         {module: text}.get
     ).module(module)
 
 
-# Commands that a rule runs: another one re-runs nothing.
-RULED = {
+# Commands that a rule runs. Changing any other command re-runs nothing.
+RULE_COMMANDS = {
     rule.replace("_", "-")
     for path in Path("workflow/rules").glob("*.smk")
     for rule in re.findall(r"^rule (\w+):", path.read_text(encoding="utf-8"), re.MULTILINE)
@@ -501,24 +517,24 @@ def test_the_table_of_what_reruns_is_true() -> None:
     page = Path("docs/architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([a-z0-9_/]+)\.py` \| (.*) \|$", page, re.MULTILINE)
     assert len(rows) >= 8
-    for path, told in rows:
+    for path, commands in rows:
         module = path.replace("/", ".")
-        assert set(told.split(", ")) == users()[module] & RULED, path
+        assert set(commands.split(", ")) == commands_by_module()[module] & RULE_COMMANDS, path
 
 
 @pytest.mark.own_text
-def test_a_silenced_parser_rereads_replies_and_asks_nobody(now: dict[str, str]) -> None:
+def test_a_silenced_parser_rereads_replies_without_requests(current: dict[str, str]) -> None:
     text = str(read_source("graders.parsing"))
     silent = text.replace('        return [Reading(None, None, "", refused)]\n', "        return []\n", 1)
     silent = re.sub(r"(def read_reply\(.*\n    \"\"\".*\"\"\"\n)", r"\1    return []\n", text)
     assert silent != text
     after = digests(**{"graders.parsing": silent})
-    for_people = {"check-graders", "share", "verify"}  # they do every such step again, in no rule
-    assert {name for name in now if after[name] != now[name]} == {"parse-replies", *for_people}
+    for_people = {"check-graders", "share", "verify"}  # run by hand; they repeat the parsing
+    assert {name for name in current if after[name] != current[name]} == {"parse-replies", *for_people}
 
 
-# The dear steps by all that decides them: an import more is seen in review. Printed by `maieutic.plan.digest.closure_of`.
-DEAR = {
+# Modules that decide the expensive steps, so that review sees a new import. From `maieutic.plan.digest.closure_of`.
+EXPENSIVE = {
     "train-reward-model": {
         "serving.conversations", "datasets.sampling", "config.models", "core.paths", "core.records", "rewards.checkpoints",
         "rewards.loading", "rewards.training", "serving.weights",
@@ -552,26 +568,26 @@ DEAR = {
 
 
 @pytest.mark.own_text
-@pytest.mark.parametrize("command", DEAR)
-def test_dear_steps_depend_on_little(command: str) -> None:
-    assert {one.module for one in closure_of(command)} == DEAR[command]
-    # Of the paths only where templates and cards lie: a new output of another rule trains and asks nothing again.
-    of_paths = {one.name for one in closure_of(command) if one.module == "core.paths"}
-    assert of_paths == ({"HOME", "RESOURCES"} if "core.paths" in DEAR[command] else set())
+@pytest.mark.parametrize("command", EXPENSIVE)
+def test_expensive_steps_depend_on_little(command: str) -> None:
+    assert {definition.module for definition in closure_of(command)} == EXPENSIVE[command]
+    # Of the paths, only the folders of templates and cards: another rule's new output must not repeat an expensive step.
+    of_paths = {definition.name for definition in closure_of(command) if definition.module == "core.paths"}
+    assert of_paths == ({"HOME", "RESOURCES"} if "core.paths" in EXPENSIVE[command] else set())
 
 
 @pytest.mark.own_text
-def test_a_new_field_of_a_card_or_of_a_judge_trains_nothing_again(now: dict[str, str]) -> None:
+def test_a_new_field_of_a_card_or_judge_retrains_nothing(current: dict[str, str]) -> None:
     classes = r"(class (?:Card|Metric|JudgeModel|HostedModel|Grade|Score)\(.*\):\n)"
     texts = {name: str(read_source(name)) for name in ("config.cards", "config.models", "core.records")}
     after = digests(**{name: re.sub(classes, r"\1    new: int = 0\n", text) for name, text in texts.items()})
-    changed = {name for name in now if after[name] != now[name]}
+    changed = {name for name in current if after[name] != current[name]}
     assert "generate-replies" in changed and "judge-replies" in changed
     assert changed.isdisjoint({"train-reward-model", "train-criteria", "score-pairs", "prepare-weights"})
 
 
 def test_a_job_depends_on_the_loader_that_it_uses() -> None:
-    def of(loader: str) -> set[Name]:
+    def names_used(loader: str) -> set[Name]:
         part = {
             Name("datasets.registry", "LOADERS"): [
                 digest.as_definition(LOADERS[loader].load),
@@ -580,16 +596,20 @@ def test_a_job_depends_on_the_loader_that_it_uses() -> None:
         }
         return closure_of("make-items", part)
 
-    assert Name("datasets.gsm8k", "gsm8k_items") in of("gsm8k_solving")
-    assert not any(one.module in {"datasets.tutorbench", "datasets.kmp"} for one in of("gsm8k_solving"))
-    assert any(one.module == "datasets.gsm8k" for one in of("mathchat_fqa")), "it makes MathChat's first question"
+    assert Name("datasets.gsm8k", "gsm8k_items") in names_used("gsm8k_solving")
+    assert not any(
+        definition.module in {"datasets.tutorbench", "datasets.kmp"} for definition in names_used("gsm8k_solving")
+    )
+    assert any(definition.module == "datasets.gsm8k" for definition in names_used("mathchat_fqa")), (
+        "MathChat's first question is a GSM8K item"
+    )
     for name in LOADERS:
-        assert digest.as_definition(LOADERS[name].load) in of(name)
-    sources = [digest.as_definition(one.load) for one in PAIR_SOURCES.values()]
+        assert digest.as_definition(LOADERS[name].load) in names_used(name)
+    sources = [digest.as_definition(source.load) for source in PAIR_SOURCES.values()]
     assert set(sources) <= closure_of("make-pairs")
 
 
-def test_templates_and_style_sheets_join_by_name(tmp_path: Path) -> None:
+def test_templates_and_style_sheets_are_part_of_the_digest(tmp_path: Path) -> None:
     style = tmp_path / "page.css"
     style.write_text("a")
     before = code_of("build-report", files=[style])
@@ -599,130 +619,130 @@ def test_templates_and_style_sheets_join_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.own_text
-def test_definitions_are_read_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that finds them reads no syntax, and has the digests of one that did; a damaged file is none."""
+def test_definitions_are_parsed_once_and_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process with a cache parses nothing and has the same digests. A damaged cache is ignored and rewritten."""
     monkeypatch.setattr(caching, "user_cache_path", lambda name: tmp_path / name)
     read = digest.package_code.__wrapped__
     fresh = read()
-    [kept] = (tmp_path / "maieutic/definitions").glob("*.json")
-    text = kept.read_text(encoding="utf-8")
+    [cache_file] = (tmp_path / "maieutic/definitions").glob("*.json")
+    text = cache_file.read_text(encoding="utf-8")
 
-    def unread(name: str) -> str:
+    def fail(name: str) -> str:
         raise AssertionError(f"{name} was read again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(digest, "definitions_of", unread)
+        patch.setattr(digest, "definitions_of", fail)
         again = read()
     for function in command_functions().values():
         closure = fresh.closure(roots_of(function, fresh), {})
         assert again.closure(roots_of(function, again), {}) == closure
         assert again.digest(closure) == fresh.digest(closure)
     for damaged in ("", "[]", '{"": 1}', text.replace("]", "", 1), text[:1000]):
-        kept.write_text(damaged, encoding="utf-8")
+        cache_file.write_text(damaged, encoding="utf-8")
         with pytest.raises(digest.CACHE_ERRORS):
-            read_kept(kept)
-    assert read().modules.keys() >= {"core.stats"} and kept.read_text(encoding="utf-8") == text
-    kept.unlink()
-    kept.parent.rmdir()
-    kept.parent.write_text("no folder")
-    digest.write_definitions(fresh, kept, checksums())
-    assert kept.parent.read_text() == "no folder"
+            read_cached(cache_file)
+    assert read().modules.keys() >= {"core.stats"} and cache_file.read_text(encoding="utf-8") == text
+    cache_file.unlink()
+    cache_file.parent.rmdir()
+    cache_file.parent.write_text("no folder")
+    digest.write_definitions(fresh, cache_file, checksums())
+    assert cache_file.parent.read_text() == "no folder"
 
 
-def test_after_an_edit_only_what_it_concerns_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module is read again whose text is another; all are, where there is a module more or another reader."""
+def test_after_an_edit_only_the_changed_modules_are_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only edited modules are parsed again; all are after a new module, plug-in or Python, or an edit of the parser."""
     package_at(tmp_path / "package", monkeypatch)
     monkeypatch.setattr(caching, "user_cache_path", lambda name: tmp_path / "cache" / name)
-    read, own, seen = digest.package_code.__wrapped__, digest.definitions_of, []
+    read, original, parsed_modules = digest.package_code.__wrapped__, digest.definitions_of, []
 
-    def noted(name: str, *more: Any) -> Any:
-        seen.append(name)
-        return own(name, *more)
+    def recording(name: str, *more: Any) -> Any:
+        parsed_modules.append(name)
+        return original(name, *more)
 
-    def read_now() -> set[str]:
-        seen.clear()
+    def modules_parsed() -> set[str]:
+        parsed_modules.clear()
         code = read()
-        was_read = set(seen)
-        anew = PackageCode(digest.source_lookup(digest.package_sources()))
+        parsed = set(parsed_modules)
+        fresh = PackageCode(digest.source_lookup(digest.package_sources()))
         assert {name: code.module(name) for name in module_names()} == {
-            name: anew.module(name) for name in module_names()
+            name: fresh.module(name) for name in module_names()
         }
-        assert read_kept(at()) == code.modules, "all of it is kept"
-        return was_read
+        assert read_cached(cache_path()) == code.modules, "the cache is complete"
+        return parsed
 
-    def at() -> Path:
+    def cache_path() -> Path:
         return digest.definitions_cache_file(tmp_path / "cache/maieutic/definitions", checksums())
 
-    monkeypatch.setattr(digest, "definitions_of", noted)
+    monkeypatch.setattr(digest, "definitions_of", recording)
     everything = set(module_names())
-    assert read_now() == everything and read_now() == set()
+    assert modules_parsed() == everything and modules_parsed() == set()
     tools = tmp_path / "package/tools.py"
     tools.write_text(tools.read_text(encoding="utf-8") + "MORE = 1\n", encoding="utf-8")
-    assert read_now() == {"tools"}
+    assert modules_parsed() == {"tools"}
     assert digest.package_code.__wrapped__().module("tools")["MORE"].syntax
     (tmp_path / "package/more.py").write_text("", encoding="utf-8")
-    assert read_now() == everything | {"more"}, "what a name means can be another module now"
-    at().write_text("[]", encoding="utf-8")
-    assert read_now() == everything | {"more"}
+    assert modules_parsed() == everything | {"more"}, "a name can now mean another module"
+    cache_path().write_text("[]", encoding="utf-8")
+    assert modules_parsed() == everything | {"more"}
     (tmp_path / "package/plan").mkdir()
     (tmp_path / "package/plan/syntax.py").write_text("", encoding="utf-8")
-    assert read_now() == set(module_names())
+    assert modules_parsed() == set(module_names())
     (tmp_path / "package/plan/syntax.py").write_text("# another reader", encoding="utf-8")
-    assert read_now() == set(module_names())
+    assert modules_parsed() == set(module_names())
     (tmp_path / "package/plan/digest.py").write_text("# another form of what is kept", encoding="utf-8")
-    assert read_now() == set(module_names())
-    for name, value in (("BENCHMARKS", ("new",)), ("EXTENSIONS", ("newer",))):
-        monkeypatch.setattr(digest, name, value)
-        assert not at().exists(), "another version, though the sources are the same"
-        assert read_now() == set(module_names()), "what is plugged in is part of what a name means"
+    assert modules_parsed() == set(module_names())
+    for packages in ({"new": "maieutic.benchmarks.new"}, {"newer": "maieutic.newer"}):
+        monkeypatch.setattr(digest, "plugin_packages", lambda packages=packages: packages)
+        assert not cache_path().exists(), "another cache file, though the sources are the same"
+        assert modules_parsed() == set(module_names()), "a name's meaning depends on the plug-ins"
     monkeypatch.setattr("sys.version", "3.99")
-    assert read_now() == set(module_names())
+    assert modules_parsed() == set(module_names())
 
 
-def test_a_file_that_is_saved_meanwhile_spoils_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept under a module's checksum was read from the text of that checksum."""
+def test_a_concurrent_edit_does_not_corrupt_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Definitions cached under a module's checksum were parsed from the text with that checksum."""
     package_at(tmp_path / "package", monkeypatch)
     monkeypatch.setattr(caching, "user_cache_path", lambda name: tmp_path / "cache" / name)
-    tools, own = tmp_path / "package/tools.py", digest.module_checksums
+    tools, original = tmp_path / "package/tools.py", digest.module_checksums
     text = tools.read_text(encoding="utf-8")
 
-    def saved_meanwhile(sources: Any) -> dict[str, str]:
+    def with_concurrent_edit(sources: Any) -> dict[str, str]:
         tools.write_text(text + "MEANWHILE = 1\n", encoding="utf-8")
-        return own(sources)
+        return original(sources)
 
     with monkeypatch.context() as patch:
-        patch.setattr(digest, "module_checksums", saved_meanwhile)
+        patch.setattr(digest, "module_checksums", with_concurrent_edit)
         assert "MEANWHILE" not in digest.package_code.__wrapped__().module("tools")
     assert "MEANWHILE" in digest.package_code.__wrapped__().module("tools")
     tools.write_text(text, encoding="utf-8")
     assert "MEANWHILE" not in digest.package_code.__wrapped__().module("tools")
 
 
-def test_definitions_of_another_text_or_python_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_source_text_and_python_has_its_own_cache_file(monkeypatch: pytest.MonkeyPatch) -> None:
     sources = {"a.py": b"x = 1", "b.py": b""}
 
-    def kept_of(texts: dict[str, bytes]) -> Path:
+    def cache_name(texts: dict[str, bytes]) -> Path:
         return digest.definitions_cache_file(Path(), digest.module_checksums(texts))
 
-    checksums = {kept_of(sources), kept_of({"a.py": b"x = 2", "b.py": b""})}
-    checksums |= {kept_of({"a.py": b"", "b.py": b"x = 1"}), kept_of({"c.py": b"x = 1", "b.py": b""})}
+    checksums = {cache_name(sources), cache_name({"a.py": b"x = 2", "b.py": b""})}
+    checksums |= {cache_name({"a.py": b"", "b.py": b"x = 1"}), cache_name({"c.py": b"x = 1", "b.py": b""})}
     monkeypatch.setattr("sys.version", "3.99")
-    assert len(checksums | {kept_of(sources)}) == 5
+    assert len(checksums | {cache_name(sources)}) == 5
 
 
-def test_definitions_are_kept_by_their_modules_in_whatever_order(tmp_path: Path) -> None:
+def test_the_cache_file_does_not_depend_on_the_order_of_modules(tmp_path: Path) -> None:
     here = {"a": "1", "b": "2"}
     assert digest.definitions_cache_file(tmp_path, here) == digest.definitions_cache_file(
         tmp_path, dict(reversed(here.items()))
     )
-    assert {len(one) for one in digest.module_checksums({"a.py": b"x = 1"}).values()} == {16}
+    assert {len(checksum) for checksum in digest.module_checksums({"a.py": b"x = 1"}).values()} == {16}
 
 
 SMALL = {"jobs": "class Job: ...\n", "run": "from maieutic.jobs import Job\n\ndef run(job: Job) -> None: ...\n"}
 
 
-def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
-    """With what the arguments of functions name; a newer file that is none of definitions does not matter."""
+def test_cached_definitions_equal_those_that_were_parsed(tmp_path: Path) -> None:
+    """The names in arguments' annotations are cached too; other files in the folder are ignored."""
     code, checksums = PackageCode(SMALL.get), {"jobs": "1", "run": "2"}
     digest.write_definitions(code, tmp_path / "kept.json", checksums)
     assert code.arguments(Name("run", "run")) == [Name("jobs", "Job")]
@@ -734,18 +754,18 @@ def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
     digest.write_definitions(code, tmp_path / "no folder/kept.json", checksums)
 
 
-def test_old_definitions_are_forgotten(tmp_path: Path) -> None:
+def test_old_cache_files_are_deleted(tmp_path: Path) -> None:
     for number in range(6):
         (tmp_path / f"{number}.json").write_text("{}")
         os.utime(tmp_path / f"{number}.json", (number, number))
     (tmp_path / "of somebody else").write_text("")
     os.utime(tmp_path / "of somebody else", (0, 0))
     digest.write_definitions(digest.package_code(), tmp_path / "new.json", checksums())
-    left = ["3.json", "4.json", "5.json", "new.json", "of somebody else"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == left
+    remaining = ["3.json", "4.json", "5.json", "new.json", "of somebody else"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == remaining
 
 
-def test_what_is_neutral_is_there_and_says_why() -> None:
+def test_neutral_modules_exist_and_have_a_reason() -> None:
     assert all(read_source(name) is not None and len(why) > 10 for name, why in NEUTRAL_MODULES.items())
     assert Name("x", WHOLE_MODULE) != Name("x", "")
 

@@ -1,4 +1,4 @@
-"""README and docs: every block has a test that shows what it says, every key is explained, every name exists."""
+"""Tests of README and docs: each block has a test of its claims, each key is explained, each named file exists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maieutic.config.datasets import Dataset, DatasetFile
 from maieutic.config.models import BaselineModel, Model, RewardModel, ServedModel, Training
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
-from maieutic.plan.schemas import ENGINES, config_page
+from maieutic.tools.schemas import ENGINES, config_page
 from pages import blocks
 from shipped import registries, shipped
 
@@ -22,8 +22,8 @@ CLAIMS: dict[str, dict[str, Any]] = yaml.safe_load(Path("tests/claims.yaml").rea
 DOCS = ["README.md", "SECURITY.md", *sorted(str(path) for path in Path("docs").glob("*.md"))]
 
 
-def names_in(path: Path) -> set[str]:
-    """The names of a file's test functions."""
+def names_of_tests(path: Path) -> set[str]:
+    """Return the names of a file's test functions."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
 
@@ -33,29 +33,29 @@ def test_every_document_is_covered() -> None:
 
 
 @pytest.mark.parametrize("name", DOCS)
-def test_every_block_says_what_shows_it(name: str) -> None:
-    """A new paragraph needs its tests, and one that is gone takes its entry along."""
-    shown, text = CLAIMS[name], blocks(Path(name).read_text(encoding="utf-8"))
-    if "generated" in shown:  # as a whole, by a script that another test holds it against
-        assert len(shown) == 1 and "Written by `make" in text[0]
+def test_every_block_has_evidence(name: str) -> None:
+    """Each paragraph has an entry in tests/claims.yaml, and each entry a paragraph."""
+    evidence, paragraphs = CLAIMS[name], blocks(Path(name).read_text(encoding="utf-8"))
+    if "generated" in evidence:  # the whole page is generated, and another test compares it with its generator
+        assert len(evidence) == 1 and "Written by `make" in paragraphs[0]
         return
-    alone = [block for block in text if not any(block.startswith(start) for start in shown)]
-    assert not alone, f"{name}: no entry in tests/claims.yaml for {alone}"
-    stale = [start for start in shown if sum(block.startswith(start) for block in text) != 1]
-    assert not stale, f"tests/claims.yaml: {stale} begin no block of {name}, or several"
+    uncovered = [block for block in paragraphs if not any(block.startswith(start) for start in evidence)]
+    assert not uncovered, f"{name}: no entry in tests/claims.yaml for {uncovered}"
+    stale = [start for start in evidence if sum(block.startswith(start) for block in paragraphs) != 1]
+    assert not stale, f"tests/claims.yaml: {stale} match no block of {name}, or several"
 
 
 @pytest.mark.parametrize("name", DOCS)
-def test_what_shows_a_claim_exists(name: str) -> None:
-    for start, shown in CLAIMS[name].items():
-        if shown == "how" or (isinstance(shown, dict) and shown.get("elsewhere")):
+def test_the_evidence_of_a_claim_exists(name: str) -> None:
+    for start, evidence in CLAIMS[name].items():
+        if evidence == "how" or (isinstance(evidence, dict) and evidence.get("elsewhere")):
             continue
-        if isinstance(shown, dict):
-            assert Path(shown["bench"]).is_file(), start
+        if isinstance(evidence, dict):
+            assert Path(evidence["bench"]).is_file(), start
             continue
-        for test in shown:
+        for test in evidence:
             file, _, function = test.partition("::")
-            assert function in names_in(Path("tests") / file), f"{start}: {test}"
+            assert function in names_of_tests(Path("tests") / file), f"{start}: {test}"
 
 
 def test_every_file_that_a_document_names_exists() -> None:
@@ -64,8 +64,8 @@ def test_every_file_that_a_document_names_exists() -> None:
     )
     for name in [*DOCS, "config/README.md", "CONTRIBUTING.md"]:
         text = Path(name).read_text(encoding="utf-8")
-        made = set(re.findall(r"<!-- file: (\S+) -->", text))
-        for path in set(pattern.findall(text)) - made:
+        generated = set(re.findall(r"<!-- file: (\S+) -->", text))
+        for path in set(pattern.findall(text)) - generated:
             placeholder = re.search(r"[A-Z]{3,}", path.replace("README", "")) or path.endswith(".sif")
             assert placeholder or Path(path).exists(), f"{name}: {path}"
 
@@ -77,7 +77,7 @@ def configuration() -> settings.Config:
 def test_the_demo_is_what_the_readme_says() -> None:
     config = configuration()
     baselines = [name for name in Plan(config).tutors if isinstance(config.models[name], BaselineModel)]
-    tasks = {name: len(of) for name, of in Plan(config).benchmarks.items()}
+    tasks = {name: len(tasks_of_benchmark) for name, tasks_of_benchmark in Plan(config).benchmarks.items()}
     assert len(baselines) == 10 and tasks == {"mathtutorbench": 9, "mrbench": 1, "kmpbench": 5, "tutorbench": 2}
     [classifiers] = config.run.classifiers
     assert len(config.models[classifiers].train.criteria) == 3
@@ -85,7 +85,7 @@ def test_the_demo_is_what_the_readme_says() -> None:
 
 
 def test_commands_of_the_documents_can_be_pasted() -> None:
-    """After `source .venv/activate`: no paths into environments, nothing to export before."""
+    """Commands work after `source .venv/activate`: they contain no paths into environments and need no exports."""
     for name in [*DOCS, "CONTRIBUTING.md", "config/README.md"]:
         text = Path(name).read_text(encoding="utf-8")
         assert ".venv/driver" not in text and "PYTHONPATH" not in text, name
@@ -96,11 +96,11 @@ def test_the_readme_is_short() -> None:
 
 
 def test_the_readmes_run_file_is_complete() -> None:
-    """As it stands: beside the registries nothing else is needed."""
+    """Only the registries are needed in addition."""
     [text] = re.findall(r"```yaml\n(# my\.yaml\n.*?)```", Path("README.md").read_text(encoding="utf-8"), re.DOTALL)
-    merged = registries()
-    mine = yaml.safe_load(text)
-    config = check_config({**merged, **mine, "models": {**merged["models"], **mine["models"]}})
+    registry = registries()
+    run_file = yaml.safe_load(text)
+    config = check_config({**registry, **run_file, "models": {**registry["models"], **run_file["models"]}})
     assert config.edition == "published" and config.run.judges == [] and config.run.limit == 50
 
 
@@ -124,18 +124,18 @@ def test_the_table_of_benchmarks_names_what_the_cards_compute() -> None:
 def test_the_registry_has_the_reward_models_that_the_readme_names() -> None:
     config = configuration()
     text = "".join(Path(f"docs/{name}.md").read_text(encoding="utf-8") for name in ("models", "reward-models"))
-    named = set(re.findall(r"\brm-[a-z0-9.-]+", text))
-    assert named and named <= set(config.models)
+    names = set(re.findall(r"\brm-[a-z0-9.-]+", text))
+    assert names and names <= set(config.models)
     rewards = {name: model for name, model in config.models.items() if isinstance(model, RewardModel)}
     mixes = {str(model.paper) for model in rewards.values() if model.paper and model.train}
     assert len(mixes) == 6, "the paper's six data mixes"
     assert any(model.train and not model.train.mix for model in rewards.values()), "untrained floors"
-    assert len([model for model in rewards.values() if model.weights]) >= 2, "the published one, and one off the shelf"
+    assert len([model for model in rewards.values() if model.weights]) >= 2, "the published model and a general one"
 
 
 def test_the_tables_of_keys_are_those_of_the_schema() -> None:
     assert Path("config/README.md").read_text(encoding="utf-8") == config_page(), "run make schemas"
-    settings_ = [
+    sections = [
         settings.Config,
         settings.Run,
         settings.Report,
@@ -143,32 +143,32 @@ def test_the_tables_of_keys_are_those_of_the_schema() -> None:
         ServedModel,
         *(kind for kind, _ in ENGINES.values()),
     ]
-    bare = [
+    undescribed = [
         f"{kind.__name__}.{name}"
-        for kind in [*settings_, Training, Dataset, DatasetFile]
+        for kind in [*sections, Training, Dataset, DatasetFile]
         for name, field in kind.model_fields.items()
         if not field.description
         and name not in {"engine", "run", "report", "interpreters", "containers", "needs", "group"}
     ]
-    assert bare == [], "a key without a description"
+    assert undescribed == [], "a key without a description"
 
 
 def test_every_key_is_explained_in_a_line() -> None:
-    """config/README.md has each key of the configuration and of the models, and none that does not exist."""
+    """config/README.md has each key of the configuration and of the models, and no unknown key."""
     text = Path("config/README.md").read_text(encoding="utf-8")
     rows = [row for row in text.split("\n") if row.startswith("| `")]
-    named = {name for row in rows for name in re.findall(r"`([a-z_.]+)`", row.split("|")[1])}
+    explained = {name for row in rows for name in re.findall(r"`([a-z_.]+)`", row.split("|")[1])}
     keys = {f"run.{name}" for name in settings.Run.model_fields} | {
         f"report.{name}" for name in settings.Report.model_fields
     }
-    missing = {key for key in keys if key not in named and not any(key in row for row in rows)}
+    missing = {key for key in keys if key not in explained and not any(key in row for row in rows)}
     assert not missing, f"config/README.md does not explain {sorted(missing)}"
-    whole = {".".join(name.split(".")[:2]) for name in named if name.startswith(("run.", "report."))}
-    stale = whole - keys
-    assert not stale, f"config/README.md explains what is no key: {sorted(stale)}"
+    explained_keys = {".".join(name.split(".")[:2]) for name in explained if name.startswith(("run.", "report."))}
+    stale = explained_keys - keys
+    assert not stale, f"config/README.md explains unknown keys: {sorted(stale)}"
     fields = {name for kind in KINDS for name in kind.model_fields} - {"engine", "notice", "label", "group"}
-    untold = {name for name in fields if f"`{name}`" not in text and f"`{name}:" not in text}
-    assert not untold, f"config/README.md does not explain {sorted(untold)}"
+    unexplained = {name for name in fields if f"`{name}`" not in text and f"`{name}:" not in text}
+    assert not unexplained, f"config/README.md does not explain {sorted(unexplained)}"
 
 
 KINDS = [

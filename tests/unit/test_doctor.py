@@ -1,4 +1,4 @@
-"""`maieutic doctor`, finding by finding, on machines as they may be."""
+"""Tests of the findings of `maieutic doctor` on simulated machines."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import pytest
 from httpserver import Quiet, scripted, serving
 from maieutic.config.models import HostedModel
 from maieutic.core.errors import UserError
-from maieutic.plan import cluster, doctor, images, preflight
-from maieutic.plan.doctor import RESULTS_MB, Finding
+from maieutic.launch import cluster, images, preflight
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import plan_of
-from maieutic.plan.serving_time import ParameterCount
+from maieutic.tools import doctor
+from maieutic.tools.doctor import RESULTS_MB, Finding
+from maieutic.tools.serving_time import ParameterCount
 from run_configs import HOSTED, NOBODY
 from shipped import shipped
 
@@ -28,7 +29,8 @@ MODELS = {
 }
 
 
-def made(*tutors: str, **keys: Any) -> Plan:
+def plan_with(*tutors: str, **keys: Any) -> Plan:
+    """Return the plan of a run with these tutors. keys: other keys of the configuration."""
     config = shipped()
     config["models"] |= MODELS
     config["run"] |= {**NOBODY, "tutors": list(tutors), "tasks": ["kmpbench/ec"]}
@@ -37,12 +39,14 @@ def made(*tutors: str, **keys: Any) -> Plan:
 
 @pytest.fixture(scope="module")
 def served() -> Plan:
-    return made("small", "large", "odd", "far", "near")
+    """Return a plan with models that the run serves itself and with hosted ones."""
+    return plan_with("small", "large", "odd", "far", "near")
 
 
 @pytest.fixture(scope="module")
 def hosted() -> Plan:
-    return made("far")
+    """Return a plan with hosted models only."""
+    return plan_with("far")
 
 
 def test_the_models_that_a_run_serves_itself(served: Plan, hosted: Plan) -> None:
@@ -50,11 +54,11 @@ def test_the_models_that_a_run_serves_itself(served: Plan, hosted: Plan) -> None
     assert doctor.served_models(hosted) == doctor.served_models(None) == {}
 
 
-SERVE_FIX = "make env (with a GPU: make env VARIANT=cuda)"
+SERVE_FIX = "run `make env` (with a GPU: `make env VARIANT=cuda`)"
 
 
 @pytest.mark.parametrize(
-    ("there", "expected"),
+    ("built", "expected"),
     [
         ({}, {None: ("note", "note"), "hosted": ("fault", "note"), "served": ("fault", "fault")}),
         ({"driver": "driver-LOCK", "serve": "serve-LOCK"}, dict.fromkeys((None, "hosted", "served"), ("ok", "ok"))),
@@ -62,27 +66,31 @@ SERVE_FIX = "make env (with a GPU: make env VARIANT=cuda)"
     ],
 )
 def test_environments_are_there_and_of_their_locks(
-    there: dict[str, str], expected: dict[str | None, tuple[str, str]], served: Plan, hosted: Plan, tmp_path: Path,
+    built: dict[str, str], expected: dict[str | None, tuple[str, str]], served: Plan, hosted: Plan, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(images, "lock_hashes", lambda stack: ["other", "LOCK"])
     (tmp_path / ".venv").mkdir()
-    for stack, name in there.items():
+    for stack, name in built.items():
         (tmp_path / name).mkdir()
         (tmp_path / ".venv" / stack).symlink_to(tmp_path / name)
-    for of, states in expected.items():
-        found = list(doctor.environments({None: None, "hosted": hosted, "served": served}[of]))
-        assert [one.subject for one in found] == ["environment driver", "environment serve"]
-        assert tuple(one.state for one in found) == states
-        for one, fix in zip(found, ("make driver", SERVE_FIX), strict=True):
-            assert one.fix == ("" if one.state == "ok" else fix)
-            finding = "matches its lock" if one.state == "ok" else "built from lock old, but this checkout has another"
-            assert one.finding == (finding if there else "not built")
+    for plan_name, states in expected.items():
+        findings = list(doctor.environments({None: None, "hosted": hosted, "served": served}[plan_name]))
+        assert [finding.subject for finding in findings] == ["environment driver", "environment serve"]
+        assert tuple(finding.state for finding in findings) == states
+        for finding, fix in zip(findings, ("run `make driver`", SERVE_FIX), strict=True):
+            assert finding.fix == ("" if finding.state == "ok" else fix)
+            text = (
+                "matches its lock"
+                if finding.state == "ok"
+                else "built from lock old, but this checkout has another lock"
+            )
+            assert finding.finding == (text if built else "not built")
 
 
 @pytest.mark.parametrize(
-    ("free", "of", "state", "finding"),
+    ("free", "plan_name", "state", "finding"),
     [
         (200_000, None, "ok", "200 GB free, about 5 GB needed"), (RESULTS_MB, None, "fault", "5 GB free, about 5 GB needed"),
         (RESULTS_MB + 1, None, "ok", "5 GB free, about 5 GB needed"),
@@ -91,17 +99,17 @@ def test_environments_are_there_and_of_their_locks(
     ],
 )  # fmt: skip
 def test_the_disk_holds_weights_and_results(
-    free: int, of: str | None, state: str, finding: str, served: Plan, monkeypatch: pytest.MonkeyPatch
+    free: int, plan_name: str | None, state: str, finding: str, served: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    places = []
     usage = shutil.disk_usage("/")._replace(free=(free << 20) + 1)
-    monkeypatch.setattr(shutil, "disk_usage", lambda place: asked.append(place) or usage)
-    fix = "free disk space, or make the folder results a link to a larger disk" if state == "fault" else ""
-    assert doctor.disk(served if of else None) == ("disk", state, finding, fix) and asked == ["."]
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: places.append(place) or usage)
+    fix = "free disk space, or replace the folder results by a link to a larger disk" if state == "fault" else ""
+    assert doctor.disk(served if plan_name else None) == ("disk", state, finding, fix) and places == ["."]
 
 
 def test_weights_take_two_bytes_a_parameter(served: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """500 and 1,000 billions of parameters are 3 TB, beside what results need."""
+    """500 and 1,000 billion parameters need 3 TB, in addition to the space of the results."""
     sizes = {"small": ParameterCount(500, 5), "large": ParameterCount(1000, 1000)}
     monkeypatch.setattr(
         doctor, "parameter_count", lambda name, model: sizes.get(name) if model is served.models[name] else None
@@ -112,25 +120,25 @@ def test_weights_take_two_bytes_a_parameter(served: Plan, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("total", "of", "expected"),
+    ("total", "plan_name", "expected"),
     [
         (24_900, None, ("ok", "12 of 24 GB free", "")),
         (24_900, "hosted", ("ok", "12 of 24 GB free", "")),
         (3_000_999, None, ("ok", "2000 of 3000 GB free", "")),
-        (64_000, "served", ("ok", "64 GB, large needs 64 GB", "")),
-        (63_999, "served", ("note", "63 GB, large needs 64 GB", "run it on a cluster (--profile slurm), or lower models.large.needs.mem_mb")),
+        (64_000, "served", ("ok", "64 GB in total; large needs 64 GB", "")),
+        (63_999, "served", ("note", "63 GB in total; large needs 64 GB", "run on a cluster (--profile slurm), or lower models.large.needs.mem_mb")),
     ],
 )  # fmt: skip
 def test_memory_holds_the_largest_job(
     total: int,
-    of: str | None,
+    plan_name: str | None,
     expected: tuple[str, str, str],
     served: Plan,
     hosted: Plan,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(doctor, "memory_mb", lambda: (12_999 if total < 10**6 else 2_000_000, total))
-    assert doctor.memory({None: None, "hosted": hosted, "served": served}[of]) == ("memory", *expected)
+    assert doctor.memory({None: None, "hosted": hosted, "served": served}[plan_name]) == ("memory", *expected)
 
 
 @pytest.mark.parametrize(("names", "devices"), [((), 0), (("A100", "A100"), 2), (("H100",), 4)])
@@ -141,12 +149,14 @@ def test_gpus_are_counted_against_what_models_need(
     monkeypatch.setattr(doctor, "visible_devices", lambda environment: (None, list(range(devices))))
     first, *lacking = doctor.gpus(served)
     assert first == (
-        ("GPUs", "ok", ", ".join(names), "") if names else ("GPUs", "note", "none, or no driver (nvidia-smi)", "")
+        ("GPUs", "ok", ", ".join(names), "")
+        if names
+        else ("GPUs", "note", "found no GPU, or no driver (nvidia-smi)", "")
     )
     fix = "use a cluster (--profile slurm) or a machine with more GPUs, or lower models.{}.needs.gpus"
     short = {"small": 1, "large": 4}
-    assert {(one.subject, one.state, one.finding, one.fix) for one in lacking} == {
-        (f"GPUs of {name}", "note", f"{needed} needed, this machine offers {devices}", fix.format(name))
+    assert {(note.subject, note.state, note.finding, note.fix) for note in lacking} == {
+        (f"GPUs of {name}", "note", f"expected at least {needed}, found {devices} on this machine", fix.format(name))
         for name, needed in short.items()
         if needed > devices
     }
@@ -154,57 +164,62 @@ def test_gpus_are_counted_against_what_models_need(
 
 
 def test_a_login_node_has_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: dict[str, str | None] = {"sbatch": None}
-    monkeypatch.setattr(shutil, "which", found.get)
+    commands: dict[str, str | None] = {"sbatch": None}
+    monkeypatch.setattr(shutil, "which", commands.get)
     assert doctor.slurm() == ("SLURM", "note", "sbatch is not on the PATH, so this is not a login node", "")
-    found["sbatch"] = "/usr/bin/sbatch"
-    listed = {("sinfo", "--all", "--noheader", "--format=%P|%l|%G"): "gpu|1:00|gpu:2\ncpu*|1:00|(null)\n"}
-    monkeypatch.setattr(cluster, "run_slurm_command", lambda *words: listed[words])
+    commands["sbatch"] = "/usr/bin/sbatch"
+    outputs = {("sinfo", "--all", "--noheader", "--format=%P|%l|%G"): "gpu|1:00|gpu:2\ncpu*|1:00|(null)\n"}
+    monkeypatch.setattr(cluster, "run_slurm_command", lambda *words: outputs[words])
     assert doctor.slurm() == ("SLURM", "ok", "partitions: cpu (0 GPUs a node), gpu (2 GPUs a node)", "")
 
-    def silent(*words: str) -> str:
+    def fail(*words: str) -> str:
         raise UserError("sinfo", "no answer", "wake it")
 
-    monkeypatch.setattr(cluster, "run_slurm_command", silent)
+    monkeypatch.setattr(cluster, "run_slurm_command", fail)
     assert doctor.slurm() == ("SLURM", "note", "no answer", "wake it")
 
 
 def test_images_are_those_of_this_checkout(served: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found: dict[str, str | None] = {"apptainer": None, "singularity": None}
-    monkeypatch.setattr(shutil, "which", found.get)
+    commands: dict[str, str | None] = {"apptainer": None, "singularity": None}
+    monkeypatch.setattr(shutil, "which", commands.get)
     assert doctor.containers(served) == (
         "containers",
         "note",
         "apptainer is not on the PATH, so --sdm apptainer cannot be used",
         "",
     )
-    none_yet = ("containers", "note", "apptainer is available, but no image exists yet", "run containers/build")
+    no_image = ("containers", "note", "apptainer is available, but no image exists yet", "run containers/build")
     for engine in ("apptainer", "singularity"):
-        found |= {"apptainer": None, "singularity": None, engine: f"/usr/bin/{engine}"}
-        assert doctor.containers(None) == none_yet
+        commands |= {"apptainer": None, "singularity": None, engine: f"/usr/bin/{engine}"}
+        assert doctor.containers(None) == no_image
     for name in ("driver.sif", "serve.sif"):
         (tmp_path / name).touch()
-    named = {"driver": f"{tmp_path}/driver.sif", "serve": f"{tmp_path}/serve.sif"}
+    containers = {"driver": f"{tmp_path}/driver.sif", "serve": f"{tmp_path}/serve.sif"}
     checked: list[Any] = []
     monkeypatch.setattr(images, "check_images", checked.append)
-    right = ("containers", "ok", "images match this checkout's locks: driver, serve", "")
-    assert doctor.containers(made("far", containers=named)) == right
-    assert checked == [{stack: (path, path) for stack, path in named.items()}]
-    away = {"driver": "docker://somewhere/image", "serve": f"{tmp_path}/gone.sif"}
-    assert doctor.containers(made("far", containers=away)) == none_yet
+    match = ("containers", "ok", "images match this checkout's locks: driver, serve", "")
+    assert doctor.containers(plan_with("far", containers=containers)) == match
+    assert checked == [{stack: (path, path) for stack, path in containers.items()}]
+    absent = {"driver": "docker://somewhere/image", "serve": f"{tmp_path}/gone.sif"}
+    assert doctor.containers(plan_with("far", containers=absent)) == no_image
 
     def stale(files: Any) -> None:
         raise UserError("containers.serve", "it is old", "build it")
 
     monkeypatch.setattr(images, "check_images", stale)
-    assert doctor.containers(made("far", containers=named)) == ("containers", "fault", "it is old", "build it")
+    assert doctor.containers(plan_with("far", containers=containers)) == (
+        "containers",
+        "fault",
+        "it is old",
+        "build it",
+    )
 
 
 def test_endpoints_are_asked_one_by_one(served: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    checked = []
 
     def check(name: str, model: Any) -> list[str]:
-        asked.append((name, model.base_url))
+        checked.append((name, model.base_url))
         if name == "near":
             raise UserError("models.near.base_url", "it is silent", "start it")
         return []
@@ -214,7 +229,7 @@ def test_endpoints_are_asked_one_by_one(served: Plan, monkeypatch: pytest.Monkey
         ("endpoint of far", "ok", "http://far/v1 answers, FAR_KEY is set, but it lists no models", ""),
         ("endpoint of near: models.near.base_url", "fault", "it is silent", "start it"),
     ]
-    assert sorted(asked) == [("far", "http://far/v1"), ("near", "http://near/v1")]
+    assert sorted(checked) == [("far", "http://far/v1"), ("near", "http://near/v1")]
     monkeypatch.setattr(preflight, "list_endpoint_models", lambda name, model: [model.model])
     assert ("endpoint of near", "ok", "http://near/v1 answers", "") in list(doctor.endpoints(served, offline=False))
     monkeypatch.delattr(preflight, "list_endpoint_models")
@@ -232,18 +247,20 @@ def test_endpoints_are_asked_one_by_one(served: Plan, monkeypatch: pytest.Monkey
     ],
 )  # fmt: skip
 def test_the_doctor_looks_whether_an_endpoint_lists_the_model(listed: list[str], fix: str | None) -> None:
-    """A model that it does not list is a note with the nearest name: some endpoints serve more than they list."""
+    """An endpoint that does not list the model yields a note with the nearest name: some serve more than they list."""
     with serving(scripted(lambda n, body: (500, {}, {}), listed)) as address:
         config = shipped()
         config["models"]["far"] = {**HOSTED, "base_url": f"{address}/v1", "model": "gpt-5"}
         config["run"] |= {**NOBODY, "tutors": ["far"], "tasks": ["mathtutorbench/problem_solving"], "labels": []}
-        found = list(doctor.endpoints(plan_of(config), offline=False))
-    assert found[0].state == "ok" and [one.fix for one in found[1:]] == ([fix] if fix else [])
-    assert all(one.state == "note" and one.subject == "endpoint of far: models.far.model" for one in found[1:])
+        findings = list(doctor.endpoints(plan_of(config), offline=False))
+    assert findings[0].state == "ok" and [finding.fix for finding in findings[1:]] == ([fix] if fix else [])
+    assert all(
+        finding.state == "note" and finding.subject == "endpoint of far: models.far.model" for finding in findings[1:]
+    )
 
 
 @pytest.mark.parametrize(
-    "variables, said, fix",
+    "variables, problem, fix",
     [
         ({}, "does not answer (ConnectionError)", "start the server, or correct base_url"),
         ({"http_proxy": "http://me:secret@127.0.0.1:9"}, "does not answer (ProxyError)", "export no_proxy=127.0.0.1"),
@@ -254,7 +271,7 @@ def test_the_doctor_looks_whether_an_endpoint_lists_the_model(listed: list[str],
     ],
 )
 def test_a_proxy_of_the_environment_is_named(
-    variables: dict[str, str], said: str, fix: str, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str], problem: str, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -264,19 +281,19 @@ def test_a_proxy_of_the_environment_is_named(
     model = HostedModel(engine="hosted", base_url="http://127.0.0.1:9/v1", model="m")
     with pytest.raises(UserError) as error:
         preflight.list_endpoint_models("m", model)
-    assert said in str(error.value) and fix in str(error.value) and "secret" not in str(error.value)
+    assert problem in str(error.value) and fix in str(error.value) and "secret" not in str(error.value)
 
 
-class Asking(Quiet):
-    """A proxy that wants a name and a password."""
+class PasswordProxy(Quiet):
+    """A proxy that requires a user name and a password."""
 
     def do_GET(self) -> None:
-        """Refuse whatever is asked through it."""
+        """Refuse every request."""
         self.send(407, b"")
 
 
 def test_a_proxy_that_wants_a_name_is_no_refused_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(Asking) as proxy:
+    with serving(PasswordProxy) as proxy:
         monkeypatch.setenv("http_proxy", proxy)
         monkeypatch.delenv("no_proxy", raising=False)
         model = HostedModel(engine="hosted", base_url="http://tutor.example/v1", model="m")
@@ -296,59 +313,64 @@ def test_all_faults_of_a_check_are_findings() -> None:
 
 
 def test_findings_are_printed_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    told = [
+    findings = [
         Finding("disk", "ok", "[5] GB free"),
         Finding("x", "note", "y", "z [1]"),
         Finding("a" * 200, "fault", "b", "c"),
     ]
-    asked: list[Any] = []
-    monkeypatch.setattr(doctor, "findings_of", lambda files, offline: asked.append((files, offline)) or told)
-    with pytest.raises(UserError, match=r"^maieutic doctor: found 1 fault\(s\), listed above"):
+    calls: list[Any] = []
+    monkeypatch.setattr(doctor, "findings_of", lambda files, offline: calls.append((files, offline)) or findings)
+    with pytest.raises(UserError, match=r"^maieutic doctor: faults listed above: 1"):
         doctor.doctor(configfile=[Path("run.yaml")], offline=True)
     assert (
         capsys.readouterr().out == f"ok    disk: [5] GB free.\nnote  x: y. Fix: z [1]\nfault {'a' * 200}: b. Fix: c\n"
     )
-    told.pop()
+    findings.pop()
     doctor.doctor()
-    assert asked == [([Path("run.yaml")], True), ([], False)]
+    assert calls == [([Path("run.yaml")], True), ([], False)]
     capsys.readouterr()
     monkeypatch.setenv("FORCE_COLOR", "1")
     doctor.doctor()
     ok, note = capsys.readouterr().out.splitlines()
     assert re.sub("\x1b[^m]*m", "", ok) == "ok    disk: [5] GB free."
-    assert ok.endswith(" disk: [5] GB free.") and note.endswith(" x: y. Fix: z [1]"), "the state alone has a colour"
+    assert ok.endswith(" disk: [5] GB free.") and note.endswith(" x: y. Fix: z [1]"), "only the state is coloured"
 
 
 def test_the_machine_is_looked_at_with_and_without_a_run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    of: list[Any] = []
+    arguments: list[Any] = []
     for name in ("environments", "gpus"):
-        monkeypatch.setattr(doctor, name, lambda plan, name=name: iter([(name, of.append(plan))]))
+        monkeypatch.setattr(doctor, name, lambda plan, name=name: iter([(name, arguments.append(plan))]))
     for name in ("disk", "memory", "containers"):
-        monkeypatch.setattr(doctor, name, lambda plan, name=name: (name, of.append(plan)))
+        monkeypatch.setattr(doctor, name, lambda plan, name=name: (name, arguments.append(plan)))
     monkeypatch.setattr(doctor, "slurm", lambda: ("slurm", None))
-    monkeypatch.setattr(doctor, "endpoints", lambda plan, offline: iter([("endpoints", of.append((plan, offline)))]))
+    monkeypatch.setattr(
+        doctor, "endpoints", lambda plan, offline: iter([("endpoints", arguments.append((plan, offline)))])
+    )
     names = ["environments", "disk", "memory", "gpus", "slurm", "containers"]
-    assert [one[0] for one in doctor.findings_of([])] == names and of == [None] * 5
-    of.clear()
+    assert [finding[0] for finding in doctor.findings_of([])] == names and arguments == [None] * 5
+    arguments.clear()
     path = tmp_path / "run.yaml"
     path.write_text("edition: demo\nrun: {tutors: [echo], tasks: [mrbench]}\n", encoding="utf-8")
     first, *others = doctor.findings_of([path], True)
-    assert first == ("run file", "ok", f"{path} is valid", "") and [one[0] for one in others] == [*names, "endpoints"]
-    plans = {id(one) for one in of[:-1]}
-    assert len(plans) == 1 and of[-1] == (of[0], True) and of[0].run.tutors == ["echo"]
+    assert first == ("run file", "ok", f"{path} is valid", "") and [finding[0] for finding in others] == [
+        *names,
+        "endpoints",
+    ]
+    plans = {id(plan) for plan in arguments[:-1]}
+    assert len(plans) == 1 and arguments[-1] == (arguments[0], True) and arguments[0].run.tutors == ["echo"]
     more = tmp_path / "more.yaml"
     more.write_text("run: {limit: 1}\n", encoding="utf-8")
     assert next(doctor.findings_of([path, more])).finding == f"{path}, {more} is valid"
-    of.clear()
+    arguments.clear()
     list(doctor.findings_of([path]))
-    assert of[-1][1] is False
+    assert arguments[-1][1] is False
 
 
 def test_a_run_without_pins_is_looked_at_all_the_same(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     model = "{engine: vllm, weights: {repo: nobody/nothing, revision: null}}"
     path.write_text(f"models: {{open: {model}}}\nrun: {{tutors: [open], tasks: [mrbench]}}\n", encoding="utf-8")
-    found = list(doctor.findings_of([path], offline=True))
-    faults = {one.subject: one.fix for one in found if one.state == "fault"}
+    findings = list(doctor.findings_of([path], offline=True))
+    faults = {finding.subject: finding.fix for finding in findings if finding.state == "fault"}
     assert "maieutic pin" in faults["run file: models.open.weights.revision"]
-    assert {"disk", "memory", "SLURM", "containers"} <= {one.subject for one in found}
+    assert {"disk", "memory", "SLURM", "containers"} <= {finding.subject for finding in findings}

@@ -1,4 +1,4 @@
-"""Downloads over real HTTP: right, truncated, altered, missing, slow; they resume or refuse, and leave no half file."""
+"""Tests of downloads over HTTP: they resume or refuse, and a wrong or partial file never takes the final name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BODY = Path("resources/demo/gsm8k/test.jsonl").read_bytes()
 
 @pytest.fixture
 def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A file server, and no waiting between tries."""
+    """Serve files without waiting between tries; yield the server's address."""
     monkeypatch.setattr(downloads.time, "sleep", lambda _: None)
     Files.body, Files.ranges, Files.failures = BODY, [], 0
     with serving(Files) as address:
@@ -31,7 +31,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def dataset(url: str | None) -> Dataset:
-    """GSM8K's entry, with the demo file as the published one."""
+    """Return an entry like GSM8K's, with the demo file as its published file."""
     copy = DatasetFile(path="gsm8k/test.jsonl", url=url, sha256=hashlib.sha256(BODY).hexdigest(), records=12)
     return Dataset(title="t", licence="l", format="jsonl", fields=["question", "answer"], published=copy, demo=None)
 
@@ -60,20 +60,22 @@ def test_a_download_ends_with_the_right_bytes(kind: str, files: str, tmp_path: P
 def test_a_broken_download_goes_on_where_it_stopped(files: str, tmp_path: Path) -> None:
     get(f"{files}/breaks", tmp_path / "gsm8k.source")
     assert Files.ranges[0] is None
-    asked = [int(given.removeprefix("bytes=").rstrip("-")) for given in Files.ranges[1:]]
-    assert asked and asked == sorted(set(asked)) and asked[0] > 0, "every try begins where the last one ended"
+    starts = [int(header.removeprefix("bytes=").rstrip("-")) for header in Files.ranges[1:]]
+    assert starts and starts == sorted(set(starts)) and starts[0] > 0, "each try begins where the last one ended"
 
 
-def test_what_an_earlier_run_left_is_continued(files: str, tmp_path: Path) -> None:
+def test_a_later_run_continues_a_part_file(files: str, tmp_path: Path) -> None:
     out = tmp_path / "gsm8k.source"
-    with pytest.raises(UserError, match=r"no progress in 5 tries .*; 10 bytes are kept.*Fix: run `snakemake"):
+    with pytest.raises(
+        UserError, match=r"the download made no progress in 5 tries .*; 10 bytes are kept.*Fix: run `snakemake"
+    ):
         get(f"{files}/always-breaks", out)
     assert not out.exists()
     [part] = leftovers(out)
-    kept = (tmp_path / part).stat().st_size
+    size = (tmp_path / part).stat().st_size
     Files.ranges = []
     get(f"{files}/right", out)
-    assert Files.ranges == [f"bytes={kept}-"] and out.read_bytes() == BODY
+    assert Files.ranges == [f"bytes={size}-"] and out.read_bytes() == BODY
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_what_an_earlier_run_left_is_continued(files: str, tmp_path: Path) -> No
     [
         ("altered", "expected sha256 [0-9a-f]{64}, found"),
         ("short", "expected a JSON record"),
-        ("missing", "the server answers 404"),
+        ("missing", "the server answers with status 404"),
     ],
 )
 def test_a_wrong_file_is_refused_and_never_takes_the_final_name(
@@ -102,7 +104,7 @@ def test_an_earlier_right_file_survives_a_wrong_download(files: str, tmp_path: P
     assert out.read_bytes() == BODY
 
 
-def test_a_part_file_that_is_too_long_is_begun_anew(files: str, tmp_path: Path) -> None:
+def test_a_part_file_that_is_too_long_is_discarded(files: str, tmp_path: Path) -> None:
     out = tmp_path / "gsm8k.source"
     sha = hashlib.sha256(BODY).hexdigest()
     (tmp_path / f".gsm8k.source.{sha[:12]}.part").write_bytes(BODY + b"more")
@@ -112,11 +114,13 @@ def test_a_part_file_that_is_too_long_is_begun_anew(files: str, tmp_path: Path) 
 
 def test_a_server_that_is_down_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(downloads.time, "sleep", lambda _: None)
-    with pytest.raises(UserError, match=r"http://127.0.0.1:9/x: no progress in 5 tries \(ConnectionError\)"):
+    with pytest.raises(
+        UserError, match=r"http://127.0.0.1:9/x: the download made no progress in 5 tries \(ConnectionError\)"
+    ):
         get("http://127.0.0.1:9/x", tmp_path / "out")
 
 
-def test_files_that_are_already_there_take_the_same_way(tmp_path: Path) -> None:
+def test_files_of_data_dir_are_fetched_like_downloads(tmp_path: Path) -> None:
     out = tmp_path / "gsm8k.source"
     fetch_dataset(
         job=FetchDataset(name="gsm8k", dataset=dataset(None), edition="published", data_dir=DEMO),
@@ -126,7 +130,8 @@ def test_files_that_are_already_there_take_the_same_way(tmp_path: Path) -> None:
     assert out.read_bytes() == BODY
     for folder, place in ((Path("nowhere"), "no gsm8k/test.jsonl in nowhere"), (None, "in data_dir, which is null")):
         with pytest.raises(
-            UserError, match=rf"^datasets.gsm8k.published: .*{place}.* nor below .*Fix: correct path, or set"
+            UserError,
+            match=rf"^datasets.gsm8k.published: .*{place}.* or below .*Fix: correct the dataset's path, or set",
         ):
             fetch_dataset(
                 job=FetchDataset(name="gsm8k", dataset=dataset(None), edition="published", data_dir=folder),
@@ -135,10 +140,8 @@ def test_files_that_are_already_there_take_the_same_way(tmp_path: Path) -> None:
             )
 
 
-def test_a_file_of_ones_own_lies_at_its_path_from_the_working_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Beside a data_dir with the published files, or without one; a published file does not."""
+def test_a_users_file_is_found_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's file is found relative to the working folder, with or without a data_dir; a published file is not."""
     (tmp_path / "gsm8k").mkdir()
     (tmp_path / "gsm8k/test.jsonl").write_bytes(BODY)
     (tmp_path / "published").mkdir()
@@ -148,8 +151,8 @@ def test_a_file_of_ones_own_lies_at_its_path_from_the_working_folder(
         job = FetchDataset(name="gsm8k", dataset=dataset(None), edition="published", data_dir=folder)
         fetch_dataset(job=job, demo_dir=demo, out=tmp_path / "out")
         assert (tmp_path / "out").read_bytes() == BODY
-    of_others = dataset("http://127.0.0.1:9/x").published
-    assert local_copy(of_others, "published", None, demo) is None
+    published_copy = dataset("http://127.0.0.1:9/x").published
+    assert local_copy(published_copy, "published", None, demo) is None
 
 
 def test_what_data_dir_lacks_is_downloaded(tmp_path: Path) -> None:
@@ -160,16 +163,16 @@ def test_what_data_dir_lacks_is_downloaded(tmp_path: Path) -> None:
 
 
 class HubOfParts(Files):
-    """Two Parquet files of one commit; the second breaks off once."""
+    """Hub with two Parquet files of one commit; the first request for the second file fails."""
 
     parts: dict[str, bytes] = {}
-    asked: list[str] = []
+    requested: list[str] = []
     tokens: set[str | None] = set()
     breaks = 1
 
     def do_GET(self) -> None:
         cls = HubOfParts
-        cls.asked.append(self.path)
+        cls.requested.append(self.path)
         cls.tokens.add(self.headers.get("Authorization"))
         name = self.path.rpartition("/")[2]
         if "/tree/" in self.path:
@@ -182,11 +185,11 @@ class HubOfParts(Files):
 
 
 def test_files_of_a_hub_are_joined_without_its_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hosted model's run needs no other environment; an interrupted fetch keeps the files that it has."""
+    """An interrupted fetch keeps the files that it has. The hub's client is not in the driver's environment."""
     for number, rows in enumerate((["a", "b"], ["c"])):
         pq.write_table(pa.table({"question": rows}), tmp_path / f"train-{number}.parquet")
     HubOfParts.parts = {path.name: path.read_bytes() for path in sorted(tmp_path.glob("*.parquet"))}
-    HubOfParts.asked, HubOfParts.tokens, HubOfParts.breaks = [], set(), 1
+    HubOfParts.requested, HubOfParts.tokens, HubOfParts.breaks = [], set(), 1
     copy = DatasetFile(path="x", hub={"repo": "o/n", "revision": "1" * 40, "files": "data/train-*.parquet"}, records=3)
     entry = Dataset(title="t", licence="l", format="parquet", fields=["question"], published=copy, demo=None)
     job = FetchDataset(name="x", dataset=entry, edition="published", data_dir=None)
@@ -194,9 +197,11 @@ def test_files_of_a_hub_are_joined_without_its_client(tmp_path: Path, monkeypatc
     with serving(HubOfParts) as address:
         monkeypatch.setenv("HF_ENDPOINT", address)
         monkeypatch.setenv("HF_TOKEN", "hf_canary")
-        with pytest.raises(UserError, match="the server answers 404"):
+        with pytest.raises(UserError, match="the server answers with status 404"):
             fetch_dataset(job=job, demo_dir=DEMO, out=out)
         fetch_dataset(job=job, demo_dir=DEMO, out=out)
     assert pq.read_table(out)["question"].to_pylist() == ["a", "b", "c"]
-    assert sum(path.endswith("train-0.parquet") for path in HubOfParts.asked) == 1, "what is there is not fetched again"
+    assert sum(path.endswith("train-0.parquet") for path in HubOfParts.requested) == 1, (
+        "a complete file is not fetched again"
+    )
     assert HubOfParts.tokens == {"Bearer hf_canary"} and [path.name for path in out.parent.iterdir()] == ["x.source"]

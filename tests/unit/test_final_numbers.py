@@ -1,4 +1,4 @@
-"""The robust reader of final numbers: a case table as a person reads it, and math-verify beside it."""
+"""Tests of the robust parser of final numbers: a table of cases as a person reads them, with math-verify as an oracle."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_reply_is_read_as_a_person_reads_it(text: str, value: float | None) ->
     assert (read.why_none is None) == (value is not None)
 
 
-def test_the_table_is_as_large_as_it_says() -> None:
+def test_the_table_has_at_least_600_different_cases() -> None:
     assert len(CASES) >= 600 and len({text for text, _ in CASES}) == len(CASES)
 
 
@@ -51,7 +51,7 @@ def test_every_rule_for_what_is_ambiguous_stands_in_the_docs() -> None:
     assert [rule["rule"] for rule in RULES if rule["rule"] not in page] == []
 
 
-def test_a_reply_without_a_single_number_says_why() -> None:
+def test_a_reply_without_a_single_number_has_a_reason() -> None:
     item = Item(id="i", task="t", cluster="c", vars={}, reference={"answer": "4"})
     [range_] = grade_answer(item, "Final answer: 3 to 5 days", "robust")
     assert (range_.value, range_.correct, range_.why_none) == (None, None, "a range")
@@ -64,7 +64,7 @@ def test_a_reply_without_a_single_number_says_why() -> None:
     [("4.0000004", True), ("3.9999996", True), ("4.00001", False), ("3.99999", False), ("4.0001", False)],
 )
 def test_a_number_is_right_within_a_millionth(text: str, right: bool) -> None:
-    """A float's noise is forgiven, a rounded or cut-off result is not."""
+    """The noise of a float is tolerated, a rounded or truncated result is not."""
     item = Item(id="i", task="t", cluster="c", vars={}, reference={"answer": "4"})
     for scoring in ("robust", "paper_compat"):
         [read] = grade_answer(item, f"Final answer: {text}", scoring)
@@ -76,51 +76,51 @@ def test_a_number_is_right_within_a_millionth(text: str, right: bool) -> None:
     assert read.correct is False
 
 
-def test_numbers_know_their_place() -> None:
+def test_numbers_have_a_position_and_a_circumstance() -> None:
     text = "The 3 friends pay $5 each for 2 days: 30"
-    assert [(one.text, one.circumstance) for one in numerals(text)] == [
+    assert [(numeral.text, numeral.circumstance) for numeral in numerals(text)] == [
         ("3", True),
         ("$5", True),
         ("2", True),
         ("30", False),
     ]
-    assert [text[one.start : one.end].strip() for one in numerals(text)] == ["3", "$5", "2", "30"]
+    assert [text[numeral.start : numeral.end].strip() for numeral in numerals(text)] == ["3", "$5", "2", "30"]
 
 
 HUGE = re.compile(r"(?:\^|\*\*)\s*[({]?\s*\d+\s*(?:\^|\*\*)|(?:\^|\*\*)\s*[({]?\d{3,}|\d{3,}!")
 
 
 def by_math_verify(text: str) -> float | None:
-    """What the field's library reads, as a float."""
+    """Return the number that the library math-verify reads, as a float."""
     from math_verify import parse
 
     logging.getLogger("math_verify").setLevel(logging.CRITICAL)
     try:
-        if HUGE.search(text) or len(text) > 1000:  # it would be computed digit by digit
+        if HUGE.search(text) or len(text) > 1000:  # math-verify would compute every digit
             return None
-        found = parse(text, parsing_timeout=None)
-        return float(getattr(found[0], "rhs", found[0])) if found else None
+        parsed = parse(text, parsing_timeout=None)
+        return float(getattr(parsed[0], "rhs", parsed[0])) if parsed else None
     except (TypeError, ValueError, OverflowError, AttributeError):
         return None
 
 
 @pytest.mark.slow
 def test_the_library_of_the_field_agrees_on_what_it_is_made_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """math-verify reads LaTeX and bare numbers; of prose it takes the last number. It is an oracle for the former."""
+    """math-verify reads LaTeX and bare numbers; in prose it takes the last number. It is an oracle for the former."""
     for text in ("\\boxed{42}", "\\boxed{\\frac{3}{4}}", "$\\dfrac{7}{2}$", "\\boxed{-\\frac{3}{4}}", "1,234,567", "-7", "0.125",
                  "\\boxed{x = 5}", "$\\boxed{42}$", "10^2", "\\boxed{2^{5}}", "\\boxed{2 \\times 10^3}", "1 000"):  # fmt: skip
         assert same(read_final(text).value, by_math_verify(text)), text
     agrees = sum(same(by_math_verify(text), value) for text, value in CASES)
     with capsys.disabled():
         print(f"\n{len(CASES)} final numbers as a person reads them: math-verify reads {agrees}, ours all")
-    assert agrees < len(CASES) * 0.7, "once it reads prose as people do, it should be the reader"
+    assert agrees < len(CASES) * 0.7, "once it reads prose as people do, it should become the parser"
 
 
 @pytest.mark.parametrize(
     ("content", "value", "why"),
     [
         ("12", 12, None),
-        ("x = 3 = 4", 4, None),  # what an equation ends with
+        ("x = 3 = 4", 4, None),  # the end of the equation
         ("n = 2 + 3", None, "a calculation without its result"),
         ("3, 4", None, "several numbers in one box"),
         ("3, 4 in 5 days", None, "several numbers in one box"),
@@ -137,11 +137,11 @@ def test_a_box_is_read_by_itself(content: str, value: float | None, why: str | N
         assert final.why_none == why and content.replace("n = ", "")[-1] in final.text
 
 
-def test_of_one_number_in_two_spellings_a_box_gives_the_first() -> None:
+def test_a_box_with_one_number_in_two_spellings_gives_the_first() -> None:
     assert read_final("So \\boxed{5 and 5.0}").text == "5"
 
 
-def test_a_number_of_more_than_300_digits_is_beyond_all() -> None:
+def test_a_number_of_more_than_300_digits_is_infinite() -> None:
     assert parse_digits("1,234.5", ",", ".") == 1234.5 and parse_digits("1.234,5", ".", ",") == 1234.5
     assert parse_digits("1" * 300, "", "") == float("1" * 300)
     assert parse_digits("0." + "0" * 299, "", ".") == math.inf
@@ -149,7 +149,7 @@ def test_a_number_of_more_than_300_digits_is_beyond_all() -> None:
 
 UNITS = "a quantity in two units"
 NUMERALS: dict[str, list[tuple[float, str, bool, str | None]]] = {
-    # what stands there: each number with its text, whether it is a circumstance, and why it is no answer
+    # numbers of each text: value, text, True for a circumstance, reason why it is not an answer
     "3 hundred thousand": [(300000, "3 hundred thousand", False, None)],
     "2 Thousands": [(2000, "2 Thousands", False, None)],
     "2 THOUSAND": [(2000, "2 THOUSAND", False, None)],
@@ -212,13 +212,13 @@ def test_a_calculation_gives_the_first_number_behind_it() -> None:
     assert calculation_result("1 + 2 = 3 boxes, and 12 more") is None
 
 
-def test_what_is_no_single_number_is_told_with_its_characters() -> None:
+def test_a_range_is_returned_with_its_text() -> None:
     assert choose_number(numerals("3-5 apples"), last=True) == FinalAnswer(None, "5", "a range")
 
 
 def test_the_last_line_is_read_by_itself() -> None:
     assert read_final("2 + 3 = 5\n7 apples").value == 7
-    assert read_final("It costs 5 dollars. Look at x2.").value == 5, "a name is no number: what stands before is read"
+    assert read_final("It costs 5 dollars. Look at x2.").value == 5, "x2 is a name: the number before it is read"
     assert without_brackets("7 apples (half a dozen) here") == "7 apples   here"
 
 
@@ -228,5 +228,7 @@ def test_the_mark_of_a_list_behind_a_marker_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize("text", NUMERALS)
-def test_each_number_of_a_text_is_told_with_what_speaks_against_it(text: str) -> None:
-    assert [(one.value, one.text, one.circumstance, one.unsettled) for one in numerals(text)] == NUMERALS[text]
+def test_each_number_of_a_text_has_its_circumstance_and_its_objection(text: str) -> None:
+    assert [
+        (numeral.value, numeral.text, numeral.circumstance, numeral.unsettled) for numeral in numerals(text)
+    ] == NUMERALS[text]

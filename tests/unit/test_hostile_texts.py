@@ -1,4 +1,4 @@
-"""No reader of a model's text takes more than linear time: one looping reply must not hold a run for hours."""
+"""Tests that each reader of a model's text takes linear time: a looping reply must not delay a run for hours."""
 
 from __future__ import annotations
 
@@ -9,35 +9,39 @@ import pytest
 from hostile_texts import MOST_RATIO, NOTICED, SIZES, UNITS, readers, seconds, shapes, text_of
 
 MEGABYTE = 1_000_000
-# With MAIEUTIC_SHAPES=all every unit is tried, for half an hour: every one that the package's patterns bring, too.
-ALL = os.environ.get("MAIEUTIC_SHAPES") == "all"
-OFTEN, SAMPLE = 2, 12  # else every second one of UNITS, and so many of the others
+# MAIEUTIC_SHAPES=all tests every unit, including those of the package's patterns, which takes half an hour.
+TEST_ALL = os.environ.get("MAIEUTIC_SHAPES") == "all"
+STEP, SAMPLE_SIZE = 2, 12  # otherwise every second one of UNITS, and this number of the patterns' units
 HEADS = ("[[" * 3000, "{" * 3000, '{"a":' * 3000, "<think>", "\\boxed{" * 500, "| a | b |\n|---|---|\n", "```json\n")
 READERS = readers()
 
 
-def tried() -> list[tuple[str, str]]:
+def selected_shapes() -> list[tuple[str, str]]:
     """Return the shapes of this test: common units, units behind a head, and a sample of the patterns' own units."""
-    own = [shape for shape in shapes() if shape[1] not in UNITS]
+    pattern_shapes = [shape for shape in shapes() if shape[1] not in UNITS]
     heads = [(head, unit) for head in HEADS for unit in ("a", "}", "1 ")]
-    if ALL:
-        return [*(("", unit) for unit in UNITS), *heads, *own]
-    return [*(("", unit) for unit in UNITS[::OFTEN]), *heads[::OFTEN], *random.Random(1).sample(own, SAMPLE)]
+    if TEST_ALL:
+        return [*(("", unit) for unit in UNITS), *heads, *pattern_shapes]
+    return [
+        *(("", unit) for unit in UNITS[::STEP]),
+        *heads[::STEP],
+        *random.Random(1).sample(pattern_shapes, SAMPLE_SIZE),
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_takes_linear_time(name: str) -> None:
-    """Compare CPU times, the least of three readings each. The ratio of readings under 50 ms is noise."""
+    """Compare CPU times, each the minimum of three readings. Ratios of times under 50 ms are noise."""
     slow = []
-    for shape in tried():
+    for shape in selected_shapes():
         half, whole = (seconds(READERS[name], text_of(shape, size), 1) for size in SIZES[1:])
-        if whole < NOTICED or whole < 2 * half:  # of a reader that stops at some length, most
+        if whole < NOTICED or whole < 2 * half:  # most readers stop at some length
             continue
-        taken = [seconds(READERS[name], text_of(shape, size)) for size in SIZES]
+        times = [seconds(READERS[name], text_of(shape, size)) for size in SIZES]
         slow += [
             (shape, size, before, after)
-            for size, before, after in zip(SIZES[1:], taken, taken[1:], strict=False)
+            for size, before, after in zip(SIZES[1:], times, times[1:], strict=False)
             if before > NOTICED and after > MOST_RATIO * before
         ]
     assert not slow, slow[:3]

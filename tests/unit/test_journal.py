@@ -1,4 +1,4 @@
-"""The journal: what it survives, what it refuses, what a key depends on."""
+"""Tests of journals: damage, locks and recovery, answers of other journals, and request keys."""
 
 from __future__ import annotations
 
@@ -33,24 +33,25 @@ def entry(key: str, text: str = "4") -> FinishedRequest:
     return FinishedRequest(key=key, text=text, seconds=0.1, attempts=1)
 
 
-def filled(path: Path, count: int = 5) -> Path:
+def filled_journal(path: Path, count: int = 5) -> Path:
+    """Write a journal of `count` answers."""
     with Journal(path, FinishedRequest) as journal:
         for number in range(count):
             journal.append(entry(f"k{number}", f"text {number}\nline \u2028 \x00"))
     return path
 
 
-def test_answers_come_back(tmp_path: Path) -> None:
-    path = filled(tmp_path / "j.jsonl")
+def test_answers_are_read_back(tmp_path: Path) -> None:
+    path = filled_journal(tmp_path / "j.jsonl")
     with Journal(path, FinishedRequest) as journal:
         assert list(journal.answers) == ["k0", "k1", "k2", "k3", "k4"]
         assert journal.answers["k3"].text == "text 3\nline \u2028 \x00"
         assert journal.broken == 0
 
 
-def test_answers_are_read_from_the_file_when_they_are_asked_for(tmp_path: Path) -> None:
-    """What is in memory does not grow with their texts; an answer that was just appended is there too."""
-    path = filled(tmp_path / "j.jsonl")
+def test_answers_are_read_from_the_file_on_access(tmp_path: Path) -> None:
+    """Memory use does not grow with the texts, and an answer can be read as soon as it is appended."""
+    path = filled_journal(tmp_path / "j.jsonl")
     with Journal(path, FinishedRequest) as journal:
         journal.append(entry("k5", "x" * 100_000), entry("k6", "long \u00fc\u2028 \U0001f600"))
         journal.append(entry("k7"))
@@ -58,40 +59,41 @@ def test_answers_are_read_from_the_file_when_they_are_asked_for(tmp_path: Path) 
         texts = [journal.answers[key].text for key in ("k6", "k0", "k7", "k5")]
         assert texts == ["long \u00fc\u2028 \U0001f600", "text 0\nline \u2028 \x00", "4", "x" * 100_000]
         assert journal.answers.get("k8") is None and "k8" not in journal.answers
-        assert journal.answers["k0"] is not journal.answers["k0"], "kept nowhere but in the file"
+        assert journal.answers["k0"] is not journal.answers["k0"], "answers are not kept in memory"
         journal.answers.close()
-        assert journal.answers["k0"].text.startswith("text 0"), "opened again"
+        assert journal.answers["k0"].text.startswith("text 0"), "the file is opened again"
         place = path.read_bytes().index(b'{"key":"k7"')
-        for damage in (path.read_bytes()[:200], path.read_bytes()[:place] + b"\xff\xfe\n"):  # by somebody, meanwhile
+        # Another process damages the file meanwhile.
+        for damage in (path.read_bytes()[:200], path.read_bytes()[:place] + b"\xff\xfe\n"):
             path.write_bytes(damage)
             with pytest.raises(UserError) as error:
                 journal.answers["k7"]
-            line = f"{path}, byte {place}: a line that was valid is now damaged. Fix: run again"
+            line = f"{path}, byte {place}: a line that was valid before is now damaged. Fix: run again"
             assert error.value.line == line
 
 
-def test_answers_of_other_journals_count_and_are_left_as_they_are(tmp_path: Path) -> None:
-    """Of shards: what one of them has answered is not asked by another. The own answer goes first."""
+def test_answers_of_other_journals_are_used_and_not_changed(tmp_path: Path) -> None:
+    """A shard does not repeat requests that another shard has answered. The journal's own answers take precedence."""
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
-    for path, told in ((first, "first"), (second, "second")):
+    for path, text in ((first, "first"), (second, "second")):
         with Journal(path, FinishedRequest) as journal:
-            journal.append(entry("both", told), entry(told, told))
+            journal.append(entry("both", text), entry(text, text))
     before = [path.read_bytes() for path in (first, second)]
-    own = tmp_path / "own.jsonl"
-    with Journal(own, FinishedRequest, [second, tmp_path / "none.jsonl", first]) as journal:
+    third = tmp_path / "own.jsonl"
+    with Journal(third, FinishedRequest, [second, tmp_path / "none.jsonl", first]) as journal:
         assert [journal.answers[key].text for key in ("both", "first", "second")] == ["second", "first", "second"]
         assert "first" in journal.answers and "third" not in journal.answers and journal.answers.get("third") is None
         journal.append(entry("first", "not again"), entry("mine", "mine"))
-        assert list(journal.answers) == ["mine"], "what an other journal has is not put down twice"
+        assert list(journal.answers) == ["mine"], "an answer of another journal is not stored again"
         assert journal.answers["first"].text == "first"
-    assert [path.read_bytes() for path in (first, second)] == before and own.read_text().count("\n") == 1
+    assert [path.read_bytes() for path in (first, second)] == before and third.read_text().count("\n") == 1
     with Journal(second, FinishedRequest, [first]) as journal:
-        assert journal.answers["both"].text == "second", "its own"
-    looked = load_journal_answers(own, FinishedRequest, [first])
-    assert (len(looked), looked["both"].text, looked["mine"].text) == (1, "first", "mine")
+        assert journal.answers["both"].text == "second", "its own answer takes precedence"
+    answers = load_journal_answers(third, FinishedRequest, [first])
+    assert (len(answers), answers["both"].text, answers["mine"].text) == (1, "first", "mine")
 
 
-def test_the_journals_of_a_tutor_are_found_whichever_shards_there_were(tmp_path: Path) -> None:
+def test_the_journals_of_a_tutor_are_found_for_any_number_of_shards(tmp_path: Path) -> None:
     names = [
         "m.jsonl",
         "shards/1-of-2/m.jsonl",
@@ -104,10 +106,10 @@ def test_the_journals_of_a_tutor_are_found_whichever_shards_there_were(tmp_path:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     assert reply_journals(tmp_path, "m") == [tmp_path / name for name in names[:3]]
-    assert reply_journals(tmp_path, "a[b]") == [tmp_path / "a[b].jsonl"], "a name is no pattern"
+    assert reply_journals(tmp_path, "a[b]") == [tmp_path / "a[b].jsonl"], "a name is not a glob pattern"
 
 
-def test_a_spool_gives_records_back_in_any_order_and_leaves_no_file(tmp_path: Path) -> None:
+def test_a_spool_returns_records_in_any_order_and_leaves_no_file(tmp_path: Path) -> None:
     spool: Spool[int, FinishedRequest] = Spool(tmp_path / "new/folder")
     assert Path(f"/proc/self/fd/{spool._file.fileno()}").readlink().is_relative_to(tmp_path / "new/folder")
     Spool(tmp_path / "new/folder").close()
@@ -126,8 +128,8 @@ def test_a_spool_gives_records_back_in_any_order_and_leaves_no_file(tmp_path: Pa
 
 
 @pytest.mark.parametrize("cut", [1, 5, 40])
-def test_a_torn_last_line_costs_that_answer_only(cut: int, tmp_path: Path) -> None:
-    path = filled(tmp_path / "j.jsonl")
+def test_a_truncated_last_line_loses_only_that_answer(cut: int, tmp_path: Path) -> None:
+    path = filled_journal(tmp_path / "j.jsonl")
     path.write_bytes(path.read_bytes()[:-cut])
     with Journal(path, FinishedRequest) as journal:
         lost = {"k4"} if cut > 1 else set()
@@ -135,7 +137,7 @@ def test_a_torn_last_line_costs_that_answer_only(cut: int, tmp_path: Path) -> No
         journal.append(entry("k4", "again"))
         journal.append(entry("k5"))
     with Journal(path, FinishedRequest) as journal:
-        assert {"k4", "k5"} <= set(journal.answers), "what is written after a torn line is whole"
+        assert {"k4", "k5"} <= set(journal.answers), "lines after a truncated one are intact"
 
 
 @pytest.mark.parametrize(
@@ -150,8 +152,8 @@ def test_a_torn_last_line_costs_that_answer_only(cut: int, tmp_path: Path) -> No
     ],
     ids=["zero bytes", "NUL bytes", "doubled", "swapped", "foreign lines", "blank lines"],
 )
-def test_a_damaged_journal_keeps_what_is_whole(damage: object, kept: int, broken: int, tmp_path: Path) -> None:
-    path = filled(tmp_path / "j.jsonl")
+def test_a_damaged_journal_keeps_its_valid_lines(damage: object, kept: int, broken: int, tmp_path: Path) -> None:
+    path = filled_journal(tmp_path / "j.jsonl")
     path.write_bytes(b"".join(damage(path.read_bytes().splitlines(keepends=True))))
     with Journal(path, FinishedRequest) as journal:
         assert (len(journal.answers), journal.broken) == (kept, broken)
@@ -166,19 +168,19 @@ def test_a_repeated_key_keeps_its_first_answer(tmp_path: Path) -> None:
         assert journal.answers["k"].text == "first"
 
 
-def changed(**change: object) -> str:
+def changed_key(**change: object) -> str:
     return request_key({**REQUEST, **change}, MODEL)
 
 
 def test_a_key_depends_on_all_that_can_change_the_answer() -> None:
     base = request_key(REQUEST, MODEL)
     others = [
-        changed(messages=[{"role": "system", "content": "2+2?"}]),
-        changed(messages=[{"role": "user", "content": "2+2? "}]),
-        changed(temperature=0.1),
-        changed(max_tokens=9),
-        changed(endpoint="completions"),
-        changed(stop=["\n"]),
+        changed_key(messages=[{"role": "system", "content": "2+2?"}]),
+        changed_key(messages=[{"role": "user", "content": "2+2? "}]),
+        changed_key(temperature=0.1),
+        changed_key(max_tokens=9),
+        changed_key(endpoint="completions"),
+        changed_key(stop=["\n"]),
         request_key(REQUEST, {**MODEL, "files": {"model.safetensors": "ab"}}),
         request_key(REQUEST, {**MODEL, "files": {"model.safetensors": "aa", "chat_template.jinja": "cc"}}),
         request_key(REQUEST, {**MODEL, "dtype": "bfloat16"}),
@@ -199,7 +201,7 @@ with Journal(Path(sys.argv[1]), FinishedRequest) as journal:
 
 
 def holder(path: Path) -> subprocess.Popen[str]:
-    """Another process that holds the journal."""
+    """Start another process that writes to the journal and keeps its lock."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)],
         stdout=subprocess.PIPE,
@@ -210,7 +212,7 @@ def holder(path: Path) -> subprocess.Popen[str]:
     return process
 
 
-def test_a_second_writer_is_refused_and_told_whom_to_end(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
     path = tmp_path / "results/journal/replies/b/m.jsonl"
     process = holder(path)
     try:
@@ -219,18 +221,18 @@ def test_a_second_writer_is_refused_and_told_whom_to_end(tmp_path: Path) -> None
     finally:
         process.kill()
         process.wait()
-    with Journal(path, FinishedRequest) as journal:  # the kernel dropped the dead process's lock
-        assert "k" in journal.answers, "an answer is on file from the moment that it was appended"
+    with Journal(path, FinishedRequest) as journal:  # the kernel released the killed process's lock
+        assert "k" in journal.answers, "an answer is on file as soon as it is appended"
 
 
-def test_recover_ends_a_driver_that_lives_on(tmp_path: Path) -> None:
+def test_recover_ends_a_driver_that_still_runs(tmp_path: Path) -> None:
     process = holder(tmp_path / "results/journal/replies/b/m.jsonl")
     lock = tmp_path / "results/journal/replies/b/m.lock"
     assert lock_owner(lock) is not None
     recover(tmp_path / "results")
     assert lock_owner(lock) is None
     assert process.wait(10) == -signal.SIGTERM
-    recover(tmp_path / "results")  # nothing to do is no error
+    recover(tmp_path / "results")  # no error if there is nothing to end
 
 
 def test_appending_is_flushed_at_once(tmp_path: Path) -> None:
@@ -240,24 +242,22 @@ def test_appending_is_flushed_at_once(tmp_path: Path) -> None:
             assert (tmp_path / "j.jsonl").read_text().count("\n") == number + 1
 
 
-def test_recover_cancels_a_job_that_lives_on_another_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lock names host and SLURM job; a stand-in for scancel ends the process, as the scheduler would."""
+def test_recover_cancels_a_job_that_still_runs_on_another_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock names host and SLURM job. A scripted scancel ends the process, as the scheduler would."""
     monkeypatch.setenv("SLURM_JOB_ID", "77")
     process = holder(tmp_path / "results/journal/replies/b/m.jsonl")
     lock = tmp_path / "results/journal/replies/b/m.lock"
     assert lock_owner(lock) == (socket.gethostname(), process.pid, "77")
     lock.write_text("host elsewhere pid 1 slurm job 77\n", encoding="utf-8")
-    end_orphans_by(tmp_path, 'echo "no such job" >&2; exit 1', monkeypatch)
-    assert lock_owner(lock) is not None and process.poll() is None, (
-        "a refused scancel is said, and nothing else happens"
-    )
-    end_orphans_by(tmp_path, f'[ "$*" = 77 ] && kill {process.pid}', monkeypatch)
+    recover_with_scancel(tmp_path, 'echo "no such job" >&2; exit 1', monkeypatch)
+    assert lock_owner(lock) is not None and process.poll() is None, "a refused scancel changes nothing"
+    recover_with_scancel(tmp_path, f'[ "$*" = 77 ] && kill {process.pid}', monkeypatch)
     assert lock_owner(lock) is None
     assert process.wait(10) == -signal.SIGTERM
 
 
-def end_orphans_by(folder: Path, scancel: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Recover on a machine whose scancel does this."""
+def recover_with_scancel(folder: Path, scancel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run `recover` with a scancel on the PATH that runs these shell commands."""
     program = folder / "bin/scancel"
     program.parent.mkdir(exist_ok=True)
     program.write_text(f"#!/bin/sh\n{scancel}\n", encoding="utf-8")
@@ -266,11 +266,11 @@ def end_orphans_by(folder: Path, scancel: str, monkeypatch: pytest.MonkeyPatch) 
     recover(folder / "results")
 
 
-# what old journals rest on: a change of any of these would ask everything again ---------------------------------------
+# stability of journals: a change of these values would repeat all requests of existing journals -----------------------
 
 
-def test_keys_are_what_they_have_always_been() -> None:
-    """Of journals that users have: the values are frozen, not computed."""
+def test_request_keys_never_change() -> None:
+    """The expected values are frozen, because users' journals contain keys of earlier versions."""
     assert canonical_digest({"b": 1, "a": ["\u00e9", None, 0.5]}) == (
         "sha256:" + hashlib.sha256(b'{"a":["\\u00e9",null,0.5],"b":1}').hexdigest()
     )
@@ -280,10 +280,10 @@ def test_keys_are_what_they_have_always_been() -> None:
     assert key == "sha256:8c3b849e522641b3286fcb286aafd099161b4eae7947504815022af2df449eda"
 
 
-def test_a_lock_says_who_holds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_names_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "folder/j.lock"
-    mine = f"host {socket.gethostname()} pid {os.getpid()}"
-    for job, expected in ((None, mine), ("4711", f"{mine} slurm job 4711")):
+    owner = f"host {socket.gethostname()} pid {os.getpid()}"
+    for job, expected in ((None, owner), ("4711", f"{owner} slurm job 4711")):
         if job:
             monkeypatch.setenv("SLURM_JOB_ID", job)
         else:
@@ -291,11 +291,11 @@ def test_a_lock_says_who_holds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         path.parent.mkdir(exist_ok=True)
         path.write_text("host some-machine-with-a-long-name pid 999999999 slurm job 888888888888\n", encoding="utf-8")
         with take_lock(path):
-            assert path.read_text(encoding="utf-8") == f"{expected}\n", "nothing of an earlier holder is left"
-            with pytest.raises(UserError) as fault:
+            assert path.read_text(encoding="utf-8") == f"{expected}\n", "no text of an earlier owner is left"
+            with pytest.raises(UserError) as error:
                 take_lock(path)
-            assert (fault.value.place, fault.value.problem, fault.value.fix) == (
-                str(path), f"its journal is being written by {expected}", "wait for the other process, or stop it with `make recover`",
+            assert (error.value.place, error.value.problem, error.value.fix) == (
+                str(path), f"the journal is being written by {expected}", "wait for the other process, or stop it with `make recover`",
             )  # fmt: skip
     with take_lock(path):
         path.write_text("", encoding="utf-8")
@@ -303,7 +303,7 @@ def test_a_lock_says_who_holds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             take_lock(path)
 
 
-def test_a_journal_locks_beside_its_file_and_its_lines_end_alike_everywhere(tmp_path: Path) -> None:
+def test_the_lock_file_is_beside_the_journal_and_lines_end_in_newlines(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     with Journal(path, FinishedRequest) as journal:
         assert (tmp_path / "answers.lock").exists()
@@ -315,23 +315,23 @@ def test_a_journal_locks_beside_its_file_and_its_lines_end_alike_everywhere(tmp_
         Journal(path, FinishedRequest).append(entry("m"))
 
 
-def test_the_disk_is_asked_to_keep_answers_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now, synced = [100.0], [0]
+def test_answers_are_synced_to_disk_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, syncs = [100.0], [0]
     monkeypatch.setattr("maieutic.core.journal.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("maieutic.core.journal.os.fsync", lambda number: synced.__setitem__(0, synced[0] + 1))
+    monkeypatch.setattr("maieutic.core.journal.os.fsync", lambda number: syncs.__setitem__(0, syncs[0] + 1))
     with Journal(tmp_path / "j.jsonl", FinishedRequest) as journal:
         counts = []
         for step, seconds in enumerate((0.0, 0.5, 0.5, 0.01, 0.5, 2.0)):
             now[0] += seconds
             journal.append(entry(f"k{step}"))
-            counts.append(synced[0])
-        journal.append(entry("k0"))  # known: nothing to write
-        assert counts == [1, 1, 1, 2, 2, 3] and synced[0] == 3
-    assert synced[0] == 4, "and at the end"
+            counts.append(syncs[0])
+        journal.append(entry("k0"))  # a known key is not written
+        assert counts == [1, 1, 1, 2, 2, 3] and syncs[0] == 3
+    assert syncs[0] == 4, "the journal is synced when it is closed"
 
 
-def test_damaged_lines_are_told_with_their_journal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = filled(tmp_path / "j.jsonl", 2)
+def test_damaged_lines_are_logged_with_their_journal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = filled_journal(tmp_path / "j.jsonl", 2)
     with open(path, "a") as handle:
         handle.write("{\n\n[]\n")
     with Journal(path, FinishedRequest) as journal:

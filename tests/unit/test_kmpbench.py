@@ -1,4 +1,4 @@
-"""KMP-Bench: formulas against the paper's tables, loaders against the real data, readers, judging, people."""
+"""Tests of KMP-Bench: formulas against the paper's tables, loaders on real data, parsers, judging and human studies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from gullible import answering, obeyed, prompt_of
 from httpserver import chat, scripted, serving
 from maieutic.benchmarks.kmpbench import items as kmp
 from maieutic.benchmarks.kmpbench.alignment import (
@@ -56,21 +55,22 @@ from maieutic.scores.metrics.registry import METRICS
 from maieutic.scores.papers import printed_rows
 from maieutic.scores.score import index_grades, score_task
 from maieutic.serving.backends import JobFiles
+from obedient_judge import answering, obeyed, prompt_of
 from sklearn.metrics import matthews_corrcoef
 
 FOLDER = CARDS / "kmpbench"
 TASKS = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 RNG = np.random.default_rng(3)
 DETECTIONS = yaml.safe_load(Path("tests/tables/kmp_detection.yaml").read_text(encoding="utf-8"))
-WITHIN = 0.1 + 1e-9  # the parts are printed with one digit, each up to 0.05 from its value
+WITHIN = 0.1 + 1e-9  # rounding error: the parts are printed with one decimal, each up to 0.05 from its value
 
 
 def printed(table: str) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    for one in printed_rows("kmpbench"):
-        if one.table == table:
-            found.setdefault(one.row, {})[one.metric] = one.value
-    return found
+    rows: dict[str, dict[str, float]] = {}
+    for cell in printed_rows("kmpbench"):
+        if cell.table == table:
+            rows.setdefault(cell.row, {})[cell.metric] = cell.value
+    return rows
 
 
 # Formulas.
@@ -79,26 +79,26 @@ def printed(table: str) -> dict[str, dict[str, float]]:
 def test_all_rows_of_table_4_give_their_mr_score() -> None:
     rows = printed("4")
     assert len(rows) == 13
-    for of in rows.values():
-        ours = combine_mr(np.array(of["task1_mcc"]), np.array(of["task2_step"]), np.array(of["task3_reason"]))
-        assert float(ours) == pytest.approx(of["mr_score"], abs=WITHIN)
+    for row in rows.values():
+        ours = combine_mr(np.array(row["task1_mcc"]), np.array(row["task2_step"]), np.array(row["task3_reason"]))
+        assert float(ours) == pytest.approx(row["mr_score"], abs=WITHIN)
 
 
 def test_all_rows_of_table_5_give_their_overall() -> None:
     rows = printed("5")
     assert len(rows) == 19
-    for of in rows.values():
-        principles = np.mean([of[name] for name in kmp.PRINCIPLES])
-        assert float(mean_of_levels(np.array(of["general_level"]), principles)) == pytest.approx(
-            of["overall"], abs=WITHIN
+    for row in rows.values():
+        principles = np.mean([row[name] for name in kmp.PRINCIPLES])
+        assert float(mean_of_levels(np.array(row["general_level"]), principles)) == pytest.approx(
+            row["overall"], abs=WITHIN
         )
 
 
 def test_shipped_tables_are_the_papers(data: Path) -> None:
-    """Every number of the transcribed tables, Tables 1 and 2 as parts of 5 and 6, and the printed gains."""
+    """Compare every number of the transcribed tables (Tables 1 and 2 as parts of 5 and 6) and the printed gains."""
     folder = data.parent / "reference"
     if not folder.is_dir():
-        pytest.skip("the transcribed tables are not there; they lie beside the folder in MAIEUTIC_DATA")
+        pytest.skip("no transcribed tables: expected the folder `reference` next to the folder in MAIEUTIC_DATA")
 
     def rows(name: str) -> list[dict[str, str]]:
         with open(folder / f"kmpbench_{name}.csv", encoding="utf-8", newline="") as handle:
@@ -108,37 +108,39 @@ def test_shipped_tables_are_the_papers(data: Path) -> None:
              "4": ("table4_ec_detail",)}  # fmt: skip
     seen = 0
     for table, names in files.items():
-        shown = {
+        cells = {
             row["who"]: row["cells"]
             for row in paper_rows({"5": DIALOGUE, "6": SKILLS, "4": DETECTION}[table], printed_rows("kmpbench"))
         }
         for name in names:
             for row in rows(name):
-                who = " minus ".join(GAIN_MODELS) if row["group"] == "delta" else row["model"]
+                row_name = " minus ".join(GAIN_MODELS) if row["group"] == "delta" else row["model"]
                 values = [row[key] for key in row if key not in {"group", "model", "size", "source", "note"}]
-                for value, ours in zip(values, shown[who], strict=True):
-                    # The gain of Overall is of the values before rounding.
-                    assert float(value) == pytest.approx(ours, abs=0.11 if row["group"] == "delta" else 1e-9)
+                for value, shipped in zip(values, cells[row_name], strict=True):
+                    # The printed gain of Overall was computed from values before rounding.
+                    assert float(value) == pytest.approx(shipped, abs=0.11 if row["group"] == "delta" else 1e-9)
                     seen += 1
     assert seen > 400
     assert printed("figure 5")["DeepSeek-V3"] == {
-        one["error_type"]: float(one["share_pct"]) for one in rows("fig5_error_distribution")
+        row["error_type"]: float(row["share_pct"]) for row in rows("fig5_error_distribution")
     }
 
 
 def parts(n: int = 200) -> list[GradedItem]:
-    """Items with a verdict, a step and, where the step is right, mostly a reason."""
-    found = []
+    """Return random items with a verdict, a step and, if the step is right, usually a reason."""
+    items = []
     for _ in range(n):
         gold = bool(RNG.integers(2))
-        said = gold if RNG.random() < 0.8 else not gold
-        step = said == gold and bool(RNG.integers(3))
-        asked = gold and step and RNG.random() < 0.9
-        reason = GradedItem("x", bool(RNG.integers(2)), None) if asked else None
-        found.append(
-            GradedItem(None, None, None, (GradedItem(said, said == gold, gold), GradedItem(1, step, gold), reason))
+        verdict = gold if RNG.random() < 0.8 else not gold
+        step = verdict == gold and bool(RNG.integers(3))
+        judged = gold and step and RNG.random() < 0.9
+        reason = GradedItem("x", bool(RNG.integers(2)), None) if judged else None
+        items.append(
+            GradedItem(
+                None, None, None, (GradedItem(verdict, verdict == gold, gold), GradedItem(1, step, gold), reason)
+            )
         )
-    return found
+    return items
 
 
 def test_mr_score_is_that_of_its_definition() -> None:
@@ -166,35 +168,37 @@ def test_detection_f1_is_the_harmonic_mean_of_both_accuracies() -> None:
         for right, gold in [(True, True), (False, True), (True, False), (True, False), (False, False)]
     ]
     assert METRICS["detection_f1"].value(items) == pytest.approx(2 * (1 / 2) * (2 / 3) / (1 / 2 + 2 / 3))
-    assert METRICS["detection_f1"].value(items[:2]) == 0, "no right solutions, as ProcessBench has it"
+    assert METRICS["detection_f1"].value(items[:2]) == 0, "0 without right solutions, as in ProcessBench"
 
 
 def test_levels_count_where_they_apply() -> None:
-    one, none = (lambda value: GradedItem(value, None, None)), None
+    level, absent = (lambda value: GradedItem(value, None, None)), None
     items = [
-        GradedItem(None, None, None, (one(1.0), one(0.5), none, none, none, none, none)),
-        GradedItem(None, None, None, (one(0.0), one(0.0), one(1.0), none, none, none, none)),
+        GradedItem(None, None, None, (level(1.0), level(0.5), absent, absent, absent, absent, absent)),
+        GradedItem(None, None, None, (level(0.0), level(0.0), level(1.0), absent, absent, absent, absent)),
     ]
-    assert np.isnan(METRICS["kmp_overall"].value([item._replace(parts=(none, *item.parts[1:])) for item in items]))
+    assert np.isnan(METRICS["kmp_overall"].value([item._replace(parts=(absent, *item.parts[1:])) for item in items]))
     assert METRICS["kmp_overall"].value(items) == pytest.approx((0.5 + (0.25 + 1.0) / 2) / 2)
     principles = [item._replace(parts=item.parts[1:]) for item in items]
     assert METRICS["kmp_principles"].value(principles) == pytest.approx((0.25 + 1.0) / 2)
-    for name, of in (("kmp_overall", items), ("kmp_principles", principles), ("mr_score", parts(30))):
-        assert METRICS[name].from_sums(METRICS[name].counts(of).sum(0)) == pytest.approx(METRICS[name].value(of))
+    for name, sample in (("kmp_overall", items), ("kmp_principles", principles), ("mr_score", parts(30))):
+        assert METRICS[name].from_sums(METRICS[name].counts(sample).sum(0)) == pytest.approx(
+            METRICS[name].value(sample)
+        )
 
 
-# Readers.
+# Parsers.
 
 
 @pytest.mark.parametrize("case", DETECTIONS, ids=lambda case: case["name"])
 def test_detections_are_read_as_stated_or_not_at_all(case: dict[str, Any]) -> None:
-    found = parse_detection(case["text"])
-    assert (None if found is None else list(found)) == case["found"]
+    parsed = parse_detection(case["text"])
+    assert (None if parsed is None else list(parsed)) == case["found"]
 
 
 def ec_item(step: int = 2) -> Item:
-    said = kmp.StudentAttempt(["a", "b", "c"], step, "because")
-    return kmp.ec_item("i", "ec", kmp.SolvedProblem("What is 1+1?", "It is 2.", "2"), said)
+    attempt = kmp.StudentAttempt(["a", "b", "c"], step, "because")
+    return kmp.ec_item("i", "ec", kmp.SolvedProblem("What is 1+1?", "It is 2.", "2"), attempt)
 
 
 def reply(item: Item, *texts: str, model: str = "m", key: str = "k") -> Reply:
@@ -203,45 +207,51 @@ def reply(item: Item, *texts: str, model: str = "m", key: str = "k") -> Reply:
 
 
 def test_what_cannot_be_read_is_missing_or_wrong_by_scoring() -> None:
-    said = reply(ec_item(), "Hm.", "The answer is \\boxed{2}.")
-    found = {
-        (f"{one.kind}/{one.scoring}", one.criterion): one
+    answer = reply(ec_item(), "Hm.", "The answer is \\boxed{2}.")
+    grades = {
+        (f"{grade.kind}/{grade.scoring}", grade.criterion): grade
         for name in ("error_detection", "correction")
-        for one in grades_of(name, ec_item(), said)
+        for grade in grades_of(name, ec_item(), answer)
     }
-    assert found["error_detection/robust", "verdict"].value is None
-    assert found["error_detection/paper_compat", "verdict"].correct is False
-    assert found["error_detection/paper_compat", "step"].correct is False
-    assert found["correction/robust", "correction"].correct is True
+    assert grades["error_detection/robust", "verdict"].value is None
+    assert grades["error_detection/paper_compat", "verdict"].correct is False
+    assert grades["error_detection/paper_compat", "step"].correct is False
+    assert grades["correction/robust", "correction"].correct is True
 
 
 def test_a_false_alarm_is_wrong_even_without_a_place() -> None:
-    said = reply(ec_item(0), "<correctness>no</correctness><error_step_num>several</error_step_num>", "2")
-    found = {
-        one.criterion: one.correct for one in grades_of("error_detection", ec_item(0), said) if one.scoring == "robust"
+    answer = reply(ec_item(0), "<correctness>no</correctness><error_step_num>several</error_step_num>", "2")
+    of_correct = {
+        grade.criterion: grade.correct
+        for grade in grades_of("error_detection", ec_item(0), answer)
+        if grade.scoring == "robust"
     }
-    assert found == {"verdict": False, "step": False}
-    vague = {
-        one.criterion: one.correct for one in grades_of("error_detection", ec_item(2), said) if one.scoring == "robust"
+    assert of_correct == {"verdict": False, "step": False}
+    of_wrong = {
+        grade.criterion: grade.correct
+        for grade in grades_of("error_detection", ec_item(2), answer)
+        if grade.scoring == "robust"
     }
-    assert vague == {"verdict": True, "step": None}
+    assert of_wrong == {"verdict": True, "step": None}
 
 
-def test_what_was_said_before_a_refusal_counts() -> None:
+def test_turns_before_a_refusal_count() -> None:
     seed = kmp.SolvedProblem("p", "s", "1")
     item = kmp.fqa_item("i", "fqa", seed, [kmp.SolvedProblem("q", "s", "2"), kmp.SolvedProblem("r", "s", "3")])
-    said = reply(item, "\\boxed{1}", "\\boxed{2}", "").model_copy(update={"error": "400: too long"})
+    answer = reply(item, "\\boxed{1}", "\\boxed{2}", "").model_copy(update={"error": "400: too long"})
     for scoring in ("robust", "paper_compat"):
-        found = {one.criterion: one for one in grades_of("round_answers", item, said) if one.scoring == scoring}
-        assert [found[f"round_{n}"].correct for n in (1, 2, 3)] == [True, True, None]
-        assert found["round_3"].why_none == "refused: 400: too long"
+        grades = {
+            grade.criterion: grade for grade in grades_of("round_answers", item, answer) if grade.scoring == scoring
+        }
+        assert [grades[f"round_{n}"].correct for n in (1, 2, 3)] == [True, True, None]
+        assert grades["round_3"].why_none == "refused: 400: too long"
     card = read_card(FOLDER / "fqa.yaml").card
     scores = {
-        one.metric: one
-        for one in score_task(
-            card, "m", [item], index_grades(grades_of("round_answers", item, said)), BootstrapSettings(100, 1)
+        score.metric: score
+        for score in score_task(
+            card, "m", [item], index_grades(grades_of("round_answers", item, answer)), BootstrapSettings(100, 1)
         )
-        if one.scoring == "robust"
+        if score.scoring == "robust"
     }
     last = scores["final_round"]
     assert (last.value, last.n, last.missing, last.unreadable, scores["round_2"].value) == (None, 0, 1, 0, 1)
@@ -250,36 +260,36 @@ def test_what_was_said_before_a_refusal_counts() -> None:
 
 @pytest.mark.parametrize("scoring", ["robust", "paper_compat"])
 def test_turns_that_were_not_asked_after_a_refusal_are_refused_too(scoring: Scoring) -> None:
-    """A conversation ends with its refusal: its later turns are no replies at all."""
+    """A conversation ends with its refusal: later turns were never requested, so they are refused, not wrong."""
     seed = kmp.SolvedProblem("p", "s", "1")
     item = kmp.fqa_item("i", "fqa", seed, [kmp.SolvedProblem("q", "s", "2"), kmp.SolvedProblem("r", "s", "3")])
-    said = reply(item, "\\boxed{1}").model_copy(update={"error": "400: too long"})
-    first, *others = read_reply("round_answers", item, said, scoring)
+    answer = reply(item, "\\boxed{1}").model_copy(update={"error": "400: too long"})
+    first, *others = read_reply("round_answers", item, answer, scoring)
     assert first == Reading(1.0, True, "1", None, "round_1")
     assert others == [Reading(None, None, "", "refused: 400: too long", f"round_{n}", refused=True) for n in (2, 3)]
 
 
 @pytest.mark.parametrize("scoring", ["robust", "paper_compat"])
 def test_a_problem_that_was_never_written_is_refused_and_not_wrong(scoring: Scoring) -> None:
-    said = reply(GEN, GOOD).model_copy(update={"error": "400: too long"})
-    assert read_reply("new_problem", GEN, said, scoring) == [
+    answer = reply(GEN, GOOD).model_copy(update={"error": "400: too long"})
+    assert read_reply("new_problem", GEN, answer, scoring) == [
         Reading(None, None, "", "refused: 400: too long", refused=True)
     ]
 
 
-def test_each_scoring_reads_what_was_said_before_a_refusal_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turns_before_a_refusal_are_read_by_each_scoring(monkeypatch: pytest.MonkeyPatch) -> None:
     def read_all(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
         return [Reading(f"{scoring} {text}", True, text, None, f"turn_{place}") for place, text in enumerate(texts)]
 
     monkeypatch.setitem(GRADERS, "toy", Grader(read_all=read_all))
-    said = reply(ec_item(), "a").model_copy(update={"error": "400: too long"})
+    answer = reply(ec_item(), "a").model_copy(update={"error": "400: too long"})
     for scoring in SCORINGS:
-        found = read_reply("toy", ec_item(), said, scoring)
-        assert [one.value for one in found] == [f"{scoring} a", f"{scoring} "]
+        readings = read_reply("toy", ec_item(), answer, scoring)
+        assert [reading.value for reading in readings] == [f"{scoring} a", f"{scoring} "]
 
 
-def test_of_what_nobody_graded_there_is_no_score() -> None:
-    """Neither of parsers nor of a judge whose verdicts are beside parsers' grades that are not there."""
+def test_ungraded_replies_have_no_score() -> None:
+    """There is no score without grades, neither by parsers alone nor with a judge."""
     card = read_card(FOLDER / "ec.yaml").card
     assert score_task(card, "m", [ec_item()], {}, BootstrapSettings(100, 1)) == []
     assert score_task(card, "m", [ec_item()], {}, BootstrapSettings(100, 1), ["j"]) == []
@@ -303,8 +313,12 @@ def test_rounds_are_compared_one_by_one() -> None:
     item = kmp.fqa_item("i", "fqa", seed, [kmp.SolvedProblem("q", "s", "2.5"), kmp.SolvedProblem("r", "s", "-3")])
     texts = ["So \\boxed{1,000}.", "5/2", "no idea"]
     robust = grade_rounds(item, texts, "robust")
-    assert [(one.criterion, one.correct) for one in robust] == [("round_1", True), ("round_2", True), ("round_3", None)]
-    assert [one.correct for one in grade_rounds(item, texts, "paper_compat")] == [True, True, False]
+    assert [(grade.criterion, grade.correct) for grade in robust] == [
+        ("round_1", True),
+        ("round_2", True),
+        ("round_3", None),
+    ]
+    assert [grade.correct for grade in grade_rounds(item, texts, "paper_compat")] == [True, True, False]
 
 
 GOOD = "<problem>A bus has 4 rows of 5 seats. How many seats?</problem>\n<solution>4 * 5 = \\boxed{20}</solution>"
@@ -319,7 +333,7 @@ GEN = kmp.gen_item(
 @pytest.mark.parametrize(
     ("texts", "right"),
     [
-        ([GOOD, GOOD.replace("4", "12")], False),  # the first one again, with another number
+        ([GOOD, GOOD.replace("4", "12")], False),  # the first problem again, with another number
         ([GOOD, "<problem>Lea reads 12 pages a day for a week. How many pages?</problem><solution>12 * 7 = 84</solution>"], True),
         ([GOOD, "**Problem:** Lea reads 12 pages a day for a week. How many?\n\n**Solution:** 12 * 7 = 84"], True),
         ([GOOD, "Tom has 3 bags of 7 nuts. How many nuts?\nSolution: 21"], False),
@@ -345,8 +359,8 @@ def test_a_new_problem_has_a_solution_and_copies_nothing(texts: list[str], right
     ],
 )  # fmt: skip
 def test_boxes_are_read_as_numbers_or_not_at_all(text: str, value: float | None) -> None:
-    found = final_number(text)
-    assert (found[0] if found else None) == (None if value is None else pytest.approx(value))
+    number = final_number(text)
+    assert (number[0] if number else None) == (None if value is None else pytest.approx(value))
 
 
 # Loaders.
@@ -376,11 +390,11 @@ def test_real_data_give_items_that_can_be_asked_and_graded(task: str, data: Path
     if task in WRONG:
         assert Counter(item.tags["solution"] for item in items)["wrong"] == WRONG[task]
         steps = [item.vars["student_solution"].count("\nStep ") + 1 for item in items]
-        assert all(0 <= item.reference["step"] <= many for item, many in zip(items, steps, strict=True))
-    for item in items:  # the human reference is right by every parser
-        said = baseline_reply("reference", "reference", item, len(card.turns))
-        wrong = [one for name in card.graders if name not in ("judge", "new_problem", "statistics")
-                 for one in grades_of(name, item, said) if one.correct is not True]  # fmt: skip
+        assert all(0 <= item.reference["step"] <= total for item, total in zip(items, steps, strict=True))
+    for item in items:  # every parser accepts the human reference
+        answer = baseline_reply("reference", "reference", item, len(card.turns))
+        wrong = [grade for name in card.graders if name not in ("judge", "new_problem", "statistics")
+                 for grade in grades_of(name, item, answer) if grade.correct is not True]  # fmt: skip
         assert not wrong, (item.id, wrong)
 
 
@@ -415,7 +429,7 @@ def test_a_dialogue_is_cut_before_a_tutors_turn() -> None:
     record["turns"][3]["evaluate"] = True
     [item] = kmp.kmp_dialogue_items([record], "dialogue")
     assert item.id == "d-3" and item.reference["text"] == "See." and item.vars["question"] == "2+2+1"
-    assert [one["role"] for one in item.history] == ["user", "assistant"]
+    assert [message["role"] for message in item.history] == ["user", "assistant"]
     assert item.vars["history"] == "Student: I got 5.\nTutor: How?\nStudent: 2+2+1"
     for part in ("kind", "grade 1", "- add", "these pedagogical principles: Explanation and Feedback"):
         assert part in item.vars["instruction"]
@@ -428,14 +442,14 @@ def test_without_a_named_turn_the_dialogues_name_decides() -> None:
     records = [dialogue_record(id=f"d{number}") for number in range(40)]
     chosen = Counter(item.id.split("-")[1] for item in kmp.kmp_dialogue_items(records, "dialogue"))
     assert set(chosen) == {"1", "3"} and min(chosen.values()) > 8
-    for wrong, told in (
-        ({"principles": ["Feedback"]}, "one or two of"),
-        ({"speaker": "tutor"}, "take turns"),
-        ({"principles": ["feedback"] * 2}, "one or two of"),
+    for wrong, message in (
+        ({"principles": ["Feedback"]}, "expected at most two different principles of"),
+        ({"speaker": "tutor"}, "expected student and tutor to take turns"),
+        ({"principles": ["feedback"] * 2}, "expected at most two different principles of"),
     ):
         spoilt = dialogue_record()
         spoilt["turns"][2].update(wrong)
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             kmp.kmp_dialogue_items([spoilt], "dialogue")
     for solution in (
         {"steps": "a"},
@@ -471,12 +485,14 @@ def test_cards_ask_for_what_their_loaders_give(task: str) -> None:
 
 def test_there_are_22_criteria_of_which_the_paper_prints_four() -> None:
     criteria = read_rubric("kmp_dialogue").rubric.criteria
-    groups = Counter(one.group for one in criteria.values())
+    groups = Counter(criterion.group for criterion in criteria.values())
     assert groups == {"general": 4, **dict.fromkeys(kmp.PRINCIPLES, 3), None: 1}
-    theirs = [name for name, one in criteria.items() if one.source.startswith("KMP-Bench, Figure")]
-    assert theirs == ["Universal_2", "Universal_3", "Practice_1", "Practice_3"]
+    quoted = [name for name, criterion in criteria.items() if criterion.source.startswith("KMP-Bench, Figure")]
+    assert quoted == ["Universal_2", "Universal_3", "Practice_1", "Practice_3"]
     assert all(
-        one.title and one.definition and len(one.aspects) >= 3 for name, one in criteria.items() if name != "overall"
+        criterion.title and criterion.definition and len(criterion.aspects) >= 3
+        for name, criterion in criteria.items()
+        if name != "overall"
     )
 
 
@@ -487,20 +503,20 @@ def words(text: str) -> str:
 def test_the_papers_texts_are_quoted_word_for_word(data: Path) -> None:
     path = data.parent / "papers/kmp-bench.txt"
     if not path.exists():
-        pytest.skip("the paper's text is not there; it lies beside the folder in MAIEUTIC_DATA")
+        pytest.skip("no text of the paper: expected the folder `papers` next to the folder in MAIEUTIC_DATA")
     paper = words(path.read_text(encoding="utf-8"))
     rubric = read_rubric("kmp_dialogue").rubric
     for name in ("Universal_2", "Universal_3", "Practice_1", "Practice_3"):
-        one = rubric.criteria[name]
-        assert all(words(text) in paper for text in (one.title, one.definition, *one.aspects)), name
+        criterion = rubric.criteria[name]
+        assert all(words(text) in paper for text in (criterion.title, criterion.definition, *criterion.aspects)), name
     for aspect in read_rubric("kmp_error_types").rubric.criteria["error_type"].aspects:
         kind, _, meaning = aspect.partition(": ")
         assert re.search(re.escape(kind) + r" \([\d.]+%\): " + re.escape(meaning[:60]), paper)
-    for name, ours in (("kmp_dialogue", 2), ("kmp_similar_problems", 22)):
+    for name, allowed in (("kmp_dialogue", 2), ("kmp_similar_problems", 22)):
         template = re.sub(r"{%.*?%}|{{.*?}}", "\n", read_rubric(name).prompt)
         lines = [words(line) for line in template.split("\n") if len(words(line).split()) > 4]
         missing = [line for line in lines if line not in paper]
-        assert len(missing) <= ours and len(lines) - len(missing) >= 25, missing
+        assert len(missing) <= allowed and len(lines) - len(missing) >= 25, missing
 
 
 # Judging.
@@ -513,18 +529,18 @@ def dialogue_item(name: str = "d-1", *principles: str) -> Item:
 
 
 def judged(
-    folder: Path, address: str, rubric: str, item: Item, said: Reply, structured: bool = True, **more: Any
+    folder: Path, address: str, rubric: str, item: Item, answer: Reply, structured: bool = True, **more: Any
 ) -> list[Judgement]:
     model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", structured=structured, attempts=1)
     panel = JudgeSettings("j", JudgeModel(engine="judge", model="m", rubrics=[rubric], **more), model, 1)
     loaded = read_rubric(rubric)
     files = JobFiles(None, folder / "j.jsonl", folder / "s.log")
-    run_judge(panel, [(loaded, case_of_reply(loaded, item, said))], files, folder / "o.jsonl")
+    run_judge(panel, [(loaded, case_of_reply(loaded, item, answer))], files, folder / "o.jsonl")
     return read_records(folder / "o.jsonl", Judgement)
 
 
 def by_place(prompt: str) -> str:
-    """A judge that only sees who stands first."""
+    """Return verdicts that depend only on which response comes first."""
     if "error types" in prompt:
         return json.dumps({"error_type": "Factual Error"})
     first = prompt.index("Tutor Response (to be evaluated):") < prompt.index("Reference Response (for comparison):")
@@ -533,23 +549,35 @@ def by_place(prompt: str) -> str:
     return json.dumps({name: {"reason": "x", "verdict": verdict} for name in names})
 
 
-def test_both_places_of_the_reference_make_a_tie_of_a_judge_that_sees_the_place(tmp_path: Path) -> None:
+def test_a_judge_that_sees_only_positions_ties_over_both_orders(tmp_path: Path) -> None:
     item = dialogue_item()
     handler = answering(by_place)
     with serving(handler) as address:
-        one = judged(tmp_path / "one", address, "kmp_dialogue", item, reply(item, "Well."))
-        both = judged(tmp_path / "both", address, "kmp_dialogue_both", item, reply(item, "Well."))
-    [fixed] = one
+        fixed_order = judged(tmp_path / "one", address, "kmp_dialogue", item, reply(item, "Well."))
+        both_orders = judged(tmp_path / "both", address, "kmp_dialogue_both", item, reply(item, "Well."))
+    [fixed] = fixed_order
     assert {verdict.value for verdict in fixed.verdicts} == {"win"} and fixed.order == "ab"
     assert [verdict.criterion for verdict in fixed.verdicts] == [
         *(f"Universal_{n}" for n in range(1, 5)), *(f"Questioning_{n}" for n in range(1, 4)), "overall",
     ]  # fmt: skip
-    found = {grade.criterion: grade for grade in grades_by_judge("j", both, "m") if grade.scoring == "robust"}
-    assert found["overall"].value == "tie" and found["overall"].correct is False
-    assert found["general"].value == 0 and found["questioning"].value == 0 and found[SAME_IN_BOTH].value == 0
-    alone = {grade.criterion: grade for grade in grades_by_judge("j", one, "m") if grade.scoring == "robust"}
-    assert alone["general"].value == 1 and alone["questioning"].value == 1 and alone[DESIRED_SHARE].value == 1
-    assert "challenge" not in alone, "a principle that is not targeted is not judged"
+    both_grades = {
+        grade.criterion: grade for grade in grades_by_judge("j", both_orders, "m") if grade.scoring == "robust"
+    }
+    assert both_grades["overall"].value == "tie" and both_grades["overall"].correct is False
+    assert (
+        both_grades["general"].value == 0
+        and both_grades["questioning"].value == 0
+        and both_grades[SAME_IN_BOTH].value == 0
+    )
+    fixed_grades = {
+        grade.criterion: grade for grade in grades_by_judge("j", fixed_order, "m") if grade.scoring == "robust"
+    }
+    assert (
+        fixed_grades["general"].value == 1
+        and fixed_grades["questioning"].value == 1
+        and fixed_grades[DESIRED_SHARE].value == 1
+    )
+    assert "challenge" not in fixed_grades, "a principle that is not targeted is not judged"
 
 
 def test_a_lost_reply_is_asked_about_again_in_the_same_job(tmp_path: Path) -> None:
@@ -560,12 +588,16 @@ def test_a_lost_reply_is_asked_about_again_in_the_same_job(tmp_path: Path) -> No
 
     handler = answering(answer)
     with serving(handler) as address:
-        said = judged(tmp_path, address, "kmp_dialogue", item, reply(item, "Well."))
-    assert [one.rubric for one in said] == ["kmp_dialogue", "kmp_error_types"]
-    assert said[1].verdicts[0].value == "Factual Error" and said[1].tutor == "m"
-    grades = grades_by_judge("j", said, "m")
-    assert any(one.criterion == "error_type" and one.value == "Factual Error" and one.correct is None for one in grades)
-    assert sum(one.criterion == DESIRED_SHARE for one in grades) == 2, "a type is no share of desired verdicts"
+        judgements = judged(tmp_path, address, "kmp_dialogue", item, reply(item, "Well."))
+    assert [judgement.rubric for judgement in judgements] == ["kmp_dialogue", "kmp_error_types"]
+    assert judgements[1].verdicts[0].value == "Factual Error" and judgements[1].tutor == "m"
+    grades = grades_by_judge("j", judgements, "m")
+    assert any(
+        grade.criterion == "error_type" and grade.value == "Factual Error" and grade.correct is None for grade in grades
+    )
+    assert sum(grade.criterion == DESIRED_SHARE for grade in grades) == 2, (
+        "an error type is not counted as a desired verdict"
+    )
 
 
 INJECTIONS = yaml.safe_load(Path("tests/tables/injections.yaml").read_text(encoding="utf-8"))
@@ -585,8 +617,11 @@ def test_no_reply_gives_an_order_outside_its_fence(rubric: str) -> None:
             if rubric != "kmp_error_types"
             else case._replace(replies={"tutor_response": text, "reference_response": "x"})
         )
-        asked = questions_about(loaded.rubric, case)
-        return ["\n\n".join(one["content"] for one in question_messages(loaded, case, question)) for question in asked]
+        questions = questions_about(loaded.rubric, case)
+        return [
+            "\n\n".join(message["content"] for message in question_messages(loaded, case, question))
+            for question in questions
+        ]
 
     known = "\n".join(prompts("Look again."))
     for text in INJECTIONS:
@@ -609,7 +644,7 @@ def test_a_judge_may_go_without_reasons(tmp_path: Path) -> None:
     ]
 
 
-def test_a_checklist_fails_by_default_and_its_rounds_are_apart(tmp_path: Path) -> None:
+def test_a_checklist_fails_by_default_and_its_rounds_are_separate(tmp_path: Path) -> None:
     halves = [
         {
             "first_problem_construction": "pass",
@@ -620,22 +655,26 @@ def test_a_checklist_fails_by_default_and_its_rounds_are_apart(tmp_path: Path) -
     ]
     halves.append({name.replace("first", "second"): "fail" for name in halves[0]})
     criteria = read_rubric("kmp_similar_problems").rubric.criteria
-    told = parse_verdicts(
+    verdicts = parse_verdicts(
         read_rubric("kmp_similar_problems").rubric, criteria, " and ".join(map(json.dumps, halves)), "stop"
     )
-    assert [one.value for one in told] == [True] * 4 + [False] * 4, "two objects for two problems are one answer"
-    told = parse_verdicts(
+    assert [verdict.value for verdict in verdicts] == [True] * 4 + [False] * 4, (
+        "two objects for two problems are one answer"
+    )
+    verdicts = parse_verdicts(
         read_rubric("kmp_similar_problems").rubric, criteria, json.dumps(halves[0]) + '{"second_', "length"
     )
-    assert [one.value for one in told] == [True] * 4 + [None] * 4, "what was cut has not failed"
+    assert [verdict.value for verdict in verdicts] == [True] * 4 + [None] * 4, "truncated criteria have not failed"
     passed = {"second_problem_construction": "pass", "second_similarity": {"reason": "x", "verdict": "PASS"}}
     handler = answering(lambda prompt: json.dumps(passed))
     with serving(handler) as address:
-        said = judged(tmp_path, address, "kmp_similar_problems", GEN, reply(GEN, GOOD, GOOD))
+        judgements = judged(tmp_path, address, "kmp_similar_problems", GEN, reply(GEN, GOOD, GOOD))
     prompt = prompt_of(handler.requests[0][2])
     assert prompt.index("First Similar Problem and Solution") < prompt.index("Second Similar Problem and Solution")
-    found = {grade.criterion: grade.value for grade in grades_by_judge("j", said, "m") if grade.scoring == "robust"}
-    assert (found["first"], found["second"], found["first_similarity"]) == (0, 0.5, False)
+    values = {
+        grade.criterion: grade.value for grade in grades_by_judge("j", judgements, "m") if grade.scoring == "robust"
+    }
+    assert (values["first"], values["second"], values["first_similarity"]) == (0, 0.5, False)
 
 
 def test_baselines_are_judged_where_their_card_names_them(tmp_path: Path) -> None:
@@ -650,12 +689,12 @@ def test_baselines_are_judged_where_their_card_names_them(tmp_path: Path) -> Non
     assert [case.tutor for _, case in work_on_replies(judge, [card], tmp_path, replies)] == ["reveal"]
 
 
-def test_every_trivial_tutor_says_something_to_every_item() -> None:
+def test_every_trivial_tutor_replies_to_every_item() -> None:
     items = [ec_item(), GEN, dialogue_item()]
     for name in TUTORS:
         for item in items:
-            said = baseline_reply(name, name, item, 3)
-            assert len(said.turns) == 3 and said.trivial
+            answer = baseline_reply(name, name, item, 3)
+            assert len(answer.turns) == 3 and answer.trivial
 
 
 def test_scores_join_parsers_and_judge() -> None:
@@ -669,12 +708,12 @@ def test_scores_join_parsers_and_judge() -> None:
         )
         for n in range(6)
     ]
-    said = [baseline_reply("reference", "reference", item, 2) for item in items]
+    replies = [baseline_reply("reference", "reference", item, 2) for item in items]
     parsed = [
         grade
         for name in ("error_detection", "correction")
-        for item, one in zip(items, said, strict=True)
-        for grade in grades_of(name, item, one)
+        for item, answer in zip(items, replies, strict=True)
+        for grade in grades_of(name, item, answer)
     ]
     reasons = [
         Judgement(id=item.id, task="ec", tutor="m", rubric="kmp_error_reason", key="k", raw="", verdicts=[
@@ -682,34 +721,38 @@ def test_scores_join_parsers_and_judge() -> None:
         for item in items if item.reference["incorrect"]
     ]  # fmt: skip
     index = index_grades([*parsed, *grades_by_judge("j", reasons, "m")])
-    found = {
-        one.metric: one
-        for one in score_task(card, "m", items, index, BootstrapSettings(100, 1))
-        if one.scoring == "robust"
+    scores = {
+        score.metric: score
+        for score in score_task(card, "m", items, index, BootstrapSettings(100, 1))
+        if score.scoring == "robust"
     }
-    assert found["mr_score"].value == pytest.approx(0.2 + 0.3 + 0.5 / 2) and found["mr_score"].headline
-    assert (found["task1_mcc"].value, found["task2_step"].value, found["task3_reason"].value) == (1, 1, 0.5)
-    assert found["mr_score"].by == "j" and found["f1"].by is None and found["f1"].value == 1
+    assert scores["mr_score"].value == pytest.approx(0.2 + 0.3 + 0.5 / 2) and scores["mr_score"].headline
+    assert (scores["task1_mcc"].value, scores["task2_step"].value, scores["task3_reason"].value) == (1, 1, 0.5)
+    assert scores["mr_score"].by == "j" and scores["f1"].by is None and scores["f1"].value == 1
     broken = [
-        one.model_copy(update={"verdicts": [Verdict(criterion="error_reason", value=None, why_none="cut")]})
-        for one in reasons[:1]
+        judgement.model_copy(update={"verdicts": [Verdict(criterion="error_reason", value=None, why_none="cut")]})
+        for judgement in reasons[:1]
     ]
     index_again = index_grades([*parsed, *grades_by_judge("j", [*broken, *reasons[1:]], "m")])
     again = score_task(card, "m", items, index_again, BootstrapSettings(100, 1))
-    score = next(one for one in again if one.metric == "mr_score" and one.scoring == "robust")
+    score = next(score for score in again if score.metric == "mr_score" and score.scoring == "robust")
     assert (score.n, score.missing) == (5, 1), "an unreadable reason is missing, never wrong"
-    assert score.value == pytest.approx(0.2 + 0.3 + 0.5 * 1 / 3), "the others stand for it"
-    silent = [one.model_copy(update={"verdicts": broken[0].verdicts}) for one in reasons]
+    assert score.value == pytest.approx(0.2 + 0.3 + 0.5 * 1 / 3), "computed from the readable reasons"
+    silent = [judgement.model_copy(update={"verdicts": broken[0].verdicts}) for judgement in reasons]
     again = score_task(
         card, "m", items, index_grades([*parsed, *grades_by_judge("j", silent, "m")]), BootstrapSettings(100, 1)
     )
-    assert next(one for one in again if one.metric == "mr_score" and one.scoring == "robust").value is None
-    elsewhere = [one.model_copy(update={"task": "dialogue"}) for one in grades_by_judge("of dialogues", reasons, "m")]
+    assert next(score for score in again if score.metric == "mr_score" and score.scoring == "robust").value is None
+    elsewhere = [
+        grade.model_copy(update={"task": "dialogue"}) for grade in grades_by_judge("of dialogues", reasons, "m")
+    ]
     index = index_grades([*elsewhere, *parsed, *grades_by_judge("j", reasons, "m")])
     heads = [
-        one for one in score_task(card, "m", items, index, BootstrapSettings(100, 1), ["j"]) if one.metric == "mr_score"
+        score
+        for score in score_task(card, "m", items, index, BootstrapSettings(100, 1), ["j"])
+        if score.metric == "mr_score"
     ]
-    assert {(one.by, one.headline) for one in heads} == {("j", True)}, "a judge of other tasks says nothing of this"
+    assert {(score.by, score.headline) for score in heads} == {("j", True)}, "a judge of another task has no score here"
 
 
 # Conversations.
@@ -719,7 +762,7 @@ def test_a_conversation_has_system_history_and_the_tutors_own_answers(tmp_path: 
     item = dialogue_item()
     dialogue = read_card(FOLDER / "dialogue.yaml")
     fqa = read_card(FOLDER / "fqa.yaml")
-    asked = kmp.fqa_item(
+    follow_ups = kmp.fqa_item(
         "q",
         "fqa",
         kmp.SolvedProblem("one?", "s", "1"),
@@ -731,19 +774,21 @@ def test_a_conversation_has_system_history_and_the_tutors_own_answers(tmp_path: 
             model = HostedModel(
                 engine="hosted", model="m", base_url=f"{address}/v1", prompt_role=role, concurrency=1, attempts=1
             )
-            work = [(dialogue, item), (fqa, asked)]
+            work = [(dialogue, item), (fqa, follow_ups)]
             files = JobFiles(None, tmp_path / f"{role}.jsonl", tmp_path / "log")
             ask_tutor(
                 "m", model, work, RequestLimits(None, 1), files, tmp_path / f"{role}-out.jsonl", tmp_path / "p.jsonl"
             )
     sent = [body["messages"] for _, _, body in handler.requests]
-    with_system, folded = [one for one in sent if "kind" in one[0]["content"]]
-    assert [one["role"] for one in with_system] == ["system", "user"] and with_system[1]["content"] == "I got 5."
-    assert [one["role"] for one in folded] == ["user"] and folded[0]["content"].endswith("\n\nI got 5.")
+    with_system, folded = [messages for messages in sent if "kind" in messages[0]["content"]]
+    assert [message["role"] for message in with_system] == ["system", "user"] and with_system[1][
+        "content"
+    ] == "I got 5."
+    assert [message["role"] for message in folded] == ["user"] and folded[0]["content"].endswith("\n\nI got 5.")
     longest = max(sent, key=len)
-    assert [one["role"] for one in longest] == ["user", "assistant"] * 2 + ["user"]
+    assert [message["role"] for message in longest] == ["user", "assistant"] * 2 + ["user"]
     assert longest[1]["content"].startswith("answer") and longest[4]["content"].strip() == "three?"
-    replies = {one.task: one for one in read_records(tmp_path / "user-out.jsonl", Reply)}
+    replies = {record.task: record for record in read_records(tmp_path / "user-out.jsonl", Reply)}
     assert [len(replies[task].turns) for task in ("dialogue", "fqa")] == [1, 3]
 
 
@@ -762,9 +807,9 @@ def people(tmp_path: Path, *lines: str) -> Path:
 
 
 def judgement(item: str, tutor: str, **verdicts: str) -> Judgement:
-    said = [Verdict(criterion=name, value=value) for name, value in verdicts.items()]
+    records = [Verdict(criterion=name, value=value) for name, value in verdicts.items()]
     return Judgement(
-        id=item, task="dialogue", tutor=tutor, rubric="kmp_dialogue", order="ab", key="k", verdicts=said, raw=""
+        id=item, task="dialogue", tutor=tutor, rubric="kmp_dialogue", order="ab", key="k", verdicts=records, raw=""
     )
 
 
@@ -773,12 +818,12 @@ def test_the_resolver_decides_where_annotators_differ(tmp_path: Path) -> None:
     labels = read_human_labels(people(tmp_path, f"{row},Win,a,", f"{row},Tie,b,", f"{row},LOSE,e,yes"), COMPARED)
     assert [chosen for _, chosen in resolved_labels(labels)] == ["lose"]
     assert [chosen for _, chosen in resolved_labels(labels[:2])] == [None]
-    with pytest.raises(UserError, match=r"people\.csv:2: no such label Universal_1: 'won'.*win, tie, lose"):
+    with pytest.raises(UserError, match=r"people\.csv:2: Universal_1 has no label 'won'.*win, tie, lose"):
         read_human_labels(people(tmp_path, f"{row},won,a,"), COMPARED)
 
 
 def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> None:
-    said = [
+    judgements = [
         judgement(
             "i",
             "m",
@@ -791,54 +836,59 @@ def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> 
         ),
         judgement("j", "m", Universal_1="lose", Feedback_1="win", overall="lose"),
     ]
-    write_records(tmp_path / "judged.jsonl", said)
+    write_records(tmp_path / "judged.jsonl", judgements)
     cells = {"i": {"Universal_1": "win", "Universal_2": "tie", "Universal_3": "lose", "Universal_4": "win", "Practice_1": "lose", "overall": "win"},
              "j": {"Universal_1": "win", "Feedback_1": "win"}}  # fmt: skip
-    lines = [f"dialogue,{item},m,{name},{label},a," for item, of in cells.items() for name, label in of.items()]
+    lines = [f"dialogue,{item},m,{name},{label},a," for item, labels in cells.items() for name, label in labels.items()]
     job = AlignJudge(judge="judge", resamples=100, seed=1, scales=COMPARED)
     judged = [tmp_path / "judged.jsonl"]
     align_judge(job=job, verdicts=judged, people=people(tmp_path, *lines), out=tmp_path / "out.json")
     scores = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     rates = {"alignment_rate", "overall_alignment", "weighted_kappa"}
-    found = {one["metric"] if one["metric"] in rates else f"{one['metric']}/{one['by']}": one for one in scores}
-    assert (found["alignment_rate"]["value"], found["alignment_rate"]["n"]) == (pytest.approx(3 / 7), 7)
-    overall = found["overall_alignment"]
-    assert (overall["value"], overall["n"]) == (1, 1), "the overall judgement is none of the 22 criteria"
-    assert found["general_level/judge"]["value"] == pytest.approx((2 / 4 + 0) / 2)
-    assert found["general_level/people"]["value"] == pytest.approx((2 / 4 + 1) / 2)
-    assert found["principle_level/judge"]["value"] == pytest.approx(1) and found["principle_level/people"][
+    by_name = {
+        score["metric"] if score["metric"] in rates else f"{score['metric']}/{score['by']}": score for score in scores
+    }
+    assert (by_name["alignment_rate"]["value"], by_name["alignment_rate"]["n"]) == (pytest.approx(3 / 7), 7)
+    overall = by_name["overall_alignment"]
+    assert (overall["value"], overall["n"]) == (1, 1), "the overall judgement is not one of the 22 criteria"
+    assert by_name["general_level/judge"]["value"] == pytest.approx((2 / 4 + 0) / 2)
+    assert by_name["general_level/people"]["value"] == pytest.approx((2 / 4 + 1) / 2)
+    assert by_name["principle_level/judge"]["value"] == pytest.approx(1) and by_name["principle_level/people"][
         "value"
     ] == pytest.approx(0.5)
-    assert found["overall/people"]["value"] == pytest.approx((0.75 + 0.5) / 2)
-    assert found["overall_judgement/judge"]["n"] == 1 and {one["by"] for one in found.values()} == {"judge", "people"}
+    assert by_name["overall/people"]["value"] == pytest.approx((0.75 + 0.5) / 2)
+    assert by_name["overall_judgement/judge"]["n"] == 1 and {score["by"] for score in by_name.values()} == {
+        "judge",
+        "people",
+    }
     with pytest.raises(UserError, match="found a label of x's reply to dialogue/i"):
         wrong = people(tmp_path, "dialogue,i,x,overall,win,a,")
         align_judge(job=job, verdicts=judged, people=wrong, out=tmp_path / "o")
 
 
 def test_only_comparisons_of_a_tutors_reply_are_aligned() -> None:
-    """A judge's verdicts on pairs have no tutor, and those by other rubrics are no Win, Tie or Lose of its reply."""
+    """Verdicts on pairs, which have no tutor, and verdicts by other rubrics are left out."""
     compared = judgement("i", "m", Universal_1="win")
     pair = compared.model_copy(update={"id": "p", "tutor": None})
     labelled = compared.model_copy(update={"id": "l", "rubric": "mrbench_taxonomy"})
-    found = judged_verdicts("judge", [pair, labelled, compared])
-    assert found == {("dialogue", "i", "m"): {"Universal_1": "win"}}
+    verdicts = judged_verdicts("judge", [pair, labelled, compared])
+    assert verdicts == {("dialogue", "i", "m"): {"Universal_1": "win"}}
 
 
 def test_several_tutors_have_a_row_together() -> None:
     verdicts = {("dialogue", "i", name): {"Universal_1": "win"} for name in ("m", "n")}
-    found = {
-        (one.tutor, one.metric): one.value
-        for one in alignment_scores(
+    values = {
+        (score.tutor, score.metric): score.value
+        for score in alignment_scores(
             "j", verdicts, {**verdicts, ("dialogue", "i", "n"): {"Universal_1": "lose"}}, BootstrapSettings(100, 1)
         )
     }
-    assert [found[tutor, "alignment_rate"] for tutor in ("m", "n", ALL_TUTORS)] == [1, 0, 0.5]
+    assert [values[tutor, "alignment_rate"] for tutor in ("m", "n", ALL_TUTORS)] == [1, 0, 0.5]
 
 
 @pytest.fixture
 def run_results(tmp_path: Path) -> Path:
-    """Replies of two tutors to ten dialogues."""
+    """Write replies of two tutors to ten dialogues and return the results folder."""
     results = tmp_path / "results"
     items = [dialogue_item(f"d{number}", "challenge") for number in range(10)]
     write_records(results / "items/kmpbench/dialogue.jsonl", items)
@@ -849,6 +899,7 @@ def run_results(tmp_path: Path) -> Path:
 
 
 def fill(path: Path, answer: str) -> list[dict[str, str]]:
+    """Set every answer in a sheet and return its rows as they were before."""
     with open(path, encoding="utf-8", newline="") as handle:
         rows = list(csv.DictReader(handle))
     with open(path, "w", encoding="utf-8", newline="") as handle:
@@ -862,11 +913,11 @@ def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path
     study, out = tmp_path / "study", tmp_path / "people.csv"
     draw_study(results=run_results, tutors=["first", "second"], n=6, annotators=["a", "b", "c", "d"], seed=5, out=study)
     key = json.loads((study / KEY_FILE).read_text(encoding="utf-8"))["instances"]
-    assert len({one["item"] for one in key.values()}) == 6, "no item twice: its reference would show"
-    assert Counter(one["tutor"] for one in key.values()) == {"first": 3, "second": 3}
-    shown = "".join(path.read_text(encoding="utf-8") for path in study.glob("*.csv"))
-    assert "first" not in shown and "second" not in shown and "d1-1" not in shown.replace("of d1-1", "")
-    assert not re.search(r"(?m)(^|,)=", shown), "no cell is a formula"
+    assert len({instance["item"] for instance in key.values()}) == 6, "an item shown twice would reveal its reference"
+    assert Counter(instance["tutor"] for instance in key.values()) == {"first": 3, "second": 3}
+    cells = "".join(path.read_text(encoding="utf-8") for path in study.glob("*.csv"))
+    assert "first" not in cells and "second" not in cells and "d1-1" not in cells.replace("of d1-1", "")
+    assert not re.search(r"(?m)(^|,)=", cells), "no cell is a formula"
     rows = {
         name: fill(study / f"sheet-{name}.csv", answer)
         for name, answer in {"a": "1", "b": "2", "c": "tie", "d": "tie"}.items()
@@ -874,11 +925,11 @@ def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path
     assert len(rows["a"]) == 3 * 8 and {row["instance"] for row in rows["a"]}.isdisjoint(
         row["instance"] for row in rows["c"]
     )
-    assert "Step Up:" in rows["a"][4]["look at"], "annotators are told what the judge is told"
+    assert "Step Up:" in rows["a"][4]["look at"], "annotators get the judge's instructions"
     with open(study / "sheet-a.csv", encoding="utf-8", newline="") as handle:
         text = handle.read()
     first, rest = text.split("\n", 1)[0], text.split("\n", 1)[1]
-    (study / "sheet-a.csv").write_text(first + "\n", encoding="utf-8")  # a has not begun: nothing is divided
+    (study / "sheet-a.csv").write_text(first + "\n", encoding="utf-8")  # annotator a has not started
     read_study(study=study, resolver="e", out=out)
     assert not (study / "sheet-e.csv").exists()
     (study / "sheet-a.csv").write_text(first + "\n" + rest, encoding="utf-8")
@@ -886,30 +937,30 @@ def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path
     assert len(fill(study / "sheet-e.csv", "1")) == 3 * 8, "the resolver gets the rows on which a and b differ"
     read_study(study=study, resolver="e", out=out)
     labels = read_human_labels(out, COMPARED)
-    chosen = {(one.id, one.tutor, one.criterion): label for one, label in resolved_labels(labels)}
+    chosen = {(record.id, record.tutor, record.criterion): label for record, label in resolved_labels(labels)}
     assert len(chosen) == 6 * 8 and None not in chosen.values()
     for (item, tutor, _), label in chosen.items():
-        about = next(one for one in key.values() if (one["item"], one["tutor"]) == (item, tutor))
+        about = next(instance for instance in key.values() if (instance["item"], instance["tutor"]) == (item, tutor))
         sheets = {row["instance"] for row in rows["a"]}
-        name = next(name for name, one in key.items() if one == about)
+        name = next(name for name, instance in key.items() if instance == about)
         assert label == (("win" if about["first"] else "lose") if name in sheets else "tie")
     assert (study / INSTANCES).exists()
 
 
 def test_a_study_refuses_what_would_spoil_it(run_results: Path, tmp_path: Path) -> None:
     draw = {"results": run_results, "tutors": ["first", "second"]}
-    for n, annotators, told in (
-        (40, ["a"], "expected 40 replies spread over 2 tutors, found 10 of first"),
-        (4, ["a", "b", "c"], "work in pairs"),
-        (4, ["a/b"], "'a/b' is not usable in a file name"),
+    for n, annotators, message in (
+        (40, ["a"], "expected 40 replies spread over 2 tutors, found only 10 of first"),
+        (4, ["a", "b", "c"], "expected one name or pairs of different names, found a, b, c"),
+        (4, ["a/b"], "'a/b' cannot be part of a file name"),
     ):
-        with pytest.raises(UserError, match=told):
+        with pytest.raises(UserError, match=message):
             draw_study(**draw, n=n, annotators=annotators, out=tmp_path / f"study{n}{len(annotators)}")
     study = tmp_path / "study"
     draw_study(**draw, n=2, annotators=["a"], out=study)
-    with pytest.raises(UserError, match="a is an annotator"):
+    with pytest.raises(UserError, match="a is an annotator of this study"):
         read_study(study=study, resolver="a", out=tmp_path / "out.csv")
-    with pytest.raises(UserError, match="may be filled in"):
+    with pytest.raises(UserError, match="may have filled in its sheets"):
         draw_study(**draw, n=2, annotators=["a"], out=study)
     fill(study / "sheet-a.csv", "3")
     with pytest.raises(UserError, match=r"sheet-a\.csv:2: expected 1, 2 or tie, found '3'"):

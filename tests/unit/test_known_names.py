@@ -1,4 +1,4 @@
-"""Names that programming languages know: of tutors, labels, groups and tags, to the page and its tables."""
+"""Tests of names with a meaning in programming languages: as tutors, labels, groups and tags, in all outputs."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from browser import Browser, why_not
+from browser import Browser, missing_requirement
 from conftest import absent
 from known_names import NAMES
 from maieutic.config.settings import Config
 from maieutic.plan.checks import check_config
+from maieutic.record.export import export
+from maieutic.record.finished_run import load_finished_run
 from maieutic.report import figures
-from maieutic.report.record.export import export
-from maieutic.report.record.finished_run import load_finished_run
 from test_report import configuration, finished
 
 
-def of_known_names() -> Config:
-    """A run of twenty tutors that are called so, in their labels and groups too."""
+def config_of_known_names() -> Config:
+    """Return the configuration of a run whose tutors, labels and groups have these names."""
     config = configuration(tutors=["hostile"])
     raw = config.model_dump(mode="json")
     entry = {**raw["models"]["hostile"], "notice": "", "paper": None}
@@ -34,7 +34,7 @@ def of_known_names() -> Config:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = tmp_path_factory.mktemp("names") / "results"
-    finished(results, of_known_names(), tags={name: name for name in NAMES})
+    finished(results, config_of_known_names(), tags={name: name for name in NAMES})
     return results / "report"
 
 
@@ -44,32 +44,32 @@ def test_a_run_of_names_that_languages_know_has_a_whole_page(run: Path) -> None:
     with open(run / "scores.csv", encoding="utf-8", newline="") as handle:
         assert {row["tutor"] for row in csv.DictReader(handle)} >= set(NAMES)
     assert set(pd.read_parquet(run / "scores.parquet").label) >= set(NAMES)
-    drawn = "".join(path.read_text(encoding="utf-8") for path in (run / "figures").glob("*.svg"))
-    assert all(f">{name}<" in drawn for name in NAMES) and figures.JOINER not in drawn
-    opened = load_finished_run(run)
-    assert {score.tutor for score in opened.headlines("constructor")} == {"constructor"}
+    svgs = "".join(path.read_text(encoding="utf-8") for path in (run / "figures").glob("*.svg"))
+    assert all(f">{name}<" in svgs for name in NAMES) and figures.JOINER not in svgs
+    finished_run = load_finished_run(run)
+    assert {score.tutor for score in finished_run.headlines("constructor")} == {"constructor"}
 
 
-async def looked_at(page: Path, folder: Path) -> dict[str, Any]:
-    """What a browser shows of the tutors that are named so. folder: for its profile."""
-    seen: dict[str, Any] = {}
+async def texts_in_browser(page: Path, folder: Path) -> dict[str, Any]:
+    """Return texts that a browser shows of tutors with these names. folder: for the browser's profile."""
+    texts: dict[str, Any] = {}
     async with Browser(folder) as browser:
         await browser.open(page)
-        seen["board"] = await browser.wait("document.querySelector('table.board')?.innerText")
-        seen["groups"] = await browser.run("document.getElementById('board-filters')?.innerText ?? ''")
+        texts["board"] = await browser.wait("document.querySelector('table.board')?.innerText")
+        texts["groups"] = await browser.run("document.getElementById('board-filters')?.innerText ?? ''")
         for first, second in (("constructor", "*"), ("toString", "hasOwnProperty")):
             await browser.run(f"location.hash = '#/compare?first={first}&second={second}'")
-            seen[first] = await browser.wait(
+            texts[first] = await browser.wait(
                 f"[document.querySelector('#versus .told')?.textContent].find((text) => text?.startsWith({first!r}))"
             )
             picture = "document.querySelector('#versus svg.marks')"
             await browser.wait(f"{picture}?.getAttribute('aria-label')?.startsWith({first!r})")
-            seen[f"{first} drawn"] = await browser.run(f"{picture}.textContent")
-        seen["latex"] = await browser.run(LATEX)
-    return seen
+            texts[f"{first} drawn"] = await browser.run(f"{picture}.textContent")
+        texts["latex"] = await browser.run(LATEX)
+    return texts
 
 
-# A table whose rows begin with what LaTeX takes for an option or a form of the line's end before.
+# Return the LaTeX of a table whose rows begin with [ or *, which LaTeX would read as arguments of the preceding \\.
 LATEX = """(() => {
   const table = document.createElement("table");
   table.innerHTML = "<thead><tr><th>a</th><th>[b]</th></tr></thead><tbody><tr><td>[x] y</td><td>1</td></tr><tr><td>*b</td><td>2</td></tr></tbody>";
@@ -80,23 +80,23 @@ LATEX = """(() => {
 
 @pytest.mark.slow
 def test_the_scripts_of_the_page_take_these_names(run: Path, tmp_path: Path) -> None:
-    if missing := why_not():
+    if missing := missing_requirement():
         absent(*missing)
-    seen = asyncio.run(looked_at(run / "index.html", tmp_path))
-    assert seen["constructor"].startswith("constructor against all others: ")
-    assert all(name in seen["constructor drawn"] for name in NAMES if name != "constructor")
-    assert seen["toString"].startswith("toString against hasOwnProperty: ")
-    assert "{[}x] y & 1" in seen["latex"] and "{*}b & 2" in seen["latex"] and "a & [b]" in seen["latex"]
-    assert "[native code]" not in str(seen) and all(name in seen["board"] for name in NAMES)
+    texts = asyncio.run(texts_in_browser(run / "index.html", tmp_path))
+    assert texts["constructor"].startswith("constructor against all others: ")
+    assert all(name in texts["constructor drawn"] for name in NAMES if name != "constructor")
+    assert texts["toString"].startswith("toString against hasOwnProperty: ")
+    assert "{[}x] y & 1" in texts["latex"] and "{*}b & 2" in texts["latex"] and "a & [b]" in texts["latex"]
+    assert "[native code]" not in str(texts) and all(name in texts["board"] for name in NAMES)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tidy", "markdown", "leaderboard", "lm-eval", "inspect"])
+@pytest.mark.parametrize("name", ["tidy", "markdown", "leaderboard", "inspect"])
 def test_exports_keep_these_names(name: str, run: Path, tmp_path: Path) -> None:
     out = tmp_path / ("out.md" if name == "markdown" else "out")
     export(name, run=run, out=out)
-    written = [out] if out.is_file() else [path for path in out.rglob("*") if path.is_file()]
-    text = b"".join(path.read_bytes() for path in written) + " ".join(map(str, written)).encode()
+    paths = [out] if out.is_file() else [path for path in out.rglob("*") if path.is_file()]
+    text = b"".join(path.read_bytes() for path in paths) + " ".join(map(str, paths)).encode()
     assert b"constructor" in text and b"None" in text
 
 

@@ -1,4 +1,4 @@
-"""Which module may import which, and what generic code may not name."""
+"""Tests of the package's structure: imports between layers, and generic code that names no benchmark or feature."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from maieutic.benchmarks import BENCHMARKS
-from maieutic.plan.syntax import without_docstrings
+from maieutic.plan.syntax import without_texts
 
 PACKAGE = Path("workflow/maieutic")
 pytestmark = pytest.mark.own_text
@@ -30,40 +30,40 @@ def test_the_layers_of_the_documents_are_kept() -> None:
 
 
 def test_generic_code_names_no_benchmark() -> None:
-    """In code: comments and docstrings cite papers, descriptions of keys give examples."""
-    named: dict[str, list[str]] = {}
+    """Check string constants only, because comments, docstrings and descriptions of keys may give examples."""
+    benchmark_names: dict[str, list[str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         if "benchmarks" in path.parts or path.parent.name == "datasets":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
             if text in BENCHMARKS:
-                named.setdefault(str(path.relative_to(PACKAGE)), []).append(text)
-    assert named == {}
+                benchmark_names.setdefault(str(path.relative_to(PACKAGE)), []).append(text)
+    assert benchmark_names == {}
 
 
-def words_in(path: Path) -> str:
-    """What a module says besides comments, docstrings and descriptions: its names, and the strings that it uses."""
-    tree = without_docstrings(ast.parse(path.read_text(encoding="utf-8")))
+def code_text(path: Path) -> str:
+    """Return the syntax of a module in lower case, without comments, docstrings and descriptions of fields."""
+    tree = without_texts(ast.parse(path.read_text(encoding="utf-8")))
     return ast.dump(tree).casefold()
 
 
-OF_EXTENSIONS = "(?<!ac)curat|tuning|tuned"  # "accurate" is a word of verdicts
+FEATURE_WORDS = "(?<!ac)curat|tuning|tuned"  # "accurate" is a word of verdicts
 
 
 @pytest.mark.slow
-def test_an_extension_is_a_folder_with_its_keys_and_its_rules() -> None:
-    """Curation and fine-tuning: beside files of their own at most five others know of them."""
-    own = {"config/curation.py", "../rules/curation.smk", "../rules/tuning.smk"}
+def test_a_feature_is_a_folder_with_its_keys_and_its_rules() -> None:
+    """Curation and fine-tuning: besides their own files, at most five other files name them."""
+    feature_files = {"config/curation.py", "../rules/curation.smk", "../rules/tuning.smk"}
     modules = [path for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] != "curation"]
     # In KMP-Bench's folder "curated" is the paper's word for a set of problems.
     modules = [path for path in modules if "kmpbench" not in path.parts]
-    others = {str(path.relative_to(PACKAGE)) for path in modules if re.search(OF_EXTENSIONS, words_in(path))}
+    others = {str(path.relative_to(PACKAGE)) for path in modules if re.search(FEATURE_WORDS, code_text(path))}
     rules = [PACKAGE / "../Snakefile", *sorted(PACKAGE.parent.glob("rules/*.smk"))]
     for path in rules:
         code = re.sub(r"#.*|\"\"\".*?\"\"\"", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        if re.search(OF_EXTENSIONS, code.casefold()):
+        if re.search(FEATURE_WORDS, code.casefold()):
             others.add(os.path.relpath(path, PACKAGE))
-    assert others - own == {
-        "extensions.py", "config/settings.py", "config/models.py", "config/datasets.py", "../Snakefile",
+    assert others - feature_files == {
+        "features.py", "config/settings.py", "config/models.py", "config/datasets.py", "../Snakefile",
     }  # fmt: skip

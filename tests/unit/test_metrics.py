@@ -1,4 +1,4 @@
-"""Metrics against scikit-learn and against what the papers print; intervals against theory."""
+"""Tests of metrics against scikit-learn and the values printed in papers, and of intervals against theory."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ RNG = np.random.default_rng(7)
 
 
 def random_items(classes: int, n: int = 300) -> list[GradedItem]:
-    """Items with a random label that is right rather often."""
+    """Return items with random labels, most of them right."""
     gold = RNG.integers(0, classes, n)
-    said = np.where(RNG.random(n) < 0.6, gold, RNG.integers(0, classes + 1, n))
-    return [GradedItem(int(a), bool(a == b), int(b)) for a, b in zip(said, gold, strict=True)]
+    predicted = np.where(RNG.random(n) < 0.6, gold, RNG.integers(0, classes + 1, n))
+    return [GradedItem(int(a), bool(a == b), int(b)) for a, b in zip(predicted, gold, strict=True)]
 
 
 BINARY = {"f1", "precision", "recall", "mcc"}
@@ -50,7 +50,7 @@ def averaged(average: str) -> Callable[[list[GradedItem]], float]:
     return lambda items: sklearn.f1_score(*labels(items), average=average, zero_division=0)
 
 
-# What scikit-learn says; a metric without an oracle has its own cases in other tests.
+# Values by scikit-learn. A metric without an oracle has its own cases in other tests.
 ORACLES: dict[str, Callable[[list[GradedItem]], float]] = {
     "accuracy": lambda items: sklearn.accuracy_score([True] * len(items), [item.correct for item in items]),
     "f1": lambda items: sklearn.f1_score(*labels(items), zero_division=0),
@@ -73,10 +73,10 @@ OF_PARTS = {"reason_accuracy", "mr_score", "kmp_overall", "kmp_principles"}  # s
 
 
 @pytest.mark.parametrize("name", [name for name in METRICS if name not in OF_PARTS])
-@pytest.mark.filterwarnings("ignore:A single label was found")  # of the oracle's
+@pytest.mark.filterwarnings("ignore:A single label was found")  # a warning of scikit-learn
 @pytest.mark.parametrize("kind", ["random", "always one label", "single item"])
 def test_sums_give_scikit_learns_value(name: str, kind: str) -> None:
-    """What the bootstrap resamples is the same number as the one that is reported."""
+    """The value from sums, which the bootstrap resamples, equals the reported value."""
     items = random_items(2 if name in BINARY else 5)
     if name in BINARY:
         items = [GradedItem(bool(item.value), item.correct, bool(item.gold)) for item in items]
@@ -90,16 +90,16 @@ def test_sums_give_scikit_learns_value(name: str, kind: str) -> None:
         assert metric.value(items) == pytest.approx(ORACLES[name](items), abs=1e-12)
 
 
-def test_every_metric_of_labels_is_held_against_scikit_learn() -> None:
-    """And macro F1 of the released code too, which averages over every label that occurs."""
-    assert {*METRICS} - OF_PARTS - {*ORACLES} == {"detection_f1"}, "of two accuracies: test_scoring.py"
+def test_every_metric_of_labels_is_compared_with_scikit_learn() -> None:
+    """The released code's macro F1, which averages over every label that occurs, is compared as well."""
+    assert {*METRICS} - OF_PARTS - {*ORACLES} == {"detection_f1"}, "computed from two accuracies: test_scoring.py"
     items = random_items(5)
     assert RELEASED["macro_f1"].value(items) == pytest.approx(averaged("macro")(items), abs=1e-12)
     assert RELEASED["macro_f1"].value(items) != pytest.approx(METRICS["macro_f1"].value(items))
 
 
 def test_numbers_of_twenty_digits_are_labels_as_others() -> None:
-    """scikit-learn itself takes none of them."""
+    """scikit-learn itself rejects integers of this size."""
     items = [GradedItem(10**20, False, 3), GradedItem(3, True, 3), GradedItem(-1, False, 10**20)]
     places = {-1: 0, 3: 1, 10**20: 2}
     coded = [GradedItem(places[item.value], item.correct, places[item.gold]) for item in items]
@@ -108,11 +108,11 @@ def test_numbers_of_twenty_digits_are_labels_as_others() -> None:
 
 
 def test_a_metric_of_counts_adds_them_up_over_items() -> None:
-    """Item by item, not column by column; what its sums leave open has no value, and they are asked for that."""
-    asked = []
+    """Counts are added up by column over items. Sums for which `is_open` is true have no value."""
+    received = []
 
     def is_open(sums: Array) -> bool:
-        asked.append(sums.tolist())
+        received.append(sums.tolist())
         return bool(sums[0] == 0)
 
     def counts(items: Sequence[GradedItem]) -> Array:
@@ -124,24 +124,24 @@ def test_a_metric_of_counts_adds_them_up_over_items() -> None:
     metric = metric_from_counts(counts, share_of, is_open)
     assert metric.value([GradedItem(value, None, None) for value in (1.0, 0.0, 1.0, 0.0)]) == 0.5
     assert np.isnan(metric.value([GradedItem(0.0, None, None)]))
-    assert asked == [[2.0, 4.0, 20.0], [0.0, 1.0, 5.0]]
+    assert received == [[2.0, 4.0, 20.0], [0.0, 1.0, 5.0]]
     assert (metric.counts, metric.from_sums) == (counts, share_of)
     assert metric_from_counts(counts, share_of).value([GradedItem(0.0, None, None)]) == 0.0, (
-        "no metric is open but by its own rule"
+        "without a rule, no value is open"
     )
 
 
-def test_f1_is_of_the_classes_that_are_there_resample_by_resample() -> None:
-    """Two classes; columns: hits, predictions, true members. A resample may lose a class, or hold it as a guess alone."""
+def test_f1_averages_the_classes_that_occur_in_each_resample() -> None:
+    """Columns of two classes: hits, predictions, true members. A resample may lack a class or only predict it."""
     sums = np.array([[1.0, 0.0, 1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 1.0, 1.0, 1.0, 0.0], [1.0, 0.0, 1.0, 0.0, 1.0, 3.0]])
     assert macro_f1_of_occurring(sums).tolist() == [1.0, 0.5, 0.5]
     assert macro_f1(sums).tolist() == [1.0, 1.0, 0.5]
     assert weighted_f1(sums).tolist() == [1.0, 1.0, 0.25]
-    assert [float(of(sums[2])) for of in (macro_f1_of_occurring, macro_f1, weighted_f1)] == [0.5, 0.5, 0.25]
+    assert [float(f1(sums[2])) for f1 in (macro_f1_of_occurring, macro_f1, weighted_f1)] == [0.5, 0.5, 0.25]
 
 
-def test_levels_are_of_their_own_columns() -> None:
-    """Of each part its sum and how often it applied, of one sample and of resamples alike."""
+def test_means_of_parts_use_their_own_columns() -> None:
+    """Each part has two columns, its sum and how often it applied, in one sample and in a stack of resamples."""
     sums = np.array([[6.0, 2.0, 4.0, 4.0, 0.0, 0.0], [3.0, 1.0, 0.0, 0.0, 0.0, 0.0]])
     assert [part_mean(sums[0], part) for part in range(3)] == [3.0, 1.0, 0.0]
     assert part_mean(sums, 1).tolist() == [1.0, 0.0]
@@ -152,8 +152,8 @@ def test_levels_are_of_their_own_columns() -> None:
 @pytest.mark.parametrize(
     ("sums", "is_open"), [((5, 0, 0, 0), False), ((5, 3, 0, 0), True), ((5, 3, 2, 0), False), ((5, 3, 2, 2), False)]
 )
-def test_reasons_of_which_none_could_be_read_leave_a_value_open(sums: tuple[int, ...], is_open: bool) -> None:
-    """Reasons that were read and are all wrong are worth nothing, which is a value."""
+def test_a_value_is_open_if_no_reason_could_be_read(sums: tuple[int, ...], is_open: bool) -> None:
+    """Reasons that were read and are all wrong score 0, which is a value."""
     assert no_reason_read(np.array(sums, dtype=float)) is is_open
 
 
@@ -162,22 +162,22 @@ def test_interval_of_a_proportion_is_the_normal_one() -> None:
     hits = (np.arange(1000) < 300).astype(float)
     counts = np.stack([hits, np.ones(1000)], axis=1)
     metric = METRICS["accuracy"]
-    found = bootstrap_interval(counts, metric.from_sums, [str(i) for i in range(1000)], BootstrapSettings(4000, 1))
+    interval = bootstrap_interval(counts, metric.from_sums, [str(i) for i in range(1000)], BootstrapSettings(4000, 1))
     half = 1.96 * np.sqrt(0.3 * 0.7 / 1000)
-    assert (found.low, found.high) == pytest.approx((0.3 - half, 0.3 + half), abs=0.003)
+    assert (interval.low, interval.high) == pytest.approx((0.3 - half, 0.3 + half), abs=0.003)
 
 
 def test_interval_of_doubled_items_is_that_of_the_problems() -> None:
-    """Ten copies of every item add no information: clustering must not let the interval shrink."""
+    """Ten copies of every item add no information, so with clusters the interval must not shrink."""
     hits = (np.arange(100) < 30).astype(float)
-    one = np.stack([hits, np.ones(100)], axis=1)
+    counts = np.stack([hits, np.ones(100)], axis=1)
     names = [str(i) for i in range(100)]
     metric = METRICS["accuracy"]
-    single = bootstrap_interval(one, metric.from_sums, names, BootstrapSettings(2000, 1))
-    tenfold = bootstrap_interval(np.tile(one, (10, 1)), metric.from_sums, names * 10, BootstrapSettings(2000, 1))
+    single = bootstrap_interval(counts, metric.from_sums, names, BootstrapSettings(2000, 1))
+    tenfold = bootstrap_interval(np.tile(counts, (10, 1)), metric.from_sums, names * 10, BootstrapSettings(2000, 1))
     assert tenfold == pytest.approx(single)
     naive = bootstrap_interval(
-        np.tile(one, (10, 1)), metric.from_sums, [str(i) for i in range(1000)], BootstrapSettings(2000, 1)
+        np.tile(counts, (10, 1)), metric.from_sums, [str(i) for i in range(1000)], BootstrapSettings(2000, 1)
     )
     assert naive.high - naive.low < 0.4 * (single.high - single.low)
 
@@ -193,30 +193,30 @@ def test_same_seed_same_interval_and_one_problem_has_none() -> None:
 
 
 def scores_of(task: str, tutor: str, data: Path) -> dict[tuple[str, str], Score]:
-    """The scores of a trivial tutor on the real data."""
+    """Return a trivial tutor's scores on the real data by metric and scoring."""
     card = read_card(CARDS / "mathtutorbench" / f"{task}.yaml").card
     items = items_of_card(card, data, "published")
     grades = [
         grade
         for item in items
         for grader in card.graders
-        for grade in grades_of(grader, item, reply(item, LATE.get(tutor) or TUTORS[tutor]))
+        for grade in grades_of(grader, item, reply(item, QUESTION_TUTORS.get(tutor) or TUTORS[tutor]))
     ]
-    found = score_task(card, tutor, items, index_grades(grades), BootstrapSettings(100, 1))
-    return {(score.metric, score.scoring): score for score in found}
+    scores = score_task(card, tutor, items, index_grades(grades), BootstrapSettings(100, 1))
+    return {(score.metric, score.scoring): score for score in scores}
 
 
 def reply(item: Item, tutor: object) -> Reply:
     return Reply(id=item.id, task=item.task, tutor="m", key="k", turns=[Turn(messages="", text=tutor(item))])
 
 
-LATE = {
+QUESTION_TUTORS = {
     "last question": lambda item: item.reference["questions"][-1],
     "joined questions": lambda item: " ".join(item.reference["questions"]),
 }
 
-# What trivial tutors score on the full data under the released rules. The echo's value lies between 0.5245 and 0.5256
-# by how sentences are split (after an abbreviation, inside $2.50); the other values do not depend on such a choice.
+# Scores of trivial tutors on the full data under the released rules. The echo's value is between 0.5245 and 0.5256,
+# depending on how sentences are split (after an abbreviation, inside $2.50); the other values do not depend on it.
 FLOORS = [
     ("solution_correctness", "always-yes", "f1", 0.667),
     ("mistake_location", "always-0", "micro_f1", 0.50),
@@ -232,7 +232,7 @@ FLOORS = [
 
 
 def marked(case: tuple[str, str, str, float]) -> Any:
-    """A case with its name; a thousand values of BLEU take seconds."""
+    """Return a case with its id; BLEU on a thousand items takes seconds, so such cases are marked as slow."""
     task, tutor, *_ = case
     return pytest.param(*case, id=f"{task}-{tutor}", marks=[pytest.mark.slow] if task == "socratic_questioning" else [])
 
@@ -255,12 +255,12 @@ def test_a_refused_reply_is_missing_and_an_unreadable_one_wrong() -> None:
     items = [Item(id=str(i), task=card.task, cluster=str(i), vars={}, reference={"answer": "5"}) for i in range(4)]
     replies = [reply(items[0], lambda _: "5"), reply(items[1], lambda _: "6"), reply(items[2], lambda _: "none")]
     replies.append(Reply(id="3", task=card.task, tutor="m", key="k", turns=[], error="400: too long"))
-    grades = [grade for item, one in zip(items, replies, strict=True) for grade in grades_of("answer", item, one)]
-    found = {
-        (one.metric, one.scoring): (one.value, one.n, one.missing, one.unreadable, one.readable)
-        for one in score_task(card, "m", items, index_grades(grades), BootstrapSettings(100, 1))
+    grades = [grade for item, answer in zip(items, replies, strict=True) for grade in grades_of("answer", item, answer)]
+    scores = {
+        (score.metric, score.scoring): (score.value, score.n, score.missing, score.unreadable, score.readable)
+        for score in score_task(card, "m", items, index_grades(grades), BootstrapSettings(100, 1))
     }
-    assert found == {
+    assert scores == {
         ("accuracy", "paper_compat"): (pytest.approx(1 / 3), 3, 1, 1, 0.5),
         ("accuracy", "robust"): (pytest.approx(1 / 3), 3, 1, 1, 0.5),
         ("accuracy_readable", "robust"): (0.5, 2, 2, 0, 0.5),

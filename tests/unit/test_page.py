@@ -1,4 +1,4 @@
-"""The page: charts of any number of items, parts that fail alone, bold, readable shares, what is not as shipped."""
+"""Tests of the report page: charts, failing parts, bold and readable shares, and files that differ from the shipped."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import ReportedScore
 from maieutic.judges import rubrics
 from maieutic.judges.rubrics import read_rubric, rubric_path
-from maieutic.plan import provenance
+from maieutic.launch import provenance
+from maieutic.launch.provenance import CodeState, Provenance, changed_files_of_task, provenance_of_plan
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
-from maieutic.plan.provenance import CodeState, Provenance, changed_files_of_task, provenance_of_plan
 from maieutic.report import check_report, figures, page
 from maieutic.report.contrasts import Ranks
 from maieutic.report.page import HERE, format_share, leaderboard
@@ -33,37 +33,37 @@ from running import NO_GRADERS
 from shipped import shipped
 
 ITEMS = 20_000
-MOST_ROWS = 1000  # of a chart
+MOST_ROWS = 1000  # maximum number of rows of data in a chart
 
 
 def configuration(**run: object) -> Config:
-    merged = shipped()
+    config = shipped()
     for name in ("a", "b"):
-        merged["models"][name] = {"engine": "hosted", "model": "m", "base_url": "http://x/v1"}
-    merged["run"] |= {"tutors": ["a", "b"], "tasks": ["mathtutorbench/problem_solving"], **NO_GRADERS, **run}
-    return check_config(merged)
+        config["models"][name] = {"engine": "hosted", "model": "m", "base_url": "http://x/v1"}
+    config["run"] |= {"tutors": ["a", "b"], "tasks": ["mathtutorbench/problem_solving"], **NO_GRADERS, **run}
+    return check_config(config)
 
 
 # charts ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
-    """The specifications of the charts that a test draws; each is rendered all the same."""
-    seen: list[dict] = []
+def chart_specs(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
+    """Return the specifications of the charts that a test makes; each chart is still rendered."""
+    specs: list[dict] = []
     render = figures.vl_convert.vegalite_to_svg
 
-    def keep(spec: str) -> str:
-        seen.append(json.loads(spec))
+    def record_spec(spec: str) -> str:
+        specs.append(json.loads(spec))
         return render(spec)
 
-    monkeypatch.setattr(figures.vl_convert, "vegalite_to_svg", keep)
+    monkeypatch.setattr(figures.vl_convert, "vegalite_to_svg", record_spec)
     monkeypatch.setattr(figures, "cached_text", lambda kind, key, make, most: make())
-    return seen
+    return specs
 
 
-def rows_in(spec: dict) -> int:
-    """How many rows of data a chart holds."""
+def count_rows(spec: dict) -> int:
+    """Return the number of rows of data in a chart."""
     return sum(len(rows) for rows in spec.get("datasets", {}).values())
 
 
@@ -71,36 +71,38 @@ random = np.random.default_rng(1)
 CHARTS = {
     "values": lambda: figures.value_chart({f"t{n}": random.normal(size=ITEMS) for n in range(12)}, "BLEU"),
     "one value": lambda: figures.value_chart({"t": [0.5]}, "BLEU"),
-    "values that do not vary": lambda: figures.value_chart({"t": [0.0] * ITEMS}, "BLEU"),
+    "constant values": lambda: figures.value_chart({"t": [0.0] * ITEMS}, "BLEU"),
     "densities": lambda: figures.density_chart(
-        {(f"m{n}", who): random.normal(size=ITEMS) for n in range(10) for who in ("expert", "novice")}
+        {(f"m{n}", teacher): random.normal(size=ITEMS) for n in range(10) for teacher in ("expert", "novice")}
     ),
     "a density of one score": lambda: figures.density_chart({("m", "expert"): [1.0], ("m", "novice"): []}),
-    "a training": lambda: figures.line_chart(
+    "a training curve": lambda: figures.line_chart(
         {key: [(float(step), 1 / (1 + step)) for step in range(ITEMS)] for key in ("loss", "accuracy")}
     ),
-    "a short training": lambda: figures.line_chart({"loss": [(1.0, 0.5), (2.0, 0.4), (3.0, 0.3)], "accuracy": []}),
+    "a short training curve": lambda: figures.line_chart(
+        {"loss": [(1.0, 0.5), (2.0, 0.4), (3.0, 0.3)], "accuracy": []}
+    ),
 }
 
 
 @pytest.mark.parametrize("name", CHARTS)
-def test_a_chart_holds_some_hundred_rows_whatever_the_number_of_items(name: str, drawn: list[dict]) -> None:
+def test_a_chart_holds_some_hundred_rows_whatever_the_number_of_items(name: str, chart_specs: list[dict]) -> None:
     svg = CHARTS[name]()
     assert svg.startswith("<svg") and "NaN" not in svg
-    assert 0 < rows_in(drawn[-1]) <= MOST_ROWS
-    assert alt.data_transformers.options.get("max_rows", 5000) == 5000, "Altair's own limit stands guard"
+    assert 0 < count_rows(chart_specs[-1]) <= MOST_ROWS
+    assert alt.data_transformers.options.get("max_rows", 5000) == 5000, "Altair's default limit is in force"
 
 
-def test_quantiles_and_means_are_those_of_all_items(drawn: list[dict]) -> None:
+def test_quantiles_and_means_are_those_of_all_items(chart_specs: list[dict]) -> None:
     values = list(np.arange(101) / 100)
     figures.value_chart({"t": values}, "x")
-    [[row]] = drawn[-1]["datasets"].values()
+    [[row]] = chart_specs[-1]["datasets"].values()
     assert [row[key] for key in ("p05", "p25", "p50", "p75", "p95")] == pytest.approx([0.05, 0.25, 0.5, 0.75, 0.95])
     figures.line_chart({"loss": [(float(n), float(n)) for n in range(1, 2001)], "accuracy": []})
-    [rows] = drawn[-1]["datasets"].values()
+    [rows] = chart_specs[-1]["datasets"].values()
     assert len(rows) == 200 and rows[0] == {"curve": "loss", "step": 5.5, "value": 5.5}
     figures.density_chart({("m", "expert"): [0.0, 1.0, 1.0], ("m", "novice"): [0.0]})
-    [rows] = drawn[-1]["datasets"].values()
+    [rows] = chart_specs[-1]["datasets"].values()
     shares = [row["share"] for row in rows if row["teacher"] == "expert"]
     assert sum(shares) == pytest.approx(1.0) and max(shares) == pytest.approx(2 / 3)
 
@@ -108,26 +110,26 @@ def test_quantiles_and_means_are_those_of_all_items(drawn: list[dict]) -> None:
 # parts ----------------------------------------------------------------------------------------------------------------
 
 
-def parts() -> PartRenderer:
+def part_renderer() -> PartRenderer:
     return PartRenderer(Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined), {})
 
 
 def test_a_part_that_raises_becomes_a_box_and_the_others_come_out() -> None:
-    made = parts()
+    renderer = part_renderer()
 
     def broken() -> dict:
         raise ValueError("5,001 rows of <b>data</b>\nand more")
 
-    box = made.part("the page on trust", "items", broken)
+    box = renderer.part("the page on trust", "items", broken)
     assert "the page on trust: this part could not be made" in box
     assert "ValueError: 5,001 rows of &lt;b&gt;data&lt;/b&gt; and more" in box
-    assert made.part("the items", "items", dict).lstrip().startswith("<section")
-    assert made.part("nothing", "items", lambda: None) == ""
-    assert made.part("a template without its variables", "paper", dict) != ""
-    assert [problem.part for problem in made.problems] == ["the page on trust", "a template without its variables"]
-    assert made.data("the browser", broken, {"tasks": {}}) == {"tasks": {}}
-    assert [page.address for page in made.page("#/x", "X", "x", "items", dict)] == ["#/x"]
-    assert made.page("#/x", "X", "x", "items", lambda: None) == []
+    assert renderer.part("the items", "items", dict).lstrip().startswith("<section")
+    assert renderer.part("nothing", "items", lambda: None) == ""
+    assert renderer.part("a template without its variables", "paper", dict) != ""
+    assert [problem.part for problem in renderer.problems] == ["the page on trust", "a template without its variables"]
+    assert renderer.data("the browser", broken, {"tasks": {}}) == {"tasks": {}}
+    assert [page.address for page in renderer.page("#/x", "X", "x", "items", dict)] == ["#/x"]
+    assert renderer.page("#/x", "X", "x", "items", lambda: None) == []
 
 
 def test_a_run_whose_page_has_a_hole_fails_and_names_it(tmp_path: Path) -> None:
@@ -145,8 +147,8 @@ def test_a_run_whose_page_has_a_hole_fails_and_names_it(tmp_path: Path) -> None:
 # bold, readable share, floor ------------------------------------------------------------------------------------------
 
 
-def scored(model: str, value: float | None, **more: Any) -> ReportedScore:
-    given = {
+def reported_score(model: str, value: float | None, **more: Any) -> ReportedScore:
+    fields = {
         "low": None if value is None else value - 0.02,
         "high": 1.0,
         "n": 100,
@@ -154,36 +156,41 @@ def scored(model: str, value: float | None, **more: Any) -> ReportedScore:
         "clusters": 90,
         **more,
     }
-    return ReportedScore(task="problem_solving", tutor=model, metric="accuracy", scoring=given.pop("scoring", "robust"),
-                 headline=True, value=value, **given)  # fmt: skip
+    return ReportedScore(task="problem_solving", tutor=model, metric="accuracy", scoring=fields.pop("scoring", "robust"),
+                 headline=True, value=value, **fields)  # fmt: skip
 
 
 BETTER = {"a": Ranks(1, 1, 2), "b": Ranks(2, 2, 2)}
 EQUAL = {"a": Ranks(1, 2, 2), "b": Ranks(1, 2, 2)}
 BOLD: list[tuple[str, list[ReportedScore], dict[str, Ranks], str | None]] = [
-    ("the better one", [scored("a", 0.5), scored("b", 0.4)], BETTER, "a"),
-    ("20 of 20 beside 19 of 20", [scored("a", 1.0, low=0.83), scored("b", 0.95)], EQUAL, None),
-    ("the same value", [scored("a", 0.5), scored("b", 0.5)], EQUAL, None),
-    ("a rival without a test", [scored("a", 0.5), scored("b", 0.1)], {}, None),
-    ("alone, above its floor", [scored("a", 0.5, floor=0.3)], {}, "a"),
-    ("below its floor", [scored("a", 0.33, floor=0.48), scored("b", 0.0, floor=0.48)], BETTER, None),
-    ("at its floor", [scored("a", 0.48, floor=0.48)], {}, None),
-    ("an interval that reaches the floor", [scored("a", 0.49, floor=0.48)], {}, None),
-    ("no interval", [scored("a", 0.9, low=None, high=None), scored("b", 0.1)], BETTER, None),
-    ("12 of 50 readable", [scored("a", 0.33, n=50, unreadable=38), scored("b", 0.0, n=50)], BETTER, None),
-    ("a judge that cannot read it", [scored("a", 0.9, n=10, missing=90), scored("b", 0.1)], BETTER, None),
-    ("80 of 100 readable", [scored("a", 0.8, unreadable=20), scored("b", 0.1)], BETTER, "a"),
-    ("no value", [scored("a", None), scored("b", None)], {}, None),
+    ("significantly better", [reported_score("a", 0.5), reported_score("b", 0.4)], BETTER, "a"),
+    ("20 of 20 beside 19 of 20", [reported_score("a", 1.0, low=0.83), reported_score("b", 0.95)], EQUAL, None),
+    ("the same value", [reported_score("a", 0.5), reported_score("b", 0.5)], EQUAL, None),
+    ("a rival without a test of the difference", [reported_score("a", 0.5), reported_score("b", 0.1)], {}, None),
+    ("alone, above its floor", [reported_score("a", 0.5, floor=0.3)], {}, "a"),
+    ("below its floor", [reported_score("a", 0.33, floor=0.48), reported_score("b", 0.0, floor=0.48)], BETTER, None),
+    ("at its floor", [reported_score("a", 0.48, floor=0.48)], {}, None),
+    ("an interval that reaches the floor", [reported_score("a", 0.49, floor=0.48)], {}, None),
+    ("no interval", [reported_score("a", 0.9, low=None, high=None), reported_score("b", 0.1)], BETTER, None),
+    (
+        "12 of 50 readable",
+        [reported_score("a", 0.33, n=50, unreadable=38), reported_score("b", 0.0, n=50)],
+        BETTER,
+        None,
+    ),
+    ("10 of 100 judged", [reported_score("a", 0.9, n=10, missing=90), reported_score("b", 0.1)], BETTER, None),
+    ("80 of 100 readable", [reported_score("a", 0.8, unreadable=20), reported_score("b", 0.1)], BETTER, "a"),
+    ("no value", [reported_score("a", None), reported_score("b", None)], {}, None),
 ]
 
 
-@pytest.mark.parametrize(("why", "scores", "ranked", "bold"), BOLD, ids=[case[0] for case in BOLD])
+@pytest.mark.parametrize(("why", "scores", "task_ranks", "bold"), BOLD, ids=[case[0] for case in BOLD])
 def test_bold_is_what_stands_out(
-    why: str, scores: list[ReportedScore], ranked: dict[str, Ranks], bold: str | None
+    why: str, scores: list[ReportedScore], task_ranks: dict[str, Ranks], bold: str | None
 ) -> None:
     config = configuration()
     card = next(iter(Plan(config).cards.values())).card
-    rows = leaderboard(Plan(config), [card], scores, "robust", {(card.task, "robust"): ranked})
+    rows = leaderboard(Plan(config), [card], scores, "robust", {(card.task, "robust"): task_ranks})
     assert [row["label"] for row in rows if row["cells"][0]["best"]] == ([bold] if bold else [])
 
 
@@ -196,26 +203,33 @@ def board(config: Config, card: Card, scores: list[ReportedScore]) -> str:
     )  # fmt: skip
 
 
-def test_what_a_judge_leaves_open_is_no_wrong_reply() -> None:
+def test_a_missing_verdict_is_not_a_wrong_reply() -> None:
     config = configuration()
     card = next(iter(Plan(config).cards.values())).card
-    judged = [scored("a", 1.0, n=2, missing=14, by="demo-judge"), scored("b", 0.9, n=16, by="demo-judge")]
-    shown = board(config, card, judged)
-    assert re.search(r'data-value="1.0" data-last>.*12\.5\u00a0% graded', shown), "it does not lead the table"
-    assert "share of the items with a verdict; the others are left out" in shown
-    assert "the others count as wrong" not in shown and 'class="best"' not in shown.split("</tr>")[3]
+    scores = [
+        reported_score("a", 1.0, n=2, missing=14, by="demo-judge"),
+        reported_score("b", 0.9, n=16, by="demo-judge"),
+    ]
+    html = board(config, card, scores)
+    assert re.search(r'data-value="1.0" data-last>.*12\.5\u00a0% graded', html), "it does not lead the table"
+    assert "share of the items with a verdict; the others are left out" in html
+    assert "the others count as wrong" not in html and 'class="best"' not in html.split("</tr>")[3]
 
 
 def test_the_readable_share_stands_in_the_cells_of_both_scorings() -> None:
     config = configuration()
     card = next(iter(Plan(config).cards.values())).card
-    silent = [scored("a", 0.1, unreadable=90), scored("a", 1.0, scoring="paper_compat"), scored("b", 0.9)]
+    scores = [
+        reported_score("a", 0.1, unreadable=90),
+        reported_score("a", 1.0, scoring="paper_compat"),
+        reported_score("b", 0.9),
+    ]
     for scoring in ("robust", "paper_compat"):
-        [cell] = next(row["cells"] for row in leaderboard(Plan(config), [card], silent, scoring) if row["label"] == "a")
+        [cell] = next(row["cells"] for row in leaderboard(Plan(config), [card], scores, scoring) if row["label"] == "a")
         assert (cell["readable"], cell["silent"], cell["best"]) == (0.1, True, False), scoring
-    shown = board(config, card, silent)
-    assert re.search(r'data-value="0.1" data-last>.*10\u00a0% readable', shown), "sorted last, with its share"
-    assert "if less than 80\u00a0% of its replies, or of the verdicts on them, can be read" in shown
+    html = board(config, card, scores)
+    assert re.search(r'data-value="0.1" data-last>.*10\u00a0% readable', html), "sorted last, with its share"
+    assert "if less than 80\u00a0% of its replies, or of the verdicts on them, can be read" in html
     assert [format_share(value) for value in (1.0, 0.9999, 0.5, 0.0)] == [
         "100\u00a0%",
         "99.9\u00a0%",
@@ -224,19 +238,19 @@ def test_the_readable_share_stands_in_the_cells_of_both_scorings() -> None:
     ]
 
 
-# what a run was made of -----------------------------------------------------------------------------------------------
+# provenance -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_shipped_is_on_file() -> None:
+def test_the_checksums_of_shipped_files_are_current() -> None:
     raw = yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
-    now = provenance.current_checksums({name: Dataset.model_validate(one) for name, one in raw.items()})
-    assert json.loads(provenance.SHIPPED.read_text(encoding="utf-8")) == now, "run make schemas"
-    assert len(now["files"]) > 80 and all(len(digest) == 64 for digest in now["files"].values())
+    current = provenance.current_checksums({name: Dataset.model_validate(entry) for name, entry in raw.items()})
+    assert json.loads(provenance.SHIPPED.read_text(encoding="utf-8")) == current, "run make schemas"
+    assert len(current["files"]) > 80 and all(len(digest) == 64 for digest in current["files"].values())
 
 
 @pytest.fixture
-def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the cards and rubrics to edit, to stand in."""
+def editable_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Copy the cards, rubrics and configuration to a folder where a test may edit them, and work there."""
     for folder in ("resources", "config"):
         shutil.copytree(folder, tmp_path / folder)
     monkeypatch.chdir(tmp_path)
@@ -244,7 +258,7 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_one_changed_word_of_a_prompt_marks_its_task_and_no_other(edited: Path) -> None:
+def test_one_changed_word_of_a_prompt_marks_its_task_and_no_other(editable_copy: Path) -> None:
     tasks = ["mathtutorbench/problem_solving", "mathtutorbench/socratic_questioning"]
     before = provenance_of_plan(Plan(configuration(tasks=tasks)), CodeState(commit=None))
     assert before.versions["resources/benchmarks/mathtutorbench/problem_solving.yaml"] >= 1
@@ -252,33 +266,36 @@ def test_one_changed_word_of_a_prompt_marks_its_task_and_no_other(edited: Path) 
     assert before.differs == {} and before.files["resources/benchmarks/mathtutorbench/problem_solving.yaml"]
     config = configuration(tasks=tasks)
     card = next(loaded for path, loaded in Plan(config).cards.items() if path.stem == "problem_solving")
-    prompt = edited / "resources/benchmarks/mathtutorbench" / card.card.turns[0]
+    prompt = editable_copy / "resources/benchmarks/mathtutorbench" / card.card.turns[0]
     prompt.write_text(prompt.read_text(encoding="utf-8").replace("the", "a", 1), encoding="utf-8")
-    found = provenance_of_plan(Plan(configuration(tasks=tasks)), CodeState(commit=None))
+    record = provenance_of_plan(Plan(configuration(tasks=tasks)), CodeState(commit=None))
     name = f"resources/benchmarks/mathtutorbench/{card.card.turns[0]}"
-    assert found.differs == {name: "edited"}
-    told = {one.card.task: changed_files_of_task(found, Plan(config), one.card) for one in Plan(config).cards.values()}
-    assert told == {"problem_solving": [f"{name}, edited"], "socratic_questioning": []}
+    assert record.differs == {name: "edited"}
+    changed_files = {
+        loaded.card.task: changed_files_of_task(record, Plan(config), loaded.card)
+        for loaded in Plan(config).cards.values()
+    }
+    assert changed_files == {"problem_solving": [f"{name}, edited"], "socratic_questioning": []}
 
 
-def test_data_that_are_not_the_shipped_ones_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_that_differ_from_the_shipped_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan(configuration(tasks=["mathtutorbench"]))
-    data = dict(provenance.shipped_checksums()["data"])
+    data_checksums = dict(provenance.shipped_checksums()["data"])
     names = [provenance.source_file_name(name, "demo") for name in plan.datasets]
-    first, second = [name for name in names if name in data][:2]
-    del data[first]
-    data[second] = "another"
-    known = {**provenance.shipped_checksums(), "data": data}
-    monkeypatch.setattr(provenance, "shipped_checksums", lambda: known)
+    first, second = [name for name in names if name in data_checksums][:2]
+    del data_checksums[first]
+    data_checksums[second] = "another"
+    checksums = {**provenance.shipped_checksums(), "data": data_checksums}
+    monkeypatch.setattr(provenance, "shipped_checksums", lambda: checksums)
     assert provenance_of_plan(plan, CodeState(commit=None)).differs == {first: "not shipped", second: "another file"}
 
 
-def test_a_task_rests_on_the_files_of_who_grades_it() -> None:
-    merged = shipped()
-    merged["models"]["elsewhere"] = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["kmp_error_reason"]}
-    own = {"tutors": ["echo"], "tasks": ["mrbench", "kmpbench/ec"], "judges": ["demo-judge", "elsewhere"]}
-    merged["run"] |= {**NO_GRADERS, **own, "reward_comparisons": ["rm-prompted"]}
-    plan = Plan(check_config(merged))
+def test_a_grader_depends_on_its_rubric_or_instruction() -> None:
+    config = shipped()
+    config["models"]["elsewhere"] = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["kmp_error_reason"]}
+    run_settings = {"tutors": ["echo"], "tasks": ["mrbench", "kmpbench/ec"], "judges": ["demo-judge", "elsewhere"]}
+    config["run"] |= {**NO_GRADERS, **run_settings, "reward_comparisons": ["rm-prompted"]}
+    plan = Plan(check_config(config))
     [card] = [loaded.card for loaded in plan.cards.values() if loaded.card.benchmark == "mrbench"]
     assert provenance.grader_paths(plan, card, "demo-judge") == rubrics.files_of_rubric("mrbench_taxonomy")
     assert provenance.grader_paths(plan, card, "elsewhere") == [], "a judge of other tasks"
@@ -289,34 +306,34 @@ def test_a_task_rests_on_the_files_of_who_grades_it() -> None:
     assert versions[str(rubric_path("kmp_error_reason"))] == read_rubric("kmp_error_reason").rubric.version
 
 
-def test_a_copy_is_of_its_edition_and_a_record_may_lack(tmp_path: Path) -> None:
+def test_a_dataset_has_a_copy_per_edition_and_provenance_may_be_missing(tmp_path: Path) -> None:
     dataset = Plan(configuration()).datasets["gsm8k"]
     assert provenance.copy_of_edition(dataset, "demo") is dataset.demo
     assert provenance.copy_of_edition(dataset, "published") is dataset.published is not dataset.demo
     assert provenance.read_provenance(tmp_path / "gone.json") is None
 
 
-def test_a_changed_rubric_marks_the_judges_numbers_and_not_the_parsers(edited: Path) -> None:
-    rubric = edited / "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja"
+def test_a_changed_rubric_marks_the_judges_numbers_and_not_the_parsers(editable_copy: Path) -> None:
+    rubric = editable_copy / "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja"
     rubric.write_text(rubric.read_text(encoding="utf-8") + "\nBe kind.", encoding="utf-8")
     config = configuration(tasks=["mrbench"], judges=["demo-judge"])
-    found = provenance_of_plan(Plan(config), CodeState(commit=None))
+    record = provenance_of_plan(Plan(config), CodeState(commit=None))
     [card] = [loaded.card for loaded in Plan(config).cards.values()]
-    assert changed_files_of_task(found, Plan(config), card) == []
-    assert changed_files_of_task(found, Plan(config), card, "demo-judge") == [
+    assert changed_files_of_task(record, Plan(config), card) == []
+    assert changed_files_of_task(record, Plan(config), card, "demo-judge") == [
         "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja, edited"
     ]
 
 
-def test_data_of_ones_own_and_a_card_of_ones_own_are_said(edited: Path) -> None:
-    own = edited / "resources/benchmarks/mathtutorbench/my_task.yaml"
-    own.write_text("like: problem_solving\ntask: my_task\n", encoding="utf-8")
+def test_a_users_data_and_card_are_reported(editable_copy: Path) -> None:
+    card_path = editable_copy / "resources/benchmarks/mathtutorbench/my_task.yaml"
+    card_path.write_text("like: problem_solving\ntask: my_task\n", encoding="utf-8")
     config = configuration(tasks=["mathtutorbench/my_task"])
     config.datasets["gsm8k"].demo.__dict__["sha256"] = "0" * 64
-    found = provenance_of_plan(Plan(config), CodeState(commit=None))
-    assert found.differs == {str(own.relative_to(edited)): "not shipped", "gsm8k (demo)": "another file"}
+    record = provenance_of_plan(Plan(config), CodeState(commit=None))
+    assert record.differs == {str(card_path.relative_to(editable_copy)): "not shipped", "gsm8k (demo)": "another file"}
     [card] = [loaded.card for loaded in Plan(config).cards.values()]
-    assert len(changed_files_of_task(found, Plan(config), card)) == 2
+    assert len(changed_files_of_task(record, Plan(config), card)) == 2
 
 
 def test_the_commit_and_what_was_edited_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,22 +348,22 @@ def test_the_commit_and_what_was_edited_are_recorded(tmp_path: Path, monkeypatch
     clean = provenance.code_state()
     assert re.fullmatch(r"[0-9a-f]{40}", clean.commit) and clean.edited == [] and "nothing edited" in clean.as_line
     (tmp_path / "README.md").write_text("2")
-    assert provenance.code_state().edited == [], "docs decide on no number"
+    assert provenance.code_state().edited == [], "the documentation does not affect any number"
     (tmp_path / "Snakefile").write_text("2")
     (tmp_path / "workflow").mkdir()
     (tmp_path / "workflow/new.py").write_text("x")
     dirty = provenance.code_state()
     assert set(dirty.edited) == {"Snakefile", "workflow/"} and "with 2 edited files" in dirty.as_line
-    below = tmp_path / "workflow"
-    monkeypatch.chdir(below)
-    assert provenance.code_state().commit is None, "a folder in somebody else's checkout"
+    subfolder = tmp_path / "workflow"
+    monkeypatch.chdir(subfolder)
+    assert provenance.code_state().commit is None, "a subfolder of another checkout"
 
 
 def test_about_does_not_claim_the_published_configuration_where_it_was_edited() -> None:
     config = configuration()
-    known = Provenance(code=CodeState(commit="c" * 40), files={"f": "0"}, data={}, differs={})
+    shipped_provenance = Provenance(code=CodeState(commit="c" * 40), files={"f": "0"}, data={}, differs={})
     for differs, claims in (({}, True), ({"resources/x.jinja": "edited"}, False)):
-        run = ReportInput(Plan(config), Path("nowhere"), {}, known.model_copy(update={"differs": differs}))
+        run = ReportInput(Plan(config), Path("nowhere"), {}, shipped_provenance.model_copy(update={"differs": differs}))
         environment = page.environment_of(run, lambda name, kind: None)
         text = environment.get_template("about.html.jinja").render(
             config=config, scorings=(), all_differs=differs, **page.about_section(run)
@@ -360,26 +377,29 @@ def test_about_says_what_else_keeps_a_run_from_the_published_configuration() -> 
     config = configuration()
     code = CodeState(commit="c" * 40, edited=["workflow/a.py"], n_edited=300)
     run = ReportInput(Plan(config), Path("nowhere"), {}, Provenance(code=code, files={}, data={}, differs={}))
-    told = page.published_departures(run)
+    departures = page.published_departures(run)
     assert (
-        "the items are those of the demo, written for this project" in told and "300 files of the code edited" in told
+        "the items are those of the demo, written for this project" in departures
+        and "300 files of the code edited" in departures
     )
     assert "with 300 edited files" in code.as_line
     published = config.model_copy(update={"edition": "published", "data_dir": "somewhere"})
-    plain = page.published_departures(run._replace(plan=Plan(published), provenance=None))
-    assert not any("demo" in one for one in plain)
+    published_only = page.published_departures(run._replace(plan=Plan(published), provenance=None))
+    assert not any("demo" in departure for departure in published_only)
 
 
-def test_the_pages_of_graders_and_benchmarks_say_what_they_rest_on(edited: Path) -> None:
+def test_pages_of_graders_and_benchmarks_list_their_changed_files(editable_copy: Path) -> None:
     for path in (
         "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja",
         "resources/benchmarks/mrbench/mistake_remediation.jinja",
     ):
-        (edited / path).write_text((edited / path).read_text(encoding="utf-8") + "\nBe kind.", encoding="utf-8")
+        (editable_copy / path).write_text(
+            (editable_copy / path).read_text(encoding="utf-8") + "\nBe kind.", encoding="utf-8"
+        )
     config = configuration(tasks=["mrbench", "mathtutorbench/problem_solving"], judges=["demo-judge"])
     run = ReportInput(Plan(config), Path("nowhere"), {}, provenance_of_plan(Plan(config), CodeState(commit=None)))
     rubric = "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja, edited"
-    assert page.not_as_shipped(run) == [rubric], "graders rest on rubrics, not on tutors' prompts"
+    assert page.not_as_shipped(run) == [rubric], "graders depend on rubrics, not on tutors' prompts"
     assert rubric in page.not_as_shipped(run, "mrbench") and len(page.not_as_shipped(run, "mrbench")) == 2
     assert page.not_as_shipped(run, "mathtutorbench") == []
 

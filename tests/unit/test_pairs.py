@@ -1,4 +1,4 @@
-"""Preference pairs: the published counts from the real files, and what is refused."""
+"""Tests of preference pairs: the published counts from the original files, and refused records."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from maieutic.validation.rewards import reward_pair_scores as reward_pair_scores
 from shipped import shipped
 
 DEMO = Path("resources/demo")
-YES = dict(mrbench.DESIRED_LABELS)
+DESIRED = dict(mrbench.DESIRED_LABELS)
 
 
-def real(data: Path, name: str) -> list[dict[str, Any]]:
+def read_published(data: Path, name: str) -> list[dict[str, Any]]:
     return read_source(data / name, Path(name).suffix[1:])
 
 
-def turns(pairs: list[Pair]) -> float:
+def mean_turns(pairs: list[Pair]) -> float:
     return sum(map(turns_before, pairs)) / len(pairs)
 
 
 def test_mrbench_gives_the_published_4521_pairs(data: Path) -> None:
-    pairs = mrbench.mrbench_pairs(real(data, "mrbench/MRBench_V1.json"))
+    pairs = mrbench.mrbench_pairs(read_published(data, "mrbench/MRBench_V1.json"))
     assert len(pairs) == 4521 == PAIR_SOURCES["mrbench"].pairs
     assert not any(map(refusal_reason, pairs)) and len({pair.id for pair in pairs}) == 4521
     assert {pair.margin for pair in pairs} <= set(range(1, 9))
@@ -45,32 +45,32 @@ def test_mrbench_gives_the_published_4521_pairs(data: Path) -> None:
 
 
 def test_bridge_without_mrbenchs_topics_gives_the_published_482_pairs(data: Path) -> None:
-    splits = [real(data, f"bridge/{name}.json") for name in ("train", "validation", "test")]
-    records = real(data, "mrbench/MRBench_V1.json")
+    splits = [read_published(data, f"bridge/{name}.json") for name in ("train", "validation", "test")]
+    records = read_published(data, "mrbench/MRBench_V1.json")
     pairs = bridge.bridge_pairs(*splits, records)
     assert len(pairs) == 482 == PAIR_SOURCES["bridge"].pairs
-    assert round(turns(pairs), 2) == 2.79 == PAIR_SOURCES["bridge"].turns
-    assert len({pair.problem for pair in pairs}) == 167, "pairs of one topic are drawn together"
-    assert len(bridge.bridge_pairs(*splits, [])) == 700, "the leakage rule takes the others out"
+    assert round(mean_turns(pairs), 2) == 2.79 == PAIR_SOURCES["bridge"].turns
+    assert len({pair.problem for pair in pairs}) == 167, "pairs of one topic are resampled together"
+    assert len(bridge.bridge_pairs(*splits, [])) == 700, "the leakage rule removes the others"
 
 
-def test_other_sources_on_the_splits_that_are_here(data: Path) -> None:
-    """The train files are not at hand: the rules are held against what the specification counts on the test splits."""
-    inpainted = gsm8k.inpainted_pairs(real(data, "gsm8k/test_socratic.jsonl"))
-    assert len(inpainted) == 4821 - 1319
-    dial = mathdial.mathdial_pairs(real(data, "mathdial/test.jsonl"))
-    assert turns(dial) == pytest.approx(2.93, abs=0.006) and len(dial) == 928
-    assert len(ultrafeedback.ultrafeedback_pairs(real(data, "ultrafeedback/train_clean.jsonl"))) == 1000
+def test_other_sources_on_the_available_splits(data: Path) -> None:
+    """The train files are not available, so compare with the specification's counts for the test files."""
+    inpainted_pairs = gsm8k.inpainted_pairs(read_published(data, "gsm8k/test_socratic.jsonl"))
+    assert len(inpainted_pairs) == 4821 - 1319
+    mathdial_pairs = mathdial.mathdial_pairs(read_published(data, "mathdial/test.jsonl"))
+    assert mean_turns(mathdial_pairs) == pytest.approx(2.93, abs=0.006) and len(mathdial_pairs) == 928
+    assert len(ultrafeedback.ultrafeedback_pairs(read_published(data, "ultrafeedback/train_clean.jsonl"))) == 1000
 
 
 def test_benchmark_replies_in_the_training_pairs(data: Path) -> None:
-    """49 of 1,150 and 27 of 327 human replies stand in MRBench after the same student turn."""
-    pairs = mrbench.mrbench_pairs(real(data, "mrbench/MRBench_V1.json"))
+    """49 of 1,150 and 27 of 327 human replies also follow the same student turn in MRBench."""
+    pairs = mrbench.mrbench_pairs(read_published(data, "mrbench/MRBench_V1.json"))
     counts = (("mathdial_bridge", 1150, 49, 200), ("mathdial_bridge_hard", 327, 27, 131))
-    for name, items, leaked, shared in counts:
-        cases = mathdial_bridge.next_turn(real(data, f"mathtutorbench/datasets/{name}.json"), "task")
-        assert (len(cases), len(leaked_items(cases, pairs))) == (items, leaked)
-        assert len(items_with_seen_problems(cases, pairs)) == shared
+    for name, item_count, leaked, shared in counts:
+        items = mathdial_bridge.next_turn(read_published(data, f"mathtutorbench/datasets/{name}.json"), "task")
+        assert (len(items), len(leaked_items(items, pairs))) == (item_count, leaked)
+        assert len(items_with_seen_problems(items, pairs)) == shared
 
 
 def demo_records(source: str) -> list[list[dict[str, Any]]]:
@@ -105,26 +105,28 @@ def test_the_leakage_rule_drops_shared_topics() -> None:
     assert len(bridge.bridge_pairs(*demo_records("bridge"))) == 20
 
 
-BAD = {
+BAD_RECORDS = {
     "no rejected reply": {"c_r": [{"text": " "}]},
     "no chosen reply": {"c_r_": []},
     "equal replies": {"c_r": [{"text": "Same."}], "c_r_": [{"text": "Same. "}]},
 }
 
 
-@pytest.mark.parametrize(("why", "change"), BAD.items(), ids=BAD)
-def test_a_pair_that_says_nothing_is_refused_and_counted(why: str, change: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("reason", "change"), BAD_RECORDS.items(), ids=BAD_RECORDS)
+def test_a_pair_without_a_preference_is_refused_and_counted(
+    reason: str, change: dict[str, Any], tmp_path: Path
+) -> None:
     train, *others = demo_records("bridge")
     train[1] = {**train[1], **change}
     write_pairs("bridge", [train, *others], tmp_path / "pairs.jsonl", tmp_path / "counts.json")
     counts = json.loads((tmp_path / "counts.json").read_text())
-    assert counts["refused"] == {why: 1} and counts["pairs"] == 19
+    assert counts["refused"] == {reason: 1} and counts["pairs"] == 19
 
 
 def test_a_file_of_another_shape_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^preferences/mrbench: mrbench cannot be read: KeyError"):
         write_pairs("mrbench", [[{"conversation_history": "Tutor: Hi"}]], tmp_path / "p", tmp_path / "c")
-    with pytest.raises(UserError, match="no pair is left of 0"):
+    with pytest.raises(UserError, match="expected valid pairs, found none among 0"):
         write_pairs("ultrafeedback", [[]], tmp_path / "p", tmp_path / "c")
 
 
@@ -135,11 +137,11 @@ def test_a_file_of_another_shape_is_one_clear_line(tmp_path: Path) -> None:
         ({"Tutor_Tone": "Neutral"}, 7),
         ({"Revealing_of_the_Answer": "Yes (and the answer is correct)"}, 7),
         ({"Mistake_Location": "To some extent", "Coherence": "No"}, 6),
-        (dict.fromkeys(YES, "No"), 1),
+        (dict.fromkeys(DESIRED, "No"), 1),
     ],
 )
-def test_desired_criteria_are_counted_as_equation_2_says(changes: dict[str, str], count: int) -> None:
-    assert mrbench.desired_criteria({**YES, **changes}) == count
+def test_desired_criteria_are_counted_as_in_equation_2(changes: dict[str, str], count: int) -> None:
+    assert mrbench.desired_criteria({**DESIRED, **changes}) == count
 
 
 @pytest.mark.parametrize(
@@ -167,9 +169,9 @@ def test_classifiers_are_tested_on_other_dialogues() -> None:
     replies = mrbench.labelled_replies(*demo_records("mrbench"))
     split = split_by_dialogue(replies, 0.2, 1)
     assert len(split.train) + len(split.test) == len(replies)
-    assert not {one.problem for one in split.train} & {one.problem for one in split.test}
+    assert not {reply.problem for reply in split.train} & {reply.problem for reply in split.test}
     assert split_by_dialogue(replies, 0.2, 2).test != split.test
-    assert split_by_dialogue(replies, 0, 1) == (replies, []), "a share of 0 leaves all of them to learn from"
+    assert split_by_dialogue(replies, 0, 1) == (replies, []), "a share of 0 keeps all replies for training"
 
 
 def test_dialogues_as_printed_become_turns() -> None:
@@ -196,39 +198,43 @@ def test_the_layout_is_the_released_scorers() -> None:
     ]
 
 
-# preferences of one's own ---------------------------------------------------------------------------------------------
+# user preferences -----------------------------------------------------------------------------------------------------
 
 LINE = {"history": "Tutor: What is 2 + 2?\nStudent: 5", "question": "2 + 2", "first": "Look again?", "second": "4."}
 VOTES = {
     "the first": (["first"], ("Look again?", "4.", False)),
-    "the second, by another word": (["B"], ("4.", "Look again?", False)),
+    "the second, named B": (["B"], ("4.", "Look again?", False)),
     "a tie": (["tie"], ("Look again?", "4.", True)),
     "two of three": (["second", "2", "first"], ("4.", "Look again?", False)),
-    "divided people are a tie": (["first", "second"], ("Look again?", "4.", True)),
+    "a divided vote is a tie": (["first", "second"], ("Look again?", "4.", True)),
 }
 
 
-@pytest.mark.parametrize(("said", "pair"), VOTES.values(), ids=VOTES)
-def test_a_table_of_preferences_says_who_wins(said: list[str], pair: tuple[str, str, bool]) -> None:
-    lines = [{**LINE, "preference": word, "annotator": f"a{number}"} for number, word in enumerate(said)]
-    [found] = preferences_of_table("ours", {}, lines)
-    assert (found.chosen, found.rejected, found.tie) == pair
-    assert found.source == "ours" and [message["role"] for message in found.prompt] == ["user", "assistant", "user"]
+@pytest.mark.parametrize(("votes", "pair"), VOTES.values(), ids=VOTES)
+def test_a_table_of_preferences_is_read_by_majority(votes: list[str], pair: tuple[str, str, bool]) -> None:
+    lines = [{**LINE, "preference": word, "annotator": f"a{number}"} for number, word in enumerate(votes)]
+    [preference] = preferences_of_table("ours", {}, lines)
+    assert (preference.chosen, preference.rejected, preference.tie) == pair
+    assert preference.source == "ours" and [message["role"] for message in preference.prompt] == [
+        "user",
+        "assistant",
+        "user",
+    ]
     resolved = [*lines, {**LINE, "preference": "second", "annotator": "eva", "resolves": "yes"}]
-    agreed = len(set(said)) == 1
-    expected = pair[0] if agreed else "4."
-    assert preferences_of_table("ours", {}, resolved)[0].chosen == expected, "who resolves decides where others differ"
+    unanimous = len(set(votes)) == 1
+    expected = pair[0] if unanimous else "4."
+    assert preferences_of_table("ours", {}, resolved)[0].chosen == expected, "a resolving vote decides divided votes"
 
 
 def test_a_file_of_another_s_columns_is_read_by_their_names() -> None:
-    """The columns of MRBench's replies compared in pairs."""
+    """Read the columns of the published preferences between MRBench's replies."""
     columns = {"history": "conversation_history", "first": "response_1", "second": "response_2", "preference": "winner"}
     record = {"conversation_history": "Tutor: a?\nStudent: b", "response_1": "x", "response_2": "y", "winner": 2}
     [pair] = preferences_of_table("pub", columns, [{**record, "tutor_1": "GPT4", "tutor_2": "Novice"}])
     assert (pair.chosen, pair.rejected) == ("y", "x")
 
 
-def test_a_files_own_codes_say_who_wins() -> None:
+def test_a_files_own_codes_are_mapped_to_preferences() -> None:
     values = {"1": "first", "0": "second", "Tie": "tie"}
     lines = [{**LINE, "id": code, "preference": code} for code in ("1", "0", "tie")]
     pairs = preferences_of_table("ours", {}, lines, values=values)
@@ -238,9 +244,9 @@ def test_a_files_own_codes_say_who_wins() -> None:
 
 
 def test_the_published_preferences_between_mrbenchs_replies_are_read(data: Path) -> None:
-    """337 pairs to 25 dialogues: 154 for the first reply, 150 for the second, 33 ties."""
+    """The file has 337 pairs of replies to 25 dialogues: 154 for the first reply, 150 for the second, 33 ties."""
     entry = check_config(shipped()).preferences["tutor_preferences"]
-    records = real(data, "tutor_preferences/human_preference.csv")
+    records = read_published(data, "tutor_preferences/human_preference.csv")
     pairs = preferences_of_table("pub", entry.columns, records, values=entry.values)
     assert len(pairs) == 337 and len({pair.problem for pair in pairs}) == 25
     assert sum(pair.tie for pair in pairs) == 33 and all(refusal_reason(pair) is None for pair in pairs)
@@ -249,64 +255,78 @@ def test_the_published_preferences_between_mrbenchs_replies_are_read(data: Path)
 
 
 BAD_PREFERENCES = {
-    "no preference": ({"preference": "maybe"}, r"record 2: no such preference: 'maybe'.*first, second, tie"),
-    "nothing": ({"preference": ""}, r"record 2: preference is missing"),
-    "a reply that is missing": ({"second": " "}, r"record 2: second is missing"),
-    "said twice": ({}, r"record 2: an unnamed annotator has judged this pair in record 1 already"),
-    "another pair of that id": ({"id": "p1", "first": "Hm"}, r"record 2: its id is that of another pair in record 1"),
+    "an unknown preference": ({"preference": "maybe"}, r"record 2: no such preference: 'maybe'.*first, second, tie"),
+    "a missing preference": ({"preference": ""}, r"record 2: preference is missing"),
+    "a missing reply": ({"second": " "}, r"record 2: second is missing"),
+    "a second vote": ({}, r"record 2: an unnamed annotator already judged this pair in record 1"),
+    "the id of another pair": ({"id": "p1", "first": "Hm"}, r"record 2: another pair has the same id, in record 1"),
 }
 
 
-@pytest.mark.parametrize(("change", "told"), BAD_PREFERENCES.values(), ids=BAD_PREFERENCES)
-def test_a_preference_that_cannot_be_one_is_named(change: dict[str, str], told: str) -> None:
+@pytest.mark.parametrize(("change", "message"), BAD_PREFERENCES.values(), ids=BAD_PREFERENCES)
+def test_an_invalid_preference_is_named(change: dict[str, str], message: str) -> None:
     line = {**LINE, "preference": "first", "id": "p1"}
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         preferences_of_table("ours", {}, [line, {**line, **change}])
 
 
 def test_ties_are_counted_by_the_rule_that_is_stated() -> None:
-    """Four strict pairs and two ties: accuracy is of the strict ones, accuracy with ties of all."""
+    """Accuracy covers the four strict pairs; accuracy with ties also covers the two ties."""
     pairs = [
         Pair(id=str(n), source="s", problem=str(n), prompt=[{"role": "user", "content": "x"}], chosen="aa", rejected="b",
              margin=1.0, tie=n >= 4)
         for n in range(6)
     ]  # fmt: skip
-    scores = [(2.0, 1.0), (2.0, 1.0), (1.0, 1.0), (0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]
-    rewards = [PairReward(id=str(n), problem=str(n), chosen=c, rejected=r) for n, (c, r) in enumerate(scores)]
-    found = {
-        one.metric: one
-        for one in with_pairs_task(reward_pair_scores("rm", pairs, rewards, BootstrapSettings(100, 1)), "s")
+    values = [(2.0, 1.0), (2.0, 1.0), (1.0, 1.0), (0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]
+    rewards = [PairReward(id=str(n), problem=str(n), chosen=c, rejected=r) for n, (c, r) in enumerate(values)]
+    reward_scores = {
+        score.metric: score
+        for score in with_pairs_task(reward_pair_scores("rm", pairs, rewards, BootstrapSettings(100, 1)), "s")
     }
-    assert (found["pair_accuracy"].value, found["pair_accuracy"].n) == (0.5, 4), "a tie of the model's is wrong"
-    assert (found["accuracy_with_ties"].value, found["accuracy_with_ties"].n) == (pytest.approx(3 / 6), 6)
-    assert {one.task for one in found.values()} == {"s_pairs"}
-    said = {0: "AB", 1: "AA", 2: "BA", 3: "AB", 4: "AA", 5: "AB"}  # whom each order names; AB: the first reply twice
+    assert (reward_scores["pair_accuracy"].value, reward_scores["pair_accuracy"].n) == (0.5, 4), (
+        "equal rewards are wrong"
+    )
+    assert (reward_scores["accuracy_with_ties"].value, reward_scores["accuracy_with_ties"].n) == (
+        pytest.approx(3 / 6),
+        6,
+    )
+    assert {score.task for score in reward_scores.values()} == {"s_pairs"}
+    votes = {0: "AB", 1: "AA", 2: "BA", 3: "AB", 4: "AA", 5: "AB"}  # letter chosen in each order; AB: first reply twice
     judgements = [
         Judgement(id=str(n), task="s_pairs", tutor=None, rubric="r", order=order, key=f"{n}{order}", raw="",
-                  verdicts=[Verdict(criterion=None, value=("first" if (place == "A") == (order == "ab") else "second"))])
-        for n, places in said.items()
-        for order, place in zip(("ab", "ba"), places, strict=True)
+                  verdicts=[Verdict(criterion=None, value=("first" if (letter == "A") == (order == "ab") else "second"))])
+        for n, letters in votes.items()
+        for order, letter in zip(("ab", "ba"), letters, strict=True)
     ]  # fmt: skip
-    judged = {
-        one.metric: one for one in judge_pair_scores("j", pairs, judgements, "r", BootstrapSettings(100, 1), True)
+    judge_scores = {
+        score.metric: score for score in judge_pair_scores("j", pairs, judgements, "r", BootstrapSettings(100, 1), True)
     }
-    assert judged["consistent_accuracy"].value == 0.5 and judged["consistent_accuracy"].n == 4
-    assert judged["accuracy_with_ties"].value == pytest.approx(3 / 6), "0 and 3 by both orders; 4 where both are tied"
-    strict = {one.metric for one in judge_pair_scores("j", pairs[:4], judgements, "r", BootstrapSettings(100, 1), True)}
+    assert judge_scores["consistent_accuracy"].value == 0.5 and judge_scores["consistent_accuracy"].n == 4
+    assert judge_scores["accuracy_with_ties"].value == pytest.approx(3 / 6), "pairs 0 and 3, and pair 4 as a tie"
+    strict = {
+        score.metric for score in judge_pair_scores("j", pairs[:4], judgements, "r", BootstrapSettings(100, 1), True)
+    }
     assert "accuracy_with_ties" not in strict
 
 
-def test_what_a_reward_model_has_learnt_from_is_told_by_text_and_by_dialogue() -> None:
-    def pair(name: str, turn: str, chosen: str, solution: str = "s") -> Pair:
+def test_leaked_training_pairs_are_detected_by_text_and_by_dialogue() -> None:
+    def make_pair(name: str, turn: str, chosen: str, solution: str = "s") -> Pair:
         prompt = messages_before_reply("Add.", solution, [{"role": "user", "content": turn}])
         return Pair(id=name, source="s", problem=name, prompt=prompt, chosen=chosen, rejected="No.", margin=1.0)
 
-    tested = [pair("a", "5?", "Look!"), pair("b", "6?", "Hm."), pair("c", "7?", "New.")]
-    trained = [
-        pair("x", "5 ?", "look"),
-        pair("y", "6?", "Other", "another solution").model_copy(update={"rejected": "x"}),
+    tested_pairs = [make_pair("a", "5?", "Look!"), make_pair("b", "6?", "Hm."), make_pair("c", "7?", "New.")]
+    training_pairs = [
+        make_pair("x", "5 ?", "look"),
+        make_pair("y", "6?", "Other", "another solution").model_copy(update={"rejected": "x"}),
     ]
-    rewards = [PairReward(id=one.id, problem=one.id, chosen=float(one.id == "c"), rejected=0.5) for one in tested]
-    found = {one.metric: one for one in leak_scores("rm", tested, rewards, trained, BootstrapSettings(100, 1))}
-    assert found["leaked_text"].value == pytest.approx(1 / 3) and found["leaked_dialogue"].value == pytest.approx(2 / 3)
-    assert (found["clean_pair_accuracy"].value, found["clean_pair_accuracy"].n) == (1.0, 1)
+    rewards = [
+        PairReward(id=pair.id, problem=pair.id, chosen=float(pair.id == "c"), rejected=0.5) for pair in tested_pairs
+    ]
+    scores = {
+        score.metric: score
+        for score in leak_scores("rm", tested_pairs, rewards, training_pairs, BootstrapSettings(100, 1))
+    }
+    assert scores["leaked_text"].value == pytest.approx(1 / 3) and scores["leaked_dialogue"].value == pytest.approx(
+        2 / 3
+    )
+    assert (scores["clean_pair_accuracy"].value, scores["clean_pair_accuracy"].n) == (1.0, 1)

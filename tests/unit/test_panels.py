@@ -1,4 +1,4 @@
-"""Panels: several judges' verdicts as one, weights by agreement with people, and what a panel may not be."""
+"""Tests of panels: several judges' verdicts combined, weights fitted on people's labels, refused entries."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from shipped import registries
 TAXONOMY = read_rubric("mrbench_taxonomy").rubric
 YES, SOME, NO = TAXONOMY.criteria["Mistake_Identification"].labels
 RUBRICS = ["mrbench_taxonomy", "pairs_simple"]
-LEVEL = {"a": 1.0, "b": 1.0, "c": 1.0}
+EQUAL_WEIGHTS = {"a": 1.0, "b": 1.0, "c": 1.0}
 
 
-def said(*values: str | bool | None) -> dict[str, Verdict]:
+def votes(*values: str | bool | None) -> dict[str, Verdict]:
     return {
         judge: Verdict(criterion="Mistake_Identification", value=value, why_none=None if value is not None else "empty")
         for judge, value in zip("abc", values, strict=False)
@@ -42,58 +42,61 @@ def said(*values: str | bool | None) -> dict[str, Verdict]:
 
 
 @pytest.mark.parametrize(
-    ("vote", "values", "wanted"),
+    ("vote", "values", "expected"),
     [
         ("majority", (YES, NO, NO), NO),
-        ("majority", (YES, NO), YES),  # level: the judge named first
+        ("majority", (YES, NO), YES),  # a tie: the judge named first decides
         ("majority", (SOME, NO, YES), SOME),
-        ("majority", (None, NO, YES), NO),  # what cannot be read is no vote
+        ("majority", (None, NO, YES), NO),  # a missing verdict is not a vote
         ("majority", (None, None, None), None),
         ("mean", (YES, NO, NO), SOME),
         ("mean", (YES, NO), SOME),
-        ("mean", (YES, SOME), YES),  # half way: nearer to the first
+        ("mean", (YES, SOME), YES),  # half way between two labels: the judge named first decides
         ("mean", (SOME, YES), SOME),
         ("mean", (YES, YES, NO), SOME),
         ("mean", (None, NO, NO), NO),
     ],
 )
-def test_several_verdicts_are_one(vote: str, values: tuple[str | None, ...], wanted: str | None) -> None:
-    verdict = combine_votes(vote, TAXONOMY, "Mistake_Identification", said(*values), LEVEL)
-    assert verdict.value == wanted
-    assert (verdict.why_none is not None) == (wanted is None)
+def test_verdicts_are_combined_by_each_vote(vote: str, values: tuple[str | None, ...], expected: str | None) -> None:
+    verdict = combine_votes(vote, TAXONOMY, "Mistake_Identification", votes(*values), EQUAL_WEIGHTS)
+    assert verdict.value == expected
+    assert (verdict.why_none is not None) == (expected is None)
 
 
-def test_the_heavier_side_wins_and_who_counts_nothing_alone_still_speaks() -> None:
+def test_the_heavier_side_wins_and_a_single_verdict_of_weight_0_counts() -> None:
     weights = {"a": 0.0, "b": 0.4, "c": 0.5}
-    assert combine_votes("fitted", TAXONOMY, "Mistake_Identification", said(YES, YES, NO), weights).value == NO
-    assert combine_votes("fitted", TAXONOMY, "Mistake_Identification", said(YES, None, None), weights).value == YES
+    assert combine_votes("fitted", TAXONOMY, "Mistake_Identification", votes(YES, YES, NO), weights).value == NO
+    assert combine_votes("fitted", TAXONOMY, "Mistake_Identification", votes(YES, None, None), weights).value == YES
 
 
 def test_pass_and_fail_win_and_lose_and_places_have_a_mean_too() -> None:
     weighted, compared = read_rubric("tutorbench").rubric, read_rubric("kmp_dialogue").rubric
-    assert combine_votes("mean", weighted, "1", said(False, True, True), LEVEL).value is True
-    assert combine_votes("mean", weighted, "1", said(False, True), LEVEL).value is False
-    assert combine_votes("mean", compared, next(iter(compared.criteria)), said("win", "lose"), LEVEL).value == "tie"
+    assert combine_votes("mean", weighted, "1", votes(False, True, True), EQUAL_WEIGHTS).value is True
+    assert combine_votes("mean", weighted, "1", votes(False, True), EQUAL_WEIGHTS).value is False
     assert (
-        combine_votes("mean", read_rubric("pairs_simple").rubric, None, said("second", "first"), LEVEL).value
+        combine_votes("mean", compared, next(iter(compared.criteria)), votes("win", "lose"), EQUAL_WEIGHTS).value
+        == "tie"
+    )
+    assert (
+        combine_votes("mean", read_rubric("pairs_simple").rubric, None, votes("second", "first"), EQUAL_WEIGHTS).value
         == "second"
     )
 
 
-def job(**more: Any) -> CombineVerdicts:
+def panel_job(**changes: Any) -> CombineVerdicts:
     return CombineVerdicts(
-        panel="panel", **{"judges": ["a", "b", "c"], "vote": "fitted", "seed": 1, "rubrics": RUBRICS, **more}
+        panel="panel", **{"judges": ["a", "b", "c"], "vote": "fitted", "seed": 1, "rubrics": RUBRICS, **changes}
     )
 
 
-def record(item: str, value: str | None, tutor: str | None = "t", **more: Any) -> Judgement:
+def judgement(item: str, value: str | None, tutor: str | None = "t", **changes: Any) -> Judgement:
     verdict = Verdict(criterion="Mistake_Identification", value=value, why_none=None if value else "empty")
     fields = {"task": "ours", "rubric": "mrbench_taxonomy", "key": "k", "raw": "", "prompt_tokens": 5, "seconds": 1.0}
-    return Judgement(id=item, tutor=tutor, verdicts=[verdict], **{**fields, **more})
+    return Judgement(id=item, tutor=tutor, verdicts=[verdict], **{**fields, **changes})
 
 
-def labelled(folder: Path, truths: dict[str, str]) -> list[Path]:
-    """A labelled set as its rule writes it: each item a problem of its own."""
+def write_labelled_set(folder: Path, truths: dict[str, str]) -> list[Path]:
+    """Write a labelled set in which each item is a problem, and return its items and labels files."""
     out = folder / "ours"
     write_records(out / "items.jsonl", [])
     write_records(out / "replies.jsonl", [])
@@ -107,84 +110,92 @@ def labelled(folder: Path, truths: dict[str, str]) -> list[Path]:
     return [out / "items.jsonl", out / "labels.jsonl"]
 
 
-def panel_on(folder: Path, truths: dict[str, str], said: dict[str, dict[str, str]], **more: Any) -> dict[str, str]:
-    """What a panel says of labelled replies, by item. said: by judge and item."""
+def panel_verdicts(
+    folder: Path, truths: dict[str, str], verdicts: dict[str, dict[str, str]], **changes: Any
+) -> dict[str, str]:
+    """Return a panel's verdicts on labelled replies, by item. verdicts: by judge and item."""
     files = []
     for judge in "abc":
         files.append(folder / f"{judge}.jsonl")
-        write_records(files[-1], [record(item, value) for item, value in said[judge].items()])
+        write_records(files[-1], [judgement(item, value) for item, value in verdicts[judge].items()])
     combine_labelled(
-        job=job(**more), verdicts=files, labels=labelled(folder, truths), pairs=[],
+        job=panel_job(**changes), verdicts=files, labels=write_labelled_set(folder, truths), pairs=[],
         out=folder / "out.jsonl", weights=folder / "weights.json",
     )  # fmt: skip
-    return {one.id: str(one.verdicts[0].value) for one in read_records(folder / "out.jsonl", Judgement)}
+    return {row.id: str(row.verdicts[0].value) for row in read_records(folder / "out.jsonl", Judgement)}
 
 
-def simulated(number: int, right: dict[str, float]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """Labels, and judges that err independently, each right so often."""
-    draw = random.Random(3)
-    truths = {f"i{place}": draw.choice([YES, SOME, NO]) for place in range(number)}
+def simulated(number: int, accuracies: dict[str, float]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """Return labels, and verdicts of judges that err independently. accuracies: share of right verdicts by judge."""
+    rng = random.Random(3)
+    truths = {f"i{index}": rng.choice([YES, SOME, NO]) for index in range(number)}
 
-    def verdict(truth: str, share: float) -> str:
-        return truth if draw.random() < share else draw.choice([one for one in (YES, SOME, NO) if one != truth])
+    def verdict(truth: str, accuracy: float) -> str:
+        return truth if rng.random() < accuracy else rng.choice([other for other in (YES, SOME, NO) if other != truth])
 
     return truths, {
-        judge: {name: verdict(truth, share) for name, truth in truths.items()} for judge, share in right.items()
+        judge: {name: verdict(truth, accuracy) for name, truth in truths.items()}
+        for judge, accuracy in accuracies.items()
     }
 
 
 def test_a_fitted_panel_is_better_than_its_best_judge_and_its_weights_are_the_odds(tmp_path: Path) -> None:
     truths, verdicts = simulated(600, {"a": 0.55, "b": 0.7, "c": 0.8})
-    shares = {
-        vote: sum(truths[name] == value for name, value in panel_on(tmp_path, truths, verdicts, vote=vote).items())
+    accuracies = {
+        vote: sum(
+            truths[name] == value for name, value in panel_verdicts(tmp_path, truths, verdicts, vote=vote).items()
+        )
         / 600
         for vote in ("majority", "fitted")
     }
-    alone = {judge: sum(truths[name] == value for name, value in own.items()) / 600 for judge, own in verdicts.items()}
-    assert shares["fitted"] >= max(alone.values()) and shares["fitted"] > shares["majority"]
-    made = PanelWeights.model_validate_json((tmp_path / "weights.json").read_text(encoding="utf-8"))
-    for judge, share in alone.items():
-        p = (share * 600 + 1) / 602
-        assert made.weights["Mistake_Identification"][judge] == pytest.approx(math.log(2 * p / (1 - p)))
-    assert made.agreement["Mistake_Identification"] == pytest.approx(alone)
-    assert made.labels == {"Mistake_Identification": 600}
+    alone = {
+        judge: sum(truths[name] == value for name, value in values.items()) / 600 for judge, values in verdicts.items()
+    }
+    assert accuracies["fitted"] >= max(alone.values()) and accuracies["fitted"] > accuracies["majority"]
+    fitted = PanelWeights.model_validate_json((tmp_path / "weights.json").read_text(encoding="utf-8"))
+    for judge, accuracy in alone.items():
+        smoothed = (accuracy * 600 + 1) / 602
+        assert fitted.weights["Mistake_Identification"][judge] == pytest.approx(math.log(2 * smoothed / (1 - smoothed)))
+    assert fitted.agreement["Mistake_Identification"] == pytest.approx(alone)
+    assert fitted.labels == {"Mistake_Identification": 600}
 
 
 def test_a_verdict_on_a_labelled_reply_does_not_rest_on_its_own_label(tmp_path: Path) -> None:
     truths, verdicts = simulated(40, {"a": 0.5, "b": 0.5, "c": 0.5})
-    before = panel_on(tmp_path, truths, verdicts)
+    before = panel_verdicts(tmp_path, truths, verdicts)
     for name in truths:
-        changed = panel_on(tmp_path, {**truths, name: YES if truths[name] == NO else NO}, verdicts)
+        changed = panel_verdicts(tmp_path, {**truths, name: YES if truths[name] == NO else NO}, verdicts)
         assert changed[name] == before[name]
 
 
 def test_a_judge_no_better_than_chance_counts_nothing() -> None:
     truths = {("ours", f"i{n}", "t", "Mistake_Identification"): YES for n in range(12)}
     groups = {("ours", f"i{n}"): f"i{n}" for n in range(12)}
-    asked = {
+    judgements = {
         ("mrbench_taxonomy", "ours", "t", f"i{n}", None): {
-            "a": [record(f"i{n}", YES if n < 2 else NO)],
-            "b": [record(f"i{n}", YES)],
+            "a": [judgement(f"i{n}", YES if n < 2 else NO)],
+            "b": [judgement(f"i{n}", YES)],
         }
         for n in range(12)
     }
-    weights = fit_weights(job(judges=["a", "b"]), labelled_votes(asked, groups, truths)).weights[
+    weights = fit_weights(panel_job(judges=["a", "b"]), labelled_votes(judgements, groups, truths)).weights[
         "Mistake_Identification"
     ]
     assert weights["a"] == 0.0 and weights["b"] > 0
-    none = fit_weights(
-        job(judges=["a"]), labelled_votes({key: {"a": own["a"]} for key, own in asked.items()}, groups, truths)
+    by_chance = fit_weights(
+        panel_job(judges=["a"]),
+        labelled_votes({key: {"a": by_judge["a"]} for key, by_judge in judgements.items()}, groups, truths),
     )
-    assert none.weights["Mistake_Identification"] == dict.fromkeys(["a"], 1.0)
+    assert by_chance.weights["Mistake_Identification"] == dict.fromkeys(["a"], 1.0)
 
 
-def test_a_panel_says_who_said_what_and_what_all_of_it_took(tmp_path: Path) -> None:
+def test_a_panel_records_each_judges_verdict_and_the_total_effort(tmp_path: Path) -> None:
     files = [tmp_path / f"{judge}.jsonl" for judge in "abc"]
     for path, values in zip(files, ((YES, None), (NO, None), (NO, None)), strict=True):
-        write_records(path, [record("i1", values[0]), record("i2", values[1])])
+        write_records(path, [judgement("i1", values[0]), judgement("i2", values[1])])
     write_json(tmp_path / "weights.json", PanelWeights(vote="majority", judges=["a", "b", "c"]).model_dump())
     combine_verdicts(
-        job=job(vote="majority"), verdicts=files, weights=tmp_path / "weights.json", out=tmp_path / "out.jsonl"
+        job=panel_job(vote="majority"), verdicts=files, weights=tmp_path / "weights.json", out=tmp_path / "out.jsonl"
     )
     first, second = read_records(tmp_path / "out.jsonl", Judgement)
     assert first.verdicts[0].value == NO and first.raw == f"Mistake_Identification: a {YES}, b {NO}, c {NO}"
@@ -192,14 +203,14 @@ def test_a_panel_says_who_said_what_and_what_all_of_it_took(tmp_path: Path) -> N
     assert second.verdicts[0].why_none == "no verdict from 3 judges: empty"
 
 
-def test_pairs_are_fitted_on_what_people_prefer_and_ties_say_nothing(tmp_path: Path) -> None:
+def test_pairs_are_fitted_on_preferences_without_ties(tmp_path: Path) -> None:
     prompt = [{"role": "user", "content": "?"}]
     fields = {"source": "ours", "prompt": prompt, "chosen": "x", "rejected": "y", "margin": 1.0}
     pairs = [Pair(id=f"p{n}", problem=f"p{n}", tie=n > 20, **fields) for n in range(30)]
     write_records(tmp_path / "pairs.jsonl", pairs)
     files = []
-    for judge, right in {"a": 5, "b": 30, "c": 10}.items():
-        verdicts = [Verdict(criterion=None, value="first" if n < right else "second") for n in range(30)]
+    for judge, firsts in {"a": 5, "b": 30, "c": 10}.items():
+        verdicts = [Verdict(criterion=None, value="first" if n < firsts else "second") for n in range(30)]
         common = {"task": "ours_pairs", "rubric": "pairs_simple", "tutor": None, "key": "k", "raw": ""}
         files.append(tmp_path / f"{judge}.jsonl")
         rows = [
@@ -209,13 +220,13 @@ def test_pairs_are_fitted_on_what_people_prefer_and_ties_say_nothing(tmp_path: P
         ]
         write_records(files[-1], rows)
     combine_labelled(
-        job=job(sources=["ours"]), verdicts=files, labels=[], pairs=[tmp_path / "pairs.jsonl"],
+        job=panel_job(sources=["ours"]), verdicts=files, labels=[], pairs=[tmp_path / "pairs.jsonl"],
         out=tmp_path / "out.jsonl", weights=tmp_path / "weights.json",
     )  # fmt: skip
-    made = json.loads((tmp_path / "weights.json").read_text(encoding="utf-8"))
-    assert made["labels"] == {"": 42}, "21 pairs of which people prefer one, in both orders"
-    assert made["weights"][""]["a"] == made["weights"][""]["c"] == 0.0
-    assert {one.verdicts[0].value for one in read_records(tmp_path / "out.jsonl", Judgement)} == {"first"}
+    fitted = json.loads((tmp_path / "weights.json").read_text(encoding="utf-8"))
+    assert fitted["labels"] == {"": 42}, "21 pairs in which people prefer one reply, in both orders"
+    assert fitted["weights"][""]["a"] == fitted["weights"][""]["c"] == 0.0
+    assert {row.verdicts[0].value for row in read_records(tmp_path / "out.jsonl", Judgement)} == {"first"}
 
 
 JUDGE = {"engine": "judge", "model": "judge-model", "rubrics": ["mrbench_taxonomy"], "pairs": ["pairs_simple"]}
@@ -230,7 +241,7 @@ criteria:
 """
 
 
-def planned(panel: dict[str, Any], judges: list[str], **members: dict[str, Any]) -> Any:
+def plan_with(panel: dict[str, Any], judges: list[str], **members: dict[str, Any]) -> Any:
     models = {"judge-model": HOSTED, "one": JUDGE, "two": JUDGE, "panel": {"engine": "judge", **panel}, **members}
     run = {"tutors": ["echo"], "tasks": ["mrbench"], "judges": judges, "labels": ["mrbench"]}
     raw = registries()
@@ -239,21 +250,21 @@ def planned(panel: dict[str, Any], judges: list[str], **members: dict[str, Any])
 
 
 @pytest.mark.parametrize(
-    ("panel", "judges", "members", "told"),
+    ("panel", "judges", "members", "message"),
     [
-        ({"judges": ["one"]}, ["one", "panel"], {}, "expected two or more different 'judges' in a panel"),
+        ({"judges": ["one"]}, ["one", "panel"], {}, "expected a panel of two or more different 'judges'"),
         ({"judges": ["one", "one"]}, ["one", "panel"], {}, "two or more different 'judges'"),
         (
             {"judges": ["one", "two"], "model": "judge-model"},
             ["panel"],
             {},
-            "set exactly one of 'model', 'judges' (a panel) and 'words: true'",
+            "expected exactly one of 'model', 'judges' (a panel) and 'words: true'",
         ),
         (
             {"judges": ["one", "two"], "max_tokens": 3},
             ["panel"],
             {},
-            "a panel sends no requests: set 'max_tokens' on its judges",
+            "a panel sends no requests: set 'max_tokens' in the entries of its judges",
         ),
         ({"judges": ["one", "two"]}, ["panel", "one"], {}, "models.panel.judges[1]: two is not a judge of this run"),
         (
@@ -266,7 +277,7 @@ def planned(panel: dict[str, Any], judges: list[str], **members: dict[str, Any])
             {"judges": ["one", "inner"]},
             ["panel", "one", "two", "inner"],
             {"inner": {"engine": "judge", "judges": ["one", "two"]}},
-            "models.panel.judges[1]: inner is a panel too",
+            "models.panel.judges[1]: expected a single judge, found the panel inner",
         ),
         (
             {"judges": ["one", "echo"]},
@@ -288,16 +299,16 @@ def planned(panel: dict[str, Any], judges: list[str], **members: dict[str, Any])
         ),
     ],
 )
-def test_what_can_be_no_panel_is_refused(
-    panel: dict[str, Any], judges: list[str], members: dict[str, Any], told: str
+def test_invalid_panels_are_refused(
+    panel: dict[str, Any], judges: list[str], members: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError) as error:
-        planned(panel, judges, **members)
-    assert told in str(error.value)
+        plan_with(panel, judges, **members)
+    assert message in str(error.value)
 
 
-def test_a_panel_has_what_its_judges_share_and_asks_nobody() -> None:
-    plan = planned(
+def test_a_panel_has_the_rubrics_that_its_judges_share() -> None:
+    plan = plan_with(
         {"judges": ["one", "two"], "vote": "fitted"},
         ["panel", "one", "two"],
         two={**JUDGE, "rubrics": ["mrbench_taxonomy", "kmp_dialogue_short"]},
@@ -305,15 +316,15 @@ def test_a_panel_has_what_its_judges_share_and_asks_nobody() -> None:
     assert plan.judge_entry("panel").rubrics == ["mrbench_taxonomy"]
     assert plan.judge_entry("panel").pairs == ["pairs_simple"]
     assert plan.panels == ["panel"] and plan.judges_with_model == ["one", "two"]
-    assert plan.judges_of_card(plan.card("mrbench", "mistake_remediation"))[0] == "panel", "named first, it leads"
+    assert plan.judges_of_card(plan.card("mrbench", "mistake_remediation"))[0] == "panel", "it leads, being named first"
     files = plan.inputs_of("combine_labelled")({"judge": "panel"})
     assert files["verdicts"] == ["results/verdicts/one/labelled.jsonl", "results/verdicts/two/labelled.jsonl"]
 
 
 def test_a_panel_is_checked_on_as_many_labels_as_its_most_limited_judge() -> None:
     panel = {"judges": ["one", "two"], "vote": "fitted"}
-    assert planned(panel, ["panel", "one", "two"]).label_limit("panel") is None
-    limited = planned(panel, ["panel", "one", "two"], two={**JUDGE, "label_limit": 7})
+    assert plan_with(panel, ["panel", "one", "two"]).label_limit("panel") is None
+    limited = plan_with(panel, ["panel", "one", "two"], two={**JUDGE, "label_limit": 7})
     assert (limited.label_limit("panel"), limited.label_limit("one")) == (7, None)
 
 
@@ -324,45 +335,47 @@ def test_labels_without_an_order_have_no_mean(tmp_path: Path, monkeypatch: pytes
     )
     (tmp_path / "colours.yaml").write_text(NOMINAL + dropped, encoding="utf-8")
     monkeypatch.setattr(rubrics, "USER_RUBRICS", tmp_path)
-    own = {**JUDGE, "rubrics": ["colours"], "pairs": []}
+    entry = {**JUDGE, "rubrics": ["colours"], "pairs": []}
     with pytest.raises(UserError, match=r"models.panel.vote: the labels of Colour \(colours\) have no order"):
-        planned({"judges": ["one", "two"], "vote": "mean"}, ["panel", "one", "two"], one=own, two=own)
+        plan_with({"judges": ["one", "two"], "vote": "mean"}, ["panel", "one", "two"], one=entry, two=entry)
     with pytest.raises(UserError, match="there is nothing to fit"):
-        planned({"judges": ["one", "two"], "vote": "fitted"}, ["panel", "one", "two"], one=own, two=own)
+        plan_with({"judges": ["one", "two"], "vote": "fitted"}, ["panel", "one", "two"], one=entry, two=entry)
 
 
-def test_what_one_judge_alone_was_asked_is_no_verdict_of_the_panel(tmp_path: Path) -> None:
-    """a says lose and is asked why; the panel says win. What c judges by a rubric that is not shared is left out."""
+def test_a_question_to_a_single_judge_is_left_out_of_the_panel(tmp_path: Path) -> None:
+    """The follow-up of a judge in the minority is left out, as are verdicts by a rubric that is not shared."""
     overall = read_rubric("kmp_dialogue").rubric.follow_up
     assert overall is not None
 
-    def said_overall(value: str) -> Judgement:
+    def overall_judgement(value: str) -> Judgement:
         verdicts = [Verdict(criterion=overall.criterion, value=value)]
         fields = {"task": "dialogue", "rubric": "kmp_dialogue", "key": "k", "raw": "", "order": "ab"}
         return Judgement(id="i", tutor="t", verdicts=verdicts, **fields)
 
-    further = {"task": "dialogue", "rubric": overall.rubric, "key": "k", "raw": ""}
-    why = Judgement(id="i", tutor="t", verdicts=[Verdict(criterion="error_type", value="Factual Error")], **further)
+    follow_up = {"task": "dialogue", "rubric": overall.rubric, "key": "k", "raw": ""}
+    answer = Judgement(
+        id="i", tutor="t", verdicts=[Verdict(criterion="error_type", value="Factual Error")], **follow_up
+    )
     files = [tmp_path / f"{judge}.jsonl" for judge in "abc"]
     write_json(tmp_path / "weights.json", PanelWeights(vote="majority", judges=["a", "b", "c"]).model_dump())
-    own = job(vote="majority", rubrics=["kmp_dialogue"])
+    job = panel_job(vote="majority", rubrics=["kmp_dialogue"])
 
     def panel(*values: str) -> list[str]:
         for path, value in zip(files, values, strict=True):
-            write_records(path, [said_overall(value), *([why] if value == "lose" else [])])
-        with open(files[2], "a", encoding="utf-8") as handle:
-            handle.write(record("i", YES).model_dump_json() + "\n")
-        combine_verdicts(job=own, verdicts=files, weights=tmp_path / "weights.json", out=tmp_path / "out.jsonl")
-        return [one.rubric for one in read_records(tmp_path / "out.jsonl", Judgement)]
+            write_records(path, [overall_judgement(value), *([answer] if value == "lose" else [])])
+        with open(files[2], "a", encoding="utf-8") as file:
+            file.write(judgement("i", YES).model_dump_json() + "\n")
+        combine_verdicts(job=job, verdicts=files, weights=tmp_path / "weights.json", out=tmp_path / "out.jsonl")
+        return [row.rubric for row in read_records(tmp_path / "out.jsonl", Judgement)]
 
     assert panel("lose", "win", "win") == ["kmp_dialogue"]
     assert panel("lose", "lose", "win") == ["kmp_dialogue", overall.rubric]
 
 
 def test_the_labels_of_a_dialogue_are_held_out_in_every_set(tmp_path: Path) -> None:
-    """The same dialogue under two names, in sets that tell it with other fields."""
+    """A dialogue in two sets is held out of both at once, although its problem has different names."""
     for name, problem in (("one", "p"), ("two", "q")):
-        [_, path] = labelled(tmp_path / name, {"d": YES})
+        [_, path] = write_labelled_set(tmp_path / name, {"d": YES})
         item = {
             "id": "d",
             "task": "ours",
@@ -377,15 +390,15 @@ def test_the_labels_of_a_dialogue_are_held_out_in_every_set(tmp_path: Path) -> N
 
 
 def test_types_without_an_order_have_no_mean_in_a_further_question_either() -> None:
-    own = {**JUDGE, "rubrics": ["kmp_dialogue"], "pairs": []}
+    entry = {**JUDGE, "rubrics": ["kmp_dialogue"], "pairs": []}
     with pytest.raises(UserError, match=r"the labels of error_type \(kmp_error_types\) have no order"):
-        planned({"judges": ["one", "two"], "vote": "mean"}, ["panel", "one", "two"], one=own, two=own)
+        plan_with({"judges": ["one", "two"], "vote": "mean"}, ["panel", "one", "two"], one=entry, two=entry)
 
 
 def test_a_panel_has_no_budget_no_pairs_of_its_own_and_the_smallest_sample() -> None:
     with pytest.raises(UserError, match=r"models\.panel\.pairs: pairs_extended is not a rubric of one"):
-        planned({"judges": ["one", "two"], "pairs": ["pairs_extended"]}, ["panel", "one", "two"])
-    plan = planned({"judges": ["one", "two"]}, ["panel", "one", "two"], two={**JUDGE, "label_limit": 10})
+        plan_with({"judges": ["one", "two"], "pairs": ["pairs_extended"]}, ["panel", "one", "two"])
+    plan = plan_with({"judges": ["one", "two"]}, ["panel", "one", "two"], two={**JUDGE, "label_limit": 10})
     assert plan.label_limit("panel") == 10
     raw = registries()
     raw["models"] |= {
@@ -395,5 +408,5 @@ def test_a_panel_has_no_budget_no_pairs_of_its_own_and_the_smallest_sample() -> 
         "panel": {"engine": "judge", "judges": ["one", "two"]},
     }
     run = {"tutors": ["echo"], "tasks": ["mrbench"], "judges": ["panel", "one", "two"]}
-    with pytest.raises(UserError, match=r"run\.budget\.models\.panel: is a judge without a model"):
+    with pytest.raises(UserError, match=r"run\.budget\.models\.panel: panel is a judge without a model"):
         plan_of({**raw, "edition": "demo", "run": {**run, "budget": {"models": {"panel": {"requests": 5}}}}})

@@ -1,4 +1,4 @@
-"""Every parser against its table of cases, hostile inputs among them."""
+"""Tests of every parser against its table of cases, and of hostile inputs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SCORING_KEYS = {"paper": "paper_compat", "robust": "robust"}
 
 
 def load_cases(name: str) -> list[Any]:
-    """The cases of one table, each under its own name."""
+    """Return the cases of one table, with their names as ids."""
     cases = yaml.safe_load((CASES / f"{name}.yaml").read_text(encoding="utf-8"))
     return [pytest.param(case, id=case["name"]) for case in cases]
 
 
 def by_scoring(name: str) -> list[Any]:
-    """The cases of one table with each scoring that they have an expectation for."""
+    """Return the cases of one table with each scoring for which they have an expectation."""
     cases = [case.values[0] for case in load_cases(name)]
     return [
         pytest.param(case, scoring, id=f"{case['name']}-{scoring}")
@@ -42,7 +42,7 @@ def by_scoring(name: str) -> list[Any]:
 
 
 def item(**reference: Any) -> Item:
-    """An item with a reference and nothing else."""
+    """Return an item with a reference and nothing else."""
     return Item(
         id="i", task="t", cluster="c", vars={"question": "q"}, reference={"text": "", "solution": "", **reference}
     )
@@ -104,8 +104,8 @@ def test_an_unknown_mark_of_reasoning_is_seen() -> None:
 def test_socratic_bleu_follows_the_released_rule() -> None:
     gold = item(questions=["How many eggs are left?", "How much does she earn?"])
     grade = GRADERS["socratic_bleu"].read
-    one, lines = grade(gold, "How much does she earn?", "paper_compat")
-    assert one.value == pytest.approx(1.0), "one gold question alone scores full marks"
+    single, lines = grade(gold, "How much does she earn?", "paper_compat")
+    assert single.value == pytest.approx(1.0), "one gold question alone scores full marks"
     assert (lines.criterion, lines.value) == ("released_questions", 1)
     both, lines = grade(gold, "nothing alike\n1. How much does she earn?\n\n", "paper_compat")
     assert 0 < both.value < 1, "the best line counts, and its list mark counts against it"
@@ -127,22 +127,27 @@ def test_socratic_bleu_robust_asks_for_every_question() -> None:
 
 def test_statistics_of_a_reply() -> None:
     case = item(solution="2*9 = 18\n 18")
-    found = {one.criterion: one.value for one in GRADERS["statistics"].read(case, "It is 18. Why? How?", "robust")}
-    assert found == {"empty": False, "words": 5, "questions": 2, "reveals_answer": True}
+    statistics = {
+        reading.criterion: reading.value
+        for reading in GRADERS["statistics"].read(case, "It is 18. Why? How?", "robust")
+    }
+    assert statistics == {"empty": False, "words": 5, "questions": 2, "reveals_answer": True}
     assert GRADERS["statistics"].read(case, "It is 18.", "paper_compat") == []
-    product = {one.criterion: one.value for one in GRADERS["statistics"].read(case, "What is 1*8?", "robust")}
+    product = {
+        reading.criterion: reading.value for reading in GRADERS["statistics"].read(case, "What is 1*8?", "robust")
+    }
     assert product["reveals_answer"] is False, "a product is not its digits"
 
 
 @pytest.mark.parametrize(
-    ("solution", "said", "expected"),
+    ("solution", "text", "expected"),
     [("9*2 = 18", "Try 9 times 2", False), ("9*2 = 18", "18!", True), ("N/A", "18", None), ("x = 5", "5", None)],
     ids=["hidden", "revealed", "no solution", "already in the dialogue"],
 )
-def test_reveals_answer(solution: str, said: str, expected: bool | None) -> None:
+def test_reveals_answer(solution: str, text: str, expected: bool | None) -> None:
     case = Item(id="i", task="t", cluster="c", vars={"dialog_history": "Student: 5"}, reference={"solution": solution})
-    found = {one.criterion: one for one in GRADERS["statistics"].read(case, said, "robust")}
-    assert found["reveals_answer"].value is expected
+    statistics = {reading.criterion: reading for reading in GRADERS["statistics"].read(case, text, "robust")}
+    assert statistics["reveals_answer"].value is expected
 
 
 HOSTILE = {
@@ -162,9 +167,9 @@ HOSTILE = {
 @pytest.mark.parametrize(
     "grader",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if "bleu" in name else [])  # it reads a megabyte for seconds
-        for name, one in GRADERS.items()
-        if one.read
+        pytest.param(name, marks=[pytest.mark.slow] if "bleu" in name else [])  # a megabyte takes it seconds
+        for name, grader in GRADERS.items()
+        if grader.read
     ],
 )
 def test_hostile_replies_neither_crash_nor_hang(grader: str, text: str) -> None:
@@ -214,20 +219,20 @@ def test_a_fraction_is_its_value_or_nothing(over: str, under: str, text: str) ->
     assert quotient(over, under) == text
 
 
-def test_a_step_of_more_digits_than_python_reads_is_told() -> None:
+def test_a_step_of_more_digits_than_python_reads_is_reported() -> None:
     [reading] = GRADERS["step"].read(item(step=2), "9" * 5000, "paper_compat")
     why = "the released code fails: a number of more than 4,300 digits"
     assert (reading.value, reading.correct, reading.raw, reading.why_none) == (None, None, "", why)
 
 
-RELEASED_PATTERN = re.compile(r"\$?([-,\d]*\.?\d+)")  # of eth-lre/mathtutorbench, as it stands there
+RELEASED_PATTERN = re.compile(r"\$?([-,\d]*\.?\d+)")  # verbatim from eth-lre/mathtutorbench
 
 
 def test_the_linear_form_of_a_released_pattern_finds_the_same() -> None:
-    """On random texts of its own characters; the released one takes 71 s for 32,000 dashes."""
-    drawn = random.Random(1)
+    """Compared on random texts of the pattern's characters: the released one takes 71 s for 32,000 dashes."""
+    rng = random.Random(1)
     for _ in range(20_000):
-        text = "".join(drawn.choice("$-,,.12 a") for _ in range(drawn.randint(0, 16)))
+        text = "".join(rng.choice("$-,,.12 a") for _ in range(rng.randint(0, 16)))
         assert [number for number in RELEASED_AMOUNT.findall(text) if number] == RELEASED_PATTERN.findall(text), text
 
 

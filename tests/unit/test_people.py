@@ -1,4 +1,4 @@
-"""People in the loop: what is drawn, what comes back, what it corrects, how many labels are enough."""
+"""Tests of human labels: samples, returned files, corrected rates, audits, and plans of the number of labels."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from maieutic.people.sample_sizes import (
     labels_for,
     labels_without_judge,
 )
-from maieutic.plan.labelling import GUIDELINE
+from maieutic.tools.labelling import GUIDELINE
 from maieutic.validation.corrected_rates import LabelledVerdicts
 from maieutic.validation.survey_estimators import SampledReply, corrected_interval, corrected_mean, rate_difference
 from maieutic.validation.transportability import BIAS, Residual, audit_state, mean_residual, worst_state
@@ -48,11 +48,11 @@ from maieutic.validation.trust import trust_score
 from truescore import post_stratified_estimate, ppi_estimate, required_gold_labels
 
 RUBRIC = read_rubric("mrbench_taxonomy")
-ONE = {"Actionability": RUBRIC.rubric.criteria["Actionability"]}
+CRITERIA = {"Actionability": RUBRIC.rubric.criteria["Actionability"]}
 
 
-def bench() -> ModuleType:
-    """The simulation of `make bench`."""
+def load_simulation() -> ModuleType:
+    """Return the simulation of `make bench` as a module."""
     spec = importlib.util.spec_from_file_location("label_sampling", "bench/label_sampling.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -60,20 +60,20 @@ def bench() -> ModuleType:
     return module
 
 
-# what is drawn ------------------------------------------------------------------------------------------------------
+# Samples ------------------------------------------------------------------------------------------------------------
 
 
-def candidates(count: int = 60, tutors: tuple[str, ...] = ("ann", "bob"), torn: int = 0) -> list[Candidate]:
-    """Replies of some tutors to as many items; judges differ about the first ones."""
+def candidates(count: int = 60, tutors: tuple[str, ...] = ("ann", "bob"), disputed: int = 0) -> list[Candidate]:
+    """Return the tutors' replies to `count` items. Judges disagree on the first `disputed` items."""
     return [
         Candidate(
             "t",
             Item(id=f"i{number}", task="t", cluster=str(number), vars={"history": f"Tutor: a?\nStudent: {number}"}, reference={}),
             tutor,
             (f"Well, {number}?",),
-            ONE,
+            CRITERIA,
             "desired" if number % 3 else "not desired",
-            number < torn,
+            number < disputed,
         )
         for number in range(count)
         for tutor in tutors
@@ -81,27 +81,27 @@ def candidates(count: int = 60, tutors: tuple[str, ...] = ("ann", "bob"), torn: 
 
 
 @pytest.mark.parametrize("scheme", ["random", "verdict", "disagreement"])
-def test_each_reply_is_drawn_with_the_probability_that_it_says(scheme: Any) -> None:
-    """Over many seeds each reply is drawn as often as its probability says, whatever the scheme."""
-    pool, times = candidates(12, torn=4), Counter[tuple[str, str]]()
-    said: dict[tuple[str, str], float] = {}
+def test_each_reply_is_drawn_with_its_recorded_probability(scheme: Any) -> None:
+    """Over many seeds each reply is drawn as often as its recorded probability predicts."""
+    pool, times = candidates(12, disputed=4), Counter[tuple[str, str]]()
+    probabilities: dict[tuple[str, str], float] = {}
     for seed in range(600):
         units = draw_sample(pool, 10, seed, scheme)
         assert len({unit.name for unit in units}) == 10
         for unit in units:
             key = unit.candidate.item.id, unit.candidate.tutor
             times[key] += 1
-            said[key] = unit.probability
-    for key, probability in said.items():
+            probabilities[key] = unit.probability
+    for key, probability in probabilities.items():
         assert times[key] / 600 == pytest.approx(probability, abs=4 * (probability * (1 - probability) / 600) ** 0.5)
     if scheme == "disagreement":
-        assert said["i0", "ann"] > 1.5 * said["i11", "ann"]
+        assert probabilities["i0", "ann"] > 1.5 * probabilities["i11", "ann"]
     assert [unit.name for unit in draw_sample(pool, 10, 3, scheme)] == [
         unit.name for unit in draw_sample(pool, 10, 3, scheme)
     ]
 
 
-def test_a_sample_that_cannot_be_is_refused() -> None:
+def test_an_impossible_sample_is_refused() -> None:
     with pytest.raises(UserError, match=r"--n: 25 replies requested, but there are only 24"):
         draw_sample(candidates(12), 25, 1)
     with pytest.raises(UserError, match=r"--n: 3 replies are too few for 2 strata\. Fix: set --n to 4 or more"):
@@ -111,35 +111,37 @@ def test_a_sample_that_cannot_be_is_refused() -> None:
 def test_annotators_take_turns_and_each_unit_has_as_many_as_planned() -> None:
     units = draw_sample(candidates(12), 12, 1)
     sheets = assign_units(units, ["a", "b", "c"], 2)
-    counts = Counter(name for own in sheets.values() for name in own)
-    assert set(counts.values()) == {2} and len(counts) == 12 and {len(own) for own in sheets.values()} == {8}
+    counts = Counter(name for sheet in sheets.values() for name in sheet)
+    assert set(counts.values()) == {2} and len(counts) == 12 and {len(sheet) for sheet in sheets.values()} == {8}
 
 
-def test_what_stands_before_a_reply_is_shown_once_and_turn_by_turn() -> None:
+def test_the_context_of_a_reply_is_shown_once_and_turn_by_turn() -> None:
     dialogue = "Tutor: What is 2 + 2?\nStudent: 5"
     item = Item(
         id="i", task="t", cluster="c", reference={"solution": "4"},
         vars={"history": dialogue, "dialog_history": dialogue.replace("Tutor", "Teacher"), "topic": "", "question": "2 + 2"},
     )  # fmt: skip
-    shown = context_sections(item)
-    assert [section["title"] for section in shown] == ["Question", "Reference solution", "History"]
-    assert shown[2]["turns"][1] == {"who": "Student", "text": " 5"}
+    sections = context_sections(item)
+    assert [section["title"] for section in sections] == ["Question", "Reference solution", "History"]
+    assert sections[2]["turns"][1] == {"who": "Student", "text": " 5"}
 
 
-# what comes back ----------------------------------------------------------------------------------------------------
+# Returned files -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def sample(tmp_path: Path) -> tuple[Path, Key, list[Unit]]:
-    """A sample of eight replies for two annotators, on disk."""
+    """Write a sample of eight replies for two annotators. Return its folder, key and units."""
     folder = tmp_path / "sample"
     units = draw_sample(candidates(12), 8, 1)
     sheets = assign_units(units, ["ann", "ben"], 2)
     version = guideline_version(RUBRIC.rubric, units, GUIDELINE)
-    told = SampleBrief("s1", version, RUBRIC.rubric, GUIDELINE, tmp_path)
+    brief = SampleBrief("s1", version, RUBRIC.rubric, GUIDELINE, tmp_path)
     by_name = {unit.name: unit for unit in units}
     folder.mkdir()
-    write_annotation_files(folder, {name: [by_name[unit] for unit in own] for name, own in sheets.items()}, units, told)
+    write_annotation_files(
+        folder, {name: [by_name[unit] for unit in names] for name, names in sheets.items()}, units, brief
+    )
     key = Key(
         sample="s1", seed=1, scheme="random", rubric="mrbench_taxonomy", compared=False, version=version,
         annotators=["ann", "ben"], overlap=2, strata={"t, ann": (12, 4), "t, bob": (12, 4)},
@@ -150,8 +152,8 @@ def sample(tmp_path: Path) -> tuple[Path, Key, list[Unit]]:
     return folder, key, units
 
 
-def saved(key: Key, annotator: str = "ann", **changes: Any) -> dict[str, Any]:
-    """A file as a page saves it."""
+def saved_file(key: Key, annotator: str = "ann", **changes: Any) -> dict[str, Any]:
+    """Return the content of a file saved by an annotator's page."""
     answers = {
         unit: {"labels": {"Actionability": "Yes"}, "seconds": 9.5, "comment": ""} for unit in key.assigned[annotator]
     }
@@ -166,36 +168,36 @@ Change = Callable[[dict[str, Any]], Any]
 BAD_FILES: dict[str, tuple[Change, str]] = {
     "another sample": (lambda file: file.update(sample="other"), "expected sample s1, found 'other'"),
     "another guideline": (lambda file: file.update(version="0"), r"expected guideline version \w{12}, found '0'"),
-    "nobody who was asked": (lambda file: file.update(annotator="zoe"), r"zoe is not an annotator of this sample \(ann, ben\)"),
+    "not an annotator": (lambda file: file.update(annotator="zoe"), r"zoe is not an annotator of this sample \(ann, ben\)"),
     "no answers": (lambda file: file.update(answers=[]), "expected 'answers' to be a mapping, found list"),
-    "an unknown unit": (lambda file: file["answers"].update(u0={"labels": {"Actionability": "Yes"}, "seconds": 9}), "no such unit: 'u0'"),
-    "an unknown criterion": (lambda file: first(file)["labels"].update(Tone="Yes"), "no such criterion: 'Tone'.*choose one of Actionability"),
-    "outside the scale": (lambda file: first(file)["labels"].update(Actionability="Maybe"), "'Maybe' is not an answer.*choose one of Yes, To some extent, No"),
-    "no seconds": (lambda file: first(file).update(seconds=0), "1 labels in 0 seconds"),
-    "seconds that are none": (lambda file: first(file).update(seconds="9"), "1 labels in 9 seconds"),
-    "no labels": (lambda file: first(file).update(labels=None), "has no labels"),
-    "half done": (lambda file: first(file)["labels"].clear(), "1 units have open questions"),
+    "an unknown unit": (lambda file: file["answers"].update(u0={"labels": {"Actionability": "Yes"}, "seconds": 9}), "the sample has no unit 'u0'"),
+    "an unknown criterion": (lambda file: first_answers(file)["labels"].update(Tone="Yes"), "the unit has no criterion 'Tone'.*choose one of Actionability"),
+    "outside the scale": (lambda file: first_answers(file)["labels"].update(Actionability="Maybe"), "'Maybe' is not an answer.*choose one of Yes, To some extent, No"),
+    "no seconds": (lambda file: first_answers(file).update(seconds=0), "1 labels in 0 seconds"),
+    "seconds as text": (lambda file: first_answers(file).update(seconds="9"), "1 labels in 9 seconds"),
+    "no labels": (lambda file: first_answers(file).update(labels=None), "has no labels"),
+    "an open question": (lambda file: first_answers(file)["labels"].clear(), "units with open questions: 1"),
 }  # fmt: skip
 
 
-def first(file: dict[str, Any]) -> dict[str, Any]:
-    """The answers to the first unit of a file."""
+def first_answers(file: dict[str, Any]) -> dict[str, Any]:
+    """Return the answers to the first unit of a file."""
     return next(iter(file["answers"].values()))
 
 
-@pytest.mark.parametrize(("change", "told"), BAD_FILES.values(), ids=BAD_FILES)
-def test_a_file_that_is_not_what_was_asked_is_named_and_nothing_written(
-    change: Change, told: str, sample: tuple[Path, Key, list[Unit]], tmp_path: Path
+@pytest.mark.parametrize(("change", "message"), BAD_FILES.values(), ids=BAD_FILES)
+def test_an_invalid_file_is_named_and_nothing_written(
+    change: Change, message: str, sample: tuple[Path, Key, list[Unit]], tmp_path: Path
 ) -> None:
     folder, key, _ = sample
-    bad = saved(key)
-    change(bad)
-    files = {"ann.json": bad, "ben.json": saved(key, "ben")}
+    bad_file = saved_file(key)
+    change(bad_file)
+    files = {"ann.json": bad_file, "ben.json": saved_file(key, "ben")}
     for name, file in files.items():
         (tmp_path / name).write_text(json.dumps(file), encoding="utf-8")
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError) as error:
         read_labels(sample=folder, files=[tmp_path / name for name in files], out=tmp_path / "people.csv")
-    assert re.search(told, caught.value.line), caught.value.line
+    assert re.search(message, error.value.line), error.value.line
     assert not (tmp_path / "people.csv").exists()
 
 
@@ -204,8 +206,8 @@ def test_one_annotator_where_two_are_needed_and_two_files_of_one(
 ) -> None:
     folder, key, _ = sample
     for name in ("one", "two"):
-        (tmp_path / f"{name}.json").write_text(json.dumps(saved(key)), encoding="utf-8")
-    with pytest.raises(UserError, match=r"ben: no file found; 2 annotators per unit were planned"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(saved_file(key)), encoding="utf-8")
+    with pytest.raises(UserError, match=r"ben: found no file of labels; 2 annotators per unit were planned"):
         read_labels(sample=folder, files=[tmp_path / "one.json"], out=tmp_path / "p.csv")
     with pytest.raises(UserError, match=r"found 2 files of annotator ann"):
         read_labels(sample=folder, files=[tmp_path / "one.json", tmp_path / "two.json"], out=tmp_path / "p.csv")
@@ -215,7 +217,7 @@ def test_one_annotator_where_two_are_needed_and_two_files_of_one(
     assert {label.probability for label in labels} == {4 / 12} and {label.annotator for label in labels} == {"ann"}
 
 
-def test_sheets_and_label_studio_are_other_ways_back(sample: tuple[Path, Key, list[Unit]], tmp_path: Path) -> None:
+def test_sheets_and_label_studio_exports_are_read(sample: tuple[Path, Key, list[Unit]], tmp_path: Path) -> None:
     folder, key, _ = sample
     sheet = (
         (folder / "sheet-ann.csv")
@@ -239,14 +241,14 @@ def test_sheets_and_label_studio_are_other_ways_back(sample: tuple[Path, Key, li
     assert '<Choice value="To some extent" />' in (folder / "label-studio/interface.xml").read_text(encoding="utf-8")
     assert len((folder / "potato/data.jsonl").read_text(encoding="utf-8").splitlines()) == 8
     assert not any(name in (folder / "label-studio/tasks-ben.json").read_text() for name in ('"bob"', '"tutor"')), (
-        "blind"
+        "the tasks must not name the tutors"
     )
 
 
 def test_units_that_were_left_open_lower_the_probability(sample: tuple[Path, Key, list[Unit]]) -> None:
     _, key, units = sample
-    of_ann = [unit.name for unit in units if unit.candidate.tutor == "ann"]
-    assert set(labelling_probabilities(key, of_ann[:3]).values()) == {3 / 12}
+    names = [unit.name for unit in units if unit.candidate.tutor == "ann"]
+    assert set(labelling_probabilities(key, names[:3]).values()) == {3 / 12}
 
 
 def test_a_reply_cannot_leave_its_page(tmp_path: Path) -> None:
@@ -257,105 +259,112 @@ def test_a_reply_cannot_leave_its_page(tmp_path: Path) -> None:
     assert page.count("</script>") == 2 and "<img" not in page.split('id="data">')[1].split("</script>")[0]
 
 
-# what it corrects ---------------------------------------------------------------------------------------------------
+# Corrected rates ----------------------------------------------------------------------------------------------------
 
 
-def world(seed: int, count: int = 600) -> tuple[np.ndarray, np.ndarray]:
-    """What people would say of some replies, and what a judge says that errs on a fifth of them."""
-    chance = np.random.default_rng(seed)
-    people = (chance.random(count) < 0.6).astype(float)
-    return people, np.where(chance.random(count) < 0.8, people, 1 - people)
+def simulated_replies(seed: int, count: int = 600) -> tuple[np.ndarray, np.ndarray]:
+    """Return people's labels of simulated replies, and the verdicts of a judge that errs on a fifth of them."""
+    rng = np.random.default_rng(seed)
+    people = (rng.random(count) < 0.6).astype(float)
+    return people, np.where(rng.random(count) < 0.8, people, 1 - people)
 
 
-def test_a_corrected_rate_is_that_of_another_library() -> None:
-    """truescore: the same value of a plain random sample, at its weight of the judge; of strata the same and close ends."""
-    people, judge = world(2)
-    chance = np.random.default_rng(3)
-    chosen = chance.choice(len(people), 120, replace=False)
-    sample = [SampledReply(people[place], judge[place], 120 / 600, "all") for place in chosen]
-    parts = corrected_mean(sample, list(judge))
-    theirs = ppi_estimate(judge, people[chosen], chosen, alpha=0.05, lambda_=parts.judge_weight * 600 / 480)
-    assert parts.value == pytest.approx(theirs.point, abs=0.02)
-    assert parts.variance**0.5 == pytest.approx(theirs.standard_error, rel=0.15)
+def test_a_corrected_rate_agrees_with_another_library() -> None:
+    """truescore agrees on a random sample at the same judge's weight, and on a stratified sample with its interval."""
+    people, judge = simulated_replies(2)
+    rng = np.random.default_rng(3)
+    labelled = rng.choice(len(people), 120, replace=False)
+    sample = [SampledReply(people[index], judge[index], 120 / 600, "all") for index in labelled]
+    corrected = corrected_mean(sample, list(judge))
+    expected = ppi_estimate(judge, people[labelled], labelled, alpha=0.05, lambda_=corrected.judge_weight * 600 / 480)
+    assert corrected.value == pytest.approx(expected.point, abs=0.02)
+    assert corrected.variance**0.5 == pytest.approx(expected.standard_error, rel=0.15)
     strata = np.where(judge == 1, "yes", "no")
-    by_word = {word: chance.choice(np.flatnonzero(strata == word), 60, replace=False) for word in ("yes", "no")}
-    both = np.concatenate([*by_word.values()])
-    shares = {word: float((strata == word).mean()) for word in by_word}
+    by_verdict = {
+        verdict: rng.choice(np.flatnonzero(strata == verdict), 60, replace=False) for verdict in ("yes", "no")
+    }
+    labelled_by_stratum = np.concatenate([*by_verdict.values()])
+    shares = {verdict: float((strata == verdict).mean()) for verdict in by_verdict}
     sample = [
-        SampledReply(people[place], judge[place], 60 / (600 * shares[strata[place]]), str(strata[place]))
-        for place in both
+        SampledReply(people[index], judge[index], 60 / (600 * shares[strata[index]]), str(strata[index]))
+        for index in labelled_by_stratum
     ]
-    parts = corrected_mean(sample, list(judge))
-    theirs = post_stratified_estimate(judge, people[both], both, strata, shares)
-    assert parts.value == pytest.approx(theirs.point, abs=1e-9)
-    low, high = corrected_interval(parts)
-    assert (low, high) == (pytest.approx(theirs.low, abs=0.02), pytest.approx(theirs.high, abs=0.02))
+    corrected = corrected_mean(sample, list(judge))
+    expected = post_stratified_estimate(judge, people[labelled_by_stratum], labelled_by_stratum, strata, shares)
+    assert corrected.value == pytest.approx(expected.point, abs=1e-9)
+    low, high = corrected_interval(corrected)
+    assert (low, high) == (pytest.approx(expected.low, abs=0.02), pytest.approx(expected.high, abs=0.02))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["random", "verdict", "disagreement"])
 @pytest.mark.parametrize("rate", [0.3, 0.6])
-def test_intervals_hold_the_truth_as_often_as_they_promise(scheme: str, rate: float) -> None:
-    assert 0.93 <= bench().coverage(scheme, 1000, 600, 120, rate, 0.2) <= 0.97
+def test_intervals_have_their_nominal_coverage(scheme: str, rate: float) -> None:
+    assert 0.93 <= load_simulation().coverage(scheme, 1000, 600, 120, rate, 0.2) <= 0.97
 
 
 @pytest.mark.parametrize("rate", [0.02, 0.98])
-def test_a_rare_label_has_an_interval_that_holds_it(rate: float) -> None:
-    assert bench().coverage("random", 200, 600, 120, rate, 0.2) >= 0.91
+def test_intervals_of_a_rare_label_have_coverage(rate: float) -> None:
+    assert load_simulation().coverage("random", 200, 600, 120, rate, 0.2) >= 0.91
 
 
 def test_labels_alone_and_a_judge_that_is_always_right() -> None:
-    people, _ = world(1)
+    people, _ = simulated_replies(1)
     sample = [SampledReply(value, value, 0.2, "all") for value in people[:120]]
-    sure = corrected_mean(sample, list(people))
-    assert sure.judge_weight == pytest.approx(1.0) and sure.value == pytest.approx(people.mean())
+    always_right = corrected_mean(sample, list(people))
+    assert always_right.judge_weight == pytest.approx(1.0) and always_right.value == pytest.approx(people.mean())
     alone = corrected_mean(sample, list(people), use_judge=False)
-    assert alone.value == pytest.approx(people[:120].mean()) and alone.variance > 2 * sure.variance
-    assert sure.labels_saved > 200 and -20 < alone.labels_saved < 40
-    constant = corrected_mean([SampledReply(one.people, 1.0, 0.2, "all") for one in sample], [1.0] * 600)
-    assert constant.value == pytest.approx(alone.value), "a judge that always says the same adds nothing"
+    assert alone.value == pytest.approx(people[:120].mean()) and alone.variance > 2 * always_right.variance
+    assert always_right.labels_saved > 200 and -20 < alone.labels_saved < 40
+    constant = corrected_mean([SampledReply(reply.people, 1.0, 0.2, "all") for reply in sample], [1.0] * 600)
+    assert constant.value == pytest.approx(alone.value), "a judge with constant verdicts adds nothing"
 
 
 @pytest.mark.slow
-def test_a_difference_of_two_corrected_rates_keeps_its_promise() -> None:
-    held = 0
+def test_a_difference_of_two_corrected_rates_has_its_nominal_coverage() -> None:
+    covered = 0
     for seed in range(400):
-        chance = np.random.default_rng(seed)
-        hard = chance.random(500)
+        rng = np.random.default_rng(seed)
+        difficulty = rng.random(500)
         rates = []
-        for number, ease in enumerate((0.65, 0.5)):
-            people = (chance.random(500) < ease + 0.3 * (hard - 0.5)).astype(float)
-            judge = np.where(chance.random(500) < 0.85, people, 1 - people)
-            own = np.random.default_rng(seed * 7 + number).choice(500, 100, replace=False)
+        for number, base_rate in enumerate((0.65, 0.5)):
+            people = (rng.random(500) < base_rate + 0.3 * (difficulty - 0.5)).astype(float)
+            judge = np.where(rng.random(500) < 0.85, people, 1 - people)
+            labelled = np.random.default_rng(seed * 7 + number).choice(500, 100, replace=False)
             rates.append(
-                (corrected_mean([SampledReply(people[i], judge[i], 0.2, "all") for i in own], list(judge)), judge)
+                (
+                    corrected_mean(
+                        [SampledReply(people[index], judge[index], 0.2, "all") for index in labelled], list(judge)
+                    ),
+                    judge,
+                )
             )
-        apart = rate_difference(rates[0][0], rates[1][0], 0.0)
-        held += apart.interval.low <= 0.15 <= apart.interval.high
-    assert 0.93 <= held / 400 <= 0.99, "without the items' own correlation it is a little wide"
+        difference = rate_difference(rates[0][0], rates[1][0], 0.0)
+        covered += difference.interval.low <= 0.15 <= difference.interval.high
+    assert 0.93 <= covered / 400 <= 0.99, "the interval is slightly too wide, since it ignores the items' correlation"
 
 
-def bias(value: float, low: float | None, high: float | None, problems: int = 40) -> Score:
+def bias_score(value: float, low: float | None, high: float | None, problems: int = 40) -> Score:
     return trust_score(
         None, BIAS, Estimate(value, Interval(low, high), problems, 0, problems), tutor="m", criterion="c", by="j"
     )
 
 
 STATES = {
-    "within": (bias(0.0, -0.05, 0.05), "PASS"),
-    "outside": (bias(0.3, 0.2, 0.4), "FAIL"),
-    "outside below": (bias(-0.3, -0.4, -0.2), "FAIL"),
-    "outside, by few": (bias(0.3, 0.2, 0.4, 5), "INCONCLUSIVE"),
-    "across the margin": (bias(0.05, -0.02, 0.12), "INCONCLUSIVE"),
-    "within, by few": (bias(0.0, -0.05, 0.05, 19), "INCONCLUSIVE"),
-    "without an interval": (bias(0.0, None, None), "INCONCLUSIVE"),
-    "nobody has labelled": (None, "NOT CHECKED"),
+    "within": (bias_score(0.0, -0.05, 0.05), "PASS"),
+    "outside": (bias_score(0.3, 0.2, 0.4), "FAIL"),
+    "outside below": (bias_score(-0.3, -0.4, -0.2), "FAIL"),
+    "outside, by few": (bias_score(0.3, 0.2, 0.4, 5), "INCONCLUSIVE"),
+    "across the margin": (bias_score(0.05, -0.02, 0.12), "INCONCLUSIVE"),
+    "within, by few": (bias_score(0.0, -0.05, 0.05, 19), "INCONCLUSIVE"),
+    "without an interval": (bias_score(0.0, None, None), "INCONCLUSIVE"),
+    "no labels": (None, "NOT CHECKED"),
 }
 
 
-@pytest.mark.parametrize(("found", "state"), STATES.values(), ids=STATES)
-def test_the_state_of_a_tutor(found: Score | None, state: str) -> None:
-    assert audit_state(found, 0.1) == state
+@pytest.mark.parametrize(("score", "state"), STATES.values(), ids=STATES)
+def test_the_state_of_a_tutor(score: Score | None, state: str) -> None:
+    assert audit_state(score, 0.1) == state
 
 
 def test_a_tutor_is_as_good_as_its_worst_criterion() -> None:
@@ -363,76 +372,80 @@ def test_a_tutor_is_as_good_as_its_worst_criterion() -> None:
     assert worst_state([]) == "NOT CHECKED" and worst_state(["PASS", "NOT CHECKED"]) == "NOT CHECKED"
 
 
-def test_an_audit_by_hand_and_over_problems() -> None:
-    residuals = [Residual(value, 1.0, str(place)) for place, value in enumerate([0, 0, 1, 0, -1, 0, 0, 1, 0, 0])]
-    found = mean_residual(residuals)
-    values = np.array([one.apart for one in residuals])
-    assert found.value == pytest.approx(0.1) and found.clusters == 10
-    pseudo = 0.5 * ((1 - 0.1) ** 2 + (1 + 0.1) ** 2)  # a residual of 1 and one of -1, half a reply each
-    half = (
-        2.262157 * (10 / 9 * (((values - 0.1) ** 2).sum() + pseudo)) ** 0.5 / 10
-    )  # Student's t, nine degrees of freedom
-    assert found.interval.high == pytest.approx(0.1 + half, rel=1e-6)
-    assert mean_residual(residuals, family=9).interval.high > found.interval.high, "nine tutors are audited"
-    doubled = [one for one in residuals for _ in range(2)]
-    assert mean_residual(doubled).interval == pytest.approx(found.interval), "a problem counts once"
-    two = mean_residual([Residual(1.0, 1.0, "a"), Residual(1.0, 1.0, "b")])
-    assert two.interval.high - two.interval.low > 5, "two that are equal decide nothing"
+def test_an_audit_agrees_with_a_computation_by_hand() -> None:
+    residuals = [Residual(value, 1.0, str(index)) for index, value in enumerate([0, 0, 1, 0, -1, 0, 0, 1, 0, 0])]
+    mean = mean_residual(residuals)
+    values = np.array([residual.apart for residual in residuals])
+    assert mean.value == pytest.approx(0.1) and mean.clusters == 10
+    pseudo = 0.5 * ((1 - 0.1) ** 2 + (1 + 0.1) ** 2)  # pseudo residuals of 1 and -1, half a reply each
+    # 2.262157: Student's t with nine degrees of freedom
+    margin = 2.262157 * (10 / 9 * (((values - 0.1) ** 2).sum() + pseudo)) ** 0.5 / 10
+    assert mean.interval.high == pytest.approx(0.1 + margin, rel=1e-6)
+    assert mean_residual(residuals, family=9).interval.high > mean.interval.high, "one of nine audits: Bonferroni"
+    doubled = [residual for residual in residuals for _ in range(2)]
+    assert mean_residual(doubled).interval == pytest.approx(mean.interval), "two replies to a problem count as one"
+    equal = mean_residual([Residual(1.0, 1.0, "a"), Residual(1.0, 1.0, "b")])
+    assert equal.interval.high - equal.interval.low > 5, "two equal residuals are not enough"
 
 
-def cell(**changes: Any) -> LabelledVerdicts:
-    """Thirty labelled replies of a stratum of 300, drawn at random, and the judge on the others."""
-    people, judge = world(4, 300)
+def labelled_verdicts(**changes: Any) -> LabelledVerdicts:
+    """Return thirty labels of a random sample from a stratum of 300, and the judge's verdicts on all 300 replies."""
+    people, judge = simulated_replies(4, 300)
     design = [(0.1, "s: t, m", 300)] * 30
     known = {"people": list(people[:30]), "judge": list(judge[:30]), "alone": list(judge[30:]), "lost": [],
              "labels": list(people[:30]), "designs": design, "divided": []}  # fmt: skip
     return LabelledVerdicts(**{**known, **changes})
 
 
-NOT_THE_SAMPLE: dict[str, dict[str, Any]] = {
-    "a stratum without a label": {"designs": [(0.1, "s: t, m", 150)] * 30},
+UNUSABLE_SAMPLES: dict[str, dict[str, Any]] = {
+    "a stratum without labels": {"designs": [(0.1, "s: t, m", 150)] * 30},
     "two samples in one file": {"designs": [(0.1, "s: t, m", 300)] * 15 + [(0.1, "r: t, m", 300)] * 15},
-    "one line without its probability": {"designs": [None, *[(0.1, "s: t, m", 300)] * 29]},
+    "a label without a probability": {"designs": [None, *[(0.1, "s: t, m", 300)] * 29]},
     "divided annotators": {"divided": ["i"] * 9},
-    "too much unread": {"lost": ["i"] * 60},
-    "too few": {"people": [1.0] * 9, "judge": [1.0] * 9, "labels": [1.0] * 9, "designs": [(0.1, "s: t, m", 300)] * 9},
+    "too many unparsed verdicts": {"lost": ["i"] * 60},
+    "too few labels": {
+        "people": [1.0] * 9,
+        "judge": [1.0] * 9,
+        "labels": [1.0] * 9,
+        "designs": [(0.1, "s: t, m", 300)] * 9,
+    },
 }
 
 
-@pytest.mark.parametrize("change", NOT_THE_SAMPLE.values(), ids=NOT_THE_SAMPLE)
-def test_a_rate_of_another_population_is_none(change: dict[str, Any]) -> None:
-    assert cell().corrected_rate() is not None and cell(**change).corrected_rate() is None
+@pytest.mark.parametrize("change", UNUSABLE_SAMPLES.values(), ids=UNUSABLE_SAMPLES)
+def test_a_sample_that_does_not_fit_has_no_corrected_rate(change: dict[str, Any]) -> None:
+    assert labelled_verdicts().corrected_rate() is not None and labelled_verdicts(**change).corrected_rate() is None
 
 
-def test_the_size_of_a_stratum_counts_and_not_how_many_came_back_under_one_criterion() -> None:
-    """Two strata of 500 with rates of 0.1 and 0.9, of one of them only twenty answers under this criterion."""
-    chance = np.random.default_rng(1)
-    few = [SampledReply(float(chance.random() < 0.1), 0.0, 0.1, "x", 500) for _ in range(20)]
-    many = [SampledReply(float(chance.random() < 0.9), 0.0, 0.1, "y", 500) for _ in range(50)]
-    parts = corrected_mean([*few, *many], [0.0] * 1000)
-    expected = (np.mean([one.people for one in few]) + np.mean([one.people for one in many])) / 2
-    assert parts.value == pytest.approx(expected) and parts.replies == 1000
+def test_strata_are_weighted_by_their_size_and_not_by_their_answers() -> None:
+    """Two strata of 500 have rates of 0.1 and 0.9. One of them has only twenty answers under this criterion."""
+    rng = np.random.default_rng(1)
+    few = [SampledReply(float(rng.random() < 0.1), 0.0, 0.1, "x", 500) for _ in range(20)]
+    many = [SampledReply(float(rng.random() < 0.9), 0.0, 0.1, "y", 500) for _ in range(50)]
+    corrected = corrected_mean([*few, *many], [0.0] * 1000)
+    expected = (np.mean([reply.people for reply in few]) + np.mean([reply.people for reply in many])) / 2
+    assert corrected.value == pytest.approx(expected) and corrected.replies == 1000
 
 
-def test_labels_are_one_design_or_none_and_a_minus_survives_a_spreadsheet(tmp_path: Path) -> None:
+def test_labels_need_one_design_and_a_minus_survives_a_spreadsheet(tmp_path: Path) -> None:
     scales = {"t": {"c": Scale(labels=("-1", "1"))}}
     path = tmp_path / "p.csv"
-    head = "task,item,tutor,criterion,label,annotator,probability,stratum,stratum_size\n"
-    path.write_text(head + "t,'=1,m,c,'-1,a,0.5,s,9\nt,2,m,c,1.0,a,0.5,s,9\n", encoding="utf-8")
+    header = "task,item,tutor,criterion,label,annotator,probability,stratum,stratum_size\n"
+    path.write_text(header + "t,'=1,m,c,'-1,a,0.5,s,9\nt,2,m,c,1.0,a,0.5,s,9\n", encoding="utf-8")
     labels = read_human_labels(path, scales)
-    assert [(one.id, one.label, one.stratum_size) for one in labels] == [("=1", "-1", 9), ("2", "1", 9)]
-    path.write_text(head + "t,1,m,c,1,a,0.5,,\nt,2,m,c,1,a,,,\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"p\.csv:3: no probability, but other lines have one"):
+    assert [(label.id, label.label, label.stratum_size) for label in labels] == [("=1", "-1", 9), ("2", "1", 9)]
+    path.write_text(header + "t,1,m,c,1,a,0.5,,\nt,2,m,c,1,a,,,\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"p\.csv:3: the line has no probability, but other lines have one"):
         read_human_labels(path, scales)
-    path.write_text(head, encoding="utf-8")
+    path.write_text(header, encoding="utf-8")
     with pytest.raises(UserError, match="expected at least one label, found none"):
         read_human_labels(path, scales)
-    path.write_text(head + "t,1,m,c,1,a,0.5,s,many\n", encoding="utf-8")
-    with pytest.raises(UserError, match="stratum_size is 'many'"):
+    path.write_text(header + "t,1,m,c,1,a,0.5,s,many\n", encoding="utf-8")
+    with pytest.raises(UserError, match="expected a whole number in stratum_size, found 'many'"):
         read_human_labels(path, scales)
 
 
-def test_what_all_annotators_say_stands_whatever_a_resolver_says() -> None:
+def test_unanimous_annotators_overrule_a_resolver() -> None:
     def vote(label: str, annotator: str, resolves: bool = False) -> Label:
         return Label(
             id="i", task="t", tutor="m", criterion="c", label=label, problem="i", annotator=annotator, resolves=resolves
@@ -442,7 +455,7 @@ def test_what_all_annotators_say_stands_whatever_a_resolver_says() -> None:
     assert aggregate_votes([vote("Yes", "a"), vote("No", "b"), vote("No", "e", True)]) == "No"
 
 
-# how many labels ----------------------------------------------------------------------------------------------------
+# Plans of the number of labels --------------------------------------------------------------------------------------
 
 
 def test_the_plan_is_the_formula_and_another_library_agrees() -> None:
@@ -450,42 +463,44 @@ def test_the_plan_is_the_formula_and_another_library_agrees() -> None:
     large = 1_000_000
     assert half_width(pilot, large, 100) == pytest.approx(1.96 * (0.25 * 0.36 / 100) ** 0.5, rel=0.01)
     n = labels_for(Pilot(0.5, 0.8, 100, (0.3, 0.3), "x"), 20_000, 0.05)
-    theirs = required_gold_labels(20_000, target_half_width=0.05, true_rate=0.5, sensitivity=0.9, specificity=0.9)
-    assert n == pytest.approx(theirs.required_gold, abs=4), "a judge that errs on a tenth of either kind has rho = 0.8"
+    expected = required_gold_labels(20_000, target_half_width=0.05, true_rate=0.5, sensitivity=0.9, specificity=0.9)
+    assert n == pytest.approx(expected.required_gold, abs=4), "a judge that errs on 10 % of either label has rho = 0.8"
     assert labels_for(pilot, 40, 0.01) is None and labels_without_judge(36, 0.8) == pytest.approx(100)
     assert labels_without_judge(50, 1.0) == float("inf")
-    assert half_width(pilot, 200, 200) == pytest.approx(1.96 * (0.25 / 200) ** 0.5, rel=0.01), "all are labelled"
+    assert half_width(pilot, 200, 200) == pytest.approx(1.96 * (0.25 / 200) ** 0.5, rel=0.01), "every reply is labelled"
 
 
-def test_a_plan_says_what_is_known_and_where_labels_go() -> None:
-    blind = label_plan_lines(candidates(60), {"Actionability": estimate_pilot([], [1.0, 0.0], "")}, 40)
-    assert "the judge's agreement with people is unknown" in blind[0] and "--scheme random" in blind[-1]
+def test_a_plan_names_its_pilot_and_where_labels_are_needed() -> None:
+    without_labels = label_plan_lines(candidates(60), {"Actionability": estimate_pilot([], [1.0, 0.0], "")}, 40)
+    assert (
+        "the judge's agreement with people is unknown" in without_labels[0] and "--scheme random" in without_labels[-1]
+    )
     pairs = [(1.0, 1.0)] * 60 + [(0.0, 0.0)] * 30 + [(1.0, 0.0)] * 25
-    known = label_plan_lines(
+    with_labels = label_plan_lines(
         candidates(60), {"Actionability": estimate_pilot(pairs, [1.0] * 60 + [0.0] * 55, "ours")}, 40
     )
-    assert "known from ours" in known[0] and "replies that the judge calls not desired need" in known[-1]
-    assert "too few" in known[3], "sixty replies cannot give so narrow an interval"
+    assert "known from ours" in with_labels[0] and "replies that the judge calls not desired need" in with_labels[-1]
+    assert "too few" in with_labels[3], "sixty replies are too few for such a narrow interval"
 
 
-def test_a_pilot_counts_a_reply_for_all_that_it_stands_for() -> None:
-    """Twelve replies where the judge is right, drawn at 0.1, and twelve where it errs, drawn at 1."""
+def test_a_pilot_weights_replies_by_inverse_probability() -> None:
+    """The judge is right on twelve replies drawn with probability 0.1, and errs on twelve drawn with probability 1."""
     right, wrong = [(1.0, 1.0), (0.0, 0.0)] * 6, [(1.0, 0.0), (0.0, 1.0)] * 6
-    even = estimate_pilot([*right, *wrong], [], "here")
+    unweighted = estimate_pilot([*right, *wrong], [], "here")
     weighted = estimate_pilot([*right, *wrong], [], "here", [10.0] * 12 + [1.0] * 12)
-    assert even.rho == pytest.approx(0.0)
+    assert unweighted.rho == pytest.approx(0.0)
     repeated = estimate_pilot([*right * 10, *wrong], [], "here")
     assert weighted.rho == pytest.approx(repeated.rho) == pytest.approx(1 - 2 / 11)
-    assert estimate_pilot([*right, *wrong], [], "here", [2.0] * 24) == even
+    assert estimate_pilot([*right, *wrong], [], "here", [2.0] * 24) == unweighted
 
 
-def test_of_a_pair_both_replies_are_shown_and_never_the_reference() -> None:
-    one = candidates(1)[0]
-    item = one.item.model_copy(update={"reference": {"text": "THE EXPERT"}})
-    pair = one._replace(item=item, others=("theirs",), against="bob")
-    assert replies_to_show(Unit("u1", pair, "s", 1.0, True), True) == ["\n\n".join(one.texts), "theirs"]
-    assert replies_to_show(Unit("u1", pair, "s", 1.0, False), True) == ["theirs", "\n\n".join(one.texts)]
+def test_a_pair_shows_both_replies_and_never_the_reference() -> None:
+    candidate = candidates(1)[0]
+    item = candidate.item.model_copy(update={"reference": {"text": "THE EXPERT"}})
+    pair = candidate._replace(item=item, others=("theirs",), against="bob")
+    assert replies_to_show(Unit("u1", pair, "s", 1.0, True), True) == ["\n\n".join(candidate.texts), "theirs"]
+    assert replies_to_show(Unit("u1", pair, "s", 1.0, False), True) == ["theirs", "\n\n".join(candidate.texts)]
     empty = pair._replace(others=("",))
     assert "THE EXPERT" not in replies_to_show(Unit("u1", empty, "s", 1.0, True), True)
-    alone = one._replace(item=item)
-    assert replies_to_show(Unit("u1", alone, "s", 1.0, True), True)[1] == "THE EXPERT"
+    single = candidate._replace(item=item)
+    assert replies_to_show(Unit("u1", single, "s", 1.0, True), True)[1] == "THE EXPERT"

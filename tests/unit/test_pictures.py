@@ -1,4 +1,4 @@
-"""Pictures: fetched once over real HTTP, looked at, pinned; sent byte for byte, never kept in a key or a prompt file."""
+"""Tests of pictures: downloaded once over HTTP, checked, pinned, sent byte for byte, not kept in keys or prompts."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ MULTIMODAL = MakeItems(benchmark="tutorbench", task="multimodal", form="csv", se
 FIELDS = ["TASK_ID", "IMAGE_URL"]
 
 
-def drawn(colour: str, kind: str = "PNG") -> bytes:
-    held = io.BytesIO()
-    Image.new("RGB", (8, 6), colour).save(held, kind)
-    return held.getvalue()
+def picture_bytes(colour: str, kind: str = "PNG") -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 6), colour).save(buffer, kind)
+    return buffer.getvalue()
 
 
 class Gallery(Quiet):
-    """Pictures by their colour, and the ways in which there are none."""
+    """Server of pictures named by their colour, and of several kinds of failure."""
 
-    asked: list[str] = []
+    requested: list[str] = []
     failures = 0
 
     def do_GET(self) -> None:
         kind = self.path.strip("/")
-        type(self).asked.append(kind)
+        type(self).requested.append(kind)
         if kind == "gone":
             self.send(404, b"")
         elif kind == "html":
@@ -60,23 +60,23 @@ class Gallery(Quiet):
             self.send_response(200)
             self.send_header("Content-Length", "5000")
             self.end_headers()
-            self.wfile.write(drawn("red"))
+            self.wfile.write(picture_bytes("red"))
             self.close_connection = True
-        elif kind == "cut":  # whole by its length, and half a picture
-            self.send(200, drawn("red")[:40])
+        elif kind == "cut":  # the length is right, but the picture is incomplete
+            self.send(200, picture_bytes("red")[:40])
         elif kind == "busy" and type(self).failures < 2:
             type(self).failures += 1
             self.send(503, b"")
         elif kind == "bmp":
-            self.send(200, drawn("green", "BMP"))
+            self.send(200, picture_bytes("green", "BMP"))
         else:
-            self.send(200, drawn("blue" if kind == "busy" else kind))
+            self.send(200, picture_bytes("blue" if kind == "busy" else kind))
 
 
 @pytest.fixture
 def gallery(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(pictures.time, "sleep", lambda _: None)
-    Gallery.asked, Gallery.failures = [], 0
+    Gallery.requested, Gallery.failures = [], 0
     with serving(Gallery) as address:
         yield address
 
@@ -88,16 +88,16 @@ def dataset(pin: str | None = None, **published: Any) -> Dataset:
     )
 
 
-def listing(folder: Path, addresses: list[str]) -> Path:
+def write_table(folder: Path, addresses: list[str]) -> Path:
     path = folder / "train.csv"
     path.write_text(
-        "TASK_ID,IMAGE_URL\n" + "".join(f"t{n},{one}\n" for n, one in enumerate(addresses)), encoding="utf-8"
+        "TASK_ID,IMAGE_URL\n" + "".join(f"t{n},{address}\n" for n, address in enumerate(addresses)), encoding="utf-8"
     )
     return path
 
 
 def fetch_beside(entry: Dataset, source: Path, folder: Path, out: Path) -> None:
-    """Fetch the pictures of a published file that lies in a folder; their store is `store` in it."""
+    """Fetch the pictures of a published file in `folder` into the sub-folder `store`."""
     published = entry.published.model_copy(update={"path": Path(entry.published.path).name})
     job = FetchPictures(
         name="x",
@@ -108,8 +108,8 @@ def fetch_beside(entry: Dataset, source: Path, folder: Path, out: Path) -> None:
     fetch_pictures(job=job, source=source, demo_dir=DEMO, store=folder / "store", out=out)
 
 
-def with_pin(entry: Dataset, source: Path, folder: Path) -> list[Picture]:
-    """The list of pictures of a dataset, pinned after a first look, as the refusal says."""
+def fetch_with_pin(entry: Dataset, source: Path, folder: Path) -> list[Picture]:
+    """Fetch the pictures of a dataset, pin their list as the refusal asks, and return the list."""
     out = folder / "x.pictures.jsonl"
     try:
         fetch_beside(entry, source, folder, out)
@@ -117,80 +117,82 @@ def with_pin(entry: Dataset, source: Path, folder: Path) -> list[Picture]:
         if entry.published.pictures or "their list is not pinned" not in str(error):
             raise
         pinned = entry.published.model_copy(update={"pictures": str(error).split()[-1]})
-        return with_pin(entry.model_copy(update={"published": pinned}), source, folder)
+        return fetch_with_pin(entry.model_copy(update={"published": pinned}), source, folder)
     return read_records(out, Picture)
 
 
-def fetched(folder: Path, addresses: list[str], pin: str | None = None) -> list[Picture]:
-    return with_pin(dataset(pin), listing(folder, addresses), folder)
+def fetch_addresses(folder: Path, addresses: list[str], pin: str | None = None) -> list[Picture]:
+    return fetch_with_pin(dataset(pin), write_table(folder, addresses), folder)
 
 
 def test_pictures_are_fetched_once_and_named_by_their_content(gallery: str, tmp_path: Path) -> None:
     addresses = [f"{gallery}/red", "", f"{gallery}/busy", f"{gallery}/bmp"]
-    found = fetched(tmp_path, addresses)
-    assert [one.record for one in found] == [0, 2, 3]
-    assert [one.origin for one in found] == ["address"] * 3 and {(one.width, one.height) for one in found} == {(8, 6)}
-    for one, data in zip(found[:2], (drawn("red"), drawn("blue")), strict=True):
-        assert one.file == f"{hashlib.sha256(data).hexdigest()}.png"
-        assert (tmp_path / "store" / str(one.file)).read_bytes() == data
-    assert str(found[2].file).endswith(".png"), "a format that servers do not take is kept as PNG"
-    assert Gallery.asked.count("red") == 1, "the second try, with the pin, asks for nothing again"
-    before = len(Gallery.asked)
-    fetched(tmp_path, addresses, hashlib.sha256((tmp_path / "x.pictures.jsonl").read_bytes()).hexdigest())
-    assert len(Gallery.asked) == before
+    picture_list = fetch_addresses(tmp_path, addresses)
+    assert [picture.record for picture in picture_list] == [0, 2, 3]
+    assert [picture.origin for picture in picture_list] == ["address"] * 3 and {
+        (picture.width, picture.height) for picture in picture_list
+    } == {(8, 6)}
+    for picture, data in zip(picture_list[:2], (picture_bytes("red"), picture_bytes("blue")), strict=True):
+        assert picture.file == f"{hashlib.sha256(data).hexdigest()}.png"
+        assert (tmp_path / "store" / str(picture.file)).read_bytes() == data
+    assert str(picture_list[2].file).endswith(".png"), "a format that servers do not accept is converted to PNG"
+    assert Gallery.requested.count("red") == 1, "the second try, with the pin, downloads nothing"
+    request_count = len(Gallery.requested)
+    fetch_addresses(tmp_path, addresses, hashlib.sha256((tmp_path / "x.pictures.jsonl").read_bytes()).hexdigest())
+    assert len(Gallery.requested) == request_count
 
 
 def test_a_picture_that_was_altered_on_disk_is_fetched_anew(gallery: str, tmp_path: Path) -> None:
-    [one] = fetched(tmp_path, [f"{gallery}/red"])
-    (tmp_path / "store" / str(one.file)).write_bytes(drawn("blue"))
-    assert fetched(tmp_path, [f"{gallery}/red"]) == [one]
-    assert (tmp_path / "store" / str(one.file)).read_bytes() == drawn("red") and Gallery.asked.count("red") == 2
+    [picture] = fetch_addresses(tmp_path, [f"{gallery}/red"])
+    (tmp_path / "store" / str(picture.file)).write_bytes(picture_bytes("blue"))
+    assert fetch_addresses(tmp_path, [f"{gallery}/red"]) == [picture]
+    assert (tmp_path / "store" / str(picture.file)).read_bytes() == picture_bytes("red") and Gallery.requested.count(
+        "red"
+    ) == 2
 
 
-def test_what_is_missing_may_be_there_another_time(gallery: str, tmp_path: Path, monkeypatch: Any) -> None:
-    [lost] = fetched(tmp_path, [f"{gallery}/gone"])
-    assert lost.file is None
-    monkeypatch.setattr(Gallery, "do_GET", lambda self: self.send(200, drawn("red")))
-    assert fetched(tmp_path, [f"{gallery}/gone"])[0].file
+def test_a_missing_picture_is_requested_again(gallery: str, tmp_path: Path, monkeypatch: Any) -> None:
+    [picture] = fetch_addresses(tmp_path, [f"{gallery}/gone"])
+    assert picture.file is None
+    monkeypatch.setattr(Gallery, "do_GET", lambda self: self.send(200, picture_bytes("red")))
+    assert fetch_addresses(tmp_path, [f"{gallery}/gone"])[0].file
 
 
 def test_two_datasets_share_a_store(gallery: str, tmp_path: Path) -> None:
     with Journal(tmp_path / "store" / pictures.FETCHED_JOURNAL.format("other"), pictures.FetchedPicture):
-        assert fetched(tmp_path, [f"{gallery}/red"])[0].file
+        assert fetch_addresses(tmp_path, [f"{gallery}/red"])[0].file
 
 
-def test_a_phones_picture_keeps_its_bytes_and_a_clear_one_lies_on_paper(tmp_path: Path) -> None:
-    held = io.BytesIO()
+def test_a_phones_picture_keeps_its_bytes_and_a_transparent_one_gets_a_white_background(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
     Image.new("RGB", (8, 6), "red").save(
-        held, "MPO", save_all=True, append_images=[Image.new("RGB", (8, 6))], exif=Image.Exif()
+        buffer, "MPO", save_all=True, append_images=[Image.new("RGB", (8, 6))], exif=Image.Exif()
     )
-    data, suffix, *size = pictures.verify_picture(held.getvalue())
-    assert (data, suffix, size) == (held.getvalue(), "jpg", [8, 6])
-    held = io.BytesIO()
-    Image.new("RGBA", (2, 2), (0, 0, 0, 0)).save(held, "TIFF")
-    data, suffix, *_ = pictures.verify_picture(held.getvalue())
+    data, suffix, *size = pictures.verify_picture(buffer.getvalue())
+    assert (data, suffix, size) == (buffer.getvalue(), "jpg", [8, 6])
+    buffer = io.BytesIO()
+    Image.new("RGBA", (2, 2), (0, 0, 0, 0)).save(buffer, "TIFF")
+    data, suffix, *_ = pictures.verify_picture(buffer.getvalue())
     assert suffix == "png" and Image.open(io.BytesIO(data)).getpixel((0, 0)) == (255, 255, 255)
 
 
 @pytest.mark.parametrize(
-    ("kind", "why"), [("gone", "the server answers 404"), ("html", "no picture"), ("cut", "no picture")]
+    ("kind", "reason"), [("gone", "the server answers 404"), ("html", "no picture"), ("cut", "no picture")]
 )
-def test_a_picture_that_is_not_to_be_had_is_listed_with_the_reason(
-    kind: str, why: str, gallery: str, tmp_path: Path
-) -> None:
-    found = fetched(tmp_path, [f"{gallery}/{kind}", f"{gallery}/red"])
-    assert found[0].file is None and why in str(found[0].why_none) and found[1].file
+def test_an_unavailable_picture_is_listed_with_the_reason(kind: str, reason: str, gallery: str, tmp_path: Path) -> None:
+    picture_list = fetch_addresses(tmp_path, [f"{gallery}/{kind}", f"{gallery}/red"])
+    assert picture_list[0].file is None and reason in str(picture_list[0].why_none) and picture_list[1].file
 
 
 def test_a_broken_connection_ends_the_job_and_keeps_what_is_there(gallery: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no picture in 4 tries"):
-        fetched(tmp_path, [f"{gallery}/red", f"{gallery}/truncated"])
+    with pytest.raises(UserError, match="the picture was not downloaded in 4 tries"):
+        fetch_addresses(tmp_path, [f"{gallery}/red", f"{gallery}/truncated"])
     assert not (tmp_path / "x.pictures.jsonl").exists()
-    assert fetched(tmp_path, [f"{gallery}/red"])[0].file and Gallery.asked.count("red") == 1
+    assert fetch_addresses(tmp_path, [f"{gallery}/red"])[0].file and Gallery.requested.count("red") == 1
 
 
-def test_pictures_that_nobody_pinned_are_refused_with_the_pin(gallery: str, tmp_path: Path) -> None:
-    source, out = listing(tmp_path, [f"{gallery}/red"]), tmp_path / "x.pictures.jsonl"
+def test_unpinned_pictures_are_refused_with_the_pin(gallery: str, tmp_path: Path) -> None:
+    source, out = write_table(tmp_path, [f"{gallery}/red"]), tmp_path / "x.pictures.jsonl"
     with pytest.raises(UserError, match=r"datasets\.x\.published\.pictures: .*their list is not pinned.* [0-9a-f]{64}"):
         fetch_beside(dataset(), source, tmp_path, out)
     with pytest.raises(UserError, match=f"expected a list of pictures with sha256 {'1' * 64}, found"):
@@ -202,26 +204,26 @@ def test_pictures_that_nobody_pinned_are_refused_with_the_pin(gallery: str, tmp_
 def test_a_path_leads_nowhere_else(path: str, tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
-    (tmp_path / "secret.png").write_bytes(drawn("red"))
-    with pytest.raises(UserError, match="no such picture in the dataset's folder"):
-        fetched(inner, [path])
+    (tmp_path / "secret.png").write_bytes(picture_bytes("red"))
+    with pytest.raises(UserError, match="the dataset's folder does not contain this picture"):
+        fetch_addresses(inner, [path])
 
 
-def shards(folder: Path, rows: list[list[dict[str, Any]]]) -> None:
-    """The hub's format: Parquet files with a picture's bytes in a column."""
+def write_shards(folder: Path, rows: list[list[dict[str, Any]]]) -> None:
+    """Write a dataset in the hub's format: Parquet files with the bytes of each picture in a column."""
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     schema = pa.schema([("TASK_ID", pa.string()), ("IMAGE_URL", pa.string()), ("Image", kind)])
     folder.mkdir(parents=True)
-    for number, of in enumerate(rows):
-        pq.write_table(pa.Table.from_pylist(of, schema), folder / f"train-{number:05d}.parquet", row_group_size=1)
+    for number, records in enumerate(rows):
+        pq.write_table(pa.Table.from_pylist(records, schema), folder / f"train-{number:05d}.parquet", row_group_size=1)
 
 
 def test_parquet_files_are_one_source_and_hold_their_pictures(gallery: str, tmp_path: Path) -> None:
-    held = {"bytes": drawn("red"), "path": "a.png"}
-    shards(
+    embedded = {"bytes": picture_bytes("red"), "path": "a.png"}
+    write_shards(
         tmp_path / "data/x",
         [
-            [{"TASK_ID": "a", "IMAGE_URL": f"{gallery}/blue", "Image": held}, {"TASK_ID": "b"}],
+            [{"TASK_ID": "a", "IMAGE_URL": f"{gallery}/blue", "Image": embedded}, {"TASK_ID": "b"}],
             [{"TASK_ID": "c", "IMAGE_URL": f"{gallery}/gone"}],
         ],
     )
@@ -246,10 +248,13 @@ def test_parquet_files_are_one_source_and_hold_their_pictures(gallery: str, tmp_
         {"TASK_ID": "b", "IMAGE_URL": None},
         {"TASK_ID": "c", "IMAGE_URL": f"{gallery}/gone"},
     ]
-    found = with_pin(entry, out, tmp_path)
-    assert [(one.record, one.origin, bool(one.file)) for one in found] == [(0, "embedded", True), (2, "address", False)]
-    assert found[0].file == f"{hashlib.sha256(drawn('red')).hexdigest()}.png"
-    assert set(Gallery.asked) == {"gone"}, "a picture that is in the file is not asked for"
+    picture_list = fetch_with_pin(entry, out, tmp_path)
+    assert [(picture.record, picture.origin, bool(picture.file)) for picture in picture_list] == [
+        (0, "embedded", True),
+        (2, "address", False),
+    ]
+    assert picture_list[0].file == f"{hashlib.sha256(picture_bytes('red')).hexdigest()}.png"
+    assert set(Gallery.requested) == {"gone"}, "a picture that the file contains is not downloaded"
     with pytest.raises(UserError, match="expected 4 records, found 3"):
         wrong = entry.model_copy(update={"published": copy.model_copy(update={"records": 4})})
         fetch_dataset(
@@ -262,41 +267,41 @@ def test_parquet_files_are_one_source_and_hold_their_pictures(gallery: str, tmp_
 def test_parquet_without_the_column_asks_the_addresses(gallery: str, tmp_path: Path) -> None:
     source = tmp_path / "x.source"
     pq.write_table(pa.table({"TASK_ID": ["a", "b"], "IMAGE_URL": [f"{gallery}/red", None]}), source)
-    place = PictureFields(address="IMAGE_URL", embedded="Image")
-    entry = dataset().model_copy(update={"format": "parquet", "pictures": place})
-    [one] = with_pin(entry, source, tmp_path)
-    assert one.origin == "address" and one.file and one.record == 0
+    fields = PictureFields(address="IMAGE_URL", embedded="Image")
+    entry = dataset().model_copy(update={"format": "parquet", "pictures": fields})
+    [picture] = fetch_with_pin(entry, source, tmp_path)
+    assert picture.origin == "address" and picture.file and picture.record == 0
 
 
 def test_a_record_that_should_have_a_picture_and_names_none_is_listed(gallery: str, tmp_path: Path) -> None:
     source = tmp_path / "x.csv"
     rows = [("a", f"{gallery}/red", "MULTIMODAL"), ("b", "", "MULTIMODAL"), ("c", f"{gallery}/blue", "TEXT")]
     source.write_text("TASK_ID,IMAGE_URL,BATCH\n" + "".join(f"{','.join(row)}\n" for row in rows), encoding="utf-8")
-    where = PictureFields(address="IMAGE_URL", where={"BATCH": "MULTIMODAL"})
-    found = with_pin(dataset().model_copy(update={"pictures": where}), source, tmp_path)
-    assert [(one.record, bool(one.file), one.why_none) for one in found] == [
+    fields = PictureFields(address="IMAGE_URL", where={"BATCH": "MULTIMODAL"})
+    picture_list = fetch_with_pin(dataset().model_copy(update={"pictures": fields}), source, tmp_path)
+    assert [(picture.record, bool(picture.file), picture.why_none) for picture in picture_list] == [
         (0, True, None),
         (1, False, "the record names no picture"),
     ]
-    assert "blue" not in Gallery.asked
+    assert "blue" not in Gallery.requested
 
 
 @pytest.mark.parametrize(
-    ("form", "content", "said"),
+    ("form", "content", "message"),
     [
         ("csv", b"a,b\n1,2\n1,2,3\n", r":3.*expected 2 cells"),
         ("csv", b"a,b\n1\n", r":2.*expected 2 cells"),
-        ("csv", b'a,b\n1,"2\n', "not CSV"),
-        ("csv", b'a,b\n1,"2"3\n', "not CSV"),
-        ("csv", b"a,b\n\xff,2\n", "not UTF-8"),
-        ("parquet", b"PAR1 or so", "not Parquet"),
-        ("parquet", b"", "not Parquet"),
+        ("csv", b'a,b\n1,"2\n', "the row cannot be parsed as CSV"),
+        ("csv", b'a,b\n1,"2"3\n', "the row cannot be parsed as CSV"),
+        ("csv", b"a,b\n\xff,2\n", "found invalid UTF-8"),
+        ("parquet", b"PAR1 or so", "cannot be read as Parquet"),
+        ("parquet", b"", "cannot be read as Parquet"),
     ],
 )
-def test_a_damaged_table_is_named_by_its_line(form: str, content: bytes, said: str, tmp_path: Path) -> None:
+def test_a_damaged_table_is_named_by_its_line(form: str, content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         read_source(path, form)
 
 
@@ -308,16 +313,16 @@ def test_a_table_keeps_its_lines_and_commas(tmp_path: Path) -> None:
 
 @pytest.fixture
 def demo_items(tmp_path: Path) -> tuple[list[Item], Path]:
-    """The demo's items with pictures, and the folder of these."""
+    """Return the demo's items with pictures, and the folder of the pictures."""
     entry = Dataset.model_validate(
         yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]["tutorbench"]
     )
-    source, listed, store = DEMO / "tutorbench/train.csv", tmp_path / "p.jsonl", tmp_path / "store"
+    source, list_path, store = DEMO / "tutorbench/train.csv", tmp_path / "p.jsonl", tmp_path / "store"
     fetch_pictures(
         job=FetchPictures(name="tutorbench", dataset=entry, edition="demo"),
-        source=source, demo_dir=DEMO, store=store, out=listed,
+        source=source, demo_dir=DEMO, store=store, out=list_path,
     )  # fmt: skip
-    make_items(job=MULTIMODAL, source=source, pictures=[listed], out=tmp_path / "items.jsonl")
+    make_items(job=MULTIMODAL, source=source, pictures=[list_path], out=tmp_path / "items.jsonl")
     return read_records(tmp_path / "items.jsonl", Item), store
 
 
@@ -341,13 +346,13 @@ def test_a_server_gets_every_byte_and_no_file_of_ours_holds_them(
         assert ask(address, items, tmp_path) == replies and len(recorder.requests) == len(items) == 3
     sent = {}
     for _, _, body in recorder.requests:
-        first = next(one["content"] for one in body["messages"] if one["role"] == "user")
+        first = next(message["content"] for message in body["messages"] if message["role"] == "user")
         assert [part["type"] for part in first] == ["text", "image_url"]
         sent[first[0]["text"].split("\n")[0]] = first[1]["image_url"]["url"]
     for item in items:
-        head, _, told = sent[item.vars["question"]].partition(";base64,")
+        head, _, encoded = sent[item.vars["question"]].partition(";base64,")
         original = DEMO / "tutorbench/images" / f"{item.id}.png"
-        assert head == "data:image/png" and base64.b64decode(told) == original.read_bytes()
+        assert head == "data:image/png" and base64.b64decode(encoded) == original.read_bytes()
     for name in ("prompts.jsonl", "journal.jsonl", "replies.jsonl", "items.jsonl"):
         assert "base64" not in (tmp_path / name).read_text(encoding="utf-8")
     files = [item.images[0] for item in items]
@@ -365,7 +370,7 @@ def test_another_picture_is_another_request(demo_items: tuple[list[Item], Path],
 
 def test_an_altered_picture_is_never_sent(demo_items: tuple[list[Item], Path], tmp_path: Path) -> None:
     items, store = demo_items
-    (store / items[0].images[0]).write_bytes(drawn("red"))
+    (store / items[0].images[0]).write_bytes(picture_bytes("red"))
     recorder = scripted(lambda n, body: (200, chat({"content": "I see."}), {}))
     with serving(recorder) as address, pytest.raises(UserError, match="it was altered"):
         ask(address, items[:1], tmp_path)
@@ -376,14 +381,14 @@ def test_an_altered_picture_is_never_sent(demo_items: tuple[list[Item], Path], t
 
 
 def test_items_without_their_picture_are_left_out_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    listed = tmp_path / "p.jsonl"
+    list_path = tmp_path / "p.jsonl"
     file = f"{'0' * 64}.png"
-    rows = [Picture(record=1, address="a", file=file), Picture(record=3, address="b", file=None, why_none="404")]
-    listed.write_text("".join(one.model_dump_json() + "\n" for one in rows), encoding="utf-8")
+    listing = [Picture(record=1, address="a", file=file), Picture(record=3, address="b", file=None, why_none="404")]
+    list_path.write_text("".join(picture.model_dump_json() + "\n" for picture in listing), encoding="utf-8")
     with caplog.at_level(logging.WARNING):
-        make_items(job=MULTIMODAL, source=DEMO / "tutorbench/train.csv", pictures=[listed], out=tmp_path / "i")
+        make_items(job=MULTIMODAL, source=DEMO / "tutorbench/train.csv", pictures=[list_path], out=tmp_path / "i")
     assert [item.images for item in read_records(tmp_path / "i", Item)] == [[file]]
-    assert "2 of 3 items are left out" in caplog.text
+    assert "items left out because their pictures are unavailable: 2 of 3" in caplog.text
     with pytest.raises(UserError, match="the task's dataset lists no pictures"):
         make_items(job=MULTIMODAL, source=DEMO / "tutorbench/train.csv", pictures=[], out=tmp_path / "i")
 

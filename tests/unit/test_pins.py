@@ -1,4 +1,4 @@
-"""Pins: looked up on a local hub and file server over HTTP, kept, renewed by name, filled into the registries."""
+"""Tests of `maieutic pin`: look-ups at a local hub and file server, and how pins are kept, renewed and filled in."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from maieutic.config.pins import DatasetPin, ModelPin, Pins, fill_pins, read_pin
 from maieutic.core.errors import UserError
 from maieutic.datasets.downloads import READ_SECONDS, download_file
 from maieutic.datasets.hub import fetch_parquet
-from maieutic.plan import pinning
-from maieutic.plan.pinning import LOCK_HEADER, pin, pin_of_dataset, used_entries, write_lock
 from maieutic.plan.rules import plan_of
+from maieutic.tools import pinning
+from maieutic.tools.pinning import LOCK_HEADER, pin, pin_of_dataset, used_entries, write_lock
 from shipped import shipped
 
 FIRST, SECOND = "1" * 40, "2" * 40
@@ -30,15 +30,15 @@ BLOB = hashlib.sha1(b"blob %d\0" % len(LINES) + LINES).hexdigest()
 
 
 class Hub(Quiet):
-    """The parts of the hub's API that are asked, and a file server. commit: what `main` is now."""
+    """The endpoints of the hub's API that `maieutic pin` requests, and a file server. commit: current one of `main`."""
 
     commit = FIRST
-    asked: list[str] = []
+    requested: list[str] = []
     tokens: set[str | None] = set()
     parquet = b""
 
     def do_GET(self) -> None:
-        Hub.asked.append(self.path)
+        Hub.requested.append(self.path)
         Hub.tokens.add(self.headers.get("Authorization"))
         if "/gated/" in self.path:
             self.send(403, b"{}")
@@ -57,7 +57,7 @@ class Hub(Quiet):
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    Hub.commit, Hub.asked, Hub.tokens = FIRST, [], set()
+    Hub.commit, Hub.requested, Hub.tokens = FIRST, [], set()
     table = tmp_path / "t.parquet"
     pq.write_table(pa.table({"question": ["a", "b", "c"]}), table)
     Hub.parquet = table.read_bytes()
@@ -69,7 +69,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: str) -> Path:
-    """A folder with registries of a few entries."""
+    """Make a working folder with small registries."""
     monkeypatch.chdir(tmp_path)
     files = {"title": "T", "licence": "MIT", "format": "jsonl", "fields": ["question"]}
     registry: dict[str, dict[str, Any]] = {
@@ -91,7 +91,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: str) -> Path:
     return tmp_path
 
 
-def test_what_names_stand_for_is_written_into_the_lock(place: Path, hub: str) -> None:
+def test_commits_and_checksums_of_names_are_written_into_the_lock(place: Path, hub: str) -> None:
     pin()
     pins = read_pins()
     assert {name: entry.revision for name, entry in pins.models.items()} == {"newest": FIRST, "tagged": "a" * 40}
@@ -99,7 +99,7 @@ def test_what_names_stand_for_is_written_into_the_lock(place: Path, hub: str) ->
     lines, table = pins.datasets["lines"], pins.datasets["table"]
     assert (lines.sha256, lines.records) == (hashlib.sha256(LINES).hexdigest(), 2)
     assert (table.revision, table.records, table.sha256) == (FIRST, 3, None)
-    assert set(pins.datasets) == {"lines", "table"}, "a file without an address is its owner's to pin"
+    assert set(pins.datasets) == {"lines", "table"}, "a file without an address has no pin"
     text = (place / "config/pins.lock.yaml").read_text()
     assert text.startswith("# Written by `maieutic pin`") and text.index("lines:") < text.index("table:") < text.index(
         "models:"
@@ -111,55 +111,58 @@ def test_a_pin_stays_until_its_name_is_given(place: Path, caplog: pytest.LogCapt
     before = (place / "config/pins.lock.yaml").read_bytes()
     Hub.commit = SECOND
     caplog.clear()
-    with caplog.at_level("INFO", "maieutic.plan.pinning"):
+    with caplog.at_level("INFO", "maieutic.tools.pinning"):
         pin()
     assert (place / "config/pins.lock.yaml").read_bytes() == before
     assert caplog.messages[0] == f"newest is now {SECOND}; its pin stays {FIRST}. Fix: pass --update newest"
     pin(update=["newest"])
     pins = read_pins()
     assert pins.models["newest"].revision == SECOND and pins.datasets["table"].revision == FIRST
-    with pytest.raises(UserError, match=r"--update: not used here: nwest, tables\. Fix: name models or datasets"):
+    with pytest.raises(
+        UserError,
+        match=r"--update: not among the models and datasets of the run: nwest, tables\. Fix: pass names of models or datasets",
+    ):
         pin(update=["nwest", "tagged", "tables"])
 
 
-def test_what_is_looked_up_is_said(place: Path, hub: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_look_up_is_logged(place: Path, hub: str, caplog: pytest.LogCaptureFixture) -> None:
     before = datetime.now(UTC).date().isoformat()
-    with caplog.at_level("INFO", "maieutic.plan.pinning"):
+    with caplog.at_level("INFO", "maieutic.tools.pinning"):
         pin()
     assert caplog.messages == [
         f"newest: {FIRST}", f"tagged: {'a' * 40}", f"lines: {hashlib.sha256(LINES).hexdigest()}", f"table: {FIRST}",
         "config/pins.lock.yaml: 4 pins, 4 new",
     ]  # fmt: skip
     pins = read_pins()
-    days = {one.date for one in [*pins.models.values(), *pins.datasets.values()]}
+    days = {pinned.date for pinned in [*pins.models.values(), *pins.datasets.values()]}
     assert before <= min(days) <= max(days) <= datetime.now(UTC).date().isoformat()
     assert pins.datasets["lines"].source == f"{hub}/lines.jsonl" and pins.datasets["table"].wanted == "main"
-    assert any(path.startswith("/api/datasets/org/table/revision/main") for path in Hub.asked)
-    assert any(f"/datasets/org/table/resolve/{FIRST}/data/train-0.parquet" in path for path in Hub.asked)
+    assert any(path.startswith("/api/datasets/org/table/revision/main") for path in Hub.requested)
+    assert any(f"/datasets/org/table/resolve/{FIRST}/data/train-0.parquet" in path for path in Hub.requested)
     caplog.clear()
-    with caplog.at_level("INFO", "maieutic.plan.pinning"):
+    with caplog.at_level("INFO", "maieutic.tools.pinning"):
         pin(update=["tagged"])
     assert caplog.messages[0] == f"tagged: {'a' * 40}"
     assert caplog.messages[-1] == "config/pins.lock.yaml: 4 pins, 0 new"
 
 
-def test_a_lock_may_lie_where_nothing_is_yet(place: Path) -> None:
+def test_the_folder_of_a_lock_is_created(place: Path) -> None:
     lock = place / "a/b/pins.yaml"
     pin(lock=lock)
     text = lock.read_text(encoding="utf-8")
     assert text.startswith(LOCK_HEADER) and text.index("datasets:") < text.index("models:") and "null" not in text
     assert set(read_pins(lock).models) == {"newest", "tagged"}
-    own = DatasetPin(
+    dataset_pin = DatasetPin(
         address="https://x.org/" + "a" * 110 + "/\u00e9",
         records=1,
         sha256="0" * 64,
         source="https://x.org",
         date="2026-01-01",
     )
-    write_lock(lock, Pins(models={}, datasets={"b": own, "a": own}))
+    write_lock(lock, Pins(models={}, datasets={"b": dataset_pin, "a": dataset_pin}))
     text = lock.read_text(encoding="utf-8")
     assert "\u00e9" in text and text.index("  a:") < text.index("  b:") < text.index("models: {}")
-    assert text.index("address") < text.index("records"), "in the order of the fields"
+    assert text.index("address") < text.index("records"), "in the declared order of the fields"
 
 
 @pytest.mark.parametrize(("edition", "datasets"), [("published", True), ("demo", False)])
@@ -193,7 +196,7 @@ def test_offline_nothing_is_changed(place: Path, monkeypatch: pytest.MonkeyPatch
     )
 
 
-def test_what_cannot_be_looked_up_is_said_and_the_rest_is_written(place: Path) -> None:
+def test_failed_look_ups_are_reported_and_the_rest_is_written(place: Path) -> None:
     registry = yaml.safe_load((place / "config/models.yaml").read_text())
     registry["models"] |= {
         "secret": {"engine": "vllm", "weights": {"repo": "gated/model"}},
@@ -204,13 +207,13 @@ def test_what_cannot_be_looked_up_is_said_and_the_rest_is_written(place: Path) -
         pin()
     assert (
         "models.secret: " in fault.value.lines
-        and "answers 403. Fix: request access on the repository's page" in fault.value.lines
+        and "answers with status 403. Fix: request access on the repository's page" in fault.value.lines
     )
-    assert "answers 404. Fix: correct repo or revision in the registry" in fault.value.lines
+    assert "answers with status 404. Fix: correct repo or revision in the registry" in fault.value.lines
     assert set(read_pins().models) == {"newest", "tagged"}
 
 
-def test_a_registry_that_is_none_is_one_line(place: Path) -> None:
+def test_an_invalid_registry_is_one_line(place: Path) -> None:
     registry = yaml.safe_load((place / "config/datasets.yaml").read_text())
     del registry["datasets"]["lines"]["title"]
     (place / "config/datasets.yaml").write_text(yaml.safe_dump(registry))
@@ -234,17 +237,17 @@ def test_another_file_than_the_blob_is_refused(place: Path) -> None:
 
 
 SHA = hashlib.sha256(LINES).hexdigest()
-# What the registry says of a file, and what is looked up: whole pins, None where there is nothing to look up.
+# Source of a file in the registry, and the expected fields of its pin, or None if it needs no look-up.
 FILES: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
     "an address": ({"url": "{hub}/lines.jsonl"}, {"address": "{hub}/lines.jsonl", "sha256": SHA, "records": 2, "source": "{hub}/lines.jsonl"}),
-    "its blob is right": ({"url": "{hub}/lines.jsonl", "blob": BLOB}, {"address": "{hub}/lines.jsonl", "sha256": SHA, "records": 2, "source": "{hub}/lines.jsonl"}),
-    "its number is right": ({"url": "{hub}/lines.jsonl", "records": 2}, {"address": "{hub}/lines.jsonl", "sha256": SHA, "records": 2, "source": "{hub}/lines.jsonl"}),
+    "an address and the right blob": ({"url": "{hub}/lines.jsonl", "blob": BLOB}, {"address": "{hub}/lines.jsonl", "sha256": SHA, "records": 2, "source": "{hub}/lines.jsonl"}),
+    "an address and the right number": ({"url": "{hub}/lines.jsonl", "records": 2}, {"address": "{hub}/lines.jsonl", "sha256": SHA, "records": 2, "source": "{hub}/lines.jsonl"}),
     "a checksum without a number": ({"url": "{hub}/lines.jsonl", "sha256": SHA}, {"address": "{hub}/lines.jsonl", "sha256": SHA, "records": 2, "source": "{hub}/lines.jsonl"}),
     "a checksum and a number": ({"url": "{hub}/lines.jsonl", "sha256": SHA, "records": 2}, None),
     "a checksum without an address": ({"sha256": SHA}, None),
     "no address": ({}, None),
     "made by the run": ({"curated": "ours/skills", "records": 2}, None),
-    "of the hub": ({"hub": {"repo": "org/table", "files": "data/*.parquet"}}, {"address": "org/table/data/*.parquet", "wanted": "main", "revision": FIRST, "records": 3, "source": "{hub}/api/datasets/org/table/revision/main"}),
+    "a file of the hub": ({"hub": {"repo": "org/table", "files": "data/*.parquet"}}, {"address": "org/table/data/*.parquet", "wanted": "main", "revision": FIRST, "records": 3, "source": "{hub}/api/datasets/org/table/revision/main"}),
     "a tag of the hub": ({"hub": {"repo": "org/table", "files": "data/*.parquet", "revision": "v1.0"}}, {"address": "org/table/data/*.parquet", "wanted": "v1.0", "revision": "a" * 40, "records": 3, "source": "{hub}/api/datasets/org/table/revision/v1.0"}),
     "a commit without a number": ({"hub": {"repo": "org/table", "files": "data/*.parquet", "revision": SECOND}}, {"address": "org/table/data/*.parquet", "wanted": SECOND, "revision": FIRST, "records": 3, "source": "{hub}/api/datasets/org/table/revision/" + SECOND}),
     "a commit and a number": ({"hub": {"repo": "org/table", "files": "data/*.parquet", "revision": SECOND}, "records": 3}, None),
@@ -252,50 +255,55 @@ FILES: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_is_looked_up_of_a_file_is_all_that_its_pin_says(name: str, place: Path, hub: str) -> None:
-    copy, expected = json.loads(json.dumps(FILES[name]).replace("{hub}", hub))
-    kind = {"title": "T", "licence": "MIT", "format": "parquet" if "hub" in copy else "jsonl", "fields": ["question"]}
-    before, asked = datetime.now(UTC).date(), len(Hub.asked)
-    pin_of = pin_of_dataset("lines", {**kind, "published": {"path": "l", **copy}})
+def test_a_pin_of_a_file_has_all_and_only_the_looked_up_fields(name: str, place: Path, hub: str) -> None:
+    source, expected = json.loads(json.dumps(FILES[name]).replace("{hub}", hub))
+    entry = {
+        "title": "T",
+        "licence": "MIT",
+        "format": "parquet" if "hub" in source else "jsonl",
+        "fields": ["question"],
+    }
+    before, request_count = datetime.now(UTC).date(), len(Hub.requested)
+    dataset_pin = pin_of_dataset("lines", {**entry, "published": {"path": "l", **source}})
     if expected is None:
-        assert pin_of is None and len(Hub.asked) == asked, "nobody is asked"
+        assert dataset_pin is None and len(Hub.requested) == request_count, "no request"
         return
-    assert pin_of is not None
-    told = pin_of.model_dump(exclude_none=True)
-    assert str(before) <= told.pop("date") <= str(datetime.now(UTC).date())
-    assert told == expected
+    assert dataset_pin is not None
+    fields = dataset_pin.model_dump(exclude_none=True)
+    assert str(before) <= fields.pop("date") <= str(datetime.now(UTC).date())
+    assert fields == expected
 
 
-def test_a_file_that_is_not_what_the_registry_says_is_named(place: Path, hub: str) -> None:
-    """By its key where the number is another, by its address where it cannot be read."""
-    kind = {"title": "T", "licence": "MIT", "fields": ["question"]}
+def test_a_file_that_differs_from_its_registry_entry_is_reported(place: Path, hub: str) -> None:
+    """A wrong number is reported by its key, an unreadable file by its address."""
+    entry = {"title": "T", "licence": "MIT", "fields": ["question"]}
     published = {"path": "l", "url": f"{hub}/lines.jsonl", "records": 7}
-    for form, said in (
+    for form, line in (
         ("jsonl", "datasets.x.published.records: expected 7 records, found 2"),
         ("json", f"{hub}/lines.jsonl: "),
     ):
         with pytest.raises(UserError) as fault:
-            pin_of_dataset("x", {**kind, "format": form, "published": published})
-        assert fault.value.line.startswith(said)
+            pin_of_dataset("x", {**entry, "format": form, "published": published})
+        assert fault.value.line.startswith(line)
 
 
-def test_a_server_that_falls_silent_is_not_waited_for(place: Path, hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    waited = []
+def test_look_ups_have_a_read_timeout(place: Path, hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    timeouts = []
 
-    def noted(own: Callable[..., None]) -> Callable[..., None]:
+    def recording(function: Callable[..., None]) -> Callable[..., None]:
         def read(*arguments: Any) -> None:
-            waited.append(arguments[2] if own is download_file else arguments[6])
-            own(*arguments)
+            timeouts.append(arguments[2] if function is download_file else arguments[6])
+            function(*arguments)
 
         return read
 
-    monkeypatch.setattr(pinning, "download_file", noted(download_file))
-    monkeypatch.setattr(pinning, "fetch_parquet", noted(fetch_parquet))
+    monkeypatch.setattr(pinning, "download_file", recording(download_file))
+    monkeypatch.setattr(pinning, "fetch_parquet", recording(fetch_parquet))
     pin()
-    assert waited == [READ_SECONDS, READ_SECONDS]
+    assert timeouts == [READ_SECONDS, READ_SECONDS]
 
 
-def test_a_day_is_the_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dates_are_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     class Late(datetime):
         @classmethod
         def now(cls, tz: tzinfo | None = None) -> Late:
@@ -307,9 +315,9 @@ def test_a_day_is_the_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_pattern_of_no_file_is_named_by_its_key(place: Path, hub: str) -> None:
     hub_copy = {"repo": "org/table", "files": "*.csv"}
-    kind = {"title": "T", "licence": "MIT", "fields": ["question"], "format": "parquet"}
+    entry = {"title": "T", "licence": "MIT", "fields": ["question"], "format": "parquet"}
     with pytest.raises(UserError, match=r"^datasets\.x\.published\.hub\.files: no file of org/table matches \*\.csv"):
-        pin_of_dataset("x", {**kind, "published": {"path": "t", "hub": hub_copy}})
+        pin_of_dataset("x", {**entry, "published": {"path": "t", "hub": hub_copy}})
 
 
 def test_a_token_is_shown_to_the_hub_and_written_nowhere(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,12 +328,12 @@ def test_a_token_is_shown_to_the_hub_and_written_nowhere(place: Path, monkeypatc
 
 
 def test_pins_fill_what_the_registry_leaves_open_and_nothing_else() -> None:
-    told = {"source": "x", "date": "2026-01-01"}
+    origin = {"source": "x", "date": "2026-01-01"}
     pins = Pins(
-        models={"m": ModelPin(repo="o/n", wanted="main", revision=FIRST, **told)},
+        models={"m": ModelPin(repo="o/n", wanted="main", revision=FIRST, **origin)},
         datasets={
-            "f": DatasetPin(address="http://a/f", sha256="b" * 64, records=3, **told),
-            "h": DatasetPin(address="o/d/*.parquet", wanted="main", revision=FIRST, records=5, **told),
+            "f": DatasetPin(address="http://a/f", sha256="b" * 64, records=3, **origin),
+            "h": DatasetPin(address="o/d/*.parquet", wanted="main", revision=FIRST, records=5, **origin),
         },
     )
     weights = {"repo": "o/n", "revision": None}
@@ -341,18 +349,18 @@ def test_pins_fill_what_the_registry_leaves_open_and_nothing_else() -> None:
     file, table = (filled["datasets"][name]["published"] for name in ("f", "h"))
     assert (file["sha256"], file["records"]) == ("b" * 64, 3)
     assert (table["hub"]["revision"], table["records"]) == (FIRST, 5)
-    assert weights["revision"] is None, "what was given is as it was"
+    assert weights["revision"] is None, "the input is not changed"
     for change in ({"repo": "o/another"}, {"revision": "v2"}, {"revision": SECOND}):
         entry = {"weights": {**weights, **change}}
         assert fill_pins({"models": {"m": entry}}, pins)["models"]["m"] == entry
     moved = {"f": {"published": {"path": "f", "url": "http://a/other"}}}
     assert fill_pins({"datasets": moved}, pins)["datasets"] == moved
-    own = {"f": {"published": {"path": "f", "url": "http://a/f", "sha256": "c" * 64}}}
-    assert fill_pins({"datasets": own}, pins)["datasets"]["f"]["published"]["sha256"] == "c" * 64
+    pinned = {"f": {"published": {"path": "f", "url": "http://a/f", "sha256": "c" * 64}}}
+    assert fill_pins({"datasets": pinned}, pins)["datasets"]["f"]["published"]["sha256"] == "c" * 64
 
 
 @pytest.mark.parametrize("revision", [None, "main", "v1.0", "1" * 39])
-def test_a_name_alone_does_not_run(revision: str | None) -> None:
+def test_a_model_without_a_pinned_commit_does_not_run(revision: str | None) -> None:
     with pytest.raises(
         UserError, match=r"^models\.m\.weights\.revision: o/n has no pinned commit\. Fix: run `maieutic pin"
     ):
@@ -363,7 +371,7 @@ def test_a_name_alone_does_not_run(revision: str | None) -> None:
         )
 
 
-def test_a_lock_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_lock_is_refused(tmp_path: Path) -> None:
     lock = tmp_path / "pins.lock.yaml"
     lock.write_text("models: {m: {repo: o/n}}\n")
     with pytest.raises(UserError, match=r"pins\.lock\.yaml: models\.m\.wanted: is missing"):
@@ -374,7 +382,7 @@ def test_a_lock_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_of_a_paper_is_pinned_by_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: str) -> None:
-    """An overlay with unpinned models: refused with the command, pinned by it, planned after it."""
+    """A run with unpinned models is refused; the command in the message pins them, and the run is then planned."""
     for name in ("models", "datasets"):
         (tmp_path / "config").mkdir(exist_ok=True)
         (tmp_path / f"config/{name}.yaml").write_text(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
@@ -397,8 +405,8 @@ def test_a_run_of_a_paper_is_pinned_by_one_command(tmp_path: Path, monkeypatch: 
     assert {plan.models[name].weights.revision for name in run["run"]["tutors"]} == {FIRST}  # type: ignore[index, union-attr]
 
 
-def test_what_extensions_ask_is_looked_up_too() -> None:
-    """The roles of curations, and the bases of tunings."""
+def test_models_of_extensions_are_looked_up_too() -> None:
+    """The models of curations' roles, and the base models of tunings."""
     raw = shipped("curation")
     [curation], [tuning] = raw["curations"].values(), raw["tunings"].values()
     curation["roles"]["generator"] = "gemma-2-2b"
@@ -407,7 +415,7 @@ def test_what_extensions_ask_is_looked_up_too() -> None:
 
 
 def test_a_lock_reads_as_it_is_written(tmp_path: Path) -> None:
-    """Sorted by name, the keys in the order of their meaning, what is not known left out, long words on one line."""
+    """Sorted by name, keys in the declared order, absent values left out, lines of 120 characters not wrapped."""
     words = "wörter " * 15
     file = DatasetPin(
         address=f"https://x/{words.strip()}", sha256=SHA, records=2, source="https://x/b", date="2026-01-02"
@@ -423,12 +431,14 @@ def test_a_lock_reads_as_it_is_written(tmp_path: Path) -> None:
     longer = file.model_copy(update={"address": f"https://xy/{(words * 2).strip()}"})
     write_lock(tmp_path / "lock.yaml", Pins(datasets={"a": longer}, models={}))
     line = (tmp_path / "lock.yaml").read_text(encoding="utf-8").splitlines()[3]
-    assert line.endswith("wörter") and len(line) == 121, "broken behind the word that comes to the 120th character"
+    assert line.endswith("wörter") and len(line) == 121, "broken after the word that crosses the 120th character"
 
 
-@pytest.mark.parametrize(("text", "found"), [("- a\n", "a list"), ("word", "a str"), ("3", "a int")])
-def test_a_run_file_without_keys_is_one_line(text: str, found: str, tmp_path: Path) -> None:
-    """`doctor` and `estimate` read it themselves; Snakemake says the same of its own."""
+@pytest.mark.parametrize(("text", "type_name"), [("- a\n", "a list"), ("word", "a str"), ("3", "a int")])
+def test_a_run_file_without_keys_is_one_line(text: str, type_name: str, tmp_path: Path) -> None:
+    """`doctor` and `estimate` read the file themselves; Snakemake reports the same fault for its own files."""
     (tmp_path / "run.yaml").write_text(text)
-    with pytest.raises(UserError, match=rf"run\.yaml: expected keys at the top, found {found}\. Fix: write `run:`"):
+    with pytest.raises(
+        UserError, match=rf"run\.yaml: expected keys at the top level, found {type_name}\. Fix: write `run:`"
+    ):
         pinning.merged_configuration([tmp_path / "run.yaml"])

@@ -1,4 +1,4 @@
-"""The plan: which tutors, graders and files there are, for the demo's configuration and for smaller ones."""
+"""Tests of the plan: the tutors, graders, jobs and files of the demo, of shipped run files and of smaller runs."""
 
 from __future__ import annotations
 
@@ -14,188 +14,205 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from maieutic.benchmarks.kmpbench import inputs as kmpbench_inputs
+from maieutic.benchmarks.kmpbench import planning as kmpbench_planning
+from maieutic.benchmarks.tutorbench import planning as tutorbench_planning
 from maieutic.config import cards
 from maieutic.config.datasets import Dataset
 from maieutic.config.models import HostedModel, RewardModel, VllmModel, WeightsOnly
 from maieutic.config.settings import read_config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.curation import paths as curation_paths
 from maieutic.datasets.registry import LOADERS
 from maieutic.judges.rubrics import Rubric, read_rubric
-from maieutic.plan import checks, digest, inputs, jobs, provenance, rules, schemas, shell_lines
+from maieutic.launch import provenance, shell_lines
+from maieutic.launch.saving import SaveConfig, save_config
+from maieutic.launch.wildcard_patterns import constraints_of, judges_with_engine, one_of
+from maieutic.plan import checks, digest, inputs, jobs
 from maieutic.plan.checks import check_config
-from maieutic.plan.items import items
 from maieutic.plan.job_entries import entry_for_asking, entry_for_scoring, entry_for_training
-from maieutic.plan.new_run import tutor_entries
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import TEMPLATES, RulePlan, plan_of
-from maieutic.plan.saving import SaveConfig, save_config
+from maieutic.plan.rules import TEMPLATES, RulePlan, input_sections, input_sources, plan_of
 from maieutic.plan.selection import Selection
 from maieutic.plan.syntax import Name
-from maieutic.plan.wildcard_patterns import constraints_of, judges_with_engine, one_of
-from run_configs import HOSTED, NOBODY, RUNS, demo, functions, many_judges, our_own, places
+from maieutic.plan.used_code import REPLACEMENTS
+from maieutic.report import inputs as report_inputs
+from maieutic.tools import schemas
+from maieutic.tools.items import items
+from maieutic.tools.new_run import tutor_entries
+from run_configs import HOSTED, NOBODY, RUNS, demo, job_functions, many_judges, our_own, places
 from shipped import registries, shipped
 
 
 def raw(**run: object) -> dict[str, Any]:
+    """Return the configuration of the demo with keys of `run` replaced."""
     merged = shipped()
     return {**merged, "run": {**merged["run"], **run}}
 
 
 @pytest.fixture(scope="module")
 def plan() -> RulePlan:
-    """The demo's, with a tutor whose replies are in a file besides."""
+    """Return the plan of the demo with a recorded tutor added."""
     return plan_of(demo())
 
 
 def test_the_plan_of_another_configuration_reads_no_card_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cards are as they were on file; all that follows from a configuration is asked anew."""
+    """Cards that were read are reused; everything that depends on the configuration is computed again."""
     first = plan_of(raw(tasks=["mrbench"], tutors=["echo"]))
     assert first.tutors_on("mrbench")[0] == "echo" and list(first.benchmarks) == ["mrbench"]
-    own, read = cards.read_card, []
+    original, read_names = cards.read_card, []
 
-    def noted(path: Path, protocol: str) -> cards.LoadedCard:
-        read.append(path.stem)
-        return own(path, protocol)
+    def recording(path: Path, protocol: str) -> cards.LoadedCard:
+        read_names.append(path.stem)
+        return original(path, protocol)
 
-    monkeypatch.setattr(cards, "read_card", noted)
+    monkeypatch.setattr(cards, "read_card", recording)
     second = first.for_config(plan_of(raw(tasks=["mrbench"], tutors=["reference"])).config)
-    read.clear()
+    read_names.clear()
     assert type(second) is type(first) and second.run.tutors == ["reference"]
     assert second.tutors_on("mrbench")[0] == "reference" and first.tutors_on("mrbench")[0] == "echo"
-    assert second.cards.keys() == first.cards.keys() and read == [], "the card is known"
+    assert second.cards.keys() == first.cards.keys() and read_names == [], "the card is known"
     third = second.for_config(plan_of(raw(tasks=["mathtutorbench/problem_solving"], tutors=["echo"])).config)
-    read.clear()
-    assert [path.stem for path in third.cards] == ["problem_solving"] == read, "but no other"
+    read_names.clear()
+    assert [path.stem for path in third.cards] == ["problem_solving"] == read_names, "only the new card is read"
 
 
-def placed(plan: RulePlan, module: Any) -> Iterator[tuple[str, Any, dict[str, str]]]:
-    """Each rule of a module's functions with each place that its wildcards' patterns admit."""
-    for rule, function in functions(module).items():
+def jobs_of_rules(plan: RulePlan) -> Iterator[tuple[str, Any, dict[str, str]]]:
+    """Yield each rule with the function for its jobs and the wildcards of each job in the run."""
+    for rule, function in job_functions().items():
         for place in places(plan, rule, list(inspect.signature(function).parameters)[1:]):
             yield rule, function, place
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_every_job_of_a_run_crosses_unchanged(run: str) -> None:
+def test_every_job_of_a_run_survives_a_round_trip_as_json(run: str) -> None:
     plan = plan_of(RUNS[run]())
-    crossed = set()
-    for rule, function, place in placed(plan, jobs):
+    checked_rules = set()
+    for rule, function, place in jobs_of_rules(plan):
         job = function(plan, **place)
-        again = type(job).model_validate_json(job.to_json())
-        assert again == job and again.to_json() == job.to_json(), (rule, place)
-        assert plan.job_of(rule)(place) == job.to_json(), "a dictionary has the wildcards' items"
-        crossed.add(rule)
-    assert {"score_replies", "save_config"} <= crossed
+        parsed = type(job).model_validate_json(job.to_json())
+        assert parsed == job and parsed.to_json() == job.to_json(), (rule, place)
+        assert plan.job_of(rule)(place) == job.to_json(), "the same job from a dictionary of wildcards"
+        checked_rules.add(rule)
+    assert {"score_replies", "save_config"} <= checked_rules
 
 
 def outputs_of_rules() -> list[re.Pattern[str]]:
-    """The outputs of all rules, as patterns with their wildcards: what `paths` names, or a literal."""
+    """Return patterns of the outputs of all rules, with any wildcard values."""
     texts = "\n".join(path.read_text(encoding="utf-8") for path in sorted(Path("workflow/rules").glob("*.smk")))
-    found = []
+    patterns = []
     for block in re.findall(r"^    output:\n((?:        .*\n)+)", texts, re.MULTILINE):
-        found += re.findall(r'"(results/[^"]+)"', block)
-        for home, name, key in re.findall(r"\b(paths|made)\.([A-Z_]+)(?:\[\"(\w+)\"\])?", block):
-            pattern = getattr({"paths": paths, "made": curation_paths}[home], name)
-            found.append(pattern[key] if key else pattern)
-    wild = [re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(pattern)) for pattern in found]
-    return [re.compile(pattern.replace("results/[^/]+/", "results/(?:report|runs/[^/]+)/")) for pattern in wild]
+        patterns += re.findall(r'"(results/[^"]+)"', block.replace("{{", "{").replace("}}", "}"))
+    expressions = [re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(pattern)) for pattern in patterns]
+    return [re.compile(pattern.replace("results/[^/]+/", "results/(?:report|runs/[^/]+)/")) for pattern in expressions]
 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_every_input_of_a_run_is_the_output_of_a_rule_or_a_file(run: str) -> None:
-    plan, outputs, wild = plan_of(RUNS[run]()), outputs_of_rules(), set()
+    plan, outputs, unknown_files = plan_of(RUNS[run]()), outputs_of_rules(), set()
     assert len(outputs) > 60
-    for rule, function, place in placed(plan, inputs):
-        for files in function(plan, **place).values():
+    for rule, _, place in jobs_of_rules(plan):
+        for files in plan.inputs_of(rule)(place).values() if rule in input_sections() else ():
             for file in [files] if isinstance(files, str) else files:
                 if not (any(output.fullmatch(file) for output in outputs) or Path(file).exists()):
-                    wild.add((rule, file))
-    assert wild == set()
+                    unknown_files.add((rule, file))
+    assert unknown_files == set()
 
 
-def test_the_plan_of_a_small_run_in_words() -> None:
-    """One hosted tutor, one floor and one judge on one benchmark: every file that stands between items and scores."""
+def test_the_files_of_a_small_run() -> None:
+    """A hosted tutor, its baselines and a judge on a benchmark: each file between items and scores."""
     config = registries() | {"models": {**registries()["models"], "near": HOSTED}}
     config["models"]["strict"] = {"engine": "judge", "model": "near", "rubrics": ["mrbench_taxonomy"]}
     config["run"] = {"tutors": ["near"], "tasks": ["mrbench"], "judges": ["strict"]}
     config["edition"] = "demo"
     plan = plan_of(config)
     assert list(plan.benchmarks) == ["mrbench"] and plan.reward_models == []
-    assert plan.tutors_on("mrbench") == ["near", "always-ask", "reference", "reveal"], "with its floors and its ceiling"
+    assert plan.tutors_on("mrbench") == ["near", "always-ask", "reference", "reveal"], "with the card's baselines"
     items = ["results/items/mrbench/mistake_remediation.jsonl"]
-    assert inputs.generate_replies(plan, "mrbench", "near")["cases"] == items
-    judged = inputs.grade_verdicts(plan, "strict", "mrbench", "near")
-    assert judged["verdicts"] == "results/verdicts/strict/mrbench/near.jsonl"
-    scored = inputs.score_replies(plan, "mrbench", "near")
+    assert inputs.tutor_items(plan, "mrbench", "near") == items
+    verdicts = inputs.tutor_verdicts(plan, "strict", "mrbench", "near")
+    assert verdicts == "results/verdicts/strict/mrbench/near.jsonl"
+    scored = plan.inputs_of("score_replies")({"benchmark": "mrbench", "tutor": "near"})
     grades = [f"results/grades/mrbench/{grader}/near.jsonl" for grader in ("_parsers", "strict")]
     assert (scored["cases"], scored["grades"]) == (items, grades)
 
 
-def test_job_and_inputs_have_the_same_wildcards() -> None:
-    both = set(functions(jobs)) & set(functions(inputs))
-    for rule in both:
-        of_job, of_inputs = (list(inspect.signature(functions(one)[rule]).parameters) for one in (jobs, inputs))
-        assert set(of_job) == set(of_inputs), rule
-    assert len(both) > 25
+def test_jobs_and_selected_inputs_use_only_wildcards_of_their_rule() -> None:
+    checked = 0
+    for path in sorted(Path("workflow/rules").glob("*.smk")):
+        for rule, body in re.findall(
+            r"^rule (\w+):\n((?:    .*\n|\n)+)", path.read_text(encoding="utf-8"), re.MULTILINE
+        ):
+            output = body.partition("    output:\n")[2].partition("\n    log:")[0].replace("{{", "{")
+            wildcards = {"plan", "step", *re.findall(r"\{(\w+)\}", output)} - {"RUN"}
+            sources = input_sources(rule).values() if rule in input_sections() and rule != "build_report" else ()
+            for function in [*filter(callable, sources), *filter(None, [job_functions().get(rule)])]:
+                assert set(inspect.signature(function).parameters) <= wildcards, (rule, function)
+                checked += 1
+    assert checked > 150
 
 
 def test_every_card_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """70 % of a large dry run was reading the same cards again."""
-    read: list[tuple[str, str]] = []
+    """Reading the same cards repeatedly once took 70 % of a large dry run."""
+    reads: list[tuple[str, str]] = []
     original = cards.read_card
 
-    def counted(path: Path, protocol: str = cards.RELEASED) -> cards.LoadedCard:
-        read.append((str(path), protocol))
+    def recording(path: Path, protocol: str = cards.RELEASED) -> cards.LoadedCard:
+        reads.append((str(path), protocol))
         return original(path, protocol)
 
-    monkeypatch.setattr(cards, "read_card", counted)
+    monkeypatch.setattr(cards, "read_card", recording)
     plan = plan_of(raw())
     for benchmark in plan.benchmarks:
         for tutor in plan.tutors_on(benchmark):
-            inputs.score_replies(plan, benchmark, tutor)
+            inputs.tutor_cards(plan, benchmark, tutor)
             jobs.score_replies(plan, benchmark, tutor)
-    assert len(read) == len(set(read)) == len(plan.cards)
+    assert len(reads) == len(set(reads)) == len(plan.cards)
 
 
-def test_a_hundred_tutors_read_no_card_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hundred_tutors_read_no_more_cards_than_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"echo-{number}" for number in range(100)]
     config = raw(tutors=names)
     config["models"] |= {name: {"engine": "baseline", "tutor": "echo"} for name in names}
     count = files = 0
-    original, of_file = cards.read_card, cards.read_yaml
+    original, read_yaml = cards.read_card, cards.read_yaml
 
-    def counted(path: Path, protocol: str = cards.RELEASED) -> cards.LoadedCard:
+    def counting(path: Path, protocol: str = cards.RELEASED) -> cards.LoadedCard:
         nonlocal count
         count += 1
         return original(path, protocol)
 
-    def opened(path: Path) -> Any:
+    def counting_read(path: Path) -> Any:
         nonlocal files
         files += 1
-        return of_file(path)
+        return read_yaml(path)
 
-    monkeypatch.setattr(cards, "read_card", counted)
-    monkeypatch.setattr(cards, "read_yaml", opened)  # whoever calls it, by whatever name
+    monkeypatch.setattr(cards, "read_card", counting)
+    monkeypatch.setattr(cards, "read_yaml", counting_read)
     plan = plan_of(config)
-    few = files
+    files_before = files
     for benchmark in plan.benchmarks:
         for name in names:
-            inputs.generate_replies(plan, benchmark, name)
+            inputs.tutor_prompts(plan, benchmark, name)
             jobs.score_replies(plan, benchmark, name)
     assert count == len(plan.cards)
-    assert files - few <= 4 * len(plan.cards), "a card, those that it is like, and rubrics: not once a tutor"
+    assert files - files_before <= 4 * len(plan.cards), "cards, the cards that they extend, and rubrics: once a run"
 
 
-def test_what_the_report_alone_shows_is_in_no_job() -> None:
+def test_display_keys_of_an_entry_are_in_no_job() -> None:
     entry = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
-    shown = {"label": "M", "group": "g", "notice": "n", "price": {"input": 1, "output": 2}, "protocol": "study_mode"}
-    plain, told = HostedModel(**entry), HostedModel(**entry, **shown)
-    assert entry_for_asking(told) == entry_for_asking(plain) and entry_for_asking(told).model == "m"
+    display_keys = {
+        "label": "M",
+        "group": "g",
+        "notice": "n",
+        "price": {"input": 1, "output": 2},
+        "protocol": "study_mode",
+    }
+    plain, annotated = HostedModel(**entry), HostedModel(**entry, **display_keys)
+    assert entry_for_asking(annotated) == entry_for_asking(plain) and entry_for_asking(annotated).model == "m"
 
 
-def test_what_scoring_needs_trains_nothing_and_the_other_way_round() -> None:
+def test_scoring_keys_retrain_nothing_and_training_keys_rescore_nothing() -> None:
     train = {"base": "b", "mix": {"mrbench": 1.0}}
     entry = RewardModel(engine="reward", train=train)
     budget = entry.model_copy(update={"token_budget": 9, "dtype": "float32"})
@@ -209,8 +226,8 @@ def test_what_scoring_needs_trains_nothing_and_the_other_way_round() -> None:
 
 
 def test_patterns_match_the_names_of_the_run_and_nothing_else(plan: RulePlan) -> None:
-    found = constraints_of(plan)
-    assert re.fullmatch(found["tutor"], "echo") and not re.fullmatch(found["tutor"], "echo2")
+    patterns = constraints_of(plan)
+    assert re.fullmatch(patterns["tutor"], "echo") and not re.fullmatch(patterns["tutor"], "echo2")
     assert not re.fullmatch(one_of([]), "") and not re.fullmatch(one_of([]), "a")
     assert re.fullmatch(one_of(["a.b"]), "a.b") and not re.fullmatch(one_of(["a.b"]), "axb")
 
@@ -219,65 +236,65 @@ def test_a_run_without_graders_has_none_of_their_files() -> None:
     keys = {"reward_models": [], "reward_comparisons": [], "classifiers": [], "judges": [], "taggers": []}
     plan = Plan(check_config(raw(tutors=["echo"], tasks=["mathtutorbench"], labels=[], **keys)))
     assert plan.used_sources == plan.releases == plan.pooled_benchmarks == []
-    assert inputs.build_report(plan)["graders"] == []
+    assert report_inputs.grader_files(plan) == report_inputs.validation_files(plan) == []
     assert inputs.last_checks(plan) == ["results/report/whole.json"]
 
 
 def test_a_path_is_found_in_any_folder() -> None:
     assert paths.REPLIES.of(benchmark="b", tutor="t") == "results/replies/b/t.jsonl"
     assert paths.REPLIES.within(Path("/x/old"), benchmark="b", tutor="t") == Path("/x/old/replies/b/t.jsonl")
-    assert paths.timing_of("r", "a", "b") == "results/benchmarks/r/{a}/{b}.tsv"
     with pytest.raises(KeyError):
         paths.REPLIES.of(benchmark="b")
 
 
-def judged(rubrics: list[str], **run: object) -> Plan:
+def judged_plan(rubrics: list[str], **run: object) -> Plan:
+    """Return the plan of two benchmarks and a judge with these rubrics."""
     config = raw(tutors=["echo"], tasks=["mrbench", "kmpbench/ec"], judges=["demo-judge"], **run)
     config["models"]["demo-judge"] = {"engine": "judge", "model": "smollm2-135m", "rubrics": rubrics}
     return Plan(check_config(config))
 
 
 def test_a_judge_judges_the_tasks_that_it_has_a_rubric_for() -> None:
-    """The other one keeps its parsers, and the page says that it has no judged numbers."""
-    plan = judged(["mrbench_taxonomy"])
+    """A task without a rubric keeps its parsers, and its scoring job lists it as unjudged."""
+    plan = judged_plan(["mrbench_taxonomy"])
     assert plan.tasks_without_rubric == {"kmpbench": ["ec"]} and plan.judged_benchmarks() == ["mrbench"]
     assert plan.judges_of("kmpbench", "echo") == [] and not plan.judge_cards("kmpbench")
     assert jobs.score_replies(plan, "kmpbench", "echo").unjudged == ["ec"]
-    assert [metric for metric, one in plan.card("kmpbench", "ec").metrics.items() if one.headline] == ["f1"]
-    both = judged(["mrbench_taxonomy", "kmp_error_reason"])
+    assert [name for name, metric in plan.card("kmpbench", "ec").metrics.items() if metric.headline] == ["f1"]
+    both = judged_plan(["mrbench_taxonomy", "kmp_error_reason"])
     assert both.tasks_without_rubric == {} and both.judged_benchmarks() == ["kmpbench", "mrbench"]
 
 
-def test_a_rubric_of_ones_own_judges_what_the_one_judges_that_it_is_like(
+def test_a_users_rubric_judges_the_tasks_of_the_rubric_that_it_extends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A card of five lines beside the shipped ones, its prompt that of the other; no shipped file changes."""
+    """A card of four lines beside the shipped ones, with the prompt of the rubric that it extends."""
     for folder in ("resources", "config"):
         shutil.copytree(folder, tmp_path / folder)
     monkeypatch.chdir(tmp_path)
-    own = tmp_path / "resources/rubrics/mine.yaml"
-    own.write_text("like: mrbench_taxonomy\nrubric: mine\ntitle: Mine\nmax_tokens: 99\n", encoding="utf-8")
+    card = tmp_path / "resources/rubrics/mine.yaml"
+    card.write_text("like: mrbench_taxonomy\nrubric: mine\ntitle: Mine\nmax_tokens: 99\n", encoding="utf-8")
     read_rubric.cache_clear()
-    plan = judged(["mine"])
+    plan = judged_plan(["mine"])
     assert plan.tasks_without_rubric == {"kmpbench": ["ec"]} and plan.reply_rubrics("demo-judge", "mrbench") == ["mine"]
     assert read_rubric("mine").prompt == read_rubric("mrbench_taxonomy").prompt
     files = inputs.rubric_files(["mine"])
     assert "resources/rubrics/mine.yaml" in files and any(
-        "mrbench/rubrics/mrbench_taxonomy.jinja" in one for one in files
+        "mrbench/rubrics/mrbench_taxonomy.jinja" in file for file in files
     )
-    assert plan.validating_releases("demo-judge")[:1] == ["mrbench"], "and it is checked on the same labels"
-    (tmp_path / "resources/benchmarks/kmpbench/rubrics/mine.yaml").write_text(own.read_text(), encoding="utf-8")
+    assert plan.validating_releases("demo-judge")[:1] == ["mrbench"], "validated on the same labels"
+    (tmp_path / "resources/benchmarks/kmpbench/rubrics/mine.yaml").write_text(card.read_text(), encoding="utf-8")
     read_rubric.cache_clear()
     with pytest.raises(UserError, match=r"kmpbench/rubrics/mine.yaml has the same name"):
-        judged(["mine"])
+        judged_plan(["mine"])
     read_rubric.cache_clear()
 
 
-def test_a_grader_more_changes_no_scores_that_do_not_rest_on_it() -> None:
-    """Neither a reward model nor a judge of one benchmark scores the others again."""
-    nobody: dict[str, list[str]] = {"reward_comparisons": [], "classifiers": [], "judges": [], "taggers": []}
-    without = Plan(check_config(raw(reward_models=[], **nobody)))
-    rewarded = Plan(check_config(raw(**nobody)))
+def test_an_added_grader_changes_only_scores_that_depend_on_it() -> None:
+    """A reward model or a judge of one benchmark does not re-run the scores of others."""
+    no_other_graders: dict[str, list[str]] = {"reward_comparisons": [], "classifiers": [], "judges": [], "taggers": []}
+    without = Plan(check_config(raw(reward_models=[], **no_other_graders)))
+    rewarded = Plan(check_config(raw(**no_other_graders)))
     assert rewarded.run.reward_models and not without.run.reward_models
 
     def changed(after: Plan) -> set[str]:
@@ -285,7 +302,7 @@ def test_a_grader_more_changes_no_scores_that_do_not_rest_on_it() -> None:
         jobs_of = {
             name: [jobs.score_replies(plan, name, tutor) for plan in (without, after)] for name in without.benchmarks
         }
-        return {name for name, (one, other) in jobs_of.items() if one.to_json() != other.to_json()}
+        return {name for name, (old, new) in jobs_of.items() if old.to_json() != new.to_json()}
 
     assert changed(rewarded) == {"mathtutorbench"}
     assert jobs.score_replies(without, "mathtutorbench", without.run.tutors[0]).absent == ["reward"]
@@ -293,44 +310,84 @@ def test_a_grader_more_changes_no_scores_that_do_not_rest_on_it() -> None:
 
 
 def test_a_digest_is_of_the_code_that_a_job_uses(plan: RulePlan) -> None:
-    """Of tables of loaders and sources the one that it uses; of tutors what their kind is asked by."""
-    parse = plan.code_of("parse_replies")
-    assert parse == digest.code_of("parse-replies")
+    """A job depends on the loader or pair source that it uses, and a tutor's job on the code for its kind of tutor."""
+    assert plan.code_of("save_config") == digest.code_of("save-config")
     report, bare = plan.code_of("build_report"), digest.code_of("build-report")
     files = [file for pattern in TEMPLATES["build-report"] for file in digest.HERE.glob(pattern)]
     assert report == digest.code_of("build-report", None, files) != bare
     assert {file.suffix for file in files} == {".css", ".js", ".jinja"}
 
-    def of(rule: str, **wildcards: str) -> tuple[str, str]:
-        """The digest of a rule's job, and that of its command without anything put in place of another."""
+    def digests_of(rule: str, **wildcards: str) -> tuple[str, str]:
+        """Return the digests of a rule's job and of its whole command."""
         code = plan.code_of(rule)
         assert callable(code)
         return code(wildcards), digest.code_of(rule.replace("_", "-"))
 
-    items, whole = of("make_items", benchmark="kmpbench", task="ec")
+    items, whole = digests_of("make_items", benchmark="kmpbench", task="ec")
     loader = LOADERS[plan.card("kmpbench", "ec").loader].load
-    instead = {Name("datasets.registry", "LOADERS"): (digest.as_definition(loader), Name("datasets.loaders", "Loader"))}
-    assert items == digest.code_of("make-items", instead) != whole
-    assert items != of("make_items", benchmark="tutorbench", task="text")[0]
-    pairs, whole = of("make_pairs", source="bridge")
+    replacements = {
+        Name("datasets.registry", "LOADERS"): (digest.as_definition(loader), Name("datasets.loaders", "Loader"))
+    }
+    assert items == digest.code_of("make-items", replacements) != whole
+    assert items != digests_of("make_items", benchmark="tutorbench", task="text")[0]
+    pairs, whole = digests_of("make_pairs", source="bridge")
     sources = Name("rewards.pairs", "PAIR_SOURCES")
     load = digest.as_definition(plan.pair_source("bridge").load)
     assert pairs == digest.code_of("make-pairs", {sources: (load, Name("rewards.sources", "PairSource"))}) != whole
-    asked, whole = of("generate_replies", benchmark="mrbench", tutor="smollm2-135m")
-    said, _ = of("generate_replies", benchmark="mrbench", tutor="always-ask")
-    assert asked == digest.code_of("generate-replies", {Name("replies.baselines", "baseline_reply"): ()})
-    gone = {Name("serving.backends", "backend_of"): (), Name("replies.generate", "run_conversations"): ()}
-    assert said == digest.code_of("generate-replies", gone) and len({said, asked, whole}) == 3
+    served, whole = digests_of("generate_replies", benchmark="mrbench", tutor="smollm2-135m")
+    baseline, _ = digests_of("generate_replies", benchmark="mrbench", tutor="always-ask")
+    assert served == digest.code_of("generate-replies", {Name("replies.baselines", "baseline_reply"): ()})
+    unused = {Name("serving.backends", "backend_of"): (), Name("replies.generate", "run_conversations"): ()}
+    unused |= {Name(f"benchmarks.{name}.baselines", "TUTORS"): () for name in ("kmpbench", "tutorbench")}
+    assert baseline == digest.code_of("generate-replies", unused) and len({baseline, served, whole}) == 3
 
 
-def test_pairs_in_a_file_of_ones_own_rest_on_no_source() -> None:
-    own = plan_of(our_own())
-    code = own.code_of("make_pairs")
+# By rule: the wildcards of a job, and plug-in modules of benchmarks that its digest follows and that it leaves out
+PLUGINS_OF_JOBS = [
+    ("parse_replies", {"benchmark": "mrbench", "tutor": "echo"}, set(), {"kmpbench.graders"}),
+    ("parse_replies", {"benchmark": "mathtutorbench", "tutor": "echo"}, {"mathtutorbench.graders"}, {"kmpbench.graders"}),
+    ("score_replies", {"benchmark": "kmpbench", "tutor": "echo"}, {"kmpbench.metrics", "kmpbench.graders"}, set()),
+    ("compare_tutors", {"benchmark": "mrbench"}, set(), {"kmpbench.metrics", "kmpbench.graders"}),
+    ("judge_replies", {"judge": "one", "benchmark": "kmpbench", "batch": "far"}, {"kmpbench.conditions"}, set()),
+    ("judge_replies", {"judge": "one", "benchmark": "mrbench", "batch": "far"}, set(), {"kmpbench.conditions"}),
+    ("judge_by_words", {"judge": "words", "benchmark": "mrbench", "batch": "far"}, {"mrbench.heuristics"}, {"kmpbench.heuristics"}),
+    ("validate_judge", {"judge": "one"}, {"mrbench.heuristics"}, {"kmpbench.heuristics"}),
+    ("make_labels", {"release": "mrbench"}, {"mrbench.releases"}, {"kmpbench.releases"}),
+    ("score_labels", {"release": "mrbench"}, {"mrbench.toolkit"}, set()),
+    ("align_judge", {"judge": "one"}, {"kmpbench.metrics"}, set()),
+    ("align_judge", {"judge": "two"}, set(), {"kmpbench.metrics"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "wildcards", "followed", "left_out"), PLUGINS_OF_JOBS)
+def test_a_digest_follows_the_plug_ins_that_a_job_uses(
+    rule: str, wildcards: dict[str, str], followed: set[str], left_out: set[str]
+) -> None:
+    config = many_judges()
+    config["run"]["tasks"] = [*config["run"]["tasks"], "mathtutorbench/problem_solving", "kmpbench/dialogue"]
+    config["models"]["one"] = {
+        **config["models"]["one"],
+        "rubrics": [*config["models"]["one"]["rubrics"], "kmp_dialogue"],
+    }
+    plan = plan_of(config)
+    tables = [REPLACEMENTS, *(part.used_code for part in plan.slices)]
+    instead = next(table[rule] for table in tables if rule in table)(plan, **wildcards)
+    command = rule.replace("_", "-")
+    closure = {name.module.removeprefix("benchmarks.") for name in digest.closure_of(command, instead)}
+    whole = {name.module.removeprefix("benchmarks.") for name in digest.closure_of(command)}
+    assert followed <= closure and not left_out & closure and left_out <= whole
+    code = plan.code_of(rule)
+    assert callable(code) and code(wildcards) == digest.code_of(command, instead)
+
+
+def test_pairs_in_a_users_file_depend_on_no_pair_source() -> None:
+    plan = plan_of(our_own())
+    code = plan.code_of("make_pairs")
     assert callable(code)
     sources = {Name("rewards.pairs", "PAIR_SOURCES"): (Name("rewards.sources", "PairSource"),)}
     assert code({"source": "ours"}) == digest.code_of("make-pairs", sources) != code({"source": "bridge"})
-    mine = own.code_of("make_pairs")
-    assert callable(mine) and mine({"source": "mathdial"}) != mine({"source": "bridge"})
+    code = plan.code_of("make_pairs")
+    assert callable(code) and code({"source": "mathdial"}) != code({"source": "bridge"})
 
 
 def test_a_job_asks_the_machine_for_what_its_model_needs(plan: RulePlan) -> None:
@@ -343,13 +400,15 @@ def test_a_job_asks_the_machine_for_what_its_model_needs(plan: RulePlan) -> None
 
 
 @pytest.mark.parametrize(
-    ("pictures", "shown", "blind"),
+    ("pictures", "seeing", "blind"),
     [(False, {}, False), (True, {}, True), (True, {"near"}, True), (True, {"near", "far"}, False)],
 )
-def test_a_judge_is_blind_where_one_of_its_models_sees_no_picture(pictures: bool, shown: set[str], blind: bool) -> None:
+def test_a_judge_is_blind_where_one_of_its_models_sees_no_picture(
+    pictures: bool, seeing: set[str], blind: bool
+) -> None:
     config = shipped()
     for name in ("near", "far"):
-        config["models"][name] = {**HOSTED, "images": name in shown}
+        config["models"][name] = {**HOSTED, "images": name in seeing}
         config["models"][f"by-{name}"] = {"engine": "judge", "model": name, "rubrics": ["tutorbench"]}
     both = {"engine": "judge", "judges": ["by-near", "by-far"], "rubrics": ["tutorbench"]}
     config["models"]["both"] = both
@@ -362,30 +421,30 @@ def test_a_judge_is_blind_where_one_of_its_models_sees_no_picture(pictures: bool
     plan = plan_of(config)
     card = plan.card("tutorbench", "multimodal" if pictures else "text")
     assert plan.is_blind("both", card) is blind
-    assert plan.is_blind("by-far", card) is (pictures and "far" not in shown)
+    assert plan.is_blind("by-far", card) is (pictures and "far" not in seeing)
 
 
 def test_items_to_answer_are_made_by_snakemake(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And copied where they are wanted, or left where they were made; a run that fails is one line."""
+    """They are copied to `out` if it is set. A failed run is reported in one line."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()
-    called: list[list[str]] = []
-    ends = [0, 0, 7]
+    commands: list[list[str]] = []
+    exit_statuses = [0, 0, 7]
 
     def snakemake(line: list[str]) -> Any:
-        called.append(line)
+        commands.append(line)
         made = Path(paths.QUESTIONS.of(benchmark="mrbench", task="t"))
         made.parent.mkdir(parents=True, exist_ok=True)
         made.write_text("{}\n{}\n", encoding="utf-8")
-        return subprocess.CompletedProcess(line, ends.pop(0))
+        return subprocess.CompletedProcess(line, exit_statuses.pop(0))
 
     monkeypatch.setattr(subprocess, "run", snakemake)
     with caplog.at_level("INFO"):
         items(configfile=[Path("a.yaml"), Path("b.yaml")], out=tmp_path / "out")
     common = [sys.executable, "-m", "snakemake", "questions", "--cores", "1", "--configfile"]
-    assert called == [[*common, "a.yaml", "b.yaml"]]
+    assert commands == [[*common, "a.yaml", "b.yaml"]]
     copied = tmp_path / "out/mrbench/t.jsonl"
     assert copied.read_text(encoding="utf-8") == "{}\n{}\n" and caplog.messages == [f"{copied}: 2 items"]
     caplog.clear()
@@ -394,7 +453,7 @@ def test_items_to_answer_are_made_by_snakemake(
     assert caplog.messages == [f"{paths.QUESTIONS.of(benchmark='mrbench', task='t')}: 2 items"]
     with pytest.raises(
         UserError,
-        match=r"^a\.yaml, b\.yaml: snakemake ended with 7. Fix: fix the cause that is printed above, then run it again",
+        match=r"^a\.yaml, b\.yaml: snakemake ended with exit status 7. Fix: fix the cause printed above, then run the command again",
     ):
         items(configfile=[Path("a.yaml"), Path("b.yaml")])
 
@@ -405,7 +464,7 @@ def test_variables_of_a_line_are_literal() -> None:
 
 
 def test_a_run_keeps_the_configuration_that_it_uses_and_no_other(plan: RulePlan) -> None:
-    """As JSON has it: what lies beside the results is read by people and by other languages."""
+    """The saved values are JSON, because people and other languages read them beside the results."""
     job = jobs.save_config(plan)
     assert set(job.config["models"]) == set(plan.used_models) < set(plan.models)
     assert set(job.config["datasets"]) == set(plan.used_datasets) < set(plan.datasets)
@@ -422,7 +481,7 @@ def test_a_run_keeps_the_configuration_that_it_uses_and_no_other(plan: RulePlan)
         ({"engine": "reward", "adapter": "internlm2"}, True),
     ],
 )  # fmt: skip
-def test_weights_come_with_code_where_it_is_run(entry: dict[str, Any], with_code: bool, plan: RulePlan) -> None:
+def test_weights_are_fetched_with_code_only_if_it_runs(entry: dict[str, Any], with_code: bool, plan: RulePlan) -> None:
     weights = {"repo": "org/m", "revision": "0" * 40}
     kinds = {"vllm": VllmModel, "weights": WeightsOnly, "reward": RewardModel}
     model = kinds[entry["engine"]].model_validate({**entry, "weights": weights})
@@ -433,13 +492,11 @@ def test_weights_come_with_code_where_it_is_run(entry: dict[str, Any], with_code
 def test_a_judge_has_the_tasks_that_it_judges(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = plan.judges_with_model[0]
     benchmark = plan.judged_benchmarks(judge)[0]
-    one = plan.judge_cards(benchmark, judge)[:1]
-    monkeypatch.setattr(RulePlan, "judge_cards", lambda plan, name, judge=None: one if judge else [])
-    assert jobs.judge_by_words(plan, judge, benchmark, "x").tasks == inputs.tasks_of(one) != {}
-    assert jobs.judge_replies(plan, judge, benchmark, "x").tasks == inputs.tasks_of(one)
-    batch = next(iter(plan.judge_batches(benchmark)))
-    cases = inputs.judge_replies(plan, judge, benchmark, batch)["cases"]
-    assert cases == inputs.item_files(benchmark, inputs.tasks_of(one))
+    judge_cards = plan.judge_cards(benchmark, judge)[:1]
+    monkeypatch.setattr(RulePlan, "judge_cards", lambda plan, name, judge=None: judge_cards if judge else [])
+    assert jobs.judge_by_words(plan, judge, benchmark, "x").tasks == inputs.tasks_of(judge_cards) != {}
+    assert jobs.judge_replies(plan, judge, benchmark, "x").tasks == inputs.tasks_of(judge_cards)
+    assert inputs.judged_items(plan, judge, benchmark) == inputs.item_files(benchmark, inputs.tasks_of(judge_cards))
 
 
 def test_pairs_and_labels_are_read_in_the_form_of_their_edition(
@@ -450,37 +507,37 @@ def test_pairs_and_labels_are_read_in_the_form_of_their_edition(
     assert set(jobs.make_labels(plan, "mrbench").forms) == {"of demo"}
 
 
-def test_an_extension_is_asked_of_its_own_jobs_with_the_plan(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Any] = []
+def test_a_slice_gets_the_plan_and_wildcards_of_its_jobs(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
     needs = plan.models["smollm2-135m"].needs
-    own = SimpleNamespace(
-        models_of=lambda given, names: told.append((given, names)) or ["one"],
-        needs_of=lambda given, names: told.append((given, names)) or needs,
+    part = SimpleNamespace(
+        models_of=lambda plan, names: calls.append((plan, names)) or ["one"],
+        needs_of=lambda plan, names: calls.append((plan, names)) or needs,
     )
-    monkeypatch.setattr(rules, "EXTENSIONS", (own,))
+    monkeypatch.setattr(plan, "slices", (part,))
     assert plan.models_of({"recipe": "r"}) == ["one"] and plan.needs({"recipe": "r"}) is needs  # type: ignore[arg-type]
-    assert [(given is plan, names) for given, names in told] == [(True, {"recipe": "r"})] * 2
+    assert [(plan_of_call is plan, names) for plan_of_call, names in calls] == [(True, {"recipe": "r"})] * 2
 
 
 def test_a_judges_comparisons_are_its_own(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = {"one": ["kmpbench"], None: ["kmpbench", "mrbench"]}
-    monkeypatch.setattr(RulePlan, "compared_benchmarks", lambda plan, judge=None: own[judge])
-    monkeypatch.setattr(inputs, "batch_verdicts", lambda plan, judge, benchmark: [f"{judge}/{benchmark}"])
-    assert inputs.compared_verdicts(plan, "one") == ["one/kmpbench"]
+    benchmarks = {"one": ["kmpbench"], None: ["kmpbench", "mrbench"]}
+    monkeypatch.setattr(kmpbench_inputs, "compared_benchmarks", lambda plan, judge=None: benchmarks[judge])
+    monkeypatch.setattr(kmpbench_inputs, "batch_verdicts", lambda plan, judge, benchmark: [f"{judge}/{benchmark}"])
+    assert kmpbench_inputs.compared_verdicts(plan, "one") == ["one/kmpbench"]
 
 
 @pytest.mark.parametrize(("folder", "expected"), [(None, None), ("/some/where", Path("/some/where"))])
-def test_data_come_from_the_folder_that_the_run_names(folder: str | None, expected: Path | None) -> None:
+def test_data_come_from_the_runs_data_dir(folder: str | None, expected: Path | None) -> None:
     plan = plan_of({**shipped(), "data_dir": folder})
     job = jobs.fetch_dataset(plan, plan.used_datasets[0])
     assert job.data_dir == expected and job.edition == plan.edition
 
 
-def test_a_tutors_answers_are_as_long_as_the_run_says() -> None:
+def test_max_tokens_of_the_run_reach_the_tutors_jobs() -> None:
     config = shipped()
     config["run"]["max_tokens"] = 77
     plan = plan_of(config)
-    benchmark, tutor = next((one, tutor) for one in plan.benchmarks for tutor in plan.tutors_on(one))
+    benchmark, tutor = next((name, tutor) for name in plan.benchmarks for tutor in plan.tutors_on(name))
     assert jobs.generate_replies(plan, benchmark, tutor).max_tokens == 77
 
 
@@ -501,7 +558,7 @@ def test_files_of_pairs_are_in_the_registry_and_pinned() -> None:
     with pytest.raises(UserError) as fault:
         checks.check_pair_source(plan, "model", "s")
     assert fault.value.line == (
-        "models.model: it is trained on s: datasets.a.published: is not pinned. Fix: pin it, or remove model from "
+        "models.model: model is trained on s: datasets.a.published: is not pinned. Fix: pin it, or remove model from "
         "run.reward_models and run.reward_comparisons"
     )
 
@@ -514,7 +571,7 @@ def test_files_of_pairs_are_in_the_registry_and_pinned() -> None:
         ("graders", "graders: 'x' is not in the registry. Fix: choose one of "),
     ],
 )
-def test_what_a_card_names_is_looked_for_under_its_key(key: str, line: str, plan: RulePlan) -> None:
+def test_an_unknown_name_in_a_card_is_reported_by_its_key(key: str, line: str, plan: RulePlan) -> None:
     path, loaded = next(iter(plan.cards.items()))
     value = ["x"] if key == "graders" else "x"
     with pytest.raises(UserError) as fault:
@@ -525,18 +582,18 @@ def test_what_a_card_names_is_looked_for_under_its_key(key: str, line: str, plan
 def test_a_cards_prompt_is_checked_by_its_file(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     path, loaded = next(iter(plan.cards.items()))
     checked: list[Any] = []
-    monkeypatch.setattr(checks.cards, "check_variables", lambda *words: checked.append(words))
+    monkeypatch.setattr(checks.cards, "check_variables", lambda *args: checked.append(args))
     checks.check_card(plan, path, loaded)
     assert checked == [(path, loaded, LOADERS[loaded.card.loader].variables)]
 
 
-def test_each_judge_has_something_to_judge_of_its_own() -> None:
-    """What another one judges is no work of a judge whose rubrics are for no task of the run."""
+def test_each_judge_needs_a_rubric_for_a_task_of_the_run() -> None:
+    """A judge whose rubrics fit no task of the run is refused, even if another judge has a task."""
     config = raw(tasks=["mrbench", "kmpbench/ec"], tutors=["echo"], judges=["one", "two"], reward_models=[], labels=[])
-    one = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["mrbench_taxonomy"]}
+    entry = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["mrbench_taxonomy"]}
 
     def planned(rubric: str) -> RulePlan:
-        return plan_of({**config, "models": {**config["models"], "one": one, "two": {**one, "rubrics": [rubric]}}})
+        return plan_of({**config, "models": {**config["models"], "one": entry, "two": {**entry, "rubrics": [rubric]}}})
 
     planned("mrbench_critic")
     with pytest.raises(UserError) as fault:
@@ -544,8 +601,8 @@ def test_each_judge_has_something_to_judge_of_its_own() -> None:
     assert fault.value.line.startswith("run.judges[1]: two has no rubric for any task of run.tasks. Fix: add one of ")
 
 
-def test_a_card_without_the_runs_edition_is_told_by_its_dataset(plan: RulePlan) -> None:
-    """Both faults of one kind in one go."""
+def test_a_card_without_the_runs_edition_is_reported_by_its_datasets(plan: RulePlan) -> None:
+    """All datasets without the edition are reported together."""
     with pytest.raises(UserError) as fault:
         plan_of(raw(tasks=["tutorbench"], tutors=["echo"], judges=[]))
     names = ("tutorbench_copy", "tutorbench_sample")
@@ -553,14 +610,14 @@ def test_a_card_without_the_runs_edition_is_told_by_its_dataset(plan: RulePlan) 
     assert fault.value.lines.splitlines() == [f"datasets.{name}.demo: {problem}" for name in names]
 
 
-def with_tutor(task: str, **own: Any) -> RulePlan:
-    """The plan of one task and one hosted tutor beside a trivial one. own: keys of its entry."""
+def with_tutor(task: str, **keys: Any) -> RulePlan:
+    """Return the plan of one task, a hosted tutor `m` and a baseline. keys: keys of the tutor's entry."""
     config = raw(tasks=[task], tutors=["echo", "m"], judges=[], reward_models=[])
-    return plan_of({**config, "models": {**config["models"], "m": {**HOSTED, **own}}})
+    return plan_of({**config, "models": {**config["models"], "m": {**HOSTED, **keys}}})
 
 
 @pytest.mark.parametrize("task", ["kmpbench/ec", "kmpbench/fqa", "tutorbench/text"])
-def test_completions_hold_no_conversation(task: str) -> None:
+def test_a_completions_endpoint_is_refused_for_conversations(task: str) -> None:
     with_tutor(task)
     with_tutor("mathtutorbench/problem_solving", endpoint="completions")
     with pytest.raises(UserError) as fault:
@@ -571,33 +628,33 @@ def test_completions_hold_no_conversation(task: str) -> None:
     )
 
 
-def test_peoples_replies_are_a_tutor_where_there_are_some() -> None:
+def test_the_reference_tutor_needs_a_task_with_human_replies() -> None:
     with pytest.raises(UserError) as fault:
         plan_of(raw(tasks=["tutorbench/text"], tutors=["reference"], judges=[], reward_models=[]))
-    problem = "no task of run.tasks has replies by people"
-    assert fault.value.line == f"models.reference.tutor: {problem}. Fix: remove it from run.tutors"
+    problem = "no task of run.tasks has human replies"
+    assert fault.value.line == f"models.reference.tutor: {problem}. Fix: remove reference from run.tutors"
 
 
 def test_the_prompts_of_a_tutors_own_protocol_are_checked_by_their_cards(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = with_tutor("mathtutorbench", protocol="corrected")
+    plan = with_tutor("mathtutorbench", protocol="corrected")
     checked: list[Any] = []
-    monkeypatch.setattr(checks.cards, "check_variables", lambda *words: checked.append(words))
-    checks.check_own_protocol(own, "echo")
-    assert not checked, "those of the run's protocol are checked with its cards"
-    checks.check_own_protocol(own, "m")
+    monkeypatch.setattr(checks.cards, "check_variables", lambda *args: checked.append(args))
+    checks.check_own_protocol(plan, "echo")
+    assert not checked, "cards of the run's protocol are checked with the run"
+    checks.check_own_protocol(plan, "m")
     assert checked == [
-        (cards.card_path(one.card.benchmark, one.card.task), one, LOADERS[one.card.loader].variables)
-        for one in own.cards_for("mathtutorbench", "m")
+        (cards.card_path(loaded.card.benchmark, loaded.card.task), loaded, LOADERS[loaded.card.loader].variables)
+        for loaded in plan.cards_for("mathtutorbench", "m")
     ]
 
 
 def with_judge(rubric: str | None = None, changed: dict[str, Any] | None = None, **keys: Any) -> RulePlan:
-    """The plan of a run with one judge. changed: keys of a rubric that are other than those of its file."""
+    """Return the plan of a run with one judge. changed: replaced keys of the rubric."""
     judge = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["mrbench_taxonomy"], **keys}
-    own = checks.read_rubric
+    original = checks.read_rubric
 
     def read(name: str) -> Any:
-        loaded = own(name)
+        loaded = original(name)
         return (
             loaded.model_copy(update={"rubric": loaded.rubric.model_copy(update=changed)}) if name == rubric else loaded
         )
@@ -609,7 +666,7 @@ def with_judge(rubric: str | None = None, changed: dict[str, Any] | None = None,
 
 
 @pytest.mark.parametrize(
-    ("about", "line"),
+    ("keys", "line"),
     [
         (
             {"rubric": "mrbench_taxonomy", "changed": {"when": "x"}},
@@ -625,14 +682,14 @@ def with_judge(rubric: str | None = None, changed: dict[str, Any] | None = None,
         ),
     ],
 )
-def test_a_judges_cards_are_checked_by_name(about: dict[str, Any], line: str) -> None:
+def test_a_judges_cards_are_checked_by_name(keys: dict[str, Any], line: str) -> None:
     with_judge(pairs=["pairs_simple"])
     folders = {
         "rubrics": checks.rubric_path("mrbench_taxonomy").parent,
         "pairs": checks.rubric_path("pairs_simple").parent,
     }
     with pytest.raises(UserError) as fault:
-        with_judge(**about)
+        with_judge(**keys)
     assert fault.value.line == line.format(**folders, conditions=", ".join(checks.CONDITIONS))
 
 
@@ -644,7 +701,7 @@ def test_a_judges_cards_are_checked_by_name(about: dict[str, Any], line: str) ->
         ({"taggers": ["gpt-5-tagger"], "difficulty": {"tutors": ["echo"], "at_least": 1}}, "run.difficulty"),
     ],
 )
-def test_what_is_about_items_with_criteria_needs_some(keys: dict[str, Any], place: str) -> None:
+def test_taggers_and_difficulty_need_items_with_criteria(keys: dict[str, Any], place: str) -> None:
     with pytest.raises(UserError) as fault:
         plan_of(raw(tasks=["mrbench"], tutors=["echo"], judges=["demo-judge"], reward_models=[], **keys))
     assert fault.value.line == (
@@ -653,47 +710,47 @@ def test_what_is_about_items_with_criteria_needs_some(keys: dict[str, Any], plac
     )
 
 
-def test_peoples_labels_are_compared_with_the_judges_that_said_something(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_human_labels_correct_the_judges_that_have_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     run = SimpleNamespace(judges=["one", "two", "silent"], human_labels="people.csv")
-    nothing: dict[str, list[str]] = {
+    empty: dict[str, list[str]] = {
         name: [] for name in ("reward_models", "classifiers", "releases", "probed_judges", "panels", "further_pairs")
     }
-    plan: Any = SimpleNamespace(run=run, **nothing, judge_entry=lambda name: SimpleNamespace(pairs=[]))
-    said, compared = {"one": ["verdicts of one"], "two": ["verdicts of two"]}, {"two": ["verdicts of two"]}
-    monkeypatch.setattr(inputs, "all_verdicts", lambda plan, name: said.get(name, []))
-    monkeypatch.setattr(inputs, "compared_verdicts", lambda plan, name: compared.get(name, []))
+    plan: Any = SimpleNamespace(run=run, **empty, judge_entry=lambda name: SimpleNamespace(pairs=[]))
+    verdicts, compared = {"one": ["verdicts of one"], "two": ["verdicts of two"]}, {"two": ["verdicts of two"]}
+    monkeypatch.setattr(inputs, "all_verdicts", lambda plan, name: verdicts.get(name, []))
+    monkeypatch.setattr(kmpbench_inputs, "compared_verdicts", lambda plan, name: compared.get(name, []))
     corrected = [
         pattern.of(judge=name) for name in ("one", "two") for pattern in (paths.CORRECTED, paths.CORRECTED_DIFFERENCES)
     ]
-    with_labels = inputs.validation_files(plan)
+    with_labels, aligned = report_inputs.validation_files(plan), kmpbench_planning.report_files(plan)
     run.human_labels = None
-    without = inputs.validation_files(plan)
-    assert with_labels == [*without, *corrected, paths.ALIGNMENT.of(judge="two")]
+    assert with_labels == [*report_inputs.validation_files(plan), *corrected]
+    assert aligned == [paths.ALIGNMENT.of(judge="two")] and kmpbench_planning.report_files(plan) == []
 
 
-def sets_of_pairs(**keys: Any) -> Any:
-    """What is asked of a plan about its sets of pairs: nothing is wrong with them unless `keys` say so."""
-    usual = {
+def pairs_plan(**keys: Any) -> Any:
+    """Return a plan with valid sets of pairs, reduced to the fields that their check reads, with `keys` replaced."""
+    defaults = {
         "config": {"preferences": {}}, "run": {"preferences": None}, "preferences": ["s"], "used_sources": ["s"],
         "reward_models": [], "classifiers": [], "pair_source": lambda name: None, "pair_datasets": lambda name: ["a"],
         "datasets": {"a": SimpleNamespace(file_of=lambda *words: None)}, "edition": "demo", **keys,
     }  # fmt: skip
-    return SimpleNamespace(**{**usual, **{name: SimpleNamespace(**usual[name]) for name in ("config", "run")}})
+    return SimpleNamespace(**{**defaults, **{name: SimpleNamespace(**defaults[name]) for name in ("config", "run")}})
 
 
-def test_files_of_pairs_that_a_run_checks_can_be_had() -> None:
+def test_pair_files_of_a_run_need_its_edition() -> None:
     refused = UserError("datasets.b.demo", "has no demo edition", "set edition: published")
 
     def copy_of(name: str, edition: str) -> None:
         if (name, edition) == ("b", "demo"):
             raise refused
 
-    files = {"pair_datasets": {"s": ["a", "b"]}.get, "datasets": dict.fromkeys("ab", SimpleNamespace(file_of=copy_of))}
+    fields = {"pair_datasets": {"s": ["a", "b"]}.get, "datasets": dict.fromkeys("ab", SimpleNamespace(file_of=copy_of))}
     with pytest.raises(UserError) as fault:
-        checks.check_preferences(sets_of_pairs(**files))
+        checks.check_preferences(pairs_plan(**fields))
     assert fault.value is refused
-    checks.check_preferences(sets_of_pairs(**files, edition="published"))
-    checks.check_preferences(sets_of_pairs(**files, used_sources=[]))
+    checks.check_preferences(pairs_plan(**fields, edition="published"))
+    checks.check_preferences(pairs_plan(**fields, used_sources=[]))
 
 
 def pairs_entry(file: str | None = None, loader: str = "own_pairs") -> Any:
@@ -705,11 +762,11 @@ def pairs_entry(file: str | None = None, loader: str = "own_pairs") -> Any:
     [
         (
             {"config": {"preferences": {"own": pairs_entry(), "mathdial": pairs_entry()}}},
-            "preferences.mathdial: is the name of a source of training pairs. Fix: give it another name",
+            "preferences.mathdial: mathdial is the name of a source of training pairs. Fix: choose another name",
         ),
         (
             {"config": {"preferences": {"own": pairs_entry("gone.jsonl")}}},
-            "preferences.own.file: gone.jsonl does not exist. Fix: correct it, or remove the key",
+            "preferences.own.file: gone.jsonl does not exist. Fix: correct the path, or remove the key",
         ),
         (
             {"config": {"preferences": {"own": pairs_entry()}}, "run": {"preferences": ["own", "x"]}},
@@ -738,11 +795,11 @@ def pairs_entry(file: str | None = None, loader: str = "own_pairs") -> Any:
 def test_sets_of_pairs_exist_and_are_named_once(keys: dict[str, Any], line: str, tmp_path: Path) -> None:
     file = tmp_path / "pairs.jsonl"
     file.touch()
-    fine = {"own": pairs_entry(str(file)), "mathdial": pairs_entry(loader="mathdial")}
-    checks.check_preferences(sets_of_pairs(config={"preferences": fine}, run={"preferences": ["own"]}))
-    checks.check_preferences(sets_of_pairs(preferences=[]))
+    sets = {"own": pairs_entry(str(file)), "mathdial": pairs_entry(loader="mathdial")}
+    checks.check_preferences(pairs_plan(config={"preferences": sets}, run={"preferences": ["own"]}))
+    checks.check_preferences(pairs_plan(preferences=[]))
     with pytest.raises(UserError) as fault:
-        checks.check_preferences(sets_of_pairs(**keys))
+        checks.check_preferences(pairs_plan(**keys))
     assert fault.value.line == line
 
 
@@ -774,9 +831,9 @@ def test_labelled_sets_have_their_files_and_a_judge(
     assert fault.value.line == line
 
 
-def test_a_selection_of_another_configuration_takes_the_cards_that_were_read(plan: RulePlan) -> None:
+def test_a_selection_of_another_configuration_reuses_the_cards_that_were_read(plan: RulePlan) -> None:
     fresh = Selection(plan.config)
-    assert fresh.for_config(plan.config).__dict__["_answers"] == {}, "none was"
+    assert fresh.for_config(plan.config).__dict__["_answers"] == {}, "no card was read"
     path = next(iter(fresh.cards))
     card = fresh.shipped_card(path, plan.run.protocol)
     assert fresh.for_config(plan.config).shipped_card(path, plan.run.protocol) is card
@@ -785,29 +842,33 @@ def test_a_selection_of_another_configuration_takes_the_cards_that_were_read(pla
 @pytest.mark.parametrize(
     ("prompt", "files"), [("none", []), ("simple", ["simple.txt"]), ("extended", ["extended.txt"])]
 )
-def test_a_reward_models_instruction_is_part_of_what_a_run_was_made_of(prompt: str, files: list[str]) -> None:
+def test_a_reward_models_instruction_file_is_in_the_provenance(prompt: str, files: list[str]) -> None:
     model = RewardModel.model_validate({"engine": "reward", "weights": {"path": "x"}, "prompt": prompt})
-    found = provenance.instruction_of(model)
-    assert [path.name for path in found] == files and all(path.is_file() for path in found)
+    instructions = provenance.instruction_of(model)
+    assert [path.name for path in instructions] == files and all(path.is_file() for path in instructions)
 
 
-def labelled(*words: str) -> Any:
-    """A rubric of one criterion with some labels."""
-    criteria = {"c": {"title": "C", "definition": "Is it?", "labels": list(words), "desired": words[0]}}
+def labels_rubric(*labels: str) -> Any:
+    """Return a rubric of one criterion with these labels."""
+    criteria = {"c": {"title": "C", "definition": "Is it?", "labels": list(labels), "desired": labels[0]}}
     rubric = Rubric(
         rubric="r", version=1, title="R", source="ours", kind="labels", answer="json", prompt="p", criteria=criteria
     )
-    return SimpleNamespace(rubric=rubric, name=f"of {len(words)}")
+    return SimpleNamespace(rubric=rubric, name=f"of {len(labels)}")
 
 
 def test_two_rubrics_of_a_task_have_one_scale_a_criterion(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    rubrics = {"a": labelled("Yes", "No"), "b": labelled("Yes", "No"), "c": labelled("Yes", "Somewhat", "No")}
+    rubrics = {
+        "a": labels_rubric("Yes", "No"),
+        "b": labels_rubric("Yes", "No"),
+        "c": labels_rubric("Yes", "Somewhat", "No"),
+    }
     monkeypatch.setattr(checks, "read_rubric", rubrics.get)
-    of: Any = SimpleNamespace(people_rubrics={"alike": ["a", "b"], "unlike": ["b", "c"], "one": ["c"]})
-    checks.check_shared_scales(of, "alike")
-    checks.check_shared_scales(of, "one")
+    selection: Any = SimpleNamespace(people_rubrics={"alike": ["a", "b"], "unlike": ["b", "c"], "one": ["c"]})
+    checks.check_shared_scales(selection, "alike")
+    checks.check_shared_scales(selection, "one")
     with pytest.raises(UserError, match=r"^run\.judges: c and b define different labels for the criterion c of unlike"):
-        checks.check_shared_scales(of, "unlike")
+        checks.check_shared_scales(selection, "unlike")
 
 
 @pytest.mark.parametrize(
@@ -816,12 +877,12 @@ def test_two_rubrics_of_a_task_have_one_scale_a_criterion(plan: RulePlan, monkey
         ("demo-judg", "'demo-judg' is not in config/models.yaml. Fix: did you mean 'demo-judge'?"),
         (
             "demo-judge",
-            "is a judge, but a budget applies to the model that answers for it. Fix: use run.budget.models.smollm2-135m",
+            "demo-judge is a judge, but budgets apply to models. Fix: set run.budget.models.smollm2-135m",
         ),
-        ("mrbench-word-lists", "is a judge without a model. Fix: remove this key"),
+        ("mrbench-word-lists", "mrbench-word-lists is a judge without a model. Fix: remove this key"),
     ],
 )
-def test_a_budget_names_models_that_are_asked(name: str, line: str) -> None:
+def test_a_budget_names_models_that_receive_requests(name: str, line: str) -> None:
     with pytest.raises(UserError) as fault:
         plan_of(raw(budget={"models": {"echo": {"requests": 5}, name: {"requests": 5}}}))
     assert fault.value.line == f"run.budget.models.{name}: {line}"
@@ -835,14 +896,16 @@ def test_a_budget_names_models_that_are_asked(name: str, line: str) -> None:
         {"taggers": ["j"], "judges": ["served"], "tasks": ["tutorbench/text"]},
     ],
 )
-def test_money_is_limited_where_whoever_is_asked_has_a_price(keys: dict[str, list[str]]) -> None:
+def test_a_budget_in_usd_needs_the_price_of_each_called_model(keys: dict[str, list[str]]) -> None:
     served = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["tutorbench"]}
     judge = {"engine": "judge", "model": "m", "rubrics": ["mrbench_taxonomy"], "tags": ["tutorbench_bloom"]}
 
-    def run(**own: Any) -> RulePlan:
-        kept = {"tutors": ["echo"], "judges": [], "reward_models": [], "tasks": ["mrbench"], "budget": {"usd": 1}}
-        config = raw(**{**kept, **keys})
-        return plan_of({**config, "models": {**config["models"], "m": {**HOSTED, **own}, "j": judge, "served": served}})
+    def run(**entry_keys: Any) -> RulePlan:
+        defaults = {"tutors": ["echo"], "judges": [], "reward_models": [], "tasks": ["mrbench"], "budget": {"usd": 1}}
+        config = raw(**{**defaults, **keys})
+        return plan_of(
+            {**config, "models": {**config["models"], "m": {**HOSTED, **entry_keys}, "j": judge, "served": served}}
+        )
 
     run(price={"input": 1, "output": 2})
     with pytest.raises(UserError) as fault:
@@ -850,19 +913,19 @@ def test_money_is_limited_where_whoever_is_asked_has_a_price(keys: dict[str, lis
     assert fault.value.line == "run.budget.usd: expected a price for m, found none. Fix: set models.m.price"
 
 
-def judged_run(people: Path, *lines: str, **run: Any) -> RulePlan:
-    """The plan of a run of one judged benchmark with labels by people. Raises UserError where they do not fit."""
-    people.write_text("".join(f"{line}\n" for line in ("task,item,tutor,criterion,annotator,label", *lines)))
+def judged_run(people: Path, *rows: str, **run: Any) -> RulePlan:
+    """Return the plan of a run of one judged benchmark with human labels. Raises UserError if the labels do not fit."""
+    people.write_text("".join(f"{line}\n" for line in ("task,item,tutor,criterion,annotator,label", *rows)))
     keys = {"tutors": ["echo", "reference"], "judges": ["demo-judge"], "tasks": ["mrbench"], "reward_models": []}
     limits = run.pop("limits", {})
     return plan_of({**raw(**{**keys, **run}, human_labels=str(people)), "limits": limits})
 
 
 def test_labels_by_people_are_of_this_runs_tutors(tmp_path: Path) -> None:
-    people, word = tmp_path / "people.csv", "mistake_remediation,i1,{},Mistake_Identification,ann,Yes"
-    judged_run(people, word.format("echo"), word.format("reference"))
+    people, row = tmp_path / "people.csv", "mistake_remediation,i1,{},Mistake_Identification,ann,Yes"
+    judged_run(people, row.format("echo"), row.format("reference"))
     with pytest.raises(UserError) as fault:
-        judged_run(people, *map(word.format, ("echo", "ech", "nobody", "reference")))
+        judged_run(people, *map(row.format, ("echo", "ech", "nobody", "reference")))
     assert [line.removeprefix(str(tmp_path)) for line in fault.value.lines.splitlines()] == [
         "/people.csv:3: 'ech' is not in the tutors of this run. Fix: did you mean 'echo'?",
         "/people.csv:4: 'nobody' is not in the tutors of this run. Fix: choose one of always-ask, echo, reference, reveal",
@@ -871,10 +934,10 @@ def test_labels_by_people_are_of_this_runs_tutors(tmp_path: Path) -> None:
 
 def test_labels_by_people_are_of_criteria_and_no_larger_than_the_limits(tmp_path: Path) -> None:
     people = tmp_path / "people.csv"
-    own = {"judges": ["claude-sonnet-4-judge"], "tasks": ["tutorbench/text"], "tutors": ["echo"]}
-    judged_run(people, "text,i1,echo,c01,ann,pass", **own)
-    with pytest.raises(UserError, match=r"people\.csv: larger than limits\.labels_mb \(1e-05 MB\)"):
-        judged_run(people, "text,i1,echo,c01,ann,pass", limits={"labels_mb": 1e-5}, **own)
+    keys = {"judges": ["claude-sonnet-4-judge"], "tasks": ["tutorbench/text"], "tutors": ["echo"]}
+    judged_run(people, "text,i1,echo,c01,ann,pass", **keys)
+    with pytest.raises(UserError, match=r"people\.csv: the file is larger than limits\.labels_mb \(1e-05 MB\)"):
+        judged_run(people, "text,i1,echo,c01,ann,pass", limits={"labels_mb": 1e-5}, **keys)
 
 
 @pytest.mark.parametrize(
@@ -894,57 +957,57 @@ def test_labels_by_people_need_a_judge_and_a_judged_task(run: dict[str, Any], li
 
 
 @pytest.mark.parametrize(
-    ("panel", "judge", "found"),
+    ("panel", "judge", "rubric"),
     [("a", "a", None), ("a", "b", "b"), ("a", None, "no rubric"), (None, "b", None), (None, None, None)],
 )
 def test_a_panels_judges_read_labelled_sets_by_its_rubric(
-    panel: str | None, judge: str | None, found: str | None
+    panel: str | None, judge: str | None, rubric: str | None
 ) -> None:
-    by = {"p": panel, "j": judge}
-    of: Any = SimpleNamespace(
+    rubrics = {"p": panel, "j": judge}
+    plan: Any = SimpleNamespace(
         judge_entry=lambda name: SimpleNamespace(rubrics=[]), cards={}, judged_releases=lambda name: ["set"],
-        rubric_for_release=lambda name, release: by[name] and SimpleNamespace(name=by[name]),
+        rubric_for_release=lambda name, release: rubrics[name] and SimpleNamespace(name=rubrics[name]),
     )  # fmt: skip
-    if found is None:
-        checks.check_same_rubrics(of, "p", "j")
+    if rubric is None:
+        checks.check_same_rubrics(plan, "p", "j")
         return
     with pytest.raises(
         UserError,
-        match=rf"^models\.j\.rubrics: set: it uses {found}, and the panel p uses a\. Fix: list the rubrics of p and j in",
+        match=rf"^models\.j\.rubrics: for set, j uses {rubric}, but the panel p uses a\. Fix: list the rubrics of p and j in",
     ):
-        checks.check_same_rubrics(of, "p", "j")
+        checks.check_same_rubrics(plan, "p", "j")
 
 
-def test_who_is_asked_in_which_kind_of_job() -> None:
-    """By engine: tutors in shards, tutors with one job a benchmark, judges by the model that answers for them."""
+def test_models_are_called_in_the_right_kind_of_job() -> None:
+    """Tutors in shards, tutors with one job a benchmark, and judges by the engine of the model that answers for them."""
     config = many_judges()
     served = {"engine": "vllm", "weights": {"repo": "org/model", "revision": "0" * 40}}
     config["models"] |= {"here": served, "dealt": {**served, "shards": 2}}
     config["models"]["local"] = {**config["models"]["two"], "model": "here"}
     config["run"]["tutors"] = ["here", "dealt", "far", "near", "echo"]
     config["run"]["judges"] = [*config["run"]["judges"], "local"]
-    apart = plan_of(config)
+    separate = plan_of(config)
 
-    def run_by(names: list[str]) -> list[str]:
+    def run_tutors(names: list[str]) -> list[str]:
         return sorted(set(names) & set(config["run"]["tutors"]))
 
-    assert run_by(apart.sharded_tutors("vllm")) == ["dealt"] and apart.sharded_tutors("hosted") == ["far"]
-    assert run_by(apart.sharded_tutors("vllm", "hosted")) == ["dealt", "far"] and apart.packed_tutors == []
-    assert run_by(apart.tutors_per_benchmark_job("vllm")) == ["here"]
-    assert run_by(apart.tutors_per_benchmark_job("hosted")) == ["near"]
-    assert run_by(apart.tutors_per_benchmark_job("vllm", "hosted")) == ["here", "near"]
-    assert judges_with_engine(apart, ["one", "local", "two"], "hosted") == ["one", "two"]
-    assert judges_with_engine(apart, ["one", "local"], "vllm") == ["local"]
-    assert judges_with_engine(apart, ["one", "local"], "vllm", "hosted") == ["one", "local"]
-    assert judges_with_engine(apart, [], "vllm", "hosted") == judges_with_engine(apart, ["one"]) == []
-    together = plan_of({**config, "servers": {"pack": True}})
-    assert run_by(together.packed_tutors) == ["here"] and together.tutors_per_benchmark_job("vllm") == []
-    assert run_by(together.tutors_per_benchmark_job("vllm", "hosted")) == ["near"] and together.packed_judges == [
+    assert run_tutors(separate.sharded_tutors("vllm")) == ["dealt"] and separate.sharded_tutors("hosted") == ["far"]
+    assert run_tutors(separate.sharded_tutors("vllm", "hosted")) == ["dealt", "far"] and separate.packed_tutors == []
+    assert run_tutors(separate.tutors_per_benchmark_job("vllm")) == ["here"]
+    assert run_tutors(separate.tutors_per_benchmark_job("hosted")) == ["near"]
+    assert run_tutors(separate.tutors_per_benchmark_job("vllm", "hosted")) == ["here", "near"]
+    assert judges_with_engine(separate, ["one", "local", "two"], "hosted") == ["one", "two"]
+    assert judges_with_engine(separate, ["one", "local"], "vllm") == ["local"]
+    assert judges_with_engine(separate, ["one", "local"], "vllm", "hosted") == ["one", "local"]
+    assert judges_with_engine(separate, [], "vllm", "hosted") == judges_with_engine(separate, ["one"]) == []
+    packed = plan_of({**config, "servers": {"pack": True}})
+    assert run_tutors(packed.packed_tutors) == ["here"] and packed.tutors_per_benchmark_job("vllm") == []
+    assert run_tutors(packed.tutors_per_benchmark_job("vllm", "hosted")) == ["near"] and packed.packed_judges == [
         "local"
     ]
 
 
-def test_a_judge_is_blind_whose_model_reads_no_pictures() -> None:
+def test_a_panel_is_blind_if_a_model_of_its_judges_reads_no_pictures() -> None:
     config = many_judges()
     config["models"]["seeing"] = {**HOSTED, "images": True}
     config["models"] |= {
@@ -961,10 +1024,10 @@ def test_a_judge_is_blind_whose_model_reads_no_pictures() -> None:
     pictured, written = plan.card("tutorbench", "multimodal"), plan.card("tutorbench", "text")
     blind = {name: plan.is_blind(name, pictured) for name in ("eyes", "none", "some", "all")}
     assert blind == {"eyes": False, "none": True, "some": True, "all": False}
-    assert not any(plan.is_blind(name, written) for name in ("eyes", "none", "some", "all")), "there is nothing to see"
+    assert not any(plan.is_blind(name, written) for name in ("eyes", "none", "some", "all")), "no pictures"
 
 
-def test_what_answers_as_a_tutor_is_offered() -> None:
+def test_entries_that_can_be_tutors_are_offered() -> None:
     entries = {
         "a": {"engine": "vllm"}, "b": {"engine": "judge"}, "c": {"engine": "hosted"}, "d": {"engine": "recorded"},
         "e": {"engine": "baseline"}, "f": {}, "g": {"engine": "reward"}, "h": {"engine": "weights"},
@@ -984,8 +1047,8 @@ def test_schemas_and_the_page_of_keys_are_written(tmp_path: Path, monkeypatch: p
     assert "| `run.tutors` | " in text and "\nold\n" not in text
 
 
-def test_what_is_shown_of_pooled_tasks_is_of_each_benchmark() -> None:
-    """Two benchmarks with pooled tasks, which no shipped configuration has; all that a run may ask for, then nothing."""
+def test_files_of_pooled_tasks_are_listed_by_benchmark() -> None:
+    """Two benchmarks with pooled tasks, with every optional file and then without; no shipped configuration has two."""
     run = SimpleNamespace(taggers=["j"], difficulty=SimpleNamespace(tutors=["t"]), human_labels=["labels.csv"])
     plan: Any = SimpleNamespace(
         pooled_benchmarks=["one", "two"],
@@ -994,32 +1057,64 @@ def test_what_is_shown_of_pooled_tasks_is_of_each_benchmark() -> None:
         run=run,
     )
     breakdowns = [f"results/scores/breakdowns/{place}.json" for place in ("one/a", "one/b", "two/b")]
-    assert inputs.pooled_files(plan) == [
-        *breakdowns[:2],
+    assert list(tutorbench_planning.report_files(plan)) == [
         "results/scores/tags/one.json",
+        *breakdowns[:2],
         "results/scores/difficulty/one.csv",
+        "results/scores/tags/two.json",
+        *breakdowns[2:],
+        "results/scores/difficulty/two.csv",
         "results/validation/j/raters/one.json",
         "results/validation/k/raters/one.json",
-        *breakdowns[2:],
-        "results/scores/tags/two.json",
-        "results/scores/difficulty/two.csv",
         "results/validation/k/raters/two.json",
     ]
+    assert tutorbench_planning.tags_by_tagger(plan) == {
+        "j": ["results/verdicts/j/tags/one.jsonl", "results/verdicts/j/tags/two.jsonl"]
+    }
+    assert list(tutorbench_planning.journals(plan)) == [
+        "results/journal/tags/j/one.jsonl",
+        "results/journal/tags/j/two.jsonl",
+    ]
     run.taggers, run.difficulty.tutors, run.human_labels = [], [], []
-    assert inputs.pooled_files(plan) == breakdowns
+    assert list(tutorbench_planning.report_files(plan)) == breakdowns
 
 
-def test_the_page_rests_on_what_extensions_add(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    extensions = tuple(SimpleNamespace(report_files=lambda plan, name=name: {name: [name]}) for name in ("one", "two"))
-    monkeypatch.setattr(rules, "EXTENSIONS", extensions)
-    own = inputs.build_report(plan)
-    assert plan.inputs_of("build_report")({}) == {**own, "one": ["one"], "two": ["two"]}  # type: ignore[arg-type]
-    tables = {"benchmark": "mrbench"}
-    assert plan.inputs_of("compare_tutors")(tables) == inputs.compare_tutors(plan, **tables)  # type: ignore[arg-type]
+def test_slices_add_files_to_the_report_the_last_files_and_the_checked_verdicts(
+    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = plan.run.judges[0]
+    monkeypatch.setattr(plan, "slices", ())
+    report, last, verdicts = report_inputs.report_files(plan), inputs.last_checks(plan), inputs.verdict_files(plan)
+
+    def part(name: str) -> Any:
+        return SimpleNamespace(
+            report_files=lambda plan: [f"{name}.report"],
+            last_files=lambda plan: [f"{name}.last"],
+            verdict_files=lambda plan: {judge: [f"{name}.tags"]},
+        )
+
+    monkeypatch.setattr(plan, "slices", (part("one"), part("two")))
+    assert report_inputs.report_files(plan) == [*report, "one.report", "two.report"]
+    assert inputs.last_checks(plan) == [*last, "one.last", "two.last"]
+    # A judge that also tags keeps its verdicts among the checked ones.
+    assert inputs.verdict_files(plan) == {**verdicts, judge: [*verdicts[judge], "one.tags", "two.tags"]}
+
+
+def test_inputs_of_a_rule_are_those_in_its_file(plan: RulePlan) -> None:
+    names = {"benchmark": "mrbench", "tutor": "echo"}
+    assert plan.inputs_of("parse_replies")(names) == {  # type: ignore[arg-type]
+        "cases": ["results/items/mrbench/mistake_remediation.jsonl"],
+        "replies": "results/replies/mrbench/echo.jsonl",
+        "cards": ["resources/benchmarks/mrbench/mistake_remediation.yaml"],
+    }
+    embedded = plan.inputs_of("score_labels")({"release": "mrbench"})  # type: ignore[arg-type]
+    assert embedded["labels"][0] == "results/labels/mrbench/items.jsonl" and len(embedded["labels"]) == 4
+    with pytest.raises(KeyError):
+        plan.inputs_of("no_rule")
 
 
 def test_tutors_share_a_judges_jobs_in_their_order() -> None:
-    """The baselines that a card names have one of their own, which is there without any."""
+    """The baselines of the cards form their own batch, which exists even without judged cards."""
     config = raw(tutors=["c", "echo", "a", "reveal", "b"], tasks=["mrbench"])
     config["models"] |= dict.fromkeys("abc", HOSTED)
     plan = Plan(check_config(config))
@@ -1043,8 +1138,8 @@ def test_pairs_are_made_of_the_files_that_their_entry_names(tmp_path: Path) -> N
 
 
 def test_tutors_are_compared_by_the_judges_of_each_task() -> None:
-    """Where no judge grades a benchmark, its judged headlines are said to be absent, and no task is waited for."""
-    plan = judged(["mrbench_taxonomy"])
+    """For a benchmark without a judge, its judged headlines are listed as absent."""
+    plan = judged_plan(["mrbench_taxonomy"])
     of_mrbench, of_kmpbench = (jobs.compare_tutors(plan, benchmark) for benchmark in ("mrbench", "kmpbench"))
     assert of_mrbench.judging == {"mistake_remediation": ["demo-judge"]} and "judge" not in of_mrbench.absent
     assert of_kmpbench.judging == {} and of_kmpbench.absent == jobs.absent_grader_kinds(plan, "kmpbench") == ["judge"]
@@ -1054,7 +1149,7 @@ def test_tutors_are_compared_by_the_judges_of_each_task() -> None:
     )
 
 
-def test_the_configuration_is_kept_in_its_own_letters(tmp_path: Path) -> None:
+def test_the_saved_configuration_keeps_unicode_letters(tmp_path: Path) -> None:
     config = {"models": {"größe": {"label": "导师", "price": None}}, "run": {"tutors": ["größe"]}}
     saved = tmp_path / "config.yaml"
     save_config(job=SaveConfig(config=config, provenance={}), out=saved, provenance=tmp_path / "provenance.json")
@@ -1063,7 +1158,7 @@ def test_the_configuration_is_kept_in_its_own_letters(tmp_path: Path) -> None:
     )
 
 
-def test_why_a_tutor_is_not_asked_is_said_in_the_pages_words() -> None:
+def test_reasons_why_a_tutor_gets_no_request_are_phrased_for_the_page() -> None:
     config = raw(tutors=["reference", "blind", "seeing"], tasks=["mathtutorbench", "tutorbench"])
     config["models"] |= {"blind": {**HOSTED, "images": False}, "seeing": {**HOSTED, "images": True}}
     plan = Plan(read_config(config))

@@ -1,12 +1,22 @@
-"""The check of the English: each pattern is found, and similar texts that are clear are not."""
+"""Tests of the check of English: each pattern is found, and similar clear texts are not reported."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
+import prose
 import pytest
-from prose import Finding, comment_findings, docstring_findings, message_findings, name_findings, page_findings
+from prose import (
+    TESTS,
+    Finding,
+    assertion_findings,
+    comment_findings,
+    docstring_findings,
+    message_findings,
+    name_findings,
+    page_findings,
+)
 
 WORDS = " ".join(["word"] * 90)
 MODULES = {
@@ -37,6 +47,36 @@ def test_patterns_of_a_module(name: str, tmp_path: Path) -> None:
     problems = sorted(finding.problem for finding in findings)
     assert len(problems) == len(expected)
     assert all(problem.startswith(start) for problem, start in zip(problems, sorted(expected), strict=True))
+
+
+ASSERTIONS = {
+    "a message": ('assert x, "nobody was told"', ["the message contains 'nobody'"]),
+    "parts of a message": ('assert x, f"{a} says {b}"', ["the message contains 'says'"]),
+    "data": ('assert "what the teacher said to her" in text, done.stdout', []),
+    "a quotation": ("assert x, f\"'he said so' is in {text}\"", []),
+}
+
+
+@pytest.mark.parametrize("name", ASSERTIONS)
+def test_only_the_assertion_messages_of_tests_are_checked(name: str) -> None:
+    text, expected = ASSERTIONS[name]
+    assert [finding.problem for finding in assertion_findings(TESTS / "test_a.py", ast.parse(text))] == expected
+
+
+def test_tests_and_scripts_are_covered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strings of scripts are messages; strings of tests are data."""
+    for folder in ("PACKAGE", "BENCH", "TESTS"):
+        (tmp_path / folder / "unit").mkdir(parents=True)
+        text = 'found = "what a reply says may be data"'
+        (tmp_path / folder / "unit/a.py").write_text(text, encoding="utf-8")
+        monkeypatch.setattr(prose, folder, tmp_path / folder)
+    monkeypatch.setattr(prose, "PAGES", [])
+    problems = [(finding.path.parts[-3], finding.problem.split(":")[0]) for finding in prose.findings()]
+    assert problems == [
+        ("BENCH", "the message contains 'says'"), ("BENCH", "name 'found'"),
+        ("PACKAGE", "the message contains 'says'"), ("PACKAGE", "name 'found'"),
+        ("TESTS", "name 'found'"),
+    ]  # fmt: skip
 
 
 PAGES = {

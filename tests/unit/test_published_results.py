@@ -1,4 +1,4 @@
-"""Replies and verdicts that others published, with the scores that they computed: ours must be the same."""
+"""Tests on replies and verdicts that others published with scores: the scores computed here must be equal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def published(data: Path) -> Path:
 def test_the_released_match_of_a_published_tutor_is_reproduced(
     task: str, data: Path, published: Path, tmp_path: Path
 ) -> None:
-    """MathTutorBench: the replies are a recorded tutor, read, graded and scored as in a run."""
+    """MathTutorBench: the published replies are read as a recorded tutor, graded and scored as in a run."""
     folder = published / "mathtutorbench"
     printed = yaml.safe_load((folder / "results-Qwen3-4B-Instruct-2507.yaml").read_text(encoding="utf-8"))
     assert printed[task]["match"] == MATCH[task]
@@ -70,9 +70,9 @@ def test_the_released_match_of_a_published_tutor_is_reproduced(
 
 
 def test_every_line_of_a_published_tutorbench_run_has_its_score(published: Path) -> None:
-    """TutorBench, equation 1: 150 replies with their ratings; the run's mean is printed as .596454."""
+    """TutorBench, equation 1: 150 replies with their ratings; the published mean of the run is .596454."""
     text = (published / "tutorbench/validation150-baseline.jsonl").read_text(encoding="utf-8")
-    found = []
+    scores = []
     for record in map(json.loads, text.splitlines()):
         ratings = {str(rating["criterion_index"]): rating for rating in record["ratings"]}
         weights = {name: WeightedCriterion(rating["inferred_weight"], False) for name, rating in ratings.items()}
@@ -81,12 +81,12 @@ def test_every_line_of_a_published_tutorbench_run_has_its_score(published: Path)
         assert value is not None
         assert value == pytest.approx(record["score"]["arrw_raw"], abs=1e-12), record["task"]["task_id"]
         assert clip_score(value) == pytest.approx(record["score"]["arrw"], abs=1e-12), record["task"]["task_id"]
-        found.append(clip_score(value))
-    assert len(found) == 150 and fmean(found) == pytest.approx(0.596454, abs=5e-7)
+        scores.append(clip_score(value))
+    assert len(scores) == 150 and fmean(scores) == pytest.approx(0.596454, abs=5e-7)
 
 
 def test_a_published_bea_2025_submission_has_its_scores(published: Path, tmp_path: Path) -> None:
-    """BEA 2025, track 1: accuracy .8286 and macro F1 .5213, lenient .8952 and .7757, of 496 predictions."""
+    """BEA 2025, track 1: accuracy .8286 and macro F1 .5213, lenient .8952 and .7757, on 496 predictions."""
     csv.field_size_limit(sys.maxsize)
     with (published / "bea2025/gpt-4o-mini-zero-shot.csv").open(encoding="utf-8", newline="") as handle:
         rows = list(csv.DictReader(handle))
@@ -102,7 +102,7 @@ def test_a_published_bea_2025_submission_has_its_scores(published: Path, tmp_pat
         for number, row in enumerate(rows)
     ]
     write_labels("mrbench_v3", LABEL_LOADERS["mrbench"], [records], tmp_path / "labels")
-    told = [
+    predictions = [
         {
             "conversation_id": str(number),
             "tutor": "GPT4",
@@ -110,16 +110,16 @@ def test_a_published_bea_2025_submission_has_its_scores(published: Path, tmp_pat
         }
         for number, row in enumerate(rows)
     ]
-    (tmp_path / "predictions.jsonl").write_text("\n".join(map(json.dumps, told)), encoding="utf-8")
+    (tmp_path / "predictions.jsonl").write_text("\n".join(map(json.dumps, predictions)), encoding="utf-8")
     score_predictions(tmp_path / "labels", tmp_path / "predictions.jsonl", tmp_path / "out.json", 100, 1, "refuse")
-    found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["Mistake_Identification"]
-    assert {name: round(found[name]["value"], 4) for name in found if name != "missing"} == {
+    scores = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["Mistake_Identification"]
+    assert {name: round(scores[name]["value"], 4) for name in scores if name != "missing"} == {
         "accuracy": 0.8286,
         "macro_f1": 0.5213,
         "lenient_accuracy": 0.8952,
         "lenient_macro_f1": 0.7757,
     }
-    assert found["accuracy"]["n"] == 496
+    assert scores["accuracy"]["n"] == 496
 
 
 DIMENSIONS = {
@@ -134,20 +134,20 @@ DIMENSIONS = {
 
 
 def test_a_published_critic_is_read_as_its_authors_read_it(published: Path) -> None:
-    """MRBench, Figure 6: 192 replies in its seven dimensions; what has no [RESULT] from 1 to 3 is counted by its reason."""
+    """MRBench, Figure 6: 192 replies in seven dimensions; a text without [RESULT] from 1 to 3 is counted as missing."""
     rubric = read_rubric("mrbench_critic").rubric
     records = json.loads((published / "mrbench/mistral-7b-v0.1.llama_eval.json").read_text(encoding="utf-8"))
     unread: Counter[str] = Counter()
     differing = []
     for record in records:
-        for theirs, ours in DIMENSIONS.items():
-            answer, criterion = record[f"eval_{theirs}_result"], rubric.criteria[ours]
-            [verdict] = parse_verdicts(rubric, {ours: criterion}, answer["result"], "stop")
+        for published_name, name in DIMENSIONS.items():
+            answer, criterion = record[f"eval_{published_name}_result"], rubric.criteria[name]
+            [verdict] = parse_verdicts(rubric, {name: criterion}, answer["result"], "stop")
             if verdict.value is None:
                 unread[str(verdict.why_none)] += 1
             elif verdict.value != criterion.labels[int(answer["number"]) - 1]:
-                differing.append((record["conversation_id"], theirs, answer["result"][-40:], verdict.value))
+                differing.append((record["conversation_id"], published_name, answer["result"][-40:], verdict.value))
     assert differing == []
-    answers = [record[f"eval_{theirs}_result"]["result"] for record in records for theirs in DIMENSIONS]
+    answers = [record[f"eval_{published_name}_result"]["result"] for record in records for published_name in DIMENSIONS]
     assert unread == {"no [RESULT]": sum("[RESULT]" not in answer for answer in answers)} == {"no [RESULT]": 69}
     assert len(answers) == 1344

@@ -1,4 +1,4 @@
-"""The robust answer parser against 5,276 real model outputs with a published flag (GSM8K example solutions)."""
+"""Tests of the robust answer parser on 5,276 real model outputs with published flags (GSM8K example solutions)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ MODELS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verificat
 
 
 def solutions(data: Path) -> list[tuple[float, str, bool]]:
-    """Gold answer, solution text, published flag."""
-    found = []
+    """Return the gold answer, the text and the published flag of each solution."""
+    rows = []
     for line in (data / "gsm8k/example_model_solutions.jsonl").read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         gold = float(record["ground_truth"].rsplit("A:", 1)[1].replace(",", ""))
-        found += [(gold, record[model]["solution"], record[model]["is_correct"]) for model in MODELS]
-    return found
+        rows += [(gold, record[model]["solution"], record[model]["is_correct"]) for model in MODELS]
+    return rows
 
 
 def share(verdicts: list[bool], flags: list[bool]) -> float:
@@ -31,12 +31,12 @@ def test_agreement_with_the_published_flags(data: Path, capsys: pytest.CaptureFi
     cases = solutions(data)
     flags = [flag for _, _, flag in cases]
 
-    def right(read: float | None, gold: float) -> bool:
-        return read is not None and abs(read - gold) < 1e-6
+    def right(number: float | None, gold: float) -> bool:
+        return number is not None and abs(number - gold) < 1e-6
 
     robust = [right((final_number(text) or (None,))[0], gold) for gold, text, _ in cases]
     paper = [right(released_last_number(text), gold) for gold, text, _ in cases]
-    # The same without the marker "A: 18", so that the last number must be found in prose.
+    # The same texts without the marker "A: 18", so that the last number must be found in prose.
     bare = [right((final_number(text.rsplit("A:", 1)[0]) or (None,))[0], gold) for gold, text, _ in cases]
     with capsys.disabled():
         print(
@@ -45,17 +45,17 @@ def test_agreement_with_the_published_flags(data: Path, capsys: pytest.CaptureFi
         )
     assert len(cases) == 5276
     assert share(robust, flags) == 1.0
-    # Without the answer line 24 are left, looked at one by one: 11 round only in that line (2.75, then "A: 2"), 8 are
-    # right in prose and wrong or unreadable in that line (flagged wrong), 5 end on another number (from 1:00 to 5:00).
+    # Without the answer line 24 differ, checked one by one: 11 round only in that line (2.75, then "A: 2"), 8 are right
+    # in prose and wrong or unreadable in that line (flagged wrong), 5 end on another number (from 1:00 to 5:00).
     assert share(bare, flags) > 0.995
     wrong = [text for (_, text, flag), verdict in zip(cases, paper, strict=True) if verdict != flag]
-    # What paper_compat misses has a comma in its answer (Q1: 1,000 is read as 000).
+    # Every answer that paper_compat misses has a comma (Q1: 1,000 is read as 000).
     assert wrong and all("," in text.rsplit("A:", 1)[1] for text in wrong)
 
 
 @pytest.mark.slow
 def test_the_library_of_the_field_on_the_same_flags(data: Path) -> None:
-    """Why math-verify is an oracle of the tests and not the reader: without the answer's marker it reads less."""
+    """Without the answer marker math-verify reads fewer answers, so it is an oracle of the tests and not the parser."""
     import logging
 
     from math_verify import parse, verify

@@ -1,4 +1,4 @@
-"""A finished run for programs and archives: exports, a crate, and what a second look finds in a received one."""
+"""Tests of exports, shared runs (RO-Crates), their verification, and the comparison of two runs."""
 
 from __future__ import annotations
 
@@ -22,27 +22,26 @@ from maieutic.core.files import safe_name, write_json_lines
 from maieutic.core.machine import has_bfloat16, this_machine
 from maieutic.core.records import Grade, read_records
 from maieutic.core.visible import DIRECTIONS
-from maieutic.plan.provenance import CodeState, read_provenance
-from maieutic.report import write_report
-from maieutic.report.record import export as exporting
-from maieutic.report.record import summary
-from maieutic.report.record import verify as verifying
-from maieutic.report.record.compare import compare
-from maieutic.report.record.costs import ServerCost, StageCost, with_server_shares
-from maieutic.report.record.costs import format_quantities as told_of
-from maieutic.report.record.export import export
-from maieutic.report.record.file_comparison import nearly_equal
-from maieutic.report.record.finished_run import (
+from maieutic.launch.provenance import CodeState, read_provenance
+from maieutic.record import export as exporting
+from maieutic.record import summary
+from maieutic.record import verify as verifying
+from maieutic.record.compare import compare
+from maieutic.record.costs import ServerCost, StageCost, format_quantities, with_server_shares
+from maieutic.record.export import export
+from maieutic.record.file_comparison import nearly_equal
+from maieutic.record.finished_run import (
     ROW_COLUMNS,
     differing_columns,
     load_finished_run,
     numbers_by_row,
     plan_of_run,
 )
-from maieutic.report.record.received import MANIFEST
-from maieutic.report.record.samples import read_samples
-from maieutic.report.record.share import share
-from maieutic.report.record.verify import verify
+from maieutic.record.received import MANIFEST
+from maieutic.record.samples import read_samples
+from maieutic.record.share import share
+from maieutic.record.verify import verify
+from maieutic.report import write_report
 from maieutic.validation.traffic_light import Light
 from test_report import TASKS, configuration, finished
 
@@ -51,14 +50,14 @@ TUTORS = ["reference", "always-0", "hostile"]
 
 
 @pytest.fixture(autouse=True)
-def of_one_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make this checkout the one that the runs name, with nothing edited."""
+def at_the_runs_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the checkout appear unedited and at the commit that the runs name."""
     monkeypatch.setattr(verifying, "code_state", lambda _: CodeState(commit=COMMIT))
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The own folder of a finished run, one of whose tutors says hostile things."""
+    """Return the folder of a finished run, one of whose tutors sends hostile replies."""
     results = tmp_path_factory.mktemp("record") / "results"
     finished(results, configuration(tutors=TUTORS), COMMIT)
     seconds = {"start_seconds": 0, "busy_seconds": 1800, "idle_seconds": 450, "gpus": 2}
@@ -66,7 +65,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"model": "hostile", **seconds, "start_joules": 5, "busy_joules": 2.7e6, "idle_joules": idle}
         for idle in (9, None)
     ]
-    spent = {
+    spending = {
         "time": "2026-01-01",
         "requests": 84,
         "prompt_tokens": 252,
@@ -74,17 +73,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "seconds": 1,
         "retries": {},
     }
-    write_json_lines(results / "journal/replies/mathtutorbench/hostile.ledger", [{**spent, "asker": "hostile"}])
-    write_json_lines(results / "journal/grades/a/mrbench/all.ledger", [{**spent, "asker": "a", "model": "hostile"}])
+    write_json_lines(results / "journal/replies/mathtutorbench/hostile.ledger", [{**spending, "asker": "hostile"}])
+    write_json_lines(results / "journal/grades/a/mrbench/all.ledger", [{**spending, "asker": "a", "model": "hostile"}])
     write_json_lines(results / "logs/servers.jsonl", [*servers, {"model": "of another run", **seconds}])
     with open(results / "logs/servers.jsonl", "a", encoding="utf-8") as handle:
-        handle.write('{"model": "hostile", "gpus": 2, "busy_sec')  # a disk that was full
+        handle.write('{"model": "hostile", "gpus": 2, "busy_sec')  # a line cut off by a full disk
     return results / "report"
 
 
 @pytest.fixture(scope="module")
 def shared(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, as it is sent to somebody."""
+    """Return the folder of the same run, packed by `maieutic share`."""
     out = tmp_path_factory.mktemp("shared") / "run"
     share(run=run, out=out, author="A. Reader")
     return out
@@ -96,12 +95,12 @@ def test_every_grade_stands_in_one_table_with_its_problem(run: Path, tmp_path: P
     files = sorted((run.parent / "grades/mathtutorbench/_parsers").glob("*.jsonl"))
     grades = {path.stem: read_records(path, Grade) for path in files}
     assert len(table) == sum(map(len, grades.values())) and table.problem.notna().all()
-    one = grades["always-0"][0]
+    grade = grades["always-0"][0]
     [row] = table[
-        (table.tutor == "always-0") & (table.item == one.id) & (table.task == one.task) & (table.kind == one.kind)
-        & (table.scoring == one.scoring) & (table.criterion.isna() if one.criterion is None else table.criterion == one.criterion)
+        (table.tutor == "always-0") & (table.item == grade.id) & (table.task == grade.task) & (table.kind == grade.kind)
+        & (table.scoring == grade.scoring) & (table.criterion.isna() if grade.criterion is None else table.criterion == grade.criterion)
     ].to_dict("records")  # fmt: skip
-    assert row["raw"] == one.raw and (row["value"] is None) == (one.value is None)
+    assert row["raw"] == grade.raw and (row["value"] is None) == (grade.value is None)
     with duckdb.connect(str(tmp_path / "maieutic.duckdb"), read_only=True) as connection:
         count = connection.execute("SELECT count(*) FROM grades").fetchone()
         board = connection.execute("SELECT label, value FROM leaderboard WHERE task = 'problem_solving'").fetchall()
@@ -112,7 +111,7 @@ def test_every_grade_stands_in_one_table_with_its_problem(run: Path, tmp_path: P
 
 
 def test_the_documents_queries_run(run: Path, tmp_path: Path) -> None:
-    """docs/exports.md: six questions, of which the first four have answers here."""
+    """docs/exports.md has six queries. The fifth concerns judges, and this run has none."""
     export("tidy", run=run, out=tmp_path)
     [text] = re.findall(
         r"<!-- sql -->\n```sql\n(.*?)```", Path("docs/exports.md").read_text(encoding="utf-8"), re.DOTALL
@@ -120,37 +119,37 @@ def test_the_documents_queries_run(run: Path, tmp_path: Path) -> None:
     queries = [query.strip() for query in text.split(";") if query.strip()]
     with duckdb.connect(str(tmp_path / "maieutic.duckdb"), read_only=True) as connection:
         answers = [connection.execute(query).fetchall() for query in queries]
-    assert len(queries) == 6 and all(answers[:4]) and answers[5] and not answers[4], "nobody judges here"
+    assert len(queries) == 6 and all(answers[:4]) and answers[5] and not answers[4], "this run has no judge"
 
 
-@pytest.mark.parametrize("name", ["tidy", "inspect", "every-eval-ever", "lm-eval", "leaderboard", "markdown"])
+@pytest.mark.parametrize("name", ["tidy", "inspect", "every-eval-ever", "leaderboard", "markdown"])
 def test_an_export_that_a_full_disk_ends_leaves_nothing(
     name: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk fills while the export is written; a file of an earlier export lies beside it."""
-    place = tmp_path / "disk"
-    place.mkdir()
+    """The disk fills up during the export; a file of an earlier export in the same folder is kept."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
     full = OSError(errno.ENOSPC, "No space left on device", "inside")
     written: list[Path] = []
 
-    def write(format: str, opened: object, out: Path) -> list[Path]:
+    def write(format: str, finished_run: object, out: Path) -> list[Path]:
         written.append(out)
         (out if name == "markdown" else out / "half").parent.mkdir(parents=True, exist_ok=True)
         (out if name == "markdown" else out / "half").write_text("half")
         raise full
 
-    (place / "earlier").write_text("kept")
+    (folder / "earlier").write_text("kept")
     monkeypatch.setattr(exporting, "write_format", write)
     with pytest.raises(
         UserError,
-        match=rf"{place}: cannot be written to: .*No space left on device.*free disk space or allow writing there",
+        match=rf"{folder}: cannot be written to: .*No space left on device.*free disk space or allow writing there",
     ):
-        export(name, run=run, out=place / "out")
-    assert written and [path.name for path in place.iterdir()] == ["earlier"]
+        export(name, run=run, out=folder / "out")
+    assert written and [path.name for path in folder.iterdir()] == ["earlier"]
 
 
 def test_exports_hold_no_control_of_direction(run: Path, tmp_path: Path) -> None:
-    """The hostile tutor writes one; a terminal would show the row in another order."""
+    """A reply of the hostile tutor contains one, which would reorder the row in a terminal."""
     export("tidy", run=run, out=tmp_path / "tidy")
     export("markdown", run=run, out=tmp_path / "x.md")
     replies = (run.parent / "replies/mathtutorbench/hostile.jsonl").read_text(encoding="utf-8")
@@ -169,7 +168,7 @@ def test_a_row_of_the_papers_table_is_read_as_released(run: Path, tmp_path: Path
     assert rows.loc["always-0", "problem_solving/accuracy"] == pytest.approx(
         float(picked[picked.task == "problem_solving"].value.iloc[0]), abs=1e-4
     )
-    assert set(rows.index) == {"reference", "always-0", "m"}, "a hosted model by its name at the endpoint"
+    assert set(rows.index) == {"reference", "always-0", "m"}, "a hosted model is named as at its endpoint"
 
 
 def test_the_summary_is_a_table_that_no_name_breaks(run: Path, tmp_path: Path) -> None:
@@ -182,9 +181,9 @@ def test_the_summary_is_a_table_that_no_name_breaks(run: Path, tmp_path: Path) -
 
 
 def test_the_summary_keeps_lights_and_what_is_missing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = load_finished_run(run)
-    cards = [loaded.card for loaded in opened.plan.cards.values()]
-    score = opened.headlines("always-0")[0]
+    finished_run = load_finished_run(run)
+    cards = [loaded.card for loaded in finished_run.plan.cards.values()]
+    score = finished_run.headlines("always-0")[0]
     assert summary.score_cell(score.model_copy(update={"missing": 3})).endswith(f"(3 of {score.n + 3} missing)")
     assert (
         summary.score_cell(score.model_copy(update={"value": None, "missing": 3})) == "– (3 missing)"
@@ -193,13 +192,13 @@ def test_the_summary_keeps_lights_and_what_is_missing(run: Path, monkeypatch: py
     monkeypatch.setattr(summary, "headline_grader", lambda plan, card: "always-0")
     monkeypatch.setattr(summary, "kind_on", lambda plan, by, card: "pairs")
     light = Light("amber", "kappa 0.5", "MRBench")
-    assert summary.task_heading(opened, cards[0], lambda by, kind: light).endswith(", by Always 0 \U0001f7e1")
-    [line] = summary.light_lines(opened, lambda by, kind: light)
+    assert summary.task_heading(finished_run, cards[0], lambda by, kind: light).endswith(", by Always 0 \U0001f7e1")
+    [line] = summary.light_lines(finished_run, lambda by, kind: light)
     assert line.startswith("- \U0001f7e1 Always 0, which of two replies is better: ") and "kappa 0.5; MRBench" in line
 
 
 def test_other_formats_hold_every_task_and_tutor(run: Path, tmp_path: Path) -> None:
-    """That the tools themselves open them: tests/workflow/test_exports.py."""
+    """tests/workflow/test_exports.py opens the exports with the tools themselves."""
     export("inspect", run=run, out=tmp_path / "inspect")
     logs = [json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "inspect").glob("*.json")]
     assert {(log["eval"]["task"], log["eval"]["metadata"]["tutor"]) for log in logs} >= {
@@ -207,11 +206,6 @@ def test_other_formats_hold_every_task_and_tutor(run: Path, tmp_path: Path) -> N
     }
     hostile = next(log for log in logs if log["eval"]["metadata"]["tutor"] == "hostile")
     assert hostile["samples"][0]["output"]["choices"][0]["message"]["content"].startswith("</script>")
-    export("lm-eval", run=run, out=tmp_path / "lm")
-    [path] = (tmp_path / "lm/always-0").glob("results_*.json")
-    numbers = json.loads(path.read_text(encoding="utf-8"))["results"]
-    assert {f"mathtutorbench_{task}" for task in TASKS} <= set(numbers)
-    assert numbers["mathtutorbench_problem_solving"]["accuracy,robust"] == 0.0
     export("every-eval-ever", run=run, out=tmp_path / "eee")
     records = [json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "eee").rglob("*.json")]
     assert {record["model_info"]["additional_details"]["registry_entry"] for record in records} >= set(TUTORS)
@@ -237,7 +231,7 @@ def test_a_hostile_name_leads_nowhere_else(text: str, name: str) -> None:
     assert safe_name(text) == name
 
 
-def test_a_folder_without_a_run_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"expected a run's configuration, found no file\. Fix: .*maieutic runs"):
         load_finished_run(tmp_path)
 
@@ -246,18 +240,18 @@ def test_a_folder_without_a_run_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_shared_holds_what_it_says_and_nothing_of_other_runs(run: Path, shared: Path) -> None:
-    listed = dict(reversed(line.split("  ", 1)) for line in (shared / MANIFEST).read_text().splitlines())  # type: ignore[misc]
-    there = {str(path.relative_to(shared)) for path in shared.rglob("*") if path.is_file()}
-    assert there == {*listed, MANIFEST}
-    assert {"README.md", "results/report/index.html", "results/report/config.yaml", "ro-crate-metadata.json"} <= there
-    assert "resources/benchmarks/mathtutorbench/problem_solving.yaml" in there, "what the tutors were asked by"
+def test_a_shared_run_matches_its_manifest_and_contains_no_other_run(run: Path, shared: Path) -> None:
+    digests = dict(reversed(line.split("  ", 1)) for line in (shared / MANIFEST).read_text().splitlines())  # type: ignore[misc]
+    files = {str(path.relative_to(shared)) for path in shared.rglob("*") if path.is_file()}
+    assert files == {*digests, MANIFEST}
+    assert {"README.md", "results/report/index.html", "results/report/config.yaml", "ro-crate-metadata.json"} <= files
+    assert "resources/benchmarks/mathtutorbench/problem_solving.yaml" in files, "the card with the tutors' prompt"
     graph = json.loads((shared / "ro-crate-metadata.json").read_text(encoding="utf-8"))["@graph"]
     entities = {entity["@id"]: entity for entity in graph}
     action = entities["#run"]
     assert action["instrument"] == {"@id": "workflow/Snakefile"} and action["agent"] == {"@id": "#A._Reader"}
     page = entities["results/report/index.html"]
-    assert page["sha256"] == listed["results/report/index.html"]
+    assert page["sha256"] == digests["results/report/index.html"]
     costs = [entity for name, entity in entities.items() if name.startswith("#cost-")]
     assert costs and all("US dollars: not measured" in cost["value"] for cost in costs), "the entry has no price"
     assert entities["#servers-hostile"]["value"] == (
@@ -266,19 +260,19 @@ def test_what_is_shared_holds_what_it_says_and_nothing_of_other_runs(run: Path, 
     )
     assert entities["#machine"]["value"] == this_machine().summary
     hostile = entities["#cost-hostile-mathtutorbench"]["value"]
-    assert hostile.endswith("GPU hours: 1.000, joules: 2700000"), "another run's judge asked it as much"
+    assert hostile.endswith("GPU hours: 1.000, joules: 2700000"), "a judge of another run used as many tokens"
     verify(shared)
 
 
-def test_what_a_shared_server_takes_is_shared_out_by_tokens() -> None:
-    """A tutor that judges too, another model without a count of joules, a panel, a hosted one."""
+def test_the_cost_of_a_shared_server_is_divided_by_tokens() -> None:
+    """Cover a tutor that is also a judge, a model without measured joules, a panel and a hosted model."""
     busy = {"start": 0.1, "busy": 2.0, "idle": 0.5}
-    kept = {
+    servers = {
         "a": ServerCost(busy, {"start": 1.0, "busy": 900.0, "idle": None}),
         "b": ServerCost(busy, {"start": None, "busy": None, "idle": None}),
     }
-    asked = {"a": 600, "b": 10, "lost": 3}  # of "a" as many tokens for another run
-    found = [
+    tokens = {"a": 600, "b": 10, "lost": 3}  # half of the tokens of "a" belong to another run
+    stages = [
         StageCost("a-x", "a on x", "a", 100, {"requests": 3}),
         StageCost("judge-x", "judge on x", "a", 200, {"questions": 5}),
         StageCost("b-x", "b on x", "b", 10, {}),
@@ -286,52 +280,52 @@ def test_what_a_shared_server_takes_is_shared_out_by_tokens() -> None:
         StageCost("c-x", "c on x", "c", 10, {}),
         StageCost("lost-x", "lost on x", "lost", 10, {}),
     ]
-    kept["lost"] = kept["a"]
-    shares = {work.name: measured for work, measured in with_server_shares(found, kept, asked)}
+    servers["lost"] = servers["a"]
+    shares = {stage.name: quantities for stage, quantities in with_server_shares(stages, servers, tokens)}
     assert shares["a-x"] == {"requests": 3, "GPU hours": pytest.approx(1 / 3), "joules": pytest.approx(150)}
     assert shares["judge-x"]["joules"] == pytest.approx(300) and shares["judge-x"]["questions"] == 5
-    assert shares["lost-x"] == {"GPU hours": None, "joules": None}, "its ledger has lost a line"
+    assert shares["lost-x"] == {"GPU hours": None, "joules": None}, "a line of its ledger is lost"
     assert shares["b-x"] == {"GPU hours": 2.0, "joules": None}
     assert shares["panel-x"] == shares["c-x"] == {"GPU hours": None, "joules": None}
-    assert told_of(shares["a-x"]) == "requests: 3, GPU hours: 0.333, joules: 150"
+    assert format_quantities(shares["a-x"]) == "requests: 3, GPU hours: 0.333, joules: 150"
 
 
 @pytest.mark.parametrize(
     ("why", "cpuinfo", "meminfo", "processor", "memory"),
     [
         ("Linux", "processor\t: 0\nmodel name\t: A chip: 2\n", "MemTotal:  25165824 kB\n", "A chip: 2", 24.0),
-        ("a processor that has no name", "processor : 0\n", "MemTotal: 1048576 kB\n", platform.machine(), 1.0),
+        ("a processor without a name", "processor : 0\n", "MemTotal: 1048576 kB\n", platform.machine(), 1.0),
         ("garbage", "\xff\x00", "MemTotal: much kB", platform.machine(), None),
         ("no such files", None, None, platform.machine(), None),
     ],
 )
-def test_a_machine_says_what_it_is(
+def test_a_machine_is_described_by_proc(
     why: str, cpuinfo: str | None, meminfo: str | None, processor: str, memory: float | None, tmp_path: Path
 ) -> None:
     for name, text in (("cpuinfo", cpuinfo), ("meminfo", meminfo)):
         if text is not None:
             (tmp_path / name).write_text(text, encoding="latin-1")
-    found = this_machine(tmp_path)
-    assert (found.processor, found.memory_gib) == (processor, memory), why
-    assert found.cores == len(os.sched_getaffinity(0)) and found.summary.count(",") == 2
+    machine = this_machine(tmp_path)
+    assert (machine.processor, machine.memory_gib) == (processor, memory), why
+    assert machine.cores == len(os.sched_getaffinity(0)) and machine.summary.count(",") == 2
 
 
 def test_a_machine_has_the_cores_that_this_process_may_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 3, 5})
     (tmp_path / "meminfo").write_text("MemTotal:       17000000 kB\n")
-    found = this_machine(tmp_path)
-    assert (found.cores, found.memory_gib) == (3, 16.2)
+    machine = this_machine(tmp_path)
+    assert (machine.cores, machine.memory_gib) == (3, 16.2)
 
 
-@pytest.mark.parametrize(("counted", "cores"), [(7, 7), (None, 1)])
-def test_a_machine_that_says_nothing_has_a_core(
-    counted: int | None, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("cpu_count", "cores"), [(7, 7), (None, 1)])
+def test_a_machine_without_information_has_a_core(
+    cpu_count: int | None, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "sched_getaffinity")
-    monkeypatch.setattr(os, "cpu_count", lambda: counted)
+    monkeypatch.setattr(os, "cpu_count", lambda: cpu_count)
     monkeypatch.setattr(platform, "machine", lambda: "")
-    found = this_machine(tmp_path)
-    assert (found.cores, found.processor, found.memory_gib) == (cores, "an unknown processor", None)
+    machine = this_machine(tmp_path)
+    assert (machine.cores, machine.processor, machine.memory_gib) == (cores, "an unknown processor", None)
 
 
 @pytest.mark.parametrize(
@@ -340,13 +334,13 @@ def test_a_machine_that_says_nothing_has_a_core(
         ("AVX-512", "processor : 0\nflags : fpu avx512f avx512_bf16 sse\n", True),
         ("AMX", "flags\t\t: amx_tile amx_bf16\n", True),
         ("Arm", "Features : fp asimd bf16 i8mm\n", True),
-        ("one that has AVX-512 alone", "flags : fpu avx512f avx512dq\n", False),
-        ("the word elsewhere", "model name : bf16 avx512_bf16\nflags : fpu\nbugs : bf16\n", False),
-        ("the second processor's", "flags : fpu\nflags : avx512_bf16\n", True),
+        ("AVX-512 without bfloat16", "flags : fpu avx512f avx512dq\n", False),
+        ("the word in other fields", "model name : bf16 avx512_bf16\nflags : fpu\nbugs : bf16\n", False),
+        ("flags of the second processor", "flags : fpu\nflags : avx512_bf16\n", True),
         ("no such file", None, False),
     ],
 )
-def test_a_processor_says_whether_it_computes_in_bfloat16(
+def test_bfloat16_is_read_from_the_processors_flags(
     why: str, cpuinfo: str | None, computes: bool, tmp_path: Path
 ) -> None:
     if cpuinfo is not None:
@@ -368,7 +362,7 @@ def test_an_archive_lies_beside_a_folder_of_its_name(run: Path, tmp_path: Path) 
     (tmp_path / "run").mkdir()
     (tmp_path / "run/mine").write_text("kept")
     share(run=run, out=tmp_path / "run.zip")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run.zip"], "nothing else is left"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run.zip"], "no other file is left"
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["mine"]
     with pytest.raises(
         UserError, match=r"none\.zip: not found\. Fix: pass the folder or \.zip file that maieutic share wrote"
@@ -380,8 +374,8 @@ def rewrite(path: Path, change: Callable[[str], str]) -> None:
     path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def signed_again(folder: Path, name: str) -> None:
-    """Put a changed file's checksum into the manifest, as somebody would who wants the change to pass."""
+def update_checksum(folder: Path, name: str) -> None:
+    """Write a changed file's checksum into the manifest, so that the change passes the check of checksums."""
     digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
     lines = (folder / MANIFEST).read_text().splitlines()
     (folder / MANIFEST).write_text(
@@ -397,7 +391,7 @@ PARSED = "results/grades/mathtutorbench/_parsers/always-0.jsonl"
     ("why", "change", "message"),
     [
         ("altered", lambda folder: rewrite(folder / SCORES, lambda text: text.replace("0.0", "0.9", 1)), f"{SCORES} was altered"),
-        ("gone", lambda folder: (folder / PARSED).unlink(), f"{PARSED} is missing"),
+        ("removed", lambda folder: (folder / PARSED).unlink(), f"{PARSED} is missing"),
         ("added", lambda folder: (folder / "more.txt").write_text("x"), "more.txt was added"),
         ("no manifest", lambda folder: (folder / MANIFEST).unlink(), f"it has no {MANIFEST}"),
     ],
@@ -417,26 +411,26 @@ def test_a_score_that_does_not_follow_from_its_grades_is_found_whatever_the_mani
     folder = tmp_path / "run"
     shutil.copytree(shared, folder)
     scores = json.loads((folder / SCORES).read_text())
-    place = next(at for at, score in enumerate(scores) if score["value"] == 0.0 and score["headline"])
-    scores[place]["value"] = 0.25
+    position = next(index for index, score in enumerate(scores) if score["value"] == 0.0 and score["headline"])
+    scores[position]["value"] = 0.25
     (folder / SCORES).write_text(json.dumps(scores))
-    signed_again(folder, SCORES)
+    update_checksum(folder, SCORES)
     with pytest.raises(UserError) as caught:
         verify(folder)
-    assert f"was altered: {SCORES}: record {place + 1}, value: found 0.25, recomputed 0.0" in str(caught.value)
+    assert f"was altered: {SCORES}: record {position + 1}, value: found 0.25, recomputed 0.0" in str(caught.value)
 
 
 def test_a_grade_that_does_not_follow_from_its_reply_is_found(shared: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(shared, folder)
     rewrite(folder / PARSED, lambda text: text.replace('"correct":false', '"correct":true'))
-    signed_again(folder, PARSED)
+    update_checksum(folder, PARSED)
     with pytest.raises(UserError) as caught:
         verify(folder)
     faults = [fault.line for fault in caught.value.all]
     assert f"was altered: {PARSED}: record 1, correct: found True" in faults[0] and any(
         SCORES in line for line in faults
-    ), "all are listed at once"
+    ), "all faults are listed at once"
 
 
 def test_an_archive_that_leads_out_of_its_folder_is_not_unpacked(tmp_path: Path) -> None:
@@ -452,7 +446,7 @@ def test_an_archive_that_leads_out_of_its_folder_is_not_unpacked(tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_key_in_a_file_stops_the_sharing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one that a server has repeated in an answer."""
+    """The key may also be in an answer in which a server repeated it."""
     results = tmp_path / "results"
     config = configuration(tutors=["hostile"])
     entry = config.models["hostile"].model_copy(update={"key_env": "MY_TEST_KEY"})
@@ -469,12 +463,12 @@ def test_a_key_in_a_file_stops_the_sharing(tmp_path: Path, monkeypatch: pytest.M
     rewrite(other / "results/replies/mathtutorbench/hostile.jsonl", lambda text: text.replace(key, "onerror"))
     monkeypatch.setenv("SOME_SERVICE_TOKEN", "not-of-a-model-1234")
     encoded = base64.b64encode(b"user:not-of-a-model-1234").decode()
-    for text, told in (
+    for text, message in (
         (encoded, "a key of this environment"),
-        ("Bearer abcdefghijklmnop1234", "what looks like a key"),
+        ("Bearer abcdefghijklmnop1234", "text that looks like a key"),
     ):
         rewrite(other / "results/report/runtime.csv", lambda _, text=text: f"{'x' * 20_000_000} {text}")
-        with pytest.raises(UserError, match=rf"runtime\.csv contains {told}"):
+        with pytest.raises(UserError, match=rf"runtime\.csv contains {message}"):
             share(run=other / "results/report", out=tmp_path / "leaking")
     assert key not in str(caught.value) and not (tmp_path / "leaking").exists()
 
@@ -490,7 +484,7 @@ def test_a_run_that_is_not_whole_is_not_shared(run: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "equal"),
+    ("first", "second", "equal"),
     [
         (0.1, 0.1 + 1e-12, True),
         (0.1, 0.1001, False),
@@ -500,31 +494,33 @@ def test_a_run_that_is_not_whole_is_not_shared(run: Path, tmp_path: Path) -> Non
         (True, True, True),
     ],
 )
-def test_numbers_are_the_same_but_for_their_last_digits(one: object, other: object, equal: bool) -> None:
-    assert nearly_equal(one, other) is equal
+def test_numbers_are_the_same_but_for_their_last_digits(first: object, second: object, equal: bool) -> None:
+    assert nearly_equal(first, second) is equal
 
 
 # two runs -------------------------------------------------------------------------------------------------------------
 
 
 def test_two_runs_differ_by_what_was_changed(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A reply and its grade are another one; the seed is; everything else is the same."""
+    """One reply, its grade and the seed differ; everything else is the same."""
     later = tmp_path / "results"
     shutil.copytree(run.parent, later)
     rewrite(later / "report/config.yaml", lambda text: text.replace("seed: ", "seed: 1", 1))
     replies = later / "replies/mathtutorbench/always-0.jsonl"
     rewrite(replies, lambda text: text.replace('"text":"0"', '"text":"7"', 1))
     compare(run, later / "report")
-    said = capsys.readouterr().out
-    assert "run.seed: " in said and "1 of " in said and "shared replies differ" in said
+    output = capsys.readouterr().out
+    assert "run.seed: " in output and "1 of " in output and "shared replies differ" in output
     compare(run, run)
-    said = capsys.readouterr().out
-    assert said.count("  the same") == 3 and " to " in said and "0.000" in said and "\x1b" not in said
-    assert not any(word in said for word in ("BETTER", "WORSE", "another", "changed"))
+    output = capsys.readouterr().out
+    assert output.count("  the same") == 3 and " to " in output and "0.000" in output and "\x1b" not in output
+    assert not any(word in output for word in ("BETTER", "WORSE", "another", "changed"))
 
 
-def test_what_was_shared_is_compared_as_it_came(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder or an archive of `maieutic share`, with a run of this machine."""
+def test_a_shared_run_is_compared_as_a_folder_or_an_archive(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Compare a folder or an archive of `maieutic share` with a run of this machine."""
     share(run=run, out=tmp_path / "shared.zip")
     share(run=run, out=tmp_path / "shared")
     for place in (tmp_path / "shared.zip", tmp_path / "shared"):
@@ -550,11 +546,13 @@ def test_a_run_is_compared_by_its_name(
 
 
 def test_scores_of_fewer_items_are_not_taken_for_a_runs_own() -> None:
-    """A later run of a smaller limit may have the same value: its n and its interval are others."""
+    """The value of a later run with a smaller limit may be equal: only n and the interval differ."""
     row = {**dict.fromkeys(ROW_COLUMNS, "x"), "value": 0.0, "low": 0.0, "high": 0.71, "n": 3}
-    one, other = (numbers_by_row(pd.DataFrame([line])) for line in (row, {**row, "high": 0.84, "n": 2}))
-    [key] = one
-    assert differing_columns(one[key], other[key]) == ["high", "n"] and differing_columns(one[key], one[key]) == []
+    first, second = (numbers_by_row(pd.DataFrame([cells])) for cells in (row, {**row, "high": 0.84, "n": 2}))
+    [key] = first
+    assert (
+        differing_columns(first[key], second[key]) == ["high", "n"] and differing_columns(first[key], first[key]) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -564,7 +562,7 @@ def test_scores_of_fewer_items_are_not_taken_for_a_runs_own() -> None:
         ({}, "parsers: versions not recorded in the second run, so grades may differ"),
     ],
 )
-def test_runs_that_were_read_by_other_versions_say_so(
+def test_other_versions_of_parsers_are_reported(
     readers: dict[str, int], line: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(run.parent, tmp_path / "results")
@@ -575,13 +573,13 @@ def test_runs_that_were_read_by_other_versions_say_so(
     assert line in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_run_whose_results_a_later_run_has_written_anew_is_not_taken_for_it(run: Path, tmp_path: Path) -> None:
-    """Replies and scores are shared between the runs of one folder: an older run's own tables say what it had."""
+def test_a_run_whose_results_a_later_run_replaced_is_refused(run: Path, tmp_path: Path) -> None:
+    """Runs of one folder share replies and scores; an older run's own tables contain its own values."""
     shutil.copytree(run.parent, tmp_path / "results")
     path = tmp_path / SCORES
     scores = json.loads(path.read_text())
-    place = next(at for at, score in enumerate(scores) if score["value"] == 0.0 and score["headline"])
-    scores[place]["value"] = 0.25
+    position = next(index for index, score in enumerate(scores) if score["value"] == 0.0 and score["headline"])
+    scores[position]["value"] = 0.25
     path.write_text(json.dumps(scores))
     with pytest.raises(UserError, match=r"which a later run replaced: \d of .*always-0.* has value 0\.25 and had 0"):
         export("markdown", run=tmp_path / "results/report", out=tmp_path / "x.md")
@@ -590,19 +588,19 @@ def test_a_run_whose_results_a_later_run_has_written_anew_is_not_taken_for_it(ru
 
 
 def test_only_what_is_of_the_run_is_shared(run: Path, tmp_path: Path) -> None:
-    """No hidden file, no leftover, no journal of somebody else's tutor, and no link that leads out."""
+    """No hidden file, leftover, journal of a tutor outside the run, or link that points outside is shared."""
     results = tmp_path / "results"
     shutil.copytree(run.parent, results)
     (results / "report/.notes.txt").write_text("private")
     (results / "report/partial").mkdir()
-    (results / "report/partial/index.html").write_text("an earlier one")
+    (results / "report/partial/index.html").write_text("an earlier page")
     for name in ("always-0", "secret-product"):
         journal = results / f"journal/replies/mathtutorbench/{name}.jsonl"
         journal.parent.mkdir(parents=True, exist_ok=True)
         journal.write_text("{}\n")
     share(run=results / "report", out=tmp_path / "out", journals=True)
-    there = {path.name for path in (tmp_path / "out").rglob("*")}
-    assert not {".notes.txt", "partial", "secret-product.jsonl"} & there
+    names = {path.name for path in (tmp_path / "out").rglob("*")}
+    assert not {".notes.txt", "partial", "secret-product.jsonl"} & names
     assert (tmp_path / "out/results/journal/replies/mathtutorbench/always-0.jsonl").is_file()
     (tmp_path / "elsewhere.csv").write_text("private")
     (results / "report/runtime.csv").unlink()
@@ -617,29 +615,29 @@ def test_only_what_is_of_the_run_is_shared(run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("why", "change", "message"),
     [
-        ("a table", lambda folder: rewrite(folder / "results/report/scores.csv", lambda text: text.replace(",1.0,", ",0.5,", 1)), r"was altered: scores\.csv: row mathtutorbench"),
+        ("a changed table", lambda folder: rewrite(folder / "results/report/scores.csv", lambda text: text.replace(",1.0,", ",0.5,", 1)), r"was altered: scores\.csv: row mathtutorbench"),
         ("broken JSON", lambda folder: (folder / SCORES).write_text("[{"), "JSONDecodeError"),
         ("no scores", lambda folder: (folder / SCORES).write_text("[]"), "found 0 records, recomputed"),
-        ("a configuration of another kind", lambda folder: (folder / "results/report/config.yaml").write_text("[]"), "cannot be recomputed"),
+        ("a configuration that is a list", lambda folder: (folder / "results/report/config.yaml").write_text("[]"), "cannot be recomputed"),
     ],
 )  # fmt: skip
-def test_whatever_was_signed_again_is_told_in_a_line(
+def test_a_change_with_a_new_checksum_is_reported_in_a_line(
     why: str, change: Callable[[Path], object], message: str, shared: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(shared, folder)
     change(folder)
     for name in (SCORES, "results/report/scores.csv", "results/report/config.yaml"):
-        signed_again(folder, name)
+        update_checksum(folder, name)
     with pytest.raises(UserError, match=message):
         verify(folder)
 
 
-def test_a_damaged_archive_and_a_link_are_told_in_a_line(shared: Path, run: Path, tmp_path: Path) -> None:
+def test_a_damaged_archive_and_a_link_are_reported_in_a_line(shared: Path, run: Path, tmp_path: Path) -> None:
     share(run=run, out=tmp_path / "run.zip")
     data = bytearray((tmp_path / "run.zip").read_bytes())
-    for at in range(3000, 3400):
-        data[at] ^= 0xFF
+    for offset in range(3000, 3400):
+        data[offset] ^= 0xFF
     (tmp_path / "run.zip").write_bytes(bytes(data))
     with pytest.raises(UserError, match=r"cannot be unpacked|leads out"):
         verify(tmp_path / "run.zip")
@@ -650,33 +648,33 @@ def test_a_damaged_archive_and_a_link_are_told_in_a_line(shared: Path, run: Path
 
 
 @pytest.mark.slow
-def test_a_shared_run_is_looked_at_where_its_makers_files_are_not(run: Path, tmp_path: Path) -> None:
-    """A folder of data and a file of labels that only the sender has."""
+def test_a_shared_run_is_verified_without_its_senders_files(run: Path, tmp_path: Path) -> None:
+    """Only the sender has the folder of data and the file of labels."""
     shutil.copytree(run.parent, tmp_path / "sent/results")
-    own = tmp_path / "sent/results/report"
+    run_folder = tmp_path / "sent/results/report"
     rewrite(
-        own / "config.yaml",
+        run_folder / "config.yaml",
         lambda text: text.replace("data_dir: null", "data_dir: /data/tutoring").replace(
             "human_labels: null", "human_labels: people.csv"
         ),
     )
-    assert "/data/tutoring" in (own / "config.yaml").read_text()
-    made_of = read_provenance(own / "provenance.json")
-    write_report(plan_of_run(own), made_of, own.parent, own)
-    share(run=own, out=tmp_path / "run")
+    assert "/data/tutoring" in (run_folder / "config.yaml").read_text()
+    provenance = read_provenance(run_folder / "provenance.json")
+    write_report(plan_of_run(run_folder), provenance, run_folder.parent, run_folder)
+    share(run=run_folder, out=tmp_path / "run")
     shutil.rmtree(tmp_path / "sent")
     verify(tmp_path / "run")
     export("markdown", run=tmp_path / "run/results/report", out=tmp_path / "x.md")
 
 
-def test_samples_of_a_task_come_to_its_headline(run: Path) -> None:
-    """Replies that cannot be read count as wrong in both."""
-    opened = load_finished_run(run)
-    cards = {loaded.card.task: loaded.card for loaded in opened.plan.cards.values()}
+def test_samples_of_a_task_average_to_its_headline(run: Path) -> None:
+    """Unreadable replies count as wrong in both."""
+    finished_run = load_finished_run(run)
+    cards = {loaded.card.task: loaded.card for loaded in finished_run.plan.cards.values()}
     for tutor in TUTORS:
-        samples = read_samples(opened, "mathtutorbench", tutor)
-        for score in opened.headlines(tutor):
-            counted = [one.score for one in samples[score.task] if one.score is not None]
-            assert len(counted) == score.n, (tutor, score.task)
+        samples = read_samples(finished_run, "mathtutorbench", tutor)
+        for score in finished_run.headlines(tutor):
+            scores = [sample.score for sample in samples[score.task] if sample.score is not None]
+            assert len(scores) == score.n, (tutor, score.task)
             if cards[score.task].metrics[score.metric].function in (None, "accuracy") and score.metric == "accuracy":
-                assert sum(counted) / len(counted) == pytest.approx(score.value)
+                assert sum(scores) / len(scores) == pytest.approx(score.value)

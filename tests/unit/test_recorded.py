@@ -1,4 +1,4 @@
-"""Replies that exist already: matched by id, task or prompt; missing ones counted; what fits no item refused."""
+"""Tests of recorded replies: matching by id, task or prompt, other tools' formats, missing and unmatched replies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONVERSATION = "kmpbench/fqa"
 
 
 def item(task: str, number: int) -> Item:
-    """A problem."""
+    """Return a problem, which serves single-turn tasks and conversations."""
     words = {"question": f"What is {number} and {number}?", "followup_1": "And one more?", "followup_2": "And two?"}
     answers = [str(2 * number)] * 3
     reference = {
@@ -41,7 +41,7 @@ def item(task: str, number: int) -> Item:
 
 @pytest.fixture
 def items(tmp_path: Path) -> list[Path]:
-    """The items of two tasks."""
+    """Write the items of a single-turn task and of a conversation task."""
     files = []
     for name in ("mathtutorbench/problem_solving", CONVERSATION):
         path = tmp_path / f"items/{name}.jsonl"
@@ -57,7 +57,7 @@ def read(
     task: str = "mathtutorbench/problem_solving",
     **job: Any,
 ) -> dict[str, Reply]:
-    """The replies of a file, by item."""
+    """Read replies from a file with these lines, and return them by item."""
     file = tmp_path / "mine.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return read_file(tmp_path, items, file, task, **job)
@@ -65,16 +65,16 @@ def read(
 
 def read_file(tmp_path: Path, items: list[Path], file: Path, task: str, **job: Any) -> dict[str, Reply]:
     benchmark, _, name = task.partition("/")
-    told = {"tutor": "mine", "benchmark": benchmark, "tasks": [name], "protocol": "released"}
+    fields = {"tutor": "mine", "benchmark": benchmark, "tasks": [name], "protocol": "released"}
     sources = job.pop("sources", [])
     read_replies(
-        job=ReadReplies(**{**told, **job}), file=[file], items=items, sources=sources, out=tmp_path / "out.jsonl",
+        job=ReadReplies(**{**fields, **job}), file=[file], items=items, sources=sources, out=tmp_path / "out.jsonl",
         prompts=tmp_path / "p",
     )  # fmt: skip
     return {reply.id: reply for reply in read_records(tmp_path / "out.jsonl", Reply)}
 
 
-def test_replies_are_matched_by_id_and_what_is_missing_is_counted(tmp_path: Path, items: list[Path]) -> None:
+def test_replies_are_matched_by_id_and_missing_ones_are_counted(tmp_path: Path, items: list[Path]) -> None:
     lines = [{"id": "problem_solving-0", "reply": "Final answer: 0"}, {"id": "problem_solving-2", "reply": ""}]
     replies = read(tmp_path, items, lines)
     assert [reply.error for reply in replies.values()] == [None, NO_REPLY, NO_REPLY]
@@ -85,7 +85,7 @@ def test_replies_are_matched_by_id_and_what_is_missing_is_counted(tmp_path: Path
         items=tmp_path / "items/mathtutorbench", replies=tmp_path / "out.jsonl", out=tmp_path / "grades.jsonl",
     )  # fmt: skip
     graded = {json.loads(line)["id"] for line in (tmp_path / "grades.jsonl").read_text().splitlines()}
-    assert graded == {"problem_solving-0"}, "what was never said is missing, and not wrong"
+    assert graded == {"problem_solving-0"}, "an absent reply is missing, not wrong"
 
 
 def test_a_conversation_needs_a_text_for_each_turn(tmp_path: Path, items: list[Path]) -> None:
@@ -105,7 +105,7 @@ MRBENCH = Path("resources/demo/mrbench/MRBench_V1.json")
 
 @pytest.fixture(scope="module")
 def dialogues(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The items of the demo's MRBench."""
+    """Write the items of the demo's MRBench."""
     path = tmp_path_factory.mktemp("items") / "mrbench/mistake_remediation.jsonl"
     records = read_source(MRBENCH, "json")
     write_records(path, remediation_items(records, "mistake_remediation"))
@@ -127,10 +127,10 @@ def read_form(folder: Path, items: list[Path], file: Path, speaker: str, tasks: 
     return read_records(folder / "out.jsonl", Reply)
 
 
-def test_a_benchmarks_own_file_holds_several_tutors_replies(
+def test_a_benchmarks_released_file_contains_several_tutors_replies(
     tmp_path: Path, dialogues: list[Path], items: list[Path]
 ) -> None:
-    """MRBench's: matched by the dialogue, in whatever order they stand; a reply that is not there is missing."""
+    """MRBench's replies are matched by dialogue, in any order. An item without a reply is missing."""
     records = read_source(MRBENCH, "json")
     expected = [record["anno_llm_responses"]["Expert"]["response"].strip() for record in records]
     shuffled = tmp_path / "v2.json"
@@ -144,12 +144,12 @@ def test_a_benchmarks_own_file_holds_several_tutors_replies(
         read_form(tmp_path, dialogues, shuffled, "Exprt", ["mistake_remediation"])
     other = tmp_path / "other.json"
     other.write_text('[{"conversation_history": "Tutor: Hi", "replies": {}}]', encoding="utf-8")
-    with pytest.raises(UserError, match=r"not in the format of mrbench: KeyError"):
+    with pytest.raises(UserError, match=r"the file does not have the format of mrbench: KeyError"):
         read_form(tmp_path, dialogues, other, "Expert", ["mistake_remediation"])
 
 
 @pytest.mark.parametrize(
-    ("entry", "fault"),
+    ("entry", "problem"),
     [
         (
             {"file": "x.json", "form": "mrbench"},
@@ -163,15 +163,15 @@ def test_a_benchmarks_own_file_holds_several_tutors_replies(
         ),
     ],
 )
-def test_a_form_is_checked_before_any_work(entry: dict[str, str], fault: str) -> None:
+def test_a_form_is_checked_before_any_work(entry: dict[str, str], problem: str) -> None:
     raw = shipped()
     raw["models"]["ours"] = {"engine": "recorded", **entry}
     raw["run"] |= {"tutors": ["ours"], "tasks": ["mrbench"], **NO_GRADERS}
-    with pytest.raises(UserError, match=fault):
+    with pytest.raises(UserError, match=problem):
         check_config(raw)
 
 
-def test_a_prompt_names_its_item(tmp_path: Path, items: list[Path]) -> None:
+def test_a_reply_is_matched_by_its_prompt(tmp_path: Path, items: list[Path]) -> None:
     loaded = read_card(card_path("mathtutorbench", "problem_solving"))
     prompt = first_prompt(loaded, item("problem_solving", 1))
     replies = read(tmp_path, items, [{"prompt": "  " + prompt.replace(" ", "\n"), "reply": "2"}])
@@ -180,7 +180,7 @@ def test_a_prompt_names_its_item(tmp_path: Path, items: list[Path]) -> None:
         read(tmp_path, items, [{"prompt": "What?", "reply": "2"}])
 
 
-def test_csv_is_read_too(tmp_path: Path, items: list[Path]) -> None:
+def test_replies_are_read_from_csv(tmp_path: Path, items: list[Path]) -> None:
     file = tmp_path / "mine.csv"
     with open(file, "w", newline="", encoding="utf-8") as handle:
         csv.writer(handle).writerows([("id", "reply"), ("problem_solving-1", 'It is "2",\nsurely')])
@@ -188,7 +188,7 @@ def test_csv_is_read_too(tmp_path: Path, items: list[Path]) -> None:
     assert replies["problem_solving-1"].text == 'It is "2",\nsurely'
 
 
-def test_a_line_of_another_task_is_no_fault_and_the_task_chooses(tmp_path: Path, items: list[Path]) -> None:
+def test_a_line_of_another_task_is_accepted_and_a_named_task_must_match(tmp_path: Path, items: list[Path]) -> None:
     lines = [{"id": "fqa-0", "reply": "x"}, {"id": "problem_solving-0", "task": "problem_solving", "reply": "y"}]
     assert read(tmp_path, items, lines)["problem_solving-0"].text == "y"
     lines[1]["task"] = "mathtutorbench/problem_solving"
@@ -200,7 +200,7 @@ def test_a_line_of_another_task_is_no_fault_and_the_task_chooses(tmp_path: Path,
 
 BAD: list[tuple[list[dict[str, Any]], str]] = [
     ([{"id": "problem_solving-9", "reply": "x"}], r"record 1: there is no item 'problem_solving-9'\. Fix: did you mean 'problem_solving-\d'\?"),
-    ([{"reply": "x"}], "missing columns: id; found: reply"),
+    ([{"reply": "x"}], "expected column id, found reply"),
     ([["problem_solving-0", "x"]], "record 1: (expected a mapping|.*not a record)"),  # type: ignore[list-item]
     ([{"id": {"a": 1}, "reply": "x"}], "record 1: there is no item"),
     ([{"id": "problem_solving-0", "reply": 3}], "record 1: reply is not text"),
@@ -211,7 +211,7 @@ BAD: list[tuple[list[dict[str, Any]], str]] = [
 
 
 @pytest.mark.parametrize(("lines", "expected"), BAD, ids=range(len(BAD)))
-def test_what_fits_no_item_is_refused(
+def test_a_line_that_fits_no_item_is_refused(
     tmp_path: Path, items: list[Path], lines: list[dict[str, Any]], expected: str
 ) -> None:
     with pytest.raises(UserError, match=expected):
@@ -219,68 +219,67 @@ def test_what_fits_no_item_is_refused(
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_all_faults_are_said_at_once(tmp_path: Path, items: list[Path]) -> None:
-    with pytest.raises(UserError) as fault:
+def test_all_faults_are_reported_at_once(tmp_path: Path, items: list[Path]) -> None:
+    with pytest.raises(UserError) as error:
         read(tmp_path, items, [{"id": f"nobody-{number}", "reply": "x"} for number in range(9)])
-    assert (
-        len(fault.value.lines.split("\n")) == 6 and "4 further records do not fit an item either" in fault.value.lines
-    )
+    assert len(error.value.lines.split("\n")) == 6 and "further records that match no item: 4" in error.value.lines
 
 
-def test_a_limited_run_has_not_all_items_and_refuses_a_wrong_id_all_the_same(tmp_path: Path) -> None:
-    """Of the demo's twelve problems three are drawn; a line of another one is passed over, one of none is refused."""
+def test_a_limited_run_accepts_ids_outside_its_sample_and_refuses_unknown_ids(tmp_path: Path) -> None:
+    """The run samples three of the demo's twelve problems: lines of the others are skipped, unknown ids refused."""
     source = Path("resources/demo/gsm8k/test.jsonl")
     out = tmp_path / "mathtutorbench/problem_solving.jsonl"
     job = MakeItems(benchmark="mathtutorbench", task="problem_solving", form="jsonl", limit=3, seed=1)
     make_items(job=job, source=source, pictures=[], out=out)
-    drawn = [one.id for one in read_records(out, Item)]
+    sampled_ids = [problem.id for problem in read_records(out, Item)]
     whole = {"forms": {"mathtutorbench/problem_solving": "jsonl"}, "sources": [source]}
     make_items(job=job.model_copy(update={"limit": None}), source=source, pictures=[], out=tmp_path / "all.jsonl")
-    every = [one.id for one in read_records(tmp_path / "all.jsonl", Item)]
-    lines = [{"id": name, "reply": "x"} for name in every]
-    assert set(read(tmp_path, [out], lines, **whole)) == set(drawn) and len(every) == 12
+    all_ids = [problem.id for problem in read_records(tmp_path / "all.jsonl", Item)]
+    lines = [{"id": name, "reply": "x"} for name in all_ids]
+    assert set(read(tmp_path, [out], lines, **whole)) == set(sampled_ids) and len(all_ids) == 12
     loaded = read_card(card_path("mathtutorbench", "problem_solving"))
-    prompts = [first_prompt(loaded, one) for one in read_records(tmp_path / "all.jsonl", Item)]
+    prompts = [first_prompt(loaded, problem) for problem in read_records(tmp_path / "all.jsonl", Item)]
     by_prompt = read(tmp_path, [out], [{"prompt": text, "reply": "x"} for text in prompts], **whole)
-    assert set(by_prompt) == set(drawn) and not any(reply.error for reply in by_prompt.values())
-    for others in ([line for line in lines if line["id"] != every[4]], []):
-        with pytest.raises(UserError, match=rf"there is no item '{every[4]}x'\. Fix: did you mean '{every[4]}'"):
-            read(tmp_path, [out], [*others, {"id": every[4] + "x", "reply": "x"}], **whole)
-    with pytest.raises(UserError, match=rf"there is no item '{every[4]}x'\. Fix: run `maieutic items"):
-        read(tmp_path, [out], [*lines, {"id": every[4] + "x", "reply": "x"}], **whole)  # no id is left to be meant
-    undrawn = [line for line in lines if line["id"] not in drawn]
-    with pytest.raises(UserError, match="none of its 9 records fits an item of this run"):
-        read(tmp_path, [out], undrawn, **whole)
+    assert set(by_prompt) == set(sampled_ids) and not any(reply.error for reply in by_prompt.values())
+    for others in ([line for line in lines if line["id"] != all_ids[4]], []):
+        with pytest.raises(UserError, match=rf"there is no item '{all_ids[4]}x'\. Fix: did you mean '{all_ids[4]}'"):
+            read(tmp_path, [out], [*others, {"id": all_ids[4] + "x", "reply": "x"}], **whole)
+    with pytest.raises(UserError, match=rf"there is no item '{all_ids[4]}x'\. Fix: run `maieutic items"):
+        # Every id already has a reply, so the message suggests none.
+        read(tmp_path, [out], [*lines, {"id": all_ids[4] + "x", "reply": "x"}], **whole)
+    outside_sample = [line for line in lines if line["id"] not in sampled_ids]
+    with pytest.raises(UserError, match="none of the 9 records matches an item of this run"):
+        read(tmp_path, [out], outside_sample, **whole)
 
 
-# What other tools write ------------------------------------------------------------------------------------------------
+# Formats of other tools ------------------------------------------------------------------------------------------------
 
-PROMPT = "THE PROMPT"  # in the place of the first prompt of problem_solving-1
+PROMPT = "THE PROMPT"  # replaced by the first prompt of problem_solving-1
 SAMPLE = {
     "id": "problem_solving-1",
     "epoch": 1,
     "input": "?",
     "output": {"choices": [{"message": {"content": "said"}}]},
 }
-OTHERS: dict[str, list[dict[str, Any]]] = {
-    "a batch of OpenAI": [
+FOREIGN_FORMATS: dict[str, list[dict[str, Any]]] = {
+    "OpenAI batch": [
         {"id": "batch_1", "custom_id": "problem_solving-1", "error": None,
          "response": {"status_code": 200, "body": {"choices": [{"message": {"role": "assistant", "content": "said"}}]}}},
         {"id": "batch_2", "custom_id": "problem_solving-2", "response": None, "error": {"code": "batch_expired"}},
     ],
-    "a batch of the Responses API": [
+    "OpenAI batch, Responses API": [
         {"custom_id": "problem_solving-1", "response": {"status_code": 200, "body": {"output": [
             {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
             {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "said"}]}]}}},
     ],
-    "samples of the harness": [
+    "harness samples": [
         {"doc_id": 0, "doc": {"question": "?"}, "target": "2", "arguments": [[PROMPT, {"until": ["\n"]}]], "resps": [["said"]],
          "filtered_resps": ["said"]},
     ],
-    "newer samples of the harness": [
+    "harness samples, newer": [
         {"doc_id": 0, "doc": {}, "arguments": {"gen_args_0": {"arg_0": PROMPT, "arg_1": {}}}, "resps": [["said"]]},
     ],
-    "samples of the harness in chat": [
+    "harness samples, chat": [
         {"doc_id": 0, "doc": {}, "arguments": {"gen_args_0": {"arg_0": json.dumps([{"role": "user", "content": PROMPT}])}},
          "resps": [["said"]]},
     ],
@@ -288,48 +287,48 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
         {"messages": [{"role": "system", "content": "You are a tutor."}, {"role": "user", "content": PROMPT},
                       {"role": "assistant", "content": "said"}]},
     ],
-    "a batch with the format of its text": [
+    "OpenAI batch with a text format": [
         {"custom_id": "problem_solving-1", "response": {"status_code": 200, "body": {"text": {"format": {"type": "text"}}, "output": [
             {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "said"}]}]}}},
     ],
-    "a message of a model": [{"id": "problem_solving-1", "reply": [{"role": "model", "content": "said"}]}],
-    "a message for a reply": [{"id": "problem_solving-1", "reply": {"role": "assistant", "content": "said"}}],
-    "parts for a reply": [{"id": "problem_solving-1", "reply": [{"type": "thinking", "thinking": "x"}, {"type": "text", "text": "said"}]}],
-    "a completion for a reply": [{"id": "problem_solving-1", "response": {"choices": [{"message": {"content": "said"}}]}}],
+    "reply is a message of a model": [{"id": "problem_solving-1", "reply": [{"role": "model", "content": "said"}]}],
+    "reply is a message": [{"id": "problem_solving-1", "reply": {"role": "assistant", "content": "said"}}],
+    "reply is a list of parts": [{"id": "problem_solving-1", "reply": [{"type": "thinking", "thinking": "x"}, {"type": "text", "text": "said"}]}],
+    "reply is a completion": [{"id": "problem_solving-1", "response": {"choices": [{"message": {"content": "said"}}]}}],
 }  # fmt: skip
 
 
-def first_of(number: int) -> str:
+def prompt_of(number: int) -> str:
+    """Return the first prompt of a problem."""
     return first_prompt(read_card(card_path("mathtutorbench", "problem_solving")), item("problem_solving", number))
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_what_other_tools_write_is_read_as_it_stands(name: str, tmp_path: Path, items: list[Path]) -> None:
-    text = json.dumps(OTHERS[name])
-    text = (
-        text.replace(json.dumps(PROMPT)[1:-1], json.dumps(first_of(1))[1:-1]) if "harness in chat" not in name else text
-    )
+@pytest.mark.parametrize("name", FOREIGN_FORMATS)
+def test_formats_of_other_tools_are_read_unchanged(name: str, tmp_path: Path, items: list[Path]) -> None:
+    chat = name == "harness samples, chat"
+    text = json.dumps(FOREIGN_FORMATS[name])
+    text = text if chat else text.replace(json.dumps(PROMPT)[1:-1], json.dumps(prompt_of(1))[1:-1])
     lines = json.loads(text)
-    if "harness in chat" in name:
-        lines[0]["arguments"]["gen_args_0"]["arg_0"] = json.dumps([{"role": "user", "content": first_of(1)}])
+    if chat:
+        lines[0]["arguments"]["gen_args_0"]["arg_0"] = json.dumps([{"role": "user", "content": prompt_of(1)}])
     replies = read(tmp_path, items, lines)
     assert {key: reply.text for key, reply in replies.items() if not reply.error} == {"problem_solving-1": "said"}
     (tmp_path / "mine.json").write_text(json.dumps(lines), encoding="utf-8")
     again = read_file(tmp_path, items, tmp_path / "mine.json", "mathtutorbench/problem_solving")
-    assert again == replies, "as a JSON list"
+    assert again == replies, "a JSON list is read as JSON lines are"
 
 
 def test_the_turns_of_a_conversation_are_the_assistants_messages(tmp_path: Path, items: list[Path]) -> None:
-    said = [
+    messages = [
         {"role": "assistant", "content": "a"},
         {"role": "user", "content": "?"},
         {"role": "assistant", "content": "b"},
     ]
-    lines = [{"id": "fqa-0", "reply": [*said, {"role": "assistant", "content": "c"}]}]
+    lines = [{"id": "fqa-0", "reply": [*messages, {"role": "assistant", "content": "c"}]}]
     assert [turn.text for turn in read(tmp_path, items, lines, CONVERSATION)["fqa-0"].turns] == ["a", "b", "c"]
 
 
-def archive(path: Path, samples: list[dict[str, Any]]) -> Path:
+def inspect_archive(path: Path, samples: list[dict[str, Any]]) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
         zipped.writestr("header.json", json.dumps({"version": 2, "eval": {}}))
         for number, sample in enumerate(samples):
@@ -338,48 +337,50 @@ def archive(path: Path, samples: list[dict[str, Any]]) -> Path:
 
 
 def test_a_log_of_inspect_is_read_without_its_library(tmp_path: Path, items: list[Path]) -> None:
-    """By the sample's id, else by its input; the first epoch counts; an archive or one JSON file."""
+    """Samples are matched by id, else by input, in an archive or a JSON file. The first epoch counts."""
     second = {**SAMPLE, "epoch": 2, "output": {"choices": [{"message": {"content": "later"}}]}}
-    words = [{"role": "system", "content": "Hi."}, {"role": "user", "content": first_of(2)}]
-    foreign = {"id": 7, "epoch": 1, "input": words, "output": {"completion": "by its input"}}
+    messages = [{"role": "system", "content": "Hi."}, {"role": "user", "content": prompt_of(2)}]
+    foreign = {"id": 7, "epoch": 1, "input": messages, "output": {"completion": "by its input"}}
     samples = [SAMPLE, second, foreign]
     log = tmp_path / "log.json"
     log.write_text(json.dumps({"version": 2, "eval": {"task": "t"}, "samples": samples}), encoding="utf-8")
-    for path in (archive(tmp_path / "log.eval", samples), log):
+    for path in (inspect_archive(tmp_path / "log.eval", samples), log):
         replies = read_file(tmp_path, items, path, "mathtutorbench/problem_solving")
-        said = {key: reply.text for key, reply in replies.items() if not reply.error}
-        assert said == {"problem_solving-1": "said", "problem_solving-2": "by its input"}
+        texts = {key: reply.text for key, reply in replies.items() if not reply.error}
+        assert texts == {"problem_solving-1": "said", "problem_solving-2": "by its input"}
 
 
-EMPTY = {  # what holds no text that is known is refused, and never read as an empty reply
-    "an object": {"id": "problem_solving-1", "reply": {"answer": "Hi"}},
-    "a batch of another provider": {
+WITHOUT_TEXT = {  # records without a known text are refused, never read as an empty reply
+    "object": {"id": "problem_solving-1", "reply": {"answer": "Hi"}},
+    "batch of another provider": {
         "custom_id": "problem_solving-1",
         "response": {"body": {"candidates": [{"content": "Hi"}]}},
     },
     "likelihoods": {"doc_id": 0, "doc": {}, "arguments": [["?", " yes"]], "resps": [[["-1.25", "False"]]]},
-    "words for a response": {"custom_id": "problem_solving-1", "response": "words"},
-    "choices that are words": {"id": "problem_solving-1", "reply": {"choices": ["abc"]}},
+    "response is a word": {"custom_id": "problem_solving-1", "response": "words"},
+    "choices are words": {"id": "problem_solving-1", "reply": {"choices": ["abc"]}},
 }
 
 
-@pytest.mark.parametrize("name", EMPTY)
-def test_what_holds_no_text_is_refused(name: str, tmp_path: Path, items: list[Path]) -> None:
-    with pytest.raises(UserError, match=r"record 1: (reply is not text|not in the format that its fields suggest)"):
-        read(tmp_path, items, [EMPTY[name]])
+@pytest.mark.parametrize("name", WITHOUT_TEXT)
+def test_a_record_without_a_text_is_refused(name: str, tmp_path: Path, items: list[Path]) -> None:
+    with pytest.raises(
+        UserError, match=r"record 1: (reply is not text|the record has fields of a known format but cannot be read)"
+    ):
+        read(tmp_path, items, [WITHOUT_TEXT[name]])
 
 
-def test_a_foreign_id_of_an_item_that_was_not_drawn_is_no_fault(tmp_path: Path) -> None:
-    """Samples of Inspect have ids of their own; a known id with another task is a fault under a limit too."""
+def test_a_foreign_id_of_an_item_outside_the_sample_is_accepted(tmp_path: Path) -> None:
+    """Samples of Inspect have their own ids. A known id with another task is refused in a limited run too."""
     source = Path("resources/demo/gsm8k/test.jsonl")
-    out, every = tmp_path / "mathtutorbench/problem_solving.jsonl", tmp_path / "all.jsonl"
+    out, all_items = tmp_path / "mathtutorbench/problem_solving.jsonl", tmp_path / "all.jsonl"
     job = MakeItems(benchmark="mathtutorbench", task="problem_solving", form="jsonl", limit=3, seed=1)
     make_items(job=job, source=source, pictures=[], out=out)
-    make_items(job=job.model_copy(update={"limit": None}), source=source, pictures=[], out=every)
+    make_items(job=job.model_copy(update={"limit": None}), source=source, pictures=[], out=all_items)
     loaded = read_card(card_path("mathtutorbench", "problem_solving"))
     lines = [
-        {"id": str(n), "prompt": first_prompt(loaded, one), "reply": "x"}
-        for n, one in enumerate(read_records(every, Item))
+        {"id": str(n), "prompt": first_prompt(loaded, problem), "reply": "x"}
+        for n, problem in enumerate(read_records(all_items, Item))
     ]
     whole = {"forms": {"mathtutorbench/problem_solving": "jsonl"}, "sources": [source]}
     assert not any(reply.error for reply in read(tmp_path, [out], lines, **whole).values())
@@ -388,31 +389,31 @@ def test_a_foreign_id_of_an_item_that_was_not_drawn_is_no_fault(tmp_path: Path) 
         read(tmp_path, [out], [*lines, {"id": first.id, "task": "other", "reply": "x"}], **whole)
 
 
-BROKEN = {
-    "no archive": ("x.eval", b"not a zip", "not a readable archive of Inspect"),
+UNREADABLE_FILES = {
+    "not an archive": ("x.eval", b"not a zip", "the Inspect archive cannot be read"),
     "another object": ("x.json", b'{"results": {}}', "expected a list of replies or a log of Inspect, found results"),
-    "no JSON": ("x.json", b'{"results": ', "expected JSON, found"),
+    "truncated JSON": ("x.json", b'{"results": ', "the file is not valid JSON: "),
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_a_log_that_cannot_be_read_is_one_line(name: str, tmp_path: Path, items: list[Path]) -> None:
-    file, data, told = BROKEN[name]
+@pytest.mark.parametrize("name", UNREADABLE_FILES)
+def test_an_unreadable_file_is_an_error_of_one_line(name: str, tmp_path: Path, items: list[Path]) -> None:
+    file, data, problem = UNREADABLE_FILES[name]
     (tmp_path / file).write_bytes(data)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=problem):
         read_file(tmp_path, items, tmp_path / file, "mathtutorbench/problem_solving")
 
 
-def test_a_zip_without_samples_is_no_log(tmp_path: Path, items: list[Path]) -> None:
-    with pytest.raises(UserError, match="an archive without samples"):
-        read_file(tmp_path, items, archive(tmp_path / "x.eval", []), "mathtutorbench/problem_solving")
+def test_an_archive_without_samples_is_refused(tmp_path: Path, items: list[Path]) -> None:
+    with pytest.raises(UserError, match="the archive contains no folder samples"):
+        read_file(tmp_path, items, inspect_archive(tmp_path / "x.eval", []), "mathtutorbench/problem_solving")
 
 
-def test_the_same_reply_twice_is_one(tmp_path: Path, items: list[Path]) -> None:
+def test_a_repeated_reply_counts_once(tmp_path: Path, items: list[Path]) -> None:
     assert not read(tmp_path, items, [{"id": "problem_solving-0", "reply": "x"}] * 2)["problem_solving-0"].error
 
 
-def test_what_there_is_to_answer_can_be_filled_in_and_read_again(tmp_path: Path, items: list[Path]) -> None:
+def test_exported_questions_can_be_filled_in_and_read_again(tmp_path: Path, items: list[Path]) -> None:
     questions = tmp_path / "questions.jsonl"
     job = WriteQuestions(benchmark="kmpbench", task="fqa", protocol="released")
     write_questions(job=job, items=items[1], out=questions)
@@ -420,7 +421,7 @@ def test_what_there_is_to_answer_can_be_filled_in_and_read_again(tmp_path: Path,
     assert [record["id"] for record in records] == ["fqa-0", "fqa-1", "fqa-2"]
     assert "What is 1 and 1?" in records[1]["messages"][-1]["content"] and len(records[1]["later"]) == 2
     empty = read(tmp_path, items, records, CONVERSATION)
-    assert all(reply.absent for reply in empty.values()), "as it was written nothing is answered"
+    assert all(reply.absent for reply in empty.values()), "an exported file without replies answers no item"
     for record in records:
         record["reply"] = ["a", "b", "c"]
     assert not any(reply.error for reply in read(tmp_path, items, records, CONVERSATION).values())
@@ -435,7 +436,7 @@ def test_inline_reasoning_of_a_recorded_reply_is_kept_apart() -> None:
 
 
 def test_the_release_itself_is_read_as_recorded_replies(data: Path, tmp_path: Path) -> None:
-    """MRBench V1 has four pairs of dialogues with one history: each record is its own item's. V2 and V3 hold others too."""
+    """In MRBench V1, four pairs of dialogues share a history. V2 and V3 contain other dialogues too."""
     source = data / "mrbench/MRBench_V1.json"
     items = remediation_items(read_source(source, "json"), "mistake_remediation")
     path = tmp_path / "mrbench/mistake_remediation.jsonl"
@@ -456,7 +457,7 @@ def test_the_release_itself_is_read_as_recorded_replies(data: Path, tmp_path: Pa
         answered = [reply for reply in replies if reply.error is None]
         assert len(replies) == 192 and len(answered) >= least, (name, len(answered))
         if name == "MRBench_V1":
-            said = [
+            expected = [
                 record["anno_llm_responses"][speaker]["response"].strip() for record in json.loads(source.read_text())
             ]
-            assert [reply.text for reply in replies] == said
+            assert [reply.text for reply in replies] == expected

@@ -1,4 +1,4 @@
-"""The report: right joins, safe cells, a page that no reply can break."""
+"""Tests of the report: merged scores, safe table cells, and a page that no reply can break."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from maieutic.core.records import Item, Prompt, Reply, Turn, read_records, write
 from maieutic.core.visible import script_safe_json
 from maieutic.datasets.items import MakeItems, make_items
 from maieutic.graders.parsing import ParseReplies, parse_replies
+from maieutic.launch.provenance import CodeState, provenance_of_plan
+from maieutic.launch.saving import SaveConfig, save_config
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
-from maieutic.plan.provenance import CodeState, provenance_of_plan
-from maieutic.plan.saving import SaveConfig, save_config
 from maieutic.replies.baselines import baseline_reply
 from maieutic.report import build_report
 from maieutic.report.exports import exported_tables
@@ -40,21 +40,21 @@ from running import NO_GRADERS
 from shipped import shipped
 
 HOSTILE = '</script><script>document.title="broken"</script><img src=x onerror=alert(1)> \u202eabc 1,000 {{ 7*7 }}'
-CONTROLS = "\x1b[J\u2028\u2029\x00\x07\x85"  # of which some ended a report after everything was paid
+CONTROLS = "\x1b[J\u2028\u2029\x00\x07\x85"  # some of these once made the report fail at the end of a paid run
 TASKS = ["mistake_location", "pedagogy_following", "problem_solving", "socratic_questioning", "solution_correctness"]
 
 
 def configuration(**run: object) -> settings.Config:
-    merged = shipped()
-    merged["models"]["hostile"] = {
+    config = shipped()
+    config["models"]["hostile"] = {
         "engine": "hosted", "model": "m", "base_url": "http://x/v1", "label": "=<b>hostile</b>\x1b\u2028", "notice": CONTROLS, "group": f"g{CONTROLS}", "paper": {"mathtutorbench": "GPT-4o"},
     }  # fmt: skip
-    merged["run"] |= {"tutors": ["hostile"], "tasks": [f"mathtutorbench/{task}" for task in TASKS], **NO_GRADERS, **run}
-    merged["report"] = {"resamples": 100}
-    return check_config(merged)
+    config["run"] |= {"tutors": ["hostile"], "tasks": [f"mathtutorbench/{task}" for task in TASKS], **NO_GRADERS, **run}
+    config["report"] = {"resamples": 100}
+    return check_config(config)
 
 
-def said(config: settings.Config, name: str, item: Item) -> Reply:
+def make_reply(config: settings.Config, name: str, item: Item) -> Reply:
     model = config.models[name]
     if isinstance(model, BaselineModel):
         return baseline_reply(name, model.tutor, item, 1)
@@ -66,7 +66,7 @@ def said(config: settings.Config, name: str, item: Item) -> Reply:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run in which a tutor says hostile things, made by the stages' own functions."""
+    """Return the results folder of a finished run, one of whose tutors sends hostile replies."""
     folder = tmp_path_factory.mktemp("results")
     finished(folder, configuration())
     return folder
@@ -75,14 +75,14 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finished(
     folder: Path, config: settings.Config, commit: str | None = None, tags: Mapping[str, str] | None = None
 ) -> None:
-    """A finished run of MathTutorBench's tasks in `folder`: hosted tutors say hostile things, others are baselines.
+    """Write a finished run of MathTutorBench's tasks to `folder`, by the functions of the stages.
 
-    tags: of every item, beside one of control characters.
+    Hosted tutors send hostile replies; other tutors are baselines. tags: added to each item, beside a hostile tag.
     """
-    [(benchmark, loadeds)] = Plan(config).benchmarks.items()
+    [(benchmark, loaded_cards)] = Plan(config).benchmarks.items()
     items_dir = folder / "items" / benchmark
-    tasks = [loaded.card.task for loaded in loadeds]
-    for loaded in loadeds:
+    tasks = [loaded.card.task for loaded in loaded_cards]
+    for loaded in loaded_cards:
         card = loaded.card
         dataset = config.datasets[card.dataset]
         source = Path("resources/demo") / dataset.demo.path
@@ -97,7 +97,7 @@ def finished(
     items = [item for task in tasks for item in read_records(items_dir / f"{task}.jsonl", Item)]
     for name in Plan(config).tutors:
         replies = folder / "replies" / benchmark / f"{name}.jsonl"
-        write_records(replies, [said(config, name, item) for item in items])
+        write_records(replies, [make_reply(config, name, item) for item in items])
         prompt = Prompt(messages="sha256:p", content=[{"role": "user", "content": HOSTILE}])
         write_records(folder / "replies" / benchmark / "prompts" / f"{name}.jsonl", [prompt])
         grades = folder / "grades" / benchmark / "_parsers" / f"{name}.jsonl"
@@ -136,9 +136,9 @@ def finished(
         out=folder / "report/config.yaml",
         provenance=folder / "report/provenance.json",
     )
-    made_of = folder / "report/provenance.json" if commit else None
-    build_report(folder / "report/config.yaml", folder, folder / "report", provenance=made_of)
-    assert json.loads((folder / "report/problems.json").read_text()) == [], "every part of the page was made"
+    provenance = folder / "report/provenance.json" if commit else None
+    build_report(folder / "report/config.yaml", folder, folder / "report", provenance=provenance)
+    assert json.loads((folder / "report/problems.json").read_text()) == [], "no part of the page failed"
 
 
 def test_scores_carry_floor_ceiling_and_the_papers_value(results: Path) -> None:
@@ -146,13 +146,13 @@ def test_scores_carry_floor_ceiling_and_the_papers_value(results: Path) -> None:
     pd.testing.assert_frame_equal(
         table, pd.read_parquet(results / "report/scores.parquet"), check_dtype=False, check_column_type=False
     )
-    one = table[(table.tutor == "hostile") & (table.task == "problem_solving") & (table.scoring == "robust")].iloc[0]
-    assert (one.floor, one.ceiling, one.value, one.readable) == (0.0, 1.0, 0.0, 1.0)
-    assert table.paper.isna().all(), "a dozen demo items are not what the paper measured: test_comparison.py"
+    row = table[(table.tutor == "hostile") & (table.task == "problem_solving") & (table.scoring == "robust")].iloc[0]
+    assert (row.floor, row.ceiling, row.value, row.readable) == (0.0, 1.0, 0.0, 1.0)
+    assert table.paper.isna().all(), "a dozen demo items are not the paper's data set: test_comparison.py"
     location = table[(table.task == "mistake_location") & table.headline & (table.scoring == "paper_compat")]
     assert set(location.floor) == {0.5} and set(location.ceiling) == {1.0}
-    words = table[(table.metric == "words")]
-    assert words.floor.isna().all(), "no number of words is better than another"
+    word_counts = table[(table.metric == "words")]
+    assert word_counts.floor.isna().all(), "no number of words is better than another"
 
 
 def test_text_cells_cannot_run_in_a_spreadsheet(results: Path) -> None:
@@ -164,10 +164,10 @@ def test_text_cells_cannot_run_in_a_spreadsheet(results: Path) -> None:
 
 def test_every_table_of_the_page_is_a_csv_file(results: Path) -> None:
     page = (results / "report/index.html").read_text(encoding="utf-8")
-    shown = page.split('id="data"')[0]
+    html = page.split('id="data"')[0]
     files = {f"tables/{path.name}" for path in (results / "report/tables").iterdir()}
-    assert len(files) == shown.count("<table") > len(TASKS)
-    assert set(re.findall(r'href="(tables/[a-z0-9-]+\.csv)"', shown)) == files
+    assert len(files) == html.count("<table") > len(TASKS)
+    assert set(re.findall(r'href="(tables/[a-z0-9-]+\.csv)"', html)) == files
     board = pd.read_csv(results / "report/tables/leaderboard-mathtutorbench-robust.csv", index_col=0)
     scores = pd.read_csv(results / "report/scores.csv")
     heads = scores[scores.headline & (scores.scoring == "robust") & (scores.tutor == "echo")]
@@ -177,7 +177,7 @@ def test_every_table_of_the_page_is_a_csv_file(results: Path) -> None:
         assert any(str(cell).startswith(f"{score.value:.2f} [{score.low:.2f}\u2013{score.high:.2f}]") for cell in cells)
     tables = [pd.read_csv(results / "report" / name, dtype=str) for name in sorted(files)]
     texts = [text for table in tables for text in [*table.columns, *table.stack().dropna()]]
-    assert any(text.startswith("'=<b>hostile</b>") for text in texts), "as in the other tables"
+    assert any(text.startswith("'=<b>hostile</b>") for text in texts), "escaped as in the other tables"
     assert not any(text.startswith(("=", "@")) for text in texts)
 
 
@@ -185,7 +185,7 @@ def test_no_two_tables_of_the_pages_share_a_file() -> None:
     table = Markup("<h3>By tag</h3><table><thead><tr><th>a</th></tr></thead><tbody><tr><td>1</td></tr></tbody></table>")
     named: Counter[str] = Counter()
     pages = [Page("#/task/a/b", None, table + table), Page("#/task-a/b", None, table)]
-    names = [one.name for page in pages for one in exported_tables(page, named)]
+    names = [exported.name for page in pages for exported in exported_tables(page, named)]
     assert names == ["task-a-b-by-tag", "task-a-b-by-tag-no-2", "task-a-b-by-tag-no-3"]
 
 
@@ -194,9 +194,9 @@ def test_no_reply_becomes_markup(results: Path) -> None:
     library = DATATABLES.read_text(encoding="utf-8")
     assert page.count(library) == 1 and "</script" not in library and "<!--" not in library
     page = page.replace(library, "")
-    assert page.count("<script") == 3 and page.count("</script") == 3, "the page's data, the library, the page's own"
+    assert page.count("<script") == 3 and page.count("</script") == 3, "the page's data, the library, the page's script"
     assert "<img" not in page and "<b>hostile" not in page
-    assert "onerror=alert" in page, "the reply is there, as data"
+    assert "onerror=alert" in page, "the page contains the reply as data"
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
     replies = [reply for items in data["tasks"].values() for item in items for reply in item["replies"]]
     assert HOSTILE + CONTROLS in {reply["text"] for reply in replies}
@@ -212,12 +212,12 @@ def test_the_page_needs_nothing_from_outside(results: Path) -> None:
 
 def test_paper_and_run_stand_side_by_side(results: Path) -> None:
     page = (results / "report/index.html").read_text(encoding="utf-8")
-    assert '0.00<small class="missing">not comparable: demo data</small>' in page, "ours under the printed 0.90"
+    assert '0.00<small class="missing">not comparable: demo data</small>' in page, "shown under the printed 0.90"
     assert "No tutor of this run is one of the paper" not in page
     assert "Qwen2.5-7B-SocraticLM" in page
 
 
-OPTIONS = [
+CHROMIUM_OPTIONS = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -225,7 +225,7 @@ OPTIONS = [
     "--disable-background-networking",
     "--disable-sync",
 ]
-LATER = """<script>addEventListener("load", () => { location.hash = "HASH"; setTimeout(() => {
+ITEMS_PROBE = """<script>addEventListener("load", () => { location.hash = "HASH"; setTimeout(() => {
   const page = document.querySelector("section:not([hidden])");
   const selects = [...page.querySelectorAll(".browser select")];
   const item = page.querySelector("details.item"); if (item) item.open = true;
@@ -237,7 +237,7 @@ LATER = """<script>addEventListener("load", () => { location.hash = "HASH"; setT
 
 @pytest.mark.slow
 def test_items_that_are_too_many_for_the_page_lie_beside_it(results: Path, tmp_path: Path) -> None:
-    """They are loaded from disk when they are looked at, as text; a page without them says where they lie."""
+    """The page loads them from disk on demand, as text; without the files it names their place."""
     if CHROMIUM is None:
         absent("Chromium", "install chromium to run this test")
     config = yaml.safe_load((results / "report/config.yaml").read_text(encoding="utf-8"))
@@ -250,55 +250,64 @@ def test_items_that_are_too_many_for_the_page_lie_beside_it(results: Path, tmp_p
     assert (data["tasks"], data["prompts"]) == ({}, {}) and HOSTILE[:20] not in page
     assert {out / name for name in data["beside"].values()} == set((out / "items").iterdir())
     assert set(data["beside"]) == {f"mathtutorbench/{task}" for task in TASKS}
-    inside = json.loads(embedded_data(results / "report/index.html"))
+    embedded = json.loads(embedded_data(results / "report/index.html"))
     for task, name in data["beside"].items():
         [call] = (out / name).read_text(encoding="utf-8").splitlines()
         chunk = json.loads(call.removeprefix(f'items("{task}", ').removesuffix(");"))
-        assert "<" not in call and chunk["items"] == inside["tasks"][task]
-        assert chunk["prompts"].items() <= inside["prompts"].items()
-    shown = in_browser(out, "#/task/mathtutorbench/problem_solving", tmp_path)
-    assert "48 of 48 replies" in shown["text"]
-    assert HOSTILE[:20] in shown["text"] and "What was read" in shown["text"] and shown["title"] == "Maieutic report"
-    everything = in_browser(out, "#/items", tmp_path)
-    assert everything["tasks"] == list(data["beside"])
-    assert re.search(r"\b(\d+) of \1 replies", everything["text"]), "of the first task"
+        assert "<" not in call and chunk["items"] == embedded["tasks"][task]
+        assert chunk["prompts"].items() <= embedded["prompts"].items()
+    task_page = open_in_browser(out, "#/task/mathtutorbench/problem_solving", tmp_path)
+    assert "48 of 48 replies" in task_page["text"]
+    assert (
+        HOSTILE[:20] in task_page["text"]
+        and "What was read" in task_page["text"]
+        and task_page["title"] == "Maieutic report"
+    )
+    all_items = open_in_browser(out, "#/items", tmp_path)
+    assert all_items["tasks"] == list(data["beside"])
+    assert re.search(r"\b(\d+) of \1 replies", all_items["text"]), "all replies of the first task"
     shutil.rmtree(out / "items")
-    assert "they are in items/mathtutorbench-" in in_browser(out, "#/items", tmp_path)["text"]
+    assert "they are in items/mathtutorbench-" in open_in_browser(out, "#/items", tmp_path)["text"]
     build_report(results / "report/config.yaml", results, out)
-    assert not list((out / "items").iterdir()), "a small run is one file, and what was beside it is gone"
+    assert not list((out / "items").iterdir()), "a small run is a single file, and older files of items are deleted"
 
 
 def embedded_data(page: Path) -> str:
-    """The JSON of a page."""
+    """Return the JSON data of a page."""
     return re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)[1]
 
 
-def probe(folder: Path, script: str) -> str:
-    """A script beside a page, and the element that loads it: the page's policy runs none that stands in it."""
+def add_script(folder: Path, script: str) -> str:
+    """Save a script beside a page, whose policy blocks inline scripts, and return the element that loads it."""
     (folder / "probe.js").write_text(re.sub(r"</?script>", "", script), encoding="utf-8")
     return '<script src="probe.js"></script>'
 
 
-def in_browser(report: Path, address: str, tmp_path: Path) -> dict[str, Any]:
-    """What Chromium shows of a page of the report, from disk."""
+def open_in_browser(report: Path, address: str, tmp_path: Path) -> dict[str, Any]:
+    """Open a page of the report from disk in Chromium and return what `ITEMS_PROBE` reads from it."""
     page = (report / "index.html").read_text(encoding="utf-8")
     probed = report / "probed.html"
     probed.write_text(
-        page.replace("</body>", probe(report, LATER.replace("HASH", address)) + "</body>"), encoding="utf-8"
+        page.replace("</body>", add_script(report, ITEMS_PROBE.replace("HASH", address)) + "</body>"), encoding="utf-8"
     )
-    command = [str(CHROMIUM), *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000"]
-    done = subprocess.run(
+    command = [
+        str(CHROMIUM),
+        *CHROMIUM_OPTIONS,
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--virtual-time-budget=5000",
+    ]
+    process = subprocess.run(
         [*command, "--dump-dom", probed.as_uri()], capture_output=True, text=True, check=True, timeout=120
     )
-    body = re.search(r"<body>(.*?)</body>", done.stdout, re.DOTALL)[1]
+    body = re.search(r"<body>(.*?)</body>", process.stdout, re.DOTALL)[1]
     return json.loads(body.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace("&nbsp;", "\u00a0"))
 
 
 def test_a_dead_tutor_is_marked_and_the_others_are_there(results: Path, tmp_path: Path) -> None:
-    """The report still comes."""
+    """The report is still written."""
     partial = tmp_path / "results"
     shutil.copytree(results, partial)
-    # Snakemake deletes the replies of a job that fails; the scores of an earlier run still lie there.
+    # Snakemake deletes the replies of a failed job, but scores of an earlier run remain.
     (partial / "replies/mathtutorbench/hostile.jsonl").unlink()
     with pytest.raises(Exception, match="expected scores of every tutor, found none of hostile"):
         build_report(partial / "report/config.yaml", partial, partial / "report", missing_ok=False)
@@ -307,7 +316,7 @@ def test_a_dead_tutor_is_marked_and_the_others_are_there(results: Path, tmp_path
     assert "Incomplete." in page and "failed: no scores" in page and "Human reference" in page
 
 
-PROBE = """<script>addEventListener("load", () => { setTimeout(() => {
+PAGE_PROBE = """<script>addEventListener("load", () => { setTimeout(() => {
   const shown = [...document.querySelectorAll("section[data-page]")].filter((s) => !s.hidden);
   document.querySelector("th[aria-sort] button").click();
   document.querySelector('.toggle button[data-scoring="paper_compat"]').click();
@@ -330,50 +339,52 @@ def test_the_page_works_in_a_browser_on_a_phone(results: Path, tmp_path: Path) -
     if CHROMIUM is None:
         absent("Chromium", "install chromium to run this test")
     page = (results / "report/index.html").read_text(encoding="utf-8")
-    copied = tmp_path / "index.html"
+    probed = tmp_path / "index.html"
     inline = "<script>document.title = 'ran'</script><p onclick='1' style='color: red' id=styled>x</p>"
-    copied.write_text(page.replace("</body>", inline + probe(tmp_path, PROBE) + "</body>"), encoding="utf-8")
-    command = [str(CHROMIUM), *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", "--window-size=500,900"]
-    done = subprocess.run(
-        [*command, "--virtual-time-budget=5000", "--dump-dom", copied.as_uri()],
+    probed.write_text(page.replace("</body>", inline + add_script(tmp_path, PAGE_PROBE) + "</body>"), encoding="utf-8")
+    command = [str(CHROMIUM), *CHROMIUM_OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", "--window-size=500,900"]
+    process = subprocess.run(
+        [*command, "--virtual-time-budget=5000", "--dump-dom", probed.as_uri()],
         capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
-    body = re.search(r"<body>(.*?)</body>", done.stdout, re.DOTALL)[1]
-    seen = json.loads(body.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace("&nbsp;", "\u00a0"))
-    assert seen["first"] == ["#/"] and seen["then"] == "#/task/mathtutorbench/problem_solving"
-    assert seen["title"] == "Maieutic report", "no script of a reply ran, nor one that was put into the page"
-    assert seen["colour"] != "rgb(255, 0, 0)", "nor does the page take styles that are not its own"
+    body = re.search(r"<body>(.*?)</body>", process.stdout, re.DOTALL)[1]
+    observed = json.loads(
+        body.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace("&nbsp;", "\u00a0")
+    )
+    assert observed["first"] == ["#/"] and observed["then"] == "#/task/mathtutorbench/problem_solving"
+    assert observed["title"] == "Maieutic report", "neither a reply's script nor an injected one ran"
+    assert observed["colour"] != "rgb(255, 0, 0)", "injected styles have no effect either"
     assert "unsafe-inline" not in page
-    assert seen["boards"] == [["paper_compat", False], ["robust", True]]
-    assert seen["status"] == "12 of 48 replies", "the search finds the hostile tutor's replies alone"
-    assert HOSTILE[:20] in seen["item"] and "What was read" in seen["item"]
-    assert seen["wide"], "nothing but the tables scrolls sideways"
+    assert observed["boards"] == [["paper_compat", False], ["robust", True]]
+    assert observed["status"] == "12 of 48 replies", "the search finds only the hostile tutor's replies"
+    assert HOSTILE[:20] in observed["item"] and "What was read" in observed["item"]
+    assert observed["wide"], "only tables scroll sideways"
 
 
 def test_numbers_that_are_too_many_for_a_page_stand_beside_it(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A hundred tutors have thousands on each task: the browser would take seconds for them."""
-    shown = (results / "report/index.html").read_text(encoding="utf-8")
+    """A hundred tutors have thousands of numbers per task, which a browser would need seconds to show."""
+    full_page = (results / "report/index.html").read_text(encoding="utf-8")
     monkeypatch.setattr("maieutic.report.page.MOST_ROWS", 1)
     build_report(results / "report/config.yaml", results, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert page.count("numbers of this task are too many for a page") == len(TASKS) and "All numbers" not in page
-    assert "too many for a page" not in shown and shown.count("All numbers") >= len(TASKS)
+    assert "too many for a page" not in full_page and full_page.count("All numbers") >= len(TASKS)
     assert json.loads((tmp_path / "problems.json").read_text()) == []
 
 
 def test_the_first_screen_says_what_an_endpoint_changed_in_silence(results: Path, tmp_path: Path) -> None:
-    """As the ledgers say it, of tutors of this run; a key in a line would not get there (the ledger has none)."""
+    """The ledgers of the run's tutors record the changes; other ledgers are ignored."""
     copied = tmp_path / "results"
     shutil.copytree(results, copied)
     journal = copied / "journal/replies/mathtutorbench/hostile.jsonl"
-    spent = JobSpending(
+    spending = JobSpending(
         time="2026-06-01T00:00:00+00:00", asker="hostile", requests=1, prompt_tokens=1, completion_tokens=1, seconds=1.0,
         retries={}, unheeded={"prompt": "a prompt of 900 words was read as 512 tokens, so it was cut: <b>raise</b> it"},
     )  # fmt: skip
-    append_spending(journal, spent)
-    append_spending(journal.with_name("nobody.jsonl"), spent.model_copy(update={"asker": "nobody"}))
+    append_spending(journal, spending)
+    append_spending(journal.with_name("nobody.jsonl"), spending.model_copy(update={"asker": "nobody"}))
     build_report(copied / "report/config.yaml", copied, copied / "report", missing_ok=False)
     text = (copied / "report/index.html").read_text(encoding="utf-8")
     assert text.count("a prompt of 900 words was read as 512 tokens") == 1 and "cut: <b>raise" not in text

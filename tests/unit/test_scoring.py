@@ -1,4 +1,4 @@
-"""From grades to what a metric is made of: parts of an item by several graders, silence of each kind."""
+"""Tests of scores from grades: composite metrics with parts by several graders, and missing values of each kind."""
 
 from __future__ import annotations
 
@@ -40,65 +40,65 @@ from sklearn.metrics import f1_score
 
 PARSER = sorted(OBJECTIVE_GRADERS)[0]
 METRIC = Metric(function="mean", parts=[{"grader": PARSER}, {"grader": JUDGE, "criterion": "c"}])
-RIGHT: dict[str, Any] = {"value": 3, "correct": True, "gold": 3}
-UNREAD: dict[str, Any] = {"value": None, "correct": None, "why_none": "no number"}
-ITEMS = {  # by item: what the parser and what the judge says; None: nothing
-    "both": (RIGHT, RIGHT),
-    "unread": (UNREAD, RIGHT),
-    "open": (RIGHT, UNREAD),
-    "not judged": (RIGHT, None),
-    "not parsed": (None, RIGHT),
+CORRECT: dict[str, Any] = {"value": 3, "correct": True, "gold": 3}
+EMPTY: dict[str, Any] = {"value": None, "correct": None, "why_none": "no number"}
+GRADES_BY_ITEM = {  # by item: the parser's grade and the judge's; None without a grade
+    "both": (CORRECT, CORRECT),
+    "unread": (EMPTY, CORRECT),
+    "open": (CORRECT, EMPTY),
+    "not judged": (CORRECT, None),
+    "not parsed": (None, CORRECT),
     "nothing": (None, None),
-    "open alone": (None, UNREAD),
-    "unread alone": (UNREAD, None),
-    "unread and open": (UNREAD, UNREAD),
+    "open alone": (None, EMPTY),
+    "unread alone": (EMPTY, None),
+    "unread and open": (EMPTY, EMPTY),
 }
 
 
-def given(scoring: Scoring) -> tuple[list[Item], GradesByKey]:
-    """The items with their grades under a scoring."""
-    items = [Item(id=name, task="t", cluster=name, vars={}, reference={}) for name in ITEMS]
+def items_and_grades(scoring: Scoring) -> tuple[list[Item], GradesByKey]:
+    """Return the items with their grades under a scoring."""
+    items = [Item(id=name, task="t", cluster=name, vars={}, reference={}) for name in GRADES_BY_ITEM]
     grades: GradesByKey = {GradeKey(PARSER, scoring, None): {}, GradeKey(JUDGE, scoring, "c"): {}}
-    for name, pair in ITEMS.items():
-        for kind, criterion, said in zip((PARSER, JUDGE), (None, "c"), pair, strict=True):
-            if said is not None:
+    for name, pair in GRADES_BY_ITEM.items():
+        for kind, criterion, fields in zip((PARSER, JUDGE), (None, "c"), pair, strict=True):
+            if fields is not None:
                 grades[GradeKey(kind, scoring, criterion)][name] = Grade(
-                    id=name, task="t", kind=kind, scoring=scoring, criterion=criterion, raw="", **said
+                    id=name, task="t", kind=kind, scoring=scoring, criterion=criterion, raw="", **fields
                 )
     return items, grades
 
 
 def test_robust_an_unread_part_is_wrong_and_an_open_verdict_is_missing() -> None:
-    found = items_with_parts(METRIC, "robust", *given("robust"))
-    assert found is not None
-    parts = {item.id: one.parts for item, one in found.known}
-    read, wrong = GradedItem(3, True, 3), GradedItem(0.0, False, None)
+    evidence = items_with_parts(METRIC, "robust", *items_and_grades("robust"))
+    assert evidence is not None
+    parts = {item.id: graded.parts for item, graded in evidence.known}
+    correct, wrong = GradedItem(3, True, 3), GradedItem(0.0, False, None)
     assert parts == {
-        "both": (read, read),
-        "unread": (wrong, read),
-        "open": (read, UNPARSED),
-        "not judged": (read, None),
-        "not parsed": (None, read),
+        "both": (correct, correct),
+        "unread": (wrong, correct),
+        "open": (correct, UNPARSED),
+        "not judged": (correct, None),
+        "not parsed": (None, correct),
         "unread alone": (wrong, None),
         "unread and open": (wrong, UNPARSED),
     }
-    assert (found.counted, found.missing, found.unreadable) == (9, 4, 2)
+    assert (evidence.counted, evidence.missing, evidence.unreadable) == (9, 4, 2)
 
 
-def test_by_the_released_rules_what_a_parser_leaves_open_is_missing() -> None:
-    found = items_with_parts(METRIC, "paper_compat", *given("paper_compat"))
-    assert found is not None
-    assert [item.id for item, _ in found.known] == ["both", "open", "not judged", "not parsed"]
-    assert (found.counted, found.missing, found.unreadable) == (9, 6, 0)
+def test_by_the_released_rules_an_unparsed_part_is_missing() -> None:
+    evidence = items_with_parts(METRIC, "paper_compat", *items_and_grades("paper_compat"))
+    assert evidence is not None
+    assert [item.id for item, _ in evidence.known] == ["both", "open", "not judged", "not parsed"]
+    assert (evidence.counted, evidence.missing, evidence.unreadable) == (9, 6, 0)
 
 
-def test_a_part_by_a_grader_that_said_nothing_at_all() -> None:
-    items, grades = given("robust")
+def test_a_part_by_a_grader_without_grades() -> None:
+    items, grades = items_and_grades("robust")
     del grades[GradeKey(JUDGE, "robust", "c")]
-    found = items_with_parts(METRIC, "robust", items, grades)
-    assert found is not None and [one.parts[1] for _, one in found.known] == [None] * 6
-    assert (found.missing, found.unreadable) == (3, 3)
-    assert items_with_parts(METRIC, "robust", items, {}) is None, "nobody said anything of this task"
+    evidence = items_with_parts(METRIC, "robust", items, grades)
+    assert evidence is not None and [graded.parts[1] for _, graded in evidence.known] == [None] * 6
+    assert (evidence.missing, evidence.unreadable) == (3, 3)
+    assert items_with_parts(METRIC, "robust", items, {}) is None, "no grader has grades of this task"
 
 
 def test_metrics_are_made_of_their_counts() -> None:
@@ -108,10 +108,12 @@ def test_metrics_are_made_of_their_counts() -> None:
         GradedItem(None, True, None),
         GradedItem(None, True, None),
     ]
-    made = metric_from_counts(detection_counts, detection_f1)
-    assert made.counts is detection_counts and made.from_sums is detection_f1
-    assert made.value(items) == pytest.approx(2 * 0.5 * 1.0 / 1.5)
-    labelled = [GradedItem(said, said == gold, gold) for said, gold in (("x", "x"), ("y", "x"), ("y", "y"), ("z", "x"))]
+    f1_of_detection = metric_from_counts(detection_counts, detection_f1)
+    assert f1_of_detection.counts is detection_counts and f1_of_detection.from_sums is detection_f1
+    assert f1_of_detection.value(items) == pytest.approx(2 * 0.5 * 1.0 / 1.5)
+    labelled = [
+        GradedItem(answer, answer == gold, gold) for answer, gold in (("x", "x"), ("y", "x"), ("y", "y"), ("z", "x"))
+    ]
     f1 = metric_from_counts(class_counts, weighted_f1)
     expected = f1_score(["x", "x", "y", "x"], ["x", "y", "y", "z"], average="weighted", zero_division=0)
     assert f1.value(labelled) == pytest.approx(expected)
@@ -124,61 +126,69 @@ def test_a_rating_is_clipped_to_shares() -> None:
 
 
 @pytest.mark.parametrize("passed", [True, False])
-def test_what_speaks_for_a_reply_depends_on_the_reading_of_negative_weights(passed: bool) -> None:
+def test_verdicts_in_favour_depend_on_the_reading_of_negative_weights(passed: bool) -> None:
     positive, prohibition, fault = (
         WeightedCriterion(1, False),
         WeightedCriterion(-1, True),
         WeightedCriterion(-1, False),
     )
     for reading in NEGATIVE_WEIGHT_READINGS:
-        assert favours_reply(positive, passed, reading) == passed, "a positive weight is read one way"
-    assert favours_reply(prohibition, passed, "by_phrasing") == passed, "what must not be is not"
-    assert favours_reply(fault, passed, "by_phrasing") != passed, "a fault that is there speaks against the reply"
+        assert favours_reply(positive, passed, reading) == passed, "readings differ only for negative weights"
+    assert favours_reply(prohibition, passed, "by_phrasing") == passed, "a passed prohibition was obeyed"
+    assert favours_reply(fault, passed, "by_phrasing") != passed, "a fault that is present counts against the reply"
     assert favours_reply(prohibition, passed, "violated") == favours_reply(fault, passed, "violated") == passed
     assert favours_reply(prohibition, passed, "satisfied") == favours_reply(fault, passed, "satisfied") != passed
 
 
 @pytest.mark.parametrize(("scoring", "value"), [("paper_compat", RELEASED), ("robust", METRICS)])
-def test_a_score_says_what_it_is_of_and_by_whom(scoring: Scoring, value: dict[str, Function]) -> None:
+def test_columns_of_a_score(scoring: Scoring, value: dict[str, Function]) -> None:
     card = read_card(Path("resources/benchmarks/mrbench/mistake_remediation.yaml")).card
     gold = ["x", "y", "x", "y"]
-    graded = [GradedItem(said, said == true, true) for said, true in zip(["x", "y", "z", "y"], gold, strict=True)]
+    graded = [
+        GradedItem(answer, answer == gold_label, gold_label)
+        for answer, gold_label in zip(["x", "y", "z", "y"], gold, strict=True)
+    ]
     items = [Item(id=f"i{number}", task="t", cluster=f"i{number // 2}", vars={}, reference={}) for number in range(4)]
     metric = Metric(function="macro_f1", criterion="c", only={"source": "bridge", "turn": "2"}, headline=True)
-    found = MetricEvidence(list(zip(items, graded, strict=True)), 3, 7, unreadable=1)
-    score = score_metric(card, "me", Measurement("own", metric, scoring, "judge-1", found), BootstrapSettings(100, 1))
-    told = score.model_dump(exclude={"low", "high"}, exclude_none=True)
-    assert told == {
+    evidence = MetricEvidence(list(zip(items, graded, strict=True)), 3, 7, unreadable=1)
+    score = score_metric(
+        card, "me", Measurement("own", metric, scoring, "judge-1", evidence), BootstrapSettings(100, 1)
+    )
+    columns = score.model_dump(exclude={"low", "high"}, exclude_none=True)
+    assert columns == {
         "task": card.task, "metric": "own", "value": pytest.approx(value["macro_f1"].value(graded)), "n": 4,
         "missing": 3, "clusters": 2, "tutor": "me", "benchmark": "mrbench", "criterion": "c", "subset": "bridge, 2",
         "by": "judge-1", "scoring": scoring, "headline": True, "unreadable": 1, "version": card.version,
     }  # fmt: skip
-    whole = Measurement("own", metric.model_copy(update={"only": {}}), scoring, None, found)
-    assert score_metric(card, "me", whole, BootstrapSettings(100, 1)).subset is None
+    unrestricted = Measurement("own", metric.model_copy(update={"only": {}}), scoring, None, evidence)
+    assert score_metric(card, "me", unrestricted, BootstrapSettings(100, 1)).subset is None
 
 
 def test_a_task_that_no_judge_has_a_rubric_for_is_scored_without_one() -> None:
     task = "mistake_remediation"
 
-    def missing(**columns: Any) -> str | None:
+    def missing_grader(**columns: Any) -> str | None:
         job = ScoringJob(benchmark="mrbench", tasks=[task], resamples=100, seed=1, **columns)
         return job.card(task).missing_grader
 
-    assert missing() is missing(unjudged=["another"]) is missing(absent=["reward"]) is None
+    assert missing_grader() is missing_grader(unjudged=["another"]) is missing_grader(absent=["reward"]) is None
     assert (
-        missing(unjudged=[task]) == missing(absent=["judge"]) == missing(unjudged=[task], absent=["judge"]) == "judge"
+        missing_grader(unjudged=[task])
+        == missing_grader(absent=["judge"])
+        == missing_grader(unjudged=[task], absent=["judge"])
+        == "judge"
     )
 
 
 def test_metrics_by_parsers_have_a_twin_over_readable_answers() -> None:
-    def twins(name: str) -> dict[str, Metric]:
+    def variants(name: str) -> dict[str, Metric]:
         card = read_card(Path("resources/benchmarks") / f"{name}.yaml").card
         return {name: metric for name, metric in all_metrics(card).items() if name not in card.metrics}
 
-    assert set(twins("mathtutorbench/problem_solving")) == {"accuracy_readable"}
-    [twin] = twins("mathtutorbench/problem_solving").values()
-    assert (twin.headline, twin.readable, twin.function) == (False, True, "accuracy")
-    assert set(twins("tutorbench/text")) == {"match_readable"}, "a judge's numbers have none"
+    assert set(variants("mathtutorbench/problem_solving")) == {"accuracy_readable"}
+    [variant] = variants("mathtutorbench/problem_solving").values()
+    assert (variant.headline, variant.readable, variant.function) == (False, True, "accuracy")
+    assert set(variants("tutorbench/text")) == {"match_readable"}, "a judge's metrics have no such variant"
 
 
 def test_items_of_a_metric_are_those_that_its_grader_was_asked_about() -> None:
@@ -188,19 +198,19 @@ def test_items_of_a_metric_are_those_that_its_grader_was_asked_about() -> None:
         for number, value in enumerate(("bad", "good"))
     }
     metric = Metric(function="accuracy", value="bad")
-    found = graded_items(metric, PARSER, "robust", items, grades)
-    assert found is not None and [graded.correct for _, graded in found.known] == [True, False]
-    assert (found.counted, found.missing, found.unreadable) == (3, 1, 0)
-    some = graded_items(metric.model_copy(update={"subset": True}), PARSER, "robust", items, grades)
-    assert some is not None and (some.counted, some.missing) == (2, 0)
+    evidence = graded_items(metric, PARSER, "robust", items, grades)
+    assert evidence is not None and [graded.correct for _, graded in evidence.known] == [True, False]
+    assert (evidence.counted, evidence.missing, evidence.unreadable) == (3, 1, 0)
+    subset = graded_items(metric.model_copy(update={"subset": True}), PARSER, "robust", items, grades)
+    assert subset is not None and (subset.counted, subset.missing) == (2, 0)
     assert graded_items(metric, PARSER, "robust", items, {}) is None
 
 
-def test_a_score_is_no_headline_unless_its_columns_say_so() -> None:
-    found = estimate_statistic(MEAN, [1.0, 0.0], ["a", "b"], BootstrapSettings(100, 1))
-    plain, head = (
-        score_from_estimate(found, "t", "m"),
-        score_from_estimate(found, "t", "m", headline=True, scoring="paper_compat"),
+def test_a_score_is_a_headline_only_if_its_columns_are_set() -> None:
+    estimate = estimate_statistic(MEAN, [1.0, 0.0], ["a", "b"], BootstrapSettings(100, 1))
+    default, headline = (
+        score_from_estimate(estimate, "t", "m"),
+        score_from_estimate(estimate, "t", "m", headline=True, scoring="paper_compat"),
     )
-    assert (plain.scoring, plain.headline, plain.value) == ("robust", False, 0.5)
-    assert (head.scoring, head.headline) == ("paper_compat", True)
+    assert (default.scoring, default.headline, default.value) == ("robust", False, 0.5)
+    assert (headline.scoring, headline.headline) == ("paper_compat", True)

@@ -1,4 +1,4 @@
-"""Socket folders of servers, and what a job is told of a keeper that died."""
+"""Tests of servers without a server: stale socket folders, the cause of a failed start, and missing chat templates."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 from maieutic.serving.server import remove_stale_sockets
 
 
-@pytest.fixture(name="gone")
-def fixture_gone() -> int:
-    """The pid of a process that has ended."""
+@pytest.fixture
+def ended_pid() -> int:
+    """Return the pid of a process that has ended."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid
 
 
-def test_folders_of_killed_drivers_are_removed_and_no_others(gone: int, tmp_path: Path) -> None:
-    kept = [f"maieutic-{os.getpid()}-a", "maieutic-x-a", f"maieutic.{gone}", f"other-{gone}-a"]
-    for name in [*kept, f"maieutic-{gone}-a", f"maieutic-{gone}-b"]:
+def test_folders_of_killed_drivers_are_removed_and_no_others(ended_pid: int, tmp_path: Path) -> None:
+    kept = [f"maieutic-{os.getpid()}-a", "maieutic-x-a", f"maieutic.{ended_pid}", f"other-{ended_pid}-a"]
+    for name in [*kept, f"maieutic-{ended_pid}-a", f"maieutic-{ended_pid}-b"]:
         (tmp_path / name).mkdir()
     remove_stale_sockets(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
 
 
-def test_two_processes_may_sweep_at_once(gone: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [f"maieutic-{gone}-{letter}" for letter in "abc"]
+def test_two_processes_may_remove_stale_folders_at_once(
+    ended_pid: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"maieutic-{ended_pid}-{letter}" for letter in "abc"]
     for name in names:
         (tmp_path / name).mkdir()
-    remove, asked = shutil.rmtree, []
+    remove, removed = shutil.rmtree, []
 
-    def the_other_is_faster(folder: Path, **options: Any) -> None:
-        asked.append(folder)
+    def remove_all(folder: Path, **options: Any) -> None:
+        removed.append(folder)
         for name in names:
             remove(tmp_path / name, **options)
 
-    monkeypatch.setattr(server.shutil, "rmtree", the_other_is_faster)
+    monkeypatch.setattr(server.shutil, "rmtree", remove_all)
     remove_stale_sockets(tmp_path)
-    assert len(asked) == 1 and not list(tmp_path.iterdir())
+    assert len(removed) == 1 and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_job_that_asks_nothing_leaves_no_folder(
-    shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only keepers remove a run's folder: where all answers are in the journal, there is none."""
+def test_a_job_without_requests_leaves_no_folder(shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only lease managers remove a run's folder, and a job whose answers are all in the journal starts none."""
     sockets = tmp_path / "sockets"
     sockets.mkdir()
     for module in (leased_server, server):
@@ -77,9 +77,9 @@ FAILED = (
 )
 LOGS: dict[str, tuple[str | None, str, str]] = {
     "no log": (None, "the log is empty", READ_LOG),
-    "an empty one": ("\n", "the log is empty", READ_LOG),
+    "empty log": ("\n", "the log is empty", READ_LOG),
     "no error": ("starts\nready\n", "ready", READ_LOG),
-    "an error": ("KeyError: 'x'\nends\n", "KeyError: 'x'", READ_LOG),
+    "error": ("KeyError: 'x'\nends\n", "KeyError: 'x'", READ_LOG),
     # https://github.com/vllm-project/vllm/issues/18730
     "too long for the cache": (
         f"{CORE}EngineCore failed to start.\n{CORE}Traceback (most recent call last):\n"
@@ -89,7 +89,7 @@ LOGS: dict[str, tuple[str | None, str, str]] = {
         "ValueError: To serve at least one request", "set max_model_len: 12688",
     ),
     # https://github.com/gpustack/gpustack/issues/1800
-    "too long for the cache, before": (
+    "too long for the cache, older vLLM": (
         "ERROR 04-17 15:10:09 [engine.py:448] ValueError: The model's max seq len (8192) is larger than the maximum number of "
         "tokens that can be stored in KV cache (2400). Try increasing `gpu_memory_utilization` or decreasing `max_model_len`"
         " when initializing the engine.\nProcess SpawnProcess-1:\n", "ValueError: The model's max seq len (8192)",
@@ -101,40 +101,40 @@ LOGS: dict[str, tuple[str | None, str, str]] = {
         "torch.OutOfMemoryError: CUDA out of memory.", USE_LESS_MEMORY,
     ),
     # https://github.com/odysseus-dev/odysseus/issues/191
-    "a quantization that this device lacks": (
+    "unsupported quantization": (
         "(APIServer pid=1068) pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig\n"
         "(APIServer pid=1068)   Value error, The quantization method compressed-tensors is not supported for the current GPU."
         " Minimum capability: 70. Current capability: 61. [type=value_error, input_value=ArgsKwargs((), {}), input_type=A]\n"
         "(APIServer pid=1068)     For further information visit https://errors.pydantic.dev/2.13/v/value_error\n",
         "ValidationError: Value error, The quantization method compressed-tensors is not supported for the current GPU.",
-        "name weights in a format that this vLLM and this device support",
+        "choose weights in a format that this vLLM and this device support",
     ),
     # https://github.com/vllm-project/vllm/issues/23176
-    "a compiler's": (
+    "compiler error": (
         f"(EngineCore_0 pid=1179302) ERROR 08-19 13:12:57 [core.py:708] subprocess.CalledProcessError: Command '['ninja']' "
         f"returned non-zero exit status 1.\n(EngineCore_0 pid=1) ERROR 08-19 13:12:57 [core.py:708] \n{FAILED}",
         "subprocess.CalledProcessError: Command '['ninja']' returned", READ_LOG,
     ),
-    "an older start's": (
+    "error of an earlier start": (
         f"{START_MARK}m ==\nValueError: old\n{START_MARK}m ==\nKeyError: 'new'\n", "KeyError: 'new'", READ_LOG
     ),
-    "what follows alone": (FAILED, "RuntimeError: Engine core initialization failed.", READ_LOG),
+    "consequential error only": (FAILED, "RuntimeError: Engine core initialization failed.", READ_LOG),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LOGS)
 def test_the_root_cause_of_a_server_that_ended(name: str, tmp_path: Path) -> None:
-    text, words, fix = LOGS[name]
+    text, error_line, fix = LOGS[name]
     if text is not None:
         (tmp_path / "log").write_text(text)
     cause = server_failure_cause(tmp_path / "log", 1)
-    assert cause.error_line.startswith(words) and len(cause.error_line) <= 300 and fix in cause.fix
+    assert cause.error_line.startswith(error_line) and len(cause.error_line) <= 300 and fix in cause.fix
 
 
-def test_a_server_that_was_killed_says_so(tmp_path: Path) -> None:
+def test_the_cause_of_a_killed_server_is_the_kill_unless_its_log_has_an_error(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("loading\n")
     assert server_failure_cause(tmp_path / "log", -9) == (
-        "it was killed",
+        "the process was killed",
         "raise needs.mem_mb: the machine's memory may have run out",
     )
     (tmp_path / "log").write_text("MemoryError: x\n")
@@ -142,14 +142,14 @@ def test_a_server_that_was_killed_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "has"),
+    ("files", "has_template"),
     [
         ({}, False), ({"tokenizer_config.json": "{}"}, False), ({"tokenizer_config.json": '{"chat_template": "x"}'}, True),
         ({"chat_template.jinja": "x"}, True), ({"chat_template.json": "{}"}, True), ({"tekken.json": "{}"}, True),
     ],
 )  # fmt: skip
 def test_a_base_model_without_a_chat_template_is_refused_before_it_is_started(
-    files: dict[str, str], has: bool, tmp_path: Path
+    files: dict[str, str], has_template: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "manifest.json").write_text('{"files": {}}', encoding="utf-8")
     for name, text in files.items():
@@ -158,7 +158,7 @@ def test_a_base_model_without_a_chat_template_is_refused_before_it_is_started(
         entry = {"engine": "vllm", "weights": {"path": "x"}, "reviewed_args": arguments}
         backend, _ = vllm_backend("m", VllmModel.model_validate(entry), tmp_path, tmp_path / "log")
         backend.refuse({"endpoint": "completions"})
-        if has or arguments:
+        if has_template or arguments:
             backend.refuse({"endpoint": "chat"})
         else:
             with pytest.raises(

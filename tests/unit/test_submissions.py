@@ -1,4 +1,4 @@
-"""Predictions as the shared task takes them: a JSON list of dialogues, labels in any case."""
+"""Tests of predictions in the shared task's submission form: a JSON list of dialogues, labels in any letter case."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_submission_form_is_read(tmp_path: Path) -> None:
     rows = [(row.conversation_id, row.tutor, row.pred) for _, row in read_rows(path)]
     assert rows == [("1", "T1", {"Actionability": "yes"}), ("1", "T2", None)]
     path.write_text(json.dumps([{"conversation_id": "1"}]))
-    with pytest.raises(UserError, match="not the shared task's submission form: KeyError"):
+    with pytest.raises(UserError, match="expected the shared task's submission form, found a fault: KeyError"):
         read_rows(path)
 
 
@@ -35,8 +35,8 @@ def test_a_label_is_known_in_any_case(written: str | None, label: str | None) ->
 @pytest.mark.parametrize(
     "text", ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000], ids=["submission", "lines"]
 )
-def test_predictions_that_are_nested_without_end_are_one_line(text: str, tmp_path: Path) -> None:
+def test_deeply_nested_predictions_give_a_short_error(text: str, tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text(text)
-    with pytest.raises(UserError, match="nested more deeply than can be read") as error:
+    with pytest.raises(UserError, match="values are nested too deeply to be parsed") as error:
         read_rows(tmp_path / "deep.json")
     assert len(error.value.line) < 500

@@ -1,4 +1,4 @@
-"""Tables as spreadsheets save them, through every reader that takes a file of one's own."""
+"""Tests of tables as spreadsheets save them, read by each reader of user files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = [
 HEAD = ("id", "reply")
 
 
-def saved(
+def saved_table(
     delimiter: str = ",",
     encoding: str = "utf-8",
     head: tuple[str, str] = HEAD,
@@ -27,28 +27,28 @@ def saved(
     after: str = "",
     end: str = "\r\n",
 ) -> bytes:
-    """The rows as some spreadsheet saves them."""
+    """Return the rows as a spreadsheet may save them. before, after: text before the header and after the last row."""
     cells = [head, *ROWS]
     lines = [delimiter.join(f'"{cell}"' if delimiter in cell else cell for cell in row) for row in cells]
     return (before + end.join(lines) + end + after).encode(encoding)
 
 
 FORMS: dict[str, bytes] = {
-    "plain": saved(),
-    "line feeds": saved(end="\n"),
-    "a mark": saved(encoding="utf-8-sig"),
-    "semicolons": saved(";"),
-    "tabs": saved("\t"),
-    "UTF-16, tabs": saved("\t", "utf-16"),
-    "Windows-1252": saved(encoding="cp1252"),
-    "semicolons in Windows-1252": saved(";", "cp1252"),
-    "empty last rows": saved(after=",\r\n,\r\n\r\n"),
-    "empty first row": saved(before="\r\n"),
+    "plain": saved_table(),
+    "line feeds": saved_table(end="\n"),
+    "a byte order mark": saved_table(encoding="utf-8-sig"),
+    "semicolons": saved_table(";"),
+    "tabs": saved_table("\t"),
+    "UTF-16, tabs": saved_table("\t", "utf-16"),
+    "Windows-1252": saved_table(encoding="cp1252"),
+    "semicolons in Windows-1252": saved_table(";", "cp1252"),
+    "empty last rows": saved_table(after=",\r\n,\r\n\r\n"),
+    "empty first row": saved_table(before="\r\n"),
     "empty columns": b"id,reply,,\r\n" + b"\r\n".join(f'{a},"{b}",,'.encode() for a, b in ROWS),
-    "a padded head": saved(head=(" id", "reply ")),
-    "another case": saved(head=("ID", "Reply")),
-    "a line for the separator": saved(";", before="sep=;\r\n"),
-    "quoted head": saved(head=('"id"', '"reply"')),
+    "a padded header": saved_table(head=(" id", "reply ")),
+    "a header in another case": saved_table(head=("ID", "Reply")),
+    "a line that names the separator": saved_table(";", before="sep=;\r\n"),
+    "a quoted header": saved_table(head=('"id"', '"reply"')),
 }
 
 
@@ -61,35 +61,35 @@ def test_replies_are_read_however_a_spreadsheet_saves_them(form: str, tmp_path: 
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_json_lines_with_a_mark_are_read(encoding: str, tmp_path: Path) -> None:
+def test_json_lines_in_other_encodings_are_read(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "replies.jsonl"
     path.write_text("".join(json.dumps({"Id": a, " reply": b}) + "\n" for a, b in ROWS), encoding=encoding)
     assert [(line.id, *line.texts) for line in read_reply_lines(path, "models.m.file")] == ROWS
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
-        ("id,output\na,b\n", r"missing columns: reply; found: id, output\. Fix: rename output to reply"),
-        ("item_id,reply\na,b\n", r"missing columns: id; found: item_id, reply\. Fix: rename item_id to id"),
+        ("id,output\na,b\n", r"expected column reply, found id, output\. Fix: rename output to reply"),
+        ("item_id,reply\na,b\n", r"expected column id, found item_id, reply\. Fix: rename item_id to id"),
         ("id,replly\na,b\n", r"Fix: rename replly to reply"),
         ("id,reply\na\n", r"replies\.csv:2: expected 2 cells, found 1\. Fix: correct this line"),
         ("id,reply\na,b,c\n", r"replies\.csv:2: expected 2 cells"),
         ("sep=;\nid;reply\na\n", r"replies\.csv:3: expected 2 cells"),
     ],
 )
-def test_a_file_that_does_not_fit_names_the_column_or_the_line(text: str, told: str, tmp_path: Path) -> None:
+def test_a_file_that_does_not_fit_names_the_column_or_the_line(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "replies.csv"
     path.write_text(text)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         read_reply_lines(path, "models.m.file")
 
 
-def test_bytes_of_no_text_are_refused(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "replies.csv"
     for data in (b"\x81\x8d\x8f", b"id,reply\n\xff\x00\x00", b"\xff\xfe\x00"):
         path.write_bytes(data)
-        with pytest.raises(UserError, match=r"replies\.csv: not (?:UTF-8|utf-16) at byte"):
+        with pytest.raises(UserError, match=r"replies\.csv: found invalid (?:UTF-8|utf-16) at byte"):
             read_reply_lines(path, "models.m.file")
         with pytest.raises(UserError, match="download the file again"):
             read_source(path, "csv")

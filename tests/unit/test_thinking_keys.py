@@ -1,4 +1,4 @@
-"""`thinking` of an entry in the words of each endpoint; what it costs in tokens, and in a request's key."""
+"""Tests of an entry's `thinking`: request fields for each endpoint, token limits, request keys and cached tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ADDRESSES = {
     "anthropic": "https://api.anthropic.com/v1",
     "other": "https://models.example.org/v1",
 }
-ASKED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+REQUEST_FIELDS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("openai", {"thinking": False}, {"reasoning_effort": "none"}),
     ("openai", {"thinking": "high"}, {"reasoning_effort": "high"}),
     ("openai", {"thinking": "low", "endpoint": "responses"}, {"reasoning": {"effort": "low"}}),
@@ -37,29 +37,31 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("other", {}, {}),
 ]
 REFUSED = [
-    ("openai", {"thinking": 2048}, "takes an effort"), ("openai", {"thinking": True}, "instead of true"),
+    ("openai", {"thinking": 2048}, "expected an effort"), ("openai", {"thinking": True}, "found true"),
     ("other", {"thinking": "low"}, "set thinking_as"), ("anthropic", {"thinking": -1}, "greater than or equal to 1"),
     ("openai", {"thinking": "much"}, "'minimal', 'low'"),
 ]  # fmt: skip
 
 
-def hosted(where: str, **keys: Any) -> HostedModel:
-    return HostedModel.model_validate({**HOSTED, "base_url": ADDRESSES[where], **keys})
+def hosted(provider: str, **keys: Any) -> HostedModel:
+    return HostedModel.model_validate({**HOSTED, "base_url": ADDRESSES[provider], **keys})
 
 
-@pytest.mark.parametrize(("where", "keys", "fields"), ASKED)
-def test_thinking_is_asked_for_in_the_endpoints_words(where: str, keys: dict[str, Any], fields: dict[str, Any]) -> None:
-    model = hosted(where, **keys)
+@pytest.mark.parametrize(("provider", "keys", "fields"), REQUEST_FIELDS)
+def test_thinking_is_asked_for_in_the_endpoints_words(
+    provider: str, keys: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    model = hosted(provider, **keys)
     assert model.extra_fields == fields == hosted_identity(model)["extra_body"]
 
 
-@pytest.mark.parametrize(("where", "keys", "told"), REFUSED)
-def test_what_an_endpoint_has_no_word_for_is_refused(where: str, keys: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValidationError, match=told):
-        hosted(where, **keys)
+@pytest.mark.parametrize(("provider", "keys", "problem"), REFUSED)
+def test_thinking_that_an_endpoint_does_not_offer_is_refused(provider: str, keys: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        hosted(provider, **keys)
 
 
-def test_a_served_model_takes_it_by_its_chat_template() -> None:
+def test_thinking_of_a_served_model_is_set_by_its_chat_template() -> None:
     model = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}, "thinking": True})
     assert model.extra_fields == {"chat_template_kwargs": {"enable_thinking": True}}
 

@@ -1,4 +1,4 @@
-"""What MRBench's own toolkit computes without a language model, and the pictures and tables of the labelled tutors."""
+"""Tests of the word lists of MRBench's toolkit, of surface measures and of the page's figures and tables of labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import absent
+from conftest import DATA_FIX, absent
 from maieutic.benchmarks.mrbench import figures, toolkit
 from maieutic.benchmarks.mrbench.releases import RELEASES
 from maieutic.core.errors import UserError
@@ -19,7 +19,7 @@ from maieutic.judges.answers import parse_verdicts
 from maieutic.judges.labelled_sets import LabelledData, rubric_fits_labels
 from maieutic.judges.questions import Case
 from maieutic.judges.rubrics import read_rubric
-from maieutic.plan.requests import countable_jobs
+from maieutic.launch.requests import countable_jobs
 from maieutic.plan.rules import plan_of
 from maieutic.report.figures import radar_chart, share_chart, title_alignment
 from maieutic.rewards.embeddings import closeness
@@ -47,14 +47,14 @@ def item(name: str = "d", history: str = "Tutor: What is 3 plus 4?\nStudent: It 
 
 
 @pytest.mark.parametrize(
-    ("criterion", "reply", "wanted"),
+    ("criterion", "reply", "expected"),
     [
         ("Mistake_Identification", "Look again.", 1.0),
         ("Mistake_Identification", "That is wrong.", 0.0),
-        ("Mistake_Identification", "I dislike it", 1.0),  # within a word, as the toolkit has it
+        ("Mistake_Identification", "I dislike it", 1.0),  # "like" within a word counts, as in the toolkit
         ("Mistake_Location", "A MISTAKE", 1.0),
         ("Mistake_Location", "Look again.", 0.0),
-        ("Revealing_of_the_Answer", "It costs 3.", 1.0),  # the list of the location: the toolkit's own slip
+        ("Revealing_of_the_Answer", "It costs 3.", 1.0),  # the toolkit uses the list of mistake location here
         ("Actionability", "Can you?", 1.0),
         ("Actionability", "You can.", 0.0),
         ("Actionability", "", 0.0),
@@ -65,12 +65,12 @@ def item(name: str = "d", history: str = "Tutor: What is 3 plus 4?\nStudent: It 
         ("humanlikeness", "As your tutor I say so", 0.5),
     ],
 )
-def test_the_toolkits_lists(criterion: str, reply: str, wanted: float) -> None:
-    assert float(toolkit.MEASURES[criterion](item(), reply)) == wanted
+def test_the_toolkits_lists(criterion: str, reply: str, expected: float) -> None:
+    assert float(toolkit.MEASURES[criterion](item(), reply)) == expected
 
 
-# aitutor-assessmentkit 0.1.8 on the file of V1, its AutoEvaluator, Spearman with the labels coded 1, 0.5, 0.
-THEIRS = {
+# Spearman correlations printed by the AutoEvaluator of aitutor-assessmentkit 0.1.8 on V1, with labels coded 1, 0.5, 0
+TOOLKIT_CORRELATIONS = {
     "Mistake_Identification": 0.333,
     "Mistake_Location": 0.279,
     "Revealing_of_the_Answer": 0.173,
@@ -84,140 +84,144 @@ def test_on_the_published_labels_they_give_what_the_toolkit_gives(data: Path) ->
     if not path.is_file():
         path = next(iter(sorted((data / "mrbench").glob("*V1*.json"))), path)
     if not path.is_file():
-        absent(str(path), "see shared data")
+        absent(str(path), DATA_FIX)
     source = RELEASES["mrbench"]
-    made = source.load(read_source(path, "json"))
-    labels = LabelledData({one.id: one for one in made.items}, made.replies, made.labels, source.about)
-    found = {(one.criterion, one.by): one for one in measure_scores(labels, SAMPLING)}
-    for criterion, theirs in THEIRS.items():
-        assert found[criterion, WORD_LIST_MEASURE].value == pytest.approx(theirs, abs=0.0015), criterion
-    assert found["Actionability", "words"].n == 1589
+    data_set = source.load(read_source(path, "json"))
+    labels = LabelledData({item.id: item for item in data_set.items}, data_set.replies, data_set.labels, source.about)
+    scores = {(score.criterion, score.by): score for score in measure_scores(labels, SAMPLING)}
+    for criterion, expected in TOOLKIT_CORRELATIONS.items():
+        assert scores[criterion, WORD_LIST_MEASURE].value == pytest.approx(expected, abs=0.0015), criterion
+    assert scores["Actionability", "words"].n == 1589
 
 
-def test_what_is_counted_of_a_reply() -> None:
+def test_surface_measures_of_a_reply() -> None:
     assert word_count(item(), "two words") == 2.0 and word_count(item(), "") == 0.0
     assert uptake(item(), "Eight apples, really?") == pytest.approx(2 / 2), "words of three letters or more"
     assert uptake(item(), "Apples?") == 0.5 and uptake(item(history=""), "Apples?") == 0.0
-    # the dialogue: tutor, what, plus, student, eight, apples
+    # words of the dialogue: tutor, what, plus, student, eight, apples
     assert dialogue_overlap(item(), "eight apples now") == pytest.approx(2 * 2 / (6 + 3))
     assert dialogue_overlap(item(), "") == 0.0
 
 
-def labelled(labels: dict[tuple[str, str], str], texts: dict[tuple[str, str], str]) -> LabelledData:
+def labelled_data(labels: dict[tuple[str, str], str], texts: dict[tuple[str, str], str]) -> LabelledData:
     items = {name: item(name) for name, _ in labels}
     replies = [
         Reply(id=name, task="t", tutor=tutor, key="k", turns=[Turn(text=texts[name, tutor], messages="m")])
         for name, tutor in labels
     ]
-    given = [
+    label_records = [
         Label(id=name, task="t", tutor=tutor, criterion="Clear", label=label, problem=name)
         for (name, tutor), label in labels.items()
     ]
-    return LabelledData(items, replies, given, LabelSetDescription(scales={"Clear": SCALE}))
+    return LabelledData(items, replies, label_records, LabelSetDescription(scales={"Clear": SCALE}))
 
 
 def test_a_measure_that_orders_replies_as_people_do_correlates_with_one() -> None:
-    said = ["Yes", "To some extent", "No"]
-    labels = {(f"d{n}", "t"): said[n % 3] for n in range(30)}
-    texts = {key: " ".join(["word"] * (9 - 3 * said.index(label))) for key, label in labels.items()}
-    found = {one.by: one for one in measure_scores(labelled(labels, texts), SAMPLING)}
-    assert found["words"].value == pytest.approx(1.0) and found["words"].metric == CORRELATION
-    assert found["uptake"].value is None, "it does not vary"
-    assert WORD_LIST_MEASURE not in found
+    scale = ["Yes", "To some extent", "No"]
+    labels = {(f"d{n}", "t"): scale[n % 3] for n in range(30)}
+    texts = {key: " ".join(["word"] * (9 - 3 * scale.index(label))) for key, label in labels.items()}
+    scores = {score.by: score for score in measure_scores(labelled_data(labels, texts), SAMPLING)}
+    assert scores["words"].value == pytest.approx(1.0) and scores["words"].metric == CORRELATION
+    assert scores["uptake"].value is None, "a constant has no correlation"
+    assert WORD_LIST_MEASURE not in scores
 
 
 def test_closeness_is_a_cosine_with_what_stands_before() -> None:
     keys = [("d1", "a"), ("d1", "b"), ("d2", "a")]
-    made = labelled(dict.fromkeys(keys, "Yes"), {keys[0]: "It is eight apples", keys[1]: "Else", keys[2]: " "})
-    asked: list[str] = []
+    data = labelled_data(dict.fromkeys(keys, "Yes"), {keys[0]: "It is eight apples", keys[1]: "Else", keys[2]: " "})
+    embedded: list[str] = []
 
     def embed(texts: Sequence[str]) -> list[list[float]]:
-        asked.extend(texts)
+        embedded.extend(texts)
         return [[1.0, 0.0] if text == "It is eight apples" else [0.0, 1.0] for text in texts]
 
-    found = {(one.id, one.tutor): one for one in closeness(made, embed)}
-    assert (found[keys[0]].last_turn, found[keys[0]].dialogue) == (1.0, 0.0)
-    assert (found[keys[1]].last_turn, found[keys[1]].dialogue) == (0.0, 1.0)
-    assert found[keys[2]].last_turn is None, "nothing was said"
-    assert len(asked) == len(set(asked)) == 3, "each text once, the empty one not at all"
-    scores = measure_scores(made, SAMPLING, {"m": {key: one.last_turn for key, one in found.items()}})
-    assert [(one.n, one.missing) for one in scores if one.by == "m"] == [(2, 1)]
+    closenesses = {(result.id, result.tutor): result for result in closeness(data, embed)}
+    assert (closenesses[keys[0]].last_turn, closenesses[keys[0]].dialogue) == (1.0, 0.0)
+    assert (closenesses[keys[1]].last_turn, closenesses[keys[1]].dialogue) == (0.0, 1.0)
+    assert closenesses[keys[2]].last_turn is None, "the reply is blank"
+    assert len(embedded) == len(set(embedded)) == 3, "each text is embedded once, a blank one not at all"
+    scores = measure_scores(data, SAMPLING, {"m": {key: result.last_turn for key, result in closenesses.items()}})
+    assert [(result.n, result.missing) for result in scores if result.by == "m"] == [(2, 1)]
 
 
 def test_replies_fall_into_fifths_and_ties_stay_together() -> None:
-    parts = bin_by_measure([float(n) for n in range(10)], [n >= 8 for n in range(10)])
-    assert [(one.low, one.high, one.number, one.share) for one in parts] == [
+    bins = bin_by_measure([float(n) for n in range(10)], [n >= 8 for n in range(10)])
+    assert [(group.low, group.high, group.number, group.share) for group in bins] == [
         (0, 1, 2, 0), (2, 3, 2, 0), (4, 5, 2, 0), (6, 7, 2, 0), (8, 9, 2, 1)
     ]  # fmt: skip
-    assert [one.number for one in bin_by_measure([0.0] * 9 + [1.0], [True] * 10)] == [9, 1]
-    assert [one.share for one in bin_by_measure([2.0], [False])] == [0.0]
+    assert [group.number for group in bin_by_measure([0.0] * 9 + [1.0], [True] * 10)] == [9, 1]
+    assert [group.share for group in bin_by_measure([2.0], [False])] == [0.0]
 
 
 def test_labels_are_coded_from_one_to_zero() -> None:
     assert [label_code(place, 3) for place in range(3)] == [1.0, 0.5, 0.0]
     assert [label_code(place, 4) for place in range(4)] == pytest.approx([1, 2 / 3, 1 / 3, 0])
-    made = labelled(
+    data = labelled_data(
         {("d1", "t"): "Yes", ("d2", "t"): "No", ("d3", "t"): "To some extent", ("d1", "u"): "No"},
         dict.fromkeys([("d1", "t"), ("d2", "t"), ("d3", "t"), ("d1", "u")], "x"),
     )
-    people = {one.tutor: one for one in mean_labels(None, made, None, SAMPLING)}
+    people = {mean.tutor: mean for mean in mean_labels(None, data, None, SAMPLING)}
     assert (people["t"].value, people["u"].value, people["t"].by) == (0.5, 0.0, None)
     judged = {
-        one.tutor: one
-        for one in mean_labels("j", made, {("d1", "t", "Clear"): "Yes", ("d2", "t", "Clear"): None}, SAMPLING)
+        mean.tutor: mean
+        for mean in mean_labels("j", data, {("d1", "t", "Clear"): "Yes", ("d2", "t", "Clear"): None}, SAMPLING)
     }
     assert set(judged) == {"t"} and (judged["t"].value, judged["t"].n, judged["t"].by) == (1.0, 1, "j")
 
 
 def test_people_and_judge_stand_beside_each_other_dialogue_by_dialogue() -> None:
     keys = [("d1", "b"), ("d1", "a"), ("d2", "a")]
-    made = labelled(dict(zip(keys, ["Yes", "No", "No"], strict=True)), dict.fromkeys(keys, "<b>x</b>"))
-    said = {"Judge": {("d1", "a", "Clear"): "Yes", ("d1", "b", "Clear"): "Yes", ("d2", "a", "Clear"): None}}
-    shown = figures.sample_dialogues(made, said, ["Clear"], lambda names: sorted(names), 5, 1)
-    [first] = [one for one in shown if one["name"] == "d1"]
+    data = labelled_data(dict(zip(keys, ["Yes", "No", "No"], strict=True)), dict.fromkeys(keys, "<b>x</b>"))
+    verdicts = {"Judge": {("d1", "a", "Clear"): "Yes", ("d1", "b", "Clear"): "Yes", ("d2", "a", "Clear"): None}}
+    dialogues = figures.sample_dialogues(data, verdicts, ["Clear"], lambda names: sorted(names), 5, 1)
+    [first] = [dialogue for dialogue in dialogues if dialogue["name"] == "d1"]
     assert [row["tutor"] for row in first["rows"]] == ["a", "b"]
     assert first["rows"][0]["cells"] == [{"people": "No", "judges": ["Judge: Yes"]}]
-    assert first["rows"][1]["cells"] == [{"people": "Yes", "judges": []}], "only where they differ"
-    [second] = [one for one in shown if one["name"] == "d2"]
+    assert first["rows"][1]["cells"] == [{"people": "Yes", "judges": []}], "verdicts are listed only where they differ"
+    [second] = [dialogue for dialogue in dialogues if dialogue["name"] == "d2"]
     assert second["rows"][0]["cells"][0]["judges"] == ["Judge: missing"]
-    assert len(figures.sample_dialogues(made, said, ["Clear"], lambda names: sorted(names), 1, 1)) == 1
-    table = figures.confusion_table(made, said["Judge"], "Clear")
+    assert len(figures.sample_dialogues(data, verdicts, ["Clear"], lambda names: sorted(names), 1, 1)) == 1
+    table = figures.confusion_table(data, verdicts["Judge"], "Clear")
     assert table["columns"] == ["Yes", "To some extent", "No", "missing"]
     assert [row["counts"] for row in table["rows"]] == [[1, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 1]]
-    shares = figures.label_shares(made, said, ["Clear"])
+    shares = figures.label_shares(data, verdicts, ["Clear"])
     assert shares[shares.by == "people"].share.tolist() == pytest.approx([1 / 3, 0, 2 / 3])
-    assert shares[shares.by == "Judge"].share.tolist() == [1, 0, 0], "of what can be read"
+    assert shares[shares.by == "Judge"].share.tolist() == [1, 0, 0], "shares of the parsed verdicts"
     assert share_chart(shares).startswith("<svg ")
 
 
 def test_means_and_measures_are_rows_of_the_paper_and_of_judges() -> None:
-    def one(metric: str, value: float, **columns: str) -> Score:
+    def score_of(metric: str, value: float, **columns: str) -> Score:
         return Score.model_validate(
             {"task": "trust", "metric": metric, "value": value, "n": 3, "missing": 0, "clusters": 3, "criterion": "Clear",
              "release": "ours", "scoring": "robust", "headline": False, "low": None, "high": None, **columns}
         )  # fmt: skip
 
-    people = [one("mean_label", 0.5, tutor="b"), one("mean_label", 0.7, tutor="a"), one(CORRELATION, 0.2, by="words")]
-    judge = [one("mean_label", 0.1, tutor="a", by="j"), one("spearman", 0.4, grader="j")]
+    people = [
+        score_of("mean_label", 0.5, tutor="b"),
+        score_of("mean_label", 0.7, tutor="a"),
+        score_of(CORRELATION, 0.2, by="words"),
+    ]
+    judge = [score_of("mean_label", 0.1, tutor="a", by="j"), score_of("spearman", 0.4, grader="j")]
     rows = figures.mean_label_rows({"people": people, "J": judge}, "ours", ["Clear"], lambda names: sorted(names))
     assert [(row["tutor"], row["by"], row["cells"][0].value) for row in rows] == [
         ("a", "people", 0.7), ("", "J", 0.1), ("b", "people", 0.5)
     ]  # fmt: skip
     measures = figures.correlation_rows(people, {"J": judge}, "ours", ["Clear"])
     assert [(row["what"], row["cells"][0].value) for row in measures] == [("words", 0.2), ("J", 0.4)]
-    drawn = figures.correlation_chart(measures, ["Clear"])
-    assert drawn.startswith("<svg ") and ">words<" in drawn and ">J<" in drawn
+    chart = figures.correlation_chart(measures, ["Clear"])
+    assert chart.startswith("<svg ") and ">words<" in chart and ">J<" in chart
     assert figures.correlation_chart([{"what": "words", "cells": [None]}], ["Clear"]) == ""
     assert figures.mean_label_radar(people, "ours", ["Clear"], lambda names: sorted(names)) == "", (
-        "two axes are no picture"
+        "a radar needs three axes"
     )
 
 
 def test_a_radar_names_its_axes_and_its_rings() -> None:
-    drawn = html.unescape(
+    chart = html.unescape(
         radar_chart({"A <tutor>": [1, 0.5, 0.2, 0.0], "B": [0.1, 0.2, 0.3, 0.4]}, ["One", "Two", "Three", "Four"])
     )
-    assert all(f">{word}<" in drawn for word in ("One", "Two", "Three", "Four", "A <tutor>", "B"))
+    assert all(f">{word}<" in chart for word in ("One", "Two", "Three", "Four", "A <tutor>", "B"))
     assert [title_alignment(x) for x in (-1, 0, 1)] == ["right", "center", "left"]
 
 
@@ -267,15 +271,18 @@ def test_lists_of_words_judge_what_they_have_a_list_for() -> None:
         "Yes",
         "Encouraging",
     )
-    assert {one.criterion: one.value for one in second.verdicts}["Mistake_Identification"] == "No"
-    assert [one.criterion for one in third.verdicts] == ["Coherence"]
+    assert {verdict.criterion: verdict.value for verdict in second.verdicts}["Mistake_Identification"] == "No"
+    assert [verdict.criterion for verdict in third.verdicts] == ["Coherence"]
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "problem"),
     [
-        ({"words": True}, "word lists need 'rubrics'"),
-        ({"words": True, "model": "gpt-4", "rubrics": ["mrbench_taxonomy"]}, "set exactly one of 'model', 'judges'"),
+        ({"words": True}, "word lists require 'rubrics'"),
+        (
+            {"words": True, "model": "gpt-4", "rubrics": ["mrbench_taxonomy"]},
+            "expected exactly one of 'model', 'judges'",
+        ),
         (
             {"words": True, "rubrics": ["mrbench_taxonomy"], "max_tokens": 3},
             "word lists send no requests: remove max_tokens",
@@ -283,13 +290,13 @@ def test_lists_of_words_judge_what_they_have_a_list_for() -> None:
         ({"words": True, "rubrics": ["tutorbench"]}, "no criterion of tutorbench has a list of words"),
     ],
 )
-def test_what_can_be_no_judge_by_words_is_refused(entry: dict[str, Any], told: str) -> None:
+def test_an_impossible_word_list_judge_is_refused(entry: dict[str, Any], problem: str) -> None:
     raw = registries()
     raw["models"] |= {"lists": {"engine": "judge", **entry}}
     run = {"tutors": ["echo"], "tasks": ["mrbench", "tutorbench/text"], "judges": ["lists"]}
     with pytest.raises(UserError) as error:
         plan_of({**raw, "edition": "demo", "run": run})
-    assert told in str(error.value)
+    assert problem in str(error.value)
 
 
 def test_lists_of_words_ask_nobody_in_a_plan() -> None:

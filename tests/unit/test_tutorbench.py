@@ -1,4 +1,4 @@
-"""TutorBench: its formula by hand, loaders against the real data and its prompts against the paper, scores by tag."""
+"""Tests of TutorBench: the formula by hand, loaders on the real data, prompts against the paper, scores by tag."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 import yaml
 from columns import spelt
-from gullible import obeyed
 from httpserver import chat, scripted, serving
 from maieutic.benchmarks.tutorbench import items as tutorbench
 from maieutic.benchmarks.tutorbench.breakdown import ANSWERED, OVERALL, BreakDown, both_modalities, break_down
@@ -50,14 +49,15 @@ from maieutic.judges.grading import GradeVerdicts, WeightedItems, grade_verdicts
 from maieutic.judges.judging import JudgeSettings, judge_request, run_judge
 from maieutic.judges.questions import question_messages, questions_about
 from maieutic.judges.rubrics import read_rubric
+from maieutic.launch.provenance import card_paths
 from maieutic.plan.checks import check_config
 from maieutic.plan.job_entries import entry_for_asking
 from maieutic.plan.plan import Plan
-from maieutic.plan.provenance import card_paths
 from maieutic.replies.generate import first_messages
 from maieutic.scores.papers import printed_rows
 from maieutic.scores.score import index_grades, score_task
 from maieutic.serving.backends import JobFiles
+from obedient_judge import obeyed
 from running import NO_GRADERS
 from shipped import shipped
 
@@ -73,7 +73,7 @@ DEMO = Path("resources/demo/tutorbench/train.csv")
 def test_the_formula_by_hand(name: str, reading: Any) -> None:
     rows = CASES[name]["criteria"]
     criteria = {f"c{place}": WeightedCriterion(weight, forbids) for place, (weight, forbids, _) in enumerate(rows)}
-    passed = {f"c{place}": said for place, (_, _, said) in enumerate(rows)}
+    passed = {f"c{place}": verdict for place, (_, _, verdict) in enumerate(rows)}
     expected = CASES[name][reading]
     value = arr_w(criteria, passed, reading)
     assert value == (None if expected is None else pytest.approx(expected, abs=1e-15))
@@ -81,7 +81,7 @@ def test_the_formula_by_hand(name: str, reading: Any) -> None:
         assert clip_score(value) == min(1.0, max(0.0, value))
 
 
-def test_a_criterion_without_a_verdict_is_no_failure() -> None:
+def test_a_criterion_without_a_verdict_is_not_a_failed_one() -> None:
     with pytest.raises(KeyError):
         arr_w({"c1": WeightedCriterion(5, False), "c2": WeightedCriterion(1, False)}, {"c1": True}, "violated")
 
@@ -116,7 +116,7 @@ def test_what_speaks_for_a_reply(weight: float, forbids: bool, passed: bool, exp
         ("The response reveals the final answer (2.74) directly", False),
         ("The response calls the student careless or lazy.", False),
         ("The response notes that this is nothing new.", False),
-        # Faults, as it seems; they are counted as unclear.
+        # These seem to be faults; they are counted as unclear.
         ("The response reveals the final answer, which it should not.", False),
         ("The response avoids explaining the concept.", False),
         ("The response does not acknowledge the confusion.", False),
@@ -143,20 +143,20 @@ def test_the_demo_has_a_text_and_an_image_item_of_every_use_case() -> None:
 
 @pytest.mark.parametrize("protocol", ["released", "study_mode"])
 def test_the_prompts_are_the_papers_to_the_letter(protocol: str) -> None:
-    told = PROMPTS["system" if protocol == "released" else protocol]
+    prompts = PROMPTS["system" if protocol == "released" else protocol]
     for item in demo_items():
         loaded = read_card(FOLDER / f"{item.task}.yaml", protocol)
-        assert render(loaded.system, item.vars, "") == told[kind(item)]
+        assert render(loaded.system, item.vars, "") == prompts[kind(item)]
 
 
-def test_the_prompts_stand_in_the_paper(data: Path) -> None:
+def test_the_prompts_are_in_the_paper(data: Path) -> None:
     paper = data.parent / "papers/tutorbench.txt"
     if not paper.exists():
-        pytest.skip("the paper's text is not there; it lies beside the folder in MAIEUTIC_DATA")
-    # A figure and the numbers of lines stand between the lines of the last of them.
+        pytest.skip("no text of the paper: expected the folder `papers` next to the folder in MAIEUTIC_DATA")
+    # A figure interrupts the last prompt.
     text = " ".join(re.sub(r"\n\n\nFigure 11: [^\n]*\n", "", paper.read_text(encoding="utf-8")).split())
-    for told in [*PROMPTS["system"].values(), *PROMPTS["study_mode"].values()]:
-        assert told in text, told
+    for prompt in [*PROMPTS["system"].values(), *PROMPTS["study_mode"].values()]:
+        assert prompt in text, prompt
 
 
 @pytest.mark.parametrize("role", ["system", "user"])
@@ -172,18 +172,18 @@ def test_the_layout_of_the_messages(role: Any) -> None:
     for item in demo_items():
         item = item.model_copy(update={"images": [f"{'0' * 64}.png"] if item.images else []})
         messages = first_messages(read_card(FOLDER / f"{item.task}.yaml"), item, role)
-        shown = [message["role"] for message in messages]
-        assert shown == (["system"] if role == "system" else []) + expected[kind(item)]
+        roles = [message["role"] for message in messages]
+        assert roles == (["system"] if role == "system" else []) + expected[kind(item)]
         first = next(message["content"] for message in messages if message["role"] == "user")
         assert isinstance(first, list) is bool(item.images)
-        if item.images:  # the picture stands with the question
+        if item.images:  # the picture is in the question's message
             assert [part["type"] for part in first] == ["text", "picture"] and item.vars["question"] in first[0]["text"]
         if role == "user":
             assert PROMPTS["system"][kind(item)] in str(first if isinstance(first, str) else first[0]["text"])
 
 
-def test_a_protocol_has_the_students_work_said_by_the_user() -> None:
-    for item in (one for one in demo_items() if not one.images and one.tags["use_case"] != "adaptive"):
+def test_a_protocol_puts_the_students_work_into_the_users_message() -> None:
+    for item in (item for item in demo_items() if not item.images and item.tags["use_case"] != "adaptive"):
         messages = first_messages(read_card(FOLDER / "text.yaml", "user_work"), item, "system")
         assert [message["role"] for message in messages] == ["system", "user"]
         assert messages[1]["content"] == f"{item.vars['question']}\n\n{item.vars['work']}"
@@ -197,19 +197,19 @@ def test_the_copy_has_its_556_items_and_their_criteria(data: Path) -> None:
     assert (kept + left, left) == (5465, 32)
     sizes = [len(item.reference["criteria"]) + item.reference["left_out"] for item in items]
     assert (min(sizes), max(sizes)) == (3, 28)
-    tags = [one for item in items for one in item.reference["criterion_tags"].values()]
-    assert Counter(one["severity"] for one in tags) == {
+    tags = [tag for item in items for tag in item.reference["criterion_tags"].values()]
+    assert Counter(tag["severity"] for tag in tags) == {
         "critical": 3888,
         "not_critical": 1419,
         "critical_negative": 126,
     }
-    assert all(one["prohibits"] for one in tags if one["severity"] == "critical_negative")
-    assert {one["skill"] for one in tags} == {None, *tutorbench.SKILLS.values()}
-    assert {name for one in tags for name in one["dimensions"]} <= set(tutorbench.DIMENSIONS)
+    assert all(tag["prohibits"] for tag in tags if tag["severity"] == "critical_negative")
+    assert {tag["skill"] for tag in tags} == {None, *tutorbench.SKILLS.values()}
+    assert {name for tag in tags for name in tag["dimensions"]} <= set(tutorbench.DIMENSIONS)
     assert Counter(item.tags["use_case"] for item in items)["adaptive"] == 282
     assert sum("use_case_from" in item.tags for item in items) == 274
-    assert len({item.cluster for item in items}) == 324  # 556 samples are of 324 problems: intervals need to know
-    weights = {one["weight"] for item in items for one in item.reference["criteria"].values()}
+    assert len({item.cluster for item in items}) == 324  # intervals cluster the 556 samples by problem
+    weights = {criterion["weight"] for item in items for criterion in item.reference["criteria"].values()}
     assert weights == {5.0, 1.0, -5.0}
 
 
@@ -229,11 +229,13 @@ def record(**changes: Any) -> dict[str, Any]:
 
 
 def rubric_of(*severities: str) -> str:
-    return json.dumps([{"attributes": {"severity": one}, "criteria": f"The response is {one}."} for one in severities])
+    return json.dumps(
+        [{"attributes": {"severity": severity}, "criteria": f"The response is {severity}."} for severity in severities]
+    )
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"BATCH": "USE_CASE_4_TEXT"}, "expected a BATCH like USE_CASE_1_TEXT"),
         ({"BATCH": ""}, "expected a BATCH like USE_CASE_1_TEXT"),
@@ -252,8 +254,8 @@ def rubric_of(*severities: str) -> str:
         ({"BATCH": "USE_CASE_2_TEXT", "FOLLOW_UP_PROMPT": ""}, "is missing"),
     ],
 )
-def test_a_broken_record_is_named(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=r"record 1 a: .*" + re.escape(said)):
+def test_a_broken_record_is_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=r"record 1 a: .*" + re.escape(message)):
         tutorbench.text_items([record(), record(**changes)], "text")
 
 
@@ -261,8 +263,12 @@ def test_deleted_criteria_are_left_out_and_counted() -> None:
     [item] = tutorbench.text_items(
         [record(RUBRICS=rubric_of("critical", "deleted", "critical_negative", "not_critical"))], "t"
     )
-    # The names keep their places, so that people's ratings of the whole rubric still fit.
-    assert {name: one["weight"] for name, one in item.reference["criteria"].items()} == {"c01": 5, "c03": -5, "c04": 1}
+    # Names count the deleted criteria, so that people's ratings of the whole rubric still match.
+    assert {name: criterion["weight"] for name, criterion in item.reference["criteria"].items()} == {
+        "c01": 5,
+        "c03": -5,
+        "c04": 1,
+    }
     assert item.reference["left_out"] == 1
 
 
@@ -288,8 +294,8 @@ def test_an_explicit_weight_is_obeyed_and_a_contradiction_counted(
     assert item.reference["criteria"]["c02"]["weight"] == weight
     assert bool(item.reference["contradictions"]) == contradicts
     severity = attributes["severity"]
-    told = f"text: 1 criteria have a weight that contradicts their severity, the first in record 0 a c02: {severity}"
-    assert (told in caplog.text) == contradicts
+    warning = f"text: found criteria whose weight contradicts their severity: 1 in total, the first in record 0 a c02: {severity}"
+    assert (warning in caplog.text) == contradicts
     counts = data_counts([item])
     assert len(counts["contradictions"]) == contradicts
     weighed = {"c01": WeightedCriterion(5.0, False), "c02": WeightedCriterion(weight, False)}
@@ -299,8 +305,8 @@ def test_an_explicit_weight_is_obeyed_and_a_contradiction_counted(
 
 def test_two_weights_of_one_criterion_are_refused_by_record_where_they_differ() -> None:
     def rubric(beside: float) -> str:
-        given = {"attributes": {"severity": "critical", "weight": -5}, "criteria": "Help.", "weight": beside}
-        return json.dumps([given, {"attributes": {"severity": "critical"}, "criteria": "Help more."}])
+        first = {"attributes": {"severity": "critical", "weight": -5}, "criteria": "Help.", "weight": beside}
+        return json.dumps([first, {"attributes": {"severity": "critical"}, "criteria": "Help more."}])
 
     with pytest.raises(ValueError, match=r"record 0 a: RUBRICS: expected one weight, a number other than 0"):
         tutorbench.text_items([record(RUBRICS=rubric(5))], "text")
@@ -309,7 +315,7 @@ def test_two_weights_of_one_criterion_are_refused_by_record_where_they_differ() 
 
 
 @pytest.mark.parametrize("weight", ["five", 0, True, float("nan"), [5]])
-def test_a_weight_that_is_none_is_refused_by_record(weight: Any) -> None:
+def test_an_invalid_weight_is_refused_by_record(weight: Any) -> None:
     rubric = json.dumps([{"attributes": {"severity": "critical"}, "criteria": "Help.", "weight": weight}])
     with pytest.raises(ValueError, match=r"record 0 a: RUBRICS: expected one weight, a number other than 0"):
         tutorbench.text_items([record(RUBRICS=rubric)], "text")
@@ -326,13 +332,13 @@ PIXEL = base64.b64decode(
 )
 
 
-@pytest.mark.parametrize("sees", [True, False])
-def test_a_judge_that_takes_pictures_is_shown_the_items(sees: bool, tmp_path: Path) -> None:
-    """A real job against a scripted server: the picture travels in the request, and not into the results."""
+@pytest.mark.parametrize("takes_pictures", [True, False])
+def test_a_judge_that_takes_pictures_is_shown_the_items(takes_pictures: bool, tmp_path: Path) -> None:
+    """A job on a scripted server: the picture is in the request and not in the results."""
     [item] = [
-        one
-        for one in tutorbench.multimodal_items(read_source(DEMO, "csv"), "multimodal")
-        if kind(one) == "assessment multimodal"
+        item
+        for item in tutorbench.multimodal_items(read_source(DEMO, "csv"), "multimodal")
+        if kind(item) == "assessment multimodal"
     ]
     name = f"{hashlib.sha256(PIXEL).hexdigest()}.png"
     (tmp_path / name).write_bytes(PIXEL)
@@ -350,17 +356,17 @@ def test_a_judge_that_takes_pictures_is_shown_the_items(sees: bool, tmp_path: Pa
             ),
         ),
     ]
-    answer = json.dumps({one: {"reason": "so", "verdict": "pass"} for one in item.reference["criteria"]})
+    answer = json.dumps({criterion: {"reason": "so", "verdict": "pass"} for criterion in item.reference["criteria"]})
     script = scripted(lambda number, request: (200, chat({"content": answer}), {}))
     with serving(script) as address:
-        model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", images=sees, attempts=2)
+        model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", images=takes_pictures, attempts=2)
         panel = JudgeSettings("j", JudgeModel(engine="judge", model="m", rubrics=["tutorbench"]), model, 1)
         files = JobFiles(None, tmp_path / "journal.jsonl", tmp_path / "log", tmp_path)
         run_judge(panel, work, files, tmp_path / "out.jsonl")
     bodies = [json.dumps(body) for _, _, body in script.requests]
-    shown = [body for body in bodies if "data:image/png;base64," + base64.b64encode(PIXEL).decode() in body]
-    assert len(shown) == (1 if sees else 0), "the item with a picture, and a judge that takes one"
-    assert len(bodies) == (2 if sees else 1), "without the picture both are one question"
+    with_picture = [body for body in bodies if "data:image/png;base64," + base64.b64encode(PIXEL).decode() in body]
+    assert len(with_picture) == (1 if takes_pictures else 0), "the item with a picture, if the judge takes pictures"
+    assert len(bodies) == (2 if takes_pictures else 1), "without the picture both are one question"
     for path in ("journal.jsonl", "out.jsonl"):
         assert "base64" not in (tmp_path / path).read_text(encoding="utf-8")
 
@@ -370,35 +376,37 @@ def test_study_mode_is_a_row_beside_the_same_tutor_without_it() -> None:
     raw["run"] |= {"tutors": ["gpt-5", "gpt-5-study"], "tasks": ["tutorbench/text", "mrbench"], **NO_GRADERS}
     config = check_config(raw)
     plan = Plan(config)
-    asked = {name: {one.card.task: one for one in plan.cards_for("tutorbench", name)} for name in config.run.tutors}
-    assert asked["gpt-5"]["text"].system == read_card(FOLDER / "text.yaml").system
-    assert asked["gpt-5-study"]["text"].system == read_card(FOLDER / "text.yaml", "study_mode").system
-    assert asked["gpt-5"]["text"].system != asked["gpt-5-study"]["text"].system
+    cards = {
+        name: {loaded.card.task: loaded for loaded in plan.cards_for("tutorbench", name)} for name in config.run.tutors
+    }
+    assert cards["gpt-5"]["text"].system == read_card(FOLDER / "text.yaml").system
+    assert cards["gpt-5-study"]["text"].system == read_card(FOLDER / "text.yaml", "study_mode").system
+    assert cards["gpt-5"]["text"].system != cards["gpt-5-study"]["text"].system
     assert [plan.protocol_of(name) for name in config.run.tutors] == ["released", "study_mode"]
     assert entry_for_asking(config.models["gpt-5"]) == entry_for_asking(config.models["gpt-5-study"]), (
-        "its protocol goes its own way"
+        "the entry for asking leaves out the protocol"
     )
-    card = asked["gpt-5"]["text"].card
-    named = {path.name for path in card_paths(plan, card)}
-    assert {"tutoring.system.jinja", "tutoring.study.jinja"} <= named, "what is recorded covers both"
+    card = cards["gpt-5"]["text"].card
+    names = {path.name for path in card_paths(plan, card)}
+    assert {"tutoring.system.jinja", "tutoring.study.jinja"} <= names, "the record covers both prompts"
     raw["models"]["gpt-5-study"]["protocol"] = "studi_mode"
     with pytest.raises(UserError, match=r"models\.gpt-5-study\.protocol: 'studi_mode'.*did you mean 'study_mode'"):
         check_config(raw)
 
 
 def test_levels_by_vote_fill_what_the_release_leaves_open(tmp_path: Path) -> None:
-    """Only there: item a has a level of its own."""
+    """Item a keeps the level of the release."""
     votes = {"text/a": "create", "text/b": "create", "multimodal/d": "apply"}
     with_votes, without = (
-        broken_down(tmp_path, SAID, ["text", "multimodal"], votes),
-        broken_down(tmp_path, SAID, ["text", "multimodal"]),
+        broken_down(tmp_path, JUDGEMENTS, ["text", "multimodal"], votes),
+        broken_down(tmp_path, JUDGEMENTS, ["text", "multimodal"]),
     )
     assert without["bloom/apply"].n == 1 and "bloom/create" not in without
     assert with_votes["bloom/create"].n == 1, "b; a keeps the release's level"
     assert with_votes["bloom/apply"].n == 2 and with_votes["bloom_vote/create"].n == 2
 
 
-def test_a_tag_that_nobody_knows_is_a_level_of_its_own() -> None:
+def test_an_unknown_tag_is_a_level_of_its_own() -> None:
     rubric = [
         {
             "attributes": {
@@ -415,7 +423,7 @@ def test_a_tag_that_nobody_knows_is_a_level_of_its_own() -> None:
     assert item.tags["bloom"] == "meta_cognition"
 
 
-def test_the_use_case_of_a_row_without_a_batch_is_guessed_and_said() -> None:
+def test_the_use_case_of_a_row_without_a_batch_is_guessed_and_marked() -> None:
     bare = {name: value for name, value in record().items() if name not in {"TASK_ID", "BATCH"}}
     rows = [
         bare,
@@ -455,8 +463,8 @@ def test_the_papers_interval_is_normal() -> None:
 
 
 def case(name: str, task: str = "text", **tags: str) -> Item:
-    """An item with a +5, a +1 and a -5 criterion."""
-    told = {
+    """Return an item with a +5, a +1 and a -5 criterion."""
+    criteria = {
         "c01": (5.0, "critical", "core_difficulty", ["truthfulness"]),
         "c02": (1.0, "not_critical", None, ["style_tone", "truthfulness"]),
         "c03": (-5.0, "critical_negative", "examples", []),
@@ -467,18 +475,20 @@ def case(name: str, task: str = "text", **tags: str) -> Item:
         cluster=f"p-{name}",
         vars={"question": name},
         reference={
-            "criteria": {key: {"title": key, "definition": key, "weight": one[0]} for key, one in told.items()},
+            "criteria": {
+                key: {"title": key, "definition": key, "weight": fields[0]} for key, fields in criteria.items()
+            },
             "criterion_tags": {
                 key: {
-                    "severity": one[1],
+                    "severity": fields[1],
                     "prohibits": True,
                     "unclear": False,
-                    "skill": one[2],
-                    "dimensions": one[3],
+                    "skill": fields[2],
+                    "dimensions": fields[3],
                     "explicitness": "explicit",
                     "objectivity": None,
                 }
-                for key, one in told.items()
+                for key, fields in criteria.items()
             },
             "left_out": 0,
         },
@@ -496,10 +506,10 @@ def all_of(first: bool | None, second: bool | None, third: bool | None) -> dict[
 
 
 ITEMS = [case("a", bloom="apply"), case("b", subject="Biology"), case("c"), case("d", task="multimodal")]
-SAID = [
+JUDGEMENTS = [
     judged("a", all_of(True, True, True)),  # 6 of 6
     judged("b", all_of(True, False, False)),  # 5 - 5 of 6: the prohibition is violated
-    judged("c", all_of(False, None, True)),  # not known
+    judged("c", all_of(False, None, True)),  # unknown: a verdict is missing
     judged("d", all_of(False, True, False), task="multimodal"),  # 1 - 5 of 6
 ]
 
@@ -507,7 +517,9 @@ SAID = [
 def test_the_grades_of_an_item_and_what_is_missing() -> None:
     weighing = WeightedItems({(item.task, item.id): item for item in ITEMS}, "by_phrasing")
     grades = {
-        (one.id, one.criterion): one for one in grades_by_judge("j", SAID, "m", weighing) if one.scoring == "robust"
+        (grade.id, grade.criterion): grade
+        for grade in grades_by_judge("j", JUDGEMENTS, "m", weighing)
+        if grade.scoring == "robust"
     }
     assert grades["a", ARR_W].value == 1 and grades["b", ARR_W].value == 0
     assert grades["c", ARR_W].value is None and grades["c", ARR_W].why_none == "1 of 3 criteria have no verdict"
@@ -525,20 +537,20 @@ def test_all_criteria_in_one_question_or_one_each(rubric: str, parts: list[int])
     item = ITEMS[0].model_copy(update={"vars": dict.fromkeys(tutorbench.VARIABLES, "x")})
     reply = Reply(id="a", task="text", tutor="m", key="k", turns=[Turn(messages="h", text="Hello.")])
     case = case_of_reply(loaded, item, reply)
-    asked = questions_about(loaded.rubric, case)
-    assert [len(question.criteria) for question in asked] == parts
-    for question in asked:
-        told = "\n".join(message["content"] for message in question_messages(loaded, case, question))
-        assert all(f"{name}: {one.definition}" in told for name, one in question.criteria.items())
+    questions = questions_about(loaded.rubric, case)
+    assert [len(question.criteria) for question in questions] == parts
+    for question in questions:
+        text = "\n".join(message["content"] for message in question_messages(loaded, case, question))
+        assert all(f"{name}: {criterion.definition}" in text for name, criterion in question.criteria.items())
         schema = answer_schema(loaded.rubric, question.criteria)
         assert schema["required"] == list(question.criteria)
-        assert {tuple(one["required"]) for one in schema["properties"].values()} == {("reason", "verdict")}
+        assert {tuple(answer["required"]) for answer in schema["properties"].values()} == {("reason", "verdict")}
 
 
 @pytest.mark.parametrize("rubric", ["tutorbench", "tutorbench_each"])
-@pytest.mark.parametrize(("sees", "endpoint"), [(True, "chat"), (False, "chat"), (True, "completions")])
-def test_a_judge_is_told_of_a_picture_what_its_request_holds(rubric: str, sees: bool, endpoint: str) -> None:
-    """The whole request: a picture that is attached is said to be, and one that is not is said not to be seen."""
+@pytest.mark.parametrize(("takes_pictures", "endpoint"), [(True, "chat"), (False, "chat"), (True, "completions")])
+def test_a_judge_is_told_if_a_picture_is_attached(rubric: str, takes_pictures: bool, endpoint: str) -> None:
+    """The request states that the picture is attached, or that the judge does not see it."""
     loaded = read_rubric(rubric)
     words = dict.fromkeys(tutorbench.VARIABLES, "x") | {"modality": "multimodal"}
     item = ITEMS[0].model_copy(update={"vars": words, "images": ["a.png"]})
@@ -549,14 +561,14 @@ def test_a_judge_is_told_of_a_picture_what_its_request_holds(rubric: str, sees: 
         "engine": "hosted",
         "model": "m",
         "base_url": "http://127.0.0.1:9/v1",
-        "images": sees,
+        "images": takes_pictures,
         "endpoint": endpoint,
     }
     judge = JudgeModel.model_validate({"engine": "judge", "model": "far", "rubrics": [rubric]})
     panel = JudgeSettings("j", judge, HostedModel.model_validate(entry), 1)
     request = json.dumps(judge_request(loaded, case, questions_about(loaded.rubric, case)[0], panel))
     attached = "a.png" in request
-    assert attached is (sees and endpoint == "chat")
+    assert attached is (takes_pictures and endpoint == "chat")
     assert ("is attached" in request, "you do not see it" in request) == (attached, not attached)
 
 
@@ -568,8 +580,10 @@ def test_no_reply_gives_an_order_outside_its_fence(rubric: str) -> None:
         def prompts(text: str, item: Item = item) -> str:
             turns = [Turn(messages="h", text=text)]
             case = case_of_reply(loaded, item, Reply(id=item.id, task=item.task, tutor="m", key="k", turns=turns))
-            asked = [question_messages(loaded, case, question) for question in questions_about(loaded.rubric, case)]
-            return "\n\n".join(message["content"] for messages in asked for message in messages)
+            by_question = [
+                question_messages(loaded, case, question) for question in questions_about(loaded.rubric, case)
+            ]
+            return "\n\n".join(message["content"] for messages in by_question for message in messages)
 
         known = prompts("Look again.")
         for text in INJECTIONS:
@@ -577,19 +591,19 @@ def test_no_reply_gives_an_order_outside_its_fence(rubric: str) -> None:
 
 
 def graded(folder: Path, tutor: str, reading: NegativeWeights = "by_phrasing") -> Path:
-    """The grades of a tutor by the verdicts and items of a folder."""
+    """Grade a tutor by the verdicts and items of a folder and return the file of grades."""
     job = GradeVerdicts(judge="j", tutor=tutor, weighted=["text", "multimodal"], negative_weights=reading)
     out = folder / f"{tutor}.jsonl"
-    grade_verdicts(job=job, verdicts=folder / "said.jsonl", items=folder, out=out)
+    grade_verdicts(job=job, verdicts=folder / "verdicts.jsonl", items=folder, out=out)
     return out
 
 
 def broken_down(
-    tmp_path: Path, said: Sequence[Judgement], answered: Sequence[str], votes: dict[str, str] | None = None
+    tmp_path: Path, judgements: Sequence[Judgement], answered: Sequence[str], votes: dict[str, str] | None = None
 ) -> dict[str, Score]:
     for task in ("text", "multimodal"):
         write_records(tmp_path / f"{task}.jsonl", [item for item in ITEMS if item.task == task])
-    write_records(tmp_path / "said.jsonl", said)
+    write_records(tmp_path / "verdicts.jsonl", judgements)
     path = tmp_path / "votes.json"
     path.write_text(json.dumps({"bloom": votes or {}}), encoding="utf-8")
     out, grades = tmp_path / "out.json", graded(tmp_path, "m")
@@ -598,77 +612,77 @@ def broken_down(
         benchmark="tutorbench", tutor="m", tasks=tasks, asked=list(answered), judges=["j"], resamples=200, seed=1
     )
     break_down(job=job, items=tmp_path, grades=[grades], votes=[path] if path else [], out=out)
-    scores = [Score.model_validate(one) for one in json.loads(out.read_text(encoding="utf-8"))]
-    assert {(one.task, one.by) for one in scores} == {("release", "j")}
-    return {spelt(one): one for one in scores}
+    scores = [Score.model_validate(score) for score in json.loads(out.read_text(encoding="utf-8"))]
+    assert {(score.task, score.by) for score in scores} == {("release", "j")}
+    return {spelt(score): score for score in scores}
 
 
 def test_every_breakdown_by_hand(tmp_path: Path) -> None:
-    found = broken_down(tmp_path, SAID, ["text", "multimodal"], {"text/b": "create"})
-    value = {name: None if one.value is None else round(one.value, 6) for name, one in found.items()}
+    scores = broken_down(tmp_path, JUDGEMENTS, ["text", "multimodal"], {"text/b": "create"})
+    value = {name: None if score.value is None else round(score.value, 6) for name, score in scores.items()}
     third = round((1 + 0 - 4 / 6) / 3, 6)
     assert value[OVERALL] == value[ANSWERED] == value["use_case/adaptive"] == third
-    assert (found[OVERALL].n, found[OVERALL].missing, found[OVERALL].clusters) == (3, 1, 3)
-    assert found[OVERALL].normal == pytest.approx(normal_half_width([1.0, 0.0, -4 / 6]))
+    assert (scores[OVERALL].n, scores[OVERALL].missing, scores[OVERALL].clusters) == (3, 1, 3)
+    assert scores[OVERALL].normal == pytest.approx(normal_half_width([1.0, 0.0, -4 / 6]))
     assert value["answered_clipped"] == round(1 / 3, 6)
     assert value["answered_violated"] == third
     assert value["answered_satisfied"] == round((1 / 6 + 5 / 6 + 1 / 6) / 3, 6)
     assert (value["modality/text"], value["modality/multimodal"]) == (0.5, round(-4 / 6, 6))
     assert (value["subject/Biology"], value["bloom/apply"], value["bloom_vote/create"]) == (0.0, 1.0, 0.0)
-    # Criteria: c01 is passed twice of four; c02 twice of three that could be read; c03 is kept twice of four.
+    # c01 is passed by two of four replies, c02 by two of the three with a verdict, c03 by two of four.
     assert (value["severity/critical"], value["severity/not_critical"]) == (0.5, round(2 / 3, 6))
     assert (value["severity/critical_negative"], value["skill/examples"]) == (0.5, 0.5)
     assert value["skill/core_difficulty"] == 0.5 and "skill/None" not in value
     assert value["dimension/style_tone"] == round(2 / 3, 6) and value["dimension/truthfulness"] == round(4 / 7, 6)
     assert value["criterion_pass_rate"] == value["explicitness/explicit"] == round(6 / 11, 6)
-    assert found["criterion_pass_rate"].missing == 1 and not any(name.startswith("objectivity") for name in value)
-    for one in found.values():
-        assert one.value is None or one.low is None or one.low <= one.value <= (one.high or 0)
+    assert scores["criterion_pass_rate"].missing == 1 and not any(name.startswith("objectivity") for name in value)
+    for score in scores.values():
+        assert score.value is None or score.low is None or score.low <= score.value <= (score.high or 0)
 
 
 def test_a_reply_that_was_refused_is_missing_from_every_score(tmp_path: Path) -> None:
-    found = broken_down(tmp_path, SAID[:1], ["text", "multimodal"])
-    assert (found[OVERALL].n, found[OVERALL].missing, found[OVERALL].value) == (1, 3, 1.0)
-    assert (found["modality/multimodal"].n, found["modality/multimodal"].missing) == (0, 1)
-    assert (found["severity/critical"].n, found["severity/critical"].missing) == (1, 3)
+    scores = broken_down(tmp_path, JUDGEMENTS[:1], ["text", "multimodal"])
+    assert (scores[OVERALL].n, scores[OVERALL].missing, scores[OVERALL].value) == (1, 3, 1.0)
+    assert (scores["modality/multimodal"].n, scores["modality/multimodal"].missing) == (0, 1)
+    assert (scores["severity/critical"].n, scores["severity/critical"].missing) == (1, 3)
 
 
 def test_a_tutor_whose_every_reply_was_refused_is_missing_everywhere(tmp_path: Path) -> None:
-    other = [one.model_copy(update={"tutor": "n"}) for one in SAID]
-    found = broken_down(tmp_path, other, ["text", "multimodal"])
-    assert (found[OVERALL].n, found[OVERALL].missing, found[OVERALL].value) == (0, 4, None)
+    other = [judgement.model_copy(update={"tutor": "n"}) for judgement in JUDGEMENTS]
+    breakdown = broken_down(tmp_path, other, ["text", "multimodal"])
+    assert (breakdown[OVERALL].n, breakdown[OVERALL].missing, breakdown[OVERALL].value) == (0, 4, None)
     card = read_card(FOLDER / "text.yaml").card
     scores = score_task(
         card, "m", ITEMS[:3], index_grades(grades_by_judge("j", other, "m")), BootstrapSettings(100, 1), ["j"]
     )
-    [head] = [one for one in scores if one.headline and one.scoring == "robust"]
+    [head] = [score for score in scores if score.headline and score.scoring == "robust"]
     assert (head.metric, head.by, head.n, head.missing, head.value) == ("arr_w", "j", 0, 3, None)
 
 
 def test_samples_of_one_kind_have_no_overall_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("maieutic.benchmarks.tutorbench.breakdown.both_modalities", lambda items: False)
-    found = broken_down(tmp_path, SAID, ["text", "multimodal"])
-    assert found[OVERALL].value is None and found[ANSWERED].n == 3
+    scores = broken_down(tmp_path, JUDGEMENTS, ["text", "multimodal"])
+    assert scores[OVERALL].value is None and scores[ANSWERED].n == 3
     monkeypatch.undo()
     assert both_modalities(ITEMS) and not both_modalities(ITEMS[:3])
 
 
-def test_a_fault_that_is_there_speaks_against_the_reply() -> None:
+def test_a_fault_that_is_present_counts_against_the_reply() -> None:
     fault = case("a")
     fault.reference["criterion_tags"]["c03"]["prohibits"] = False
     weighing = WeightedItems({("text", "a"): fault}, "by_phrasing")
     grades = {
-        one.criterion: one for one in grades_by_judge("j", [judged("a", all_of(True, True, True))], "m", weighing)
+        grade.criterion: grade for grade in grades_by_judge("j", [judged("a", all_of(True, True, True))], "m", weighing)
     }
     assert grades["c03"].value is True and grades["c03"].correct is False
     assert grades["desired_share"].value == pytest.approx(2 / 3)
 
 
 def test_a_tutor_without_pictures_has_no_overall_score_and_is_not_zero(tmp_path: Path) -> None:
-    found = broken_down(tmp_path, SAID[:3], ["text"])
-    assert found[OVERALL].value is None and found[OVERALL].n == found[OVERALL].missing == 0
-    assert found["modality/text"].value == found[ANSWERED].value == 0.5
-    assert "modality/multimodal" not in found
+    scores = broken_down(tmp_path, JUDGEMENTS[:3], ["text"])
+    assert scores[OVERALL].value is None and scores[OVERALL].n == scores[OVERALL].missing == 0
+    assert scores["modality/text"].value == scores[ANSWERED].value == 0.5
+    assert "modality/multimodal" not in scores
 
 
 @pytest.mark.parametrize(
@@ -692,34 +706,34 @@ def test_tags_by_models_against_each_other_and_the_release(tmp_path: Path) -> No
         verdicts = [Verdict(criterion=key, value=value) for key, value in labels.items()]
         return Judgement(id=name, task="text", tutor=None, rubric="r", key="k", verdicts=verdicts, raw="")
 
-    said = {
+    by_tagger = {
         "one": [tagged("a", bloom="Apply"), tagged("b", bloom="Create"), tagged("a/c01", skill="core_difficulty")],
         "two": [tagged("a", bloom="Apply"), tagged("b", bloom="Remember"), tagged("a/c02", dimension="truthfulness")],
         "three": [tagged("a", bloom="Analyze"), tagged("a/c03", skill="none")],
     }
-    assert tag_summary(ITEMS[:2], {"one": said["one"]})["covered"] is None
+    assert tag_summary(ITEMS[:2], {"one": by_tagger["one"]})["covered"] is None
     write_records(tmp_path / "text.jsonl", ITEMS[:2])
-    for name, judgements in said.items():
+    for name, judgements in by_tagger.items():
         write_records(tmp_path / f"{name}.tags", judgements)
-    job = VoteTags(tasks=["text"], taggers=list(said))
-    files = [tmp_path / f"{name}.tags" for name in said]
+    job = VoteTags(tasks=["text"], taggers=list(by_tagger))
+    files = [tmp_path / f"{name}.tags" for name in by_tagger]
     vote_tags(job=job, items=tmp_path, tags=files, out=tmp_path / "tags.json")
-    found = json.loads((tmp_path / "tags.json").read_text(encoding="utf-8"))
-    assert found["bloom"] == {"text/a": "apply", "text/b": None} and found["covered"] == 0.5
-    rows = {(row["tagger"], row["tag"]): row["same"] for row in found["with_release"]}
+    tags = json.loads((tmp_path / "tags.json").read_text(encoding="utf-8"))
+    assert tags["bloom"] == {"text/a": "apply", "text/b": None} and tags["covered"] == 0.5
+    rows = {(row["tagger"], row["tag"]): row["same"] for row in tags["with_release"]}
     assert rows == {
         ("one", "bloom"): 1.0,
         ("one", "skill"): 1.0,
         ("two", "bloom"): 1.0,
         ("two", "dimension"): 1.0,  # one of the two dimensions of c02
         ("three", "bloom"): 0.0,
-        ("three", "skill"): 0.0,  # the release says examples
+        ("three", "skill"): 0.0,  # `examples` in the release
     }
-    assert found["pairs"][0] == {
+    assert tags["pairs"][0] == {
         "taggers": ["one", "two"],
         **label_agreement(["Apply", "Create"], ["Apply", "Remember"]),
     }
-    assert found["pairs"][0]["same"] == 0.5
+    assert tags["pairs"][0]["same"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -733,13 +747,15 @@ def test_tags_by_models_against_each_other_and_the_release(tmp_path: Path) -> No
     ],
 )
 def test_the_difficulty_filter(scores: list[float | None], below: int, hard: bool | None) -> None:
-    found = item_difficulty(ITEMS[0], {f"m{place}": score for place, score in enumerate(scores)}, 0.5, 3)
-    assert (found.below, found.hard) == (below, hard)
+    difficulty = item_difficulty(ITEMS[0], {f"m{place}": score for place, score in enumerate(scores)}, 0.5, 3)
+    assert (difficulty.below, difficulty.hard) == (below, hard)
 
 
 def test_the_difficulty_filter_writes_every_item(tmp_path: Path) -> None:
-    said = tmp_path / "said.jsonl"
-    write_records(said, [*SAID, *(one.model_copy(update={"tutor": "n"}) for one in SAID[:1])])
+    verdicts = tmp_path / "verdicts.jsonl"
+    write_records(
+        verdicts, [*JUDGEMENTS, *(judgement.model_copy(update={"tutor": "n"}) for judgement in JUDGEMENTS[:1])]
+    )
     for task in ("text", "multimodal"):
         write_records(tmp_path / f"{task}.jsonl", [item for item in ITEMS if item.task == task])
     job = FilterByDifficulty(tasks=["text", "multimodal"], tutors=["m", "n"], below=0.5, at_least=1)
@@ -767,58 +783,58 @@ text,b,m,c02,pass,ben
 
 
 def rated(tmp_path: Path, ratings: str) -> dict[tuple[str, str], Score]:
-    people, said = tmp_path / "people.csv", tmp_path / "said.jsonl"
+    people, verdicts = tmp_path / "people.csv", tmp_path / "verdicts.jsonl"
     people.write_text(ratings, encoding="utf-8")
-    write_records(said, SAID)
+    write_records(verdicts, JUDGEMENTS)
     tasks = list(dict.fromkeys(item.task for item in ITEMS))
     for task in tasks:
         write_records(tmp_path / f"{task}.jsonl", [item for item in ITEMS if item.task == task])
     job = RateJudge(judge="j", tasks=tasks, resamples=100, seed=1, scales={"mistake_remediation": SCALES}, own=tasks)
-    rate_judge(job=job, verdicts=[said], people=people, items=tmp_path, out=tmp_path / "out.json")
-    scores = [Score.model_validate(one) for one in json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))]
-    return {(one.grader, spelt(one)): one for one in scores}
+    rate_judge(job=job, verdicts=[verdicts], people=people, items=tmp_path, out=tmp_path / "out.json")
+    scores = [Score.model_validate(score) for score in json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))]
+    return {(score.grader, spelt(score)): score for score in scores}
 
 
 def test_a_judge_against_raters_by_hand(tmp_path: Path) -> None:
-    found = rated(tmp_path, RATINGS)
-    value = {key: None if one.value is None else round(one.value, 6) for key, one in found.items()}
+    scores = rated(tmp_path, RATINGS)
+    value = {key: None if score.value is None else round(score.value, 6) for key, score in scores.items()}
     # ann against the others: a/c01 2 of 2, a/c02 1 of 2, b/c01 1 of 2, b/c02 0 of 1.
     assert value["ann", "agreement"] == round(4 / 7, 6)
     assert value["ben", "agreement"] == round((2 + 0 + 1 + 0) / 7, 6)
     assert value["cem", "agreement"] == round((2 + 1 + 0) / 6, 6)
     assert value["all", "mean_agreement"] == round((4 / 7 + 3 / 7 + 3 / 6) / 3, 6)
-    # The judge says pass, pass, pass, fail.
+    # The judge's verdicts: pass, pass, pass, fail.
     assert value["j", "agreement/ann"] == 0.75 and value["j", "agreement/ben"] == 0.25
     assert value["j", "agreement"] == round((3 + 1 + 3) / 11, 6)
-    # Majorities: pass, pass, fail, and b/c02 divides them. True positives 2, one false positive.
-    assert value["j", "f1/all"] == 0.8 and (found["j", "f1/all"].n, found["j", "f1/all"].missing) == (3, 1)
+    # Majorities: pass, pass, fail, and a tie on b/c02. Two true positives, one false positive.
+    assert value["j", "f1/all"] == 0.8 and (scores["j", "f1/all"].n, scores["j", "f1/all"].missing) == (3, 1)
     assert value["j", "f1/critical"] == round(2 / 3, 6) and value["j", "f1/not_critical"] == 1.0
     assert value["cem", "f1"] == 0.8 and value["ann", "f1"] == 1.0
-    assert {one.task for one in found.values()} == {"raters"} and {one.by for one in found.values()} == {"j"}
+    assert {score.task for score in scores.values()} == {"raters"} and {score.by for score in scores.values()} == {"j"}
 
 
-def test_a_resolver_decides_and_is_no_rater(tmp_path: Path) -> None:
+def test_a_resolver_decides_and_is_not_a_rater(tmp_path: Path) -> None:
     lines = RATINGS.splitlines()
     resolved = [f"{lines[0]},resolves", *(f"{line}," for line in lines[1:]), "text,b,m,c02,pass,eva,yes"]
-    found = rated(tmp_path, "\n".join(resolved) + "\n")
-    assert ("eva", "agreement") not in found and found["ann", "agreement"].value == pytest.approx(4 / 7)
+    scores = rated(tmp_path, "\n".join(resolved) + "\n")
+    assert ("eva", "agreement") not in scores and scores["ann", "agreement"].value == pytest.approx(4 / 7)
     # The judge fails b/c02, which now passes: two true positives, one false one, one missed.
-    assert found["j", "f1/all"].value == pytest.approx(2 / 3) and found["j", "f1/all"].missing == 0
+    assert scores["j", "f1/all"].value == pytest.approx(2 / 3) and scores["j", "f1/all"].missing == 0
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ("text,a,m,c09,pass,ann", "found c09 of m's reply to text/a"),
         ("text,zz,m,c01,pass,ann", "found c01 of m's reply to text/zz"),
-        ("text,a,m,c01,maybe,ann", "no such label c01: 'maybe'"),
+        ("text,a,m,c01,maybe,ann", "c01 has no label 'maybe'"),
         ("text,a,m,,pass,ann", "criterion is missing"),
     ],
 )
-def test_a_rating_of_nothing_is_refused_with_its_name(tmp_path: Path, row: str, said: str) -> None:
-    with pytest.raises(UserError, match=re.escape(said)):
+def test_a_rating_that_matches_nothing_is_refused_by_name(tmp_path: Path, row: str, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
         rated(tmp_path, f"{RATINGS.splitlines()[0]}\n{row}\n")
 
 
-def test_ratings_of_other_rubrics_are_no_ratings(tmp_path: Path) -> None:
+def test_ratings_of_other_rubrics_are_left_out(tmp_path: Path) -> None:
     assert rated(tmp_path, f"{RATINGS.splitlines()[0]}\nmistake_remediation,a,m,Mistake_Location,Yes,ann\n") == {}

@@ -1,4 +1,4 @@
-"""What people's labels say of a judge: by kind of verdict, beside floors, on whatever release the run names."""
+"""Tests of judges' validation on people's labels: kinds of verdict, grader baselines, and releases that a run uses."""
 
 from __future__ import annotations
 
@@ -54,23 +54,28 @@ from maieutic.validation.validation_jobs import (
 from running import NO_GRADERS
 from shipped import shipped
 
-FILES = ("Claude", "GPT3_5", "llama2_70b", "mammoth_70B", "metamath_70B", "wizardmath_70B")
+TUTOR_FILES = ("Claude", "GPT3_5", "llama2_70b", "mammoth_70B", "metamath_70B", "wizardmath_70B")
 REASONS = "mr_gsm8k_reasons"
-KMP = [f"kmpbench/{task}" for task in ("fqa", "ec", "gen_followup", "gen_similar", "dialogue")]
-PUBLISHED = ["kmpbench/ec_stepverify"]
+KMP_TASKS = [f"kmpbench/{task}" for task in ("fqa", "ec", "gen_followup", "gen_similar", "dialogue")]
+PUBLISHED_TASKS = ["kmpbench/ec_stepverify"]
 
 
-def configuration(edition: str = "demo", **run: object) -> Config:
+def checked_config(edition: str = "demo", **run: object) -> Config:
     merged = shipped()
-    merged["run"] |= {"tutors": ["echo"], "tasks": PUBLISHED if edition == "published" else KMP, **NO_GRADERS, **run}
+    merged["run"] |= {
+        "tutors": ["echo"],
+        "tasks": PUBLISHED_TASKS if edition == "published" else KMP_TASKS,
+        **NO_GRADERS,
+        **run,
+    }
     return check_config({**merged, "edition": edition, "data_dir": "resources"})
 
 
 @pytest.fixture(scope="module")
 def reasons(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The labelled release of graded reasons, made of the published files."""
+    """Write the labelled release of graded reasons from the published files and return its folder."""
     folder = tmp_path_factory.mktemp("labels") / REASONS
-    paths = [data / f"mr_gsm8k/gpt4-grading/{name}_eval_results.json" for name in FILES]
+    paths = [data / f"mr_gsm8k/gpt4-grading/{name}_eval_results.json" for name in TUTOR_FILES]
     write_labels(REASONS, LABEL_LOADERS[REASONS], [read_source(path, "json") for path in paths], folder)
     return folder
 
@@ -78,8 +83,8 @@ def reasons(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_851_graded_reasons_are_read(reasons: Path) -> None:
     labels = read_labelled_data(reasons)
     assert (len(labels.items), len(labels.replies), len(labels.labels)) == (590, 851, 851)
-    assert Counter(one.label for one in labels.labels) == {"correct": 365, "incorrect": 486}
-    assert Counter(one.tutor for one in labels.replies) == {
+    assert Counter(label.label for label in labels.labels) == {"correct": 365, "incorrect": 486}
+    assert Counter(reply.tutor for reply in labels.replies) == {
         "claude2": 326, "gpt3_5": 173, "llama2": 323, "mammoth_70B": 4, "metamath_70B": 22, "wizardmath_70B": 3,
     }  # fmt: skip
     counts = json.loads((reasons / "statistics.json").read_text())["all"]
@@ -89,52 +94,54 @@ def test_851_graded_reasons_are_read(reasons: Path) -> None:
 def test_an_unknown_verdict_is_refused_by_name(tmp_path: Path) -> None:
     records = read_source(Path("resources/demo/mr_gsm8k/graded_reasons.json"), "json")
     records[3]["error_reason_correctness"] = "maybe"
-    with pytest.raises(UserError, match=rf"{records[3]['uuid']}.*found the verdict 'maybe'"):
+    with pytest.raises(UserError, match=rf"{records[3]['uuid']}.*expected the verdict .* found 'maybe'"):
         write_labels(REASONS, LABEL_LOADERS[REASONS], [records], tmp_path)
 
 
-def judged(labels: Path, say: Any) -> list[Judgement]:
-    """What a judge of reasons says of every labelled reason."""
+def reason_judgements(labels: Path, verdict_of: Any) -> list[Judgement]:
+    """Return a judge's verdicts on every labelled reason. verdict_of: maps people's label to the verdict."""
     return [
         Judgement(
-            id=one.id, task=REASONS, tutor=one.tutor, rubric="kmp_error_reason", key="k", raw="",
-            verdicts=[Verdict(criterion=ERROR_REASON, value=say(one.label))],
+            id=label.id, task=REASONS, tutor=label.tutor, rubric="kmp_error_reason", key="k", raw="",
+            verdicts=[Verdict(criterion=ERROR_REASON, value=verdict_of(label.label))],
         )
-        for one in read_labelled_data(labels).labels
+        for label in read_labelled_data(labels).labels
     ]  # fmt: skip
 
 
 def scores_in(path: Path) -> list[Score]:
-    return [Score.model_validate(one) for one in json.loads(path.read_text(encoding="utf-8"))]
+    return [Score.model_validate(row) for row in json.loads(path.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.slow
 def test_the_judge_of_reasons_is_asked_about_all_of_them_and_validated(reasons: Path, tmp_path: Path) -> None:
     judge = JudgeModel(engine="judge", model="x", rubrics=["kmp_error_reason"])
     work = work_on_labels(judge, [reasons], None, 1)
-    assert len(work) == 851, "also those whose step the rubric's `when` would leave out"
+    assert len(work) == 851, "including reasons that the rubric's `when` would leave out"
     assert {tuple(case.criteria) for _, case in work} == {(ERROR_REASON,)}
     assert all(case.replies["response_1"] for _, case in work)
-    for name, say, kappa in (("right", str, 1.0), ("always", lambda label: "correct", 0.0)):
-        write_records(tmp_path / f"{name}.jsonl", judged(reasons, say))
+    for name, verdict_of, kappa in (("right", str, 1.0), ("always", lambda label: "correct", 0.0)):
+        write_records(tmp_path / f"{name}.jsonl", reason_judgements(reasons, verdict_of))
         out = tmp_path / f"{name}.json"
         job = ValidateJudge(judge=name, resamples=100, seed=1)
         verdicts, labels = tmp_path / f"{name}.jsonl", [reasons / "labels.jsonl"]
         validate_judge(
             job=job, verdicts=verdicts, single=[], labels=labels, pairs=[], out=out, pairs_out=[tmp_path / "pairs.json"]
         )
-        found = {(one.grader or one.tutor, spelt(one)): one for one in scores_in(out) if one.scoring == "robust"}
-        own = found[name, f"{REASONS}:mean_weighted_kappa"]
-        assert (own.value, own.n) == (pytest.approx(kappa), 851)
-        floors = {floor: found[floor, f"{REASONS}:mean_weighted_kappa"] for floor in FLOORS}
-        assert {floor: one.by for floor, one in floors.items()} == dict.fromkeys(FLOORS, name)
+        scores = {
+            (score.grader or score.tutor, spelt(score)): score for score in scores_in(out) if score.scoring == "robust"
+        }
+        kappa_score = scores[name, f"{REASONS}:mean_weighted_kappa"]
+        assert (kappa_score.value, kappa_score.n) == (pytest.approx(kappa), 851)
+        floors = {floor: scores[floor, f"{REASONS}:mean_weighted_kappa"] for floor in FLOORS}
+        assert {floor: score.by for floor, score in floors.items()} == dict.fromkeys(FLOORS, name)
         assert floors[MAJORITY].value == pytest.approx(0.0) and 0.1 < floors[TFIDF].value < 0.4
-        assert all(one.n == 851 for one in floors.values())
+        assert all(score.n == 851 for score in floors.values())
 
 
 @pytest.mark.slow
-def test_floors_on_mrbench_are_far_above_chance_and_see_no_problem_of_their_own(data: Path, tmp_path: Path) -> None:
-    """Word counts reach a mean kappa above one half on V1: what a judge has to beat."""
+def test_grader_baselines_on_mrbench_are_far_above_chance(data: Path, tmp_path: Path) -> None:
+    """Word counts reach a mean kappa above one half on V1. A judge should exceed this baseline."""
     write_labels(
         "mrbench",
         LABEL_LOADERS["mrbench"],
@@ -142,19 +149,19 @@ def test_floors_on_mrbench_are_far_above_chance_and_see_no_problem_of_their_own(
         tmp_path / "mrbench",
     )
     labels = read_labelled_data(tmp_path / "mrbench")
-    said = floor_verdicts(labels, 1)
-    gold = {(one.id, one.tutor, one.criterion): one.label for one in labels.labels}
+    verdicts = floor_verdicts(labels, 1)
+    gold = {(label.id, label.tutor, label.criterion): label.label for label in labels.labels}
     for floor in FLOORS:
-        assert set(said[floor]) == set(gold), floor
+        assert set(verdicts[floor]) == set(gold), floor
     tone = {key: label for key, label in gold.items() if key[2] == "Tutor_Tone"}
-    assert Counter(said[MAJORITY][key] for key in tone) == {"Neutral": 1589}
-    right = {floor: sum(said[floor][key] == label for key, label in gold.items()) / len(gold) for floor in FLOORS}
+    assert Counter(verdicts[MAJORITY][key] for key in tone) == {"Neutral": 1589}
+    right = {floor: sum(verdicts[floor][key] == label for key, label in gold.items()) / len(gold) for floor in FLOORS}
     assert right[TFIDF] > right[MAJORITY] + 0.05 > 0.7
-    assert len({said[KEYWORDS][key] for key in tone}) == 2
+    assert len({verdicts[KEYWORDS][key] for key in tone}) == 2
 
 
 def test_word_counts_cannot_copy_the_label_of_the_same_problem(tmp_path: Path) -> None:
-    """Where every problem has words of its own and a random label, a classifier that saw them would be right."""
+    """A classifier that saw replies to the same problem could copy their label, but all of them are held out."""
     write_labels(
         REASONS,
         LABEL_LOADERS[REASONS],
@@ -162,26 +169,25 @@ def test_word_counts_cannot_copy_the_label_of_the_same_problem(tmp_path: Path) -
         tmp_path,
     )
     labels = read_labelled_data(tmp_path)
-    assert len({one.problem for one in labels.labels}) > 1
-    alone = labels._replace(labels=[one.model_copy(update={"problem": "the same"}) for one in labels.labels])
-    most = Counter(one.label for one in labels.labels).most_common(1)[0][0]
-    assert set(floor_verdicts(alone, 1)[TFIDF].values()) == {most}, "one problem: nothing is left to learn from"
+    assert len({label.problem for label in labels.labels}) > 1
+    one_problem = labels._replace(labels=[label.model_copy(update={"problem": "the same"}) for label in labels.labels])
+    majority = Counter(label.label for label in labels.labels).most_common(1)[0][0]
+    assert set(floor_verdicts(one_problem, 1)[TFIDF].values()) == {majority}, "no other problem to learn from"
 
 
 def test_replies_without_a_word_have_the_most_frequent_label() -> None:
-    """What learns from words refuses texts that have none; a question mark is one."""
+    """A text without a token gets the majority label. A question mark is a token."""
     problems = [str(number) for number in range(10)]
-    for nothing in ("...", "\n", "--"):
+    for text in ("...", "\n", "--"):
         assert (
-            labels_by_word_counts(["No"] * 8 + ["Yes"] * 2, problem_folds([nothing] * 10, problems, 1), 1)
-            == ["No"] * 10
+            labels_by_word_counts(["No"] * 8 + ["Yes"] * 2, problem_folds([text] * 10, problems, 1), 1) == ["No"] * 10
         )
     texts = ["?" if number % 2 else "well" for number in range(10)]
     labels = ["Yes" if number % 2 else "No" for number in range(10)]
     assert labels_by_word_counts(labels, problem_folds(texts, problems, 1), 1) == labels
 
 
-def test_classifiers_have_their_floors_too(tmp_path: Path) -> None:
+def test_classifiers_are_compared_with_grader_baselines(tmp_path: Path) -> None:
     write_labels(
         "mrbench",
         LABEL_LOADERS["mrbench"],
@@ -189,26 +195,28 @@ def test_classifiers_have_their_floors_too(tmp_path: Path) -> None:
         tmp_path / "mrbench",
     )
     labels = read_labelled_data(tmp_path / "mrbench")
-    held = [
-        Labelling(id=f"{one.id}-{one.tutor}", dialogue=one.id, criterion=one.criterion, label=int(one.label != "No"),
+    heldout = [
+        Labelling(id=f"{label.id}-{label.tutor}", dialogue=label.id, criterion=label.criterion, label=int(label.label != "No"),
                   probability=0.9, tokens=5)
-        for one in labels.labels
-        if one.criterion == "Actionability"
+        for label in labels.labels
+        if label.criterion == "Actionability"
     ]  # fmt: skip
-    write_records(tmp_path / "heldout.jsonl", held)
+    write_records(tmp_path / "heldout.jsonl", heldout)
     job = ValidateCriteriaOnLabels(classifier="c", release="mrbench", resamples=100, seed=1)
     labels = [tmp_path / "mrbench/labels.jsonl"]
     validate_criteria_on_labels(job=job, labels=labels, heldout=tmp_path / "heldout.jsonl", out=tmp_path / "o.json")
-    found = {
-        (one.grader or one.tutor, spelt(one)): one for one in scores_in(tmp_path / "o.json") if one.scoring == "robust"
+    scores = {
+        (score.grader or score.tutor, spelt(score)): score
+        for score in scores_in(tmp_path / "o.json")
+        if score.scoring == "robust"
     }
     metric = "mrbench:accuracy/Actionability/binary"
-    assert {model for model, name in found if name == metric} == {"c", *FLOORS}
-    assert found["c", metric].value == pytest.approx(sum(one.label for one in held) / len(held))
-    assert found[MAJORITY, metric].n == len(held)
+    assert {model for model, name in scores if name == metric} == {"c", *FLOORS}
+    assert scores["c", metric].value == pytest.approx(sum(row.label for row in heldout) / len(heldout))
+    assert scores[MAJORITY, metric].n == len(heldout)
 
 
-NAMED = [
+RELEASES = [
     ([], [], []),
     (["mrbench_v2", "mrbench"], ["demo-judge"], ["mrbench", "mrbench_v2"]),
     (["mr_gsm8k_reasons"], ["demo-judge"], ["mr_gsm8k_reasons"]),
@@ -219,18 +227,20 @@ NAMED = [
 ]
 
 
-@pytest.mark.parametrize(("named", "judges", "read"), NAMED)
-def test_what_the_run_names_is_read_and_else_what_fits(
-    named: list[str] | None, judges: list[str], read: list[str]
+@pytest.mark.parametrize(("releases", "judges", "expected"), RELEASES)
+def test_named_releases_are_read_or_else_those_that_fit(
+    releases: list[str] | None, judges: list[str], expected: list[str]
 ) -> None:
-    """`run.labels` is never dropped: a release that no judge fits is still read for its tables."""
-    tasks = {"demo-judge": [*PUBLISHED, "mrbench"], "demo-critic": ["mrbench"]}.get("".join(judges), PUBLISHED)
-    config = configuration("published", labels=named, judges=judges, tasks=tasks)
-    assert Plan(config).releases == read
+    """A release in `run.labels` is read for its tables even if no judge has a rubric for it."""
+    tasks = {"demo-judge": [*PUBLISHED_TASKS, "mrbench"], "demo-critic": ["mrbench"]}.get(
+        "".join(judges), PUBLISHED_TASKS
+    )
+    config = checked_config("published", labels=releases, judges=judges, tasks=tasks)
+    assert Plan(config).releases == expected
 
 
 @pytest.mark.parametrize(
-    ("run", "why"),
+    ("run", "message"),
     [
         ({"labels": ["mrbench_v9"]}, r"run\.labels\[0\].*mrbench_v9.*did you mean|run\.labels\[0\]"),
         ({"labels": ["mrbench", "mrbench"]}, r"run\.labels\[1\]: mrbench is listed twice"),
@@ -246,26 +256,26 @@ def test_what_the_run_names_is_read_and_else_what_fits(
         ),
     ],
 )
-def test_releases_that_cannot_be_used_are_refused(run: dict[str, object], why: str) -> None:
-    with pytest.raises(UserError, match=why):
-        configuration("published", **run)
+def test_releases_that_cannot_be_used_are_refused(run: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        checked_config("published", **run)
 
 
 def test_kinds_of_a_judge_are_its_rubrics() -> None:
-    config = configuration(judges=["demo-judge"], tasks=[*KMP, "mrbench"])
+    config = checked_config(judges=["demo-judge"], tasks=[*KMP_TASKS, "mrbench"])
     kinds = kinds_of_grader(Plan(config), "demo-judge")
-    assert kinds[:2] == ["mrbench_taxonomy", "kmp_error_reason"], "those that are checked on labels come first"
+    assert kinds[:2] == ["mrbench_taxonomy", "kmp_error_reason"], "kinds that are checked on labels come first"
     assert {"kmp_dialogue_short", "kmp_error_types", "pairs_json", "kmp_similar_short"} <= set(kinds)
-    card = next(one.card for one in Plan(config).cards.values() if one.card.task == "dialogue")
+    card = next(loaded.card for loaded in Plan(config).cards.values() if loaded.card.task == "dialogue")
     assert kind_on(Plan(config), "demo-judge", card, "overall") == "kmp_dialogue_short"
     assert kind_on(Plan(config), "demo-judge", card, "error_factual_error") == "kmp_error_types"
     assert kind_on(Plan(config), "nobody", card) is None
 
 
-def test_a_light_that_was_earned_on_one_kind_says_nothing_of_another(tmp_path: Path) -> None:
-    config = configuration(judges=["demo-judge"], tasks=[*KMP, "mrbench"])
+def test_a_light_applies_to_one_kind_of_verdict_only(tmp_path: Path) -> None:
+    config = checked_config(judges=["demo-judge"], tasks=[*KMP_TASKS, "mrbench"])
     common = {"task": "trust", "grader": "demo-judge", "scoring": "robust", "headline": False, "missing": 0}
-    told = [
+    scores = [
         Score(
             **common,
             **quantity("mrbench:mean_weighted_kappa")._asdict(),
@@ -298,10 +308,10 @@ def test_a_light_that_was_earned_on_one_kind_says_nothing_of_another(tmp_path: P
         ),
     ]
     (tmp_path / "validation/demo-judge").mkdir(parents=True)
-    (tmp_path / "validation/demo-judge/labels.json").write_text(json.dumps([one.model_dump() for one in told]))
+    (tmp_path / "validation/demo-judge/labels.json").write_text(json.dumps([score.model_dump() for score in scores]))
     light = light_lookup(Plan(config), tmp_path)
     colours = {kind: light("demo-judge", kind).colour for kind in kinds_of_grader(Plan(config), "demo-judge")}
-    assert colours["mrbench_taxonomy"] == "green", "a place that is judged on pairs is not judged on labels"
+    assert colours["mrbench_taxonomy"] == "green", "verdicts on pairs do not affect the light of labels"
     assert (colours["kmp_error_reason"], colours["pairs_json"]) == ("amber", "red")
     others = set(colours) - {"mrbench_taxonomy", "kmp_error_reason", "pairs_json"}
     assert others and {colours[kind] for kind in others} == {"none"}
@@ -310,7 +320,7 @@ def test_a_light_that_was_earned_on_one_kind_says_nothing_of_another(tmp_path: P
     assert "Bridge pairs, demo edition, 482" in light("demo-judge", "pairs_json").summary
 
 
-def test_labels_of_this_runs_replies_speak_for_comparisons(tmp_path: Path) -> None:
+def test_labels_of_this_runs_replies_validate_comparisons(tmp_path: Path) -> None:
     people = tmp_path / "people.csv"
     verdicts = ("win", "tie", "lose")
     rows = [f"dialogue,d{n},echo,overall,{verdicts[n % 3]},a" for n in range(45)]
@@ -329,11 +339,11 @@ def test_labels_of_this_runs_replies_speak_for_comparisons(tmp_path: Path) -> No
         scales={"dialogue": annotation_scales(read_rubric("kmp_dialogue").rubric)},
     )
     align_judge(job=job, verdicts=[tmp_path / "judged.jsonl"], people=people, out=out)
-    [kappa] = [one for one in scores_in(out) if one.metric == "weighted_kappa"]
+    [kappa] = [score for score in scores_in(out) if score.metric == "weighted_kappa"]
     assert (kappa.value, kappa.n, kappa.missing) == (1.0, 42, 3)
-    config = configuration(judges=["demo-judge"], tasks=KMP, human_labels=str(people))
-    found = light_lookup(Plan(config), tmp_path)("demo-judge", "kmp_dialogue_short")
-    assert (found.colour, "people.csv" in found.data) == ("amber", True), "7 % of its verdicts cannot be read"
+    config = checked_config(judges=["demo-judge"], tasks=KMP_TASKS, human_labels=str(people))
+    light = light_lookup(Plan(config), tmp_path)("demo-judge", "kmp_dialogue_short")
+    assert (light.colour, "people.csv" in light.data) == ("amber", True), "7 % of the verdicts cannot be parsed"
 
 
 def test_the_test_set_is_predicted_as_the_shared_task_takes_it(data: Path, tmp_path: Path) -> None:
@@ -344,47 +354,47 @@ def test_the_test_set_is_predicted_as_the_shared_task_takes_it(data: Path, tmp_p
     loaded = rubric_for_labels(judge, read_labelled_data(tmp_path / release).about)
     assert loaded is not None and loaded.name == "mrbench_taxonomy"
     work = work_on_labels(judge, [tmp_path / release], 14, 1)
-    assert len(work) == 1547, "all of them: a sample is no submission"
+    assert len(work) == 1547, "a submission needs every reply, so the limit is ignored"
     assert {tuple(case.criteria) for _, case in work} == {SHARED_TASK}
-    told = [
+    judgements = [
         Judgement(id=case.id, task=release, tutor=case.tutor, rubric="mrbench_taxonomy", key="k", raw="",
                   verdicts=[Verdict(criterion=name, value=None if number == 0 else "Yes") for name in SHARED_TASK])
         for number, (_, case) in enumerate(work)
     ]  # fmt: skip
-    write_records(tmp_path / "told.jsonl", told)
+    write_records(tmp_path / "verdicts.jsonl", judgements)
     packed = tmp_path / "predictions.zip"
     write_submission(
         job=WriteSubmission(release=release),
         source=source,
-        verdicts=tmp_path / "told.jsonl",
+        verdicts=tmp_path / "verdicts.jsonl",
         out=tmp_path / "predictions.json",
         packed=packed,
     )
     with zipfile.ZipFile(packed) as archive:
         assert archive.namelist() == ["predictions.json"]
-        found = json.loads(archive.read("predictions.json"))
+        submission = json.loads(archive.read("predictions.json"))
     raw = json.loads(source.read_text(encoding="utf-8"))
-    assert len(found) == 191 and sum(len(one["tutor_responses"]) for one in found) == 1547
-    assert [one["conversation_id"] for one in found] == [one["conversation_id"] for one in raw]
-    answers = [reply["annotation"] for one in found for reply in one["tutor_responses"].values()]
-    assert answers.count({}) == 1, "what could not be read has no label that stands for it"
-    assert answers.count(dict.fromkeys(SHARED_TASK, "Yes")) == 1546
-    assert LABEL_LOADERS[configuration().labels[release].loader].labelled is False
+    assert len(submission) == 191 and sum(len(dialogue["tutor_responses"]) for dialogue in submission) == 1547
+    assert [dialogue["conversation_id"] for dialogue in submission] == [dialogue["conversation_id"] for dialogue in raw]
+    annotations = [reply["annotation"] for dialogue in submission for reply in dialogue["tutor_responses"].values()]
+    assert annotations.count({}) == 1, "a verdict that cannot be parsed gets no substitute label"
+    assert annotations.count(dict.fromkeys(SHARED_TASK, "Yes")) == 1546
+    assert LABEL_LOADERS[checked_config().labels[release].loader].labelled is False
 
 
 @pytest.mark.parametrize("judges", [["demo-judge"], ["demo-critic"], []])
 def test_the_effective_configuration_can_be_read_again(judges: list[str]) -> None:
-    """The report reads what save_config has cut down to the run's models and datasets."""
-    config = configuration(judges=judges, tasks=["mrbench"] if judges == ["demo-critic"] else [*KMP, "mrbench"])
-    kept = config.model_dump()
-    kept["models"] = {name: kept["models"][name] for name in Plan(config).used_models}
-    kept["datasets"] = {name: kept["datasets"][name] for name in Plan(config).used_datasets}
-    again = check_config(json.loads(json.dumps(kept)))
-    assert Plan(again).releases == Plan(config).releases
+    """The report reads the configuration that save_config reduced to the run's models and datasets."""
+    config = checked_config(judges=judges, tasks=["mrbench"] if judges == ["demo-critic"] else [*KMP_TASKS, "mrbench"])
+    saved = config.model_dump()
+    saved["models"] = {name: saved["models"][name] for name in Plan(config).used_models}
+    saved["datasets"] = {name: saved["datasets"][name] for name in Plan(config).used_datasets}
+    reloaded = check_config(json.loads(json.dumps(saved)))
+    assert Plan(reloaded).releases == Plan(config).releases
 
 
 def test_a_rubric_may_use_the_reference_solution_and_the_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tutors' replies and for labelled ones; a dialogue without a solution says so."""
+    """Both variables are available for tutors' replies and for labelled replies."""
     for folder in ("resources", "config"):
         shutil.copytree(folder, tmp_path / folder)
     monkeypatch.chdir(tmp_path)
@@ -399,7 +409,7 @@ def test_a_rubric_may_use_the_reference_solution_and_the_topic(tmp_path: Path, m
     raw["models"]["demo-judge"] |= {"rubrics": ["informed"]}
     raw["run"] |= {"tutors": ["echo"], "tasks": ["mrbench"], **NO_GRADERS, "judges": ["demo-judge"]}
     config = check_config(raw)
-    assert kinds_of_grader(Plan(config), "demo-judge")[0] == "informed", "it is checked on the labels too"
+    assert kinds_of_grader(Plan(config), "demo-judge")[0] == "informed", "this kind is checked on labels too"
     records = read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")
     write_labels("mrbench", LABEL_LOADERS["mrbench"], [records], tmp_path / "mrbench")
     work = work_on_labels(config.models["demo-judge"], [tmp_path / "mrbench"], None, 1)
@@ -411,12 +421,12 @@ def test_a_rubric_may_use_the_reference_solution_and_the_topic(tmp_path: Path, m
     raw["models"]["demo-judge"]["rubrics"] = ["informed", "kmp_error_reason"]
     (tmp_path / "resources/rubrics/informed.jinja").write_text("{{ reference_solutoin }} {{ response }}")
     read_rubric.cache_clear()
-    with pytest.raises(UserError, match="undefined prompt variable reference_solutoin"):
+    with pytest.raises(UserError, match="the prompt uses undefined variables: reference_solutoin"):
         check_config(raw)
     read_rubric.cache_clear()
 
 
-ROLES = [  # registry, card, has a system message or history before it: hosted, served
+ROLES = [  # role in the registry, role in the card, True with a system message, roles for hosted and served tutors
     (None, None, False, ("user", "system")),
     (None, "system", False, ("system", "system")),
     (None, "user", False, ("user", "user")),
@@ -427,31 +437,31 @@ ROLES = [  # registry, card, has a system message or history before it: hosted, 
 ]
 
 
-@pytest.mark.parametrize(("registry", "of_card", "before", "expected"), ROLES)
-def test_who_says_a_prompt_that_stands_alone(
-    registry: str | None, of_card: str | None, before: bool, expected: tuple[str, str]
+@pytest.mark.parametrize(("registry_role", "card_role", "system_prompt", "expected"), ROLES)
+def test_the_role_of_a_prompt_without_a_history(
+    registry_role: str | None, card_role: str | None, system_prompt: bool, expected: tuple[str, str]
 ) -> None:
     loaded = read_card(Path("resources/benchmarks/mrbench/mistake_remediation.yaml"))
     loaded = loaded.model_copy(
         update={
-            "card": loaded.card.model_copy(update={"role": of_card, "system": "s" if before else None}),
-            "system": "Be kind." if before else "",
+            "card": loaded.card.model_copy(update={"role": card_role, "system": "s" if system_prompt else None}),
+            "system": "Be kind." if system_prompt else "",
         }
     )
     [item, *_] = remediation_items(
         read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json"), "mistake_remediation"
     )
-    for usual, role in zip(("user", "system"), expected, strict=True):
-        messages = first_messages(loaded, item, registry, False, usual)
+    for default_role, role in zip(("user", "system"), expected, strict=True):
+        messages = first_messages(loaded, item, registry_role, False, default_role)
         assert messages[-1]["role"] == role
-        assert [one["role"] for one in messages[:-1]] == (["system"] if before else [])
+        assert [message["role"] for message in messages[:-1]] == (["system"] if system_prompt else [])
 
 
-def test_a_hosted_tutor_gets_no_lone_system_message_and_the_request_says_so(tmp_path: Path) -> None:
-    """MRBench's prompt is ours, MathTutorBench's is asked as the released client asks it."""
+def test_a_hosted_tutor_gets_no_lone_system_message(tmp_path: Path) -> None:
+    """MRBench's prompt was written here. MathTutorBench's is a system message, as in the released client."""
 
-    def refuses(number: int, request: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
-        lone = [one["role"] for one in request["messages"]] == ["system"]
+    def refuse_lone_system(number: int, request: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        lone = [message["role"] for message in request["messages"]] == ["system"]
         return (
             (400, {"error": {"message": "unsupported: a conversation needs a user message"}}, {})
             if lone
@@ -462,32 +472,32 @@ def test_a_hosted_tutor_gets_no_lone_system_message_and_the_request_says_so(tmp_
     items = remediation_items(
         read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json"), "mistake_remediation"
     )[:3]
-    with serving(scripted(refuses)) as address:
+    with serving(scripted(refuse_lone_system)) as address:
         model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", attempts=1)
         paths = [tmp_path / name for name in ("journal.jsonl", "log", "out.jsonl", "prompts.jsonl")]
         work = [(loaded, item) for item in items]
         ask_tutor("m", model, work, RequestLimits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])
     assert all(reply.text == "Look again." for reply in read_records(paths[2], Reply))
-    assert {one.content[0]["role"] for one in read_records(paths[3], Prompt)} == {"user"}
+    assert {prompt.content[0]["role"] for prompt in read_records(paths[3], Prompt)} == {"user"}
     roles = {read_card(path).card.role for path in Path("resources/benchmarks/mathtutorbench").glob("*.yaml")}
     assert roles == {"system"}
 
 
 def test_passages_of_the_critics_prompt_that_were_filled_in_are_marked(data: Path) -> None:
-    """What is not marked stands in the paper; what is marked does not."""
+    """Marked passages do not occur in the paper; all other text does."""
     loaded = read_rubric("mrbench_critic")
     parts = marked_passages(loaded)
-    assert "".join(text for text, _ in parts) == loaded.prompt and sum(ours for _, ours in parts) == 3
+    assert "".join(text for text, _ in parts) == loaded.prompt and sum(filled_in for _, filled_in in parts) == 3
     paper = data.parent / "papers/mrbench.txt"
     if not paper.is_file():
-        absent("the papers' texts", "they lie beside the data")
+        absent("the papers' texts", "store them in papers/ beside the data")
     printed = re.sub(r"\s+", " ", paper.read_text(encoding="utf-8"))
-    for text, ours in parts:
+    for text, filled_in in parts:
         for line in filter(None, (re.sub(r"\s+", " ", line).strip() for line in text.split("\n"))):
             quoted = all(
                 word in printed for word in re.split(r"\{\{.*?\}\}|###Scoring Rubric\.", line) if len(word) > 20
             )
-            assert quoted != ours, line
+            assert quoted != filled_in, line
 
 
 def test_a_mark_that_is_not_in_the_prompt_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -503,7 +513,7 @@ def test_a_mark_that_is_not_in_the_prompt_is_refused(tmp_path: Path, monkeypatch
 
 def test_table_1_and_the_annotators_agreement_are_as_printed() -> None:
     schemes = earlier_schemes()
-    assert {name: len(of) for name, of in schemes.items()} == {
+    assert {name: len(criteria) for name, criteria in schemes.items()} == {
         "Tack and Piech (2022)": 4, "Macina et al. (2023)": 3, "Wang et al. (2024)": 3, "Daheim et al. (2024)": 3, "MRBench": 8,
     }  # fmt: skip
     assert schemes["MRBench"] == set(LABELS) and "Actionability" in schemes["Daheim et al. (2024)"]
@@ -515,5 +525,5 @@ def test_v2_is_pinned(data: Path) -> None:
     published = registry["mrbench_v2"]["published"]
     assert published["sha256"] == "a8792225075533d15c23e1c903d0c649f19708ee93f5c3d8267eaa6ab623aac1"
     assert published["records"] == 200
-    pinned = {name: one["published"] for name, one in registry.items() if name.startswith("mr_gsm8k_")}
-    assert sum(one["records"] for one in pinned.values()) == 851 and len(pinned) == 6
+    pinned = {name: entry["published"] for name, entry in registry.items() if name.startswith("mr_gsm8k_")}
+    assert sum(entry["records"] for entry in pinned.values()) == 851 and len(pinned) == 6

@@ -1,4 +1,4 @@
-"""The whole DAG from seeds to a tuned tutor: scripted roles, a real fine-tuning, the drills' engine to serve it."""
+"""Tests of a run from seeds to a tuned tutor: scripted roles, a real fine-tuning, and the stub engine as its server."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from running import overlay, planned, run
 from small import stub_of
 
 SEEDS = 12
-ASKING = ("make_components", "write_flows", "write_dialogues")
+RULES_WITH_REQUESTS = ("make_components", "write_flows", "write_dialogues")
 
 
-class Place(NamedTuple):
-    """A checkout, its run file, the scripted server."""
+class FinishedRun(NamedTuple):
+    """A checkout, its run file, and the scripted server with its address."""
 
     folder: Path
     config: Path
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 def configure(folder: Path, address: str, tiny: Path) -> Path:
-    """A run file: a curation of twelve seeds, a tuning on its training set, the base and the tuned tutor."""
+    """Write a run file with a curation of twelve seeds, a tuning on its training set, and base and tuned tutor."""
     served = stub_of(folder, pace=0.005)
     sets_of = {f"kmp_{name}": {"demo": {"curated": f"c/{name}"}} for name in ("skills", "dialogues")}
     models = {
@@ -73,27 +73,27 @@ def configure(folder: Path, address: str, tiny: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def finished(checkouts: Callable[[], Path], tiny: Path) -> Iterator[Place]:
+def finished(checkouts: Callable[[], Path], tiny: Path) -> Iterator[FinishedRun]:
     folder, script = checkouts(), Curator()
     with serving(script.handler()) as address:
         config = configure(folder, address, tiny)
         done = run(folder, config)
         assert done.returncode == 0, done.stdout
-        yield Place(folder, config, script, address)
+        yield FinishedRun(folder, config, script, address)
 
 
-def made(place: Path, name: str) -> Path:
-    return place / "results/curation/c" / name
+def curation_path(folder: Path, name: str) -> Path:
+    return folder / "results/curation/c" / name
 
 
-def test_seeds_become_sets_a_tuned_tutor_and_its_column_in_one_call(finished: Place) -> None:
+def test_seeds_become_sets_a_tuned_tutor_and_its_column_in_one_call(finished: FinishedRun) -> None:
     folder = finished.folder
-    seeds = {one.id for one in read_records(made(folder, "seeds.jsonl"), Seed)}
-    skills = {one["id"] for one in files.read_json_lines(made(folder, "sets/skills.jsonl"))}
-    chats = {one["id"] for one in files.read_json_lines(made(folder, "sets/training.jsonl"))}
+    seeds = {seed.id for seed in read_records(curation_path(folder, "seeds.jsonl"), Seed)}
+    skills = {record["id"] for record in files.read_json_lines(curation_path(folder, "sets/skills.jsonl"))}
+    chats = {record["id"] for record in files.read_json_lines(curation_path(folder, "sets/training.jsonl"))}
     assert len(seeds) == SEEDS and len(skills) == len(chats) == SEEDS // 2 and skills | chats == seeds
     assert len((folder / "results/items/kmpbench/fqa.jsonl").read_text().splitlines()) == SEEDS // 2
-    sheet = json.loads(made(folder, "sets/training.json").read_text())
+    sheet = json.loads(curation_path(folder, "sets/training.json").read_text())
     assert sheet["licences"] == ["CC0-1.0"] and sheet["leakage"]["left_out"] == []
     assert len(sheet["leakage"]["compared_with"]) == 4, "two tasks, and the two sets of the curation"
     training = json.loads((folder / "results/tuning/t/model/training.json").read_text())
@@ -111,39 +111,39 @@ def test_seeds_become_sets_a_tuned_tutor_and_its_column_in_one_call(finished: Pl
     page = (folder / "results/report/index.html").read_text()
     assert 'data-page="#/curation"' in page and "451 of 5,910 flows were discarded" in page
     assert "Ratings by judges" in page
-    ratings = read_records(made(folder, "ratings/rater.jsonl"), Judgement)
-    assert len(ratings) == SEEDS and all(one.verdicts[0].value is not None for one in ratings)
+    ratings = read_records(curation_path(folder, "ratings/rater.jsonl"), Judgement)
+    assert len(ratings) == SEEDS and all(judgement.verdicts[0].value is not None for judgement in ratings)
     assert "Gains from the training" in page and "12 seeds, 12 with all four components" in page
     tables = {path.name for path in (folder / "results/report/tables").iterdir()}
     assert any("curation" in name for name in tables)
 
 
-def test_the_training_set_loads_with_datasets(finished: Place) -> None:
-    words = (
+def test_the_training_set_loads_with_datasets(finished: FinishedRun) -> None:
+    script = (
         "import datasets, sys; d = datasets.load_dataset(sys.argv[1], data_files=sys.argv[2], split='train');"
         "print(len(d), d[0]['messages'][0]['role'])"
     )
     for kind, name in (("parquet", "training.parquet"), ("json", "training.jsonl")):
-        line = [str(SERVE), "-c", words, kind, str(made(finished.folder, f"sets/{name}"))]
+        command = [str(SERVE), "-c", script, kind, str(curation_path(finished.folder, f"sets/{name}"))]
         env = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(finished.folder / "hf")}
-        done = subprocess.run(line, capture_output=True, text=True, env=env)
+        done = subprocess.run(command, capture_output=True, text=True, env=env)
         assert done.stdout.strip() == "6 system", done.stderr
 
 
-def test_what_re_runs_is_what_changed(finished: Place, copied: Callable[[Path], Path]) -> None:
+def test_only_changed_stages_run_again(finished: FinishedRun, copied: Callable[[Path], Path]) -> None:
     folder = copied(finished.folder)
     assert planned(folder, finished.config) == set()
     template = folder / "resources/curation/stages/expand.jinja"
     template.write_text(template.read_text() + "\nBe brief.\n")
-    told = rules_of(planned(folder, finished.config))
-    assert {"write_dialogues", "tune_tutor"} <= told
-    assert not {"make_components", "write_flows", "make_seeds"} & told
+    rules = rules_of(planned(folder, finished.config))
+    assert {"write_dialogues", "tune_tutor"} <= rules
+    assert not {"make_components", "write_flows", "make_seeds"} & rules
     config = json.loads(finished.config.read_text())
     config["tunings"]["t"]["epochs"] = 5
     other = copied(finished.folder)
     path = overlay(other, config, "longer.yaml")
-    told = rules_of(planned(other, path))
-    assert "tune_tutor" in told and not set(ASKING) & told
+    rules = rules_of(planned(other, path))
+    assert "tune_tutor" in rules and not set(RULES_WITH_REQUESTS) & rules
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_what_re_runs_is_what_changed(finished: Place, copied: Callable[[Path], 
         (
             "rephrase",
             ("accept: same_answer", "accept: same_answer\nsamples: 2"),
-            r"rephrase\.yaml: samples: same_answer reads one",
+            r"rephrase\.yaml: samples: expected 1 answer, since same_answer reads only one",
         ),
     ],
 )
@@ -189,29 +189,31 @@ def test_a_base_in_a_folder_has_a_chat_template(tmp_path: Path) -> None:
 
 
 def rules_of(jobs: set[str]) -> set[str]:
-    """The rules of planned jobs."""
+    """Return the names of the rules of planned jobs."""
     return {job.split()[0] for job in jobs}
 
 
-BAD: list[tuple[str, dict[str, Any], str]] = [
+BAD_CONFIGS: list[tuple[str, dict[str, Any], str]] = [
     ("role without a model", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "verifier": "nobody"}}}}, r"curations\.c\.roles\.verifier: 'nobody' is not in config/models\.yaml"),
     ("no generator", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {key: value for key, value in roles().items() if key != "generator"}}}}, r"curations\.c\.roles\.generator: is missing"),
-    ("ensemble of one", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "solvers": ["maker"]}}}}, r"curations\.c\.roles: .*solvers is an ensemble: name two or more models"),
+    ("ensemble of one", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "solvers": ["maker"]}}}}, r"curations\.c\.roles: .*solvers: expected two or more models"),
     ("baseline as a role", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "weak_solvers": ["echo"]}}}}, r"curations\.c\.roles\.weak_solvers\[0\]: expected a model that answers, found 'echo'"),
-    ("seeds of nothing", {"curations": {"c": {"seeds": {"gms8k": "gsm8k_solving"}, "roles": roles()}}}, r"curations\.c\.seeds\.gms8k: 'gms8k' is not in .*did you mean 'gsm8k'"),
+    ("unknown source of seeds", {"curations": {"c": {"seeds": {"gms8k": "gsm8k_solving"}, "roles": roles()}}}, r"curations\.c\.seeds\.gms8k: 'gms8k' is not in .*did you mean 'gsm8k'"),
     ("loader without questions", {"curations": {"c": {"seeds": {"gsm8k": "kmp_ex"}, "roles": roles()}}}, r"curations\.c\.seeds\.gsm8k: 'kmp_ex' is not in the loaders of problems\. Fix: did you mean 'kmp_ec'"),
-    ("no sheet", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": roles(), "people": "p.csv"}}}, r"curations\.c\.people: p\.csv does not exist\. Fix: copy results/curation/c/flows\.csv"),
-    ("mix that does not add up", {"tunings": {"t": {"base": "maker", "mix": {"demo_chats": 0.6, "gsm8k": 0.6}}}}, r"tunings\.t: .*the shares add up to 1\.2, not to 1"),
-    ("mix of nothing", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chat": 1.0}}}}, r"tunings\.t\.mix: 'demo_chat' is not in curations and config/datasets\.yaml\. Fix: did you mean 'demo_chats'"),
+    ("missing sheet of people's decisions", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": roles(), "people": "p.csv"}}}, r"curations\.c\.people: p\.csv does not exist\. Fix: copy results/curation/c/flows\.csv"),
+    ("mix that does not add up", {"tunings": {"t": {"base": "maker", "mix": {"demo_chats": 0.6, "gsm8k": 0.6}}}}, r"tunings\.t: .*expected shares that add up to 1, found a sum of 1\.2"),
+    ("mix of an unknown set", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chat": 1.0}}}}, r"tunings\.t\.mix: 'demo_chat' is not in curations and config/datasets\.yaml\. Fix: did you mean 'demo_chats'"),
     ("batch that processes cannot share", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chats": 1.0}, "batch_size": 6, "micro_batch": 2, "processes": 2}}}, r"tunings\.t\.batch_size: 6 is not divisible by micro_batch times 2 processes\. Fix: set a multiple of 4"),
     ("batch that GPUs cannot share", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chats": 1.0}, "batch_size": 4, "needs": {"gpus": 8}}}}, r"tunings\.t\.batch_size: 4 is not divisible by micro_batch times 8"),
     ("hosted base", {"tunings": {"t": {"base": "maker", "mix": {"demo_chats": 1.0}}}}, r"tunings\.t\.base: expected a base.*, found 'maker'"),
-    ("tuning that is not there", {"models": {"tuned": {"engine": "vllm", "weights": {"tuned": "tt"}}}, "run": {"tutors": ["tuned"]}}, r"models\.tuned\.weights\.tuned: 'tt' is not in tunings"),
-    ("set that is not there", {"datasets": {"gsm8k": {"demo": {"path": "x", "curated": "c/skill"}}}, "curations": {"c": {"seeds": {"mathdial_test": "word_problems"}, "roles": roles()}}}, r"datasets\.gsm8k\.demo\.curated: 'skill' is not in the sets"),
+    ("unknown tuning", {"models": {"tuned": {"engine": "vllm", "weights": {"tuned": "tt"}}}, "run": {"tutors": ["tuned"]}}, r"models\.tuned\.weights\.tuned: 'tt' is not in tunings"),
+    ("unknown curated set", {"datasets": {"gsm8k": {"demo": {"path": "x", "curated": "c/skill"}}}, "curations": {"c": {"seeds": {"mathdial_test": "word_problems"}, "roles": roles()}}}, r"datasets\.gsm8k\.demo\.curated: 'skill' is not in the sets"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("config", "expected"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+@pytest.mark.parametrize(
+    ("config", "expected"), [case[1:] for case in BAD_CONFIGS], ids=[case[0] for case in BAD_CONFIGS]
+)
 def test_bad_input_is_one_line_before_any_work(config: dict[str, Any], expected: str) -> None:
     raw: dict[str, Any] = {}
     for name in ("models", "datasets"):
@@ -221,9 +223,9 @@ def test_bad_input_is_one_line_before_any_work(config: dict[str, Any], expected:
         raw["datasets"][name] = {**raw["datasets"][name], **entry}
     keys = {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"], **config.get("run", {})}
     raw |= {"edition": "demo", "run": keys, **{key: config[key] for key in ("curations", "tunings") if key in config}}
-    with pytest.raises(UserError, match=expected) as fault:
+    with pytest.raises(UserError, match=expected) as error:
         plan_of(raw)
-    assert "\n" not in fault.value.line
+    assert "\n" not in error.value.line
 
 
 def test_a_stage_card_with_an_unknown_parser_is_one_line(checkout: Path) -> None:

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md's recipes, followed to the letter: add a task, add a grader. (Add a model: test_structure.)"""
+"""Tests of CONTRIBUTING.md's recipes for a new task, grader and benchmark. test_structure covers new models."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from gullible import answering
 from httpserver import serving
 from maieutic.core.files import sha256_of
+from obedient_judge import answering
 from running import overlay, planned, run
 
 CARD = """\
@@ -46,7 +46,7 @@ def length(item: Item, text: str, scoring: Scoring) -> list[Reading]:
 
 
 def add_grader(folder: Path) -> None:
-    """One module, one line in the benchmark's table."""
+    """Add a grader: a module, and a line in the benchmark's table."""
     package = folder / "workflow/maieutic/benchmarks/mathtutorbench"
     (package / "length.py").write_text(GRADER, encoding="utf-8")
     text = (package / "graders.py").read_text(encoding="utf-8")
@@ -72,36 +72,37 @@ def test_a_task_is_a_card_and_a_grader_is_a_module(checkout: Path) -> None:
     done = run(checkout, after)
     assert done.returncode == 0, done.stdout
     table = pd.read_csv(checkout / "results/report/scores.csv")
-    mine = table[(table.task == "first_question") & (table.tutor == "echo") & (table.scoring == "robust")].iloc[0]
-    assert mine.metric == "characters" and mine.n == 12 and mine.value > 20
+    row = table[(table.task == "first_question") & (table.tutor == "echo") & (table.scoring == "robust")].iloc[0]
+    assert row.metric == "characters" and row.n == 12 and row.value > 20
     assert "First question" in (checkout / "results/report/index.html").read_text(encoding="utf-8")
 
 
+MINE = {"engine": "baseline", "tutor": "echo", "label": "Mine"}
 TOY = Path(__file__).parents[1] / "toy"
 
 
 def checksums(folder: Path) -> dict[str, str]:
-    """Every file of a checkout but for results and what Python caches."""
-    apart = {"results", ".snakemake", "__pycache__", ".venv"}
+    """Return the checksums of a checkout's files, without results, environments and caches."""
+    excluded = {"results", ".snakemake", "__pycache__", ".venv"}
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     return {
         str(path.relative_to(folder)): sha256_of(path)
         for path in files
-        if not apart & set(path.relative_to(folder).parts)
+        if not excluded & set(path.relative_to(folder).parts)
     }
 
 
 def add_benchmark(folder: Path) -> None:
-    """Two folders, and one word in the list of benchmarks."""
+    """Add the toy benchmark: two folders, and a name in the list of benchmarks."""
     shutil.copytree(TOY / "code", folder / "workflow/maieutic/benchmarks/riddles")
     shutil.copytree(TOY / "resources", folder / "resources/benchmarks/riddles")
-    listed = folder / "workflow/maieutic/benchmarks/__init__.py"
-    text = listed.read_text(encoding="utf-8")
-    listed.write_text(text.replace('"tutorbench")', '"tutorbench", "riddles")', 1), encoding="utf-8")
+    registry = folder / "workflow/maieutic/benchmarks/__init__.py"
+    text = registry.read_text(encoding="utf-8")
+    registry.write_text(text.replace('"tutorbench")', '"tutorbench", "riddles")', 1), encoding="utf-8")
 
 
-def riddles(folder: Path, address: str) -> Path:
-    """A run file with the benchmark's data set, its trivial tutor, a judge."""
+def run_file_of_riddles(folder: Path, address: str) -> Path:
+    """Write a run file with the toy benchmark's data set, its trivial tutor and a judge."""
     source = TOY / "resources/demo/riddles/things.jsonl"
     copy = {"path": "riddles/things.jsonl", "sha256": sha256_of(source), "records": 3}
     dataset = {
@@ -116,7 +117,7 @@ def riddles(folder: Path, address: str) -> Path:
         "candle": {"engine": "baseline", "tutor": "candle"},
         "scripted": {"engine": "hosted", "model": "m", "base_url": f"{address}/v1"},
         "kindness": {"engine": "judge", "model": "scripted", "rubrics": ["riddles_kind"]},
-        "mine": {"engine": "baseline", "tutor": "echo", "label": "Mine"},
+        "mine": MINE,
     }
     keys = {
         "tutors": ["mine"],
@@ -129,21 +130,29 @@ def riddles(folder: Path, address: str) -> Path:
 
 
 def test_a_benchmark_is_two_folders_and_a_word(checkout: Path) -> None:
-    """With a parser, a metric, a trivial tutor, a judge with a rubric of its own, printed numbers and a page."""
+    """The benchmark has a parser, a metric, a trivial tutor, a judge and rubric, printed numbers and a page.
+
+    It plans no job of another benchmark again.
+    """
+    without = {"models": {"mine": MINE}, "run": {"tutors": ["mine"], "tasks": ["mathtutorbench/problem_solving"]}}
+    assert run(checkout, overlay(checkout, {**without, "report": {"resamples": 100}})).returncode == 0
     before = checksums(checkout)
     add_benchmark(checkout)
     after = checksums(checkout)
     assert {name for name in before if before[name] != after.get(name)} == {"workflow/maieutic/benchmarks/__init__.py"}
     with serving(answering(lambda prompt: json.dumps({"Kind": "Yes" if "candle" in prompt else "No"}))) as address:
-        done = run(checkout, riddles(checkout, address))
+        jobs = planned(checkout, run_file_of_riddles(checkout, address))
+        assert "score_replies benchmark=riddles, tutor=mine" in jobs
+        assert not any("mathtutorbench" in job for job in jobs), jobs
+        done = run(checkout, run_file_of_riddles(checkout, address))
     assert done.returncode == 0, done.stdout
     table = pd.read_csv(checkout / "results/report/scores.csv")
-    mine = table[(table.benchmark == "riddles") & (table.scoring == "robust")]
-    heads = mine[mine.headline].set_index("tutor")
+    rows = table[(table.benchmark == "riddles") & (table.scoring == "robust")]
+    heads = rows[rows.headline].set_index("tutor")
     third = pytest.approx(1 / 3, abs=1e-6)
     assert heads.value.to_dict() == {"candle": third, "reference": 1.0, "mine": 0.0}
     assert (heads.metric == "solved").all() and set(heads.floor.round(4)) == {0.3333} and (heads.ceiling == 1.0).all()
-    judged = mine[mine.metric == "kind"].set_index("tutor")
+    judged = rows[rows.metric == "kind"].set_index("tutor")
     assert set(judged.by) == {"kindness"} and judged.loc["candle", "value"] == 1.0
     page = (checkout / "results/report/index.html").read_text(encoding="utf-8")
     assert "All riddles" in page and "I have keys and open no door" in page and "Riddler" in page

@@ -1,4 +1,4 @@
-"""What stands for an interpreter in tests behaves as one: words, streams, exit codes, signals, and an end in time."""
+"""Tests of fork servers: a fork has an interpreter's arguments, streams, exit code and signals, and ends in time."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ sys.exit({"words": "some words", "none": None}.get(kind, 0 if kind == "reads" el
 
 
 @pytest.fixture
-def line(tmp_path: Path) -> list[str]:
-    """A call of a module of the test's own."""
+def command(tmp_path: Path) -> list[str]:
+    """Return the command that runs MODULE in a fork."""
     (tmp_path / "told.py").write_text(MODULE, encoding="utf-8")
     return [str(fork_server.script_of("driver", Path(os.environ[fork_server.FOLDER]))), "-m", "told"]
 
@@ -40,38 +40,38 @@ def line(tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("kind", "code"), [("reads", 0), ("other", 7), ("none", 0), ("words", 1), ("raises", 1), ("killed", -9)]
 )
-def test_a_fork_ends_as_the_interpreter_does(kind: str, code: int, line: list[str], tmp_path: Path) -> None:
-    around = {**environment(), "OURS": "ä b", "PYTHONPATH": str(tmp_path)}
-    for start in (line, [sys.executable, *line[1:]]):
+def test_a_fork_ends_as_the_interpreter_does(kind: str, code: int, command: list[str], tmp_path: Path) -> None:
+    env = {**environment(), "OURS": "ä b", "PYTHONPATH": str(tmp_path)}
+    for interpreter in (command, [sys.executable, *command[1:]]):
         done = subprocess.run(
-            [*start, kind, "a b", "ä"], input="given", cwd=tmp_path, env=around, capture_output=True, text=True
+            [*interpreter, kind, "a b", "ä"], input="given", cwd=tmp_path, env=env, capture_output=True, text=True
         )
         assert (done.returncode == code and done.stderr.startswith("aside")) or kind == "killed"
-        if kind != "killed":  # which leaves what was not written yet
-            given = "given" if kind == "reads" else None
-            assert json.loads(done.stdout) == [["a b", "ä"], str(tmp_path), "ä b", given, "__main__"]
+        if kind != "killed":  # a killed process loses its buffered output
+            stdin = "given" if kind == "reads" else None
+            assert json.loads(done.stdout) == [["a b", "ä"], str(tmp_path), "ä b", stdin, "__main__"]
         assert ("ValueError: no" in done.stderr) is (kind == "raises") and ("some words" in done.stderr) is (
             kind == "words"
         )
         assert done.returncode == code
 
 
-def test_what_is_no_module_is_the_interpreters(line: list[str]) -> None:
-    done = subprocess.run([line[0], "-c", "import sys; print(sys.executable)"], capture_output=True, text=True)
+def test_a_call_without_a_module_reaches_the_interpreter(command: list[str]) -> None:
+    done = subprocess.run([command[0], "-c", "import sys; print(sys.executable)"], capture_output=True, text=True)
     assert done.stdout.strip() == sys.executable
 
 
-def test_large_orders_arrive(line: list[str], tmp_path: Path) -> None:
-    """More than a socket takes at once."""
-    words = ["x" * 100_000] * 9
-    around = {**environment(), "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([*line, "none", *words], cwd=tmp_path, env=around, capture_output=True, text=True)
-    assert json.loads(done.stdout)[0] == words
+def test_long_arguments_arrive(command: list[str], tmp_path: Path) -> None:
+    """The arguments are larger than a socket's buffer."""
+    args = ["x" * 100_000] * 9
+    env = {**environment(), "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([*command, "none", *args], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert json.loads(done.stdout)[0] == args
 
 
-def test_a_fork_ends_with_its_caller(line: list[str], tmp_path: Path) -> None:
-    around = {**environment(), "PYTHONPATH": str(tmp_path)}
-    caller = subprocess.Popen([*line, "sleeps"], cwd=tmp_path, env=around, stdout=subprocess.PIPE, text=True)
+def test_a_fork_ends_with_its_caller(command: list[str], tmp_path: Path) -> None:
+    env = {**environment(), "PYTHONPATH": str(tmp_path)}
+    caller = subprocess.Popen([*command, "sleeps"], cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True)
     assert caller.stdout is not None
     caller.stdout.readline()
     fork = int(caller.stdout.readline())
@@ -80,7 +80,7 @@ def test_a_fork_ends_with_its_caller(line: list[str], tmp_path: Path) -> None:
     caller.wait()
     until = time.monotonic() + 20
     while Path(f"/proc/{fork}").exists():
-        assert time.monotonic() < until, "it works on for nobody"
+        assert time.monotonic() < until, "the fork still runs without its caller"
         time.sleep(0.05)
 
 
@@ -88,15 +88,15 @@ def test_snakemake_is_called_in_its_folder(tmp_path: Path) -> None:
     (tmp_path / "Snakefile").write_text(
         'rule all:\n    output: "out.txt"\n    shell: "echo $OURS > {output}"\n', encoding="utf-8"
     )
-    words = [str(SNAKEMAKE), "--cores", "1"]
+    command = [str(SNAKEMAKE), "--cores", "1"]
     for forks in (False, True):
-        done = fork_server.call([*words, "--nonsense"], tmp_path, environment(), False)
+        done = fork_server.call([*command, "--nonsense"], tmp_path, environment(), False)
         assert done is not None and done.returncode != 0 and "nonsense" in done.stdout
-        done = fork_server.call([*words, "--force"], tmp_path, {**environment(), "OURS": f"ä {forks}"}, forks)
+        done = fork_server.call([*command, "--force"], tmp_path, {**environment(), "OURS": f"ä {forks}"}, forks)
         assert done is not None and done.returncode == 0 and "rule all" in done.stdout
         assert (tmp_path / "out.txt").read_text(encoding="utf-8") == f"ä {forks}\n"
 
 
-def test_without_servers_everything_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_servers_a_call_returns_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(fork_server.FOLDER)
     assert fork_server.call([str(SNAKEMAKE), "--version"], tmp_path, environment(), True) is None

@@ -1,4 +1,4 @@
-"""Whatever a configuration, a card or a file's name says reaches a shell as one word, or is refused in one line."""
+"""Tests of hostile texts in configurations and file names: a shell receives one word, or one line refuses the text."""
 
 from __future__ import annotations
 
@@ -29,60 +29,62 @@ HOSTILE = {
     "line break": "a\ntouch pwned\n",
     "braces": "{input} {{x}} {pwned}",
 }
-# What a person may name a file or folder, of those.
-IN_PATHS = {name: text for name, text in HOSTILE.items() if name not in {"line break", "braces"}}
-# As an interpreter would, puts down what it is called with. Nothing that the rules ask for is made.
-RECORDER = """#!/usr/bin/env bash
+# The texts that are valid in names of files and folders.
+HOSTILE_PATHS = {name: text for name, text in HOSTILE.items() if name not in {"line break", "braces"}}
+# Replaces the interpreters: appends its arguments to a file, and creates no output of a rule.
+RECORDING_INTERPRETER = """#!/usr/bin/env bash
 printf '%s\\0' "$@" >>"$RECORDED"
 printf '\\n' >>"$RECORDED"
 """
 
 
 def test_every_placeholder_of_every_rule_is_quoted() -> None:
-    """Rules have no shell line but by `shell_lines.command_line`, whose placeholders are all quoted."""
+    """The only shell lines of rules are those of `shell_lines.command_line`, which quotes all placeholders."""
     for path in RULES:
         text = path.read_text(encoding="utf-8")
         for line in re.findall(r"^    shell:\n((?:        .*\n)+)", text, re.MULTILINE):
-            assert line.lstrip().startswith("shell_lines.command_line("), f"{path}: {line}"
+            assert line.lstrip().startswith("command("), f"{path}: {line}"
         assert "run:" not in re.findall(r"^    (\w+:)$", text, re.MULTILINE), f"{path} has a rule in Python"
     hooks = re.findall(r"shell\(.*", "".join(path.read_text(encoding="utf-8") for path in RULES))
-    assert hooks == ['shell(f" {{sys.executable:q}} {command}")'], "a hook's command has names of ours alone"
+    assert hooks == ['shell(f" {{sys.executable:q}} {report_command}")'], (
+        "the command of a hook contains no names from users"
+    )
 
 
 def hostile_run(folder: Path, text: str, in_path: str) -> Path:
-    """A run file with a text at every key that takes any, and in every path."""
-    place = folder / f"place {in_path.replace('/', '')}"
-    place.mkdir(parents=True)
-    labels = place / f"labels {in_path.replace('/', '')}.csv"
+    """Write a run file with a text at every key that accepts free text, and a text in every path."""
+    parent = folder / f"place {in_path.replace('/', '')}"
+    parent.mkdir(parents=True)
+    labels = parent / f"labels {in_path.replace('/', '')}.csv"
     labels.write_text("task,item,tutor,criterion,label\nmistake_remediation,x,h,Actionability,Yes\n")
-    replies = place / f"replies {in_path.replace('/', '')}.jsonl"
+    replies = parent / f"replies {in_path.replace('/', '')}.jsonl"
     replies.write_text('{"id": "problem_solving-0", "reply": "4"}\n')
-    weights = place / "weights"
+    weights = parent / "weights"
     weights.mkdir()
-    named = {"label": text, "notice": text, "group": text}
+    text_fields = {"label": text, "notice": text, "group": text}
     hosted = {
         "engine": "hosted",
         "model": text,
         "base_url": "http://127.0.0.1:9/v1",
         "extra_body": {"a": [text]},
-        **named,
+        **text_fields,
     }
     served = {
         **stub_of(folder),
         "weights": {"path": str(weights)},
         "engine_args": [text],
         "runtime_args": [text],
-        **named,
+        **text_fields,
     }
     served["environment"] = {"VLLM_X": text.replace("\0", "")}
-    recorder = place / f"python {in_path.replace('/', '')}"
-    recorder.write_text(RECORDER)
+    recorder = parent / f"python {in_path.replace('/', '')}"
+    recorder.write_text(RECORDING_INTERPRETER)
     recorder.chmod(0o755)
     models = {
         "h": hosted,
         "s": served,
-        "r": {"engine": "recorded", "file": str(replies), **named},
-        "j": {"engine": "judge", "model": "h", "rubrics": ["mrbench_taxonomy"], **named},
+        "r": {"engine": "recorded", "file": str(replies), **text_fields},
+        "j": {"engine": "judge", "model": "h", "rubrics": ["mrbench_taxonomy"], **text_fields},
     }
     return overlay(
         folder,
@@ -100,16 +102,16 @@ def hostile_run(folder: Path, text: str, in_path: str) -> Path:
 
 
 def shell_lines(plan_output: str) -> list[str]:
-    """The shell lines of a dry run with -p."""
+    """Return the shell lines of a dry run with -p."""
     return [line for line in re.findall(r"^ *Shell command: (.*)$", plan_output, re.MULTILINE) if line != "None"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts_reach_a_command_as_they_are(name: str, checkouts: Callable[[], Path]) -> None:
-    """Every shell line of a whole run is given to a real shell, with an interpreter that writes its arguments down."""
+    """A real shell runs every shell line of a whole run, with interpreters that record their arguments."""
     folder = checkouts()
     text, recorded = HOSTILE[name], folder / "recorded"
-    config = hostile_run(folder, text, IN_PATHS.get(name, "x"))
+    config = hostile_run(folder, text, HOSTILE_PATHS.get(name, "x"))
     planned = run(folder, config, "-n", "-p", "--forceall")
     assert planned.returncode == 0, planned.stdout[-3000:]
     lines = shell_lines(planned.stdout)
@@ -121,28 +123,28 @@ def test_hostile_texts_reach_a_command_as_they_are(name: str, checkouts: Callabl
     assert done.returncode == 0, done.stderr
     calls = [call.split("\0")[:-1] for call in recorded.read_text().split("\0\n")[:-1]]
     assert len(calls) >= len(lines)
-    assert not list(folder.rglob("pwned*")), "nothing was run"
+    assert not list(folder.rglob("pwned*")), "no injected command was run"
     jobs = [json.loads(call[call.index("--job") + 1]) for call in calls if "--job" in call]
-    said = json.dumps(jobs)
-    assert json.dumps(text)[1:-1] in said, "what is asked of a model crosses as it is"
+    arguments = json.dumps(jobs)
+    assert json.dumps(text)[1:-1] in arguments, "a job receives the text unchanged"
     paths = [word for call in calls for word in call if word.startswith(str(folder / "place "))]
-    assert {Path(path).suffix for path in paths} >= {".csv", ".jsonl"}, "whole paths, each a word"
+    assert {Path(path).suffix for path in paths} >= {".csv", ".jsonl"}, "each path is one word"
 
 
-def string_keys(model: Any, before: str = "") -> dict[str, Any]:
-    """Every key of the schema whose value is a text, each with its annotation."""
+def string_keys(model: Any, parents: str = "") -> dict[str, Any]:
+    """Return the keys of the schema that accept a text, with their fields. parents: path of the model itself."""
     keys: dict[str, Any] = {}
     for name, field in model.model_fields.items():
-        place = f"{before}/{name}" if before else name
+        key = f"{parents}/{name}" if parents else name
         for kind in alternatives_of(field.annotation):
             if kind.type is str:
-                keys[place] = field
+                keys[key] = field
             elif hasattr(kind.type, "model_fields") and name not in {"models", "datasets", "curations", "tunings"}:
-                keys |= string_keys(kind.type, place)
+                keys |= string_keys(kind.type, key)
     return keys
 
 
-# Looked at when something needs them: interpreters by jobs, images with --sdm, the folder by the published edition.
+# Keys whose values are checked at use: interpreters by jobs, images with --sdm, the folder with the published edition.
 HARMLESS = {"interpreters/driver", "interpreters/serve", "containers/driver", "containers/serve", "data_dir"}
 
 
@@ -151,10 +153,10 @@ def test_a_hostile_value_of_any_key_is_one_line_or_harmless(key: str) -> None:
     for text in [*HOSTILE.values(), "\0", "\x1b[2J", "..", "/", "-rf", "a" * 5000]:
         raw = shipped()
         *parents, last = key.split("/")
-        place = raw
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        place[last] = [text] if key in {"run/tutors", "run/tasks", "run/judges", "run/labels"} else text
+        section = raw
+        for name in parents:
+            section = section.setdefault(name, {})
+        section[last] = [text] if key in {"run/tutors", "run/tasks", "run/judges", "run/labels"} else text
         try:
             plan_of(raw)
         except UserError as error:

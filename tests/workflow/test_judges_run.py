@@ -1,4 +1,4 @@
-"""The whole DAG with judges: baseline tutors on MRBench, a scripted judge; what a change re-runs, what fails the run."""
+"""Tests of runs with a scripted judge on MRBench: counts of requests, re-runs, validation, failures and exports."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ import pytest
 from columns import spelt
 from conftest import ROOT, absent
 from grids import uneven
-from gullible import answering
 from httpserver import serving
 from maieutic.datasets.mrbench import LABELS
 from maieutic.report import build_report
+from obedient_judge import answering
 from running import NO_PAGE, environment, overlay, planned, run
 
 UNREADABLE = "I would rather not say."
 CSV = "people.csv"
 
 
-def strict(prompt: str) -> str:
-    """A judge by a rule: whoever asks something gets the first label throughout; the expert's question wins its pair."""
+def answer_as_judge(prompt: str) -> str:
+    """Give replies with a question mark the first labels, others the third; prefer more question marks in pairs."""
     if "[[A]]" in prompt:
         first, second = prompt.split("[The Start of Response B]")
         return "[[A]]" if first.count("?") >= second.count("?") else "Hm. [[B]]"
@@ -42,7 +42,7 @@ def strict(prompt: str) -> str:
 
 @pytest.fixture(scope="module")
 def judge_server() -> Iterator[tuple[str, Any]]:
-    handler = answering(strict)
+    handler = answering(answer_as_judge)
     with serving(handler) as address:
         yield address, handler
 
@@ -77,32 +77,32 @@ def test_a_run_says_what_it_will_ask_and_what_it_has_paid(
     finished: Path, judge_server: tuple[str, Any], copied: Callable[[Path], Path]
 ) -> None:
     address, handler = judge_server
-    first, *said = (finished / "said.txt").read_text(encoding="utf-8").splitlines()
-    [asked] = [line for line in said if line.startswith("requests sent: ")]
+    first, *output_lines = (finished / "said.txt").read_text(encoding="utf-8").splitlines()
+    [line] = [line for line in output_lines if line.startswith("requests sent: ")]
     assert re.fullmatch(
-        rf"requests sent: strict {first.split()[0]} \(\d[\d,]* \+ \d[\d,]* tokens\); (under|about) 0\.\d+ USD", asked
+        rf"requests sent: strict {first.split()[0]} \(\d[\d,]* \+ \d[\d,]* tokens\); (under|about) 0\.\d+ USD", line
     )
-    assert said.index("report: results/report/index.html") == said.index(asked) + 1
+    assert output_lines.index("report: results/report/index.html") == output_lines.index(line) + 1
     folder = copied(finished)
     config = configure(folder, address)
     assert run(folder, config, "-n").stdout.strip().splitlines()[-1] == "new requests: none"
-    # A word changed in a prompt: what is new of the many jobs that it plans.
+    # After a change of one word in a prompt, the dry run counts the new requests of many planned jobs.
     prompt = folder / "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja"
     prompt.write_text(prompt.read_text(encoding="utf-8").replace("tutor", "teacher", 1), encoding="utf-8")
-    told = run(folder, config, "-n").stdout.strip().splitlines()[-1]
+    count_line = run(folder, config, "-n").stdout.strip().splitlines()[-1]
     before = len(handler.requests)
     done = run(folder, config, *NO_PAGE)
     assert done.returncode == 0, done.stdout
     new = len(handler.requests) - before
     assert new > 20 and re.fullmatch(
-        rf"new requests: strict {new} \(\d+ to check it on labels\); (under|about) 0\.\d+ USD", told
-    ), told
+        rf"new requests: strict {new} \(\d+ to check it on labels\); (under|about) 0\.\d+ USD", count_line
+    ), count_line
 
 
-def test_a_larger_limit_is_told_before_it_is_asked(
+def test_requests_of_a_larger_limit_are_counted_before_they_are_sent(
     judge_server: tuple[str, Any], checkouts: Callable[[], Path]
 ) -> None:
-    """Items and replies on file are those of the smaller run: what the larger one asks is counted, and its key needed."""
+    """The dry run counts the larger run's requests beside the files of a smaller run, and the API key is required."""
     folder = checkouts()
     config = configure(folder, judge_server[0], limit=2)
     assert run(folder, config, *NO_PAGE).returncode == 0
@@ -110,8 +110,10 @@ def test_a_larger_limit_is_told_before_it_is_asked(
     raw = json.loads(larger.read_text(encoding="utf-8"))
     raw["models"]["scripted"]["key_env"] = "A_KEY_THAT_NOBODY_HAS"
     larger.write_text(json.dumps(raw), encoding="utf-8")
-    told = run(folder, larger, "-n").stdout.strip().splitlines()[-1]
-    assert re.match(r"new requests: strict \d+[; ]", told) and "about" not in told.partition(";")[0], told
+    count_line = run(folder, larger, "-n").stdout.strip().splitlines()[-1]
+    assert re.match(r"new requests: strict \d+[; ]", count_line) and "about" not in count_line.partition(";")[0], (
+        count_line
+    )
     before = len(judge_server[1].requests)
     done = run(folder, larger)
     assert done.returncode != 0 and "A_KEY_THAT_NOBODY_HAS is not set" in done.stdout
@@ -121,15 +123,15 @@ def test_a_larger_limit_is_told_before_it_is_asked(
 def test_answers_on_file_need_no_key(
     finished: Path, judge_server: tuple[str, Any], copied: Callable[[Path], Path]
 ) -> None:
-    """A colleague with the journal makes everything anew: no endpoint is looked for, nobody is asked."""
+    """With the journal of another run, all files are made again without an endpoint or a request."""
     folder = copied(finished)
     config = configure(folder, judge_server[0])
     raw = json.loads(config.read_text(encoding="utf-8"))
     raw["models"]["scripted"]["key_env"] = "A_KEY_THAT_NOBODY_HAS"
     config.write_text(json.dumps(raw), encoding="utf-8")
     before = len(judge_server[1].requests)
-    told = run(folder, config, "-n").stdout.strip().splitlines()[-1]
-    assert told == "new requests: none, all answers are on file"
+    count_line = run(folder, config, "-n").stdout.strip().splitlines()[-1]
+    assert count_line == "new requests: none, all answers are on file"
     done = run(folder, config)
     assert done.returncode == 0 and "judge_replies" in done.stdout, done.stdout
     assert len(judge_server[1].requests) == before and "requests sent: none" in done.stdout
@@ -146,10 +148,10 @@ def test_verdicts_head_the_task_with_floor_and_ceiling(finished: Path) -> None:
     assert set(damr.by) == {"strict"} and damr.headline.all()
     assert set(damr.index) == {"always-ask", "reference", "reveal"}
     unjudged = table[table.tutor == "echo"]
-    assert len(unjudged) > 0 and not unjudged.headline.any(), "a trivial tutor of other tasks is not judged"
+    assert len(unjudged) > 0 and not unjudged.headline.any(), "the judge does not judge trivial tutors of other tasks"
     assert damr.loc["always-ask", "value"] == 7 / 8, "every first label but that of revealing is the desired one"
     assert damr.loc["reveal", "value"] < damr.loc["always-ask", "value"] == damr.floor.iloc[0]
-    assert damr.loc["reveal", "missing"] > 0, "what could not be read is missing, not wrong"
+    assert damr.loc["reveal", "missing"] > 0, "unreadable verdicts are missing, not wrong"
     parts = table[(table.tutor == "reference") & (table.scoring == "robust")].set_index("metric")
     assert (
         parts.loc["actionability_bridge", "n"] + parts.loc["actionability_mathdial", "n"]
@@ -172,8 +174,8 @@ def test_the_pages_say_what_the_judge_is_worth(finished: Path) -> None:
         text = re.sub(r"<[^>]+>", " ", section)
         assert "built-in method" not in text and "None" not in text and "nan" not in text.split()
     pairs = json.loads((finished / "results/validation/strict/pairs.json").read_text(encoding="utf-8"))
-    found = {spelt(one): one["value"] for one in pairs}
-    assert 0 < found["pair_accuracy/pairs_simple"] <= 1 and found["unreadable/pairs_simple"] == 0
+    values = {spelt(row): row["value"] for row in pairs}
+    assert 0 < values["pair_accuracy/pairs_simple"] <= 1 and values["unreadable/pairs_simple"] == 0
 
 
 def test_a_second_run_asks_nothing_and_a_second_judge_runs_its_own_jobs(
@@ -186,7 +188,7 @@ def test_a_second_run_asks_nothing_and_a_second_judge_runs_its_own_jobs(
     assert planned(finished, more) == {
         "save_config", "build_report", "check_report", "check_judges",
         "compare_tutors benchmark=mrbench",
-        "judge_labelled_locally judge=second", "validate_judge grader=second",
+        "judge_labelled_locally judge=second", "validate_judge judge=second",
         "judge_replies_locally judge=second, benchmark=mrbench, batch=_baselines",
         *(f"score_replies benchmark=mrbench, tutor={name}" for name in ("always-ask", "reference", "reveal")),
         *(
@@ -200,7 +202,7 @@ def test_a_second_run_asks_nothing_and_a_second_judge_runs_its_own_jobs(
     assert forced.returncode == 0 and len(handler.requests) == before, "every answer is in the journal"
 
 
-def test_a_tutor_more_is_judged_alone(finished: Path, judge_server: tuple[str, Any]) -> None:
+def test_an_added_tutor_is_judged_alone(finished: Path, judge_server: tuple[str, Any]) -> None:
     config = json.loads(
         configure(finished, judge_server[0], tutors=["reference", "echo", "added"]).read_text(encoding="utf-8")
     )
@@ -223,22 +225,22 @@ def test_unreadable_verdicts_fail_the_run_after_its_report(finished: Path, judge
         "the report was written: results/report/index.html" in done.stdout
         and not (finished / "results/report/partial").exists()
     )
-    told = (finished / "results/logs/check_judges.log").read_text(encoding="utf-8")
+    log = (finished / "results/logs/check_judges.log").read_text(encoding="utf-8")
     assert re.search(
-        r"run.max_unreadable: too many verdicts cannot be parsed: strict \(\d+ of \d+, 1.0% allowed\)", told
+        r"run.max_unreadable: too many verdicts cannot be parsed: strict \(\d+ of \d+, 1.0% allowed\)", log
     )
     again = run(finished, configure(finished, judge_server[0]))
     assert again.returncode == 0, again.stdout
 
 
 def test_labels_by_people_correct_the_judge(finished: Path, judge_server: tuple[str, Any]) -> None:
-    said = [json.loads(line) for line in (finished / "results/items/mrbench/mistake_remediation.jsonl").open()]
+    items = [json.loads(line) for line in (finished / "results/items/mrbench/mistake_remediation.jsonl").open()]
     rows = [
-        f"mistake_remediation,{item['id']},{tutor},{name},{'Yes' if number % 3 else 'No'},{who}"
-        for number, item in enumerate(said)
+        f"mistake_remediation,{item['id']},{tutor},{name},{'Yes' if number % 3 else 'No'},{annotator}"
+        for number, item in enumerate(items)
         for tutor in ("reference", "always-ask")
         for name in ("Actionability", "Coherence")
-        for who in ("ann", "bob")
+        for annotator in ("ann", "bob")
     ]
     (finished / CSV).write_text(
         "task,item,tutor,criterion,label,annotator\n" + "\n".join(rows) + "\n", encoding="utf-8"
@@ -246,26 +248,26 @@ def test_labels_by_people_correct_the_judge(finished: Path, judge_server: tuple[
     config = configure(finished, judge_server[0], "people.yaml", human_labels=CSV)
     done = run(finished, config)
     assert done.returncode == 0, done.stdout
-    found = json.loads((finished / "results/validation/strict/people.json").read_text(encoding="utf-8"))
-    by_metric = {spelt(one): one for one in found}
-    assert by_metric["cohen_kappa/Actionability"]["value"] == 1.0, "ann and bob say the same"
+    people_scores = json.loads((finished / "results/validation/strict/people.json").read_text(encoding="utf-8"))
+    by_metric = {spelt(row): row for row in people_scores}
+    assert by_metric["cohen_kappa/Actionability"]["value"] == 1.0, "ann and bob agree"
     assert by_metric["accuracy/Actionability"]["n"] > 16
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")
     assert "How far the annotators agree" in page
     (finished / CSV).write_text("task,item,tutor,criterion,label\nx,y,z,Kindness,Yes\n", encoding="utf-8")
     refused = run(finished, config)
-    assert refused.returncode != 0 and "people.csv:2: no such label Kindness" in refused.stdout
+    assert refused.returncode != 0 and "people.csv:2: the task has no criterion 'Kindness'" in refused.stdout
     assert "localrule" not in refused.stdout, "before any work"
 
 
-REMOVED = {
+REMOVED_FILES = {
     "validation failed": ["validation"],
     "judging failed": ["verdicts", "grades/mrbench/strict", "validation", "scores/mrbench"],
     "labels failed": ["labels", "scores/labels", "validation"],
 }
 
 
-@pytest.mark.parametrize("removed", REMOVED.values(), ids=REMOVED)
+@pytest.mark.parametrize("removed", REMOVED_FILES.values(), ids=REMOVED_FILES)
 def test_the_partial_report_comes_whatever_is_missing(removed: list[str], finished: Path, tmp_path: Path) -> None:
     import shutil
 
@@ -283,70 +285,63 @@ PEERS, EXCHANGE = ROOT / ".venv/peers/bin", ROOT / ".venv/exchange/bin"
 
 
 def maieutic(folder: Path, *words: str) -> str:
-    """What a command says about a finished run, from its own folder."""
-    line = [sys.executable, "-m", "maieutic", *words]
-    own = {**environment(), "PYTHONPATH": str(ROOT / "workflow")}
-    done = subprocess.run(line, cwd=folder, env=own, capture_output=True, text=True)
+    """Run a command in the folder of a finished run and return its standard error."""
+    command = [sys.executable, "-m", "maieutic", *words]
+    env = {**environment(), "PYTHONPATH": str(ROOT / "workflow")}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stderr
 
 
 def test_exports_are_opened_by_the_tools_that_they_are_for(finished: Path, tmp_path: Path) -> None:
-    """Inspect's viewer, lm-evaluation-harness's table, RO-Crate's and Croissant's validators."""
+    """The tools: Inspect's viewer, RO-Crate's and Croissant's validators."""
     if not (PEERS / "rocrate-validator").exists():
         absent("the environment of other harnesses", "run envs/setup peers")
     maieutic(finished, "export", "inspect", "--out", str(tmp_path / "inspect"))
-    with open(tmp_path / "port.txt", "w+") as said:
+    with open(tmp_path / "port.txt", "w+") as viewer_output:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         viewer = subprocess.Popen(
             [PEERS / "inspect", "view", "start", "--log-dir", tmp_path / "inspect", "--port", str(port)],
-            stdout=said, stderr=said,
+            stdout=viewer_output, stderr=viewer_output,
         )  # fmt: skip
         try:
             address = f"http://127.0.0.1:{port}/api/logs"
-            logs = {log["task"]: log["name"] for log in answered(address)["files"]}
+            logs = {log["task"]: log["name"] for log in json_of(address)["files"]}
             assert "mrbench-mistake-remediation-reference" in logs
-            shown = answered(f"{address}/{quote(logs['mrbench-mistake-remediation-reference'], safe='')}")
+            inspect_log = json_of(f"{address}/{quote(logs['mrbench-mistake-remediation-reference'], safe='')}")
         finally:
             viewer.kill()
             viewer.wait()
     table = pd.read_csv(finished / "results/report/scores.csv")
     damr = table[(table.metric == "damr") & (table.scoring == "robust") & (table.tutor == "reference")].value.iloc[0]
-    assert shown["results"]["scores"][0]["metrics"]["damr_robust"]["value"] == pytest.approx(damr, abs=1e-6)
-    assert any("judge/strict/Actionability" in sample["scores"] for sample in shown["samples"])
-    maieutic(finished, "export", "lm-eval", "--out", str(tmp_path / "lm"))
-    [path] = (tmp_path / "lm/reference").glob("results_*.json")
-    script = "import json, sys; from lm_eval.utils import make_table; print(make_table(json.load(open(sys.argv[1]))))"
-    shown_table = subprocess.run(
-        [PEERS / "python", "-c", script, path], check=True, capture_output=True, text=True
-    ).stdout
-    assert re.search(rf"damr by strict +\|↑ +\| *{damr:.4f}", shown_table), shown_table
-    said_of = maieutic(finished, "share", "--out", str(tmp_path / "run"), "--journals", "--author", "A. Reader")
-    assert "to check it, run: maieutic verify" in said_of
-    checked = subprocess.run(
+    assert inspect_log["results"]["scores"][0]["metrics"]["damr_robust"]["value"] == pytest.approx(damr, abs=1e-6)
+    assert any("judge/strict/Actionability" in sample["scores"] for sample in inspect_log["samples"])
+    share_output = maieutic(finished, "share", "--out", str(tmp_path / "run"), "--journals", "--author", "A. Reader")
+    assert "to check it, run: maieutic verify" in share_output
+    check = subprocess.run(
         [PEERS / "python", ROOT / "tests/validate_crate.py", tmp_path / "run"], capture_output=True, text=True
     )
-    assert checked.returncode == 0 and "as required" in checked.stdout, checked.stdout
+    assert check.returncode == 0 and "as required" in check.stdout, check.stdout
     assert subprocess.run(["sha256sum", "-c", "--quiet", "manifest-sha256.txt"], cwd=tmp_path / "run").returncode == 0
-    described = sorted((tmp_path / "run/croissant").glob("*.json"))
-    assert described
-    for path in described:
-        opened = subprocess.run([PEERS / "mlcroissant", "validate", "--jsonld", path], capture_output=True, text=True)
-        assert opened.returncode == 0 and "Done." in opened.stdout + opened.stderr, opened.stdout + opened.stderr
-    assert list((tmp_path / "run/results/journal").rglob("*.jsonl")), "the journal by choice"
-    verified = maieutic(tmp_path, "verify", str(tmp_path / "run"))
-    assert "recomputed, with the same values in every column: " in verified, verified
-    assert all(f"results/{folder} (" in verified for folder in ("grades", "report", "scores", "validation"))
+    files = sorted((tmp_path / "run/croissant").glob("*.json"))
+    assert files
+    for path in files:
+        check = subprocess.run([PEERS / "mlcroissant", "validate", "--jsonld", path], capture_output=True, text=True)
+        assert check.returncode == 0 and "Done." in check.stdout + check.stderr, check.stdout + check.stderr
+    assert list((tmp_path / "run/results/journal").rglob("*.jsonl")), "--journals includes the journal"
+    verify_output = maieutic(tmp_path, "verify", str(tmp_path / "run"))
+    assert "recomputed, with the same values in every column: " in verify_output, verify_output
+    assert all(f"results/{folder} (" in verify_output for folder in ("grades", "report", "scores", "validation"))
 
 
-def answered(address: str, patience: float = 60) -> Any:
-    """What a server that is starting says, as JSON."""
-    until = time.monotonic() + patience
+def json_of(address: str, timeout: float = 60) -> Any:
+    """Wait until a starting server answers, and return its answer parsed as JSON."""
+    until = time.monotonic() + timeout
     while True:
         try:
-            with urllib.request.urlopen(address, timeout=patience) as answer:
+            with urllib.request.urlopen(address, timeout=timeout) as answer:
                 return json.load(answer)
         except OSError:
             assert time.monotonic() < until, f"{address} does not answer"
@@ -354,10 +349,10 @@ def answered(address: str, patience: float = 60) -> Any:
 
 
 def test_every_eval_evers_validator_takes_an_export(finished: Path, tmp_path: Path) -> None:
-    made = subprocess.run([ROOT / "envs/setup", "exchange"], capture_output=True, text=True)
-    if made.returncode != 0 and "no Python 3.12" in made.stderr:
-        pytest.skip("Python 3.12 is absent, which Every Eval Ever's validator wants; install it")
-    assert made.returncode == 0, made.stderr
+    setup = subprocess.run([ROOT / "envs/setup", "exchange"], capture_output=True, text=True)
+    if setup.returncode != 0 and "no Python 3.12" in setup.stderr:
+        pytest.skip("Python 3.12: not found; install it for Every Eval Ever's validator")
+    assert setup.returncode == 0, setup.stderr
     maieutic(finished, "export", "every-eval-ever", "--out", str(tmp_path))
     files = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.json*"))
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The whole DAG on KMP-Bench's demo: trivial tutors, a scripted judge with some rubrics and one with others, people."""
+"""Tests of runs on KMP-Bench's demo: trivial tutors, two scripted judges with different rubrics, human labels."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from clicking import PEOPLE, labelled_by_clicks
 from grids import uneven
-from gullible import answering
 from httpserver import serving
+from labelling_clicks import PEOPLE, labelled_by_clicks
 from maieutic.judges.rubrics import read_rubric
+from obedient_judge import answering
 from running import environment, overlay, planned, run
 
 TASKS = [f"kmpbench/{task}" for task in ("fqa", "ec", "gen_followup", "gen_similar", "dialogue")]
 STUDY = "study"
 
 
-def strict(prompt: str) -> str:
-    """A judge by a rule: a response that asks something wins, another one loses by vague questioning."""
+def answer_as_judge(prompt: str) -> str:
+    """Let replies that ask something win and others lose by vague questioning; pass every other criterion."""
     if "error types" in prompt:
         return json.dumps({"error_type": "Evasion by Vague Questioning"})
     if "first wrong step" in prompt:
@@ -38,7 +38,7 @@ def strict(prompt: str) -> str:
 
 @pytest.fixture(scope="module")
 def judge_server() -> Iterator[tuple[str, Any]]:
-    handler = answering(strict)
+    handler = answering(answer_as_judge)
     with serving(handler) as address:
         yield address, handler
 
@@ -58,7 +58,7 @@ def configure(folder: Path, address: str, name: str = "overlay.yaml", **run_keys
 
 
 def verb(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command that a user types."""
+    """Run a command of the package in the folder of a run."""
     command = [sys.executable, "-m", "maieutic", *words]
     env = {**environment(), "PYTHONPATH": "workflow"}
     return subprocess.run(command, cwd=folder, env=env, text=True, capture_output=True, check=False)
@@ -94,9 +94,9 @@ def test_the_page_shows_the_papers_tables_and_why_replies_lose(finished: Path) -
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")
     assert uneven(page) == []
     section = page.split('data-page="#/kmpbench"')[1].split("<section")[0]
-    for told in ("Not the paper's data", "DeepSeek-V3", "KMP-LM-7B minus Qwen2.5-Math-7B-Inst", "+45.6", "86.3",
+    for expected in ("Not the paper's data", "DeepSeek-V3", "KMP-LM-7B minus Qwen2.5-Math-7B-Inst", "+45.6", "86.3",
                  "Evasion by Vague Questioning", "draw-study"):  # fmt: skip
-        assert told in section, told
+        assert expected in section, expected
     text = re.sub(r"<[^>]+>", " ", section)
     assert "None" not in text and "nan" not in text.split() and "built-in" not in text
 
@@ -111,9 +111,9 @@ def test_each_judge_has_jobs_for_its_own_tasks_only(finished: Path, judge_server
     assert planned(finished, configure(finished, judge_server[0])) == set()
 
 
-def test_people_are_drawn_read_and_stand_beside_the_judge(finished: Path, judge_server: tuple[str, Any]) -> None:
-    drawn = verb(finished, "draw-study", "--tutors", "reveal", "--n", "4", "--annotators", "a", "--out", STUDY)
-    assert drawn.returncode == 0, drawn.stderr
+def test_a_study_is_drawn_read_and_shown_beside_the_judge(finished: Path, judge_server: tuple[str, Any]) -> None:
+    study = verb(finished, "draw-study", "--tutors", "reveal", "--n", "4", "--annotators", "a", "--out", STUDY)
+    assert study.returncode == 0, study.stderr
     sheet = finished / STUDY / "sheet-a.csv"
     rows = pd.read_csv(sheet, dtype=str, keep_default_na=False)
     criteria = read_rubric("kmp_dialogue").rubric.criteria
@@ -128,25 +128,25 @@ def test_people_are_drawn_read_and_stand_beside_the_judge(finished: Path, judge_
     assert read.returncode == 0, read.stderr
     done = run(finished, configure(finished, judge_server[0], "people.yaml", human_labels=PEOPLE))
     assert done.returncode == 0, done.stdout
-    found = json.loads((finished / "results/validation/comparer/alignment.json").read_text(encoding="utf-8"))
-    by_metric = {one["metric"]: one["value"] for one in found if one["by"] == "comparer"}
-    by_people = {one["metric"]: one["value"] for one in found if one["by"] == "people"}
-    n = len(rows)
-    sizes = {one["metric"]: one["n"] for one in found}
+    scores = json.loads((finished / "results/validation/comparer/alignment.json").read_text(encoding="utf-8"))
+    by_metric = {row["metric"]: row["value"] for row in scores if row["by"] == "comparer"}
+    by_people = {row["metric"]: row["value"] for row in scores if row["by"] == "people"}
+    n_labels = len(rows)
+    sizes = {row["metric"]: row["n"] for row in scores}
     assert (by_metric["overall_alignment"], sizes["overall_alignment"]) == (1, 4)
-    assert (by_metric["alignment_rate"], sizes["alignment_rate"]) == (0, n - 4), "every overall verdict, no criterion"
+    assert (by_metric["alignment_rate"], sizes["alignment_rate"]) == (0, n_labels - 4), "only overall verdicts agree"
     assert by_people["general_level"] == 0 and by_people["overall_judgement"] == 0
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")
     assert "verdicts by" in page and '<td class="text">people</td>' in page.split('data-page="#/kmpbench"')[1]
 
 
-def test_comparisons_are_clicked_on_a_page_and_stand_beside_the_judge(
+def test_comparisons_are_clicked_on_a_page_and_shown_beside_the_judge(
     finished: Path, judge_server: tuple[str, Any], copied: Callable[[Path], Path], tmp_path: Path
 ) -> None:
-    """Two responses by the criteria of the judge's own rubric, in a real browser; read back they correct its rate."""
+    """A person compares two responses by the criteria of the judge's own rubric in a real browser."""
     folder = copied(finished)
-    asked = ["--rubric", "kmp_dialogue_short", "--tasks", "dialogue", "--n", "3"]
-    rows, clicked = labelled_by_clicks(folder, tmp_path, *asked)
+    args = ["--rubric", "kmp_dialogue_short", "--tasks", "dialogue", "--n", "3"]
+    rows, clicked = labelled_by_clicks(folder, tmp_path, *args)
     assert len(clicked) == 3 and all("overall" in answers and len(answers) > 4 for answers in clicked)
     assert len(rows) == sum(map(len, clicked)) and set(rows.task) == {"dialogue"} and set(rows.annotator) == {"ann"}
     assert set(rows.criterion) >= {"overall"} and (rows.probability.astype(float) <= 1).all()

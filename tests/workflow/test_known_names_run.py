@@ -1,4 +1,4 @@
-"""A whole run of tutors whose names programming languages know, from the run file to the page."""
+"""Test of a whole run with tutors named like values of programming languages, such as "null" and "nan"."""
 
 from __future__ import annotations
 

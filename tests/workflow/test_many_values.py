@@ -1,4 +1,4 @@
-"""More than 5,000 values a chart, as every full run has them: the page comes out. The papers' scale: make test-scale."""
+"""Tests of charts with more than 5,000 values, as in full runs. `make test-scale` has the papers' sizes."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def test_a_chart_of_more_than_5000_values_is_drawn(checkout: Path, data: Path, t
         requests = served(address)
     assert done.returncode == 0, done.stdout[-4000:]
     report = checkout / "results/report"
-    assert json.loads((report / "problems.json").read_text()) == [], "no part of the page has failed"
+    assert json.loads((report / "problems.json").read_text()) == [], "every part of the page was made"
     assert json.loads((report / "whole.json").read_text())
     scores = pd.read_csv(report / "scores.csv")
     values = scores[(scores.metric == "bleu") & (scores.scoring == "robust") & scores.headline]
     assert values.n.sum() + values.missing.sum() > 5000 and requests == 1319 * len(TUTORS)
     page = (report / "index.html").read_text(encoding="utf-8")
     assert "the stroke is the median" in page and len(page) < 20 * 2**20
-    a_part_that_fails_is_a_box_and_fails_the_run(checkout, overlay(tmp_path, config))
+    check_failing_part(checkout, overlay(tmp_path, config))
 
 
-def a_part_that_fails_is_a_box_and_fails_the_run(folder: Path, config: Path) -> None:
-    """On the finished run, so that nothing has to be answered again."""
+def check_failing_part(folder: Path, config: Path) -> None:
+    """Check that a failing part becomes a box and fails the run. A finished run avoids repeated requests."""
     report, template = folder / "results/report", folder / "workflow/maieutic/report/about.html.jinja"
-    whole = template.read_text(encoding="utf-8")
-    template.write_text(whole + "{{ nothing.of_this_name }}", encoding="utf-8")
+    original = template.read_text(encoding="utf-8")
+    template.write_text(original + "{{ nothing.of_this_name }}", encoding="utf-8")
     done = run(folder, config)
     assert done.returncode != 0
     assert (
@@ -43,7 +43,7 @@ def a_part_that_fails_is_a_box_and_fails_the_run(folder: Path, config: Path) -> 
     page = (report / "index.html").read_text(encoding="utf-8")
     assert "the page about the numbers: this part could not be made." in page and "the stroke is the median" in page
     assert (report / "scores.csv").exists() and not (report / "partial").exists()
-    template.write_text(whole, encoding="utf-8")
+    template.write_text(original, encoding="utf-8")
     done = run(folder, config)
     assert done.returncode == 0, done.stdout[-4000:]
     assert "could not be made" not in (report / "index.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""People in the loop, from a registry entry to the page: a criterion of one's own, labelled in a real browser."""
+"""Tests of human labels, from a registry entry to the page: a user's criterion, labelled in a real browser."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Browser, why_not
+from browser import Browser, missing_requirement
 from columns import spelt
 from conftest import absent
-from gullible import answering
 from httpserver import serving
 from maieutic.core.errors import UserError
 from maieutic.core.records import Scale
 from maieutic.datasets.mrbench import LABELS
 from maieutic.judges.label_table import labelled_table
+from obedient_judge import answering
 from running import environment, overlay, run
 
-PRAISE = ("None", "Some", "Much", "Too much")  # an ordinal scale of four
-CARD = """rubric: praise
+PRAISE_LABELS = ("None", "Some", "Much", "Too much")  # an ordinal scale of four
+PRAISE_CARD = """rubric: praise
 version: 1
 title: Praise
 source: written for this test
@@ -39,43 +39,43 @@ criteria:
 """ + "".join(f"  {name}: null\n" for name in LABELS)
 
 
-def praise(reply: str) -> str:
-    """What people say in this test: by the words of the reply."""
-    return PRAISE[min(3, len(re.findall(r"[Gg]ood|[Gg]reat|[Nn]ice", reply)))] if reply else "None"
+def praise_label(reply: str) -> str:
+    """Return the label that people in this test give to a reply, by its words."""
+    return PRAISE_LABELS[min(3, len(re.findall(r"[Gg]ood|[Gg]reat|[Nn]ice", reply)))] if reply else "None"
 
 
-def judged(prompt: str) -> str:
-    """A judge that is right but where a reply asks something: there it always says Some."""
+def answer_as_judge(prompt: str) -> str:
+    """Answer as a judge that labels replies with a question mark Some, and agrees with people on the others."""
     if "[[A]]" in prompt:
         first, second = prompt.split("[The Start of Response A]")[1].split("[The Start of Response B]")
         return "[[A]]" if first.count("?") >= second.count("?") else "[[B]]"
     reply = prompt.split("<<<DATA-")[-1].split(">>>")[0]
-    return json.dumps({"Praise": "Some" if "?" in reply else praise(reply)})
+    return json.dumps({"Praise": "Some" if "?" in reply else praise_label(reply)})
 
 
-def judged_better(prompt: str) -> str:
-    """A judge that errs elsewhere, and less often: on silence about every other dialogue."""
+def answer_as_better_judge(prompt: str) -> str:
+    """Answer as a judge that errs less often: only on the reply Hm. in every other dialogue."""
     if "[[A]]" in prompt:
         return "[[A]]"
     reply = prompt.split("<<<DATA-")[-1].split(">>>")[0]
-    odd = any(f"What is {number} plus" in prompt for number in range(1, 10, 2))
-    return json.dumps({"Praise": "Much" if odd and "Hm." in reply else praise(reply)})
+    is_odd_dialogue = any(f"What is {number} plus" in prompt for number in range(1, 10, 2))
+    return json.dumps({"Praise": "Much" if is_odd_dialogue and "Hm." in reply else praise_label(reply)})
 
 
 @pytest.fixture(scope="module")
 def judge_server() -> Iterator[str]:
-    with serving(answering(judged)) as address:
+    with serving(answering(answer_as_judge)) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
 def better_server() -> Iterator[str]:
-    with serving(answering(judged_better)) as address:
+    with serving(answering(answer_as_better_judge)) as address:
         yield address
 
 
 def labelled_lines(annotator: str | None = None) -> list[dict[str, Any]]:
-    """Forty replies to ten dialogues with labels, as a user's own file has them."""
+    """Return forty replies to ten dialogues with labels, as in a user's file."""
     praises = ["Good.", "Good, great!", "Hm.", "Good, great, nice: very good work?"]
     return [
         {
@@ -85,7 +85,7 @@ def labelled_lines(annotator: str | None = None) -> list[dict[str, Any]]:
             "question": f"{number // 4} + 5",
             "reply": praises[number % 4],
             "criterion": "Praise",
-            "label": praise(praises[number % 4]),
+            "label": praise_label(praises[number % 4]),
             "annotator": annotator or "",
         }
         for number in range(40)
@@ -93,7 +93,7 @@ def labelled_lines(annotator: str | None = None) -> list[dict[str, Any]]:
 
 
 def preferred(number: int) -> dict[str, Any]:
-    """A pair as a public file of compared replies has it: MRBench's columns, two responses, a winner."""
+    """Return a pair of compared replies in MRBench's columns, with a winner."""
     return {
         "conversation_history": f"Tutor: What is {number} plus 5?\nStudent: {number + 6}.",
         "response_1": "Look again?" if number % 3 else "No.",
@@ -107,7 +107,7 @@ def configure(folder: Path, address: str, name: str = "own.yaml", **run_keys: An
         writer = csv.DictWriter(handle, list(preferred(0)))
         writer.writeheader()
         writer.writerows(preferred(number) for number in range(40))
-    (folder / "resources/rubrics/praise.yaml").write_text(CARD, encoding="utf-8")
+    (folder / "resources/rubrics/praise.yaml").write_text(PRAISE_CARD, encoding="utf-8")
     lines = "\n".join(map(json.dumps, labelled_lines()))
     (folder / "praise.jsonl").write_text(lines + "\n", encoding="utf-8")
     models = {
@@ -136,18 +136,18 @@ def finished(checkouts: Callable[[], Path], judge_server: str) -> Path:
     return folder
 
 
-def maieutic(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command of the package, in a run's folder."""
+def maieutic(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the package in the folder of a run."""
     env = {**environment(), "PYTHONPATH": str(folder / "workflow")}
-    line = [sys.executable, "-m", "maieutic", *words]
-    return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True)
+    command = [sys.executable, "-m", "maieutic", *args]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
 
 
 def scores_in(path: Path) -> dict[str, dict[str, Any]]:
-    return {spelt(one): one for one in json.loads(path.read_text(encoding="utf-8")) if one["scoring"] == "robust"}
+    return {spelt(row): row for row in json.loads(path.read_text(encoding="utf-8")) if row["scoring"] == "robust"}
 
 
-def test_a_panel_of_two_judges_is_weighted_by_people_and_told_apart_from_them(
+def test_a_panel_of_two_judges_is_weighted_by_human_labels(
     copied: Callable[[Path], Path], finished: Path, judge_server: str, better_server: str
 ) -> None:
     folder = copied(finished)
@@ -170,81 +170,93 @@ def test_a_panel_of_two_judges_is_weighted_by_people_and_told_apart_from_them(
     def accuracy(judge: str) -> float:
         rows = json.loads((folder / f"results/validation/{judge}/labels.json").read_text(encoding="utf-8"))
         [value] = [
-            one["value"] for one in rows
-            if one["grader"] == judge and one["metric"] == "accuracy" and one["scoring"] == "robust"
+            row["value"] for row in rows
+            if row["grader"] == judge and row["metric"] == "accuracy" and row["scoring"] == "robust"
         ]  # fmt: skip
         return float(value)
 
     assert (accuracy("praiser"), accuracy("second"), accuracy("both")) == pytest.approx((0.75, 0.875, 0.875))
     rows = json.loads((folder / "results/validation/mrbench-word-lists/labels.json").read_text(encoding="utf-8"))
     kappas = {
-        one["criterion"] for one in rows if one["metric"] == "weighted_kappa" and one["grader"] == "mrbench-word-lists"
+        row["criterion"] for row in rows if row["metric"] == "weighted_kappa" and row["grader"] == "mrbench-word-lists"
     }
     assert {"Mistake_Identification", "Tutor_Tone"} <= kappas, "checked on MRBench's labels, without a request"
     assert (folder / "results/grades/mrbench/mrbench-word-lists/reference.jsonl").is_file()
-    made = json.loads((folder / "results/verdicts/both/weights.json").read_text(encoding="utf-8"))
-    assert made["agreement"]["Praise"] == pytest.approx({"praiser": 0.75, "second": 0.875})
-    assert made["weights"]["Praise"]["second"] > made["weights"]["Praise"]["praiser"] > 0
+    weights = json.loads((folder / "results/verdicts/both/weights.json").read_text(encoding="utf-8"))
+    assert weights["agreement"]["Praise"] == pytest.approx({"praiser": 0.75, "second": 0.875})
+    assert weights["weights"]["Praise"]["second"] > weights["weights"]["Praise"]["praiser"] > 0
     page = (folder / "results/report/index.html").read_text(encoding="utf-8")
     assert "<strong>Both</strong>, fitted of A judge of praise, A better judge" in page
     assert '"divided":["Praise: A judge of praise Some, A better judge None"]' in page.replace("\\", "")
     probes = {
-        one["metric"]: one
-        for one in json.loads((folder / "results/validation/praiser/probes.json").read_text(encoding="utf-8"))
+        row["metric"]: row
+        for row in json.loads((folder / "results/validation/praiser/probes.json").read_text(encoding="utf-8"))
     }
     lines = (folder / "results/verdicts/praiser/probes/padded.jsonl").read_text(encoding="utf-8").splitlines()
     steady = [json.loads(line)["tutor"] in {"t2", "t3"} for line in lines]
     assert probes["repeated_same"]["value"] == 1.0
-    assert probes["padded_same"]["value"] == pytest.approx(sum(steady) / 12), "it counts praise: twice said is more"
+    assert probes["padded_same"]["value"] == pytest.approx(sum(steady) / 12), "repeated praise raises the count"
     assert (probes["repeated_same"]["n"], probes["repeated_same"]["release"]) == (12, "our_praise")
-    assert "reworded_same" not in probes and "shuffled_same" not in probes, "one criterion, one wording"
-    assert probes["self_preference"]["value"] == 1.0, "it errs on the tutor of its family alone, always for it"
+    assert "reworded_same" not in probes and "shuffled_same" not in probes, (
+        "the rubric has one criterion and one wording"
+    )
+    assert probes["self_preference"]["value"] == 1.0, "it errs only on the tutor of its family, always in its favour"
     journal = (folder / "results/journal/grades/praiser/labelled.jsonl").read_text(encoding="utf-8").splitlines()
     before = (finished / "results/journal/grades/praiser/labelled.jsonl").read_text(encoding="utf-8").splitlines()
-    assert len(journal) - len(before) == 24, "two probes of twelve replies, and nothing that was asked before"
+    assert len(journal) - len(before) == 24, "two probes of twelve replies, and no repeated request"
     assert "What should not matter" in page
     lines = (folder / "results/rewards/closeness/minilm/our_praise.jsonl").read_text(encoding="utf-8").splitlines()
-    close = {(one["id"], one["tutor"]): one for one in map(json.loads, lines)}
-    assert len(close) == 40 and all(-1 <= one["last_turn"] <= 1 for one in close.values())
-    assert len({one["dialogue"] for one in close.values()}) > 20, "each reply and dialogue has its own"
+    close = {(row["id"], row["tutor"]): row for row in map(json.loads, lines)}
+    assert len(close) == 40 and all(-1 <= row["last_turn"] <= 1 for row in close.values())
+    assert len({row["dialogue"] for row in close.values()}) > 20, "values differ between replies and dialogues"
     rows = json.loads((folder / "results/scores/labels/our_praise.json").read_text(encoding="utf-8"))
-    by = {one["by"]: one for one in rows if one["metric"] == "measure_correlation"}
+    by = {row["by"]: row for row in rows if row["metric"] == "measure_correlation"}
     assert set(by) == {"words", "uptake", "overlap", "minilm, last turn", "minilm, dialogue"}
-    assert all(one["n"] == 40 for one in by.values())
+    assert all(row["n"] == 40 for row in by.values())
     costs = re.findall(r'<th class="name">Both.*?</tr>', page.split("Cost of judging")[1])
     assert costs and all(not row.endswith("<td>–</td></tr>") for row in costs), "its judges have prices"
 
 
-def test_a_criterion_of_ones_own_goes_from_its_entry_to_a_light_without_code(finished: Path) -> None:
+def test_a_users_criterion_goes_from_its_entry_to_a_light_without_code(finished: Path) -> None:
     rows = json.loads((finished / "results/validation/praiser/labels.json").read_text(encoding="utf-8"))
-    own = {one["metric"]: one for one in rows if one["grader"] == "praiser" and one["scoring"] == "robust"}
-    assert own["weighted_kappa"]["release"] == "our_praise"
-    assert own["weighted_kappa"]["n"] == 40 and own["accuracy"]["value"] == pytest.approx(0.75), "wrong where it asks"
-    assert "lenient_accuracy" not in own and "ac_paper" not in own, "four labels have no printed coding"
-    floors = {one["grader"] for one in rows if one["by"] == "praiser" and one["grader"]}
-    assert floors == {"majority label", "constant", "word counts"}, "nobody has words for it"
+    scores = {row["metric"]: row for row in rows if row["grader"] == "praiser" and row["scoring"] == "robust"}
+    assert scores["weighted_kappa"]["release"] == "our_praise"
+    assert scores["weighted_kappa"]["n"] == 40 and scores["accuracy"]["value"] == pytest.approx(0.75), (
+        "errs on questions"
+    )
+    assert "lenient_accuracy" not in scores and "ac_paper" not in scores, "these measures need three labels"
+    floors = {row["grader"] for row in rows if row["by"] == "praiser" and row["grader"]}
+    assert floors == {"majority label", "constant", "word counts"}, "there is no word list for this criterion"
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")
     assert "Our praise" in page and re.search(r'class="light (green|amber|red)">', page)
     by_people = json.loads((finished / "results/scores/labels/our_praise.json").read_text(encoding="utf-8"))
-    assert {one["tutor"] for one in by_people if one["metric"] == "damr"} == {"t0", "t1", "t2", "t3"}
+    assert {row["tutor"] for row in by_people if row["metric"] == "damr"} == {"t0", "t1", "t2", "t3"}
 
 
-def test_preferences_of_ones_own_are_judged_beside_the_shipped_ones(finished: Path) -> None:
-    own = json.loads((finished / "results/validation/praiser/preferences/ours.json").read_text(encoding="utf-8"))
-    found = {one["metric"]: one for one in own}
-    assert {one["task"] for one in own} == {"ours_pairs"} and found["pair_accuracy"]["n"] == 72, "36 pairs, two orders"
-    assert found["pair_accuracy"]["value"] == 1.0, "who asks is preferred"
-    assert found["accuracy_with_ties"]["n"] == 40 and found["accuracy_with_ties"]["value"] == pytest.approx(0.9)
+def test_a_users_preferences_are_judged_beside_the_shipped_ones(finished: Path) -> None:
+    rows = json.loads((finished / "results/validation/praiser/preferences/ours.json").read_text(encoding="utf-8"))
+    by_metric = {row["metric"]: row for row in rows}
+    assert {row["task"] for row in rows} == {"ours_pairs"} and by_metric["pair_accuracy"]["n"] == 72, (
+        "36 pairs, two orders"
+    )
+    assert by_metric["pair_accuracy"]["value"] == 1.0, "the judge prefers the reply that asks"
+    assert by_metric["accuracy_with_ties"]["n"] == 40 and by_metric["accuracy_with_ties"]["value"] == pytest.approx(0.9)
     bridge = json.loads((finished / "results/validation/praiser/pairs.json").read_text(encoding="utf-8"))
-    assert {one["task"] for one in bridge} == {"bridge_pairs"}
+    assert {row["task"] for row in bridge} == {"bridge_pairs"}
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")
     assert "Preferences: Our pairs" in page and "people are tied on 4" in page and "Preferences: Bridge" in page
 
 
-BAD_LINES = {
-    "a label outside the scale": ({"label": "Lots"}, r"record 41: no such label Praise: 'Lots'.*None, Some, Much"),
-    "another criterion": ({"criterion": "Tone"}, r"record 41: no such label Tone: 'None'\. Fix: use one of Praise"),
-    "the same label twice": ({"id": "d0"}, r"record 41: an unnamed annotator has labelled d0, t0, Praise in record 1"),
+INVALID_LINES = {
+    "a label outside the scale": ({"label": "Lots"}, r"record 41: Praise has no label 'Lots'.*None, Some, Much"),
+    "another criterion": (
+        {"criterion": "Tone"},
+        r"record 41: the set has no criterion 'Tone'\. Fix: use one of Praise",
+    ),
+    "the same label twice": (
+        {"id": "d0"},
+        r"record 41: an unnamed annotator already labelled d0, t0, Praise in record 1",
+    ),
     "another reply": ({"id": "d0", "reply": "Well."}, r"record 41: d0 has another reply in an earlier line"),
     "another context": (
         {"id": "d0", "question": "?"},
@@ -255,16 +267,16 @@ BAD_LINES = {
 }
 
 
-@pytest.mark.parametrize(("change", "told"), BAD_LINES.values(), ids=BAD_LINES)
-def test_a_line_of_labels_that_cannot_be_one_is_named(change: dict[str, str], told: str) -> None:
+@pytest.mark.parametrize(("change", "expected"), INVALID_LINES.values(), ids=INVALID_LINES)
+def test_an_invalid_line_of_labels_is_reported(change: dict[str, str], expected: str) -> None:
     lines = labelled_lines()
     lines.append({**lines[0], "id": "new", "label": "None", **change})
-    with pytest.raises(UserError) as caught:
-        labelled_table({"Praise": Scale(labels=PRAISE, desired="Some")}, lines)
-    assert re.search(told, caught.value.line), caught.value.line
+    with pytest.raises(UserError) as error:
+        labelled_table({"Praise": Scale(labels=PRAISE_LABELS, desired="Some")}, lines)
+    assert re.search(expected, error.value.line), error.value.line
 
 
-def test_a_label_that_is_none_is_told_before_any_work(
+def test_invalid_labels_are_reported_before_any_work(
     finished: Path, copied: Callable[[Path], Path], judge_server: str
 ) -> None:
     folder = copied(finished)
@@ -272,7 +284,7 @@ def test_a_label_that_is_none_is_told_before_any_work(
     with open(folder / "praise.jsonl", "a", encoding="utf-8") as handle:
         handle.write(json.dumps({**labelled_lines()[0], "id": "new", "label": "Lots"}) + "\n")
     done = run(folder, config, "-n")
-    assert done.returncode != 0 and "praise.jsonl, record 41: no such label Praise: 'Lots'" in done.stdout
+    assert done.returncode != 0 and "praise.jsonl, record 41: Praise has no label 'Lots'" in done.stdout
     (folder / "praise.jsonl").write_text("5\n", encoding="utf-8")
     done = run(folder, config, "-n")
     assert done.returncode != 0 and "praise.jsonl" in done.stdout and "Traceback (" not in done.stdout
@@ -283,8 +295,11 @@ def test_a_label_that_is_none_is_told_before_any_work(
     assert done.returncode != 0 and "people.csv:2: 'nobody' is not in the tutors of this run" in done.stdout
 
 
-async def label_all(page: Path, folder: Path, say: Callable[[str], str], picture: Path | None = None) -> Path:
-    """Label a whole page as a person does: click each answer, go on, look back, undo, save."""
+async def label_all(page: Path, folder: Path, label: Callable[[str], str], picture: Path | None = None) -> Path:
+    """Label a whole page as a person does: click answers, go forward and back, undo, and save. Return the saved file.
+
+    label: function that labels a reply. picture: file for a picture of the page.
+    """
     async with Browser(folder) as browser:
         await browser.open(page)
         units = await browser.wait("ready && data.units.length")
@@ -294,21 +309,21 @@ async def label_all(page: Path, folder: Path, say: Callable[[str], str], picture
         )
         for number in range(units):
             reply = await browser.run("document.querySelector('.reply .text').textContent")
-            value = say(reply)
-            if number == 0:  # a wrong click, taken back by a key
+            value = label(reply)
+            if number == 0:  # a wrong click, undone by a key
                 await browser.click('input[value="Too much"] + span')
                 assert await browser.run("finished()") == 1
                 await browser.press("Control+z")
                 assert await browser.run("finished()") == 0
-            if number == 1:  # by a key
-                await browser.press(str(PRAISE.index(value) + 1))
+            if number == 1:  # answered by a key
+                await browser.press(str(PRAISE_LABELS.index(value) + 1))
             else:
                 await browser.click(f'input[value="{value}"] + span')
-            await asyncio.sleep(0.32)  # nobody reads faster
-            if number == 2:  # what is answered survives the page
+            await asyncio.sleep(0.32)  # a faster answer would be counted as not read
+            if number == 2:  # reloading the page keeps answers and position
                 await browser.open(page)
-                assert await browser.wait("finished() === 3 && at === 2"), "all three, and the place"
-                await asyncio.sleep(0.32)  # the time since the last answer may not be kept
+                assert await browser.wait("finished() === 3 && at === 2"), "three answers and the position are kept"
+                await asyncio.sleep(0.32)  # the reload may have lost the time since the last answer
             if number == 3 and picture:
                 await browser.picture(picture)
             if number < units - 1:
@@ -321,10 +336,10 @@ async def label_all(page: Path, folder: Path, say: Callable[[str], str], picture
         await browser.run("answers = {}, show(), meter()")
         assert await browser.run("finished()") == 0
         await browser.choose("#import", saved)
-        assert await browser.wait("finished() === data.units.length"), "what was saved is loaded again"
+        assert await browser.wait("finished() === data.units.length"), "the saved file is loaded again"
         await browser.press("Control+z")
-        assert await browser.run("finished()") == 0, "and that can be taken back"
-        # A second tab that knows nothing leaves what the first one has kept.
+        assert await browser.run("finished()") == 0, "loading can be undone"
+        # A second tab without answers does not overwrite those that the first one has stored.
         await browser.run("answer(data.units[0], data.units[0].criteria[0].name, 'None')")
         await browser.run("touched.clear(), answers = {}, keep(), restore()")
         assert await browser.run("finished()") == 1
@@ -334,11 +349,11 @@ async def label_all(page: Path, folder: Path, say: Callable[[str], str], picture
 def test_a_sample_is_labelled_by_clicking_and_corrects_the_judge(
     finished: Path, judge_server: str, tmp_path: Path
 ) -> None:
-    """Two people label a blind sample in Chromium, a third decides; the page shows judge, people, corrected rate."""
-    if lacking := why_not():
-        absent(*lacking)
+    """Two people label a blind sample in Chromium, and a third one decides; the page shows the corrected rate."""
+    if missing := missing_requirement():
+        absent(*missing)
     config = configure(finished, judge_server)
-    words = [
+    args = [
         "--configfile",
         str(config),
         "--n",
@@ -351,58 +366,58 @@ def test_a_sample_is_labelled_by_clicking_and_corrects_the_judge(
         "ann",
         "ben",
     ]
-    drawn = maieutic(finished, "label", *words)
-    assert drawn.returncode == 0, drawn.stderr
+    drawing = maieutic(finished, "label", *args)
+    assert drawing.returncode == 0, drawing.stderr
     key = json.loads((finished / "sample/key.json").read_text(encoding="utf-8"))
     page = finished / "sample/page-ann.html"
     text = page.read_text(encoding="utf-8")
     assert not re.search(r'(?:src|href)\s*=\s*"(?!data:)', text), "the page loads nothing"
     for unit in key["units"].values():
         assert unit["item"] not in text and not re.search(rf'"{unit["tutor"]}"', text), "blind"
-    again = maieutic(finished, "label", *words[:-5], "--out", "sample", "--annotators", "ann", "ben")
+    again = maieutic(finished, "label", *args[:-5], "--out", "sample", "--annotators", "ann", "ben")
     assert again.returncode == 2 and "the folder exists already" in again.stderr
 
-    saved = asyncio.run(label_all(page, tmp_path / "ann", praise, tmp_path / "page.png"))
-    differs = iter(range(100))
-    other = asyncio.run(
+    saved_by_ann = asyncio.run(label_all(page, tmp_path / "ann", praise_label, tmp_path / "page.png"))
+    reply_numbers = iter(range(100))
+    saved_by_ben = asyncio.run(
         label_all(
             finished / "sample/page-ben.html",
             tmp_path / "ben",
-            lambda reply: "Much" if next(differs) in (5, 9) else praise(reply),
+            lambda reply: "Much" if next(reply_numbers) in (5, 9) else praise_label(reply),
         )
     )
-    half = ["read-labels", "--sample", "sample", "--out", "people.csv", "--files"]
-    alone = maieutic(finished, *half, str(saved))
-    assert alone.returncode == 2 and "ben: no file found; 2 annotators per unit were planned" in alone.stderr
-    read = maieutic(finished, *half, str(saved), str(other), "--resolver", "eva")
+    command = ["read-labels", "--sample", "sample", "--out", "people.csv", "--files"]
+    read = maieutic(finished, *command, str(saved_by_ann))
+    assert read.returncode == 2 and "ben: found no file of labels; 2 annotators per unit were planned" in read.stderr
+    read = maieutic(finished, *command, str(saved_by_ann), str(saved_by_ben), "--resolver", "eva")
     assert read.returncode == 0, read.stderr
-    assert "2 questions are divided" in read.stdout and re.search(
+    assert "questions without agreement: 2" in read.stdout and re.search(
         r"Praise +30 +30 +0\.\d\d +0\.\d\d +0\.\d\d", read.stdout
     )
-    decided = asyncio.run(label_all_few(finished / "sample/page-eva.html", tmp_path / "eva", praise))
-    read = maieutic(finished, *half, str(saved), str(other), str(decided), "--resolver", "eva")
-    assert read.returncode == 0 and "0 questions are divided" in read.stdout, read.stdout + read.stderr
+    saved_by_eva = asyncio.run(label_on_phone(finished / "sample/page-eva.html", tmp_path / "eva", praise_label))
+    read = maieutic(finished, *command, str(saved_by_ann), str(saved_by_ben), str(saved_by_eva), "--resolver", "eva")
+    assert read.returncode == 0 and "questions without agreement: 0" in read.stdout, read.stdout + read.stderr
     with open(finished / "people.csv", encoding="utf-8") as handle:
         rows = list(csv.DictReader(handle))
     assert len(rows) == 62 and {row["resolves"] for row in rows} == {"", "yes"}
     sizes = {name: size for name, (size, _) in key["strata"].items()}
     for row in rows:
         stratum = row["stratum"].removeprefix(f"{key['sample']}: ")
-        drawn_of = sum(unit["stratum"] == stratum for unit in key["units"].values())
-        assert float(row["probability"]) == pytest.approx(drawn_of / sizes[stratum])
+        drawn_units = sum(unit["stratum"] == stratum for unit in key["units"].values())
+        assert float(row["probability"]) == pytest.approx(drawn_units / sizes[stratum])
         assert int(row["stratum_size"]) == sizes[stratum]
     done = run(finished, configure(finished, judge_server, "labelled.yaml", human_labels="people.csv"))
     assert done.returncode == 0, done.stdout
-    found = scores_in(finished / "results/validation/praiser/people.json")
-    rates = {name: one for name, one in found.items() if name.endswith("/Praise")}
-    assert {"ppi/Praise", "ppi_judge/Praise", "ppi_labels/Praise", "judge_bias/Praise"} <= set(rates), list(found)
+    scores = scores_in(finished / "results/validation/praiser/people.json")
+    rates = {name: row for name, row in scores.items() if name.endswith("/Praise")}
+    assert {"ppi/Praise", "ppi_judge/Praise", "ppi_labels/Praise", "judge_bias/Praise"} <= set(rates), list(scores)
     report = (finished / "results/report/index.html").read_text(encoding="utf-8")
-    for shown in ("Corrected by people", "labels saved", "Does the agreement carry over?", "Krippendorff"):
-        assert shown in report, shown
+    for text in ("Corrected by people", "labels saved", "Does the agreement carry over?", "Krippendorff"):
+        assert text in report, text
 
 
-async def label_all_few(page: Path, folder: Path, say: Callable[[str], str], who: str = "eva") -> Path:
-    """A short page on a phone."""
+async def label_on_phone(page: Path, folder: Path, label: Callable[[str], str], annotator: str = "eva") -> Path:
+    """Label a page in a browser as narrow as a phone. Return the saved file."""
     async with Browser(folder, width=420, height=800) as browser:
         await browser.open(page)
         await browser.wait("ready")
@@ -410,29 +425,29 @@ async def label_all_few(page: Path, folder: Path, say: Callable[[str], str], who
         units = await browser.run("data.units.length")
         for number in range(units):
             reply = await browser.run("document.querySelector('.reply .text').textContent")
-            await browser.click(f'input[value="{say(reply)}"] + span')
+            await browser.click(f'input[value="{label(reply)}"] + span')
             await asyncio.sleep(0.32)
             if number < units - 1:
                 await browser.click("#next")
         await browser.click("#export")
-        return await browser.downloaded(f"labels-{who}.json")
+        return await browser.downloaded(f"labels-{annotator}.json")
 
 
 def test_pairs_of_two_tutors_are_compared_by_clicking_and_check_a_judge(
     finished: Path, copied: Callable[[Path], Path], judge_server: str, tmp_path: Path
 ) -> None:
-    if lacking := why_not():
-        absent(*lacking)
+    if missing := missing_requirement():
+        absent(*missing)
     folder = copied(finished)
-    words = ["--configfile", "own.yaml", "--against", "always-ask", "--n", "8", "--annotators", "ann", "--out", "pairs"]
-    drawn = maieutic(folder, "label", *words)
-    assert drawn.returncode == 0, drawn.stderr
-    assert "8 pairs from 1 strata" in drawn.stdout and "--out preferences.csv" in drawn.stdout
+    args = ["--configfile", "own.yaml", "--against", "always-ask", "--n", "8", "--annotators", "ann", "--out", "pairs"]
+    drawing = maieutic(folder, "label", *args)
+    assert drawing.returncode == 0, drawing.stderr
+    assert "8 pairs from 1 strata" in drawing.stdout and "--out preferences.csv" in drawing.stdout
     page = folder / "pairs/page-ann.html"
     key = json.loads((folder / "pairs/key.json").read_text(encoding="utf-8"))
     for unit in key["units"].values():
         assert unit["other"] == "always-ask" and '"always-ask"' not in page.read_text(encoding="utf-8"), "blind"
-    saved = asyncio.run(label_all_few(page, tmp_path / "ann", lambda first: "1" if "?" in first else "2", "ann"))
+    saved = asyncio.run(label_on_phone(page, tmp_path / "ann", lambda first: "1" if "?" in first else "2", "ann"))
     read = maieutic(folder, "read-labels", "--sample", "pairs", "--files", str(saved), "--out", "preferences.csv")
     assert read.returncode == 0, read.stderr
     with open(folder / "preferences.csv", encoding="utf-8") as handle:
@@ -447,11 +462,11 @@ def test_pairs_of_two_tutors_are_compared_by_clicking_and_check_a_judge(
     (folder / "pairs.yaml").write_text(json.dumps(config), encoding="utf-8")
     done = run(folder, folder / "pairs.yaml")
     assert done.returncode == 0, done.stdout
-    found = scores_in(folder / "results/validation/praiser/preferences/own_pairs.json")
-    [accuracy] = [one for name, one in found.items() if name.startswith("pair_accuracy")]
+    scores = scores_in(folder / "results/validation/praiser/preferences/own_pairs.json")
+    [accuracy] = [row for name, row in scores.items() if name.startswith("pair_accuracy")]
     assert accuracy["n"] == 16, "both orders of eight pairs"
-    bad = maieutic(folder, "label", *words[:-1], "other", "--rubric", "praise")
-    assert bad.returncode == 2 and "--against: pairs of replies do not take --rubric" in bad.stderr
-    bad = maieutic(folder, "label", *words[:-1], "other", "--tutors", "nobody")
+    bad = maieutic(folder, "label", *args[:-1], "other", "--rubric", "praise")
+    assert bad.returncode == 2 and "--against: cannot be combined with --rubric" in bad.stderr
+    bad = maieutic(folder, "label", *args[:-1], "other", "--tutors", "nobody")
     assert bad.returncode == 2 and "'nobody' is not in the tutors of this run" in bad.stderr
     assert not (folder / "other").exists()

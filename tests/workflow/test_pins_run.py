@@ -1,4 +1,4 @@
-"""Every paper's run file: pinned by one command on a hub that stands beside, then planned to the end."""
+"""Tests of the papers' run files: one command pins them on a local hub, then Snakemake plans them to the end."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from httpserver import Quiet, serving
 from maieutic.core.yaml_files import read_yaml
 from running import planned, run
 
-PAPERS = {"paper": 13, "mrbench": 3, "kmpbench": 4, "tutorbench": 2}  # and the datasets that each has to look up: few
-LINES = "resources/demo/mathdial/train.jsonl"  # in the place of the one unpinned file at an address
+# Minimum number of unpinned entries by run file.
+FEWEST_UNPINNED = {"paper": 13, "mrbench": 3, "kmpbench": 4, "tutorbench": 2}
+TRAIN_LINES = "resources/demo/mathdial/train.jsonl"  # replaces the only unpinned file that is not on the hub
 
 
 class Hub(Quiet):
-    """Every model and every set of Parquet files is there; beside it the published file."""
+    """A hub that has every model and every set of Parquet files, and serves the published file."""
 
     parquet = b""
     lines = b""
-    asked: list[str] = []
 
     def do_GET(self) -> None:
-        Hub.asked.append(self.path)
         if "/revision/" in self.path:
             self.send(200, json.dumps({"sha": "c" * 40}).encode())
         elif "/tree/" in self.path:
@@ -43,18 +42,18 @@ class Hub(Quiet):
             self.send(404, b"")
 
 
-@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("paper", FEWEST_UNPINNED)
 def test_a_papers_run_file_is_pinned_by_one_command_and_planned(
     paper: str, checkouts: Callable[[], Path], tmp_path: Path
 ) -> None:
-    folder, overlay = checkouts(), Path(f"config/{paper}.yaml")
-    table = tmp_path / "t.parquet"
+    folder, run_file = checkouts(), Path(f"config/{paper}.yaml")
+    parquet_file = tmp_path / "t.parquet"
     answer = [{"role": "assistant", "content": "a"}]
-    pq.write_table(pa.table({"prompt": ["p"], "chosen": [answer], "rejected": [answer]}), table)
-    Hub.parquet, Hub.lines, Hub.asked = table.read_bytes(), (folder / LINES).read_bytes(), []
-    before = run(folder, overlay, "-n")
+    pq.write_table(pa.table({"prompt": ["p"], "chosen": [answer], "rejected": [answer]}), parquet_file)
+    Hub.parquet, Hub.lines = parquet_file.read_bytes(), (folder / TRAIN_LINES).read_bytes()
+    before = run(folder, run_file, "-n")
     unpinned = before.stdout.count("Fix: run `maieutic pin --configfile RUN_FILE`")
-    assert before.returncode != 0 and unpinned >= PAPERS[paper], "all at once"
+    assert before.returncode != 0 and unpinned >= FEWEST_UNPINNED[paper], "one run reports all unpinned entries"
     with serving(Hub) as address:
         registry = folder / "config/datasets.yaml"
         text = registry.read_text(encoding="utf-8")
@@ -63,20 +62,20 @@ def test_a_papers_run_file_is_pinned_by_one_command_and_planned(
         text = text.replace(entry["url"], f"{address}/train.jsonl").replace(entry["blob"], blob)
         registry.write_text(text, encoding="utf-8")
         env = {**os.environ, "HF_ENDPOINT": address, "PYTHONPATH": str(folder / "workflow")}
-        line = [sys.executable, "-m", "maieutic", "pin", "--configfile", str(overlay)]
-        done = subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True)
+        command = [sys.executable, "-m", "maieutic", "pin", "--configfile", str(run_file)]
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     pins = read_yaml(folder / "config/pins.lock.yaml")
     assert {entry["revision"] for entry in pins["models"].values()} == {"c" * 40}
-    jobs = planned(folder, overlay)
-    tutors = read_yaml(folder / overlay)["run"]["tutors"]
+    jobs = planned(folder, run_file)
+    tutors = read_yaml(folder / run_file)["run"]["tutors"]
     for tutor in tutors:
         assert any(f"tutor={tutor}" in job and job.startswith("generate_replies") for job in jobs), tutor
     assert "build_report" in jobs
 
 
 def test_every_tutor_of_the_papers_has_an_entry() -> None:
-    """But for people, and for models that were never released."""
+    """The exceptions are people, and models that were never released."""
     from maieutic.scores.printed import printed_tutors
 
     claimed: dict[str, set[str]] = {}

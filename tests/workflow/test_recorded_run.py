@@ -1,4 +1,4 @@
-"""A tutor that is no endpoint: its questions written, its replies read, a part of them a partial result."""
+"""Tests of recorded replies as a tutor: export the items, read a file of replies, and accept an incomplete file."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from conftest import ROOT
 from running import environment, overlay, planned, run
 
 TASKS = ["mathtutorbench/problem_solving", "kmpbench/fqa"]
-ODD = "our 'replies' $(touch pwned).jsonl"  # a name that no shell may read
+ODD_NAME = "our 'replies' $(touch pwned).jsonl"  # a file name that is harmful if a shell expands it
 
 
 def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
     folder = checkouts()
     config = overlay(folder, {"models": {}, "run": {"tutors": ["echo"], "tasks": TASKS}})
-    line = [sys.executable, "-m", "maieutic", "items", "--configfile", str(config), "--out", "to be answered"]
+    command = [sys.executable, "-m", "maieutic", "items", "--configfile", str(config), "--out", "to be answered"]
     env = {**environment(), "PYTHONPATH": str(ROOT / "workflow")}
-    done = subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    line = [sys.executable, "-m", "maieutic", "check-graders", "--configfile", str(config)]
-    done = subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True)
+    command = [sys.executable, "-m", "maieutic", "check-graders", "--configfile", str(config)]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0 and "0 failures" in done.stderr, done.stderr
     assert all(f"{task}, " in done.stderr for task in TASKS)
     records = [
@@ -38,8 +38,8 @@ def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
         record["reply"] = ["Final answer: 1"] * 3 if isinstance(record["reply"], list) else "Final answer: 1"
         if number % 2:
             answered.append({name: record[name] for name in ("id", "task", "reply")})
-    (folder / ODD).write_text("".join(json.dumps(record) + "\n" for record in answered), encoding="utf-8")
-    ours = {"models": {"ours": {"engine": "recorded", "file": ODD}}, "run": {"tutors": ["ours"], "tasks": TASKS}}
+    (folder / ODD_NAME).write_text("".join(json.dumps(record) + "\n" for record in answered), encoding="utf-8")
+    ours = {"models": {"ours": {"engine": "recorded", "file": ODD_NAME}}, "run": {"tutors": ["ours"], "tasks": TASKS}}
     config = overlay(folder, ours, "ours.yaml")
     done = run(folder, config)
     assert done.returncode == 0, done.stdout
@@ -47,9 +47,9 @@ def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
     table = pd.read_csv(folder / "results/report/scores.csv")
     heads = table[table.headline & (table.tutor == "ours") & (table.scoring == "robust")].set_index("task")
     for task in TASKS:
-        row, there = heads.loc[task.rpartition("/")[2]], sum(record["task"] == task for record in answered)
-        assert (row.n, row.missing) == (there, items[task] - there) and 0 < there < items[task]
-    # A trial by another name: its page stands beside, and of this one nothing but what they share is made anew.
+        row, n_replies = heads.loc[task.rpartition("/")[2]], sum(record["task"] == task for record in answered)
+        assert (row.n, row.missing) == (n_replies, items[task] - n_replies) and 0 < n_replies < items[task]
+    # A trial run under another name has its own page, and does not change the page of this run.
     page = (folder / "results/report/index.html").read_bytes()
     assert b"Replies were read by <code>" in page
     trial = overlay(folder, {**ours, "run": {**ours["run"], "name": "trial", "limit": 2}}, "trial.yaml")
@@ -62,9 +62,10 @@ def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
         "results/report contains the page of a run with other settings (run.limit)" in done.stdout
         and done.returncode == 0
     )
-    with open(folder / ODD, "a", encoding="utf-8") as handle:
+    with open(folder / ODD_NAME, "a", encoding="utf-8") as handle:
         handle.write('{"id": "gsm8k-99999", "reply": "x"}\n')
     done = run(folder, config)
-    fix = "run `maieutic items --configfile "  # no id is left to be meant; the command names this run's own file
+    # No id is similar enough to be suggested. The command names this run's own file.
+    fix = "run `maieutic items --configfile "
     assert done.returncode == 1 and f"there is no item 'gsm8k-99999'. Fix: {fix}" in done.stdout
     assert config.name in done.stdout.partition(fix)[2].partition("`")[0]

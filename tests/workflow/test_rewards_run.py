@@ -1,4 +1,4 @@
-"""The whole DAG with reward models: trained, killed while they score, shown on the page; what a change re-runs."""
+"""Tests of runs with reward models: training, a kill during scoring, the page, and what a change runs again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from small import PATIENCE, until
 
 TASKS = ["mathtutorbench/scaffolding_generation", "mathtutorbench/mistake_location"]
 BATCH = "tiny-rm/mathtutorbench/_baselines"
-TABLES = (
+COMPARED_FILES = (
     "results/report/scores.csv",
     "results/validation/tiny-rm/pairs.json",
     "results/scores/mathtutorbench/echo.json",
@@ -29,7 +29,7 @@ TABLES = (
 
 
 def configure(folder: Path, weights: Path, **run_keys: Any) -> Path:
-    """Baseline tutors, and tiny graders that one token a forward pass keeps busy for a moment."""
+    """Write a run file with baseline tutors and tiny graders. A token budget of 1 keeps one busy until it is killed."""
     needs = {"cpus": 1, "mem_mb": 1000}
     train = {"base": "tiny", "mix": {"mrbench": 1.0}, "learning_rate": 1e-3, "batch_size": 8, "micro_batch": 1}
     models = {
@@ -77,12 +77,12 @@ def test_win_rates_head_the_pedagogy_tasks(finished: Path) -> None:
     table = pd.read_csv(finished / "results/report/scores.csv")
     wins = table[(table.metric == "win_rate") & (table.scoring == "robust")].set_index("tutor")
     assert set(wins.by) == {"tiny-rm"} and wins.headline.all()
-    assert set(wins.index) == {"always-ask", "always-yes", "echo", "reference", "reveal"}, "not those of other tasks"
+    assert set(wins.index) == {"always-ask", "always-yes", "echo", "reference", "reveal"}, "no tutors of other tasks"
     assert wins.loc["reference", "value"] == 0.0 and wins.ceiling.isna().all(), "the human reply ties with itself"
     best = wins.loc[["always-ask", "always-yes", "echo", "reveal"], "value"].max()
     assert set(wins.floor) == {best}
     clean = table[(table.metric == "win_rate_clean") & (table.tutor == "echo")].iloc[0]
-    assert (clean.n, clean.missing) == (10, 0), "two of the twelve human replies stand in the training pairs"
+    assert (clean.n, clean.missing) == (10, 0), "two of the twelve human replies are in the training pairs"
     assert set(table[table.task == "mistake_location"].by) == {"parser"}
 
 
@@ -94,26 +94,28 @@ def test_the_page_tells_what_the_graders_are_worth(finished: Path) -> None:
         "Criteria classifiers", "One dialogue, every reply", "Novice replies by score", "Speed of scoring",
     ):  # fmt: skip
         assert f"<h3>{heading}" in section, heading
-    assert section.count("<svg") >= 3, "accuracy, densities, a training's curve"
+    assert section.count("<svg") >= 3, "accuracy, densities, training curve"
     text = re.sub(r"<[^>]+>", " ", section)
-    assert "The base has no pad token: it pads with &lt;|end|&gt;." in section
+    assert "The base has no pad token; padding uses &lt;|end|&gt;." in section
     assert "4521" in text and "482" in text and "tiny-rm" in text and "Preferring the longer reply" in text
     assert "built-in method" not in text and "None" not in text and "nan" not in text.split()
     card = (finished / "results/rewards/models/tiny-rm/README.md").read_text(encoding="utf-8")
     assert "| MRBench | 174 |" in card and "174 trained on, 0 left out" in card
     staged = json.loads((finished / "results/rewards/models/tiny-staged/training.json").read_text(encoding="utf-8"))
-    before, alone = staged["pretraining"]["counts"], staged["counts"]
-    assert before["pairs_gsm8k_inpainted"] == before["trained"] and alone["pairs_mrbench"] == alone["trained"] == 174
-    assert len(staged["pretraining"]["history"]) == -(-before["trained"] // 8) and len(staged["history"]) == 22
-    second = (finished / "results/rewards/models/tiny-staged/README.md").read_text(encoding="utf-8")
+    first, second = staged["pretraining"]["counts"], staged["counts"]
+    assert first["pairs_gsm8k_inpainted"] == first["trained"] and second["pairs_mrbench"] == second["trained"] == 174
+    assert len(staged["pretraining"]["history"]) == -(-first["trained"] // 8) and len(staged["history"]) == 22
+    card_of_staged = (finished / "results/rewards/models/tiny-staged/README.md").read_text(encoding="utf-8")
     assert (
-        "trained in two stages" in second and "0.5 (first stage)" in second and "The first stage trained on" in second
+        "trained in two stages" in card_of_staged
+        and "0.5 (first stage)" in card_of_staged
+        and "The first stage trained on" in card_of_staged
     )
     assert "none held out, as in the paper" in section and "held out." in section
     assert "learning_rate | 0.001" in card and "20 Bridge test pairs" in card
 
 
-def test_a_second_run_does_nothing_and_a_tutor_more_runs_its_own_jobs(finished: Path, tiny: Path) -> None:
+def test_a_second_run_does_nothing_and_an_added_tutor_runs_its_own_jobs(finished: Path, tiny: Path) -> None:
     assert planned(finished, configure(finished, tiny)) == set()
     model = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     config = json.loads(configure(finished, tiny, tutors=["echo", "added"]).read_text(encoding="utf-8"))
@@ -135,7 +137,7 @@ def test_a_larger_machine_trains_nothing_anew(finished: Path, tiny: Path) -> Non
 
 
 def test_a_run_killed_while_it_scores_ends_the_same(finished: Path, copied: Callable[[Path], Path], tiny: Path) -> None:
-    """From a copy of the finished run, of whose rewards nothing is left."""
+    """The second run starts from a copy of the finished run without any rewards."""
     folder = copied(finished)
     config = configure(folder, tiny)
     for name in ("rewards/replies", "journal/rewards", "logs", "report"):
@@ -153,14 +155,14 @@ def test_a_run_killed_while_it_scores_ends_the_same(finished: Path, copied: Call
     keys = [json.loads(line)["key"] for line in lines]
     assert len(keys) == len(set(keys)) == len(journal(finished)) > len(before) > 5
     log = (folder / f"results/logs/score_rewards/{BATCH}.log").read_text(encoding="utf-8")
-    again = re.search(r"tiny-rm: (\d+) conversations scored", log)
-    whole = [line for line in before if line.endswith("}")]
-    assert again and int(again[1]) == len(keys) - len(whole), "what was journaled is not scored again"
-    for name in TABLES:
+    scored = re.search(r"tiny-rm: (\d+) conversations scored", log)
+    whole_lines = [line for line in before if line.endswith("}")]
+    assert scored and int(scored[1]) == len(keys) - len(whole_lines), "scores in the journal are not computed again"
+    for name in COMPARED_FILES:
         assert (folder / name).read_bytes() == (finished / name).read_bytes(), name
 
 
-REMOVED = {
+REMOVED_FILES = {
     "training failed": ["validation/tiny-rm/pairs.json", "rewards/pairs/tiny-rm.jsonl", "rewards/models/tiny-rm"],
     "scoring failed": ["rewards/replies", "grades/mathtutorbench/tiny-rm", "scores/mathtutorbench/echo.json"],
     "a tutor failed": ["replies/mathtutorbench/echo.jsonl"],
@@ -169,7 +171,7 @@ REMOVED = {
 }
 
 
-@pytest.mark.parametrize("removed", REMOVED.values(), ids=REMOVED)
+@pytest.mark.parametrize("removed", REMOVED_FILES.values(), ids=REMOVED_FILES)
 def test_the_partial_report_comes_whatever_is_missing(removed: list[str], finished: Path, tmp_path: Path) -> None:
     results = tmp_path / "results"
     shutil.copytree(finished / "results", results, symlinks=True, ignore=shutil.ignore_patterns("journal", "weights"))
@@ -180,7 +182,7 @@ def test_the_partial_report_comes_whatever_is_missing(removed: list[str], finish
     assert "Reward models and classifiers" in (tmp_path / "out/index.html").read_text(encoding="utf-8")
 
 
-STALE = {
+STALE_CHANGES = {
     "no reward model now": {"reward_models": []},
     "no graders now": {"reward_models": [], "reward_comparisons": [], "classifiers": []},
     "no pedagogy task now": {"tasks": TASKS[1:]},
@@ -188,7 +190,7 @@ STALE = {
 }
 
 
-@pytest.mark.parametrize("changes", STALE.values(), ids=STALE)
+@pytest.mark.parametrize("changes", STALE_CHANGES.values(), ids=STALE_CHANGES)
 def test_results_of_another_run_break_no_report(changes: dict[str, list[str]], finished: Path, tmp_path: Path) -> None:
     config = yaml.safe_load((finished / "results/report/config.yaml").read_text(encoding="utf-8"))
     config["run"] |= changes
@@ -196,23 +198,23 @@ def test_results_of_another_run_break_no_report(changes: dict[str, list[str]], f
     build_report(tmp_path / "config.yaml", finished / "results", tmp_path / "out", missing_ok=True)
     page = (tmp_path / "out/index.html").read_text(encoding="utf-8")
     assert uneven(page) == []
-    assert ('data-page="#/rewards"' in page) == (changes != STALE["no graders now"])
+    assert ('data-page="#/rewards"' in page) == (changes != STALE_CHANGES["no graders now"])
 
 
 def test_items_that_the_reward_model_has_seen_in_training_are_marked(finished: Path) -> None:
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
-    found = {
+    marked = {
         (task.split("/")[1], item["id"], line)
         for task, items in data["tasks"].items()
         for item in items
         for line in item.get("leaked", [])
     }
     expected = {
-        (task, item, f"its {what}, in {path.parents[1].name}")
+        (task, item, f"its {kind}, in {path.parents[1].name}")
         for path in (finished / "results/preferences").glob("*/overlap/mathtutorbench.json")
-        for task, of in json.loads(path.read_text(encoding="utf-8")).items()
-        for what, name in (("problem", "problems"), ("human reply", "leaked"))
-        for item in of[name]
+        for task, overlaps in json.loads(path.read_text(encoding="utf-8")).items()
+        for kind, name in (("problem", "problems"), ("human reply", "leaked"))
+        for item in overlaps[name]
     }
-    assert found == expected and expected
+    assert marked == expected and expected

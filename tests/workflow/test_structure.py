@@ -1,4 +1,4 @@
-"""The workflow's manners: who owns which folder, what a dry run schedules, what is refused before any work."""
+"""Structure of the workflow and the package, jobs that dry runs plan, and errors that stop a run before any work."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ from pathlib import Path
 import pytest
 import yaml
 from grimp import build_graph
+from maieutic.benchmarks.kmpbench import inputs as kmpbench_inputs
+from maieutic.benchmarks.mrbench import inputs as mrbench_inputs
+from maieutic.benchmarks.tutorbench import inputs as tutorbench_inputs
 from maieutic.core import paths
 from maieutic.curation import inputs as curation_inputs
 from maieutic.curation import paths as curation_paths
 from maieutic.plan import inputs
 from maieutic.plan.digest import package_code
+from maieutic.report import inputs as report_inputs
 from running import SNAKEMAKE, environment, overlay, planned, run
 from small import stub_of
 
 RULES = Path("workflow/rules")
+# Rule files in the order of the data. Each writes the folder of its name.
 ORDER = [
     "datasets",
     "weights",
@@ -43,56 +48,119 @@ ORDER = [
     "validation",
     "report",
 ]
-# What a run makes is a source again: sets for evaluation, tuned weights.
-MADE = {"curation": {"datasets"}, "tuning": {"weights"}}
-SIDE = {"logs", "benchmarks", "journal"}
+# Rule files of benchmarks write into the folders of the stages that they add to.
+SLICES = {"tutorbench": {"verdicts", "scores", "validation"}, "kmpbench": {"validation"}, "mrbench": {"scores"}}
+# Products of a run that it reads like downloaded files: evaluation sets and tuned weights
+PRODUCTS = {"curation": {"datasets"}, "tuning": {"weights"}}
+SIDE_FOLDERS = {"logs", "benchmarks", "journal"}
 BASELINES = {"models": {}, "run": {"tutors": ["echo"]}}
+RULE = re.compile(r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:\n((?:    .*\n|\n)+)", re.MULTILINE)
+# Rules without a command
+TARGETS = {"fetch", "curate", "questions"}
+INPUT_MODULES = {
+    "inputs": inputs,
+    "report_inputs": report_inputs,
+    "curation_inputs": curation_inputs,
+    "tutorbench": tutorbench_inputs,
+    "kmpbench": kmpbench_inputs,
+    "mrbench": mrbench_inputs,
+}
+
+
+def rule_text(name: str) -> str:
+    """Return the text of a rule file, with the run's folder and doubled braces as in a pattern of `paths`."""
+    text = (RULES / f"{name}.smk").read_text(encoding="utf-8")
+    return text.replace("{RUN}", "{run}").replace("{{", "{").replace("}}", "}")
 
 
 def sections(text: str, name: str) -> str:
-    """The text of every `name:` section of a rule file, with the paths that it names."""
-    found = "\n".join(re.findall(rf"^    {name}:\n((?:        .*\n)+)", text, re.MULTILINE))
-    found = re.sub(r"\bpaths\.([A-Z_]+)", lambda match: getattr(paths, match[1]), found)
-    return re.sub(r"\bmade\.([A-Z_]+)", lambda match: str(getattr(curation_paths, match[1])), found)
+    """Return the text of every `name:` section of a rule file."""
+    return "\n".join(re.findall(rf"^    {name}:\n((?:        .*\n)+)", text, re.MULTILINE))
 
 
 def folders(text: str) -> set[str]:
-    return set(re.findall(r"results/([a-z]+)", text.replace("{run}", "report"))) - SIDE
+    """Return the folders of `results/` that a text names, without the folders of logs, timings and journals."""
+    return set(re.findall(r"results/([a-z]+)", text.replace("{run}", "report"))) - SIDE_FOLDERS
 
 
-def written(name: str) -> set[str]:
-    """The folders that the rules of a file write."""
-    return folders(sections((RULES / f"{name}.smk").read_text(encoding="utf-8"), "output"))
-
-
-def read_by(name: str) -> set[str]:
-    """The folders that the rules of a file read: in their file, and in their functions of the plan."""
-    text = (RULES / f"{name}.smk").read_text(encoding="utf-8")
-    named = folders(sections(text, "input"))
-    functions = [node for module in (inputs, curation_inputs) for node in ast.parse(inspect.getsource(module)).body]
-    bodies = {one.name: one for one in functions if isinstance(one, ast.FunctionDef)}
-    ahead = re.findall(r'plan\.inputs_of\("(\w+)"\)', text)
-    seen: set[str] = set()
-    while ahead:
-        if (one := ahead.pop()) in seen or one not in bodies:
+def folders_read_by(name: str) -> set[str]:
+    """Return the folders that the rules of a file read: those of literal paths, and those of `plan.select` inputs."""
+    section = "\n".join(sections(body, "input") for rule, body in RULE.findall(rule_text(name)) if rule not in TARGETS)
+    read = folders(section)
+    functions = {
+        node.name: node
+        for module in INPUT_MODULES.values()
+        for node in ast.parse(inspect.getsource(module)).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    queue = re.findall(r"plan\.select\(\w+\.(\w+)", section)
+    visited: set[str] = set()
+    while queue:
+        if (function := queue.pop()) in visited or function not in functions:
             continue
-        seen.add(one)
-        for node in ast.walk(bodies[one]):
+        visited.add(function)
+        for node in ast.walk(functions[function]):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "paths":
-                named |= folders(str(getattr(paths, node.attr)))
+                read |= folders(str(getattr(paths, node.attr)))
             elif isinstance(node, ast.Name):
-                named |= folders(str(getattr(curation_paths, node.id, "")))
-                ahead.append(node.id)
-    return named
+                read |= folders(str(getattr(curation_paths, node.id, "")))
+                queue.append(node.id)
+    return read
 
 
-@pytest.mark.parametrize("name", ORDER)
-def test_a_rule_file_owns_its_folder_and_reads_earlier_ones(name: str) -> None:
-    assert written(name) == {name} | MADE.get(name, set())
-    assert read_by(name) <= set(ORDER[: ORDER.index(name) + 1])
-    assert read_by(name) or name in {"datasets", "weights"}
-    text = (RULES / f"{name}.smk").read_text(encoding="utf-8")
-    assert text.startswith('"""'), "the first line says what is read and what is made"
+@pytest.mark.parametrize("name", [*ORDER, *SLICES])
+def test_a_rule_file_writes_its_folder_and_reads_earlier_ones(name: str) -> None:
+    folders_written = SLICES.get(name, {name} | PRODUCTS.get(name, set()))
+    assert folders(sections(rule_text(name), "output")) == folders_written
+    last = max(ORDER.index(folder) for folder in folders_written | ({name} & {*ORDER}))
+    assert folders_read_by(name) <= set(ORDER[: last + 1])
+    assert folders_read_by(name) or name in {"datasets", "weights"}
+    assert rule_text(name).startswith('"""'), "the docstring names the folders read and written"
+
+
+@pytest.mark.parametrize("name", [*ORDER, *SLICES])
+def test_a_rule_shows_its_paths(name: str) -> None:
+    """Outputs, logs and timings are literal paths. An input is a literal path or `plan.select(FUNCTION)`."""
+    for rule, body in RULE.findall((RULES / f"{name}.smk").read_text(encoding="utf-8")):
+        if rule in TARGETS:
+            continue
+        for section in ("output", "log", "benchmark"):
+            for value in values_of(sections(body, section)):
+                assert re.search(r'"results/', value), (rule, section, value)
+        for value in values_of(sections(body, "input")):
+            literal = re.fullmatch(r'f?"results/\S+"|\[\]|\[("results/[^"]+"(, )?)+\]', value)
+            assert literal or re.fullmatch(r"plan\.select\(\w+\.\w+(, step='\w+')?\)", value), (rule, value)
+
+
+def values_of(section: str) -> list[str]:
+    """Return the values of a section of a rule as code, whether they are named or not."""
+    call = ast.parse(f"call({section})", mode="eval").body
+    assert isinstance(call, ast.Call)
+    values = [ast.unparse(value) for value in [*call.args, *(keyword.value for keyword in call.keywords)]]
+    return [re.sub(r"'(results/[^']*)'", r'"\1"', value) for value in values]
+
+
+# Files outside all rules (those of servers, of the start of a run and of the partial report), and folders
+OUTSIDE_RULES = {
+    "JOURNALS", "SERVER_RECORD", "RUN_CONFIG", "RUN_PROVENANCE", "RUN_LOCK", "RUN_SPENDING", "PARTIAL_REPORT",
+    "PARTIAL_REPORT_LOG",
+}  # fmt: skip
+
+
+def test_the_paths_that_code_names_are_those_of_rules() -> None:
+    """The report and the exports read files by the patterns of `paths`; rules write the same paths as literals."""
+    texts = "\n".join(rule_text(name) for name in [*ORDER, *SLICES])
+    written = {re.sub(r"\{\w+\}", "{}", path) for path in re.findall(r'"(results/[^"]+)"', texts)}
+    patterns = {
+        name: str(value)
+        for name, value in {**vars(paths), **vars(curation_paths)}.items()
+        if isinstance(value, paths.Pattern)
+    }
+    patterns |= {f"SETS[{name}]": str(value) for name, value in curation_paths.SETS.items()}
+    # Rules name the stages of a curation.
+    steps = [re.sub(r"\{\w+\}", "{}", path.replace("{step}", "make_components")) for path in patterns.values()]
+    unknown = {name for name, path in zip(patterns, steps, strict=True) if path not in written}
+    assert unknown == OUTSIDE_RULES
 
 
 def test_the_folders_that_the_documents_name_are_those_that_rules_write() -> None:
@@ -114,36 +182,32 @@ def test_the_folders_that_the_documents_name_are_those_that_rules_write() -> Non
 
 
 def test_each_pattern_of_a_path_is_used() -> None:
-    """A path that no rule and no page names any more is not kept."""
     text = "\n".join(
         path.read_text(encoding="utf-8")
         for path in [Path("workflow/Snakefile"), *RULES.glob("*.smk"), *Path("workflow/maieutic").rglob("*.py")]
         if path.name != "paths.py"
     )
-    every = {**vars(paths), **vars(curation_paths)}
-    named = {name for name, value in every.items() if isinstance(value, paths.Pattern)}
-    assert {name for name in named if not re.search(rf"\b{name}\b", text)} == set()
+    patterns = {
+        name for name, value in {**vars(paths), **vars(curation_paths)}.items() if isinstance(value, paths.Pattern)
+    }
+    assert {name for name in patterns if not re.search(rf"\b{name}\b", text)} == set()
 
 
-def test_includes_stand_in_the_order_of_the_data() -> None:
+def test_rule_files_are_included_in_the_order_of_the_data() -> None:
     included = re.findall(r'include: "rules/(\w+)\.smk"', Path("workflow/Snakefile").read_text(encoding="utf-8"))
-    assert included == ["package", "common", *ORDER]
+    assert included == ["package", "common", *ORDER[:-1], *SLICES, "report"]
     assert {path.stem for path in RULES.glob("*.smk")} == set(included)
 
 
-def test_every_rule_has_a_log_and_a_container_and_one_name() -> None:
+def test_rule_command_and_log_folder_share_a_name() -> None:
     for path in RULES.glob("*.smk"):
         for rule, body in re.findall(
             r"^rule (\w+):\n((?:    .*\n|\n)+)", path.read_text(encoding="utf-8"), re.MULTILINE
         ):
-            if rule in {"fetch", "curate", "questions"}:
+            if rule in TARGETS:
                 continue
-            assert f'paths.log_of("{rule}"' in sections(body, "log"), rule
-            assert "IMAGES." in sections(body, "container"), rule
-            named = f'"{rule.replace("_", "-")}"'
-            assert f"shell_lines.command_line({named}" in re.sub(r"\s", "", body), (
-                "rule, command and log folder share a name"
-            )
+            assert re.search(rf'"results/logs/{rule}[/.]', sections(body, "log")), rule
+            assert f'command("{rule.replace("_", "-")}"' in re.sub(r"\s", "", body), rule
 
 
 def test_commands_do_not_know_snakemake_and_heavy_libraries_load_late() -> None:
@@ -157,7 +221,7 @@ def test_commands_do_not_know_snakemake_and_heavy_libraries_load_late() -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
-ALONE = """
+IMPORT_EACH_ALONE = """
 import gc, importlib, os, sys
 import altair, cyclopts, jinja2, numpy, pandas, pydantic, sklearn.metrics, scipy.stats, requests, yaml
 gc.disable()
@@ -174,41 +238,42 @@ for name in sys.argv[1:]:
 
 
 def imports() -> dict[str, set[str]]:
-    """By module what it imports, at its top or later: by name, its package, and what folders plug into it."""
+    """Map each module to its imports at any level: imports by name, its package, and the modules of its plugins."""
     graph = build_graph("maieutic", exclude_type_checking_imports=True, cache_dir=None)
     code = package_code()
-    found = {}
+    modules = {}
     for name in graph.modules:
         definitions = code.module(name.removeprefix("maieutic.")) or {}
         used = {f"maieutic.{use.module}" for definition in definitions.values() for use in definition.uses}
-        found[name] = (graph.find_modules_directly_imported_by(name) | used) & graph.modules - {name}
+        modules[name] = (graph.find_modules_directly_imported_by(name) | used) & graph.modules - {name}
         if "." in name:
-            found[name].add(name.rpartition(".")[0])
-    return found
+            modules[name].add(name.rpartition(".")[0])
+    return modules
 
 
 def loaded_by(name: str, imported: dict[str, set[str]]) -> set[str]:
-    """All that a module loads."""
+    """Return all modules that a module loads, directly or through others."""
     loaded: set[str] = set()
-    ahead = [name]
-    while ahead:
-        new = imported[ahead.pop()] - loaded
+    queue = [name]
+    while queue:
+        new = imported[queue.pop()] - loaded
         loaded |= new
-        ahead += new
+        queue += new
     return loaded
 
 
 def test_each_module_can_be_imported_first() -> None:
-    """What benchmarks plug in is imported by a computed name, of which no checker of imports sees a circle.
+    """Import each module of a cycle first, in a process of its own.
 
-    Which module of a circle comes first decides whether it loads; any other module loads whichever comes first.
+    Plugins of benchmarks are imported by a computed name, so import checkers do not see their cycles. A cycle may fail to
+    load if one of its modules is imported first; for modules outside cycles the order makes no difference.
     """
     imported = imports()
     assert "maieutic.benchmarks.kmpbench.metrics" in imported["maieutic.scores.metrics.registry"]
     assert "maieutic.benchmarks.mrbench.section" in imported["maieutic.report.page"]
-    in_circles = sorted(name for name in imported if name in loaded_by(name, imported))
-    assert {"maieutic.report", "maieutic.report.page"} <= set(in_circles), "the package's commands load its modules"
-    line = [sys.executable, "-c", ALONE, *in_circles]
+    in_cycles = sorted(name for name in imported if name in loaded_by(name, imported))
+    assert {"maieutic.report", "maieutic.report.page"} <= set(in_cycles), "the package's commands load its modules"
+    line = [sys.executable, "-c", IMPORT_EACH_ALONE, *in_cycles]
     done = subprocess.run(line, capture_output=True, text=True, env={"PYTHONPATH": "workflow"})
     assert done.stdout == "" and done.returncode == 0, done.stdout + done.stderr
 
@@ -219,15 +284,15 @@ def test_each_module_can_be_imported_first() -> None:
         "config.settings",
         "plan.checks",
         "plan.rules",
-        "plan.run_hooks",
-        "plan.preflight",
+        "launch.hooks",
+        "launch.preflight",
         "core.records",
         "cli",
         "judges.commands",
     ],
 )
-def test_what_only_checks_or_moves_records_loads_no_statistics(module: str) -> None:
-    """A second and more of CPU at every start of Snakemake, and of every job on a cluster."""
+def test_modules_that_only_check_or_move_records_load_no_statistics(module: str) -> None:
+    """Libraries of statistics cost over a second of CPU at each start of Snakemake and of each job on a cluster."""
     code = (
         f"import sys, maieutic.{module}\n"
         "print([name for name in ('sklearn', 'scipy', 'pandas', 'statsmodels', 'altair', 'cyclopts') if name in sys.modules])\n"
@@ -237,7 +302,7 @@ def test_what_only_checks_or_moves_records_loads_no_statistics(module: str) -> N
 
 
 def test_modules_that_the_serving_environment_runs_load_there() -> None:
-    """What one environment's lock forgot must not be found by accident on a developer's machine."""
+    """Packages that the lock of an environment lacks must not be found by accident on a developer's machine."""
     serve = Path(".venv/serve/bin/python")
     if not serve.exists():
         from conftest import absent
@@ -267,7 +332,7 @@ def test_modules_that_the_serving_environment_runs_load_there() -> None:
 
 @pytest.fixture(scope="module")
 def finished(checkouts: Callable[[], Path]) -> Path:
-    """A finished run of baseline tutors: no server needed."""
+    """Return the folder of a finished run of baseline tutors, which need no server."""
     folder = checkouts()
     done = run(folder, overlay(folder, {"run": {"tutors": ["echo"]}}))
     assert done.returncode == 0, done.stdout
@@ -275,7 +340,8 @@ def finished(checkouts: Callable[[], Path]) -> Path:
 
 
 REPORT = {"build_report", "check_report"}
-SUMMARIES = {"save_config", *REPORT}  # with what the run is made of: the config, and checksums of cards and prompts
+# The report, and the files about the whole run: its config, and checksums of cards and prompts
+SUMMARIES = {"save_config", *REPORT}
 
 
 def test_a_second_run_does_nothing(finished: Path) -> None:
@@ -285,14 +351,14 @@ def test_a_second_run_does_nothing(finished: Path) -> None:
 def test_adding_a_model_schedules_that_models_jobs_and_the_summaries(finished: Path) -> None:
     model = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     more = overlay(finished, {"models": {"added": model}, "run": {"tutors": ["echo", "added"]}}, "more.yaml")
-    where = "benchmark=mathtutorbench, tutor=added"
+    wildcards = "benchmark=mathtutorbench, tutor=added"
     assert planned(finished, more) == SUMMARIES | {"compare_tutors benchmark=mathtutorbench"} | {
-        f"{rule} {where}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")
+        f"{rule} {wildcards}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")
     }
 
 
 def test_no_two_models_share_a_file(finished: Path) -> None:
-    """Whatever names two models have, each has its own jobs (echo.prompts was once the name of echo's prompts)."""
+    """Each model has its own jobs, also if its name resembles a file of another (`echo.prompts`: echo's prompts)."""
     names = ["echo", "echo.prompts", "echo.jsonl", "prompts"]
     models = {name: {"engine": "baseline", "tutor": "echo"} for name in names}
     jobs = planned(
@@ -304,7 +370,7 @@ def test_no_two_models_share_a_file(finished: Path) -> None:
 def test_adding_a_task_schedules_its_items_and_that_benchmark(solved: Path) -> None:
     tasks = ["mathtutorbench/problem_solving", "mathtutorbench/mistake_location"]
     jobs = planned(solved, overlay(solved, {"run": {"tutors": ["echo"], "tasks": tasks}}, "more.yaml"))
-    assert "fetch_dataset dataset=gsm8k" not in jobs, "what was fetched stays"
+    assert "fetch_dataset dataset=gsm8k" not in jobs, "fetched data stay"
     assert {job for job in jobs if job.startswith(("make_items", "fetch"))} == {
         "fetch_dataset dataset=stepverify",
         "make_items benchmark=mathtutorbench, task=mistake_location",
@@ -316,7 +382,7 @@ SOLVING = {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving
 
 @pytest.fixture(scope="module")
 def solved(checkouts: Callable[[], Path]) -> Path:
-    """A finished run of one task, to be copied."""
+    """Return the folder of a finished run of one task. Tests copy it."""
     folder = checkouts()
     done = run(folder, overlay(folder, SOLVING))
     assert done.returncode == 0, done.stdout
@@ -330,7 +396,7 @@ EDITS = {
     "style": ("workflow/maieutic/report/page.css", "}", "} /* changed */", REPORT),
     "prompt": ("resources/benchmarks/mathtutorbench/problem_solving.jinja", "", "Well: ", {"generate_replies_locally", "parse_replies", "score_replies", *SUMMARIES}),
     "baseline tutors": ("workflow/maieutic/replies/sentences.py", "SENTENCE_END.split(text)", "SENTENCE_END.split(text + '.')", {"generate_replies_locally", "parse_replies", "score_replies", *REPORT}),
-    "what served tutors alone use": ("workflow/maieutic/replies/generate.py", "        return await converse_all", "        await asyncio.sleep(0)\n        return await converse_all", set()),
+    "code of served tutors": ("workflow/maieutic/replies/generate.py", "        return await converse_all", "        await asyncio.sleep(0)\n        return await converse_all", set()),
     "comment": ("workflow/maieutic/graders/parsing.py", "    refused = f", "    # so it was\n    refused = f", set()),
     "loader of another task": ("workflow/maieutic/benchmarks/tutorbench/items.py", "DELETED = ", "DELETED = None or ", REPORT),
 }  # fmt: skip
@@ -338,9 +404,9 @@ EDITS = {
 
 @pytest.fixture(scope="module")
 def edited(solved: Path, copied: Callable[[Path], Path]) -> Path:
-    """A copy of that run, whose files tests edit and put back."""
+    """Return a copy of the finished run of one task. Tests edit its files and restore them."""
     folder = copied(solved)
-    assert planned(folder, overlay(folder, SOLVING)) == set(), "a copy of a finished run is finished"
+    assert planned(folder, overlay(folder, SOLVING)) == set(), "the copy of a finished run plans no jobs"
     return folder
 
 
@@ -365,7 +431,7 @@ def test_deleted_replies_are_made_again(solved: Path, copied: Callable[[Path], P
         f"{rule} benchmark=mathtutorbench, tutor=echo"
         for rule in ("generate_replies_locally", "parse_replies", "score_replies")
     }
-    assert planned(folder, config, "--forcerun", replies) == chain | REPORT, "as the README says"
+    assert planned(folder, config, "--forcerun", replies) == chain | REPORT, "the README documents this command"
     (folder / replies).unlink()
     style = folder / "workflow/maieutic/report/page.css"
     style.write_text(style.read_text(encoding="utf-8") + "\n/* changed */\n", encoding="utf-8")
@@ -373,21 +439,21 @@ def test_deleted_replies_are_made_again(solved: Path, copied: Callable[[Path], P
 
 
 def commands_of(folder: Path, config: Path) -> set[str]:
-    """Every command of a run from its beginning."""
+    """Return all commands of a run that starts anew."""
     done = run(folder, config, "-n", "-p", "--forceall")
     assert done.returncode == 0, done.stdout
     return {line.strip() for line in done.stdout.splitlines() if " -m maieutic " in line}
 
 
 def test_the_reading_of_negative_weights_concerns_tutorbench_alone(checkout: Path) -> None:
-    """All four benchmarks are in the run; only where criteria have weights does their reading decide a grade."""
+    """`negative_weights` changes jobs of TutorBench only, although the run has all four benchmarks."""
     keys = yaml.safe_load((checkout / "config/demo.yaml").read_text(encoding="utf-8"))["run"]
     before, after = (
         commands_of(checkout, overlay(checkout, {"run": {**keys, "negative_weights": reading}}))
         for reading in ("by_phrasing", "violated")
     )
     assert {"mathtutorbench", "kmpbench", "mrbench", "tutorbench"} <= {
-        place for line in before for place in re.findall(r"results/scores/([a-z]+)/", line)
+        benchmark for line in before for benchmark in re.findall(r"results/scores/([a-z]+)/", line)
     }
     changed = {line for line in after - before if "save-config" not in line}
     assert changed and all(" grade-verdicts " in line and "results/items/tutorbench " in line for line in changed)
@@ -439,17 +505,19 @@ def test_a_missing_serving_environment_stops_the_run_before_any_work(checkout: P
     assert not any((checkout / "results").glob("[!.]*")), "nothing was fetched"
 
 
-def test_without_a_run_file_one_line_says_how_to_name_tutors_or_run_the_demo(checkout: Path) -> None:
+def test_a_run_without_tutors_prints_one_line_with_both_fixes(checkout: Path) -> None:
+    """The line names the option for a run file and the demo's config."""
     line = [str(SNAKEMAKE), "--cores", "1"]
     done = subprocess.run(line, cwd=checkout, capture_output=True, text=True, env=environment())
-    said = [one for one in (done.stdout + done.stderr).splitlines() if "Fix: " in one]
-    assert done.returncode != 0 and len(said) == 1 and "run.tutors: expected at least one tutor, found none" in said[0]
-    assert "--configfile my.yaml" in said[0] and "config/demo.yaml" in said[0]
+    errors = [line for line in (done.stdout + done.stderr).splitlines() if "Fix: " in line]
+    assert done.returncode != 0
+    assert len(errors) == 1 and "run.tutors: expected at least one tutor, found none" in errors[0]
+    assert "--configfile my.yaml" in errors[0] and "config/demo.yaml" in errors[0]
     assert not (checkout / "results").exists()
 
 
 def test_after_activate_both_commands_are_on_the_path(tmp_path: Path) -> None:
-    """In a folder with a blank in its name, and from another one."""
+    """The checkout's path contains a space, and the commands run in another folder."""
     home = tmp_path / "a checkout"
     (home / ".venv").mkdir(parents=True)
     (home / "envs").mkdir()
@@ -465,7 +533,7 @@ def test_after_activate_both_commands_are_on_the_path(tmp_path: Path) -> None:
 
 
 def test_two_set_ups_at_once_wait_for_each_other_and_a_later_one_writes_nothing(tmp_path: Path) -> None:
-    """`make demo` beside `make test`, or beside a run that is reading `.venv`."""
+    """Two calls at once: `make demo` beside `make test`. A later call must not change `.venv`, which a run may use."""
     home, store = tmp_path / "checkout", tmp_path / "store"
     (home / "envs").mkdir(parents=True)
     for name in ("setup", "uv.txt"):
@@ -477,34 +545,38 @@ def test_two_set_ups_at_once_wait_for_each_other_and_a_later_one_writes_nothing(
 
     def set_up(times: int, **more: str) -> list[str]:
         line = [home / "envs/setup", "toy"]
-        begun = [subprocess.Popen(line, env={**env, **more}, stderr=subprocess.PIPE, text=True) for _ in range(times)]
-        told = [process.communicate(timeout=120)[1] for process in begun]
-        assert [process.returncode for process in begun] == [0] * times, told
-        return told
+        processes = [
+            subprocess.Popen(line, env={**env, **more}, stderr=subprocess.PIPE, text=True) for _ in range(times)
+        ]
+        errors = [process.communicate(timeout=120)[1] for process in processes]
+        assert [process.returncode for process in processes] == [0] * times, errors
+        return errors
 
-    def written() -> dict[Path, tuple[int, int]]:
+    def file_states() -> dict[Path, tuple[int, int]]:
         return {
             path: (path.lstat().st_ino, path.lstat().st_mtime_ns)
             for path in sorted((home / ".venv").rglob("*"))
             if path.is_symlink() or path.is_file()
         }
 
-    assert sum("toy: ready after" in told for told in set_up(4)) == 1, "installed once"
-    first = written()
+    assert sum("toy: ready after" in stderr for stderr in set_up(4)) == 1, "installed once"
+    first = file_states()
     assert {str(path.relative_to(home / ".venv")) for path in first} == {
         "variant", "toy", "activate", "bin/maieutic", "bin/snakemake",
     }  # fmt: skip
-    assert all(told == "" or "waiting" in told for told in set_up(4)) and written() == first
+    assert all(stderr == "" or "waiting" in stderr for stderr in set_up(4)) and file_states() == first
     set_up(1, VARIANT="cuda")
     assert (home / ".venv/variant").read_text(encoding="utf-8") == "cuda\n"
-    changed = {path.name for path, state in written().items() if first.get(path) != state}
+    changed = {path.name for path, state in file_states().items() if first.get(path) != state}
     assert changed == {"variant", "toy"} and len(list(store.glob("toy-*"))) == 2
 
 
-def test_a_run_file_inherits_nothing_of_the_demo(checkout: Path) -> None:
-    mine = checkout / "mine.yaml"
-    mine.write_text("edition: demo\nrun: {tutors: [echo], tasks: [mathtutorbench/problem_solving]}\n", encoding="utf-8")
-    jobs = planned(checkout, mine)
+def test_a_run_file_inherits_no_keys_of_the_demo(checkout: Path) -> None:
+    config = checkout / "mine.yaml"
+    config.write_text(
+        "edition: demo\nrun: {tutors: [echo], tasks: [mathtutorbench/problem_solving]}\n", encoding="utf-8"
+    )
+    jobs = planned(checkout, config)
     assert jobs and not any("demo-" in job or job.startswith(("train", "judge", "score_rewards")) for job in jobs)
 
 
@@ -513,13 +585,13 @@ def test_a_broken_card_stops_the_run_with_the_prompts_name(checkout: Path) -> No
     done = run(checkout)
     assert done.returncode != 0 and not (checkout / "results").exists()
     assert (
-        "problem_solving.jinja: undefined prompt variable qestion. Fix: use a variable of loader gsm8k_solving: question"
+        "problem_solving.jinja: found undefined prompt variable qestion. Fix: use a variable of loader gsm8k_solving: question"
         in done.stdout
     )
 
 
 def test_one_dead_tutor_leaves_the_others_report(checkout: Path) -> None:
-    """The job of one tutor fails, the page comes with that tutor marked."""
+    """The job of one tutor fails; the run still writes a partial report, which marks that tutor as failed."""
     model = stub_of(checkout, needs={"cpus": 1, "mem_mb": 500})
     (checkout / "stub/model.safetensors").write_bytes(b"not weights")
     config = overlay(
@@ -531,14 +603,16 @@ def test_one_dead_tutor_leaves_the_others_report(checkout: Path) -> None:
     assert "failed: no scores" in page and "Human reference" in page
     assert "partial report: results/report/partial/index.html" in done.stdout
     again = planned(checkout, config)
-    assert {"build_report", "generate_replies benchmark=mathtutorbench, tutor=dead"} <= again, "and it is not over"
+    assert {"build_report", "generate_replies benchmark=mathtutorbench, tutor=dead"} <= again, (
+        "the failed job is planned"
+    )
     assert (
         run(
             checkout, overlay(checkout, {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]}})
         ).returncode
         == 0
     )
-    assert not (checkout / "results/report/partial").exists(), "a complete report takes the partial one's place"
+    assert not (checkout / "results/report/partial").exists(), "a complete report replaces the partial one"
     log = (checkout / "results/logs/generate_replies/mathtutorbench/dead.log").read_text(encoding="utf-8")
     assert "the vLLM server ended with" in log and "Traceback" not in log
 
@@ -553,18 +627,22 @@ def test_snakemakes_own_report_renders(finished: Path) -> None:
     done = run(finished, finished / "overlay.yaml", "--report", "report.zip")
     assert done.returncode == 0 and (finished / "report.zip").stat().st_size > 10_000, done.stdout
     with zipfile.ZipFile(finished / "report.zip") as archive:
-        held = " ".join(archive.namelist())
-    own = [path for folder in ("tables", "figures") for path in (finished / "results/report" / folder).glob("[!.]*")]
-    assert len(own) > 20 and {path.suffix for path in own} == {".csv", ".svg"}
-    assert [path.name for path in own if path.name not in held] == [], "every table and every picture is in it"
+        names = " ".join(archive.namelist())
+    exported = [
+        path for folder in ("tables", "figures") for path in (finished / "results/report" / folder).glob("[!.]*")
+    ]
+    assert len(exported) > 20 and {path.suffix for path in exported} == {".csv", ".svg"}
+    assert [path.name for path in exported if path.name not in names] == [], (
+        "the archive contains all tables and figures"
+    )
 
 
 def test_the_run_is_byte_identical_when_repeated(finished: Path, checkouts: Callable[[], Path]) -> None:
-    """Same seed, same bytes, for everything that holds no GPU float and no clock."""
+    """All files without floats from a GPU and without times are byte-identical if the seed is the same."""
     folder = checkouts()
-    # By interpreters of its own, whose sets stand in another order, and without a chart that was drawn before.
-    own = {"PYTHONHASHSEED": "1", "XDG_CACHE_HOME": str(folder / "cache")}
-    assert run(folder, overlay(folder, {"run": {"tutors": ["echo"]}}), **own).returncode == 0
+    # New interpreters whose sets iterate in another order, and an empty cache of charts
+    env = {"PYTHONHASHSEED": "1", "XDG_CACHE_HOME": str(folder / "cache")}
+    assert run(folder, overlay(folder, {"run": {"tutors": ["echo"]}}), **env).returncode == 0
     assert list((folder / "cache/maieutic/charts").iterdir())
     for name in (
         "report/scores.csv",

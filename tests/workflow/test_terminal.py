@@ -1,4 +1,4 @@
-"""What a person sees of a run: progress by stage on a terminal, few lines in a pipe, the last lines in both."""
+"""Tests of a run's output: progress by stage on a terminal, few lines in a pipe, and the same last lines in both."""
 
 from __future__ import annotations
 
@@ -12,71 +12,71 @@ import pytest
 from conftest import copy_workflow
 from running import command, environment, overlay
 
-TUTORS = {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]}}
-BROKEN = {
+RUN = {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]}}
+FAILING_RUN = {
     "models": {"ours": {"engine": "recorded", "file": "replies.jsonl"}},
-    "run": {**TUTORS["run"], "tutors": ["ours"]},
+    "run": {**RUN["run"], "tutors": ["ours"]},
 }
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the workflow with its profiles as they are."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the workflow whose profiles keep their logger."""
     return copy_workflow(tmp_path_factory.mktemp("terminal") / "checkout", logger=True)
 
 
-def on_a_terminal(folder: Path, config: Path) -> tuple[int, str]:
-    """Exit status and screen of a run whose output is a terminal of 110 columns."""
+def run_on_terminal(folder: Path, config: Path) -> tuple[int, str]:
+    """Return the exit status and the screen's text of a run on a terminal of 110 columns."""
     master, slave = pty.openpty()
-    size = {**environment(), "TERM": "xterm", "COLUMNS": "110", "LINES": "40"}
-    with subprocess.Popen(command(config), cwd=folder, stdin=slave, stdout=slave, stderr=slave, env=size) as process:
+    env = {**environment(), "TERM": "xterm", "COLUMNS": "110", "LINES": "40"}
+    with subprocess.Popen(command(config), cwd=folder, stdin=slave, stdout=slave, stderr=slave, env=env) as process:
         os.close(slave)
-        told = b""
+        output = b""
         while True:
             try:
                 part = os.read(master, 65536)
-            except OSError:  # the other side is closed
+            except OSError:  # the process has closed its side
                 break
             if not part:
                 break
-            told += part
+            output += part
     os.close(master)
-    return process.returncode, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", told.decode())
+    return process.returncode, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", output.decode())
 
 
-def test_a_terminal_shows_progress_by_stage(shown: Path) -> None:
-    code, told = on_a_terminal(shown, overlay(shown, TUTORS))
-    assert code == 0, told
+def test_a_terminal_shows_progress_by_stage(folder: Path) -> None:
+    code, output = run_on_terminal(folder, overlay(folder, RUN))
+    assert code == 0, output
     for stage in ("Total Progress", "generate replies locally", "score replies", "build report"):
-        assert re.search(rf"{stage} .* 100%", told), stage
-    assert re.search(r"Total Progress .* \d+% \d:\d\d:\d\d \d+:\d\d left", told), (
-        "how long still, by the jobs that are done"
+        assert re.search(rf"{stage} .* 100%", output), stage
+    assert re.search(r"Total Progress .* \d+% \d:\d\d:\d\d \d+:\d\d left", output), (
+        "the remaining time, estimated from the finished jobs"
     )
-    left = [line for line in told.splitlines() if line.strip() and not line.startswith(("│", "╭", "╰"))]
-    assert len(left) < 60 and not any("wildcards" in line for line in left)
-    assert "report: results/report/index.html" in told
-    [log] = shown.glob(".snakemake/log/*.log")
+    plain_lines = [line for line in output.splitlines() if line.strip() and not line.startswith(("│", "╭", "╰"))]
+    assert len(plain_lines) < 60 and not any("wildcards" in line for line in plain_lines)
+    assert "report: results/report/index.html" in output
+    [log] = folder.glob(".snakemake/log/*.log")
     assert "localrule build_report" in log.read_text(encoding="utf-8")
 
 
-def test_without_a_terminal_there_are_few_lines_and_no_bars(shown: Path) -> None:
-    line = command(overlay(shown, {**TUTORS, "run": {**TUTORS["run"], "limit": 2}}))
-    done = subprocess.run(line, cwd=shown, env=environment(), capture_output=True, text=True, check=False)
-    told = done.stdout + done.stderr
-    assert done.returncode == 0, told
-    assert "\x1b" not in told and "━" not in told and len(told.splitlines()) < 60
-    assert "report: results/report/index.html" in told
+def test_without_a_terminal_there_are_few_lines_and_no_bars(folder: Path) -> None:
+    command_line = command(overlay(folder, {**RUN, "run": {**RUN["run"], "limit": 2}}))
+    done = subprocess.run(command_line, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
+    assert "\x1b" not in output and "━" not in output and len(output.splitlines()) < 60
+    assert "report: results/report/index.html" in output
 
 
-def test_a_failed_run_says_on_a_terminal_what_failed_and_why(shown: Path) -> None:
-    (shown / "replies.jsonl").write_text('{"id": "nowhere", "reply": "4"}\n', encoding="utf-8")
-    code, told = on_a_terminal(shown, overlay(shown, BROKEN))
-    last = told[told.index("failed: ") :]
-    assert code != 0 and "nowhere" in last and "Fix: " in last and "(log: results/logs/" in " ".join(last.split())
-    ours = [
-        line for line in told.splitlines() if re.search("nowhere|Failed|Wildcards|Fix:|RuleException|set -euo", line)
+def test_a_failed_run_says_on_a_terminal_what_failed_and_why(folder: Path) -> None:
+    (folder / "replies.jsonl").write_text('{"id": "nowhere", "reply": "4"}\n', encoding="utf-8")
+    code, output = run_on_terminal(folder, overlay(folder, FAILING_RUN))
+    end = output[output.index("failed: ") :]
+    assert code != 0 and "nowhere" in end and "Fix: " in end and "(log: results/logs/" in " ".join(end.split())
+    error_lines = [
+        line for line in output.splitlines() if re.search("nowhere|Failed|Wildcards|Fix:|RuleException|set -euo", line)
     ]
-    assert len(ours) <= 5 and "RuleException" not in told and "set -euo" not in told
-    [log] = sorted(shown.glob(".snakemake/log/*.log"))[-1:]
-    kept = log.read_text(encoding="utf-8")
-    assert "set -euo" in kept and "non-zero exit" in kept, "the whole of it is there"
+    assert len(error_lines) <= 5 and "RuleException" not in output and "set -euo" not in output
+    [log] = sorted(folder.glob(".snakemake/log/*.log"))[-1:]
+    text = log.read_text(encoding="utf-8")
+    assert "set -euo" in text and "non-zero exit" in text, "the log file has everything"

@@ -65,7 +65,7 @@ def exit_code_of(error: BaseException, command: str, log_file: Path | None = Non
         for number, fault in enumerate(error.all):
             log.error("%s", fault.line, extra={LOG_ONLY: number >= MOST_FAULTS})
         if (more := len(error.all) - MOST_FAULTS) > 0 and log_file is not None:
-            log.warning("and %d more faults: %s", more, log_file)
+            log.warning("%d more fault%s in the log: %s", more, " is" if more == 1 else "s are", log_file)
         return 2
     log.error("%s failed", command, exc_info=error)
     return 1

@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from maieutic.core.plugins import merged_plugin_tables
+from maieutic.core.plugins import plugin_objects
 
 USER_STAGE = "For people"
 COMMANDS = {
@@ -45,16 +45,11 @@ COMMANDS = {
         "judges.commands:judge_labelled",
         "judges.panels:combine_verdicts",
         "judges.panels:combine_labelled",
-        "benchmarks.tutorbench.tagging:tag_items",
-        "benchmarks.tutorbench.tagging:vote_tags",
         "judges.grading:grade_verdicts",
-        "benchmarks.mrbench.submission:write_submission",
     ),
     "Scores": (
         "scores.score:score_replies",
         "scores.differences:compare_tutors",
-        "benchmarks.tutorbench.breakdown:break_down",
-        "benchmarks.tutorbench.difficulty:filter_by_difficulty",
         "validation.validation_jobs:score_labels",
     ),
     "Validation": (
@@ -65,49 +60,48 @@ COMMANDS = {
         "validation.validation_jobs:validate_reward_on_labels",
         "validation.validation_jobs:validate_criteria_on_labels",
         "validation.validation_jobs:correct_by_people",
-        "benchmarks.kmpbench.alignment:align_judge",
-        "benchmarks.tutorbench.raters:rate_judge",
         "validation.rewards:validate_reward_model",
         "validation.rewards:validate_criteria",
         "validation.validation_jobs:check_judges",
     ),
     "Report": (
-        "plan.saving:save_config",
+        "launch.saving:save_config",
         "report:build_report",
         "report:check_report",
     ),
     USER_STAGE: (
         "commands:steps",
-        "benchmarks.kmpbench.study:draw_study",
-        "benchmarks.kmpbench.study:read_study",
-        "plan.labelling:label",
+        "tools.labelling:label",
         "people.read_labels_command:read_labels",
-        "benchmarks.mrbench.predictions:score_predictions",
-        "plan.new_run:init",
-        "plan.doctor:doctor",
-        "plan.estimate:estimate",
-        "plan.pinning:pin",
-        "plan.items:items",
-        "plan.self_check:check_graders",
-        "plan.runs:runs",
-        "plan.forgetting:forget",
-        "report.record.export:export",
-        "report.record.share:share",
-        "report.record.verify:verify",
-        "report.record.compare:compare",
-        "plan.bill_of_materials:sbom",
+        "tools.new_run:init",
+        "tools.doctor:doctor",
+        "tools.estimate:estimate",
+        "tools.pinning:pin",
+        "tools.items:items",
+        "tools.self_check:check_graders",
+        "launch.runs:runs",
+        "tools.forgetting:forget",
+        "record.export:export",
+        "record.share:share",
+        "record.verify:verify",
+        "record.compare:compare",
+        "tools.bill_of_materials:sbom",
         "serving.recover:recover",
     ),
     "For maintainers": (
-        "plan.schemas:export_schemas",
-        "plan.provenance:export_shipped",
+        "tools.schemas:export_schemas",
+        "launch.provenance:export_shipped",
     ),
 }
 
 
 def all_commands() -> dict[str, tuple[str, ...]]:
-    """Return the commands of the package and of its extensions, by stage."""
-    return {**COMMANDS, **merged_plugin_tables("commands", "COMMANDS")}
+    """Return the commands of the package, its features and its benchmarks, by stage."""
+    stages = dict(COMMANDS)
+    for slice_stages in plugin_objects("commands", "COMMANDS").values():
+        for stage, functions in slice_stages.items():
+            stages[stage] = (*stages.get(stage, ()), *functions)
+    return stages
 
 
 def name_of_command(function: str) -> str:

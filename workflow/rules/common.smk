@@ -1,11 +1,15 @@
-"""The plan of the validated configuration, and helpers for the rules' parameters and resources."""
+"""The plan of the validated configuration, and the helpers that all rules share.
+
+In a rule, `plan.select(FUNCTION)` marks an input that depends on the run's selection; every other path is literal.
+"""
 
 from maieutic.core import paths
 from maieutic.core.garbage_collection import collect_garbage_rarely
-from maieutic.plan import shell_lines, run_hooks
-from maieutic.plan.inputs import download_files, last_checks
-from maieutic.plan.wildcard_patterns import one_of, constraints_of
+from maieutic.plan import inputs
+from maieutic.launch import hooks
 from maieutic.plan.rules import plan_of
+from maieutic.launch.shell_lines import DRIVER, SERVE, LiteralWord, command, environment_assignments
+from maieutic.launch.wildcard_patterns import constraints_of, one_of
 
 collect_garbage_rarely()
 try:
@@ -14,8 +18,20 @@ except UserError as error:
     raise WorkflowError(error.lines) from None
 
 IMAGES = plan.config.containers
-run_hooks.print_requests_after_dry_run(plan, workflow)
-MODEL_JOB = run_hooks.model_resources(plan, workflow)
+RUN = plan.run_folder  # below results/: the folder of this run's report
+hooks.print_requests_after_dry_run(plan, workflow)
+MODEL_JOB = hooks.model_resources(plan, workflow)
+
+
+def job(command, rule=None):
+    """Return the parameters of a rule that runs a command: the digest of its code, and its job as JSON.
+
+    rule: the function in the plan's `jobs` that makes the job, if its name differs from the command's.
+    """
+    return {"code": plan.code_of(command), "job": plan.job_of(rule or command)}
+
+
+container: IMAGES.driver  # rules on GPUs name IMAGES.serve
 
 
 wildcard_constraints:
@@ -24,15 +40,15 @@ wildcard_constraints:
 
 # The interpreter is set in the prefix, not in params, since a changed path must not cause re-runs. OpenBLAS gets one
 # thread: the threads that it starts when numpy is imported cost a one-core job more than its own work.
-VARIABLES = shell_lines.environment_assignments(
+VARIABLES = environment_assignments(
     PYTHONPATH=str(PACKAGE),
     PYTHONUNBUFFERED="1",
     OPENBLAS_NUM_THREADS="1",
     PYDANTIC_DISABLE_PLUGINS="1",
-    DRIVER=run_hooks.interpreter(plan, workflow, "driver"),
-    SERVE=run_hooks.interpreter(plan, workflow, "serve"),
-    **run_hooks.shared_servers_variable(plan, workflow),
-    **run_hooks.budget_variable(plan),
-    **run_hooks.run_files_variable(workflow),
+    DRIVER=hooks.interpreter(plan, workflow, "driver"),
+    SERVE=hooks.interpreter(plan, workflow, "serve"),
+    **hooks.shared_servers_variable(plan, workflow),
+    **hooks.budget_variable(plan),
+    **hooks.run_files_variable(workflow),
 )
 shell.prefix(f"set -euo pipefail; export {VARIABLES}; ")

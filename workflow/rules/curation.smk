@@ -3,9 +3,8 @@
 Evaluation sets are copied to results/datasets, where benchmarks read them like any other source.
 """
 
-from maieutic.curation import paths as made
-from maieutic.curation.curated_plan import interpreter_of
-from maieutic.curation.inputs import curation_products
+from maieutic.curation import inputs as curation_inputs
+from maieutic.curation.curated_plan import rater_interpreter, stage_interpreter
 
 
 wildcard_constraints:
@@ -18,47 +17,45 @@ ruleorder: fetch_curated > fetch_dataset
 
 rule make_seeds:
     input:
-        unpack(plan.inputs_of("make_seeds")),
+        sources=plan.select(curation_inputs.seed_sources),
     output:
-        made.SEEDS,
+        "results/curation/{curation}/seeds.jsonl",
     log:
-        paths.log_of("make_seeds", "curation"),
+        "results/logs/make_seeds/{curation}.log",
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("make_seeds"),
-        job=plan.job_of("make_seeds"),
+        **job("make_seeds"),
     shell:
-        shell_lines.command_line("make-seeds", sources="{input.sources}", out="{output}")
+        command("make-seeds", sources="{input.sources}", out="{output}")
 
 
 rule make_components:
     """Make standards, follow-ups, wrong solutions, similar problems and clarifications. Resumes from the journal."""
     input:
-        unpack(plan.inputs_of("make_components")),
+        seeds="results/curation/{curation}/seeds.jsonl",
+        weights=plan.select(curation_inputs.stage_weights, step="make_components"),
+        cards=plan.select(curation_inputs.stage_cards, step="make_components"),
     output:
-        components=made.COMPONENTS,
-        outcomes=made.OUTCOMES.format(curation="{curation}", step="make_components"),
+        components="results/curation/{curation}/components.jsonl",
+        outcomes="results/curation/{curation}/outcomes/make_components.jsonl",
     log:
-        paths.log_of("make_components", "curation"),
+        "results/logs/make_components/{curation}.log",
     benchmark:
-        paths.timing_of("make_components", "curation")
+        "results/benchmarks/make_components/{curation}.tsv"
     container:
         IMAGES.serve
     threads: plan.threads
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("make_components"),
-        job=plan.job_of("make_components"),
-        python=lambda wildcards: interpreter_of(plan, wildcards.curation),
-        journal=made.JOURNAL.format(curation="{curation}", step="make_components"),
-        server_logs=made.SERVER_LOGS.format(curation="{curation}", step="make_components"),
+        **job("make_components"),
+        python=plan.select(stage_interpreter),
+        journal="results/journal/curation/{curation}/make_components.jsonl",
+        server_logs="results/logs/serve/curation/{curation}/make_components",
     shell:
-        shell_lines.command_line(
+        command(
             "make-components",
-            python=shell_lines.INHERITED_PYTHON,
+            python="{params.python}",
             seeds="{input.seeds}",
             weights="{input.weights}",
             journal="{params.journal}",
@@ -70,30 +67,32 @@ rule make_components:
 rule write_flows:
     """Write a flow for each dialogue, which the verifier or people then accept or reject."""
     input:
-        unpack(plan.inputs_of("write_flows")),
+        components="results/curation/{curation}/components.jsonl",
+        people=plan.select(curation_inputs.people_decisions),
+        weights=plan.select(curation_inputs.stage_weights, step="write_flows"),
+        cards=plan.select(curation_inputs.stage_cards, step="write_flows"),
     output:
-        flows=made.FLOWS,
-        sheet=made.SHEET,
-        outcomes=made.OUTCOMES.format(curation="{curation}", step="write_flows"),
+        flows="results/curation/{curation}/flows.jsonl",
+        sheet="results/curation/{curation}/flows.csv",
+        outcomes="results/curation/{curation}/outcomes/write_flows.jsonl",
     log:
-        paths.log_of("write_flows", "curation"),
+        "results/logs/write_flows/{curation}.log",
     benchmark:
-        paths.timing_of("write_flows", "curation")
+        "results/benchmarks/write_flows/{curation}.tsv"
     container:
         IMAGES.serve
     threads: plan.threads
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("write_flows"),
-        job=plan.job_of("write_flows"),
-        python=lambda wildcards: interpreter_of(plan, wildcards.curation),
-        journal=made.JOURNAL.format(curation="{curation}", step="write_flows"),
-        server_logs=made.SERVER_LOGS.format(curation="{curation}", step="write_flows"),
+        **job("write_flows"),
+        python=plan.select(stage_interpreter),
+        journal="results/journal/curation/{curation}/write_flows.jsonl",
+        server_logs="results/logs/serve/curation/{curation}/write_flows",
     shell:
-        shell_lines.command_line(
+        command(
             "write-flows",
-            python=shell_lines.INHERITED_PYTHON,
+            python="{params.python}",
             components="{input.components}",
             people="{input.people}",
             weights="{input.weights}",
@@ -107,29 +106,32 @@ rule write_flows:
 rule write_dialogues:
     """Write the flows as conversations, with test cases and instructions for evaluation."""
     input:
-        unpack(plan.inputs_of("write_dialogues")),
+        seeds="results/curation/{curation}/seeds.jsonl",
+        components="results/curation/{curation}/components.jsonl",
+        flows="results/curation/{curation}/flows.jsonl",
+        weights=plan.select(curation_inputs.stage_weights, step="write_dialogues"),
+        cards=plan.select(curation_inputs.stage_cards, step="write_dialogues"),
     output:
-        dialogues=made.DIALOGUES,
-        outcomes=made.OUTCOMES.format(curation="{curation}", step="write_dialogues"),
+        dialogues="results/curation/{curation}/dialogues.jsonl",
+        outcomes="results/curation/{curation}/outcomes/write_dialogues.jsonl",
     log:
-        paths.log_of("write_dialogues", "curation"),
+        "results/logs/write_dialogues/{curation}.log",
     benchmark:
-        paths.timing_of("write_dialogues", "curation")
+        "results/benchmarks/write_dialogues/{curation}.tsv"
     container:
         IMAGES.serve
     threads: plan.threads
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("write_dialogues"),
-        job=plan.job_of("write_dialogues"),
-        python=lambda wildcards: interpreter_of(plan, wildcards.curation),
-        journal=made.JOURNAL.format(curation="{curation}", step="write_dialogues"),
-        server_logs=made.SERVER_LOGS.format(curation="{curation}", step="write_dialogues"),
+        **job("write_dialogues"),
+        python=plan.select(stage_interpreter),
+        journal="results/journal/curation/{curation}/write_dialogues.jsonl",
+        server_logs="results/logs/serve/curation/{curation}/write_dialogues",
     shell:
-        shell_lines.command_line(
+        command(
             "write-dialogues",
-            python=shell_lines.INHERITED_PYTHON,
+            python="{params.python}",
             seeds="{input.seeds}",
             components="{input.components}",
             flows="{input.flows}",
@@ -143,19 +145,24 @@ rule write_dialogues:
 rule measure_curation:
     """Measure the yield of each stage and the quality of the data."""
     input:
-        unpack(plan.inputs_of("measure_curation")),
+        seeds="results/curation/{curation}/seeds.jsonl",
+        components="results/curation/{curation}/components.jsonl",
+        flows="results/curation/{curation}/flows.jsonl",
+        dialogues="results/curation/{curation}/dialogues.jsonl",
+        outcomes=[
+            "results/curation/{curation}/outcomes/make_components.jsonl",
+            "results/curation/{curation}/outcomes/write_flows.jsonl",
+            "results/curation/{curation}/outcomes/write_dialogues.jsonl",
+        ],
     output:
-        made.FIGURES,
+        "results/curation/{curation}/figures.json",
     log:
-        paths.log_of("measure_curation", "curation"),
+        "results/logs/measure_curation/{curation}.log",
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("measure_curation"),
-        job=plan.job_of("measure_curation"),
+        **job("measure_curation"),
     shell:
-        shell_lines.command_line(
+        command(
             "measure-curation",
             seeds="{input.seeds}",
             components="{input.components}",
@@ -169,13 +176,15 @@ rule measure_curation:
 rule rate_dialogues:
     """Rate a sample of tutor turns with a judge that is validated on human labels."""
     input:
-        unpack(plan.inputs_of("rate_dialogues")),
+        dialogues="results/curation/{curation}/dialogues.jsonl",
+        weights=plan.select(inputs.answering_weights),
+        rubrics=plan.select(curation_inputs.rating_rubrics),
     output:
-        made.RATINGS,
+        "results/curation/{curation}/ratings/{judge}.jsonl",
     log:
-        paths.log_of("rate_dialogues", "curation", "judge"),
+        "results/logs/rate_dialogues/{curation}/{judge}.log",
     benchmark:
-        paths.timing_of("rate_dialogues", "curation", "judge")
+        "results/benchmarks/rate_dialogues/{curation}/{judge}.tsv"
     wildcard_constraints:
         judge=one_of(plan.raters),
     container:
@@ -184,15 +193,14 @@ rule rate_dialogues:
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("rate_dialogues"),
-        job=plan.job_of("rate_dialogues"),
-        python=lambda wildcards: interpreter_of(plan, wildcards.curation, wildcards.judge),
-        journal=made.RATING_JOURNAL,
-        server_log=made.RATING_SERVER_LOG,
+        **job("rate_dialogues"),
+        python=plan.select(rater_interpreter),
+        journal="results/journal/curation/{curation}/ratings/{judge}.jsonl",
+        server_log="results/logs/serve/curation/{curation}/ratings/{judge}.log",
     shell:
-        shell_lines.command_line(
+        command(
             "rate-dialogues",
-            python=shell_lines.INHERITED_PYTHON,
+            python="{params.python}",
             dialogues="{input.dialogues}",
             weights="{input.weights}",
             journal="{params.journal}",
@@ -204,22 +212,21 @@ rule rate_dialogues:
 rule assemble_sets:
     """Assemble KMP-Skills and KMP-Dialogue from the evaluation seeds, chats from the other seeds, and a datasheet."""
     input:
-        unpack(plan.inputs_of("assemble_sets")),
+        seeds="results/curation/{curation}/seeds.jsonl",
+        components="results/curation/{curation}/components.jsonl",
+        dialogues="results/curation/{curation}/dialogues.jsonl",
     output:
-        skills=made.SETS["skills"],
-        dialogues=made.SETS["dialogues"],
-        raw=made.RAW,
-        sheet=made.EVALUATION_SHEET,
+        skills="results/curation/{curation}/sets/skills.jsonl",
+        dialogues="results/curation/{curation}/sets/dialogues.jsonl",
+        raw="results/curation/{curation}/training.raw.jsonl",
+        sheet="results/curation/{curation}/sets/evaluation.json",
     log:
-        paths.log_of("assemble_sets", "curation"),
+        "results/logs/assemble_sets/{curation}.log",
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("assemble_sets"),
-        job=plan.job_of("assemble_sets"),
+        **job("assemble_sets"),
     shell:
-        shell_lines.command_line(
+        command(
             "assemble-sets",
             seeds="{input.seeds}",
             components="{input.components}",
@@ -234,21 +241,21 @@ rule assemble_sets:
 rule clean_training_set:
     """Remove the chats that contain a problem of any task of the run."""
     input:
-        unpack(plan.inputs_of("clean_training_set")),
+        seeds="results/curation/{curation}/seeds.jsonl",
+        raw="results/curation/{curation}/training.raw.jsonl",
+        cases=plan.select(curation_inputs.selected_items),
+        tests=plan.select(curation_inputs.evaluation_sets),
     output:
-        chats=made.TRAINING_SET,
-        parquet=made.TRAINING_PARQUET,
-        sheet=made.TRAINING_SHEET,
+        chats="results/curation/{curation}/sets/training.jsonl",
+        parquet="results/curation/{curation}/sets/training.parquet",
+        sheet="results/curation/{curation}/sets/training.json",
     log:
-        paths.log_of("clean_training_set", "curation"),
+        "results/logs/clean_training_set/{curation}.log",
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("clean_training_set"),
-        job=plan.job_of("clean_training_set"),
+        **job("clean_training_set"),
     shell:
-        shell_lines.command_line(
+        command(
             "clean-training-set",
             raw="{input.raw}",
             items="{input.cases}",
@@ -263,20 +270,19 @@ rule clean_training_set:
 rule fetch_curated:
     """Copy an evaluation set of this run after checking it against the pin in its datasheet."""
     input:
-        unpack(plan.inputs_of("fetch_curated")),
+        made=plan.select(curation_inputs.curated_set),
+        sheet=plan.select(curation_inputs.curated_sheet),
     output:
-        paths.SOURCE,
+        "results/datasets/{dataset}.source",
     log:
-        paths.log_of("fetch_curated", "dataset"),
+        "results/logs/fetch_curated/{dataset}.log",
     wildcard_constraints:
         dataset=one_of(plan.curated),
     localrule: True
-    container:
-        IMAGES.driver
     params:
         code=plan.code_of("fetch_curated"),
     shell:
-        shell_lines.command_line(
+        command(
             "fetch-curated", job=False, made="{input.made}", sheet="{input.sheet}", out="{output}"
         )
 
@@ -284,5 +290,5 @@ rule fetch_curated:
 rule curate:
     """Make every curation and tuning of the run without an evaluation."""
     input:
-        curation_products(plan),
+        plan.select(curation_inputs.curation_products),
     localrule: True

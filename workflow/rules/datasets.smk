@@ -1,53 +1,45 @@
 """pinned sources or data_dir -> results/datasets, results/pictures: verified source files and their pictures."""
 
-from maieutic.plan.wildcard_patterns import datasets_with_pictures
+from maieutic.launch.wildcard_patterns import datasets_with_pictures
 
 
 rule fetch_dataset:
     output:
-        paths.SOURCE,
+        "results/datasets/{dataset}.source",
     log:
-        paths.log_of("fetch_dataset", "dataset"),
+        "results/logs/fetch_dataset/{dataset}.log",
     localrule: True
-    container:
-        IMAGES.driver
     resources:
         mem_mb=1000,
         runtime=60,
     params:
-        code=plan.code_of("fetch_dataset"),
-        job=plan.job_of("fetch_dataset"),
+        **job("fetch_dataset"),
     shell:
-        shell_lines.command_line(
-            "fetch-dataset", demo_dir=shell_lines.LiteralWord(paths.DEMO_DATA), out="{output}"
-        )
+        command("fetch-dataset", demo_dir=LiteralWord(paths.DEMO_DATA), out="{output}")
 
 
 rule fetch_pictures:
     """Download the pictures of a dataset once into the store, named by their SHA-256."""
     input:
-        unpack(plan.inputs_of("fetch_pictures")),
+        source="results/datasets/{dataset}.source",
     output:
-        paths.PICTURE_LIST,
+        "results/datasets/{dataset}.pictures.jsonl",
     log:
-        paths.log_of("fetch_pictures", "dataset"),
+        "results/logs/fetch_pictures/{dataset}.log",
     wildcard_constraints:
         dataset=one_of(datasets_with_pictures(plan)),
     localrule: True
-    container:
-        IMAGES.driver
     resources:
         mem_mb=4000,
         runtime=240,
     params:
-        code=plan.code_of("fetch_pictures"),
-        job=plan.job_of("fetch_pictures"),
-        store=paths.PICTURE_STORE,
+        **job("fetch_pictures"),
+        store="results/pictures",
     shell:
-        shell_lines.command_line(
+        command(
             "fetch-pictures",
             source="{input.source}",
-            demo_dir=shell_lines.LiteralWord(paths.DEMO_DATA),
+            demo_dir=LiteralWord(paths.DEMO_DATA),
             store="{params.store}",
             out="{output}",
         )

@@ -3,23 +3,22 @@
 
 rule parse_replies:
     input:
-        unpack(plan.inputs_of("parse_replies")),
+        cases=plan.select(inputs.tutor_items),
+        replies="results/replies/{benchmark}/{tutor}.jsonl",
+        cards=plan.select(inputs.tutor_cards),
     output:
-        paths.PARSED,
+        "results/grades/{benchmark}/_parsers/{tutor}.jsonl",
     log:
-        paths.log_of("parse_replies", "benchmark", "tutor"),
+        "results/logs/parse_replies/{benchmark}/{tutor}.log",
     localrule: True
-    container:
-        IMAGES.driver
     resources:
         mem_mb=2000,
         runtime=30,
     params:
-        code=plan.code_of("parse_replies"),
-        job=plan.job_of("parse_replies"),
-        item_folder=paths.ITEM_FOLDER,
+        **job("parse_replies"),
+        item_folder="results/items/{benchmark}",
     shell:
-        shell_lines.command_line(
+        command(
             "parse-replies",
             items="{params.item_folder}",
             replies="{input.replies}",
@@ -30,25 +29,25 @@ rule parse_replies:
 rule grade_by_rewards:
     """Compare a tutor's replies with human replies by the rewards of one reward model."""
     input:
-        unpack(plan.inputs_of("grade_by_rewards")),
+        cases=plan.select(inputs.rewarded_items),
+        replies="results/replies/{benchmark}/{tutor}.jsonl",
+        rewards=plan.select(inputs.tutor_rewards),
+        overlaps=plan.select(inputs.training_overlaps),
     output:
-        paths.REWARD_GRADES,
+        "results/grades/{benchmark}/{reward_model}/{tutor}.jsonl",
     log:
-        paths.log_of("grade_by_rewards", "reward_model", "benchmark", "tutor"),
+        "results/logs/grade_by_rewards/{reward_model}/{benchmark}/{tutor}.log",
     wildcard_constraints:
         reward_model=one_of(plan.run.reward_models),
     localrule: True
-    container:
-        IMAGES.driver
     resources:
         mem_mb=2000,
         runtime=30,
     params:
-        code=plan.code_of("grade_by_rewards"),
-        job=plan.job_of("grade_by_rewards"),
-        item_folder=paths.ITEM_FOLDER,
+        **job("grade_by_rewards"),
+        item_folder="results/items/{benchmark}",
     shell:
-        shell_lines.command_line(
+        command(
             "grade-by-rewards",
             items="{params.item_folder}",
             replies="{input.replies}",
@@ -61,23 +60,22 @@ rule grade_by_rewards:
 rule grade_verdicts:
     """Turn one judge's verdicts on a tutor into grades, shares and weighted scores."""
     input:
-        unpack(plan.inputs_of("grade_verdicts")),
+        verdicts=plan.select(inputs.tutor_verdicts),
+        cases=plan.select(inputs.weighted_items),
+        rubrics=plan.select(inputs.reply_rubrics),
     output:
-        paths.JUDGE_GRADES,
+        "results/grades/{benchmark}/{judge}/{tutor}.jsonl",
     log:
-        paths.log_of("grade_verdicts", "benchmark", "judge", "tutor"),
+        "results/logs/grade_verdicts/{benchmark}/{judge}/{tutor}.log",
     localrule: True
-    container:
-        IMAGES.driver
     resources:
         mem_mb=2000,
         runtime=30,
     params:
-        code=plan.code_of("grade_verdicts"),
-        job=plan.job_of("grade_verdicts"),
-        item_folder=paths.ITEM_FOLDER,
+        **job("grade_verdicts"),
+        item_folder="results/items/{benchmark}",
     shell:
-        shell_lines.command_line(
+        command(
             "grade-verdicts",
             verdicts="{input.verdicts}",
             items="{params.item_folder}",

@@ -3,21 +3,18 @@
 
 rule make_items:
     input:
-        unpack(plan.inputs_of("make_items")),
+        source=plan.select(inputs.task_source),
+        pictures=plan.select(inputs.task_pictures),
+        card=plan.select(inputs.task_card),
     output:
-        paths.ITEMS,
+        "results/items/{benchmark}/{task}.jsonl",
     log:
-        paths.log_of("make_items", "benchmark", "task"),
+        "results/logs/make_items/{benchmark}/{task}.log",
     localrule: True
-    container:
-        IMAGES.driver
     resources:
         mem_mb=2000,
         runtime=30,
     params:
-        code=plan.code_of("make_items"),
-        job=plan.job_of("make_items"),
+        **job("make_items"),
     shell:
-        shell_lines.command_line(
-            "make-items", source="{input.source}", pictures="{input.pictures}", out="{output}"
-        )
+        command("make-items", source="{input.source}", pictures="{input.pictures}", out="{output}")

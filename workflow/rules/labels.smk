@@ -3,24 +3,22 @@
 
 rule make_labels:
     input:
-        unpack(plan.inputs_of("make_labels")),
+        sources=plan.select(inputs.label_sources),
+        rubrics=plan.select(inputs.label_rubric),
     output:
-        cases=paths.LABELLED_ITEMS,
-        replies=paths.LABELLED_REPLIES,
-        labels=paths.LABELS,
-        annotations=paths.ANNOTATIONS,
-        about=paths.LABEL_ABOUT,
-        statistics=paths.LABEL_STATISTICS,
+        cases="results/labels/{release}/items.jsonl",
+        replies="results/labels/{release}/replies.jsonl",
+        labels="results/labels/{release}/labels.jsonl",
+        annotations="results/labels/{release}/annotations.jsonl",
+        about="results/labels/{release}/about.json",
+        statistics="results/labels/{release}/statistics.json",
     log:
-        paths.log_of("make_labels", "release"),
+        "results/logs/make_labels/{release}.log",
     localrule: True
-    container:
-        IMAGES.driver
     resources:
         mem_mb=2000,
         runtime=30,
     params:
-        code=plan.code_of("make_labels"),
-        job=plan.job_of("make_labels"),
+        **job("make_labels"),
     shell:
-        shell_lines.command_line("make-labels", sources="{input.sources}", out="{output.cases}")
+        command("make-labels", sources="{input.sources}", out="{output.cases}")

@@ -25,7 +25,7 @@ PACKAGE = package_folder(workflow.current_basedir)
 sys.path.insert(0, str(PACKAGE))
 
 from maieutic.core.errors import UserError
-from maieutic.plan.config_files import check_config_files
+from maieutic.launch.config_files import check_config_files
 
 try:
     check_config_files(workflow)

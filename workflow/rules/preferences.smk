@@ -3,23 +3,20 @@
 
 rule make_pairs:
     input:
-        unpack(plan.inputs_of("make_pairs")),
+        sources=plan.select(inputs.pair_sources),
     output:
-        pairs=paths.PAIRS,
-        counts=paths.PAIR_COUNTS,
+        pairs="results/preferences/{source}/pairs.jsonl",
+        counts="results/preferences/{source}/counts.json",
     log:
-        paths.log_of("make_pairs", "source"),
+        "results/logs/make_pairs/{source}.log",
     localrule: True
-    container:
-        IMAGES.driver
     resources:
         mem_mb=4000,
         runtime=30,
     params:
-        code=plan.code_of("make_pairs"),
-        job=plan.job_of("make_pairs"),
+        **job("make_pairs"),
     shell:
-        shell_lines.command_line(
+        command(
             "make-pairs", sources="{input.sources}", out="{output.pairs}", counts="{output.counts}"
         )
 
@@ -27,22 +24,18 @@ rule make_pairs:
 rule find_overlap:
     """List the benchmark's human replies that occur in these pairs."""
     input:
-        unpack(plan.inputs_of("find_overlap")),
+        cases=plan.select(inputs.rewarded_items),
+        pairs="results/preferences/{source}/pairs.jsonl",
     output:
-        paths.OVERLAP,
+        "results/preferences/{source}/overlap/{benchmark}.json",
     log:
-        paths.log_of("find_overlap", "source", "benchmark"),
+        "results/logs/find_overlap/{source}/{benchmark}.log",
     localrule: True
-    container:
-        IMAGES.driver
     resources:
         mem_mb=2000,
         runtime=30,
     params:
-        code=plan.code_of("find_overlap"),
-        job=plan.job_of("find_overlap"),
-        item_folder=paths.ITEM_FOLDER,
+        **job("find_overlap"),
+        item_folder="results/items/{benchmark}",
     shell:
-        shell_lines.command_line(
-            "find-overlap", items="{params.item_folder}", pairs="{input.pairs}", out="{output}"
-        )
+        command("find-overlap", items="{params.item_folder}", pairs="{input.pairs}", out="{output}")

@@ -1,27 +1,23 @@
 """results/items -> results/questions: prompts for a tutor without an endpoint."""
 
-from maieutic.plan.inputs import question_files
-
 
 rule write_questions:
     input:
-        unpack(plan.inputs_of("write_questions")),
+        cases="results/items/{benchmark}/{task}.jsonl",
+        cards=plan.select(inputs.task_card_and_prompts),
     output:
-        paths.QUESTIONS,
+        "results/questions/{benchmark}/{task}.jsonl",
     log:
-        paths.log_of("write_questions", "benchmark", "task"),
+        "results/logs/write_questions/{benchmark}/{task}.log",
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("write_questions"),
-        job=plan.job_of("write_questions"),
+        **job("write_questions"),
     shell:
-        shell_lines.command_line("write-questions", items="{input.cases}", out="{output}")
+        command("write-questions", items="{input.cases}", out="{output}")
 
 
 rule questions:
     """Write the prompts of every item of the run, to be answered elsewhere."""
     input:
-        question_files(plan),
+        plan.select(inputs.question_files),
     localrule: True

@@ -4,14 +4,16 @@
 rule generate_replies:
     """Generate replies of a served model. Later attempts get more time and memory and resume from the journal."""
     input:
-        unpack(plan.inputs_of("generate_replies")),
+        cases=plan.select(inputs.tutor_items),
+        cards=plan.select(inputs.tutor_prompts),
+        weights=plan.select(inputs.tutor_weights),
     output:
-        replies=paths.REPLIES,
-        prompts=paths.PROMPTS,
+        replies="results/replies/{benchmark}/{tutor}.jsonl",
+        prompts="results/replies/{benchmark}/prompts/{tutor}.jsonl",
     log:
-        paths.log_of("generate_replies", "benchmark", "tutor"),
+        "results/logs/generate_replies/{benchmark}/{tutor}.log",
     benchmark:
-        paths.timing_of("generate_replies", "benchmark", "tutor")
+        "results/benchmarks/generate_replies/{benchmark}/{tutor}.tsv"
     wildcard_constraints:
         tutor=one_of(plan.tutors_per_benchmark_job("vllm")),
     container:
@@ -20,17 +22,16 @@ rule generate_replies:
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("generate_replies"),
-        job=plan.job_of("generate_replies"),
-        python=shell_lines.SERVE,
-        item_folder=paths.ITEM_FOLDER,
-        pictures=paths.PICTURE_STORE,
-        journal=paths.REPLY_JOURNAL,
-        server_log=paths.TUTOR_SERVER_LOG,
+        **job("generate_replies"),
+        python=SERVE,
+        item_folder="results/items/{benchmark}",
+        pictures="results/pictures",
+        journal="results/journal/replies/{benchmark}/{tutor}.jsonl",
+        server_log="results/logs/serve/{benchmark}/{tutor}.log",
     shell:
-        shell_lines.command_line(
+        command(
             "generate-replies",
-            python=shell_lines.INHERITED_PYTHON,
+            python="{params.python}",
             items="{params.item_folder}",
             weights="{input.weights}",
             pictures="{params.pictures}",
@@ -53,40 +54,43 @@ use rule generate_replies as generate_replies_locally with:
         server_gpus=0,
     params:
         code=plan.code_of("generate_replies"),
-        python=shell_lines.DRIVER,
+        python=DRIVER,
 
 
 use rule generate_replies as generate_shard with:
     """Generate a served model's replies to one shard of a benchmark's items."""
     input:
-        unpack(plan.inputs_of("generate_shard")),
+        cases=plan.select(inputs.tutor_items),
+        cards=plan.select(inputs.tutor_prompts),
+        weights=plan.select(inputs.tutor_weights),
     output:
-        replies=paths.SHARD_REPLIES,
-        prompts=paths.SHARD_PROMPTS,
+        replies="results/replies/{benchmark}/shards/{shard}/{tutor}.jsonl",
+        prompts="results/replies/{benchmark}/shards/{shard}/prompts/{tutor}.jsonl",
     log:
-        paths.log_of("generate_shard", "benchmark", "tutor", "shard"),
+        "results/logs/generate_shard/{benchmark}/{tutor}/{shard}.log",
     benchmark:
-        paths.timing_of("generate_shard", "benchmark", "tutor", "shard")
+        "results/benchmarks/generate_shard/{benchmark}/{tutor}/{shard}.tsv"
     wildcard_constraints:
         tutor=one_of(plan.sharded_tutors("vllm")),
     params:
-        code=plan.code_of("generate_replies"),
-        job=plan.job_of("generate_shard"),
-        journal=paths.SHARD_JOURNAL,
-        server_log=paths.SHARD_SERVER_LOG,
+        **job("generate_replies", "generate_shard"),
+        journal="results/journal/replies/{benchmark}/shards/{shard}/{tutor}.jsonl",
+        server_log="results/logs/serve/{benchmark}/shards/{shard}/{tutor}.log",
 
 
 use rule generate_replies as generate_shard_locally with:
     """Generate a hosted model's replies to one shard of a benchmark's items."""
     input:
-        unpack(plan.inputs_of("generate_shard")),
+        cases=plan.select(inputs.tutor_items),
+        cards=plan.select(inputs.tutor_prompts),
+        weights=plan.select(inputs.tutor_weights),
     output:
-        replies=paths.SHARD_REPLIES,
-        prompts=paths.SHARD_PROMPTS,
+        replies="results/replies/{benchmark}/shards/{shard}/{tutor}.jsonl",
+        prompts="results/replies/{benchmark}/shards/{shard}/prompts/{tutor}.jsonl",
     log:
-        paths.log_of("generate_shard_locally", "benchmark", "tutor", "shard"),
+        "results/logs/generate_shard_locally/{benchmark}/{tutor}/{shard}.log",
     benchmark:
-        paths.timing_of("generate_shard_locally", "benchmark", "tutor", "shard")
+        "results/benchmarks/generate_shard_locally/{benchmark}/{tutor}/{shard}.tsv"
     wildcard_constraints:
         tutor=one_of(plan.sharded_tutors("hosted")),
     localrule: True
@@ -96,31 +100,29 @@ use rule generate_replies as generate_shard_locally with:
         mem_mb=plan.memory,
         server_gpus=0,
     params:
-        code=plan.code_of("generate_replies"),
-        job=plan.job_of("generate_shard"),
-        python=shell_lines.DRIVER,
-        journal=paths.SHARD_JOURNAL,
-        server_log=paths.SHARD_SERVER_LOG,
+        **job("generate_replies", "generate_shard"),
+        python=DRIVER,
+        journal="results/journal/replies/{benchmark}/shards/{shard}/{tutor}.jsonl",
+        server_log="results/logs/serve/{benchmark}/shards/{shard}/{tutor}.log",
 
 
 rule gather_shards:
     """Join the replies of a tutor from its shards."""
     input:
-        unpack(plan.inputs_of("gather_shards")),
+        replies=plan.select(inputs.shard_replies),
+        prompts=plan.select(inputs.shard_prompts),
     output:
-        replies=paths.REPLIES,
-        prompts=paths.PROMPTS,
+        replies="results/replies/{benchmark}/{tutor}.jsonl",
+        prompts="results/replies/{benchmark}/prompts/{tutor}.jsonl",
     log:
-        paths.log_of("gather_shards", "benchmark", "tutor"),
+        "results/logs/gather_shards/{benchmark}/{tutor}.log",
     wildcard_constraints:
         tutor=one_of(plan.sharded_tutors("vllm", "hosted")),
     localrule: True
-    container:
-        IMAGES.driver
     params:
         code=plan.code_of("gather_shards"),
     shell:
-        shell_lines.command_line(
+        command(
             "gather-shards",
             job=False,
             replies="{input.replies}",
@@ -133,14 +135,18 @@ rule gather_shards:
 rule generate_all_replies:
     """Generate a served model's replies to all benchmarks at once (servers.pack): one allocation, one server."""
     input:
-        unpack(plan.inputs_of("generate_all_replies")),
+        cases=plan.select(inputs.all_tutor_items),
+        cards=plan.select(inputs.all_tutor_prompts),
+        weights=plan.select(inputs.tutor_weights),
     output:
-        replies=[paths.REPLIES.partly(benchmark=name) for name in plan.benchmarks],
-        prompts=[paths.PROMPTS.partly(benchmark=name) for name in plan.benchmarks],
+        replies=expand("results/replies/{benchmark}/{{tutor}}.jsonl", benchmark=plan.benchmarks),
+        prompts=expand(
+            "results/replies/{benchmark}/prompts/{{tutor}}.jsonl", benchmark=plan.benchmarks
+        ),
     log:
-        paths.log_of("generate_all_replies", "tutor"),
+        "results/logs/generate_all_replies/{tutor}.log",
     benchmark:
-        paths.timing_of("generate_all_replies", "tutor")
+        "results/benchmarks/generate_all_replies/{tutor}.tsv"
     wildcard_constraints:
         tutor=one_of(plan.packed_tutors),
     container:
@@ -149,16 +155,17 @@ rule generate_all_replies:
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("generate_all_replies"),
-        job=plan.job_of("generate_all_replies"),
-        item_folders=[paths.ITEM_FOLDER.partly(benchmark=name) for name in plan.benchmarks],
-        pictures=paths.PICTURE_STORE,
-        journal=[paths.REPLY_JOURNAL.partly(benchmark=name) for name in plan.benchmarks],
-        server_log=paths.PACKED_SERVER_LOG,
+        **job("generate_all_replies"),
+        item_folders=expand("results/items/{benchmark}", benchmark=plan.benchmarks),
+        pictures="results/pictures",
+        journal=expand(
+            "results/journal/replies/{benchmark}/{{tutor}}.jsonl", benchmark=plan.benchmarks
+        ),
+        server_log="results/logs/serve/tutors/{tutor}.log",
     shell:
-        shell_lines.command_line(
+        command(
             "generate-all-replies",
-            python=shell_lines.SERVE,
+            python=SERVE,
             items="{params.item_folders}",
             weights="{input.weights}",
             pictures="{params.pictures}",
@@ -172,22 +179,22 @@ rule generate_all_replies:
 rule read_replies:
     """Read the replies of a recorded tutor from its file."""
     input:
-        unpack(plan.inputs_of("read_replies")),
+        file=plan.select(inputs.recorded_files),
+        sources=plan.select(inputs.sampled_sources),
+        cases=plan.select(inputs.all_tutor_items),
+        cards=plan.select(inputs.tutor_prompts),
     output:
-        replies=paths.REPLIES,
-        prompts=paths.PROMPTS,
+        replies="results/replies/{benchmark}/{tutor}.jsonl",
+        prompts="results/replies/{benchmark}/prompts/{tutor}.jsonl",
     log:
-        paths.log_of("read_replies", "benchmark", "tutor"),
+        "results/logs/read_replies/{benchmark}/{tutor}.log",
     wildcard_constraints:
         tutor=one_of(plan.with_engine("recorded")),
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("read_replies"),
-        job=plan.job_of("read_replies"),
+        **job("read_replies"),
     shell:
-        shell_lines.command_line(
+        command(
             "read-replies",
             file="{input.file}",
             items="{input.cases}",

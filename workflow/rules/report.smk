@@ -1,46 +1,45 @@
 """results/scores and their sources -> the run's folder: page, tables, effective configuration."""
 
+from maieutic.report import inputs as report_inputs
+
 
 rule save_config:
     output:
-        config=plan.run_path(paths.CONFIG),
-        provenance=plan.run_path(paths.PROVENANCE),
+        config=f"results/{RUN}/config.yaml",
+        provenance=f"results/{RUN}/provenance.json",
     log:
-        paths.log_of("save_config"),
+        "results/logs/save_config.log",
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("save_config"),
-        job=plan.job_of("save_config"),
+        **job("save_config"),
     shell:
-        shell_lines.command_line(
-            "save-config", out="{output.config}", provenance="{output.provenance}"
-        )
+        command("save-config", out="{output.config}", provenance="{output.provenance}")
 
 
 rule build_report:
     input:
-        unpack(plan.inputs_of("build_report")),
+        config=f"results/{RUN}/config.yaml",
+        provenance=f"results/{RUN}/provenance.json",
+        files=plan.select(report_inputs.report_files),
     output:
         page=report(
-            plan.run_path(paths.PAGE),
+            f"results/{RUN}/index.html",
             caption="../report/page.rst",
             category="Report",
             labels={"what": "interactive page"},
         ),
         csv=report(
-            plan.run_path(paths.SCORE_TABLE),
+            f"results/{RUN}/scores.csv",
             caption="../report/scores.rst",
             category="Tables",
             labels={"what": "every score"},
         ),
-        parquet=plan.run_path(paths.SCORE_PARQUET),
-        differences=plan.run_path(paths.DIFFERENCE_TABLE),
-        problems=plan.run_path(paths.PROBLEMS),
-        trust=plan.run_path(paths.TRUST_TABLE),
+        parquet=f"results/{RUN}/scores.parquet",
+        differences=f"results/{RUN}/differences.csv",
+        problems=f"results/{RUN}/problems.json",
+        trust=f"results/{RUN}/trust.csv",
         tables=report(
-            directory(plan.run_path(paths.TABLES)),
+            directory(f"results/{RUN}/tables"),
             patterns=["{name}.csv"],
             caption="../report/tables.rst",
             category="Tables",
@@ -48,24 +47,22 @@ rule build_report:
             labels={"what": "{name}"},
         ),
         figures=report(
-            directory(plan.run_path(paths.FIGURES)),
+            directory(f"results/{RUN}/figures"),
             patterns=["{name}.svg"],
             caption="../report/figures.rst",
             category="Figures",
             labels={"what": "{name}"},
         ),
-        item_data=directory(plan.run_path(paths.ITEM_DATA)),
+        item_data=directory(f"results/{RUN}/items"),
         runtime=report(
-            plan.run_path(paths.RUNTIME_TABLE),
+            f"results/{RUN}/runtime.csv",
             caption="../report/runtime.rst",
             category="Tables",
             labels={"what": "requests, tokens, seconds"},
         ),
     log:
-        paths.log_of("build_report"),
+        "results/logs/build_report.log",
     localrule: True
-    container:
-        IMAGES.driver
     resources:
         mem_mb=8000,
         runtime=30,
@@ -73,7 +70,7 @@ rule build_report:
         code=plan.code_of("build_report"),
         folder=subpath(output.page, parent=True),
     shell:
-        shell_lines.command_line(
+        command(
             "build-report",
             job=False,
             config="{input.config}",
@@ -86,56 +83,50 @@ rule build_report:
 rule check_report:
     """Fail the run, after its report is written, if a part of the page could not be rendered."""
     input:
-        problems=plan.run_path(paths.PROBLEMS),
+        problems=f"results/{RUN}/problems.json",
     output:
-        plan.run_path(paths.REPORT_CHECK),
+        f"results/{RUN}/whole.json",
     log:
-        paths.log_of("check_report"),
+        "results/logs/check_report.log",
     localrule: True
-    container:
-        IMAGES.driver
     params:
         code=plan.code_of("check_report"),
     shell:
-        shell_lines.command_line(
-            "check-report", job=False, problems="{input.problems}", out="{output}"
-        )
+        command("check-report", job=False, problems="{input.problems}", out="{output}")
 
 
 rule check_judges:
     """Fail the run, after its report is written, if too many verdicts of a judge are missing."""
     input:
-        unpack(plan.inputs_of("check_judges")),
+        page=f"results/{RUN}/index.html",
+        verdicts=plan.select(inputs.every_verdict),
     output:
-        plan.run_path(paths.JUDGE_CHECK),
+        f"results/{RUN}/judges.json",
     log:
-        paths.log_of("check_judges"),
+        "results/logs/check_judges.log",
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("check_judges"),
-        job=plan.job_of("check_judges"),
+        **job("check_judges"),
     shell:
-        shell_lines.command_line("check-judges", verdicts="{input.verdicts}", out="{output}")
+        command("check-judges", verdicts="{input.verdicts}", out="{output}")
 
 
 onstart:
     try:
-        run_hooks.start_run(plan, workflow)
+        hooks.start_run(plan, workflow)
     except UserError as error:
         raise WorkflowError(error.lines) from None
 
 
 onsuccess:
-    run_hooks.end_run(plan, workflow, plan.run_path(paths.PAGE))
+    hooks.end_run(plan, workflow, f"results/{RUN}/index.html")
 
 
 onerror:
-    if command := run_hooks.partial_report_command(plan, workflow):
+    if report_command := hooks.partial_report_command(plan, workflow):
         # Use the interpreter of Snakemake: hooks run outside containers.
-        shell(f" {{sys.executable:q}} {command}")
-        run_hooks.end_run(plan, workflow, None)
+        shell(f" {{sys.executable:q}} {report_command}")
+        hooks.end_run(plan, workflow, None)
     else:  # one of the last checks failed, after the report was written
-        print(f"the report was written: {plan.run_path(paths.PAGE)}", file=sys.stderr)
-        run_hooks.end_run(plan, workflow, plan.run_path(paths.PAGE))
+        print(f"the report was written: results/{RUN}/index.html", file=sys.stderr)
+        hooks.end_run(plan, workflow, f"results/{RUN}/index.html")

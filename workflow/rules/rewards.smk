@@ -4,14 +4,16 @@
 rule train_reward_model:
     """Train a reward model: safetensors, tokenizer, training.json. Resumes from its checkpoint in the journal."""
     input:
-        unpack(plan.inputs_of("train_reward_model")),
+        pairs=plan.select(inputs.training_pairs),
+        base=plan.select(inputs.reward_model_base),
+        prompts=plan.select(inputs.reward_model_prompt),
     output:
-        manifest=paths.TRAINED_WEIGHTS,
-        training=paths.TRAINING,
+        manifest="results/rewards/models/{reward_model}/manifest.json",
+        training="results/rewards/models/{reward_model}/training.json",
     log:
-        paths.log_of("train_reward_model", "reward_model"),
+        "results/logs/train_reward_model/{reward_model}.log",
     benchmark:
-        paths.timing_of("train_reward_model", "reward_model")
+        "results/benchmarks/train_reward_model/{reward_model}.tsv"
     wildcard_constraints:
         reward_model=one_of(plan.trained_reward_models),
     priority: 5  # the longest step of its branch
@@ -21,13 +23,12 @@ rule train_reward_model:
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("train_reward_model"),
-        job=plan.job_of("train_reward_model"),
-        journal=paths.TRAINING_JOURNAL,
+        **job("train_reward_model"),
+        journal="results/journal/training/{reward_model}",
     shell:
-        shell_lines.command_line(
+        command(
             "train-reward-model",
-            python=shell_lines.SERVE,
+            python=SERVE,
             base="{input.base}",
             pairs="{input.pairs}",
             journal="{params.journal}",
@@ -40,21 +41,21 @@ rule train_reward_model:
 rule write_model_card:
     """Write the model card, README.md, beside the weights."""
     input:
-        unpack(plan.inputs_of("write_model_card")),
+        training="results/rewards/models/{reward_model}/training.json",
+        pairs=plan.select(inputs.leading_pairs),
+        rewards="results/rewards/pairs/{reward_model}.jsonl",
+        counts=plan.select(inputs.training_pair_counts),
     output:
-        paths.MODEL_CARD,
+        "results/rewards/models/{reward_model}/README.md",
     log:
-        paths.log_of("write_model_card", "reward_model"),
+        "results/logs/write_model_card/{reward_model}.log",
     wildcard_constraints:
         reward_model=one_of(plan.trained_reward_models),
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("write_model_card"),
-        job=plan.job_of("write_model_card"),
+        **job("write_model_card"),
     shell:
-        shell_lines.command_line(
+        command(
             "write-model-card",
             training="{input.training}",
             pairs="{input.pairs}",
@@ -67,25 +68,30 @@ rule write_model_card:
 rule embed_replies:
     """Measure the similarity of labelled replies to their dialogues with a sentence encoder."""
     input:
-        unpack(plan.inputs_of("embed_replies")),
+        weights="results/weights/{encoder}/manifest.json",
+        labels=[
+            "results/labels/{release}/items.jsonl",
+            "results/labels/{release}/replies.jsonl",
+            "results/labels/{release}/labels.jsonl",
+            "results/labels/{release}/about.json",
+        ],
     output:
-        paths.CLOSENESS,
+        "results/rewards/closeness/{encoder}/{release}.jsonl",
     log:
-        paths.log_of("embed_replies", "encoder", "release"),
+        "results/logs/embed_replies/{encoder}/{release}.log",
     benchmark:
-        paths.timing_of("embed_replies", "encoder", "release")
+        "results/benchmarks/embed_replies/{encoder}/{release}.tsv"
     container:
         IMAGES.serve
     threads: plan.threads
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("embed_replies"),
-        job=plan.job_of("embed_replies"),
+        **job("embed_replies"),
     shell:
-        shell_lines.command_line(
+        command(
             "embed-replies",
-            python=shell_lines.SERVE,
+            python=SERVE,
             weights="{input.weights}",
             labels="{input.labels}",
             out="{output}",
@@ -97,27 +103,29 @@ rule embed_replies:
 rule score_pairs:
     """Score both replies of every Bridge pair and the labelled replies, to validate a reward model."""
     input:
-        unpack(plan.inputs_of("score_pairs")),
+        weights=plan.select(inputs.reward_model_weights),
+        pairs=plan.select(inputs.leading_pairs),
+        labels=plan.select(inputs.reward_labels),
+        prompts=plan.select(inputs.reward_model_prompt),
     output:
-        pairs=paths.PAIR_REWARDS,
-        labelled=paths.LABELLED_REWARDS,
+        pairs="results/rewards/pairs/{reward_model}.jsonl",
+        labelled="results/rewards/labelled/{reward_model}.jsonl",
     log:
-        paths.log_of("score_pairs", "reward_model"),
+        "results/logs/score_pairs/{reward_model}.log",
     benchmark:
-        paths.timing_of("score_pairs", "reward_model")
+        "results/benchmarks/score_pairs/{reward_model}.tsv"
     container:
         IMAGES.serve
     threads: plan.threads
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("score_pairs"),
-        job=plan.job_of("score_pairs"),
-        journal=paths.PAIR_JOURNAL,
+        **job("score_pairs"),
+        journal="results/journal/rewards/{reward_model}/pairs.jsonl",
     shell:
-        shell_lines.command_line(
+        command(
             "score-pairs",
-            python=shell_lines.SERVE,
+            python=SERVE,
             weights="{input.weights}",
             pairs="{input.pairs}",
             labels="{input.labels}",
@@ -131,45 +139,49 @@ rule score_pairs:
 use rule score_pairs as score_preferences with:
     """Score both replies of every pair of a further set of preferences."""
     input:
-        unpack(plan.inputs_of("score_preferences")),
+        weights=plan.select(inputs.reward_model_weights),
+        pairs="results/preferences/{source}/pairs.jsonl",
+        labels=[],
+        prompts=plan.select(inputs.reward_model_prompt),
     output:
-        paths.SET_REWARDS,
+        "results/rewards/preferences/{reward_model}/{source}.jsonl",
     log:
-        paths.log_of("score_preferences", "reward_model", "source"),
+        "results/logs/score_preferences/{reward_model}/{source}.log",
     benchmark:
-        paths.timing_of("score_preferences", "reward_model", "source")
+        "results/benchmarks/score_preferences/{reward_model}/{source}.tsv"
     wildcard_constraints:
         source=one_of(plan.further_pairs),
     params:
-        code=plan.code_of("score_pairs"),
-        job=plan.job_of("score_preferences"),
-        journal=paths.SET_JOURNAL,
+        **job("score_pairs", "score_preferences"),
+        journal="results/journal/rewards/{reward_model}/preferences/{source}.jsonl",
 
 
 rule score_rewards:
     """Score every reply of a batch of tutors. The human replies belong to the baselines' batch and are scored once."""
     input:
-        unpack(plan.inputs_of("score_rewards")),
+        weights=plan.select(inputs.reward_model_weights),
+        cases=plan.select(inputs.rewarded_items),
+        replies=plan.select(inputs.batch_of_replies),
+        prompts=plan.select(inputs.reward_model_prompt),
     output:
-        paths.REWARDS,
+        "results/rewards/replies/{reward_model}/{benchmark}/{batch}.jsonl",
     log:
-        paths.log_of("score_rewards", "reward_model", "benchmark", "batch"),
+        "results/logs/score_rewards/{reward_model}/{benchmark}/{batch}.log",
     benchmark:
-        paths.timing_of("score_rewards", "reward_model", "benchmark", "batch")
+        "results/benchmarks/score_rewards/{reward_model}/{benchmark}/{batch}.tsv"
     container:
         IMAGES.serve
     threads: plan.threads
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("score_rewards"),
-        job=plan.job_of("score_rewards"),
-        item_folder=paths.ITEM_FOLDER,
-        journal=paths.REWARD_JOURNAL,
+        **job("score_rewards"),
+        item_folder="results/items/{benchmark}",
+        journal="results/journal/rewards/{reward_model}/{benchmark}/{batch}.jsonl",
     shell:
-        shell_lines.command_line(
+        command(
             "score-rewards",
-            python=shell_lines.SERVE,
+            python=SERVE,
             weights="{input.weights}",
             items="{params.item_folder}",
             replies="{input.replies}",
@@ -183,15 +195,17 @@ rule score_rewards:
 rule train_criteria:
     """Train one binary classifier per criterion; classify held-out dialogues and the Bridge pairs."""
     input:
-        unpack(plan.inputs_of("train_criteria")),
+        base=plan.select(inputs.classifier_base),
+        labels=plan.select(inputs.classifier_labels),
+        pairs=plan.select(inputs.leading_pairs),
     output:
-        heldout=paths.HELDOUT,
-        pairs=paths.CLASSIFIED_PAIRS,
-        training=paths.CLASSIFIER_TRAINING,
+        heldout="results/rewards/criteria/{classifier}/heldout.jsonl",
+        pairs="results/rewards/criteria/{classifier}/bridge.jsonl",
+        training="results/rewards/criteria/{classifier}/training.json",
     log:
-        paths.log_of("train_criteria", "classifier"),
+        "results/logs/train_criteria/{classifier}.log",
     benchmark:
-        paths.timing_of("train_criteria", "classifier")
+        "results/benchmarks/train_criteria/{classifier}.tsv"
     priority: 5  # the longest step of its branch
     container:
         IMAGES.serve
@@ -199,13 +213,12 @@ rule train_criteria:
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("train_criteria"),
-        job=plan.job_of("train_criteria"),
-        journal=paths.CLASSIFIER_JOURNAL,
+        **job("train_criteria"),
+        journal="results/journal/training/{classifier}",
     shell:
-        shell_lines.command_line(
+        command(
             "train-criteria",
-            python=shell_lines.SERVE,
+            python=SERVE,
             base="{input.base}",
             labels="{input.labels}",
             pairs="{input.pairs}",
@@ -219,13 +232,14 @@ rule train_criteria:
 rule classify_pairs:
     """Classify both replies of every pair of a further set of preferences."""
     input:
-        unpack(plan.inputs_of("classify_pairs")),
+        trained="results/rewards/criteria/{classifier}/training.json",
+        pairs="results/preferences/{source}/pairs.jsonl",
     output:
-        paths.SET_CLASSIFIED,
+        "results/rewards/criteria/{classifier}/preferences/{source}.jsonl",
     log:
-        paths.log_of("classify_pairs", "classifier", "source"),
+        "results/logs/classify_pairs/{classifier}/{source}.log",
     benchmark:
-        paths.timing_of("classify_pairs", "classifier", "source")
+        "results/benchmarks/classify_pairs/{classifier}/{source}.tsv"
     wildcard_constraints:
         source=one_of(plan.further_pairs),
     container:
@@ -234,12 +248,11 @@ rule classify_pairs:
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("classify_pairs"),
-        job=plan.job_of("classify_pairs"),
+        **job("classify_pairs"),
     shell:
-        shell_lines.command_line(
+        command(
             "classify-pairs",
-            python=shell_lines.SERVE,
+            python=SERVE,
             trained="{input.trained}",
             pairs="{input.pairs}",
             out="{output}",

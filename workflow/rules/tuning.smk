@@ -3,7 +3,7 @@
 Tuned weights are linked into results/weights, where they are read like any other tutor's weights.
 """
 
-from maieutic.curation import paths as made
+from maieutic.curation import inputs as curation_inputs
 
 
 wildcard_constraints:
@@ -17,20 +17,19 @@ ruleorder: serve_tuned > prepare_weights
 rule mix_examples:
     """Mix the training examples of a tuning by the shares of its sources, without the problems of the run's tasks."""
     input:
-        unpack(plan.inputs_of("mix_examples")),
+        sources=plan.select(curation_inputs.mixed_sources),
+        cases=plan.select(curation_inputs.selected_items),
+        tests=plan.select(curation_inputs.evaluation_sets),
     output:
-        examples=made.EXAMPLES,
-        sheet=made.EXAMPLE_SHEET,
+        examples="results/tuning/{tuning}/examples.jsonl",
+        sheet="results/tuning/{tuning}/examples.json",
     log:
-        paths.log_of("mix_examples", "tuning"),
+        "results/logs/mix_examples/{tuning}.log",
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("mix_examples"),
-        job=plan.job_of("mix_examples"),
+        **job("mix_examples"),
     shell:
-        shell_lines.command_line(
+        command(
             "mix-examples",
             sources="{input.sources}",
             items="{input.cases}",
@@ -43,26 +42,27 @@ rule mix_examples:
 rule tune_tutor:
     """Fine-tune a tutor: safetensors, tokenizer, model card. Resumes from its checkpoint in the journal."""
     input:
-        unpack(plan.inputs_of("tune_tutor")),
+        base=plan.select(curation_inputs.tuning_base),
+        examples="results/tuning/{tuning}/examples.jsonl",
+        sheet="results/tuning/{tuning}/examples.json",
     output:
-        made.TUNED,
+        "results/tuning/{tuning}/model/manifest.json",
     log:
-        paths.log_of("tune_tutor", "tuning"),
+        "results/logs/tune_tutor/{tuning}.log",
     benchmark:
-        paths.timing_of("tune_tutor", "tuning")
+        "results/benchmarks/tune_tutor/{tuning}.tsv"
     container:
         IMAGES.serve
     threads: plan.threads
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("tune_tutor"),
-        job=plan.job_of("tune_tutor"),
-        journal=made.TUNING_JOURNAL,
+        **job("tune_tutor"),
+        journal="results/journal/tuning/{tuning}",
     shell:
-        shell_lines.command_line(
+        command(
             "tune-tutor",
-            python=shell_lines.SERVE,
+            python=SERVE,
             base="{input.base}",
             examples="{input.examples}",
             sheet="{input.sheet}",
@@ -76,17 +76,15 @@ rule tune_tutor:
 rule serve_tuned:
     """Link the tuned weights into the folder of all tutors' weights."""
     input:
-        unpack(plan.inputs_of("serve_tuned")),
+        tuned=plan.select(curation_inputs.tuned_weights),
     output:
-        paths.WEIGHTS,
+        "results/weights/{model}/manifest.json",
     log:
-        paths.log_of("serve_tuned", "model"),
+        "results/logs/serve_tuned/{model}.log",
     wildcard_constraints:
         model=one_of(plan.tuned),
     localrule: True
-    container:
-        IMAGES.driver
     params:
         code=plan.code_of("serve_tuned"),
     shell:
-        shell_lines.command_line("serve-tuned", job=False, tuned="{input.tuned}", out="{output}")
+        command("serve-tuned", job=False, tuned="{input.tuned}", out="{output}")

@@ -4,21 +4,20 @@
 rule validate_reward_model:
     """Validate a reward model on the leading set of preferences: accuracy, margin, accuracy of length alone."""
     input:
-        unpack(plan.inputs_of("validate_reward_model")),
+        pairs=plan.select(inputs.leading_pairs),
+        rewards="results/rewards/pairs/{reward_model}.jsonl",
+        training=plan.select(inputs.training_pairs),
     output:
-        paths.PAIR_VALIDATION,
+        "results/validation/{reward_model}/pairs.json",
     log:
-        paths.log_of("validate_reward_model", "grader"),
+        "results/logs/validate_reward_model/{reward_model}.log",
     wildcard_constraints:
-        grader=one_of(plan.reward_models),
+        reward_model=one_of(plan.reward_models),
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("validate_reward_model"),
-        job=plan.job_of("validate_reward_model"),
+        **job("validate_reward_model"),
     shell:
-        shell_lines.command_line(
+        command(
             "validate-reward-model",
             pairs="{input.pairs}",
             rewards="{input.rewards}",
@@ -30,34 +29,34 @@ rule validate_reward_model:
 use rule validate_reward_model as validate_reward_on_pairs with:
     """Validate a reward model on a further set of preferences."""
     input:
-        unpack(plan.inputs_of("validate_reward_on_pairs")),
+        pairs="results/preferences/{source}/pairs.jsonl",
+        rewards="results/rewards/preferences/{reward_model}/{source}.jsonl",
+        training=plan.select(inputs.training_pairs),
     output:
-        paths.SET_VALIDATION,
+        "results/validation/{reward_model}/preferences/{source}.json",
     log:
-        paths.log_of("validate_reward_on_pairs", "grader", "source"),
+        "results/logs/validate_reward_on_pairs/{reward_model}/{source}.log",
     params:
-        code=plan.code_of("validate_reward_model"),
-        job=plan.job_of("validate_reward_on_pairs"),
+        **job("validate_reward_model", "validate_reward_on_pairs"),
 
 
 rule validate_criteria:
     """Validate criteria classifiers on held-out dialogues and the leading preferences, each alone and all together."""
     input:
-        unpack(plan.inputs_of("validate_criteria")),
+        pairs=plan.select(inputs.leading_pairs),
+        heldout="results/rewards/criteria/{classifier}/heldout.jsonl",
+        classified="results/rewards/criteria/{classifier}/bridge.jsonl",
     output:
-        paths.PAIR_VALIDATION,
+        "results/validation/{classifier}/pairs.json",
     log:
-        paths.log_of("validate_criteria", "grader"),
+        "results/logs/validate_criteria/{classifier}.log",
     wildcard_constraints:
-        grader=one_of(plan.classifiers),
+        classifier=one_of(plan.classifiers),
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("validate_criteria"),
-        job=plan.job_of("validate_criteria"),
+        **job("validate_criteria"),
     shell:
-        shell_lines.command_line(
+        command(
             "validate-criteria",
             pairs="{input.pairs}",
             heldout="{input.heldout}",
@@ -69,38 +68,41 @@ rule validate_criteria:
 use rule validate_criteria as validate_criteria_on_pairs with:
     """Validate criteria classifiers on a further set of preferences."""
     input:
-        unpack(plan.inputs_of("validate_criteria_on_pairs")),
+        pairs="results/preferences/{source}/pairs.jsonl",
+        heldout="results/rewards/criteria/{classifier}/heldout.jsonl",
+        classified="results/rewards/criteria/{classifier}/preferences/{source}.jsonl",
     output:
-        paths.SET_VALIDATION,
+        "results/validation/{classifier}/preferences/{source}.json",
     log:
-        paths.log_of("validate_criteria_on_pairs", "grader", "source"),
+        "results/logs/validate_criteria_on_pairs/{classifier}/{source}.log",
     params:
-        code=plan.code_of("validate_criteria"),
-        job=plan.job_of("validate_criteria_on_pairs"),
+        **job("validate_criteria", "validate_criteria_on_pairs"),
 
 
 rule validate_judge:
     """Validate a judge on every labelled set, and in both orders on each set of preferences."""
     input:
-        unpack(plan.inputs_of("validate_judge")),
+        labels=plan.select(inputs.validating_labels),
+        pairs=plan.select(inputs.judge_pairs),
+        verdicts="results/verdicts/{judge}/labelled.jsonl",
+        single=plan.select(inputs.panel_labelled_verdicts),
     output:
-        labels=paths.LABEL_VALIDATION,
+        labels="results/validation/{judge}/labels.json",
         pairs=[
-            paths.PAIR_VALIDATION,
-            *(paths.SET_VALIDATION.partly(source=source) for source in plan.further_pairs),
+            "results/validation/{judge}/pairs.json",
+            *expand(
+                "results/validation/{{judge}}/preferences/{source}.json", source=plan.further_pairs
+            ),
         ],
     log:
-        paths.log_of("validate_judge", "grader"),
+        "results/logs/validate_judge/{judge}.log",
     wildcard_constraints:
-        grader=one_of(plan.run.judges),
+        judge=one_of(plan.run.judges),
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("validate_judge"),
-        job=plan.job_of("validate_judge"),
+        **job("validate_judge"),
     shell:
-        shell_lines.command_line(
+        command(
             "validate-judge",
             verdicts="{input.verdicts}",
             single="{input.single}",
@@ -114,21 +116,20 @@ rule validate_judge:
 rule validate_probes:
     """Measure how far a judge's verdicts depend on irrelevant changes (probes)."""
     input:
-        unpack(plan.inputs_of("validate_probes")),
+        labels=plan.select(inputs.validating_labels),
+        verdicts="results/verdicts/{judge}/labelled.jsonl",
+        probes=plan.select(inputs.probe_verdicts),
     output:
-        paths.PROBE_VALIDATION,
+        "results/validation/{judge}/probes.json",
     log:
-        paths.log_of("validate_probes", "grader"),
+        "results/logs/validate_probes/{judge}.log",
     wildcard_constraints:
-        grader=one_of(plan.probed_judges),
+        judge=one_of(plan.probed_judges),
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("validate_probes"),
-        job=plan.job_of("validate_probes"),
+        **job("validate_probes"),
     shell:
-        shell_lines.command_line(
+        command(
             "validate-probes",
             verdicts="{input.verdicts}",
             probes="{input.probes}",
@@ -140,21 +141,19 @@ rule validate_probes:
 rule validate_reward_on_labels:
     """Correlate a reward model's scores with human labels."""
     input:
-        unpack(plan.inputs_of("validate_reward_on_labels")),
+        labels=plan.select(inputs.reward_labels),
+        rewards="results/rewards/labelled/{reward_model}.jsonl",
     output:
-        paths.LABEL_VALIDATION,
+        "results/validation/{reward_model}/labels.json",
     log:
-        paths.log_of("validate_reward_on_labels", "grader"),
+        "results/logs/validate_reward_on_labels/{reward_model}.log",
     wildcard_constraints:
-        grader=one_of(plan.reward_models),
+        reward_model=one_of(plan.reward_models),
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("validate_reward_on_labels"),
-        job=plan.job_of("validate_reward_on_labels"),
+        **job("validate_reward_on_labels"),
     shell:
-        shell_lines.command_line(
+        command(
             "validate-reward-on-labels",
             labels="{input.labels}",
             rewards="{input.rewards}",
@@ -165,21 +164,19 @@ rule validate_reward_on_labels:
 rule validate_criteria_on_labels:
     """Validate criteria classifiers on the labels of held-out replies."""
     input:
-        unpack(plan.inputs_of("validate_criteria_on_labels")),
+        labels=plan.select(inputs.classifier_validation_labels),
+        heldout="results/rewards/criteria/{classifier}/heldout.jsonl",
     output:
-        paths.LABEL_VALIDATION,
+        "results/validation/{classifier}/labels.json",
     log:
-        paths.log_of("validate_criteria_on_labels", "grader"),
+        "results/logs/validate_criteria_on_labels/{classifier}.log",
     wildcard_constraints:
-        grader=one_of(plan.classifiers),
+        classifier=one_of(plan.classifiers),
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("validate_criteria_on_labels"),
-        job=plan.job_of("validate_criteria_on_labels"),
+        **job("validate_criteria_on_labels"),
     shell:
-        shell_lines.command_line(
+        command(
             "validate-criteria-on-labels",
             labels="{input.labels}",
             heldout="{input.heldout}",
@@ -190,68 +187,21 @@ rule validate_criteria_on_labels:
 rule correct_by_people:
     """Correct a judge's rates by human labels of this run's replies."""
     input:
-        unpack(plan.inputs_of("correct_by_people")),
+        people=plan.select(inputs.people_labels),
+        verdicts=plan.select(inputs.all_verdicts),
     output:
-        scores=paths.CORRECTED,
-        differences=paths.CORRECTED_DIFFERENCES,
+        scores="results/validation/{judge}/people.json",
+        differences="results/validation/{judge}/differences.json",
     log:
-        paths.log_of("correct_by_people", "judge"),
+        "results/logs/correct_by_people/{judge}.log",
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("correct_by_people"),
-        job=plan.job_of("correct_by_people"),
+        **job("correct_by_people"),
     shell:
-        shell_lines.command_line(
+        command(
             "correct-by-people",
             verdicts="{input.verdicts}",
             people="{input.people}",
             out="{output.scores}",
             differences="{output.differences}",
-        )
-
-
-rule align_judge:
-    """Align a judge's win, tie and lose verdicts with people's (KMP-Bench, Table 3)."""
-    input:
-        unpack(plan.inputs_of("align_judge")),
-    output:
-        paths.ALIGNMENT,
-    log:
-        paths.log_of("align_judge", "judge"),
-    localrule: True
-    container:
-        IMAGES.driver
-    params:
-        code=plan.code_of("align_judge"),
-        job=plan.job_of("align_judge"),
-    shell:
-        shell_lines.command_line(
-            "align-judge", verdicts="{input.verdicts}", people="{input.people}", out="{output}"
-        )
-
-
-rule rate_judge:
-    """Compare a judge's verdicts per criterion with human raters' (TutorBench, section 3.7)."""
-    input:
-        unpack(plan.inputs_of("rate_judge")),
-    output:
-        paths.RATERS,
-    log:
-        paths.log_of("rate_judge", "benchmark", "judge"),
-    localrule: True
-    container:
-        IMAGES.driver
-    params:
-        code=plan.code_of("rate_judge"),
-        job=plan.job_of("rate_judge"),
-        item_folder=paths.ITEM_FOLDER,
-    shell:
-        shell_lines.command_line(
-            "rate-judge",
-            verdicts="{input.verdicts}",
-            people="{input.people}",
-            items="{params.item_folder}",
-            out="{output}",
         )

@@ -1,6 +1,6 @@
 """results/replies, results/labels, results/preferences -> results/verdicts: judges' raw answers."""
 
-from maieutic.plan.wildcard_patterns import judges_with_engine
+from maieutic.launch.wildcard_patterns import judges_with_engine
 
 JUDGED = plan.judged_benchmarks()
 UNPACKED = [name for name in plan.run.judges if name not in plan.packed_judges]
@@ -9,13 +9,17 @@ UNPACKED = [name for name in plan.run.judges if name not in plan.packed_judges]
 rule judge_replies:
     """Judge a batch of tutors by a served judge. Resumes from the journal."""
     input:
-        unpack(plan.inputs_of("judge_replies")),
+        cases=plan.select(inputs.judged_items),
+        replies=plan.select(inputs.judged_replies),
+        weights=plan.select(inputs.answering_weights),
+        rubrics=plan.select(inputs.reply_rubrics),
+        cards=plan.select(inputs.benchmark_cards),
     output:
-        paths.VERDICTS,
+        "results/verdicts/{judge}/{benchmark}/{batch}.jsonl",
     log:
-        paths.log_of("judge_replies", "judge", "benchmark", "batch"),
+        "results/logs/judge_replies/{judge}/{benchmark}/{batch}.log",
     benchmark:
-        paths.timing_of("judge_replies", "judge", "benchmark", "batch")
+        "results/benchmarks/judge_replies/{judge}/{benchmark}/{batch}.tsv"
     wildcard_constraints:
         judge=one_of(judges_with_engine(plan, UNPACKED, "vllm")),
     container:
@@ -24,17 +28,16 @@ rule judge_replies:
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("judge_replies"),
-        job=plan.job_of("judge_replies"),
-        python=shell_lines.SERVE,
-        item_folder=paths.ITEM_FOLDER,
-        pictures=paths.PICTURE_STORE,
-        journal=paths.VERDICT_JOURNAL,
-        server_log=paths.JUDGE_SERVER_LOG,
+        **job("judge_replies"),
+        python=SERVE,
+        item_folder="results/items/{benchmark}",
+        pictures="results/pictures",
+        journal="results/journal/grades/{judge}/{benchmark}/{batch}.jsonl",
+        server_log="results/logs/serve/judges/{judge}/{benchmark}/{batch}.log",
     shell:
-        shell_lines.command_line(
+        command(
             "judge-replies",
-            python=shell_lines.INHERITED_PYTHON,
+            python="{params.python}",
             items="{params.item_folder}",
             replies="{input.replies}",
             weights="{input.weights}",
@@ -57,19 +60,23 @@ use rule judge_replies as judge_replies_locally with:
         server_gpus=0,
     params:
         code=plan.code_of("judge_replies"),
-        python=shell_lines.DRIVER,
+        python=DRIVER,
 
 
 rule judge_all_replies:
     """Judge a batch of tutors on all benchmarks at once by a served judge (servers.pack)."""
     input:
-        unpack(plan.inputs_of("judge_all_replies")),
+        cases=plan.select(inputs.all_judged_items),
+        replies=plan.select(inputs.all_judged_replies),
+        weights=plan.select(inputs.answering_weights),
+        rubrics=plan.select(inputs.all_reply_rubrics),
+        cards=plan.select(inputs.all_judged_cards),
     output:
-        [paths.VERDICTS.partly(benchmark=name) for name in JUDGED],
+        expand("results/verdicts/{{judge}}/{benchmark}/{{batch}}.jsonl", benchmark=JUDGED),
     log:
-        paths.log_of("judge_all_replies", "judge", "batch"),
+        "results/logs/judge_all_replies/{judge}/{batch}.log",
     benchmark:
-        paths.timing_of("judge_all_replies", "judge", "batch")
+        "results/benchmarks/judge_all_replies/{judge}/{batch}.tsv"
     wildcard_constraints:
         judge=one_of(plan.packed_judges),
     container:
@@ -78,16 +85,17 @@ rule judge_all_replies:
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("judge_all_replies"),
-        job=plan.job_of("judge_all_replies"),
-        item_folders=[paths.ITEM_FOLDER.partly(benchmark=name) for name in JUDGED],
-        pictures=paths.PICTURE_STORE,
-        journal=[paths.VERDICT_JOURNAL.partly(benchmark=name) for name in JUDGED],
-        server_log=paths.PACKED_JUDGE_LOG,
+        **job("judge_all_replies"),
+        item_folders=expand("results/items/{benchmark}", benchmark=JUDGED),
+        pictures="results/pictures",
+        journal=expand(
+            "results/journal/grades/{{judge}}/{benchmark}/{{batch}}.jsonl", benchmark=JUDGED
+        ),
+        server_log="results/logs/serve/judges/{judge}/{batch}.log",
     shell:
-        shell_lines.command_line(
+        command(
             "judge-all-replies",
-            python=shell_lines.SERVE,
+            python=SERVE,
             items="{params.item_folders}",
             replies="{input.replies}",
             weights="{input.weights}",
@@ -101,14 +109,17 @@ rule judge_all_replies:
 rule judge_labelled:
     """Judge the labelled replies and the Bridge pairs by a served judge, to validate it."""
     input:
-        unpack(plan.inputs_of("judge_labelled")),
+        labels=plan.select(inputs.judged_labels),
+        pairs=plan.select(inputs.judge_pairs),
+        weights=plan.select(inputs.answering_weights),
+        rubrics=plan.select(inputs.labelled_rubrics),
     output:
-        verdicts=paths.LABELLED_VERDICTS,
-        probes=[paths.PROBE_VERDICTS.partly(probe=name) for name in plan.probes],
+        verdicts="results/verdicts/{judge}/labelled.jsonl",
+        probes=expand("results/verdicts/{{judge}}/probes/{probe}.jsonl", probe=plan.probes),
     log:
-        paths.log_of("judge_labelled", "judge"),
+        "results/logs/judge_labelled/{judge}.log",
     benchmark:
-        paths.timing_of("judge_labelled", "judge")
+        "results/benchmarks/judge_labelled/{judge}.tsv"
     wildcard_constraints:
         judge=one_of(judges_with_engine(plan, plan.run.judges, "vllm")),
     priority: 10  # a judge whose verdicts cannot be parsed is detected here first
@@ -118,15 +129,14 @@ rule judge_labelled:
     resources:
         **MODEL_JOB,
     params:
-        code=plan.code_of("judge_labelled"),
-        job=plan.job_of("judge_labelled"),
-        python=shell_lines.SERVE,
-        journal=paths.LABELLED_JOURNAL,
-        server_log=paths.LABELLED_SERVER_LOG,
+        **job("judge_labelled"),
+        python=SERVE,
+        journal="results/journal/grades/{judge}/labelled.jsonl",
+        server_log="results/logs/serve/judges/{judge}/labelled.log",
     shell:
-        shell_lines.command_line(
+        command(
             "judge-labelled",
-            python=shell_lines.INHERITED_PYTHON,
+            python="{params.python}",
             labels="{input.labels}",
             pairs="{input.pairs}",
             weights="{input.weights}",
@@ -148,28 +158,28 @@ use rule judge_labelled as judge_labelled_locally with:
         server_gpus=0,
     params:
         code=plan.code_of("judge_labelled"),
-        python=shell_lines.DRIVER,
+        python=DRIVER,
 
 
 rule judge_by_words:
     """Judge a batch of tutors by word lists."""
     input:
-        unpack(plan.inputs_of("judge_by_words")),
+        cases=plan.select(inputs.judged_items),
+        replies=plan.select(inputs.judged_replies),
+        rubrics=plan.select(inputs.reply_rubrics),
+        cards=plan.select(inputs.benchmark_cards),
     output:
-        paths.VERDICTS,
+        "results/verdicts/{judge}/{benchmark}/{batch}.jsonl",
     log:
-        paths.log_of("judge_by_words", "judge", "benchmark", "batch"),
+        "results/logs/judge_by_words/{judge}/{benchmark}/{batch}.log",
     wildcard_constraints:
         judge=one_of(plan.word_list_judges),
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("judge_by_words"),
-        job=plan.job_of("judge_by_words"),
-        item_folder=paths.ITEM_FOLDER,
+        **job("judge_by_words"),
+        item_folder="results/items/{benchmark}",
     shell:
-        shell_lines.command_line(
+        command(
             "judge-by-words",
             items="{params.item_folder}",
             replies="{input.replies}",
@@ -180,41 +190,38 @@ rule judge_by_words:
 rule judge_labelled_by_words:
     """Judge the labelled replies by word lists."""
     input:
-        unpack(plan.inputs_of("judge_labelled_by_words")),
+        labels=plan.select(inputs.judged_labels),
+        rubrics=plan.select(inputs.word_list_rubrics),
     output:
-        paths.LABELLED_VERDICTS,
+        "results/verdicts/{judge}/labelled.jsonl",
     log:
-        paths.log_of("judge_labelled_by_words", "judge"),
+        "results/logs/judge_labelled_by_words/{judge}.log",
     wildcard_constraints:
         judge=one_of(plan.word_list_judges),
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("judge_labelled_by_words"),
-        job=plan.job_of("judge_labelled_by_words"),
+        **job("judge_labelled_by_words"),
     shell:
-        shell_lines.command_line("judge-labelled-by-words", labels="{input.labels}", out="{output}")
+        command("judge-labelled-by-words", labels="{input.labels}", out="{output}")
 
 
 rule combine_verdicts:
     """Combine the verdicts of a panel's judges on a batch of tutors."""
     input:
-        unpack(plan.inputs_of("combine_verdicts")),
+        verdicts=plan.select(inputs.panel_verdicts),
+        weights="results/verdicts/{judge}/weights.json",
+        rubrics=plan.select(inputs.reply_rubrics),
     output:
-        paths.VERDICTS,
+        "results/verdicts/{judge}/{benchmark}/{batch}.jsonl",
     log:
-        paths.log_of("combine_verdicts", "judge", "benchmark", "batch"),
+        "results/logs/combine_verdicts/{judge}/{benchmark}/{batch}.log",
     wildcard_constraints:
         judge=one_of(plan.panels),
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("combine_verdicts"),
-        job=plan.job_of("combine_verdicts"),
+        **job("combine_verdicts"),
     shell:
-        shell_lines.command_line(
+        command(
             "combine-verdicts",
             verdicts="{input.verdicts}",
             weights="{input.weights}",
@@ -225,22 +232,22 @@ rule combine_verdicts:
 rule combine_labelled:
     """Combine the verdicts of a panel's judges on labelled replies, and fit the judges' weights."""
     input:
-        unpack(plan.inputs_of("combine_labelled")),
+        verdicts=plan.select(inputs.panel_labelled_verdicts),
+        labels=plan.select(inputs.validating_labels),
+        pairs=plan.select(inputs.judge_pairs),
+        rubrics=plan.select(inputs.panel_rubrics),
     output:
-        verdicts=paths.LABELLED_VERDICTS,
-        weights=paths.PANEL_WEIGHTS,
+        verdicts="results/verdicts/{judge}/labelled.jsonl",
+        weights="results/verdicts/{judge}/weights.json",
     log:
-        paths.log_of("combine_labelled", "judge"),
+        "results/logs/combine_labelled/{judge}.log",
     wildcard_constraints:
         judge=one_of(plan.panels),
     localrule: True
-    container:
-        IMAGES.driver
     params:
-        code=plan.code_of("combine_labelled"),
-        job=plan.job_of("combine_labelled"),
+        **job("combine_labelled"),
     shell:
-        shell_lines.command_line(
+        command(
             "combine-labelled",
             verdicts="{input.verdicts}",
             labels="{input.labels}",
@@ -248,56 +255,3 @@ rule combine_labelled:
             out="{output.verdicts}",
             weights="{output.weights}",
         )
-
-
-rule tag_items:
-    """Tag items and criteria by a served model."""
-    input:
-        unpack(plan.inputs_of("tag_items")),
-    output:
-        paths.TAGS,
-    log:
-        paths.log_of("tag_items", "tagger", "benchmark"),
-    benchmark:
-        paths.timing_of("tag_items", "tagger", "benchmark")
-    wildcard_constraints:
-        tagger=one_of(judges_with_engine(plan, plan.run.taggers, "vllm")),
-    container:
-        IMAGES.serve
-    threads: plan.threads
-    resources:
-        **MODEL_JOB,
-    params:
-        code=plan.code_of("tag_items"),
-        job=plan.job_of("tag_items"),
-        python=shell_lines.SERVE,
-        item_folder=paths.ITEM_FOLDER,
-        pictures=paths.PICTURE_STORE,
-        journal=paths.TAG_JOURNAL,
-        server_log=paths.TAGGER_SERVER_LOG,
-    shell:
-        shell_lines.command_line(
-            "tag-items",
-            python=shell_lines.INHERITED_PYTHON,
-            items="{params.item_folder}",
-            weights="{input.weights}",
-            pictures="{params.pictures}",
-            journal="{params.journal}",
-            server_log="{params.server_log}",
-            out="{output}",
-        )
-
-
-use rule tag_items as tag_items_locally with:
-    """Tag items and criteria by a hosted model: needs no GPU, but needs the network."""
-    wildcard_constraints:
-        tagger=one_of(judges_with_engine(plan, plan.run.taggers, "hosted")),
-    localrule: True
-    container:
-        IMAGES.driver
-    resources:
-        mem_mb=plan.memory,
-        server_gpus=0,
-    params:
-        code=plan.code_of("tag_items"),
-        python=shell_lines.DRIVER,

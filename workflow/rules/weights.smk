@@ -3,11 +3,11 @@
 
 rule prepare_weights:
     input:
-        unpack(plan.inputs_of("prepare_weights")),
+        files=plan.select(inputs.local_weight_files),
     output:
-        paths.WEIGHTS,
+        "results/weights/{model}/manifest.json",
     log:
-        paths.log_of("prepare_weights", "model"),
+        "results/logs/prepare_weights/{model}.log",
     localrule: True
     container:
         IMAGES.serve
@@ -15,14 +15,13 @@ rule prepare_weights:
         mem_mb=8000,
         runtime=240,
     params:
-        code=plan.code_of("prepare_weights"),
-        job=plan.job_of("prepare_weights"),
+        **job("prepare_weights"),
     shell:
-        shell_lines.command_line("prepare-weights", python=shell_lines.SERVE, out="{output}")
+        command("prepare-weights", python=SERVE, out="{output}")
 
 
 rule fetch:
     """Download everything that needs a network, on the login node."""
     input:
-        download_files(plan),
+        plan.select(inputs.download_files),
     localrule: True

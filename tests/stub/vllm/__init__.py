@@ -1,1 +1,1 @@
-"""Stands for vLLM in fault drills, where what happens to processes is the question: found first on PYTHONPATH."""
+"""Minimal substitute for vLLM in fault drills, which test processes and not answers. PYTHONPATH lists it first."""

@@ -1,1 +1,1 @@
-"""What the riddles add: a loader, a parser, a metric, a trivial tutor, printed numbers, a page of the report."""
+"""Plug-ins of the riddles benchmark: a loader, a parser, a metric, a trivial tutor, printed numbers, a report page."""

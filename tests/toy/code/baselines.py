@@ -1,10 +1,10 @@
-"""A tutor that says the same of every riddle."""
+"""Trivial tutor with the same answer to every riddle."""
 
 from maieutic.core.records import Item
 
 
 def candle(item: Item) -> str:
-    """The same answer to every riddle: the candle."""
+    """Answer that the thing is a candle."""
     return "It is the candle."
 
 

@@ -1,4 +1,4 @@
-"""Whether a riddle is solved."""
+"""Parser of replies to riddles."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from maieutic.graders.reading import Reading
 
 
 def named(item: Item, text: str, scoring: Scoring) -> list[Reading]:
-    """Whether the thing is named, in either reading."""
+    """Grade a reply as correct if it contains the thing's name, in both scorings."""
     if not text.strip():
-        return [Reading(None, None, text, "nothing was said")]
+        return [Reading(None, None, text, "empty reply")]
     right = item.reference["thing"].casefold() in text.casefold()
     return [Reading(right, right, text[:40])]
 

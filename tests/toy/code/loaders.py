@@ -1,4 +1,4 @@
-"""Riddles as items."""
+"""Loader of riddles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from maieutic.datasets.loaders import Loader
 
 
 def riddles(records: list[SourceRecord], task: str) -> list[Item]:
-    """One item a riddle; riddles about one thing are one problem."""
+    """Return an item for each riddle. Riddles about the same thing form one cluster."""
     return [
         Item(
             id=f"riddle-{number}",

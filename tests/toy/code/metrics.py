@@ -1,4 +1,4 @@
-"""How far from half of the riddles."""
+"""Metric of the riddles benchmark: the share of solved riddles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers that the riddles' paper would print."""
+"""Numbers that the paper of the riddles benchmark would print."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from maieutic.scores.papers import Paper, PrintedResult, printed_rows
 
 
 def tutors() -> list[PrintedResult]:
-    """Table 1."""
+    """Return the results of Table 1."""
     return [PrintedResult(row.group, row.row, row.task, row.metric, row.value) for row in printed_rows("riddles")]
 
 

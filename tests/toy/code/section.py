@@ -1,4 +1,4 @@
-"""A page with each riddle."""
+"""Report page with all riddles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maieutic.report.sections import ReportInput, Section
 
 
 def variables(run: ReportInput) -> dict[str, Any] | None:
-    """The riddles of the run; None in a run without any."""
+    """Return the riddles of the run and their things, or None if the run has no riddles."""
     if "riddles" not in run.plan.benchmarks:
         return None
     items = read_records(paths.ITEMS.within(run.results, benchmark="riddles", task="things"), Item)

@@ -17,6 +17,9 @@ the modules below that the benchmark needs. Generic code looks these modules up 
 | pairs, PAIR_SOURCES | sources of preference pairs, by name |
 | printed, PRINTED | numbers printed in the benchmark's paper |
 | section, PAGES | additional pages of the report |
+| agreement, AGREEMENT | agreement of judges with people on this run's replies |
+| commands, COMMANDS | commands of the benchmark's own rules, and commands for people, by stage |
+| planning, PLANNING | part of the plan: inputs and jobs of the benchmark's own rules (`plan.slice_plan`) |
 """
 
 BENCHMARKS = ("mathtutorbench", "mrbench", "kmpbench", "tutorbench")

@@ -16,10 +16,10 @@ class Spending(StrictModel):
     usd: float | None = Field(
         None,
         gt=0,
-        description="Limit in US dollars, by `models.*.price`. Every hosted model under the limit needs a price.",
+        description="Limit in US dollars. Every hosted model under the limit needs a price (`models.*.price`).",
     )
     requests: int | None = Field(None, ge=1, description="Maximum number of answered requests.")
-    tokens: int | None = Field(None, ge=1, description="Maximum number of tokens, of prompts and answers together.")
+    tokens: int | None = Field(None, ge=1, description="Maximum number of tokens in prompts and answers together.")
 
 
 class Budget(Spending):

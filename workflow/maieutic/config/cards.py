@@ -34,19 +34,19 @@ class Metric(StrictModel):
     """Definition of one metric, computed from one grader's grades or from grades of several graders (`parts`)."""
 
     headline: bool = Field(False, description="Show this metric in the leaderboard. Each card has one headline metric.")
-    grader: str | None = Field(None, description="Grader whose grades are used; `null`: the card's first grader.")
-    criterion: str | None = Field(None, description="Criterion whose grades are used; `null`: the grader's only one.")
+    grader: str | None = Field(None, description="Grader that supplies the grades; `null`: the card's first grader.")
+    criterion: str | None = Field(None, description="Criterion of the grades; `null`: the grader's only criterion.")
     function: str | None = Field(
         None, description="Name of the function that computes the metric; `null`: the metric's name."
     )
     higher_is_better: bool | None = Field(
-        True, description="Whether higher values are better; `null`: neither higher nor lower values are better."
+        True, description="`true`: higher values are better; `false`: lower values are better; `null`: neither."
     )
     ceiling: bool = Field(
         True,
         description=(
             "Show the ceiling tutor's value as the task's ceiling. Set `false` if the metric compares replies with the "
-            "reference, which is the ceiling tutor's reply."
+            "reference, since the ceiling tutor replies with the reference itself."
         ),
     )
     subset: bool = Field(
@@ -58,15 +58,18 @@ class Metric(StrictModel):
     value: str | None = Field(
         None, description="Value of a grade that counts as correct, instead of the grader's own decision."
     )
-    only: dict[str, str] = Field({}, description="Use only items with these tags, each given with its value.")
+    only: dict[str, str] = Field({}, description="Use only items with these tags, a mapping of each tag to its value.")
     parts: list[MetricPart] = Field(
         [],
-        description="Grades that the metric combines for each item. A missing grade is passed to the function as None.",
+        description=(
+            "Graders, each with a criterion if it has several, whose grades the metric combines for each item. "
+            "The metric's function receives None for a missing grade."
+        ),
     )
     readable: bool = Field(
         False,
         description=(
-            "Use only answers that the parser could read. Each parser's metric automatically has a variant with this "
+            "Use only answers that could be parsed. Each metric of a parser automatically has a variant with this "
             "setting, NAME_readable."
         ),
     )
@@ -76,7 +79,7 @@ class Baselines(StrictModel):
     """Trivial tutors whose values are the floor and the ceiling of a task."""
 
     floor: list[str] = Field(
-        min_length=1, description="Trivial tutors without knowledge. The best of their values is the task's floor."
+        min_length=1, description="Trivial tutors without knowledge. The best value among them is the task's floor."
     )
     ceiling: str = Field("reference", description="Trivial tutor that replies with the item's reference.")
 
@@ -89,7 +92,7 @@ class Baselines(StrictModel):
 class Variant(StrictModel):
     """A named variant of a card's prompts and request settings. If it omits a key, the card's value applies."""
 
-    note: str = Field(description="Differences from the card, and where the variant is published.")
+    note: str = Field(description="Differences from the card, and the publication of the variant.")
     system: str | None = None
     turns: list[str] | None = None
     role: Literal["system", "user"] | None = None
@@ -116,8 +119,8 @@ class Card(StrictModel):
     pool: str | None = Field(
         None,
         description=(
-            "Name of a pool of tasks. The items of all its tasks are also scored together, by tag "
-            "(TutorBench's `breakdown.py`)."
+            "Name of a pool of tasks. The items of all tasks in one pool are also scored together, separately for "
+            "each tag (see `breakdown.py` of TutorBench)."
         ),
     )
     system: str | None = Field(
@@ -130,10 +133,10 @@ class Card(StrictModel):
         min_length=1, description="Files with the prompt templates, one for each turn of the conversation."
     )
     role: Literal["system", "user"] | None = Field(
-        None, description="Role in which the first turn is sent; `null`: the model's `prompt_role`."
+        None, description="Role of the first turn's message; `null`: the model's `prompt_role`."
     )
     shots: str | None = Field(None, description="File with the few-shot text, available to templates as {{ shots }}.")
-    stop: list[str] = Field([], description="Stop strings: generation ends at the first of them.")
+    stop: list[str] = Field([], description="Stop strings. Generation ends at the first one that occurs.")
     endpoint: Endpoint = Field(
         "completions", description="Kind of request: `chat` (messages) or `completions` (one raw prompt)."
     )
@@ -143,7 +146,9 @@ class Card(StrictModel):
         min_length=1,
         description="Graders of the replies: parsers, `reward` or `judge`. A metric without `grader` uses the first.",
     )
-    rubrics: list[str] = Field([], description="Rubric cards for this task. A judge uses one that its own entry lists.")
+    rubrics: list[str] = Field(
+        [], description="Rubric cards for this task. A judge uses one of the cards that its own entry lists."
+    )
     metrics: dict[str, Metric] = Field(min_length=1, description="Metrics of the task, by name.")
     baselines: Baselines = Field(description="Trivial tutors whose values are the task's floor and ceiling.")
     variants: dict[str, Variant] = Field({}, description="Variants of the prompts, each under its protocol's name.")
@@ -238,7 +243,7 @@ def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
         known = sorted(other.stem for other in path.parent.glob("*.yaml"))
         raise UserError(
             str(path),
-            f"there is no such card in {path.parent.name}",
+            f"benchmark {path.parent.name} has no card of this name",
             f"choose one of {', '.join(known)}",
         )
     content, like = read_with_base(path)
@@ -253,7 +258,7 @@ def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
     effective = card.with_variant(protocol)
     if effective.endpoint == "completions" and (len(effective.turns) > 1 or effective.system):
         raise UserError(
-            f"{path}: turns", "several turns or a system message need the chat endpoint", "set endpoint: chat"
+            f"{path}: turns", "several turns or a system message require the chat endpoint", "set endpoint: chat"
         )
     templates = [read_text(path, "turns", name) for name in effective.turns]
     shots, system = read_text(path, "shots", effective.shots), read_text(path, "system", effective.system)
@@ -282,7 +287,9 @@ def read_with_base(path: Path, find: FindCard | None = None) -> MergedCard:
     base = read_yaml(other) if other.is_file() else None
     if not isinstance(base, dict) or "like" in base:
         raise UserError(
-            f"{path}: like", f"expected a card without a base card, found {other.name}", "name a card without `like`"
+            f"{path}: like",
+            f"expected a card without a base card, found {other.name}",
+            "set it to a card without `like`",
         )
     for key, value in content.items():
         both = isinstance(value, dict) and isinstance(base.get(key), dict)
@@ -293,8 +300,12 @@ def read_with_base(path: Path, find: FindCard | None = None) -> MergedCard:
 
 def check_headline(path: Path, card: Card) -> None:
     """Raise UserError unless exactly one metric is the headline, and `rubrics` is set if and only if `judge` grades."""
-    if sum(metric.headline for metric in card.metrics.values()) != 1:
-        raise UserError(f"{path}: metrics", "expected one headline, found another number", "set headline: true on one")
+    if (headlines := sum(metric.headline for metric in card.metrics.values())) != 1:
+        raise UserError(
+            f"{path}: metrics",
+            f"expected one metric with headline: true, found {headlines}",
+            "set headline: true on exactly one metric",
+        )
     if (JUDGE in card.graders) != bool(card.rubrics):
         raise UserError(
             f"{path}: rubrics",
@@ -309,7 +320,7 @@ def read_text(card: Path, key: str, name: str | None) -> str:
         return ""
     path = card.parent / name
     if path.parent != card.parent or not path.is_file():
-        raise UserError(f"{card}: {key}", f"there is no file {name} beside the card", "add it, or correct the name")
+        raise UserError(f"{card}: {key}", f"found no file {name} beside the card", "add the file, or correct the name")
     return path.read_text(encoding="utf-8")
 
 
@@ -322,12 +333,12 @@ def check_variables(path: Path, loaded: LoadedCard, offered: set[str]) -> None:
             needed = template_variables(template)
         except ValueError as error:
             raise UserError(
-                str(path.parent / str(name)), f"not a template: {error}", "correct the template's syntax"
+                str(path.parent / str(name)), f"the template cannot be parsed: {error}", "correct the template's syntax"
             ) from None
         if unknown := needed - offered - ({"shots", "answers"} if turn else {"shots"}):
             raise UserError(
                 str(path.parent / str(name)),
-                f"undefined prompt variable {', '.join(sorted(unknown))}",
+                f"found undefined prompt variable{'s' if len(unknown) > 1 else ''} {', '.join(sorted(unknown))}",
                 f"use a variable of loader {loaded.card.loader}: {', '.join(sorted(offered))}",
             )
 

@@ -26,7 +26,7 @@ class Roles(StrictModel):
     solvers: list[str] = Field(
         description=(
             "Two or more models that solve each new problem; more than half must agree on its answer. "
-            "A name listed twice gives two answers."
+            "A name that is listed twice is asked twice."
         )
     )
     validators: list[str] = Field(
@@ -40,7 +40,8 @@ class Roles(StrictModel):
         ),
     )
     verifier: str | None = Field(
-        None, description="Model that judges rephrasings and dialogue flows, and chooses turns; `null`: the generator."
+        None,
+        description="Model that judges rephrasings and dialogue flows and chooses between turns; `null`: generator.",
     )
     tagger: str | None = Field(
         None, description="Model that names the problems' domains and standards; `null`: the generator."
@@ -50,7 +51,7 @@ class Roles(StrictModel):
     def ensembles(self) -> Roles:
         for role in ("solvers", "validators"):
             if len(getattr(self, role)) < 2:
-                raise ValueError(f"{role} is an ensemble: name two or more models, or one model twice")
+                raise ValueError(f"{role}: expected two or more models, or one model twice")
         return self
 
     def entries_with(self, role: Role) -> list[str]:
@@ -70,7 +71,7 @@ class Curation(StrictModel):
 
     seeds: dict[str, str] = Field(
         min_length=1,
-        description="Datasets of seed problems with answers, each mapped to the name of its loader.",
+        description="Mapping of each dataset of seed problems with answers to the name of its loader.",
     )
     limit: int | None = Field(
         None, ge=1, description="Maximum number of seeds per dataset, drawn at random; `null`: all."
@@ -80,7 +81,7 @@ class Curation(StrictModel):
         0.5,
         ge=0,
         le=1,
-        description="Share of the seeds whose data are for evaluation. The data of all other seeds are for training.",
+        description="Share of the seeds used for evaluation data. All other seeds are used for training data.",
     )
     people: FilePath | None = Field(
         None,
@@ -93,8 +94,8 @@ class Curation(StrictModel):
         50,
         ge=0,
         description=(
-            "Number of dialogues whose quality judges rate, one tutor turn each. Judges: those of `run.judges` "
-            "validated on MRBench's labels."
+            "Number of dialogues in which judges rate the quality of one tutor turn. The judges are those of "
+            "`run.judges` that were validated on MRBench's labels."
         ),
     )
     near_duplicate: float = Field(
@@ -103,7 +104,7 @@ class Curation(StrictModel):
         le=1,
         description=(
             "Minimum Jaccard similarity of five-word shingles at which two problems count as duplicates, or a training "
-            "problem as leaked."
+            "problem counts as leaked."
         ),
     )
     runtime: int = Field(720, ge=1, le=527_040, description="Time limit of one attempt of a job, in minutes.")
@@ -152,7 +153,7 @@ class FineTuning(Training):
         None,
         description=(
             "Resources of the training job; `null`: those of the registry entry `base`. "
-            "With several GPUs, full weights are sharded (FSDP), adapters replicated (DDP)."
+            "With several GPUs, full weights are sharded (FSDP), and adapters are replicated (DDP)."
         ),
     )
     processes: int = Field(
@@ -166,26 +167,28 @@ class FineTuning(Training):
     @model_validator(mode="after")
     def whole_mix(self) -> FineTuning:
         if any(share <= 0 for share in self.mix.values()):
-            raise ValueError("mix: every share must be more than 0")
+            raise ValueError("mix: every share must be greater than 0")
         if abs(sum(self.mix.values()) - 1) > MIX_TOLERANCE:
-            raise ValueError(f"mix: the shares add up to {sum(self.mix.values()):g}, not to 1")
+            raise ValueError(f"mix: expected shares that add up to 1, found a sum of {sum(self.mix.values()):g}")
         return self
 
 
 class StageCard(StrictModel):
     """Card of one curation stage: its prompt, the role of its models, the parser and the rule for accepting answers."""
 
-    does: str = Field(description="Phrase for the report that states the result of the stage.")
-    source: str = Field(description="Section of the paper that describes the stage, and differences from it.")
+    does: str = Field(description="Phrase that states the result of the stage in the report.")
+    source: str = Field(
+        description="Section of the paper that describes the stage, and this stage's differences from it."
+    )
     paper: str | None = Field(None, description="Counts that the paper prints for this stage, for the report.")
     role: Role = Field(description="Role of the models that receive the prompt. Every model with this role answers.")
     prompt: str = Field(description="Prompt template, a file beside the card.")
     shots: str | None = Field(None, description="Few-shot text for the template, a file beside the card.")
-    samples: int = Field(1, ge=1, description="Number of answers that each model gives.")
+    samples: int = Field(1, ge=1, description="Number of answers from each model.")
     temperature: float = Field(0.0, ge=0, description="Sampling temperature of the first attempt.")
     max_tokens: int = Field(2048, ge=1, description="Upper bound on the tokens of one answer.")
     attempts: int = Field(1, ge=1, description="Maximum number of attempts to obtain an accepted answer.")
-    retry_temperature: float = Field(0.7, ge=0, description="Sampling temperature of further attempts.")
+    retry_temperature: float = Field(0.7, ge=0, description="Sampling temperature of all later attempts.")
     parser: str = Field(description="Parser of the answers (maieutic/curation/parsers.py).")
     accept: str = Field(description="Rule that accepts answers (maieutic/curation/rules.py).")
     limits: dict[str, float] = Field({}, description="Numeric parameters of the parser and the rule.")
@@ -221,7 +224,9 @@ def read_stage(name: str, folder: Path = STAGES) -> LoadedStage:
     contents = {key: (folder / file).read_text(encoding="utf-8") for key, file in texts.items() if file}
     if card.shots and "shots" not in template_variables(contents["template"]):
         raise UserError(
-            str(path), f"shots: {card.shots} is not used by {card.prompt}", f"write {{{{ shots }}}} into {card.prompt}"
+            str(path),
+            f"shots: {card.prompt} does not use {card.shots}",
+            f"write {{{{ shots }}}} into {card.prompt}, or remove `shots`",
         )
     return LoadedStage(name=name, card=card, **contents)
 

@@ -31,7 +31,9 @@ class Hub(StrictModel):
 
     repo: str = Field(description="Repository on the Hugging Face hub, as org/dataset.")
     revision: str | None = Field(
-        None, pattern=REVISION, description="Commit, or a branch or tag for `maieutic pin`; `null`: the newest commit."
+        None,
+        pattern=REVISION,
+        description="Commit; or a branch or tag, whose commit `maieutic pin` looks up; `null`: the newest commit.",
     )
     files: str = Field(description="Pattern of the Parquet files, which are read in the order of their names.")
 
@@ -46,8 +48,8 @@ class PictureFields(StrictModel):
     where: dict[str, str] = Field(
         {},
         description=(
-            "Fields by which records with a picture are recognised, each with a text that it contains; `{}`: any "
-            "record may have one."
+            "Fields of records with a picture, each with a text that the field must contain; `{}`: any record may "
+            "have a picture."
         ),
     )
 
@@ -117,7 +119,7 @@ class Dataset(StrictModel):
     @model_validator(mode="after")
     def hub_is_parquet(self) -> Dataset:
         if self.format != "parquet" and (self.published.hub or (self.pictures and self.pictures.embedded)):
-            raise ValueError("'hub' and embedded pictures are for format: parquet")
+            raise ValueError("'hub' and embedded pictures require format: parquet")
         return self
 
     def format_of(self, edition: Edition) -> FileFormat:

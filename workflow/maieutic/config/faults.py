@@ -140,10 +140,10 @@ def error_at(within: str, key: str, problem: str, fix: str) -> UserError:
 
 def problem_and_fix(fault: ErrorDetails, place: FaultPlace, documented: str) -> tuple[str, str]:
     """Return the texts of the problem and the fix for one Pydantic error."""
-    fix = f"see {documented} for every key"
+    fix = f"correct the key as described in {documented}"
     value = fault["input"]
     if fault["type"] == "missing":
-        return "is missing", fix
+        return "is missing", f"add the key as described in {documented}"
     context = fault.get("ctx") or {}
     if fault["type"].startswith("union_tag"):
         name = str(context.get("discriminator", "")).strip("'")
@@ -164,7 +164,8 @@ def problem_and_fix(fault: ErrorDetails, place: FaultPlace, documented: str) -> 
     suffix = "" if hidden else f", found {str(value)[:LONGEST_VALUE]!r}"
     if fault["type"] == "string_type" and isinstance(value, bool):
         fix = f"put the value in quotes: unquoted, YAML reads {YAML_WORDS[value]} as {str(value).lower()}"
-    return f"{fault['msg'][0].lower()}{fault['msg'][1:]}{suffix}", fix
+    message = fault["msg"].removeprefix("Value error, ")
+    return f"{message[0].lower()}{message[1:]}{suffix}", fix
 
 
 def tag_values(model: type[BaseModel], name: str) -> list[str]:

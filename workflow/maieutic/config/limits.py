@@ -10,16 +10,16 @@ from maieutic.config.models import StrictModel
 class Limits(StrictModel):
     """Size limits of the files that a run reads. A larger file is refused before it fills the memory."""
 
-    source_mb: float = Field(4096, gt=0, description="Maximum size in MB of a dataset's file or of a file of replies.")
+    source_mb: float = Field(4096, gt=0, description="Maximum size in MB of a dataset file or a file with replies.")
     source_depth: int = Field(
-        64, ge=2, le=500, description="Maximum nesting depth of one record in a dataset's file or a file of replies."
+        64, ge=2, le=500, description="Maximum nesting depth of a record in a dataset file or a file with replies."
     )
     labels_mb: float = Field(64, gt=0, description="Maximum size in MB of the file `run.human_labels`.")
     picture_mb: float = Field(
         32, gt=0, description="Maximum size in MB of one picture. A larger picture is listed as missing."
     )
     picture_megapixels: float = Field(
-        90, gt=0, description="Maximum megapixels of one picture. A larger picture is listed as missing."
+        90, gt=0, description="Maximum size of one picture in megapixels. A larger picture is listed as missing."
     )
 
 

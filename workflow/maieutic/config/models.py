@@ -58,7 +58,7 @@ class PackagedWeights(StrictModel):
     package: str = Field(description="Name of the package in the Python package index.")
     version: str = Field(description="Exact version of the package.")
     file: str = Field(
-        description="GGUF or safetensors file in the package. The tokenizer is in the same folder of the package."
+        description="GGUF or safetensors file in the package. The tokenizer must be in the same folder of the package."
     )
     sha256: str = Field(pattern=SHA256, description="SHA-256 of the resulting `model.safetensors`.")
 
@@ -80,7 +80,7 @@ class Weights(StrictModel):
     @model_validator(mode="after")
     def one_source(self) -> Weights:
         if (self.repo is None) == (self.path is None):
-            raise ValueError("set either 'repo' with 'revision', or 'path'")
+            raise ValueError("expected either 'repo' with 'revision', or 'path'")
         return self
 
     def refuse_unpinned(self, place: str) -> None:
@@ -187,14 +187,14 @@ class ServedModel(Model):
     protocol: str | None = Field(
         None,
         description=(
-            "Protocol of this tutor, instead of `run.protocol`. To compare protocols, list the model in two entries: "
-            "each has its own row."
+            "Protocol of this tutor, instead of `run.protocol`. To compare protocols, add an entry for each: every "
+            "entry has its own row."
         ),
     )
     prompt_role: Literal["system", "user"] | None = Field(
         None,
         description=(
-            "Role of a prompt that is sent alone. Set `user` for models without system messages; "
+            "Role of a prompt that is the only message: `user` for models without system messages; "
             "`null`: the card's `role`, else `user` (hosted) or `system` (vLLM)."
         ),
     )
@@ -231,7 +231,7 @@ class ServedModel(Model):
         ),
     )
     max_tokens: int | None = Field(
-        None, ge=1, le=MOST_TOKENS, description="Upper bound on the cards' `max_tokens` for this model."
+        None, ge=1, le=MOST_TOKENS, description="Upper bound for this model on the cards' `max_tokens`."
     )
     max_tokens_as: Literal["max_tokens", "max_completion_tokens"] = Field(
         "max_tokens",
@@ -241,7 +241,7 @@ class ServedModel(Model):
         None,
         description=(
             "Thinking before an answer: `false`, `true`, an effort (`low`, `medium`, `high`...) or a token budget; "
-            "`null`: the endpoint's default. A change recomputes answers."
+            "`null`: the endpoint's default. Changing it recomputes answers."
         ),
     )
     thinking_as: Dialect | None = Field(
@@ -261,24 +261,25 @@ class ServedModel(Model):
         ),
     )
     extra_body: dict[str, object] = Field(
-        {}, description="Additional fields of every request. Secrets are refused, since these fields are saved."
+        {},
+        description="Additional fields of every request. Secrets are refused, since the fields are saved with results.",
     )
     structured: bool = Field(
         False,
         description=(
-            "For judges with JSON rubrics, constrain decoding by a JSON schema (`response_format`). "
-            "Set `true` for hosted servers that support it."
+            "Constrain the decoding of answers to JSON rubrics by a JSON schema (`response_format`). "
+            "Set `true` for hosted servers that support schemas."
         ),
     )
     images: bool = Field(
         False,
-        description="The model accepts pictures. Models without picture input skip items with pictures.",
+        description="Set `true` if the model accepts pictures. Other models skip items with pictures.",
     )
     user_last: bool = Field(
         False,
         description=(
-            "Set `true` if the endpoint rejects conversations that end with an assistant message. The solution in "
-            "text-only TutorBench samples is then a user message."
+            "`true` if the endpoint rejects conversations that end with an assistant message: the student's "
+            "solution in text-only TutorBench samples becomes a user message."
         ),
     )
     omit: list[Literal["stop", "temperature", "seed", "max_tokens"]] = Field(
@@ -312,14 +313,16 @@ class ServedModel(Model):
     @model_validator(mode="after")
     def asks_what_is_asked(self) -> ServedModel:
         if replaced := sorted(TASK_FIELDS & set(self.extra_body)):
-            raise ValueError(f"extra_body.{replaced[0]} would replace a field that the task sets: remove it")
+            raise ValueError(
+                f"extra_body.{replaced[0]} would replace a field that the task sets: remove it from extra_body"
+            )
         return self
 
     @model_validator(mode="after")
     def holds_no_secret(self) -> ServedModel:
         if fields := sorted(secret_fields(self.extra_body)):
             raise ValueError(
-                f"extra_body.{fields[0]} looks like a secret, which would be saved: set key_env to a variable's name"
+                f"extra_body.{fields[0]} looks like a secret, which would be saved: set key_env to a variable name"
             )
         return self
 
@@ -381,7 +384,7 @@ class VllmModel(ServedModel):
         [],
         description=(
             "Arguments of `vllm serve` that load code or open access (plugins, middleware, connectors). "
-            "`engine_args` and `runtime_args` refuse them: review what they load."
+            "`engine_args` and `runtime_args` refuse such arguments. Review what they load."
         ),
     )
     environment: dict[str, str] = Field(
@@ -412,7 +415,7 @@ class VllmModel(ServedModel):
     @model_validator(mode="after")
     def dtype_fits_the_device(self) -> VllmModel:
         if self.dtype == "bfloat16-or-float32" and self.needs.gpus:
-            raise ValueError("dtype: bfloat16-or-float32 is for a CPU (needs.gpus: 0): choose another dtype for GPUs")
+            raise ValueError("dtype: bfloat16-or-float32 requires a CPU (needs.gpus: 0): choose another dtype for GPUs")
         return self
 
     @model_validator(mode="after")
@@ -426,7 +429,7 @@ def checked_endpoint(address: str) -> str:
     """Return an endpoint's address. Raises ValueError for a query or fragment, a missing host, or an invalid port."""
     if "?" in address or "#" in address:
         raise ValueError(
-            "an endpoint has no query or fragment: request paths are appended to it, and keys belong in key_env"
+            "expected an address without query or fragment: request paths are appended to it; keys belong in key_env"
         )
     if not address.isprintable():
         raise ValueError("the address contains a control character")
@@ -460,9 +463,7 @@ class HostedModel(ServedModel):
     """A model behind an OpenAI-compatible endpoint of a provider."""
 
     engine: Literal["hosted"]
-    model: str = Field(
-        description="Name of the model at the endpoint. Choose the name of a dated snapshot if one exists."
-    )
+    model: str = Field(description="Name of the model at the endpoint, preferably of a dated snapshot.")
     base_url: Annotated[str, AfterValidator(checked_endpoint)] = Field(
         pattern=r"^https?://[^@\s]+$",
         description="Address of the endpoint up to and including `/v1`, without user, password or query.",
@@ -472,7 +473,7 @@ class HostedModel(ServedModel):
         description="*Name* of the environment variable with the API key, such as `EXAMPLE_KEY`; `null`: no key.",
     )
     concurrency: int = Field(16, ge=1, le=4096, description="Maximum number of requests in flight.")
-    price: Price | None = Field(None, description="Prices of the model, for the cost of a run and for budgets.")
+    price: Price | None = Field(None, description="Prices of the model, used for the cost of a run and for budgets.")
     needs: Needs = Needs(cpus=1, mem_mb=2000)
 
 
@@ -481,7 +482,7 @@ class BaselineModel(Model):
 
     engine: Literal["baseline"]
     tutor: str = Field(
-        description="Name of a trivial tutor: a benchmark's own, or one of `workflow/maieutic/replies/baselines.py`."
+        description="Name of a trivial tutor, defined by a benchmark or in `workflow/maieutic/replies/baselines.py`."
     )
     group: str = "baseline"
     needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
@@ -511,7 +512,7 @@ class RecordedModel(Model):
     speaker: str | None = Field(
         None, description="Name of this tutor in `file`, if a `form` contains the replies of several tutors."
     )
-    images: bool = Field(True, description="Whether the recorded tutor was shown the pictures of items that have any.")
+    images: bool = Field(True, description="Set `false` if the recorded tutor did not see the items' pictures.")
     needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
 
     @property
@@ -556,7 +557,7 @@ class Training(StrictModel):
     max_length: int | None = Field(
         None,
         ge=16,
-        description="Maximum length of a conversation in tokens; `null`: the base model's context.",
+        description="Maximum length of a conversation in tokens; `null`: the base model's context length.",
     )
     seed: int = Field(
         42, ge=0, lt=2**32, description="Random seed for the order of examples and for the weights of a new head."
@@ -579,8 +580,8 @@ class PreferenceTraining(Training):
     overlong: Literal["none", "cut"] = Field(
         "none",
         description=(
-            "Conversations longer than `max_length`: `none` leaves them out and counts them; `cut` drops their oldest "
-            "tokens."
+            "Treatment of conversations longer than `max_length`: `none` omits and counts them; `cut` drops their "
+            "oldest tokens."
         ),
     )
     mix: dict[str, float] = Field(
@@ -604,9 +605,9 @@ class PreferenceTraining(Training):
         for key, shares in (("mix", self.mix), ("pretrain", self.pretrain)):
             for source, share in shares.items():
                 if not 0 < share <= 1:
-                    raise ValueError(f"{key}.{source} must be above 0 and at most 1")
+                    raise ValueError(f"expected {key}.{source} to be above 0 and at most 1, found {share:g}")
         if self.pretrain and not self.mix:
-            raise ValueError("pretrain needs mix: it is the stage before the training on mix")
+            raise ValueError("pretrain requires mix: pretrain is the stage before the training on mix")
         if both := sorted(self.mix.keys() & self.pretrain.keys()):
             raise ValueError(f"{both[0]} is in both mix and pretrain: name each source once")
         return self
@@ -637,13 +638,13 @@ class RewardModel(Model):
         "auto", description="Data type in which replies are scored; `auto`: bfloat16 on a GPU, else float32."
     )
     max_length: int | None = Field(
-        None, ge=16, description="Maximum length of a conversation in tokens; `null`: the model's context."
+        None, ge=16, description="Maximum length of a conversation in tokens; `null`: the model's context length."
     )
     overlong: Literal["none", "cut"] = Field(
         "none",
         description=(
-            "Treatment of conversations longer than `max_length`: `none` gives them no score and counts them; `cut` "
-            "drops their oldest tokens."
+            "Treatment of conversations longer than `max_length`: `none` leaves them without a score and counts them; "
+            "`cut` drops their oldest tokens."
         ),
     )
     token_budget: int = Field(
@@ -667,7 +668,7 @@ class RewardModel(Model):
     @model_validator(mode="after")
     def one_origin(self) -> RewardModel:
         if (self.weights is None) == (self.train is None):
-            raise ValueError("set either 'weights' or 'train'")
+            raise ValueError("expected either 'weights' or 'train'")
         if self.adapter and getattr(self.weights, "repo", None) is None:
             raise ValueError("adapter needs weights.repo: only a pinned commit may run code")
         if self.trust_remote_code and not is_commit(getattr(self.weights, "revision", None)):
@@ -682,7 +683,9 @@ class CriteriaTraining(Training):
     overlong: Literal["cut"] = Field(
         "cut", description="Dialogues longer than `max_length` lose their oldest tokens and are counted."
     )
-    test_share: float = Field(0.2, ge=0, lt=1, description="Share of held-out dialogues; 0: train on all dialogues.")
+    test_share: float = Field(
+        0.2, ge=0, lt=1, description="Share of dialogues held out for the test; `0`: train on all dialogues."
+    )
     criteria: list[str] = Field(
         [
             "Actionability",
@@ -716,7 +719,7 @@ class JudgeModel(Model):
 
     engine: Literal["judge"]
     model: str | None = Field(
-        None, description="Registry entry of the model that judges. The `needs` of that entry apply."
+        None, description="Registry entry of the model that judges. Resources are set by that entry's `needs`."
     )
     judges: list[str] = Field(
         [],
@@ -729,7 +732,7 @@ class JudgeModel(Model):
         False,
         description=(
             "Judge by the benchmarks' word lists and rules (MRBench's dimensions, `kmp_error_reason`) instead of a "
-            "`model`: a baseline that real judges should beat."
+            "`model`. These verdicts are a baseline that real judges should beat."
         ),
     )
     vote: Literal["majority", "mean", "fitted"] = Field(
@@ -742,21 +745,25 @@ class JudgeModel(Model):
     rubrics: list[str] = Field(
         [],
         description=(
-            "Rubric cards for replies, listed below. Each task uses the first one here that suits its card. "
+            "Rubric cards for replies, listed below. Each task uses the first of these cards that suits the task. "
             "`[]`: judge only pairs or tags."
         ),
     )
     pairs: list[str] = Field(
         [],
         description=(
-            "Cards for preference pairs, each judged in both orders: `pairs_simple`, `pairs_extended`, `pairs_json`."
+            "Rubric cards for preference pairs: `pairs_simple`, `pairs_extended`, `pairs_json`. Each pair is judged in "
+            "both orders."
         ),
     )
     tags: list[str] = Field(
-        [], description="Cards for tagging by `run.taggers`: `tutorbench_bloom`, `tutorbench_criterion`."
+        [], description="Rubric cards for `run.taggers`: `tutorbench_bloom`, `tutorbench_criterion`."
     )
     max_tokens: int | None = Field(
-        None, ge=1, le=MOST_TOKENS, description="Maximum number of tokens of an answer, instead of the model's limit."
+        None,
+        ge=1,
+        le=MOST_TOKENS,
+        description="Maximum number of tokens in an answer, instead of the model's `max_tokens`.",
     )
     reasons: bool = Field(
         True, description="`false`: request bare verdicts, without reasons, from servers that decode by a schema."
@@ -768,30 +775,30 @@ class JudgeModel(Model):
             "The report tests whether the judge favours them."
         ),
     )
-    label_limit: int | None = Field(None, ge=1, description="Limit for this judge, instead of `run.label_limit`.")
+    label_limit: int | None = Field(None, ge=1, description="Limit for this judge, in place of `run.label_limit`.")
     max_unreadable: float | None = Field(
-        None, ge=0, le=1, description="Limit for this judge, instead of `run.max_unreadable`."
+        None, ge=0, le=1, description="Limit for this judge, in place of `run.max_unreadable`."
     )
     group: str = "judge"
 
     @model_validator(mode="after")
     def has_work(self) -> JudgeModel:
         if [self.model is not None, bool(self.judges), self.words].count(True) != 1:
-            raise ValueError("set exactly one of 'model', 'judges' (a panel) and 'words: true'")
+            raise ValueError("expected exactly one of 'model', 'judges' (a panel) and 'words: true'")
         if self.model is None:
             return self.checked_panel()
         if not self.rubrics and not self.pairs and not self.tags:
-            raise ValueError("set at least one of 'rubrics', 'pairs' and 'tags'")
+            raise ValueError("expected at least one of 'rubrics', 'pairs' and 'tags'")
         if self.needs != Needs():
-            raise ValueError("set 'needs' on the model that answers")
+            raise ValueError("needs: set this key in the entry of the judge's model instead")
         return self
 
     def checked_panel(self) -> JudgeModel:
         """Return this panel or word-list judge. Raises ValueError for keys that only a judge with `model` may have."""
         if self.judges and (len(self.judges) < 2 or len(set(self.judges)) < len(self.judges)):
-            raise ValueError("expected two or more different 'judges' in a panel")
+            raise ValueError("expected a panel of two or more different 'judges'")
         if self.words and not self.rubrics:
-            raise ValueError("word lists need 'rubrics'")
+            raise ValueError("word lists require 'rubrics'")
         only_models = ("tags", "max_tokens", "label_limit", "needs", *(("pairs", "family") if self.words else ()))
         if refused := [
             key
@@ -800,7 +807,9 @@ class JudgeModel(Model):
         ]:
             what = "a panel sends no requests" if self.judges else "word lists send no requests"
             fix = (
-                f"set {', '.join(map(repr, refused))} on its judges" if self.judges else f"remove {', '.join(refused)}"
+                f"set {', '.join(map(repr, refused))} in the entries of its judges"
+                if self.judges
+                else f"remove {', '.join(refused)}"
             )
             raise ValueError(f"{what}: {fix}")
         return self

@@ -21,9 +21,13 @@ class PeopleSet(StrictModel):
     title: str = Field(description="Name of the set in the report.")
     licence: str = Field(description="Licence of the data.")
     file: FilePath | None = Field(
-        None, pattern=TABLE_FILE, description="JSON lines or CSV file that contains the set. Set this or `datasets`."
+        None,
+        pattern=TABLE_FILE,
+        description="JSON lines or CSV file that contains the set. Set either `file` or `datasets`.",
     )
-    datasets: list[str] = Field([], description="Datasets of the registry that contain the set. Set these or `file`.")
+    datasets: list[str] = Field(
+        [], description="Datasets of the registry that contain the set. Set either `datasets` or `file`."
+    )
     loader: str = Field(
         TABLE_LOADER,
         description="Loader of the set: `table` (a file with the columns of docs/people.md) or a benchmark's loader.",
@@ -32,9 +36,9 @@ class PeopleSet(StrictModel):
     @model_validator(mode="after")
     def one_source(self) -> PeopleSet:
         if (self.file is None) == (not self.datasets):
-            raise ValueError("set either 'file' or 'datasets'")
+            raise ValueError("expected either 'file' or 'datasets'")
         if self.file and self.loader != TABLE_LOADER:
-            raise ValueError(f"'file' needs loader: {TABLE_LOADER}")
+            raise ValueError(f"'file' requires loader: {TABLE_LOADER}")
         return self
 
 
@@ -50,7 +54,7 @@ class LabelSet(PeopleSet):
     seen_by: str | None = Field(
         None,
         description=(
-            "Source of training pairs that was made from these labels. Graders trained on it are marked in the report."
+            "Source of training pairs that was made from these labels. The report marks graders trained on that source."
         ),
     )
 
@@ -58,7 +62,7 @@ class LabelSet(PeopleSet):
     def has_scales(self) -> LabelSet:
         if (self.rubric is None) == (self.loader == TABLE_LOADER):
             raise ValueError(
-                f"loader: {TABLE_LOADER} needs 'rubric', which defines the labels; other loaders must not have it"
+                f"loader: {TABLE_LOADER} requires 'rubric', which defines the labels; all other loaders refuse 'rubric'"
             )
         return self
 
@@ -73,7 +77,7 @@ class PreferenceSet(PeopleSet):
     values: dict[str, Literal["first", "second", "tie"]] = Field(
         {},
         description=(
-            "For loader `table`: values that the file uses for a preference, each mapped to `first`, `second` or `tie`."
+            "For loader `table`: the file's values of a preference, each mapped to `first`, `second` or `tie`."
         ),
     )
 
@@ -82,5 +86,5 @@ class PreferenceSet(PeopleSet):
         if strange := [name for name in self.columns if name not in PAIR_COLUMNS]:
             raise ValueError(f"columns: expected one of {', '.join(PAIR_COLUMNS)}, found {strange[0]}")
         if (self.columns or self.values) and self.loader != TABLE_LOADER:
-            raise ValueError(f"columns and values need loader: {TABLE_LOADER}")
+            raise ValueError(f"columns and values require loader: {TABLE_LOADER}")
         return self

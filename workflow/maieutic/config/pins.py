@@ -50,7 +50,7 @@ def read_pins(path: Path = LOCK) -> Pins:
     if not path.is_file():
         return Pins()
     try:
-        return Pins.model_validate(read_yaml(path, "correct it, or run `maieutic pin` again") or {})
+        return Pins.model_validate(read_yaml(path, "correct the file, or delete it and run `maieutic pin` again") or {})
     except ValidationError as error:
         raise validation_fault(error, Pins, str(path), "docs/pins.md") from None
 

@@ -40,7 +40,7 @@ class Provider(StrictModel):
     read: date
     priced_at: str
     models: list[ModelFamily]
-    prices: dict[str, Price] = Field(description="US dollars per million tokens")
+    prices: dict[str, Price] = Field(description="US dollars per million tokens.")
 
 
 class KnownEntry(NamedTuple):

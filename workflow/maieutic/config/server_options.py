@@ -9,8 +9,8 @@ PRIVATE_SOCKET_FIX = "remove it: the server listens on a private socket"
 REVIEWED_FIX = "move it to reviewed_args after reviewing what it loads"
 # Refused arguments of `vllm serve` (0.32), each with its fix. vLLM also accepts unambiguous abbreviations of them.
 REFUSED_ARGUMENTS = {
-    "--trust-remote-code": "set trust_remote_code: true with weights.revision, a commit",
-    **dict.fromkeys(("--api-key", "--hf-token"), "no key is needed: the server listens on a socket and is offline"),
+    "--trust-remote-code": "set trust_remote_code: true, and weights.revision to a commit",
+    **dict.fromkeys(("--api-key", "--hf-token"), "remove it: the server listens on a private socket and needs no key"),
     **dict.fromkeys(
         ("--host", "--port", "--uds", "--served-model-name", "--grpc", "--grpc-port", "--root-path"), PRIVATE_SOCKET_FIX
     ),
@@ -100,7 +100,7 @@ def faults_of_arguments(key: str, words: Sequence[str]) -> list[str]:
     key: configuration key that contains the words.
     """
     refused = [f"{word} ({fix})" for word, fix in refused_words(words).items()]
-    return [f"{key} may not have {', '.join(refused)}"] if refused else []
+    return [f"{key} must not contain {', '.join(refused)}"] if refused else []
 
 
 def faults_of_variables(environment: Mapping[str, str]) -> list[str]:
@@ -113,7 +113,7 @@ def faults_of_variables(environment: Mapping[str, str]) -> list[str]:
     ]
     refused += [name for name, value in environment.items() if "\0" in value and name not in refused]
     fix = (
-        "this key is for engine settings (VLLM_..., OMP_...) that load no code; export other variables in the shell "
-        "that starts the run, and name them in MAIEUTIC_INHERIT"
+        "set only engine settings (VLLM_..., OMP_...) that load no code; export other variables in the shell that "
+        "starts the run, and list them in MAIEUTIC_INHERIT"
     )
-    return [f"environment may not have {', '.join(refused)}: {fix}"] if refused else []
+    return [f"environment must not contain {', '.join(refused)}: {fix}"] if refused else []

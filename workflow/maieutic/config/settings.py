@@ -26,7 +26,7 @@ class Difficulty(StrictModel):
 
     tutors: list[str] = Field(
         [],
-        description="Tutors of the run whose scores decide which items are hard (five in the paper); `[]`: no filter.",
+        description="Tutors of the run by whose scores hard items are selected (five in the paper); `[]`: no filter.",
     )
     below: float = Field(0.5, description="A tutor fails an item if its score is below this value.")
     at_least: int = Field(3, ge=1, description="Minimum number of tutors that must fail an item for it to be hard.")
@@ -69,7 +69,7 @@ class Run(StrictModel):
     reward_models: list[str] = Field(
         [],
         description=(
-            "Reward models that score replies to pedagogy tasks. The first one's win rate is the headline; "
+            "Reward models that score replies to pedagogy tasks. The headline is the win rate under the first of them; "
             "`[]`: no win rates."
         ),
     )
@@ -86,8 +86,8 @@ class Run(StrictModel):
     judges: list[str] = Field(
         [],
         description=(
-            "Judges of replies, each for the tasks that its rubrics cover. The first judge's verdicts give the "
-            "headline values. `[]`: no judged values."
+            "Judges of replies, each for the tasks that its rubrics cover. Headline values are computed from the "
+            "first judge's verdicts. `[]`: no judged values."
         ),
     )
     labels: list[str] | None = Field(
@@ -101,22 +101,22 @@ class Run(StrictModel):
         None,
         description=(
             "Preference sets (of `preferences`) on which graders are validated; `null`: sets with `default: true`. "
-            "The first decides the traffic lights for pairs."
+            "The first set decides the traffic lights for pairs."
         ),
     )
     encoders: list[str] = Field(
         [],
         description=(
-            "Sentence encoders (`engine: weights`, such as `minilm`). The similarity that they measure between a "
-            "labelled reply and its context is correlated with people's labels."
+            "Sentence encoders (`engine: weights`, such as `minilm`). Their similarity of a labelled reply to its "
+            "context is correlated with people's labels."
         ),
     )
     probes: int = Field(
         0,
         ge=0,
         description=(
-            "Number of labelled replies per set that each judge judges again with repeated, reworded, shuffled and "
-            "padded questions (docs/judges.md): four questions per reply."
+            "Number of labelled replies per set that each judge judges again, with a repeated, a reworded, a shuffled "
+            "and a padded question per reply (docs/judges.md)."
         ),
     )
     predictions: list[str] = Field(
@@ -130,26 +130,27 @@ class Run(StrictModel):
         None,
         ge=1,
         description=(
-            "Maximum number of labelled replies per release, and of pairs, on which a judge is validated, drawn at "
-            "random; `null`: all (MRBench: 1,589 replies)."
+            "Maximum numbers of labelled replies per release and of pairs on which a judge is validated, drawn at "
+            "random; `null`: all."
         ),
     )
     taggers: list[str] = Field(
         [],
         description=(
-            "Judges with `tags`. They tag TutorBench's criteria and items (the Bloom level, on which two must agree)."
+            "Judges with `tags`. They tag TutorBench's criteria, and its items by Bloom level, on which two taggers "
+            "must agree."
         ),
     )
     negative_weights: NegativeWeights = Field(
         "by_phrasing",
         description=(
-            "When a TutorBench criterion of weight -5 deducts: `violated`: on fail; `satisfied`: on pass; "
-            "`by_phrasing`: on fail for 'must not X', otherwise on pass."
+            "Verdict on which a TutorBench criterion of weight -5 is deducted. `violated`: fail; `satisfied`: pass; "
+            "`by_phrasing`: fail for 'must not X', otherwise pass."
         ),
     )
     difficulty: Difficulty = Field(
         Difficulty(),
-        description="Filter for hard items, which several tutors fail (in TutorBench, three of five score below 0.5).",
+        description="Filter for hard items, which several tutors fail (TutorBench: three of five score below 0.5).",
     )
     human_labels: FilePath | None = Field(
         None,
@@ -161,8 +162,8 @@ class Run(StrictModel):
     budget: Budget = Field(
         Budget(),
         description=(
-            "Spending limits of one call of Snakemake. At a limit, no more requests are sent; answers already received "
-            "are kept. Changing a limit recomputes nothing."
+            "Spending limits of one call of Snakemake. At a limit, sending stops, and received answers are kept. "
+            "Changing a limit recomputes nothing."
         ),
     )
     max_unreadable: float = Field(
@@ -230,14 +231,14 @@ class Servers(StrictModel):
         ge=0,
         le=DAY,
         description=(
-            "Seconds that an idle server stays up for the model's next job (`0`: none). "
+            "Seconds that an idle server stays up for the model's next job. "
             "It stops earlier if another job needs its devices or memory."
         ),
     )
     pack: bool = Field(
         False,
         description=(
-            "Run one job per served tutor for all benchmarks, and one per batch of a served judge. For clusters whose "
+            "Run one job per served tutor for all benchmarks, and one per batch of a served judge, on clusters where "
             "allocations cannot share servers (docs/models.md)."
         ),
     )
@@ -260,13 +261,13 @@ class Report(StrictModel):
         lt=1,
         description=(
             "Largest acceptable bias of a judge on a tutor's replies. PASS: the bias's interval is within this "
-            "margin; FAIL: it is entirely outside."
+            "margin; FAIL: the interval is entirely outside."
         ),
     )
     equivalence: float = Field(
         0.05,
         gt=0,
-        description="Two tutors are EQUIVALENT if their difference's whole interval is less than this from zero.",
+        description="Two tutors are EQUIVALENT if their difference's interval is within this margin around zero.",
     )
     browser_items: int = Field(
         200,
@@ -276,7 +277,7 @@ class Report(StrictModel):
     items_mb: float = Field(
         10,
         ge=0,
-        description="Maximum size in MB of the items in the report's page. Other items are loaded from separate files.",
+        description="Maximum size in MB of the items in the report's page. Further items are loaded from other files.",
     )
     resamples: int = Field(2000, ge=100, le=1_000_000, description="Number of bootstrap resamples per interval.")
 
@@ -307,12 +308,12 @@ class Config(StrictModel):
     interpreters: Interpreters = Interpreters()
     containers: Containers = Containers()
     models: dict[str, ModelEntry] = Field(description="Registry of models (config/models.yaml).")
-    datasets: dict[str, Dataset] = Field(description="Registry of source files (config/datasets.yaml).")
+    datasets: dict[str, Dataset] = Field(description="Registry of datasets (config/datasets.yaml).")
     preferences: dict[str, PreferenceSet] = Field(
-        {}, description="Registry of preference sets, pairs of replies compared by people (docs/people.md)."
+        {}, description="Registry of preference sets: pairs of replies compared by people (docs/people.md)."
     )
     labels: dict[str, LabelSet] = Field(
-        {}, description="Registry of labelled sets, replies labelled by people (docs/people.md)."
+        {}, description="Registry of labelled sets: replies labelled by people (docs/people.md)."
     )
 
     @model_validator(mode="after")

@@ -40,11 +40,11 @@ def thinking_fields(
     if dialect == "anthropic":
         return anthropic_fields(thinking)
     if isinstance(thinking, int) and not isinstance(thinking, bool):
-        raise ValueError("thinking: this endpoint takes an effort (low, medium, high), found a number of tokens")
+        raise ValueError("thinking: expected an effort (low, medium, high) for this endpoint, found a number of tokens")
     if dialect == "chat_template" and isinstance(thinking, bool):
         return {"chat_template_kwargs": {"enable_thinking": thinking}}
     if thinking is True:
-        raise ValueError("thinking: this endpoint takes an effort: write low, medium or high instead of true")
+        raise ValueError("thinking: expected an effort for this endpoint, found true: set low, medium or high")
     effort = thinking or "none"
     return {"reasoning": {"effort": effort}} if endpoint == "responses" else {"reasoning_effort": effort}
 

@@ -105,7 +105,9 @@ class JournalAnswers(Mapping[str, L]):
         try:
             return self.kind.model_validate_json(self._file.readline())
         except ValidationError:
-            raise UserError(f"{self.path}, byte {place}", "a line that was valid is now damaged", "run again") from None
+            raise UserError(
+                f"{self.path}, byte {place}", "a line that was valid before is now damaged", "run again"
+            ) from None
 
     def __contains__(self, key: object) -> bool:
         return key in self.places or any(key in answers for answers in self.others)
@@ -235,7 +237,7 @@ def take_lock(path: Path) -> IO[str]:
         handle.seek(0)
         owner = handle.read().strip() or "another process"
         handle.close()
-        problem = f"its journal is being written by {owner}"
+        problem = f"the journal is being written by {owner}"
         raise UserError(str(path), problem, "wait for the other process, or stop it with `make recover`") from None
     handle.seek(0)
     handle.truncate()

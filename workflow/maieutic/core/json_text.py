@@ -19,7 +19,7 @@ def json_value(text: str | bytes, **options: Any) -> Any:
     try:
         return json.loads(text, **options)
     except RecursionError:
-        raise ValueError("nested more deeply than can be read") from None
+        raise ValueError("values are nested too deeply to be parsed") from None
 
 
 def json_objects(text: str, decoder: json.JSONDecoder) -> Iterator[tuple[int, int, dict[str, Any] | None]]:

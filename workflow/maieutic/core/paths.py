@@ -1,4 +1,7 @@
-"""Path of every file of a run under `results/`. Rules, plan and report take all of their paths from here."""
+"""Path of every file of a run under `results/` that Python code names.
+
+The rules that write them have the same paths as literals; a test compares them.
+"""
 
 from __future__ import annotations
 
@@ -38,16 +41,6 @@ class Pattern(str):
         return results / self.of(**names).removeprefix(f"{ROOT}/")
 
 
-def log_of(rule: str, *wildcards: str) -> str:
-    """Return the log path of a rule: one folder for the rule, then one path part for each wildcard."""
-    return f"{ROOT}/logs/{'/'.join([rule, *(f'{{{name}}}' for name in wildcards)])}.log"
-
-
-def timing_of(rule: str, *wildcards: str) -> str:
-    """Return the path of the file in which Snakemake records time and memory of a rule's jobs."""
-    return log_of(rule, *wildcards).replace("/logs/", "/benchmarks/", 1).removesuffix(".log") + ".tsv"
-
-
 # datasets, weights
 SOURCE = Pattern("results/datasets/{dataset}.source")
 PICTURE_LIST = Pattern("results/datasets/{dataset}.pictures.jsonl")
@@ -77,42 +70,26 @@ JOURNALS = Pattern("results/journal")  # each journal has a ledger beside it
 REPLY_JOURNAL = Pattern("results/journal/replies/{benchmark}/{tutor}.jsonl")
 SHARD_JOURNAL = Pattern("results/journal/replies/{benchmark}/shards/{shard}/{tutor}.jsonl")
 SERVER_RECORD = Pattern("results/logs/servers.jsonl")  # one line for each server that has shut down
-TUTOR_SERVER_LOG = Pattern("results/logs/serve/{benchmark}/{tutor}.log")
-SHARD_SERVER_LOG = Pattern("results/logs/serve/{benchmark}/shards/{shard}/{tutor}.log")
-PACKED_SERVER_LOG = Pattern("results/logs/serve/tutors/{tutor}.log")
 
 # rewards
 TRAINED_WEIGHTS = Pattern("results/rewards/models/{reward_model}/manifest.json")
 TRAINING = Pattern("results/rewards/models/{reward_model}/training.json")
 MODEL_CARD = Pattern("results/rewards/models/{reward_model}/README.md")
-TRAINING_JOURNAL = Pattern("results/journal/training/{reward_model}")
 PAIR_REWARDS = Pattern("results/rewards/pairs/{reward_model}.jsonl")
 CLOSENESS = Pattern("results/rewards/closeness/{encoder}/{release}.jsonl")
-LABELLED_REWARDS = Pattern("results/rewards/labelled/{reward_model}.jsonl")
-SET_REWARDS = Pattern("results/rewards/preferences/{reward_model}/{source}.jsonl")
-SET_JOURNAL = Pattern("results/journal/rewards/{reward_model}/preferences/{source}.jsonl")
-SET_CLASSIFIED = Pattern("results/rewards/criteria/{classifier}/preferences/{source}.jsonl")
-PAIR_JOURNAL = Pattern("results/journal/rewards/{reward_model}/pairs.jsonl")
 REWARDS = Pattern("results/rewards/replies/{reward_model}/{benchmark}/{batch}.jsonl")
 REWARD_JOURNAL = Pattern("results/journal/rewards/{reward_model}/{benchmark}/{batch}.jsonl")
-CLASSIFIER_JOURNAL = Pattern("results/journal/training/{classifier}")
-HELDOUT = Pattern("results/rewards/criteria/{classifier}/heldout.jsonl")
-CLASSIFIED_PAIRS = Pattern("results/rewards/criteria/{classifier}/bridge.jsonl")
 CLASSIFIER_TRAINING = Pattern("results/rewards/criteria/{classifier}/training.json")
 
 # verdicts
 VERDICTS = Pattern("results/verdicts/{judge}/{benchmark}/{batch}.jsonl")
 VERDICT_JOURNAL = Pattern("results/journal/grades/{judge}/{benchmark}/{batch}.jsonl")
-JUDGE_SERVER_LOG = Pattern("results/logs/serve/judges/{judge}/{benchmark}/{batch}.log")
-PACKED_JUDGE_LOG = Pattern("results/logs/serve/judges/{judge}/{batch}.log")
 LABELLED_VERDICTS = Pattern("results/verdicts/{judge}/labelled.jsonl")
 PROBE_VERDICTS = Pattern("results/verdicts/{judge}/probes/{probe}.jsonl")
 PANEL_WEIGHTS = Pattern("results/verdicts/{judge}/weights.json")
 LABELLED_JOURNAL = Pattern("results/journal/grades/{judge}/labelled.jsonl")
-LABELLED_SERVER_LOG = Pattern("results/logs/serve/judges/{judge}/labelled.log")
 TAGS = Pattern("results/verdicts/{tagger}/tags/{benchmark}.jsonl")
 TAG_JOURNAL = Pattern("results/journal/tags/{tagger}/{benchmark}.jsonl")
-TAGGER_SERVER_LOG = Pattern("results/logs/serve/taggers/{tagger}/{benchmark}.log")
 
 # grades
 PARSED = Pattern("results/grades/{benchmark}/_parsers/{tutor}.jsonl")
@@ -126,7 +103,6 @@ BREAKDOWN = Pattern("results/scores/breakdowns/{benchmark}/{tutor}.json")
 VOTES = Pattern("results/scores/tags/{benchmark}.json")
 DIFFICULTY = Pattern("results/scores/difficulty/{benchmark}.csv")
 LABEL_SCORES = Pattern("results/scores/labels/{release}.json")
-PREDICTIONS = Pattern("results/scores/predictions/{release}/{judge}/predictions.json")
 SUBMISSION = Pattern("results/scores/predictions/{release}/{judge}/predictions.zip")
 
 # validation
@@ -155,6 +131,7 @@ PROBLEMS = Pattern("results/{run}/problems.json")
 REPORT_CHECK = Pattern("results/{run}/whole.json")
 JUDGE_CHECK = Pattern("results/{run}/judges.json")
 PARTIAL_REPORT = Pattern("results/{run}/partial")
+PARTIAL_REPORT_LOG = Pattern("results/logs/build_report.partial.log")
 REPORT_FOLDERS = ("report", "runs/*")  # report folders of all runs
 RUN_CONFIG = Pattern("results/.run.yaml")  # config of the current run, for the report of a run that fails
 RUN_PROVENANCE = Pattern("results/.provenance.json")

@@ -1,6 +1,6 @@
-"""Plug-in folders of benchmarks and extensions, imported by name.
+"""Plug-in folders of benchmarks and features, imported by name.
 
-`maieutic.benchmarks` and `maieutic.extensions` document the modules that a folder may contain.
+`maieutic.benchmarks` and `maieutic.features` document the modules that a folder may contain.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ def benchmark_names() -> tuple[str, ...]:
 
 
 def plugin_packages() -> dict[str, str]:
-    """Map the name of each benchmark and extension to its plug-in package."""
-    extensions: tuple[str, ...] = import_module(f"{PACKAGE}.extensions").EXTENSIONS
+    """Map the name of each benchmark and feature to its plug-in package."""
+    features: tuple[str, ...] = import_module(f"{PACKAGE}.features").FEATURES
     packages = {name: f"{PACKAGE}.benchmarks.{name}" for name in benchmark_names()}
-    return packages | {name: f"{PACKAGE}.{name}" for name in extensions}
+    return packages | {name: f"{PACKAGE}.{name}" for name in features}
 
 
 def plugin_folders() -> list[str]:

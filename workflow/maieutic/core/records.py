@@ -495,8 +495,9 @@ def iter_records(path: Path, kind: type[R], first: int = 0, step: int = 1) -> It
                 record = kind.model_validate_json(line)
             except ValidationError as error:
                 fault = error.errors()[0]
-                field = ".".join(map(str, fault["loc"])) or "the line"
-                problem = f"expected a {kind.__name__} record, found {fault['msg'].lower()} at {field}"
+                field = ".".join(map(str, fault["loc"]))
+                problem = f"the line is not a valid {kind.__name__} record: {fault['msg'].lower()}"
+                problem += f" at {field}" if field else ""
                 raise UserError(f"{path}:{number}", problem, REBUILD_FIX) from None
             if kind.IDENTITY:
                 content = hash(line.strip())
@@ -504,16 +505,16 @@ def iter_records(path: Path, kind: type[R], first: int = 0, step: int = 1) -> It
                 if before[0] != number:
                     verb = "repeats" if before[1] == content else "contradicts"
                     raise UserError(
-                        f"{path}:{number}", f"{verb} line {before[0]}, {describe_record(record)}", REBUILD_FIX
+                        f"{path}:{number}", f"the line {verb} line {before[0]}, {describe_record(record)}", REBUILD_FIX
                     )
             yield record
 
 
 def describe_record(record: Record) -> str:
-    """Return a description of a record's identity for messages: "a Grade of task 'x', id 'y'"."""
+    """Return a description of a record's identity for messages: "the Grade record of task 'x', id 'y'"."""
     fields = {field: getattr(record, field) for field in record.IDENTITY}
     parts = [f"{field} {value!r}" for field, value in fields.items() if value is not None]
-    return f"a {type(record).__name__} of {', '.join(parts)}"
+    return f"the {type(record).__name__} record of {', '.join(parts)}"
 
 
 def read_records(path: Path, kind: type[R]) -> list[R]:
@@ -542,7 +543,7 @@ def check_items_and_owner(
         place = f"{path}:{number}"
         task, item = getattr(record, "task"), getattr(record, "id")  # noqa: B009 (callers pass kinds with these fields)
         if task in tasks and (task, item) not in known:
-            raise UserError(place, f"{describe_record(record)}, but {task} has no such item", REBUILD_FIX)
+            raise UserError(place, f"found {describe_record(record)}, but {task} has no such item", REBUILD_FIX)
         for field, value in owner.items():
             actual = getattr(record, field)
             if value is ...:

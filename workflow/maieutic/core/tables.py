@@ -64,7 +64,7 @@ def decode_table(data: bytes, name: str, strict: bool = False, fix: str = "save 
             try:
                 return data.decode(encoding)
             except UnicodeDecodeError as error:
-                raise UserError(name, f"not {encoding} at byte {error.start}", fix) from None
+                raise UserError(name, f"found invalid {encoding} at byte {error.start}", fix) from None
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -73,7 +73,7 @@ def decode_table(data: bytes, name: str, strict: bool = False, fix: str = "save 
         except UnicodeDecodeError:
             text = ""
         if not text or "\x00" in text:
-            raise UserError(name, f"not UTF-8 at byte {error.start}", fix) from None
+            raise UserError(name, f"found invalid UTF-8 at byte {error.start}", fix) from None
         log.warning("%s is not UTF-8, so it is read as Windows-1252; save it as UTF-8 if letters look wrong", name)
         return text
 
@@ -118,7 +118,9 @@ def parse_table(text: str, name: str, fix: str, known: Iterable[str] = (), padde
             row = {column: cell for column, cell in zip(head, cells, strict=False) if column}
             rows.append((reader.line_num + skipped, row))
     except csv.Error as error:
-        raise UserError(f"{name}:{reader.line_num + skipped}", f"not CSV: {error}", fix) from None
+        raise UserError(
+            f"{name}:{reader.line_num + skipped}", f"the row cannot be parsed as CSV: {error}", fix
+        ) from None
     finally:
         csv.field_size_limit(before)
     return Table([column for column in head if column], rows)
@@ -151,7 +153,8 @@ def check_columns(name: str, columns: Sequence[str], needed: Sequence[str], fix:
         present = (
             ", ".join(columns[:MOST_LISTED_COLUMNS]) + (", ..." if len(columns) > MOST_LISTED_COLUMNS else "") or "none"
         )
-        raise UserError(name, f"missing columns: {', '.join(missing)}; found: {present}", "; ".join(renames) or fix)
+        columns_missing = f"column{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
+        raise UserError(name, f"expected {columns_missing}, found {present}", "; ".join(renames) or fix)
 
 
 def likely_column(name: str, columns: Sequence[str], needed: Sequence[str] = ()) -> str | None:

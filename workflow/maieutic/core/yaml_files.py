@@ -37,7 +37,7 @@ def read_yaml(path: Path, fix: str = "correct the file") -> Any:
     """
     try:
         if path.stat().st_size > LONGEST:
-            raise UserError(str(path), f"more than {LONGEST >> 20} MB, the limit of a configuration file", fix)
+            raise UserError(str(path), f"the file exceeds {LONGEST >> 20} MB, the limit of a configuration file", fix)
         return parse_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValueError) as error:  # ValueError is raised for a null byte in the path
         raise UserError(str(path), f"cannot be read: {' '.join(str(error).split())}", fix) from None

@@ -18,9 +18,9 @@ from maieutic.curation.paths import SETS, SHEET
 from maieutic.curation.pipeline import STAGES
 from maieutic.curation.rules import RULES
 from maieutic.datasets.registry import LOADERS
-from maieutic.plan import shell_lines
+from maieutic.launch import shell_lines
 from maieutic.plan.plan import Plan
-from maieutic.plan.plan_extension import WildcardValues
+from maieutic.plan.slice_plan import WildcardValues
 from maieutic.serving.weights import has_chat_template
 
 
@@ -129,9 +129,12 @@ def check_stage(name: str) -> None:
     needed = parsers.PARSER_LIMITS.get(card.parser, frozenset()) | rules.RULE_LIMITS.get(card.accept, frozenset())
     if missing := sorted(needed - card.limits.keys()):
         fix = f"add {' and '.join(missing)} to limits: {card.parser} and {card.accept} read {', '.join(sorted(needed))}"
-        raise UserError(f"{place}: limits", f"{' and '.join(missing)} is missing", fix)
+        raise UserError(
+            f"{place}: limits", f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing", fix
+        )
     if card.samples > 1 and card.accept not in rules.RULES_OF_SEVERAL_ANSWERS:
-        raise UserError(f"{place}: samples", f"{card.accept} reads one answer, found {card.samples}", "set samples: 1")
+        problem = f"expected 1 answer, since {card.accept} reads only one, found {card.samples}"
+        raise UserError(f"{place}: samples", problem, "set samples: 1")
     try:
         template_variables(read_stage(name).template)
     except ValueError as error:
@@ -183,7 +186,7 @@ def check_tuning(plan: CurationPlan, name: str) -> None:
     base = plan.models[entry.base]
     assert isinstance(base, VllmModel | WeightsOnly)
     if isinstance(base.weights, TunedWeights):
-        raise UserError(f"{key}.base", f"{entry.base} is a tuned model itself", "choose a base that is not tuned")
+        raise UserError(f"{key}.base", f"{entry.base} is itself a tuned model", "choose a base that is not tuned")
     check_all(
         (
             partial(base.weights.refuse_unpinned, f"models.{entry.base}.weights"),
@@ -242,12 +245,14 @@ def check_tuned(plan: CurationPlan, name: str) -> None:
 # values that rules use ------------------------------------------------------------------------------------------------
 
 
-def interpreter_of(plan: CurationPlan, curation: str, judge: str | None = None) -> str:
-    """Return the environment of a job that calls a curation's models, or only `judge` if it is set.
+def stage_interpreter(plan: CurationPlan, curation: str) -> str:
+    """Return the environment of a job that calls a curation's models: SERVE if vLLM serves one of them, else DRIVER."""
+    return shell_lines.SERVE if plan.is_served(curation) else shell_lines.DRIVER
 
-    The environment is SERVE if vLLM serves one of these models, else DRIVER.
-    """
-    served = plan.is_served(curation) if judge is None else plan.answering_entry(judge) in plan.with_engine("vllm")
+
+def rater_interpreter(plan: CurationPlan, judge: str) -> str:
+    """Return the environment of a job that calls a judge: SERVE if vLLM serves it, else DRIVER."""
+    served = plan.answering_entry(judge) in plan.with_engine("vllm")
     return shell_lines.SERVE if served else shell_lines.DRIVER
 
 

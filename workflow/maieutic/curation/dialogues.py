@@ -107,10 +107,12 @@ def read_flow_decisions(path: Path) -> dict[str, Decision]:
         word, last = (row["decision"] or "").strip().casefold(), (row["last"] or "").strip()
         place = f"{path}, row {number}"
         if word not in DECISIONS:
-            faults.append(UserError(place, f"the decision on {name} is {word!r}", f"set {' or '.join(DECISIONS)}"))
+            choices = " or ".join(DECISIONS)
+            problem = f"expected {choices} as the decision on {name}, found {word!r}"
+            faults.append(UserError(place, problem, f"set decision to {choices}"))
         elif (word == "truncate") != bool(last) or (last and not last.isdecimal()):
-            fix = "set last to the number of the last exchange to keep for truncate, and leave it empty otherwise"
-            faults.append(UserError(place, f"last is {last!r}", fix))
+            fix = "for truncate, set last to the number of the last exchange to keep; otherwise leave last empty"
+            faults.append(UserError(place, f"found last {last!r} with the decision {word}", fix))
         elif name in decisions:
             faults.append(UserError(place, f"found a second decision on {name}", "keep one row for each flow"))
         else:
@@ -126,11 +128,11 @@ def check_flow_decisions(people: Sequence[Path], decided: Mapping[str, Decision]
         return
     place = str(people[0])
     if missing := sorted(planned.keys() - decided.keys()):
-        problem = f"no decision on {len(missing)} of {len(planned)} flows: {', '.join(missing[:5])}"
+        problem = f"found no decision on {len(missing)} of {len(planned)} flows: {', '.join(missing[:5])}"
         raise UserError(place, problem, "decide on each flow of results/curation/NAME/flows.csv, or set people: null")
     if unknown := sorted(decided.keys() - planned.keys()):
         fix = "use the sheet of this curation, results/curation/NAME/flows.csv"
-        raise UserError(place, f"no such flow: {', '.join(unknown[:5])}", fix)
+        raise UserError(place, f"the curation has no such flow: {', '.join(unknown[:5])}", fix)
 
 
 async def make_dialogue(crew: StageRunner, components: Components, flow: Flow, tested: bool) -> Dialogue | None:

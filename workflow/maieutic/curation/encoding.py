@@ -54,10 +54,14 @@ def encode_chats(tokenizer: Any, chats: Sequence[Chat], name: str, train: FineTu
     overlong = len(encoded) - len(fitting)
     if overlong and (train.overlong == "refuse" or not fitting):
         longest = max(len(ids) for ids, _ in encoded)
-        problem = f"{overlong} of {len(encoded)} examples exceed the context of {context} tokens"
+        problem = f"{overlong} of {len(encoded)} examples have more tokens than the context of {context}"
         base_context = loading.context_limit(base, tokenizer, None)
         raised = f"raise max_length to {longest}, or set overlong: drop"
-        fix = raised if longest <= base_context else f"set overlong: drop; the context of the base is {base_context}"
+        fix = (
+            raised
+            if longest <= base_context
+            else f"set overlong: drop, since the base's context has only {base_context} tokens"
+        )
         raise UserError(f"tunings.{name}.max_length", f"{problem}, the longest has {longest}", fix)
     return EncodedChats([ids for ids, _ in fitting], [labels for _, labels in fitting], overlong)
 
@@ -81,7 +85,7 @@ def encode_chat(tokenizer: Any, chat: Chat, place: str) -> tuple[list[int], list
         raise
     except Exception as error:  # templates raise exceptions of any class
         beginning = str(chat[0].get("content", ""))[:80]
-        problem = f"its chat template cannot render the example that begins {beginning!r}: {error}"
+        problem = f"the base's chat template cannot render the example that begins with {beginning!r}: {error}"
         raise UserError(f"{place}.base", problem, "choose another base, or remove the example from the mix") from None
     tokens = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     labels = [
@@ -101,7 +105,7 @@ def span_of(tokenizer: Any, chat: Chat, number: int, text: str, place: str) -> t
     if not (after.startswith(before) and text.startswith(after.rstrip())):
         raise UserError(
             f"{place}.base",
-            "its chat template renders a turn differently when other turns follow it",
+            "the base's chat template renders a turn differently when other turns follow it",
             "choose a base whose template renders a turn the same in every chat",
         )
     # The whitespace after a turn's end mark does not belong to the turn.

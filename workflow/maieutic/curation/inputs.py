@@ -1,50 +1,45 @@
-"""Inputs of the rules of curations and tunings. Each function has the name of its rule and maps wildcards to files."""
+"""Inputs of the rules of curations and tunings that depend on the run's selection (as in `maieutic.plan.inputs`)."""
 
 from __future__ import annotations
 
 from maieutic.config.curation import stage_files
 from maieutic.core import paths
 from maieutic.curation.curated_plan import CurationPlan
-from maieutic.curation.paths import (
-    COMPONENTS,
-    DIALOGUES,
-    EVALUATION_SHEET,
-    EXAMPLE_SHEET,
-    EXAMPLES,
-    FIGURES,
-    FLOWS,
-    OUTCOMES,
-    RATINGS,
-    RAW,
-    SEEDS,
-    SETS,
-    TRAINING_SET,
-    TRAINING_SHEET,
-    TUNED,
-)
+from maieutic.curation.paths import EVALUATION_SHEET, FIGURES, RATINGS, SETS, TRAINING_SET, TRAINING_SHEET, TUNED
 from maieutic.curation.pipeline import STAGES
-from maieutic.plan.inputs import Files, answering_weights, rubric_files
-
-STEPS = tuple(STAGES)
+from maieutic.plan.inputs import benchmark_items, rubric_files, source_files
 
 
-def source_of(dataset: str) -> str:
-    return paths.SOURCE.of(dataset=dataset)
+def seed_sources(plan: CurationPlan, curation: str) -> list[str]:
+    """Return the source files of a curation's seeds."""
+    return source_files(plan.curation(curation).seeds)
 
 
-def weights_of(plan: CurationPlan, curation: str, step: str) -> list[str]:
+def stage_weights(plan: CurationPlan, curation: str, step: str) -> list[str]:
     """Return the weight manifests of the served models that a step of a curation calls."""
     served = plan.with_engine("vllm")
     return [paths.WEIGHTS.of(model=name) for name in plan.models_of_step(curation, step) if name in served]
 
 
+def stage_cards(plan: CurationPlan, step: str) -> list[str]:
+    """Return the files of the stages of a step."""
+    return stage_files(list(STAGES[step]))
+
+
+def people_decisions(plan: CurationPlan, curation: str) -> list[str]:
+    """Return the sheet of people's decisions on flows; empty if the curation names none."""
+    people = plan.curation(curation).people
+    return [people] if people else []
+
+
+def rating_rubrics(plan: CurationPlan, judge: str) -> list[str]:
+    """Return the files of the rubrics by which a judge rates dialogues."""
+    return rubric_files(plan.judge_entry(judge).rubrics)
+
+
 def selected_items(plan: CurationPlan) -> list[str]:
     """Return the item files of every selected task, whose problems must not be in training data."""
-    return [
-        paths.ITEMS.of(benchmark=benchmark, task=loaded_card.card.task)
-        for benchmark, loaded_cards in plan.benchmarks.items()
-        for loaded_card in loaded_cards
-    ]
+    return [file for benchmark in plan.benchmarks for file in benchmark_items(plan, benchmark)]
 
 
 def evaluation_sets(plan: CurationPlan) -> list[str]:
@@ -52,83 +47,35 @@ def evaluation_sets(plan: CurationPlan) -> list[str]:
     return [pattern.of(curation=name) for name in plan.config.curations for pattern in SETS.values()]
 
 
-def model_job_files(plan: CurationPlan, curation: str, step: str) -> Files:
-    """Return the inputs common to all jobs that call models: weight manifests and stage files."""
-    return {"weights": weights_of(plan, curation, step), "cards": stage_files(list(STAGES[step]))}
-
-
-def make_seeds(plan: CurationPlan, curation: str) -> Files:
-    return {"sources": [source_of(dataset) for dataset in plan.curation(curation).seeds]}
-
-
-def make_components(plan: CurationPlan, curation: str) -> Files:
-    return {"seeds": SEEDS.of(curation=curation), **model_job_files(plan, curation, "make_components")}
-
-
-def write_flows(plan: CurationPlan, curation: str) -> Files:
-    people = plan.curation(curation).people
-    return {
-        "components": COMPONENTS.of(curation=curation),
-        "people": [people] if people else [],
-        **model_job_files(plan, curation, "write_flows"),
-    }
-
-
-def write_dialogues(plan: CurationPlan, curation: str) -> Files:
-    return {
-        "seeds": SEEDS.of(curation=curation),
-        "components": COMPONENTS.of(curation=curation),
-        "flows": FLOWS.of(curation=curation),
-        **model_job_files(plan, curation, "write_dialogues"),
-    }
-
-
-def measure_curation(plan: CurationPlan, curation: str) -> Files:
-    patterns = {"seeds": SEEDS, "components": COMPONENTS, "flows": FLOWS, "dialogues": DIALOGUES}
-    files: Files = {name: pattern.of(curation=curation) for name, pattern in patterns.items()}
-    return files | {"outcomes": [OUTCOMES.of(curation=curation, step=step) for step in STEPS]}
-
-
-def rate_dialogues(plan: CurationPlan, curation: str, judge: str) -> Files:
-    return {
-        "dialogues": DIALOGUES.of(curation=curation),
-        "weights": answering_weights(plan, judge),
-        "rubrics": rubric_files(plan.judge_entry(judge).rubrics),
-    }
-
-
-def assemble_sets(plan: CurationPlan, curation: str) -> Files:
-    patterns = {"seeds": SEEDS, "components": COMPONENTS, "dialogues": DIALOGUES}
-    return {name: pattern.of(curation=curation) for name, pattern in patterns.items()}
-
-
-def clean_training_set(plan: CurationPlan, curation: str) -> Files:
-    patterns = {"seeds": SEEDS, "raw": RAW}
-    files: Files = {name: pattern.of(curation=curation) for name, pattern in patterns.items()}
-    return files | {"cases": selected_items(plan), "tests": evaluation_sets(plan)}
-
-
-def fetch_curated(plan: CurationPlan, dataset: str) -> Files:
+def curated_set(plan: CurationPlan, dataset: str) -> str:
+    """Return the evaluation set of this run that a dataset is copied from."""
     curation, product = plan.curated[dataset]
-    return {"made": SETS[product].of(curation=curation), "sheet": EVALUATION_SHEET.of(curation=curation)}
+    return SETS[product].of(curation=curation)
 
 
-def mix_examples(plan: CurationPlan, tuning: str) -> Files:
-    mix = plan.config.tunings[tuning].mix
-    files = [TRAINING_SET.of(curation=name) if name in plan.config.curations else source_of(name) for name in mix]
-    return {"sources": files, "cases": selected_items(plan), "tests": evaluation_sets(plan)}
+def curated_sheet(plan: CurationPlan, dataset: str) -> str:
+    """Return the datasheet of the evaluation set that a dataset is copied from."""
+    curation, _ = plan.curated[dataset]
+    return EVALUATION_SHEET.of(curation=curation)
 
 
-def tune_tutor(plan: CurationPlan, tuning: str) -> Files:
-    return {
-        "base": paths.WEIGHTS.of(model=plan.config.tunings[tuning].base),
-        "examples": EXAMPLES.of(tuning=tuning),
-        "sheet": EXAMPLE_SHEET.of(tuning=tuning),
-    }
+def mixed_sources(plan: CurationPlan, tuning: str) -> list[str]:
+    """Return the training sets and source files that a tuning mixes."""
+    curations = plan.config.curations
+    return [
+        TRAINING_SET.of(curation=name) if name in curations else paths.SOURCE.of(dataset=name)
+        for name in plan.config.tunings[tuning].mix
+    ]
 
 
-def serve_tuned(plan: CurationPlan, model: str) -> Files:
-    return {"tuned": TUNED.of(tuning=plan.tuned[model])}
+def tuning_base(plan: CurationPlan, tuning: str) -> str:
+    """Return the weights manifest of the model that a tuning starts from."""
+    return paths.WEIGHTS.of(model=plan.config.tunings[tuning].base)
+
+
+def tuned_weights(plan: CurationPlan, model: str) -> str:
+    """Return the manifest of the weights that a tuning of this run trained."""
+    return TUNED.of(tuning=plan.tuned[model])
 
 
 def curation_products(plan: CurationPlan) -> list[str]:
@@ -138,7 +85,7 @@ def curation_products(plan: CurationPlan) -> list[str]:
     return [*files, *(TUNED.of(tuning=name) for name in plan.config.tunings)]
 
 
-def report_files(plan: CurationPlan) -> Files:
+def report_files(plan: CurationPlan) -> list[str]:
     """Return the files of curations and tunings that the report reads."""
     figures = [FIGURES.of(curation=name) for name in plan.config.curations]
     sheets = [TRAINING_SHEET.of(curation=name) for name in plan.config.curations]
@@ -148,4 +95,4 @@ def report_files(plan: CurationPlan) -> Files:
         for judge in (plan.raters if entry.rated else [])
     ]
     used = sorted({plan.tuned[name] for name in plan.tutors if name in plan.tuned})
-    return {"curations": [*figures, *sheets, *rated], "tunings": [TUNED.of(tuning=name) for name in used]}
+    return [*figures, *sheets, *rated, *(TUNED.of(tuning=name) for name in used)]

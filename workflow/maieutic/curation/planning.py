@@ -1,15 +1,23 @@
-"""Extension of the plan by curations and tunings."""
+"""Curation's part of the plan: curations and tunings."""
 
 from maieutic.curation import inputs, jobs
 from maieutic.curation.curated_plan import CurationPlan, check_curations, models_of, needs_of
-from maieutic.plan.plan_extension import PlanExtension
+from maieutic.plan.slice_plan import SlicePlan
+from maieutic.plan.used_code import LOADERS, Replacements, unused_tables
 
-PLANNING = PlanExtension(
-    plan=CurationPlan,
+
+def used_by_make_seeds(plan: CurationPlan, curation: str) -> Replacements:
+    """Leave out the loaders of benchmarks that no seed of a curation is read by."""
+    return unused_tables("loaders", "LOADERS", LOADERS, plan.curation(curation).seeds.values())
+
+
+PLANNING = SlicePlan(
     inputs=inputs,
+    plan=CurationPlan,
     jobs=jobs,
     check=check_curations,
     report_files=inputs.report_files,
     models_of=models_of,
     needs_of=needs_of,
+    used_code={"make_seeds": used_by_make_seeds},
 )

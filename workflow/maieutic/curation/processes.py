@@ -38,7 +38,7 @@ def train_in_processes(training: TutorTraining) -> None:
         raise UserError(
             f"tunings.{training.tuning}",
             f"one of the {training.processes} training processes failed (status {status})",
-            "see the error above, then run again: the training resumes from its last checkpoint",
+            "correct the error shown above, then run again: the training resumes from its last checkpoint",
         )
 
 

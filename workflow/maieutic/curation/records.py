@@ -118,7 +118,7 @@ class DialogueTurn(Record):
 
 
 class Dialogue(Record):
-    """A dialogue in the format of `kmp_dialogues` (benchmarks/kmpbench/items.py)."""
+    """A dialogue in the format of the loader `kmp_dialogues`."""
 
     id: str
     problem: str

@@ -85,7 +85,7 @@ def assemble_sets(
 
 
 def skills_record(components: Components) -> dict[str, Any]:
-    """Return a record in the format of `kmp_skills` (benchmarks/kmpbench/items.py)."""
+    """Return a record in the format of the loader `kmp_skills`."""
     solutions = []
     for solution in components.solutions:
         wrong = (
@@ -203,8 +203,8 @@ def fetch_curated(*, made: Path, sheet: Path, out: Path) -> None:
         raise UserError(
             str(made),
             "the set is empty: no seed passed all stages",
-            "see the yields on the report's page Curation (results/curation/NAME/figures.json), then add seeds, choose "
-            "better models, or remove the set's tasks from run.tasks",
+            "find the stage that rejects most on the report's page Curation (results/curation/NAME/figures.json), then "
+            "add seeds, choose better models, or remove the set's tasks from run.tasks",
         )
     with atomic_file(out, "wb") as handle:
         handle.write(made.read_bytes())

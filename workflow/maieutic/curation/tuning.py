@@ -56,7 +56,7 @@ def tune_tutor(
         identity = canonical_digest([name, train.model_dump(exclude=MACHINE_ONLY), sha256_of(base), encoded])
         checkpoint = resume_from(journal, identity)
         if checkpoint:
-            log.info("%s goes on from %s", name, checkpoint.name)
+            log.info("%s resumes from %s", name, checkpoint.name)
         made = journal / "made"  # moved to the output folder once it is complete
         recreate_folder(made)
         recreate_folder(journal / "examples")

@@ -27,7 +27,7 @@ def join_parquet(files: Sequence[Path], out: Path) -> None:
     import pyarrow.parquet as pq
 
     if not files:
-        raise UserError(str(out), "no Parquet files to join", "correct hub.files in the registry")
+        raise UserError(str(out), "found no Parquet files to join", "correct hub.files in the registry")
     try:
         with out.open("wb") as handle:
             schema = pq.read_schema(files[0])
@@ -40,7 +40,7 @@ def join_parquet(files: Sequence[Path], out: Path) -> None:
         out.unlink(missing_ok=True)
         place = ", ".join(path.name for path in files)
         fix = "download the files again"
-        raise UserError(place, f"not Parquet: {str(error).splitlines()[0][:200]}", fix) from None
+        raise UserError(place, f"cannot be read as Parquet: {str(error).splitlines()[0][:200]}", fix) from None
 
 
 def download_file(url: str, part: Path, read_seconds: float, headers: Mapping[str, str] | None = None) -> None:
@@ -60,8 +60,9 @@ def download_file(url: str, part: Path, read_seconds: float, headers: Mapping[st
         except requests.HTTPError as error:
             status = error.response.status_code
             if status < 500 and status != 429:
-                raise UserError(url, f"the server answers {status}", "check the address, or set data_dir") from None
-            problem = f"the server answers {status}"
+                fix = "correct the address, or set data_dir to a folder that contains the file"
+                raise UserError(url, f"the server answers with status {status}", fix) from None
+            problem = f"the server answers with status {status}"
         except (requests.ConnectionError, requests.Timeout) as error:
             problem = f"{type(error).__name__}"
         # An attempt that adds bytes restarts the count, so that even a poor connection can complete the file.
@@ -70,7 +71,7 @@ def download_file(url: str, part: Path, read_seconds: float, headers: Mapping[st
     command = with_run_files("snakemake --cores 1 fetch")
     raise UserError(
         url,
-        f"no progress in {TRIES} tries ({problem}); {size_on_disk(part)} bytes are kept",
+        f"the download made no progress in {TRIES} tries ({problem}); {size_on_disk(part)} bytes are kept",
         f"run `{command}` on a machine with network access to resume, or set data_dir",
     )
 

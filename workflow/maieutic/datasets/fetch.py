@@ -45,8 +45,8 @@ def fetch_dataset(*, job: FetchDataset, demo_dir: Path, out: Path, read_seconds:
     else:
         place = f"datasets.{name}.{edition}"
         where = demo_dir if edition == "demo" else data_dir
-        problem = f"no {copy.path} in {where or 'data_dir, which is null,'} nor below {Path.cwd()}"
-        fix = "correct path, or set data_dir to a folder that contains the file"
+        problem = f"found no {copy.path} in {where or 'data_dir, which is null,'} or below {Path.cwd()}"
+        fix = "correct the dataset's path, or set data_dir to a folder that contains the file"
         raise UserError(place, f"{problem}, and the registry has no address", fix)
     try:
         read_checked_source(part, dataset, copy, origin, dataset.format_of(edition), job.limits)
@@ -65,7 +65,9 @@ def copy_from_hub(
     if data_dir is not None and not files:
         log.info("%s is not in data_dir (%s): downloading it from %s", copy.path, data_dir, hub.repo)
     if files:
-        log.warning("%s: only fields and number of records are checked, not the commit %s", data_dir, hub.revision)
+        log.warning(
+            "%s: only the fields and the number of records are checked, not the commit %s", data_dir, hub.revision
+        )
         join_parquet(files, part)
         return f"{data_dir}/{copy.path}"
     folder = part.with_suffix(".hub")

@@ -38,15 +38,16 @@ def fetch_json(address: str, place: str) -> Any:
     if answer.status_code in (401, 403):
         raise UserError(
             place,
-            f"{address} answers {answer.status_code}",
+            f"{address} answers with status {answer.status_code}",
             "request access on the repository's page, and set HF_TOKEN",
         )
     if not answer.ok:
-        raise UserError(place, f"{address} answers {answer.status_code}", "correct repo or revision in the registry")
+        problem = f"{address} answers with status {answer.status_code}"
+        raise UserError(place, problem, "correct repo or revision in the registry")
     try:
         return answer.json()
     except ValueError:
-        raise UserError(place, f"expected JSON from {address}, found another format", "check HF_ENDPOINT") from None
+        raise UserError(place, f"expected JSON from {address}, found another format", "correct HF_ENDPOINT") from None
 
 
 def hub_commit(kind: str, repo: str, revision: str, place: str) -> dict[str, str]:
@@ -55,7 +56,7 @@ def hub_commit(kind: str, repo: str, revision: str, place: str) -> dict[str, str
     content = fetch_json(address, place)
     commit = content.get("sha") if isinstance(content, dict) else None
     if not isinstance(commit, str):
-        fix = "look up the commit on the hub's page and set revision"
+        fix = "look up the commit on the repository's page, and set revision to it"
         raise UserError(place, f"expected a commit from {address}, found none", fix)
     return {"revision": commit, "source": address}
 

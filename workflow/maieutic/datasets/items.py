@@ -45,10 +45,12 @@ def make_items(*, job: MakeItems, source: Path, pictures: list[Path], out: Path)
         raise UserError(
             str(source),
             f"loader {card.loader} cannot read the file: {type(error).__name__}: {error}",
-            "check the file's fields",
+            "correct the file's fields",
         ) from error
     if len({item.id for item in items}) != len(items):
-        raise UserError(f"loader {card.loader}", "two items share an id", "make the ids that the loader sets unique")
+        raise UserError(
+            f"loader {card.loader}", "two items share an id", "change the loader so that it sets unique ids"
+        )
     if card.images:
         if not pictures:
             raise UserError(
@@ -67,7 +69,9 @@ def with_picture_files(items: list[Item], files: dict[int, str | None]) -> list[
             kept_items.append(item.model_copy(update={"images": file_names}))
     marked = sum(any(PLACEHOLDER.search(text) for text in item.vars.values()) for item in kept_items)
     if marked:
-        log.warning("%d items contain words such as <image>, which some models take for the picture's position", marked)
+        log.warning(
+            "items that contain words such as <image>, which some models take for the picture's position: %d", marked
+        )
     if left := len(items) - len(kept_items):
-        log.warning("%d of %d items are left out: their pictures are unavailable", left, len(items))
+        log.warning("items left out because their pictures are unavailable: %d of %d", left, len(items))
     return kept_items

@@ -191,7 +191,7 @@ def labelled_set(records: list[SourceRecord]) -> LabelledSet:
             replies.append(Reply(id=item.id, task=TASK, tutor=tutor, key="none", turns=[turn]))
             for criterion, label in response.get("annotation", {}).items():
                 if label not in LABELS.get(criterion, ()):
-                    raise ValueError(f"{item.id}, {tutor}: no such label {criterion}: {label!r}")
+                    raise ValueError(f"{item.id}, {tutor}: {criterion} has no label {label!r}")
                 common = {"id": item.id, "task": TASK, "tutor": tutor, "problem": item.cluster}
                 labels.append(Label(criterion=criterion, label=label, **common))
     lengths = {item.id: len(record["conversation_history"]) for item, record in zip(items, records, strict=True)}

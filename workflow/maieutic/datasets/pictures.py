@@ -110,7 +110,13 @@ def fetch_pictures(*, job: FetchPictures, source: Path, demo_dir: Path, store: P
     check_picture_list(name, edition, copy, entries, out.with_suffix(".new"))
     out.with_suffix(".new").replace(out)
     if missing := [entry for entry in entries if entry.file is None]:
-        log.warning("%s: %d of %d pictures are unavailable: %s", name, len(missing), len(entries), missing[0].why_none)
+        log.warning(
+            "%s: %d of %d pictures are unavailable, the first because of: %s",
+            name,
+            len(missing),
+            len(entries),
+            missing[0].why_none,
+        )
 
 
 def is_intact(path: Path) -> bool:
@@ -209,7 +215,7 @@ def read_local_picture(path: str, folder: Path | None, limits: Limits = DEFAULT_
     if not exists or not file.is_relative_to(folder.resolve()):
         raise UserError(
             str(folder / path),
-            "no such picture in the dataset's folder",
+            "the dataset's folder does not contain this picture",
             "set data_dir to a folder that contains the picture",
         )
     return file.read_bytes()
@@ -235,7 +241,7 @@ def verify_picture(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[bytes,
     except (PictureMissing, MemoryError):
         raise
     except Exception as error:  # decoders raise exceptions of any class on a damaged file
-        log.warning("not a picture that can be decoded: %s", error)
+        log.warning("a picture cannot be decoded: %s", error)
         raise PictureMissing(UNDECODABLE) from None  # a constant text, since the list with the reasons is pinned
     return data, SUFFIX_BY_FORMAT[kind], *size
 
@@ -267,7 +273,11 @@ def download_picture(url: str, limits: Limits = DEFAULT_LIMITS) -> bytes:
             problem = f"the server answers {status}"
         except (requests.RequestException, OSError) as error:
             problem = type(error).__name__
-    raise UserError(url, f"no picture in {TRIES} tries ({problem})", "run again on a machine with network access")
+    raise UserError(
+        url,
+        f"the picture was not downloaded in {TRIES} tries ({problem})",
+        "run again on a machine with network access",
+    )
 
 
 def request_picture(url: str, limits: Limits) -> bytes:

@@ -19,7 +19,7 @@ from maieutic.core.tables import decode_table, parse_table
 LONGEST_NUMBER = 40  # maximum number of characters of a number in a message
 DOWNLOAD_FIX = "download the file again: it is truncated or damaged"
 USER_FILE_FIX = "correct this line, or export the file again"
-RAISE_DEPTH = "raise limits.source_depth (at most 500) if this nesting is intended, else correct the file"
+RAISE_DEPTH = "raise limits.source_depth (at most 500) if this nesting is intended; otherwise correct the file"
 SURROGATE = re.compile(r"\\u[dD][89abAB]")
 
 
@@ -52,7 +52,7 @@ def read_source(
     """
     name, fix = name or str(path), USER_FILE_FIX if user_file else DOWNLOAD_FIX
     if (size := path.stat().st_size) > limits.source_mb * MB:
-        problem = f"{size / MB:,.0f} MB, more than limits.source_mb ({limits.source_mb:g})"
+        problem = f"the file has {size / MB:,.0f} MB, more than limits.source_mb ({limits.source_mb:g})"
         raise UserError(name, problem, "raise limits.source_mb if this is the right file")
     if form == "parquet":
         return read_parquet(path, name, fix)
@@ -68,7 +68,7 @@ def read_source(
     try:
         records = parse_source_json(text, limits.source_depth + 1)
     except ValueError as error:
-        raise UserError(name, f"expected a JSON list, found {error}", fix_of(error, fix)) from None
+        raise UserError(name, f"expected a JSON list, but parsing failed: {error}", fix_of(error, fix)) from None
     if not isinstance(records, list):
         raise UserError(name, f"expected a JSON list, found {type(records).__name__}", fix)
     return records
@@ -84,7 +84,7 @@ def read_parquet(path: Path, name: str, fix: str) -> list[SourceRecord]:
         plain = [field.name for field in schema if not (pa.types.is_struct(field.type) or is_binary(field.type))]
         return pq.read_table(path, columns=plain).to_pylist()
     except (pa.ArrowException, OSError) as error:
-        raise UserError(name, f"not Parquet: {str(error).splitlines()[0][:200]}", fix) from None
+        raise UserError(name, f"cannot be read as Parquet: {str(error).splitlines()[0][:200]}", fix) from None
 
 
 def is_binary(kind: Any) -> bool:
@@ -98,7 +98,7 @@ def finite_number(text: str) -> float:
     """Return the value of a number in JSON. Raises ValueError if it is not a finite float."""
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"the number {text[:LONGEST_NUMBER]}, which is beyond the range of a float")
+        raise ValueError(f"the number {text[:LONGEST_NUMBER]} is beyond the range of a float")
     return number
 
 
@@ -110,7 +110,7 @@ def parse_source_json(text: str, depth: int) -> Any:
     try:
         content = json.loads(text, parse_float=finite_number, parse_constant=finite_number)
     except RecursionError:
-        raise TooDeep(f"values nested more than {depth} levels deep") from None
+        raise TooDeep(f"values are nested more than {depth} levels deep") from None
     brackets = text.count("[") + text.count("{")
     return without_surrogates(content, depth) if brackets > depth or SURROGATE.search(text) else content
 
@@ -122,7 +122,7 @@ def without_surrogates(content: Any, depth: int) -> Any:
     if not isinstance(content, dict | list):
         return content
     if depth == 0:
-        raise TooDeep("values nested more deeply than limits.source_depth")
+        raise TooDeep("values are nested more deeply than limits.source_depth")
     if isinstance(content, list):
         return [without_surrogates(value, depth - 1) for value in content]
     return {without_surrogates(key, 1): without_surrogates(value, depth - 1) for key, value in content.items()}
@@ -133,7 +133,7 @@ def parse_record(line: str, place: str, fix: str, depth: int) -> SourceRecord:
     try:
         return parse_source_json(line, depth)
     except ValueError as error:
-        raise UserError(place, f"expected a JSON record, found {error}", fix_of(error, fix)) from None
+        raise UserError(place, f"expected a JSON record, but parsing failed: {error}", fix_of(error, fix)) from None
 
 
 def read_checked_source(
@@ -160,9 +160,15 @@ def read_checked_source(
         if not isinstance(record, dict):
             raise UserError(f"{name}, record {number}", f"expected a mapping, found {type(record).__name__}", fetch)
         if missing := [field for field in dataset.fields if field not in record]:
-            raise UserError(f"{name}, record {number}", f"field {', '.join(missing)} is missing", fetch)
+            noun, verb = ("field", "is") if len(missing) == 1 else ("fields", "are")
+            problem = f"{noun} {', '.join(missing)} {verb} missing"
+            raise UserError(f"{name}, record {number}", problem, fetch)
     if copy.sha256 is not None and digest != copy.sha256:
-        fix = f"set sha256: {digest}, if this is the right file" if user_file else f"{fetch}: its content was altered"
+        fix = (
+            f"set sha256: {digest}, if this is the right file"
+            if user_file
+            else f"{fetch}, since its content has changed"
+        )
         raise UserError(name, f"expected sha256 {copy.sha256}, found {digest}", fix)
     return records
 

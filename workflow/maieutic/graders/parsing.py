@@ -29,7 +29,9 @@ def parse_replies(*, job: ParseReplies, items: Path, replies: Path, out: Path) -
         for item in (item for item in cases if item.task == loaded.card.task):
             reply = by_item.get((item.task, item.id))
             if reply is None:
-                raise UserError(str(replies), f"no reply to {item.task}/{item.id}", "delete this file and run again")
+                raise UserError(
+                    str(replies), f"found no reply to {item.task}/{item.id}", "delete this file and run again"
+                )
             for grader in loaded.card.graders:
                 if grader in GRADERS and not reply.absent:  # other jobs grade with reward models and judges
                     grades += grades_of(grader, item, reply)

@@ -23,7 +23,11 @@ def grade_yes_no(item: Item, text: str, scoring: Scoring) -> list[Reading]:
         value = released_yes_no(text)
         return [Reading(value, value == gold, "yes" if value else "no")]
     answer = read_yes_no(text)
-    return [Reading(answer[0], answer[0] == gold, answer[1]) if answer else unread_reply(text, "no single yes or no")]
+    return [
+        Reading(answer[0], answer[0] == gold, answer[1])
+        if answer
+        else unread_reply(text, "the reply contains no single yes or no")
+    ]
 
 
 def released_step(text: str) -> int:
@@ -45,4 +49,8 @@ def grade_step(item: Item, text: str, scoring: Scoring) -> list[Reading]:
             return [Reading(None, None, "", "the released code fails: a number of more than 4,300 digits")]
         return [Reading(value, value == gold, str(value)[:MAX_PASSAGE_CHARACTERS])]
     answer = read_step(text)
-    return [Reading(answer[0], answer[0] == gold, answer[1]) if answer else unread_reply(text, "no single step number")]
+    return [
+        Reading(answer[0], answer[0] == gold, answer[1])
+        if answer
+        else unread_reply(text, "the reply names no single step")
+    ]

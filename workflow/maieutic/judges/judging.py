@@ -75,7 +75,7 @@ class MissingVerdictMonitor:
         [(why, times)] = reasons.most_common(1)
         raise UserError(
             self.panel.name,
-            f"{missing} of the first {seen} verdicts by {loaded.name} cannot be parsed, {times} of them: {why}",
+            f"{missing} of the first {seen} verdicts by {loaded.name} cannot be parsed, most often ({times}): {why}",
             f"{self.likely_fix(loaded, why)}. All answers are kept",
         )
 
@@ -83,7 +83,7 @@ class MissingVerdictMonitor:
         """Return the most likely fix for a frequent reason of missing verdicts."""
         if loaded.rubric.answer == "json" and not self.panel.model.structured:
             return (
-                f"set structured: true on models.{self.panel.judge.model} if its server decodes by a JSON schema, or "
+                f"set structured: true on models.{self.panel.judge.model} if its server supports JSON schemas, or "
                 "choose a rubric with another form of answer"
             )
         if "cut" in why or "length" in why:

@@ -59,7 +59,7 @@ def table_records(path: Path) -> list[SourceRecord]:
     """
     if not path.is_file():
         fix = "correct the file's path in the registry, or remove the set that uses the file"
-        raise UserError(str(path), "there is no such file", fix)
+        raise UserError(str(path), "the file does not exist", fix)
     return cached_table_records(path, path.stat().st_mtime_ns)
 
 
@@ -75,7 +75,9 @@ def label_table_columns(path: Path) -> list[str]:
     """Return the columns of a user's table. Raises UserError if the file does not exist or has no records."""
     records = table_records(path)
     if not records:
-        raise UserError(str(path), "no records", f"add a line for each label: {REQUIRED_FIELDS}")
+        raise UserError(
+            str(path), "expected at least one record, found none", f"add a line for each label: {REQUIRED_FIELDS}"
+        )
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict):
             problem = f"expected a mapping, found {type(record).__name__}"
@@ -211,7 +213,13 @@ def label_lines(place: str, record: SourceRecord, item: Item, reply: Reply, scal
         label = label_on_scale(scale, str(text)) if scale else None
         if scale is None or label is None:
             known = ", ".join(scale.labels if scale else scales)
-            faults.append(UserError(place, f"no such label {criterion}: {text!r}", f"use one of {known}"))
+            faults.append(
+                UserError(
+                    place,
+                    f"{criterion} has no label {text!r}" if scale else f"the set has no criterion {criterion!r}",
+                    f"use one of {known}",
+                )
+            )
             continue
         resolves = cell_is_yes(record.get("resolves"))
         yield LabelLine(place, item.id, reply.tutor, str(criterion), label, annotator, resolves, probability)
@@ -242,7 +250,7 @@ def duplicate_labels(lines: Sequence[LabelLine]) -> Iterator[UserError]:
             who = line.annotator or "an unnamed annotator"
             yield UserError(
                 line.place,
-                f"{who} has labelled {line.item}, {line.tutor}, {line.criterion} in {seen[key]} already",
+                f"{who} already labelled {line.item}, {line.tutor}, {line.criterion} in {seen[key]}",
                 "remove one of the two lines, or add a column annotator",
             )
         seen.setdefault(key, line.place)

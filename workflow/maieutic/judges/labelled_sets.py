@@ -115,7 +115,7 @@ def write_labels(name: str, source: LabelSource, records: Sequence[list[SourceRe
         labelled = source.load(*records)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         problem = f"its sources cannot be read: {type(error).__name__}: {error}"
-        raise UserError(f"labels/{name}", problem, "check the fields of the sources") from error
+        raise UserError(f"labels/{name}", problem, "correct the fields of the sources") from error
     if not labelled.labels and source.labelled:
         raise UserError(f"labels/{name}", "this set has no labels", "name a labelled release in run.labels")
     write_records(out / "items.jsonl", labelled.items)

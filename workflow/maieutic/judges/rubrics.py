@@ -37,7 +37,8 @@ class Criterion(StrictModel):
     scoring: str = Field("", description="Scoring rubric of the criterion as printed in the source, verbatim")
     aspects: list[str] = Field([], description="Aspects to look at, in the order of the prompt")
     group: str | None = Field(
-        None, description="Group whose share of desired verdicts is a grade; items may name the groups that apply"
+        None,
+        description="Group of criteria; its share of desired verdicts is a grade. Items may name the groups that apply",
     )
     source: str = Field("", description="Printed source, or a note that the criterion is ours")
     labels: list[str] = Field([], description="Allowed answers, spelt as in the data")
@@ -96,7 +97,10 @@ class Rubric(StrictModel):
         description="Our words for passages of a quoted prompt that are illegible in its source; the report marks them",
     )
     asks: int = Field(
-        1, ge=1, le=3, description="Maximum number of requests; later ones ask about criteria that an answer omitted"
+        1,
+        ge=1,
+        le=3,
+        description="Maximum number of requests; later requests ask about criteria that an answer omitted",
     )
     reworded: str | None = Field(
         None, description="Card with the same criteria and labels in other words, for `run.probes`"
@@ -117,15 +121,15 @@ class Rubric(StrictModel):
         if self.answer not in kind.answers or (self.answer == "result" and not self.separate):
             alone = " with separate: true" if self.answer == "result" else ""
             kinds = kinds_with(lambda rules: self.answer in rules.answers)
-            raise ValueError(f"answer: {self.answer} is for kind: {kinds}{alone}")
+            raise ValueError(f"answer: {self.answer} requires kind: {kinds}{alone}")
         if self.scores_fall and self.answer != "result":
-            raise ValueError("scores_fall is for answer: result")
+            raise ValueError("scores_fall requires answer: result")
         if self.both_orders and not kind.paired:
-            raise ValueError(f"both_orders is for two replies: kind {kinds_with(lambda rules: rules.paired)}")
+            raise ValueError(f"both_orders requires two replies, so kind: {kinds_with(lambda rules: rules.paired)}")
         if self.about != "replies" and not kind.tags:
-            raise ValueError(f"about: items and about: criteria are for kind: {kinds_with(lambda rules: rules.tags)}")
+            raise ValueError(f"about: items and about: criteria require kind: {kinds_with(lambda rules: rules.tags)}")
         if self.about_tutor and not kind.against_reference:
-            raise ValueError(f"about_tutor is for kind: {kinds_with(lambda rules: rules.against_reference)}")
+            raise ValueError(f"about_tutor requires kind: {kinds_with(lambda rules: rules.against_reference)}")
         return self
 
     @property
@@ -206,7 +210,7 @@ def read_rubric(name: str) -> LoadedRubric:
     path = rubric_path(name)
     if not path.is_file():
         known = ", ".join(rubric_names())
-        raise UserError(str(path), "there is no such rubric", f"choose one of {known}")
+        raise UserError(str(path), "the rubric does not exist", f"choose one of {known}")
     content, like = read_with_base(path, rubric_path)
     try:
         card = Rubric.model_validate(content)
@@ -222,7 +226,9 @@ def read_rubric(name: str) -> LoadedRubric:
     beside = {key: card_of_prompt(path, like, file) for key, file in prompts.items()}
     texts = {key: prompt_file_text(beside[key], key, file) for key, file in prompts.items()}
     if strange := [passage for passage in card.filled_in if passage not in texts["prompt"]]:
-        raise UserError(f"{path}: filled_in", f"{strange[0]!r} is not in {card.prompt}", "copy a passage of the prompt")
+        raise UserError(
+            f"{path}: filled_in", f"{strange[0]!r} is not in {card.prompt}", "replace it with a passage of the prompt"
+        )
     files = [*([like] if like else []), path, *(beside[key].parent / file for key, file in prompts.items() if file)]
     return LoadedRubric(rubric=card, files=tuple(files), like=like.stem if like else None, **texts)
 
@@ -248,7 +254,7 @@ def check_rubric_variables(loaded: LoadedRubric, offered: set[str]) -> None:
     if unknown := needed - offered - BUILT_IN_VARIABLES:
         raise UserError(
             str(rubric_path(loaded.name)),
-            f"undefined prompt variable {', '.join(sorted(unknown))}",
+            f"the prompt uses undefined variables: {', '.join(sorted(unknown))}",
             f"use the variables of the judged data: {', '.join(sorted(offered | BUILT_IN_VARIABLES))}",
         )
 

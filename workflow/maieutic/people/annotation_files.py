@@ -97,7 +97,9 @@ def label_page(annotator: str, units: Sequence[str], content: PageContent) -> st
     by_name = {unit["name"]: unit for unit in content["units"]}
     if missing := [name for name in units if name not in by_name]:
         raise UserError(
-            CONTENT_FILE, f"has no unit {missing[0]}", "restore the sample's folder as `maieutic label` wrote it"
+            CONTENT_FILE,
+            f"the sample has no unit {missing[0]}",
+            "restore the sample's folder as `maieutic label` wrote it",
         )
     data = {**content, "annotator": annotator, "units": [by_name[name] for name in units]}
     environment = Environment(loader=FileSystemLoader(HERE), undefined=StrictUndefined, autoescape=True)

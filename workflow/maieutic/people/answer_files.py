@@ -83,7 +83,7 @@ def read_file(path: Path, key: Key, resolver: str | None, most_mb: float, fast: 
     fix = "pass a file saved by a page, a sheet-NAME.csv, or a JSON export of Label Studio"
     try:
         if path.stat().st_size > most_mb * MB:
-            problem = f"larger than limits.labels_mb ({most_mb:g} MB)"
+            problem = f"the file is larger than limits.labels_mb ({most_mb:g} MB)"
             raise UserError(str(path), problem, "check that the file belongs to this sample")
         if path.suffix == ".csv":
             return [read_answer_sheet(path, key, resolver)]
@@ -94,7 +94,7 @@ def read_file(path: Path, key: Key, resolver: str | None, most_mb: float, fast: 
         return [read_saved_page(path, content, key, resolver, fast)]
     if isinstance(content, list):
         return read_label_studio(path, content, key, resolver)
-    raise UserError(str(path), "is not a file of a labelling page", fix)
+    raise UserError(str(path), "the file was not saved by a labelling page", fix)
 
 
 def read_saved_page(
@@ -118,12 +118,12 @@ def read_saved_page(
     for unit, answer in by_unit.items():
         labels = answer.get("labels") if isinstance(answer, dict) else None
         if not isinstance(labels, dict):
-            faults.append(UserError(f"{path}: {unit}", "has no labels", "save the file from the page again"))
+            faults.append(UserError(f"{path}: {unit}", "the unit has no labels", "save the file from the page again"))
             continue
         seconds = answer.get("seconds")
         timed = isinstance(seconds, int | float) and math.isfinite(seconds)
         if labels and not fast and (not timed or seconds < MIN_SECONDS * len(labels)):
-            problem = f"{len(labels)} labels in {seconds} seconds, too fast to have read the unit"
+            problem = f"{len(labels)} labels in {seconds} seconds is too fast to have read the unit"
             fix = "ask the annotator to label the unit again, or pass --fast to accept such labels"
             faults.append(UserError(f"{path}: {unit}", problem, fix))
         share = float(seconds) / len(labels) if labels and timed else None
@@ -160,7 +160,7 @@ def read_label_studio(path: Path, tasks: Sequence[Any], key: Key, resolver: str 
         try:
             data = task["data"]
             if data["sample"] != key.sample or data["version"] != key.version:
-                problem = "belongs to another sample or guideline"
+                problem = "the task belongs to another sample or guideline"
                 faults.append(UserError(f"{path}[{number}]", problem, "export the project of this sample"))
                 continue
             for annotation in task["annotations"]:
@@ -177,7 +177,7 @@ def read_label_studio(path: Path, tasks: Sequence[Any], key: Key, resolver: str 
                         AnnotatorAnswer(place, str(data["unit"]), str(result["from_name"]), str(value), name, seconds)
                     )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            problem = f"is not an annotated task: {type(error).__name__}: {error}"
+            problem = f"the task has no readable annotations: {type(error).__name__}: {error}"
             faults.append(UserError(f"{path}[{number}]", problem, "export as JSON, not as JSON-MIN"))
     if faults:
         raise UserError.of(faults)
@@ -218,13 +218,13 @@ def check_answers(
         question = answer.unit, answer.criterion
         if answer.unit not in key.units:
             fix = "check that the file belongs to this sample"
-            faults.append(UserError(answer.place, f"no such unit: {answer.unit[:40]!r}", fix))
+            faults.append(UserError(answer.place, f"the sample has no unit {answer.unit[:40]!r}", fix))
         elif answer.unit not in assigned:
             problem = f"{answer.unit} was not assigned to {annotator}"
             faults.append(UserError(answer.place, problem, "pass the annotator's own file"))
         elif answer.criterion not in key.units[answer.unit]["criteria"]:
             fix = f"choose one of {', '.join(key.units[answer.unit]['criteria'])}"
-            faults.append(UserError(answer.place, f"no such criterion: {answer.criterion[:40]!r}", fix))
+            faults.append(UserError(answer.place, f"the unit has no criterion {answer.criterion[:40]!r}", fix))
         elif answer.value not in key.criteria[answer.criterion]:
             fix = f"choose one of {', '.join(key.criteria[answer.criterion])}"
             faults.append(UserError(answer.place, f"{answer.criterion}: {answer.value[:40]!r} is not an answer", fix))

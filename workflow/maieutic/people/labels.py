@@ -71,7 +71,7 @@ def read_label_lines(
         if path.stat().st_size > limits.labels_mb * MB:
             raise UserError(
                 str(path),
-                f"larger than limits.labels_mb ({limits.labels_mb:g} MB)",
+                f"the file is larger than limits.labels_mb ({limits.labels_mb:g} MB)",
                 "raise limits.labels_mb, or split the file",
             )
     except OSError as error:
@@ -88,8 +88,8 @@ def read_label_lines(
             faults.append(
                 UserError(
                     place,
-                    "duplicate label of this reply, criterion and annotator",
-                    "remove one of the two, or name the annotators in the column `annotator`",
+                    "an earlier line has the same reply, criterion and annotator",
+                    "remove one of the two lines, or name the annotators in the column `annotator`",
                 )
             )
         seen.add(key)
@@ -98,8 +98,8 @@ def read_label_lines(
         raise UserError(str(path), "expected at least one label, found none", fix)
     lacking = [place for place, label in labels if label.probability is None]
     if lacking and len(lacking) < len(labels):
-        problem = "no probability, but other lines have one"
-        faults.append(UserError(lacking[0], problem, "fill in `probability` in all lines, or in none"))
+        problem = "the line has no probability, but other lines have one"
+        faults.append(UserError(lacking[0], problem, "fill in `probability` in every line, or in no line"))
     if faults:
         raise UserError.of(faults)
     return labels
@@ -110,7 +110,7 @@ def label_of_row(
 ) -> Label:
     """Return the label of one line. fix: fix shown for an empty required cell. Raises UserError for an invalid line."""
     if missing := [name for name in COLUMNS if not (row.get(name) or "").strip()]:
-        raise UserError(place, f"{', '.join(missing)} is missing", fix)
+        raise UserError(place, f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing", fix)
     task, item, tutor, criterion, text = (unquote_cell((row[name] or "").strip()) for name in COLUMNS)
     anywhere = {name for named in scales.values() for name in named}
     if task not in scales and task not in rated_tasks and criterion in anywhere:
@@ -123,7 +123,11 @@ def label_of_row(
     label = label_on_scale(known[criterion], text) if criterion in known else None
     if label is None:
         choices = ", ".join(known[criterion].labels if criterion in known else known) or "c01, c02, ... of the item"
-        raise UserError(place, f"no such label {criterion}: {text!r}", f"choose one of {choices}")
+        raise UserError(
+            place,
+            f"{criterion} has no label {text!r}" if criterion in known else f"the task has no criterion {criterion!r}",
+            f"choose one of {choices}",
+        )
     return Label(
         id=item,
         task=task,
@@ -150,5 +154,5 @@ def parse_stratum_size(place: str, text: str | None) -> int | None:
         return None
     if not str(text).strip().isdecimal() or int(str(text)) < 1:
         fix = "write the number of replies in the stratum as a whole number"
-        raise UserError(place, f"stratum_size is {str(text)[:20]!r}", fix)
+        raise UserError(place, f"expected a whole number in stratum_size, found {str(text)[:20]!r}", fix)
     return int(str(text))

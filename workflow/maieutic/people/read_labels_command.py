@@ -42,11 +42,15 @@ def read_labels(
     """
     key = Key.read(sample)
     if resolver in key.annotators:
-        raise UserError("--resolver", f"{resolver} is an annotator", "choose a person who has not labelled the sample")
+        raise UserError(
+            "--resolver",
+            f"{resolver} is an annotator of this sample",
+            "choose a person who has not labelled the sample",
+        )
     if resolver is not None:
         check_annotator_name("--resolver", resolver)
     if out.is_dir():
-        raise UserError(str(out), "is a folder", "pass a file for the labels, such as people.csv")
+        raise UserError(str(out), "expected a file, found a folder", "pass a file for the labels, such as people.csv")
     reads = read_files(files, key, resolver, DEFAULT_LIMITS.labels_mb, fast)
     check_complete(reads, key, resolver, partial)
     answers = [answer for read in reads for answer in read.answers]
@@ -59,7 +63,7 @@ def read_labels(
     if resolver and open_:
         # The new page replaces the previous one, so it also contains the units that are already resolved.
         units = sorted({unit for unit, _ in differing})
-        print(f"{len(units)} divided units for {resolver}: {write_label_page(sample, resolver, units)}")
+        print(f"units to resolve, for {resolver}: {len(units)}, in {write_label_page(sample, resolver, units)}")
     if key.against:
         write_preferences(out, answers, key, sample, resolver)
     else:
@@ -68,17 +72,22 @@ def read_labels(
         print(line)
     remarks = {(answer.unit, answer.annotator): answer.comment for answer in answers if answer.comment}
     if remarks:
-        print(f"{len(remarks)} remarks are in the column comment of {out}")
+        print(f"comments of annotators: {len(remarks)}, in the column comment of {out}")
     labelled = len({answer.unit for answer in answers})
-    print(f"{out}: {len(answers)} labels on {labelled} of {len(key.units)} units; {len(open_)} questions are divided")
+    print(
+        f"{out}: {len(answers)} labels on {labelled} of {len(key.units)} units; "
+        f"questions without agreement: {len(open_)}"
+    )
     if open_ and not resolver:
-        print("divided questions have no label: pass --resolver NAME to write a page for a person who decides them")
+        print("pass --resolver NAME to write a page for a person who decides the questions without agreement")
 
 
 def check_complete(reads: Sequence[AnswerFile], key: Key, resolver: str | None, partial: bool) -> None:
     """Raise UserError for files with open questions and for annotators without a file, unless `partial` is set."""
     faults = [
-        UserError(read.annotator, f"{len(read.open)} units have open questions: {', '.join(read.open[:3])} ...", fix)
+        UserError(
+            read.annotator, f"units with open questions: {len(read.open)}, such as {', '.join(read.open[:3])}", fix
+        )
         for read in reads
         if read.open and read.annotator != resolver
         for fix in ("ask the annotator to finish and save the page, or pass --partial to leave open questions out",)
@@ -87,7 +96,7 @@ def check_complete(reads: Sequence[AnswerFile], key: Key, resolver: str | None, 
     if lacking := [name for name in key.annotators if name not in senders]:
         plan = f"{key.overlap} annotators per unit were planned" if key.overlap > 1 else "annotators share no units"
         fix = "add the missing files to --files, or pass --partial to continue without them"
-        faults.append(UserError(", ".join(lacking), f"no file found; {plan}", fix))
+        faults.append(UserError(", ".join(lacking), f"found no file of labels; {plan}", fix))
     if faults and not partial:
         raise UserError.of(faults)
 

@@ -104,7 +104,7 @@ def label_plan_lines(candidates: Sequence[Candidate], pilots: Mapping[str, Pilot
     )
     lines = [
         f"{len(sizes)} tutors with {smallest} to {max(sizes.values())} replies each; {known}",
-        "half width of the 95 % interval of a tutor's corrected rate, by the number of its replies that people label:",
+        "half width of the 95 % interval of a tutor's corrected rate, by the number n of its labelled replies:",
         f"{'criterion':32} {'rate':>5} {'rho':>5} {'labels':>6} "
         + " ".join(f"{f'n={number}':>7}" for number in LABEL_COUNTS)
         + " ".join(f"{f'  ±{width}':>9}" for width in HALF_WIDTHS),
@@ -136,7 +136,7 @@ def scheme_advice(pilots: Mapping[str, Pilot]) -> str:
     """Return advice on the sampling scheme. Labels help most in strata that are large or vary much (Neyman)."""
     known = [pilot for pilot in pilots.values() if pilot.source]
     if not known:
-        return "use --scheme random: the strata where labels help most are unknown before there are labels"
+        return "use --scheme random: without labels it is unknown in which strata labels help most"
     ratio = float(np.mean([pilot.spread[0] / pilot.spread[1] for pilot in known]))
     if 0.5 <= ratio <= 2:
         return "use --scheme random: people's labels vary equally for both verdicts of the judge"

@@ -87,7 +87,7 @@ def check_selection(plan: Plan) -> None:
         ),
         (
             partial(check, plan)
-            for check in (check_encoders, check_coverage, check_taggers, check_labels, check_preferences, check_budget)
+            for check in (check_encoders, check_coverage, check_labels, check_preferences, check_budget)
         ),
     )
 
@@ -109,12 +109,12 @@ def check_budget(plan: Plan) -> None:
         judge = plan.models[name]
         if isinstance(judge, JudgeModel) and judge.model is None:
             fix = f"set budgets for the models behind {', '.join(judge.judges)}" if judge.judges else "remove this key"
-            raise UserError(f"run.budget.models.{name}", "is a judge without a model", fix)
+            raise UserError(f"run.budget.models.{name}", f"{name} is a judge without a model", fix)
         if (answering := plan.answering_entry(name)) != name:
             raise UserError(
                 f"run.budget.models.{name}",
-                "is a judge, but a budget applies to the model that answers for it",
-                f"use run.budget.models.{answering}",
+                f"{name} is a judge, but budgets apply to models",
+                f"set run.budget.models.{answering}",
             )
     check_prices(
         budget,
@@ -158,12 +158,12 @@ def check_pictures(plan: Plan, name: str) -> None:
         return
     if isinstance(plan.models[name], BaselineModel):
         raise UserError(
-            f"models.{name}.tutor", "no task of run.tasks has replies by people", "remove it from run.tutors"
+            f"models.{name}.tutor", "no task of run.tasks has human replies", f"remove {name} from run.tutors"
         )
     raise UserError(
         f"models.{name}.images",
-        "every task of run.tasks has pictures, which this tutor does not take",
-        "set images: true if it takes them, or remove it from run.tutors",
+        "every task of run.tasks has pictures, but this tutor does not accept pictures",
+        "set images: true if the model accepts pictures, or remove the tutor from run.tutors",
     )
 
 
@@ -231,10 +231,10 @@ def check_card(plan: Plan, path: Path, loaded: LoadedCard) -> None:
     # A dataset with neither URL, Hub repository nor checksum is made by the run itself.
     from_file = copy.url is None and copy.hub is None and copy.sha256 is not None
     if plan.edition == "published" and from_file and local_copy(copy, "published", folder, paths.DEMO_DATA) is None:
-        where = f"{copy.path} is neither in data_dir ({folder or 'null'}) nor below this folder"
+        where = f"{copy.path} is neither in data_dir ({folder or 'null'}) nor in the current folder"
         raise UserError(
             f"datasets.{card.dataset}.published.path",
-            f"{where}, it has no URL, and {path} needs it",
+            f"{where}, and has no URL; {path} needs the file",
             "correct path, set data_dir to the folder that contains it, or remove the task from run.tasks",
         )
     cards.check_variables(path, loaded, LOADERS[card.loader].variables)
@@ -299,9 +299,13 @@ def check_preferences(plan: Plan) -> None:
     """Check that sets of preference pairs have unique names, and that the data of those in this run are available."""
     for name, entry in plan.config.preferences.items():
         if name in PAIR_SOURCES and entry.loader != name:
-            raise UserError(f"preferences.{name}", "is the name of a source of training pairs", "give it another name")
+            raise UserError(
+                f"preferences.{name}", f"{name} is the name of a source of training pairs", "choose another name"
+            )
         if entry.file and not Path(entry.file).is_file():
-            raise UserError(f"preferences.{name}.file", f"{entry.file} does not exist", "correct it, or remove the key")
+            raise UserError(
+                f"preferences.{name}.file", f"{entry.file} does not exist", "correct the path, or remove the key"
+            )
         plan.pair_source(name)
     for number, name in enumerate(plan.run.preferences or []):
         if name not in plan.config.preferences:
@@ -329,7 +333,7 @@ def check_pair_source(plan: Plan, name: str, source: str) -> None:
             plan.datasets[dataset].file_of(dataset, plan.edition)
         except UserError as error:
             fix = f"{error.fix}, or remove {name} from run.reward_models and run.reward_comparisons"
-            problem = f"it is trained on {source}: {error.place}: {error.problem}"
+            problem = f"{name} is trained on {source}: {error.place}: {error.problem}"
             raise type(error)(f"models.{name}", problem, fix) from None
 
 
@@ -349,9 +353,9 @@ def check_names_of_judges(plan: Plan) -> None:
             check_members(plan, name)
             return
         if names is plan.run.judges and not judge.rubrics and not judge.pairs:
-            raise UserError(key, f"{name!r} only tags", "list it in run.taggers, or give it rubrics")
+            raise UserError(key, f"{name!r} is only a tagger", f"list it in run.taggers, or set models.{name}.rubrics")
         if names is plan.run.taggers and not judge.tags:
-            raise UserError(key, f"{name!r} has no rubrics to tag by", f"set models.{name}.tags")
+            raise UserError(key, f"{name!r} has no tagging rubrics", f"set models.{name}.tags")
 
     check_all(
         partial(check, f"run.{key}[{number}]", name, names)
@@ -381,27 +385,6 @@ def check_coverage(plan: Plan) -> None:
                 f"{name} has no rubric for any task of run.tasks",
                 f"add one of {', '.join(rubrics)} (rubrics of these tasks) to models.{name}.rubrics, or remove {name}",
             )
-
-
-def check_taggers(plan: Plan) -> None:
-    """Check that the tasks and tutors that taggers and the difficulty filter need are in the run."""
-    difficulty = plan.run.difficulty
-    if difficulty.tutors and difficulty.at_least > len(difficulty.tutors):
-        raise UserError(
-            "run.difficulty.at_least",
-            f"found {difficulty.at_least}, but run.difficulty.tutors has {len(difficulty.tutors)} tutors",
-            "set it to at most the number of tutors",
-        )
-    pooled = [loaded.card for loaded in plan.cards.values() if loaded.card.pool and JUDGE in loaded.card.graders]
-    if (difficulty.tutors or plan.run.taggers) and not pooled:
-        raise UserError(
-            "run.difficulty" if difficulty.tutors else "run.taggers",
-            "no selected task has judged items with criteria of their own",
-            "add tutorbench to run.tasks and its judge to run.judges, or remove the key",
-        )
-    for number, name in enumerate(difficulty.tutors):
-        if name not in plan.run.tutors:
-            raise unknown_name(f"run.difficulty.tutors[{number}]", name, plan.run.tutors, "run.tutors")
 
 
 def check_people_labels(plan: Plan) -> None:
@@ -462,15 +445,13 @@ def check_judge(plan: Plan, name: str) -> None:
         if named.count(rubric) > 1:
             raise UserError(key, f"{rubric} is listed twice", "list it once")
         if (read_rubric(rubric).rubric.about != "replies") != (rubric in judge.tags):
-            fix = "list rubrics about items and criteria in `tags`, and rubrics about replies elsewhere"
+            fix = "list rubrics about items and criteria in `tags`, and rubrics about replies in `rubrics` or `pairs`"
             raise UserError(key, f"{rubric} is about {read_rubric(rubric).rubric.about}", fix)
     for rubric in judge.pairs:
         loaded = read_rubric(rubric)
         if not loaded.rubric.rules.compares_labelled_pairs:
             kinds = kinds_with(lambda kind: kind.compares_labelled_pairs)
-            raise UserError(
-                f"{key}.pairs", f"{rubric} is of kind {loaded.rubric.kind}", f"use a rubric of kind {kinds}"
-            )
+            raise UserError(f"{key}.pairs", f"{rubric} has kind {loaded.rubric.kind}", f"use a rubric of kind {kinds}")
         if not loaded.rubric.both_orders:
             raise UserError(str(rubric_path(rubric)), "a single order allows position bias", "set both_orders: true")
         check_rubric_variables(loaded, PAIR_VARIABLES)
@@ -507,13 +488,17 @@ def check_members(plan: Plan, name: str) -> None:
         place = f"{key}.judges[{number}]"
         check_entry(plan.models, place, member, (JudgeModel,), "a judge")
         if plan.judge_entry(member).judges:
-            raise UserError(place, f"{member} is a panel too", "name its judges instead")
+            raise UserError(
+                place, f"expected a single judge, found the panel {member}", "list the judges of that panel instead"
+            )
         if member not in plan.run.judges:
             raise UserError(place, f"{member} is not a judge of this run", "add it to run.judges")
     if not panel.rubrics and not panel.pairs:
         rubrics = "; ".join(f"{member}: {', '.join(plan.rubric_names(member))}" for member in panel.judges)
         raise UserError(
-            f"{key}.judges", f"the panel's judges share no rubric ({rubrics})", "give all of them a common rubric"
+            f"{key}.judges",
+            f"the panel's judges share no rubric ({rubrics})",
+            "give all judges of the panel a common rubric",
         )
 
 
@@ -548,7 +533,7 @@ def check_word_lists(plan: Plan, name: str) -> None:
         card = read_rubric(rubric).rubric
         if card.rules.paired or not set(card.criteria) & set(HEURISTICS):
             problem = f"no criterion of {rubric} has a list of words"
-            fix = f"use a rubric with some of {', '.join(HEURISTICS)}"
+            fix = f"use a rubric with at least one of these criteria: {', '.join(HEURISTICS)}"
             raise UserError(f"models.{name}.rubrics", problem, fix)
 
 
@@ -563,13 +548,13 @@ def check_same_rubrics(plan: Plan, name: str, member: str) -> None:
                 rubric_for_card(f"models.{key}", entry, card).name for key, entry in ((name, panel), (member, judge))
             ]
             if len(set(both)) == 2:
-                problem = f"{path}: it uses {both[1]}, and the panel {name} uses {both[0]}"
+                problem = f"for {path}, {member} uses {both[1]}, but the panel {name} uses {both[0]}"
                 raise UserError(f"models.{member}.rubrics", problem, fix)
     for release in plan.judged_releases(name):
         of_panel, of_judge = plan.rubric_for_release(name, release), plan.rubric_for_release(member, release)
         if of_panel and (of_judge is None or of_judge.name != of_panel.name):
             other = of_judge.name if of_judge else "no rubric"
-            problem = f"{release}: it uses {other}, and the panel {name} uses {of_panel.name}"
+            problem = f"for {release}, {member} uses {other}, but the panel {name} uses {of_panel.name}"
             raise UserError(f"models.{member}.rubrics", problem, fix)
 
 

@@ -2,9 +2,9 @@
 
 A definition is a function, a class or an assignment at the top level of a module. The closure of a definition is itself
 and every definition of the package that its syntax names, followed through imports into further modules. The digest
-covers their syntax trees without comments, docstrings, descriptions of fields and layout, so that only an edit that can
-change a result changes it. An edit of a definition that a command does not use leaves the command's digest unchanged,
-even in a module that the command uses.
+covers their syntax trees without comments, docstrings, descriptions of fields, the words of errors and log lines, and
+layout, so that only an edit that can change a result changes it. An edit of a definition that a command does not use
+leaves the command's digest unchanged, even in a module that the command uses.
 
 Parsing the whole package takes a second, so its definitions are cached in the user's cache folder by the checksum of
 the sources. After an edit only the changed modules are parsed again.
@@ -21,19 +21,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from maieutic.benchmarks import BENCHMARKS
 from maieutic.commands import all_commands as commands_by_stage
 from maieutic.commands import name_of_command as command_name
 from maieutic.core.caching import cache_folder, delete_old_files, newest_first
 from maieutic.core.files import atomic_file
-from maieutic.extensions import EXTENSIONS
-from maieutic.plan.syntax import OTHER_STATEMENTS, PACKAGE, WHOLE_MODULE, Definition, Module, Name, definitions_of
+from maieutic.core.plugins import PACKAGE, plugin_packages
+from maieutic.plan.syntax import OTHER_STATEMENTS, WHOLE_MODULE, Definition, Module, Name, definitions_of
 
 HERE = Path(__file__).parents[1]  # folder of the package
 
 # Modules that the digest leaves out because no result depends on them, each with the reason.
 NEUTRAL_MODULES = {
-    "core.plugins": "finds the code that benchmarks plug in, which is followed separately",
+    "core.plugins": "finds the plug-ins of benchmarks, whose code is followed separately",
     "serving.connections": "opens and retries connections; requests and answers are decided elsewhere",
     "serving.devices": "waits for a free device and returns its name",
     "serving.budget": "counts spending, and stops a job that exceeds its budget",
@@ -154,10 +153,10 @@ def package_sources() -> dict[str, bytes]:
 def module_checksums(sources: Mapping[str, bytes]) -> dict[str, str]:
     """Return a checksum of everything that the definitions of each module depend on, by the module's dotted name.
 
-    The checksum covers the module's text, the names of all modules, the benchmarks and extensions that plug in, the
+    The checksum covers the module's text, the names of all modules, the benchmarks and features that plug in, the
     Python version, and the code that parses and caches definitions.
     """
-    around = f"{sys.version}\n{sorted(sources)}\n{BENCHMARKS}\n{EXTENSIONS}\n".encode()
+    around = f"{sys.version}\n{sorted(sources)}\n{plugin_packages()}\n".encode()
     around += b"".join(sources.get(name, b"") for name in PARSER_SOURCES)
     frame = hashlib.sha256(around).digest()
     return {dotted_name(Path(path)): hashlib.sha256(frame + text).hexdigest()[:16] for path, text in sources.items()}

@@ -5,12 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from maieutic.benchmarks.kmpbench.alignment import AlignJudge
-from maieutic.benchmarks.mrbench.submission import WriteSubmission
-from maieutic.benchmarks.tutorbench.breakdown import BreakDown
-from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty
-from maieutic.benchmarks.tutorbench.raters import RateJudge
-from maieutic.benchmarks.tutorbench.tagging import TagItems, VoteTags
 from maieutic.config.cards import JUDGE, REWARD, Card
 from maieutic.config.models import (
     BaselineModel,
@@ -30,11 +24,11 @@ from maieutic.judges.grading import GradeVerdicts
 from maieutic.judges.judging import STOP_ABOVE
 from maieutic.judges.labelled_sets import MakeLabels
 from maieutic.judges.panels import CombineVerdicts
-from maieutic.plan import provenance
-from maieutic.plan.inputs import all_grades, difficulty_tutors, sampled_tasks, tasks_of, verdict_files
+from maieutic.launch import provenance
+from maieutic.launch.saving import SaveConfig
+from maieutic.plan.inputs import all_grades, sampled_tasks, tasks_of, verdict_files
 from maieutic.plan.job_entries import entry_for_asking, entry_for_scoring, entry_for_training
 from maieutic.plan.plan import Plan, training_pair_sources
-from maieutic.plan.saving import SaveConfig
 from maieutic.replies.generate import GenerateReplies, Shard
 from maieutic.replies.packed import GenerateAllReplies
 from maieutic.replies.recorded import ReadReplies, WriteQuestions
@@ -238,31 +232,31 @@ def grade_by_rewards(plan: Plan, reward_model: str, benchmark: str, tutor: str) 
     )
 
 
-def validate_reward_model(plan: Plan, grader: str) -> ValidateRewardModel:
-    return ValidateRewardModel(reward_model=grader, source=plan.leading_pairs, **bootstrap_settings(plan))
+def validate_reward_model(plan: Plan, reward_model: str) -> ValidateRewardModel:
+    return ValidateRewardModel(reward_model=reward_model, source=plan.leading_pairs, **bootstrap_settings(plan))
 
 
-def validate_reward_on_pairs(plan: Plan, grader: str, source: str) -> ValidateRewardModel:
-    return validate_reward_model(plan, grader).model_copy(update={"source": source})
+def validate_reward_on_pairs(plan: Plan, reward_model: str, source: str) -> ValidateRewardModel:
+    return validate_reward_model(plan, reward_model).model_copy(update={"source": source})
 
 
-def validate_criteria_on_pairs(plan: Plan, grader: str, source: str) -> ValidateCriteria:
-    return validate_criteria(plan, grader).model_copy(update={"source": source})
+def validate_criteria_on_pairs(plan: Plan, classifier: str, source: str) -> ValidateCriteria:
+    return validate_criteria(plan, classifier).model_copy(update={"source": source})
 
 
-def validate_criteria(plan: Plan, grader: str) -> ValidateCriteria:
-    return ValidateCriteria(classifier=grader, source=plan.leading_pairs, **bootstrap_settings(plan))
+def validate_criteria(plan: Plan, classifier: str) -> ValidateCriteria:
+    return ValidateCriteria(classifier=classifier, source=plan.leading_pairs, **bootstrap_settings(plan))
 
 
-def validate_reward_on_labels(plan: Plan, grader: str) -> ValidateRewardOnLabels:
+def validate_reward_on_labels(plan: Plan, reward_model: str) -> ValidateRewardOnLabels:
     release = plan.reward_release
-    seen = plan.label_sets[release].seen_by in training_pair_sources(plan.models[grader])
-    return ValidateRewardOnLabels(reward_model=grader, release=release, seen=seen, **bootstrap_settings(plan))
+    seen = plan.label_sets[release].seen_by in training_pair_sources(plan.models[reward_model])
+    return ValidateRewardOnLabels(reward_model=reward_model, release=release, seen=seen, **bootstrap_settings(plan))
 
 
-def validate_criteria_on_labels(plan: Plan, grader: str) -> ValidateCriteriaOnLabels:
-    [release] = plan.validating_releases(grader)
-    return ValidateCriteriaOnLabels(classifier=grader, release=release, **bootstrap_settings(plan))
+def validate_criteria_on_labels(plan: Plan, classifier: str) -> ValidateCriteriaOnLabels:
+    [release] = plan.validating_releases(classifier)
+    return ValidateCriteriaOnLabels(classifier=classifier, release=release, **bootstrap_settings(plan))
 
 
 # judges ---------------------------------------------------------------------------------------------------------------
@@ -337,15 +331,6 @@ def combine_labelled(plan: Plan, judge: str) -> CombineVerdicts:
     )
 
 
-def tag_items(plan: Plan, tagger: str, benchmark: str) -> TagItems:
-    fields = judge_job_fields(plan, tagger, rubrics=[], pairs=[], family=[])
-    return TagItems(**fields, benchmark=benchmark, tasks=tasks_of(plan.pooled_cards(benchmark)))
-
-
-def vote_tags(plan: Plan, benchmark: str) -> VoteTags:
-    return VoteTags(tasks=tasks_of(plan.pooled_cards(benchmark)), taggers=plan.run.taggers)
-
-
 def grade_verdicts(plan: Plan, judge: str, benchmark: str, tutor: str) -> GradeVerdicts:
     """Return the job that grades a tutor by a judge. `negative_weights` is set only if a task has weighted criteria."""
     answered = plan.tasks_for(benchmark, tutor)
@@ -354,17 +339,13 @@ def grade_verdicts(plan: Plan, judge: str, benchmark: str, tutor: str) -> GradeV
     return GradeVerdicts(judge=judge, tutor=tutor, weighted=weighted, negative_weights=reading)
 
 
-def write_submission(plan: Plan, judge: str, release: str) -> WriteSubmission:
-    return WriteSubmission(release=release)
+def validate_judge(plan: Plan, judge: str) -> ValidateJudge:
+    judges = list(plan.judge_entry(judge).judges)
+    return ValidateJudge(judge=judge, sources=plan.preferences, judges=judges, **bootstrap_settings(plan))
 
 
-def validate_judge(plan: Plan, grader: str) -> ValidateJudge:
-    judges = list(plan.judge_entry(grader).judges)
-    return ValidateJudge(judge=grader, sources=plan.preferences, judges=judges, **bootstrap_settings(plan))
-
-
-def validate_probes(plan: Plan, grader: str) -> ValidateProbes:
-    return ValidateProbes(judge=grader, family=plan.judge_entry(grader).family, **bootstrap_settings(plan))
+def validate_probes(plan: Plan, judge: str) -> ValidateProbes:
+    return ValidateProbes(judge=judge, family=plan.judge_entry(judge).family, **bootstrap_settings(plan))
 
 
 def people_label_fields(plan: Plan) -> dict[str, Any]:
@@ -374,14 +355,6 @@ def people_label_fields(plan: Plan) -> dict[str, Any]:
 
 def correct_by_people(plan: Plan, judge: str) -> CorrectByPeople:
     return CorrectByPeople(judge=judge, tasks=plan.tasks_by_rubric(judge), **people_label_fields(plan))
-
-
-def align_judge(plan: Plan, judge: str) -> AlignJudge:
-    return AlignJudge(judge=judge, **people_label_fields(plan))
-
-
-def rate_judge(plan: Plan, judge: str, benchmark: str) -> RateJudge:
-    return RateJudge(judge=judge, tasks=tasks_of(plan.pooled_cards(benchmark)), **people_label_fields(plan))
 
 
 def check_judges(plan: Plan) -> CheckJudges:
@@ -435,27 +408,6 @@ def compare_tutors(plan: Plan, benchmark: str) -> CompareTutors:
         tutors=[name for name in plan.compared_tutors(benchmark) for _ in all_grades(plan, benchmark, name)],
         tasks=[loaded.card.task for loaded in plan.benchmarks[benchmark]],
         **scoring_fields(plan, benchmark, plan.judge_cards(benchmark)),
-    )
-
-
-def break_down(plan: Plan, benchmark: str, tutor: str) -> BreakDown:
-    pooled, answered = tasks_of(plan.pooled_cards(benchmark)), plan.tasks_for(benchmark, tutor)
-    return BreakDown(
-        benchmark=benchmark,
-        tutor=tutor,
-        tasks=pooled,
-        asked=[task for task in pooled if task in answered],
-        judges=plan.judges_of(benchmark, tutor),
-        **bootstrap_settings(plan),
-    )
-
-
-def filter_by_difficulty(plan: Plan, benchmark: str) -> FilterByDifficulty:
-    return FilterByDifficulty(
-        tasks=tasks_of(plan.pooled_cards(benchmark)),
-        tutors=difficulty_tutors(plan, benchmark),
-        below=plan.run.difficulty.below,
-        at_least=plan.run.difficulty.at_least,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 from maieutic.config.cards import JUDGE, REWARD, Card
 from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
@@ -10,7 +11,6 @@ from maieutic.config.people import TABLE_LOADER, LabelSet
 from maieutic.core.errors import UserError
 from maieutic.core.records import Scale
 from maieutic.judges.assignments import rubric_for_card, rubric_for_labels
-from maieutic.judges.kinds.win_tie_lose import COMPARISON_RUBRIC
 from maieutic.judges.labelled_sets import label_source
 from maieutic.judges.probes import PROBES
 from maieutic.judges.releases import LabelSource
@@ -31,7 +31,12 @@ def training_pair_sources(model: Model) -> list[str]:
 
 
 class Plan(Selection):
-    """Selection of a run: tasks, tutors, reward models, classifiers, judges, labels. Each card is read only once."""
+    """Selection of a run: tasks, tutors, reward models, classifiers, judges, labels. Each card is read only once.
+
+    slices: parts of the plan that features and benchmarks add (`SlicePlan`).
+    """
+
+    slices: tuple[Any, ...] = ()
 
     # jobs of tutors ---------------------------------------------------------------------------------------------------
 
@@ -189,12 +194,6 @@ class Plan(Selection):
     def judged_benchmarks(self, judge: str | None = None) -> list[str]:
         """Return the benchmarks with a task that a judge judges. judge: None for any judge."""
         return [benchmark for benchmark in self.benchmarks if self.judge_cards(benchmark, judge)]
-
-    @cached_method
-    def compared_benchmarks(self, judge: str | None = None) -> list[str]:
-        """Return the benchmarks with a task in which a judge compares replies with a reference. judge: None for any."""
-        judged = {name: self.judge_cards(name, judge) for name in self.benchmarks}
-        return [name for name, cards in judged.items() if any(COMPARISON_RUBRIC in card.rubrics for card in cards)]
 
     @cached_method
     def reply_rubrics(self, judge: str, benchmark: str) -> list[str]:

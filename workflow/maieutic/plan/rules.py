@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import ast
+import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
+from inspect import signature
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from maieutic.config.models import Needs
-from maieutic.config.people import TABLE_LOADER
 from maieutic.config.pins import fill_pins, read_pins
 from maieutic.config.settings import read_config
 from maieutic.core.errors import Unpinned, UserError, check_in_turn
@@ -16,10 +18,9 @@ from maieutic.core.plugins import plugin_folders, plugin_objects
 from maieutic.plan import digest, inputs, jobs
 from maieutic.plan.checks import check_people_labels, check_selection
 from maieutic.plan.plan import Plan
-from maieutic.plan.plan_extension import PlanExtension
-from maieutic.plan.syntax import Name
+from maieutic.plan.slice_plan import SlicePlan
+from maieutic.plan.used_code import REPLACEMENTS, code_with_replacements
 
-Replacements = dict[Name, tuple[Name, ...]]
 TEMPLATES = {
     "write-model-card": ("validation/card.*.jinja",),
     "build-report": (
@@ -27,24 +28,14 @@ TEMPLATES = {
         *(f"{place}/*.jinja" for place in plugin_folders()),
     ),
 }
-# All tutors share one command; these are the definitions in it that one kind of tutor never uses.
-UNUSED_BY_SERVED: Replacements = {Name("replies.baselines", "baseline_reply"): ()}
-UNUSED_BY_BASELINES: Replacements = {
-    Name("serving.backends", "backend_of"): (),
-    Name("replies.generate", "run_conversations"): (),
-}
-
-
-EXTENSIONS: tuple[PlanExtension, ...] = tuple(plugin_objects("planning", "PLANNING").values())
+SLICES: tuple[SlicePlan, ...] = tuple(plugin_objects("planning", "PLANNING").values())
+INPUTS: tuple[ModuleType, ...] = (inputs, *(part.inputs for part in SLICES))
 # Modules with one function per rule, named like the rule.
-INPUTS = (inputs, *(extension.inputs for extension in EXTENSIONS))
-JOBS = (jobs, *(extension.jobs for extension in EXTENSIONS))
-
-
-def rule_function(modules: Iterable[ModuleType], rule: str) -> Callable[..., Any]:
-    """Return the function named like a rule. Raises StopIteration if no module has one."""
-    function: Callable[..., Any] = next(getattr(module, rule) for module in modules if hasattr(module, rule))
-    return function
+JOBS: tuple[ModuleType, ...] = (jobs, *(part.jobs for part in SLICES))
+INPUT_SECTION = re.compile(
+    r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:\n(?:    .*\n)*?    input:\n((?:        .*\n)+)", re.MULTILINE
+)
+Selected = TypeVar("Selected", str, list[str])
 
 
 class JobWildcards(Protocol):
@@ -54,26 +45,42 @@ class JobWildcards(Protocol):
 
 
 class RulePlan(Plan):
-    """A plan that provides each rule's input files, job, code digest and resources, by the rule's name."""
+    """A plan that provides the inputs, jobs, code digests and resources of rules."""
 
-    def inputs_of(self, rule: str) -> Callable[[JobWildcards], inputs.Files]:
-        """Return the function that maps a rule's wildcards to its input files."""
-        find = rule_function(INPUTS, rule)
-        more: inputs.Files = {}
-        for extension in EXTENSIONS if rule == "build_report" else ():
-            more |= extension.report_files(self)
-        return lambda wildcards: {**find(self, **dict(wildcards.items())), **more}
+    def select(self, function: Callable[..., Selected], **fixed: str) -> Callable[[JobWildcards], Selected]:
+        """Return an input function for a rule, which passes a job's wildcards to `function`.
+
+        function: takes a plan, those wildcards that it needs, and `fixed`; returns paths.
+        """
+        needed = signature(function).parameters.keys() - fixed.keys()
+        return lambda wildcards: function(
+            self, **{name: value for name, value in wildcards.items() if name in needed}, **fixed
+        )
+
+    def inputs_of(self, rule: str) -> Callable[[JobWildcards], dict[str, str | list[str]]]:
+        """Return the function that maps a rule's wildcards to its input files, by input name, as its rule file does."""
+        sources = input_sources(rule)
+        return lambda wildcards: {
+            name: self.select(source)(wildcards)
+            if callable(source)
+            else filled(source, {"RUN": self.run_folder, **dict(wildcards.items())})
+            for name, source in sources.items()
+        }
 
     def job_of(self, rule: str) -> Callable[[JobWildcards], str]:
-        """Return the function that maps a rule's wildcards to the JSON job of its command."""
-        make = rule_function(JOBS, rule)
+        """Return the function that maps a rule's wildcards to the JSON job of its command.
+
+        Raises StopIteration if no module of jobs has a function of this name.
+        """
+        make = next(getattr(module, rule) for module in JOBS if hasattr(module, rule))
         return lambda wildcards: make(self, **dict(wildcards.items())).to_json()
 
     def code_of(self, rule: str) -> str | Callable[[JobWildcards], str]:
         """Return the digest of the code behind a rule's results; a function if the digest depends on the wildcards."""
         command = rule.replace("_", "-")
         files = [file for pattern in TEMPLATES.get(command, ()) for file in digest.HERE.glob(pattern)]
-        instead = REPLACEMENTS.get(rule)
+        tables = [REPLACEMENTS, *(part.used_code for part in self.slices)]
+        instead = next((table[rule] for table in tables if rule in table), None)
         if instead is None:
             return digest.code_of(command, None, files)
         return lambda wildcards: code_with_replacements(
@@ -85,8 +92,8 @@ class RulePlan(Plan):
     def models_of(self, wildcards: JobWildcards) -> list[str]:
         """Return the registry entries that a job calls or trains; for a judge, the entry that answers."""
         names = dict(wildcards.items())
-        for extension in EXTENSIONS:
-            if (models := extension.models_of(self, names)) is not None:
+        for part in self.slices:
+            if (models := part.models_of(self, names)) is not None:
                 return models
         return [self.answering_entry(names[kind]) for kind in MODEL_WILDCARDS if kind in names]
 
@@ -101,59 +108,54 @@ class RulePlan(Plan):
     def needs(self, wildcards: JobWildcards) -> Needs:
         """Return the machine resources of a job that calls a model."""
         names = dict(wildcards.items())
-        for extension in EXTENSIONS:
-            if (needs := extension.needs_of(self, names)) is not None:
+        for part in self.slices:
+            if (needs := part.needs_of(self, names)) is not None:
                 return needs
         [model] = self.models_of(wildcards)
         return self.models[model].needs
 
 
 @cache
-def code_with_replacements(command: str, instead: tuple[tuple[Name, tuple[Name, ...]], ...]) -> str:
-    """Return the digest of a command's code with some definitions replaced by others."""
-    return digest.code_of(command, dict(instead))
+def input_sources(rule: str) -> dict[str, Any]:
+    """Return the named inputs of a rule, read from its rule file: paths with wildcards, or selections.
+
+    Raises KeyError if no rule has this name.
+    """
+    call = ast.parse(f"dict({input_sections()[rule]})", mode="eval").body
+    assert isinstance(call, ast.Call)
+    return {str(keyword.arg): input_source(keyword.value) for keyword in call.keywords}
+
+
+def input_source(value: ast.expr) -> Any:
+    """Return a literal path or list of paths, or the function in `plan.select(MODULE.FUNCTION, ...)`."""
+    if isinstance(value, ast.Call) and isinstance(value.args[0], ast.Attribute):
+        name = value.args[0].attr
+        function = next(getattr(module, name) for module in INPUTS if hasattr(module, name))
+        return partial(function, **{str(word.arg): ast.literal_eval(word.value) for word in value.keywords})
+    # In an f-string, only {RUN} occurs: it is filled in like a wildcard.
+    return ast.literal_eval(ast.unparse(value).removeprefix("f"))
+
+
+@cache
+def input_sections() -> dict[str, str]:
+    """Return the text of the `input:` section of each rule, by the rule's name."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted((digest.HERE.parent / "rules").glob("*.smk"))]
+    return {rule: section for text in texts for rule, section in INPUT_SECTION.findall(text)}
+
+
+def filled(source: str | list[str], names: Mapping[str, str]) -> str | list[str]:
+    """Return a path, or each path of a list, with its wildcards filled in."""
+    return source.format(**names) if isinstance(source, str) else [path.format(**names) for path in source]
 
 
 MODEL_WILDCARDS = ("encoder", "judge", "tagger", "reward_model", "classifier", "tutor", "model")
 
 
-# In these digests, a look-up table is replaced by the one entry that a job uses, so that edits of other entries do not
-# re-run the job.
-
-
-def used_by_make_items(plan: Plan, benchmark: str, task: str) -> Replacements:
-    """Replace the table of loaders by the loader of the task's card."""
-    from maieutic.datasets.registry import LOADERS
-
-    loader = LOADERS[plan.card(benchmark, task).loader].load
-    return {Name("datasets.registry", "LOADERS"): (digest.as_definition(loader), Name("datasets.loaders", "Loader"))}
-
-
-def used_by_make_pairs(plan: Plan, source: str) -> Replacements:
-    """Replace the table of pair sources by the source that the job builds."""
-    entry = plan.config.preferences.get(source)
-    if entry is not None and entry.loader == TABLE_LOADER:
-        return {Name("rewards.pairs", "PAIR_SOURCES"): (Name("rewards.sources", "PairSource"),)}
-    load = plan.pair_source(source).load
-    return {Name("rewards.pairs", "PAIR_SOURCES"): (digest.as_definition(load), Name("rewards.sources", "PairSource"))}
-
-
-def used_by_generate_replies(plan: Plan, tutor: str, **others: str) -> Replacements:
-    """If the tutor is a model, leave out the code of baselines; if it is a baseline, that of conversations."""
-    return UNUSED_BY_BASELINES if tutor in plan.with_engine("baseline") else UNUSED_BY_SERVED
-
-
-REPLACEMENTS: dict[str, Callable[..., Replacements]] = {
-    "make_items": used_by_make_items,
-    "make_pairs": used_by_make_pairs,
-    "generate_replies": used_by_generate_replies,
-}
-
-
 @cache
 def extended_plan_class() -> type[RulePlan]:
-    """Return the plan class with the mixins of all extensions."""
-    return type("ExtendedPlan", (RulePlan, *(extension.plan for extension in EXTENSIONS)), {})
+    """Return the plan class with all slices and their mixins."""
+    mixins = [part.plan for part in SLICES if part.plan is not Plan]
+    return type("ExtendedPlan", (RulePlan, *mixins), {"slices": SLICES})
 
 
 def plan_of(raw: dict[str, Any]) -> RulePlan:
@@ -171,7 +173,7 @@ def unchecked_plan(raw: dict[str, Any]) -> RulePlan:
 
 def check_plan(plan: RulePlan) -> None:
     """Check a plan's selection and its human labels. Raises UserError if a check fails."""
-    check_in_turn([partial(check_selection, plan)], [partial(extension.check, plan) for extension in EXTENSIONS])
+    check_in_turn([partial(check_selection, plan)], [partial(part.check, plan) for part in plan.slices])
     check_people_labels(plan)
 
 

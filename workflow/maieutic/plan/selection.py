@@ -52,9 +52,14 @@ class Selection:
         }
         return other
 
+    @property
+    def run_folder(self) -> str:
+        """This run's own folder below results/; runs of other names do not write to it."""
+        return f"runs/{self.run.name}" if self.run.name else "report"
+
     def run_path(self, pattern: Pattern) -> str:
-        """Return the path of a file in this run's own folder; runs of other names do not write to it."""
-        return pattern.of(run=f"runs/{self.run.name}" if self.run.name else "report")
+        """Return the path of a file in this run's own folder."""
+        return pattern.of(run=self.run_folder)
 
     @cached_property
     def cards(self) -> dict[Path, LoadedCard]:

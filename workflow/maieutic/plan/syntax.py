@@ -10,10 +10,7 @@ import ast
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from maieutic.benchmarks import BENCHMARKS
-from maieutic.extensions import EXTENSIONS
-
-PACKAGE = "maieutic"
+from maieutic.core.plugins import PACKAGE, plugin_packages
 
 
 class Name(NamedTuple):
@@ -25,6 +22,7 @@ class Name(NamedTuple):
 
 WHOLE_MODULE = "*"
 PLUGIN_LOADERS = (Name("core.plugins", "plugin_objects"), Name("core.plugins", "merged_plugin_tables"))
+USER_ERRORS = {"UserError", "Unpinned"}  # no result contains the text of one
 OTHER_STATEMENTS = ""  # name of a module's other statements, which run whenever the module is imported
 
 
@@ -86,7 +84,7 @@ def definitions_of(module: str, text: str, is_module: Callable[[str], bool]) -> 
     """Return the definitions of a module by name, its other statements under OTHER_STATEMENTS."""
     imports = Imports(is_module)
     bodies: dict[str, list[ast.stmt]] = {}
-    for statement in without_docstrings(ast.parse(text)).body:
+    for statement in without_texts(ast.parse(text)).body:
         if isinstance(statement, ast.Import | ast.ImportFrom):
             imports.add(statement)
         elif not is_never_imported(statement):
@@ -110,9 +108,13 @@ def definitions_of(module: str, text: str, is_module: Callable[[str], bool]) -> 
     return {**{name: Definition("", frozenset([target])) for name, target in passed.items()}, **definitions}
 
 
-def without_docstrings(tree: ast.Module) -> ast.Module:
-    """Remove docstrings and descriptions of fields from a module's syntax, in place."""
+def without_texts(tree: ast.Module) -> ast.Module:
+    """Remove docstrings, descriptions of fields, and the words of errors and log lines from a module, in place."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and is_message(node.func):
+            for part in ast.walk(node):
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    part.value = ""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Field":
             node.keywords = [keyword for keyword in node.keywords if keyword.arg != "description"]
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
@@ -124,6 +126,13 @@ def without_docstrings(tree: ast.Module) -> ast.Module:
             ):
                 node.body = node.body[1:] or [ast.Pass()]
     return tree
+
+
+def is_message(function: ast.expr) -> bool:
+    """Return True if a call of this function only makes an error for users, or writes a line to the log."""
+    if isinstance(function, ast.Name):
+        return function.id in USER_ERRORS
+    return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "log"
 
 
 def is_never_imported(statement: ast.stmt) -> bool:
@@ -192,9 +201,10 @@ def plugin_names(call: ast.Call, known: Imports) -> Iterable[Name]:
     if len(words) != len(call.args):
         raise ValueError(f"line {call.lineno}: pass the module and the object of a plug-in as constants")
     module, name = map(str, words)
-    for folder in (*(f"benchmarks.{benchmark}" for benchmark in BENCHMARKS), *EXTENSIONS):
-        if known.is_module(f"{folder}.{module}"):
-            yield Name(f"{folder}.{module}", name)
+    for package in plugin_packages().values():
+        plugin = f"{package.removeprefix(f'{PACKAGE}.')}.{module}"
+        if known.is_module(plugin):
+            yield Name(plugin, name)
 
 
 def walk_evaluated(node: ast.AST) -> Iterable[ast.AST]:

@@ -44,7 +44,7 @@ def read_each(path: Path, records: list[Any], read: Callable[[ForeignRecord], Fo
         try:
             replies.append(read(record) if isinstance(record, dict) else record)
         except (AttributeError, IndexError, KeyError, TypeError) as error:
-            problem = f"not in the format that its fields suggest: {type(error).__name__}: {error}"
+            problem = f"the record has fields of a known format but cannot be read: {type(error).__name__}: {error}"
             raise UserError(f"{path}, record {number}", problem, "write records with the fields id and reply") from None
     return replies
 
@@ -57,7 +57,7 @@ def inspect_log(path: Path) -> list[ForeignRecord] | None:
     try:
         content = json_value(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
-        raise UserError(str(path), f"expected JSON, found {error}", "export the file again") from None
+        raise UserError(str(path), f"the file is not valid JSON: {error}", "export the file again") from None
     samples = content.get("samples")
     if not isinstance(samples, list) or "eval" not in content:
         keys = ", ".join(list(content)[:8]) or "nothing"
@@ -72,13 +72,17 @@ def archive_samples(path: Path) -> Iterator[ForeignRecord]:
         with zipfile.ZipFile(path) as archive:
             members = [member for member in archive.infolist() if member.filename.startswith(SAMPLES_FOLDER)]
             if (size := sum(member.file_size for member in members) / MB) > MAX_UNPACKED_MB:
-                raise UserError(str(path), f"{size:,.0f} MB unpacked, more than {MAX_UNPACKED_MB}", "split the archive")
+                raise UserError(
+                    str(path),
+                    f"expected at most {MAX_UNPACKED_MB} MB when unpacked, found {size:,.0f} MB",
+                    "split the archive",
+                )
             if not members:
-                raise UserError(str(path), "an archive without samples/", fix)
+                raise UserError(str(path), "the archive contains no folder samples/", fix)
             for member in sorted(members, key=lambda member: member.filename):
                 yield json_value(archive.read(member))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
-        raise UserError(str(path), f"not a readable archive of Inspect: {error}", fix) from None
+        raise UserError(str(path), f"the Inspect archive cannot be read: {error}", fix) from None
 
 
 def inspect_record(sample: ForeignRecord) -> ForeignRecord:
@@ -133,7 +137,7 @@ def sample_text(resps: Any) -> str:
     while isinstance(texts, list) and texts and isinstance(texts[0], list):
         texts = texts[0]
     if isinstance(texts, list) and len(texts) == 2 and str(texts[1]) in {"True", "False"}:
-        raise TypeError("likelihoods of choices instead of text")
+        raise TypeError("expected text, found likelihoods of choices")
     return str(texts[0] if isinstance(texts, list) and texts else texts or "")
 
 

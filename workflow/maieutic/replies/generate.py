@@ -129,7 +129,7 @@ class ModelRequests:
         """Log the server's usage and append it to the ledger, if the server was started."""
         if self.backend.busy_from:
             seconds = time.monotonic() - self.backend.busy_from
-            log.info("%d requests in %.1f s with the server up%s", self.requests, seconds, self.cache_share())
+            log.info("%d requests in %.1f s of server time%s", self.requests, seconds, self.cache_share())
             counts = {
                 "prompt_tokens": self.prompt_tokens,
                 "completion_tokens": self.completion_tokens,
@@ -257,7 +257,7 @@ class TurnLog:
         self.logged.add((item.task, number))
         behind = sum(task == item.task and at < number for (task, _), at in self.turn_of.items())
         log.info(
-            "%s: turn %d of %d begins with %s, while %d others are in an earlier turn",
+            "%s: turn %d of %d begins with item %s; items in an earlier turn: %d",
             *(item.task, number, turns, item.id, behind),
         )
 

@@ -167,7 +167,9 @@ def read_reply_lines(path: Path, place: str) -> list[ReplyLine]:
         texts = content if isinstance(content, list) else [content]
         identity, prompt = record.get("id"), record.get("prompt") or ()
         if identity in (None, "") and not prompt:
-            faults.append(UserError(where, "neither id nor prompt", "add the id or the prompt of the item"))
+            faults.append(
+                UserError(where, "the record has neither id nor prompt", "add the id or the prompt of the item")
+            )
         elif not all(isinstance(text, str) for text in texts):
             fix = "write a string, or a list of strings, one for each turn"
             faults.append(UserError(where, f"{column} is not text", fix))
@@ -204,7 +206,7 @@ def read_recorded_form(
     try:
         replies_of = [(form.tutors(record), form.item(record)) for record in records]
     except (KeyError, TypeError, AttributeError) as error:
-        problem = f"not in the format of {form.benchmark}: {type(error).__name__}: {error}"
+        problem = f"the file does not have the format of {form.benchmark}: {type(error).__name__}: {error}"
         raise UserError(str(path), problem, "use a file in the format of its authors, or JSON lines") from None
     known = sorted({name for replies, _ in replies_of for name in replies})
     if speaker is None and len(known) == 1:
@@ -276,15 +278,15 @@ def texts_by_item(
     everything = {name: None for name in (*by_id, *undrawn.ids) if name not in named}  # ids that no line has
     faults += [unknown_item_error(line, everything) for line in unknown[:MAX_LISTED_LINES]]
     if more := unknown[MAX_LISTED_LINES:]:
-        problem = f"{len(more)} further records do not fit an item either"
+        problem = f"further records that match no item: {len(more)}"
         faults.append(UserError(more[0].place, problem, items_command()))
     if passed and not texts and not faults:
         place = lines[0].place.partition(",")[0]
         first = (lines[0].id or lines[0].prompt)[:MAX_SHOWN_CHARACTERS]
-        problem = f"none of its {passed} records fits an item of this run; the first one has {first!r}"
+        problem = f"none of the {passed} records matches an item of this run; the first record has {first!r}"
         faults.append(UserError(place, problem, items_command()))
     elif passed:
-        log.warning("%d replies belong to items that are not in this run", passed)
+        log.warning("replies left out because their items are not in this run: %d", passed)
     if faults:
         raise UserError.of(faults)
     return texts
@@ -292,7 +294,7 @@ def texts_by_item(
 
 def items_command() -> str:
     """Return a fix for error messages: the command that lists the ids of this run's items."""
-    return f"run `{with_run_files('maieutic items')}`, which writes the ids of the items"
+    return f"run `{with_run_files('maieutic items')}`, and copy the ids from its files"
 
 
 def unknown_item_error(line: ReplyLine, known: Mapping[str, Any]) -> UserError:

@@ -42,7 +42,7 @@ class ReplyCounts(NamedTuple):
         parts = [
             f"{self.refused} missing ({error})" if self.refused and is_recorded else "",
             f'{self.refused} refused ("{error}")' if self.refused and not is_recorded else "",
-            f"{self.cut} empty since reasoning used up max_tokens" if self.cut else "",
+            f"{self.cut} empty because reasoning used up max_tokens" if self.cut else "",
             f"{self.empty} empty" if self.empty else "",
         ]
         return ", ".join(part for part in parts if part)

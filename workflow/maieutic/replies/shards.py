@@ -39,5 +39,5 @@ def check_shard_sizes(replies: list[Path]) -> None:
         raise UserError(
             str(replies[place]),
             f"expected {dealt[place]} of {sum(counts)} replies in this shard, found {counts[place]}",
-            "delete the folder of the shards and run again: they are rebuilt from the journals",
+            "delete the folder of the shards and run again: the run rebuilds the shards from the journals",
         )

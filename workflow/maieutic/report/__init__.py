@@ -12,8 +12,8 @@ from maieutic.core.files import atomic_file, write_json
 from maieutic.core.yaml_files import read_yaml
 
 if TYPE_CHECKING:
+    from maieutic.launch.provenance import Provenance
     from maieutic.plan.plan import Plan
-    from maieutic.plan.provenance import Provenance
 
 PARTIAL_REPORT_FOLDER = "partial"
 
@@ -30,9 +30,9 @@ def build_report(
     made becomes a box with the error, which is also recorded in problems.json. A complete report deletes `out`/partial,
     the partial report that an earlier failed run left.
     """
+    from maieutic.launch.provenance import read_provenance
     from maieutic.plan.checks import check_config
     from maieutic.plan.plan import Plan
-    from maieutic.plan.provenance import read_provenance
 
     record = read_provenance(provenance) if provenance else None
     write_report(Plan(check_config(read_yaml(config))), record, results, out, missing_ok)

@@ -11,8 +11,8 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from maieutic.core.records import ReportedScore
+from maieutic.launch.provenance import Provenance
 from maieutic.plan.plan import Plan
-from maieutic.plan.provenance import Provenance
 from maieutic.replies.reply_counts import ReplyCounts
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class PartRenderer:
                 return Markup("")
             return Markup(self.environment.get_template(f"{template}.html.jinja").render(**self.shared, **variables))
         except Exception as error:  # catch every error, so that the other parts of the page still appear
-            log.exception("the page's part %s could not be made", title)
+            log.exception("could not make a part of the page: %s", title)
             problem = as_problem(title, error)
             self.problems.append(problem)
             return Markup(self.environment.get_template("broken.html.jinja").render(problem=problem))
@@ -104,7 +104,7 @@ class PartRenderer:
         try:
             return produce()
         except Exception as error:
-            log.exception("the page's part %s could not be made", title)
+            log.exception("could not make a part of the page: %s", title)
             self.problems.append(as_problem(title, error))
             return instead
 

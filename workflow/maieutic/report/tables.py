@@ -18,8 +18,8 @@ from maieutic.core.files import safe_cell
 from maieutic.core.records import Item, Reply, ReportedScore, Score, iter_records, read_records
 from maieutic.judges.assignments import pairs_task
 from maieutic.judges.rubrics import chosen_rubrics
+from maieutic.launch.provenance import Provenance, changed_files_of_task
 from maieutic.plan.plan import Plan
-from maieutic.plan.provenance import Provenance, changed_files_of_task
 from maieutic.scores.printed import (
     PAPERS,
     MeasurementConditions,

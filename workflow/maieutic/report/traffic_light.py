@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 from pathlib import Path
 
-from maieutic.benchmarks.kmpbench.alignment import ALIGNMENT_KAPPA, ALL_TUTORS
-from maieutic.benchmarks.tutorbench.raters import KAPPA as RATED_KAPPA
 from maieutic.config.cards import JUDGE, REWARD, Card
 from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, RewardModel
 from maieutic.core import paths
+from maieutic.core.plugins import plugin_objects
 from maieutic.core.records import Quantity, Score
 from maieutic.judges.assignments import rubric_for_card
 from maieutic.judges.rubrics import read_rubric
@@ -28,6 +27,9 @@ from maieutic.validation.trust import MEAN_KAPPA, WEIGHTED_KAPPA
 PAIRS, LABELS = "pairs", "labels"
 TITLES = {PAIRS: "which of two replies is better", LABELS: "the criteria learnt in training"}
 BRIDGE = "Bridge pairs"
+# Agreement with people on this run's replies: (plan, results, judge, kind) -> kappas, None for kinds of other slices
+Agreement = Callable[[Plan, Path, str, str], list[Score] | None]
+AGREEMENTS: tuple[Agreement, ...] = tuple(plugin_objects("agreement", "AGREEMENT").values())
 Measured = dict[Quantity, Score]  # scores of a grader by quantity
 LightOf = Callable[..., Light]  # (grader, kind of verdict, optional tutor and criterion) -> light
 
@@ -154,18 +156,9 @@ def people_kappa(plan: Plan, results: Path, judge: str, kind: str, criterion: st
 
     criterion: a criterion that people labelled separately; if None, the mean over all criteria is returned.
     """
-    rubric = read_rubric(kind).rubric
-    kappas: list[Score] = []
-    if rubric.about_tutor:
-        scores = score_file(paths.ALIGNMENT.within(results, judge=judge))
-        kappas = [score for score in scores if (score.tutor, score.metric) == (ALL_TUTORS, ALIGNMENT_KAPPA)]
-    elif rubric.rules.weighted:
-        for benchmark in plan.judged_benchmarks(judge):
-            cards = plan.judge_cards(benchmark, judge)
-            if any(rubric_for_card(judge, plan.judge_entry(judge), card).name == kind for card in cards):
-                scores = score_file(paths.RATERS.within(results, judge=judge, benchmark=benchmark))
-                kappas += [score for score in scores if (score.grader, score.metric) == (judge, RATED_KAPPA)]
-    elif kind in plan.tasks_by_rubric(judge):
+    of_slices = (agreement(plan, results, judge, kind) for agreement in AGREEMENTS)
+    kappas: list[Score] = next((scores for scores in of_slices if scores is not None), [])
+    if not kappas and kind in plan.tasks_by_rubric(judge):
         scores = score_file(paths.CORRECTED.within(results, judge=judge))
         quantities = (Quantity(WEIGHTED_KAPPA, criterion), Quantity(MEAN_KAPPA, kind))
         robust = {score.quantity: score for score in scores if score.scoring == "robust"}

@@ -267,7 +267,7 @@ def why_uncorrected(corrected: Score) -> str:
     if corrected.clusters < FEWEST_LABELS:
         return f"{corrected.clusters} labels, fewer than {FEWEST_LABELS}"
     if corrected.missing:
-        return f"{corrected.missing} replies without a readable verdict, or with annotators who disagree"
+        return f"replies without a verdict, or with annotators who disagree: {corrected.missing}"
     return "the strata of labels and replies differ: part of the sample is unlabelled, or one file contains two samples"
 
 

@@ -69,6 +69,8 @@ def end_token(name: str, adapter: str, folder: Path) -> int:
     config, selected = read_model_config(folder), ADAPTERS[adapter]
     if selected.architecture not in (config.get("architectures") or []) or "reward_token_id" not in config:
         architectures = ", ".join(config.get("architectures") or []) or "none"
-        problem = f"{adapter} is for {selected.architecture}, found {architectures}"
+        problem = (
+            f"{adapter} requires {selected.architecture} with reward_token_id in config.json, found {architectures}"
+        )
         raise UserError(f"models.{name}.adapter", problem, "remove the adapter, or choose a model that it supports")
     return selected.end_token_id(config)

@@ -233,7 +233,7 @@ def train_classifier(
     checkpoint = resume_from(folder, identity)
     finished = folder / "model" / "history.json"
     if finished.exists():
-        log.info("%s is trained already", what)
+        log.info("%s is already trained", what)
         return json.loads(finished.read_text(encoding="utf-8"))
     transformers.set_seed(train.seed)
     classifier = load_classifier(base, tokenizer, train.layers, labels=2)

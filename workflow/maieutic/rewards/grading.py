@@ -83,7 +83,9 @@ def grade_by_rewards(
                 reward, reference = scores[job.tutor, task, item.id], scores[job.ceiling, task, item.id]
             except KeyError:
                 raise UserError(
-                    ", ".join(map(str, rewards)), f"no score of {task}/{item.id}", "delete these files and run again"
+                    ", ".join(map(str, rewards)),
+                    f"found no score of {task}/{item.id}",
+                    "delete these files and run again",
                 ) from None
             flags = item.id in leaked, item.id in known
             grades += grades_by_reward_model(job.reward_model, item, texts[task, item.id], reward, reference, *flags)

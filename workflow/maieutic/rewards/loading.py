@@ -60,7 +60,7 @@ def load_tokenizer(folder: Path, trust_remote_code: bool = False) -> Any:
         stand_in = tokenizer.eos_token or tokenizer.unk_token
         if stand_in is None:
             raise UserError(str(folder), "the tokenizer has no pad, end or unknown token", "choose another base")
-        log.info("%s has no pad token: it pads with %r", folder.name, stand_in)
+        log.info("%s has no pad token; padding uses %r", folder.name, stand_in)
         tokenizer.pad_token = tokenizer.borrowed_pad = stand_in
     tokenizer.padding_side = "right"
     return tokenizer
@@ -97,8 +97,9 @@ def load_classifier(
     if tokenizer.pad_token_id >= vocabulary:
         raise UserError(
             str(folder),
-            f"the pad token {tokenizer.pad_token!r} has id {tokenizer.pad_token_id}, the model has {vocabulary} tokens",
-            "choose another base, or set a pad token in its tokenizer that the model has",
+            f"expected a pad token with an id below {vocabulary}, "
+            f"found {tokenizer.pad_token!r} with id {tokenizer.pad_token_id}",
+            "choose another base, or set the tokenizer's pad token to one that the model has",
         )
     if layers and layers > depth:
         raise UserError(str(folder), f"expected at least {layers} layers, found {depth}", "lower train.layers")
@@ -118,7 +119,7 @@ def load_classifier(
     if headed and (missing := sorted(loaded["missing_keys"])):
         names = ", ".join(missing[:3])
         raise UserError(
-            str(folder), f"no weights of {names}: its scores would be random", "choose a model with a trained head"
+            str(folder), f"found no weights of {names}, so scores would be random", "choose a model with a trained head"
         )
     # A published head keeps the pad token of its training, which determines the token at which the score is read.
     if not headed or model.config.get_text_config().pad_token_id is None:

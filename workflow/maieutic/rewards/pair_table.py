@@ -80,7 +80,9 @@ def preference_line(
     texts = {column: cell_text(record, column, columns) for column in (*REQUIRED_PAIR_COLUMNS, *OPTIONAL_PAIR_COLUMNS)}
     if missing := [columns.get(column, column) for column in REQUIRED_PAIR_COLUMNS if not texts[column]]:
         raise UserError(
-            place, f"{', '.join(missing)} is missing", f"fill in {', '.join(REQUIRED_PAIR_COLUMNS)} in every line"
+            place,
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
+            f"fill in {', '.join(REQUIRED_PAIR_COLUMNS)} in every line",
         )
     choice = words.get(texts["preference"].casefold())
     if choice is None:
@@ -109,13 +111,15 @@ def duplicate_errors(lines: Sequence[PreferenceLine]) -> Iterator[UserError]:
         before = pairs.setdefault(line.pair.id, line)
         if before.pair != line.pair:
             yield UserError(
-                line.place, f"its id is that of another pair in {before.place}", "give each pair a unique id"
+                line.place, f"another pair has the same id, in {before.place}", "give each pair a unique id"
             )
         key = line.pair.id, line.annotator
         if key in seen:
             who = line.annotator or "an unnamed annotator"
-            problem = f"{who} has judged this pair in {seen[key]} already"
-            yield UserError(line.place, problem, "remove one of the lines, or name their annotators in a column")
+            problem = f"{who} already judged this pair in {seen[key]}"
+            yield UserError(
+                line.place, problem, "remove one of the lines, or name the annotators in a column annotator"
+            )
         seen.setdefault(key, line.place)
 
 

@@ -93,12 +93,16 @@ def write_pairs(
         raise UserError(
             f"preferences/{source}",
             f"{', '.join(definition.datasets)} cannot be read: {type(error).__name__}: {error}",
-            "check the files' fields",
+            "correct the files' fields",
         ) from error
     refused = Counter(reason for pair in pairs if (reason := refusal_reason(pair)))
     kept = [pair for pair in pairs if not refusal_reason(pair)]
     if not kept:
-        raise UserError(f"preferences/{source}", f"no pair is left of {len(pairs)}: {dict(refused)}", "check the files")
+        raise UserError(
+            f"preferences/{source}",
+            f"expected valid pairs, found none among {len(pairs)}: {dict(refused)}",
+            "correct the files",
+        )
     if published and definition.exact and len(kept) != definition.pairs:
         problem = f"expected the {definition.pairs} published pairs, found {len(kept)}"
         raise UserError(f"preferences/{source}", problem, "download the files again")

@@ -100,7 +100,7 @@ def prepare_model(name: str, model: RewardModel, weights: Path, machine: JobDevi
 def unscored_reason(ids: Ids, loaded: PreparedModel) -> str | None:
     """Return the reason why a conversation cannot be scored, or None if it can."""
     if len(ids) > loaded.longest:
-        return f"{len(ids)} tokens, the reward model takes {loaded.longest}"
+        return f"{len(ids)} tokens, more than the reward model's limit of {loaded.longest}"
     return None
 
 

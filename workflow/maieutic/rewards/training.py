@@ -210,7 +210,7 @@ def train_first_stage(
     resume_from(out.parent, identity)  # only to remove files of other trainings
     finished = out / "history.json"
     if finished.exists():
-        log.info("the pretraining of %s is finished already", name)
+        log.info("the pretraining of %s is already finished", name)
         return json.loads(finished.read_text(encoding="utf-8"))
     transformers.set_seed(train.seed)
     classifier = load_classifier(base, tokenizer, train.layers)
@@ -260,7 +260,7 @@ def run_trainer(
         raise RuntimeError(f"TRL dropped {encoded.counts['trained'] - count} pairs")
     checkpoint = resume_from(journal, identity)
     if checkpoint:
-        log.info("%s goes on from %s", name, checkpoint.name)
+        log.info("%s resumes from %s", name, checkpoint.name)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     return [entry for entry in trainer.state.log_history if "loss" in entry]
 

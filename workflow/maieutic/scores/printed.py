@@ -53,7 +53,7 @@ def check_papers(models: Mapping[str, Model]) -> None:
     faults = [fault for name, model in models.items() if (fault := fault_of_paper(name, model))]
     if faults:
         first, *others = faults
-        more = f" (same fault: {', '.join(other.place for other in others)})" if others else ""
+        more = f" (same fault at {', '.join(other.place for other in others)})" if others else ""
         raise UserError(first.place, first.problem + more, first.fix)
 
 
@@ -77,7 +77,7 @@ def fault_of_paper(name: str, model: Model) -> UserError | None:
                 key, model.paper, [entry for names in tables.values() for entry in names], "any paper's table"
             )
         if len(benchmarks) > 1:
-            fix = f"name the benchmark: paper: {{{benchmarks[0]}: {model.paper}}}"
+            fix = f"set paper: {{{benchmarks[0]}: {model.paper}}}"
             return UserError(key, f"{model.paper!r} is in the tables of {' and '.join(benchmarks)}", fix)
     return None
 

@@ -214,7 +214,7 @@ def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -
             raise UserError(
                 f"models.{name}",
                 "the weights have no chat template, which chat mode needs",
-                "set endpoint: completions, or name an instruct model",
+                "set endpoint: completions, or choose an instruct model",
             )
 
     return Backend(start, stop, check, refuse), vllm_identity(model, weights)

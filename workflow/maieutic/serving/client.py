@@ -193,7 +193,7 @@ class Client:
                     wait = self._note(error, attempt)
             if attempt < self.server.attempts:
                 await wait_unless_shutdown(wait)
-        raise Unanswered(f"{self.last} at try {attempt}")
+        raise Unanswered(f"{self.last} on try {attempt}")
 
     def _note_answer(self, request: dict[str, Any]) -> None:
         """Record that the endpoint answers requests with these parameters."""
@@ -268,7 +268,7 @@ class Client:
             fix = "renew the server's certificate, or set this machine's clock"
         else:
             fix = "export SSL_CERT_FILE=FILE with the certificate of the authority that signed the server's certificate"
-        return UserError(place, f"{self.server.base_url}: no encrypted connection: {words}", fix)
+        return UserError(place, f"cannot open an encrypted connection to {self.server.base_url}: {words}", fix)
 
     async def _refused_alone(self, request: dict[str, Any]) -> bool:
         """Return True if the endpoint answers other requests with the same parameters, recently or in a probe now.
@@ -309,7 +309,7 @@ class Client:
                     return error.refusal
                 wait = self._note(error, attempt)
             await wait_unless_shutdown(wait)
-        raise Unanswered(f"{self.last} at try {attempt} of a probe")
+        raise Unanswered(f"{self.last} on try {attempt} of a probe")
 
     async def _fault_of(self, refusal: Refusal, request: dict[str, Any]) -> UserError:
         """Return the error that ends the job, with the endpoint's message and the registry keys to set."""

@@ -84,8 +84,8 @@ def scorer_text(tokenizer: Any, messages: Sequence[Message]) -> str:
         try:
             return str(tokenizer.apply_chat_template(list(messages), tokenize=False))
         except TemplateError as error:  # some templates reject a system message, or two messages of one role in a row
-            fix = "set prompt: none, or name another model"
-            problem = f"its chat template rejects the dialogue: {error}"
+            fix = "set prompt: none, or choose another model"
+            problem = f"the chat template rejects the dialogue: {error}"
             raise UserError(str(tokenizer.name_or_path), problem, fix) from None
     lines = []
     for number, message in enumerate(messages):

@@ -170,8 +170,14 @@ def too_few_gpus(name: str, needed: int, count: int, environment: Mapping[str, s
     """Return the error for a machine or SLURM job with fewer GPUs than a registry entry needs."""
     if job := environment.get("SLURM_JOB_ID"):
         fix = "raise server_gpus in the profile, choose another partition, or lower needs.gpus"
-        return UserError(f"models.{name}.needs.gpus", f"{needed} needed, SLURM job {job} was granted {count}", fix)
+        return UserError(
+            f"models.{name}.needs.gpus",
+            f"expected at most {count}, the GPUs granted to SLURM job {job}, found {needed}",
+            fix,
+        )
     fix = (
         "lower needs.gpus, run on a machine with GPUs (check nvidia-smi), or set ROCR_VISIBLE_DEVICES=0,1 for AMD GPUs"
     )
-    return UserError(f"models.{name}.needs.gpus", f"{needed} needed, this machine offers {count}", fix)
+    return UserError(
+        f"models.{name}.needs.gpus", f"expected at most {count}, the GPUs of this machine, found {needed}", fix
+    )

@@ -114,7 +114,7 @@ async def wait_for_memory(name: str, needed_mb: int | None = None) -> None:
             if free >= needed or not has_shared_lock(idle_servers_file()):
                 return
             if not requested:
-                log.info("%s needs %d MB of memory, %d MB are free: idle servers shut down", name, needed, free)
+                log.info("%s needs %d MB of memory, but %d MB are free: idle servers shut down", name, needed, free)
                 stack.enter_context(hold_shared_locks(memory_request_file()))
                 requested = True
             await asyncio.sleep(POLL_SECONDS)

@@ -29,11 +29,11 @@ FIXES: tuple[tuple[str, str], ...] = (
     (r"out of memory|OutOfMemory|no available memory for the cache blocks", USE_LESS_MEMORY),
     (r"free memory on device", f"end other processes on the GPU, {USE_LESS_MEMORY}"),
     (r"KV cache", USE_LESS_MEMORY),
-    (r"quantization", "name weights in a format that this vLLM and this device support"),
-    (r"chat template", "set endpoint: completions, or name an instruct model"),
+    (r"quantization", "choose weights in a format that this vLLM and this device support"),
+    (r"chat template", "set endpoint: completions, or choose an instruct model"),
     (r"trust_remote_code", "read the model's code, pin its revision, then set trust_remote_code: true"),
     (r"unrecognized arguments|invalid choice", "correct engine_args or runtime_args of the entry"),
-    (r"architectures? .{0,80}not supported|not supported for now", "name a model that this vLLM supports"),
+    (r"architectures? .{0,80}not supported|not supported for now", "choose a model that this vLLM supports"),
 )
 READ_LOG = "read this log, then run again"
 
@@ -54,7 +54,7 @@ def server_failure_cause(log: Path, code: int | None = None) -> Cause:
     errors = [number for number, line in enumerate(lines) if ERROR.match(line) or ": error: " in line[:40]]
     roots = [number for number in errors if not CONSEQUENTIAL_ERROR.search(lines[number])]
     if code == -9 and not roots:
-        return Cause("it was killed", "raise needs.mem_mb: the machine's memory may have run out")
+        return Cause("the process was killed", "raise needs.mem_mb: the machine's memory may have run out")
     if roots:
         words = whole_error(lines, roots[-1])
     else:

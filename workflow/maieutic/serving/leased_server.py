@@ -84,7 +84,7 @@ class LeasedServer:
         raise UserError(
             str(self.pool),
             f"{MOST_SERVERS} servers of {self.name} are running, the maximum for one run",
-            "run fewer jobs of one model at once",
+            "run fewer jobs of this model at once",
         )
 
     def has_devices(self) -> bool:

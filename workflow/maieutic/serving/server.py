@@ -159,7 +159,7 @@ class VllmServer:
         raise UserError(
             str(self.log_path),
             f"the server was not ready after {self.model.start_timeout:.0f} s",
-            "raise start_timeout",
+            f"raise models.{self.name}.start_timeout",
         )
 
     async def is_healthy(self) -> bool:

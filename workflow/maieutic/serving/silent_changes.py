@@ -75,9 +75,9 @@ def silent_changes_in(
     """
     requested, returned = str(body["model"]), reply.get("model")
     if isinstance(returned, str) and returned and not is_same_model(requested, returned):
-        fix = f"set model: {returned}, or name a model that the endpoint serves"
-        # plan/run_messages.py searches the line for " where MODEL is asked".
-        line = f"{returned} answers where {requested} is asked: {fix}"
+        fix = f"set model: {returned}, or choose a model that the endpoint serves"
+        # launch/messages.py searches the line for " answers requests for MODEL: ".
+        line = f"{returned} answers requests for {requested}: {fix}"
         yield SilentChange("model", line)
     words, tokens = count_words_of_text(request["messages"]), answer.prompt_tokens
     if tokens is not None and LEAST_PROMPT_TOKENS <= tokens < LEAST_TOKENS_PER_WORD * words:

@@ -146,7 +146,7 @@ def link_folder(name: str, source: Path, out: Path) -> None:
     """Link the files of a folder of safetensors that is already on disk."""
     if not list(source.glob("*.safetensors")):
         raise UserError(
-            f"models.{name}.weights.path", f"{source} contains no *.safetensors", "name a folder with safetensors"
+            f"models.{name}.weights.path", f"{source} contains no *.safetensors", "choose a folder with safetensors"
         )
     for file in source.iterdir():
         if file.suffix in WEIGHT_SUFFIXES:
@@ -182,7 +182,7 @@ def write_manifest(name: str, out: Path) -> None:
     }
     if not any(file.endswith(".safetensors") for file in files):
         raise UserError(
-            f"models.{name}.weights", "the source contains no safetensors", "name a revision with safetensors"
+            f"models.{name}.weights", "the source contains no safetensors", "choose a revision with safetensors"
         )
     with atomic_file(out / MANIFEST) as handle:
         json.dump({"model": name, "files": files}, handle, indent=1, sort_keys=True)

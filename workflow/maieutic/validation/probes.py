@@ -57,7 +57,9 @@ def warn_unlabelled_family(job: ValidateProbes, sets: Mapping[str, LabelledData]
     known = sorted({label.tutor for labelled_set in sets.values() for label in labelled_set.labels})
     if strange := [name for name in job.family if name not in known]:
         key = f"models.{job.judge}.family"
-        log.warning("%s: %s: not among the labelled tutors of this run (%s)", key, ", ".join(strange), ", ".join(known))
+        log.warning(
+            "%s: expected labelled tutors of this run (%s), found %s", key, ", ".join(known), ", ".join(strange)
+        )
 
 
 def probe_scores(

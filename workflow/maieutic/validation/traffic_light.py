@@ -129,7 +129,7 @@ UNREADABLE = {"unreadable", "unreadable pairs"}
 REASONS = {
     "unreadable": "{:.0%} of the verdicts cannot be parsed",
     "unreadable pairs": "{:.0%} of the verdicts on pairs cannot be parsed",
-    "flips": "{:.0%} of the pairs judged by position",
+    "flips": "{:.0%} of the pairs are judged by position",
 }
 
 

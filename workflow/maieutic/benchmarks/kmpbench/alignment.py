@@ -16,7 +16,6 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Label, Score, read_records
 from maieutic.core.stats import SHARE, BootstrapSettings, estimate_statistic
 from maieutic.judges.grading import grades_by_rubric
-from maieutic.judges.kinds.win_tie_lose import COMPARISON_RUBRIC
 from maieutic.judges.kinds.win_tie_lose import WIN_TIE_LOSE as VERDICTS
 from maieutic.judges.rubrics import annotation_scales, read_rubric
 from maieutic.people.labels import ReadsHumanLabels, resolved_labels
@@ -27,6 +26,7 @@ from maieutic.validation.agreement import Pairing, estimate_agreement
 from maieutic.validation.corrected_rates import annotator_scores
 from maieutic.validation.trust import PEOPLE
 
+COMPARISON_RUBRIC = "kmp_dialogue"  # the paper's rubric card, by which annotators label too
 TASK = "alignment"
 ALL_TUTORS = "all tutors"
 ALIGNMENT_KAPPA = "weighted_kappa"
@@ -197,7 +197,7 @@ def align_judge(*, job: AlignJudge, verdicts: list[Path], people: Path, out: Pat
                 str(people),
                 f"expected labels of replies that {judge} compared with a reference, "
                 f"found a label of {label.tutor}'s reply to {label.task}/{label.id}",
-                "name item and tutor as in results/replies, or remove the label",
+                "correct item and tutor to their names in results/replies, or remove the label",
             )
     scores = (
         alignment_scores(judge, by_reply, people_verdicts(labels), BootstrapSettings(job.resamples, job.seed))

@@ -146,7 +146,7 @@ def grade_detection(item: Item, texts: Sequence[str], scoring: Scoring) -> list[
         ]
     verdict = Reading(answer.incorrect, answer.incorrect == gold, "", None, "verdict")
     if answer.step is None and scoring == "robust" and answer.incorrect == gold:  # right, but states no step
-        step = unread_reply(texts[0], "no single step number", "step")
+        step = unread_reply(texts[0], "the reply names no single step", "step")
     else:
         step = Reading(answer.step, answer.incorrect == gold and answer.step == first, str(answer.step), None, "step")
     return [verdict, step]

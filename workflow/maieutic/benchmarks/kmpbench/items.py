@@ -190,7 +190,7 @@ def attempt_of_record(place: str, record: SourceRecord) -> StudentAttempt:
         raise ValueError(f"{place}: expected `steps` to be a list of non-empty texts, found {str(steps)[:60]!r}")
     if not isinstance(step, int) or not 0 <= step <= len(steps) or bool(step) != bool(reason):
         raise ValueError(
-            f"{place}: expected an error_step from 1 to {len(steps)} with an error_reason, or neither, "
+            f"{place}: expected an error_step from 1 to {len(steps)} with an error_reason, or neither of them, "
             f"found {str(step)[:20]!r} and {str(reason)[:40]!r}"
         )
     return StudentAttempt(steps, step, reason)
@@ -201,12 +201,15 @@ def check_dialogue(record: SourceRecord) -> None:
     turns = record["turns"]
     speakers = [turn["speaker"] for turn in turns]
     if speakers != [("student", "tutor")[place % 2] for place in range(len(turns))]:
-        raise ValueError(f"{record['id']}: student and tutor must take turns, the student first; found {speakers}")
+        raise ValueError(
+            f"{record['id']}: expected student and tutor to take turns, the student first, found {speakers}"
+        )
     for place, turn in enumerate(turns):
         named = turn.get("principles") or []
         if not (set(named) <= set(PRINCIPLES) and len(set(named)) == len(named) <= MAX_PRINCIPLES):
             raise ValueError(
-                f"{record['id']}, turn {place}: expected one or two of {', '.join(PRINCIPLES)}, found {named}"
+                f"{record['id']}, turn {place}: expected at most two different principles of "
+                f"{', '.join(PRINCIPLES)}, found {named}"
             )
 
 
@@ -223,7 +226,7 @@ def tested_turns(record: SourceRecord) -> list[int]:
     for place in named:
         if not is_testable(turns[place]):
             raise ValueError(
-                f"{record['id']}, turn {place}: expected `evaluate` on a tutor's turn with principles, "
+                f"{record['id']}, turn {place}: expected `evaluate` only on a tutor's turn with principles, "
                 f"found speaker {turns[place]['speaker']} and principles {turns[place].get('principles') or []}"
             )
     if named:

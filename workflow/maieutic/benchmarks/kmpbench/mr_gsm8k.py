@@ -96,7 +96,7 @@ def graded_reasons(*sources: list[SourceRecord]) -> LabelledSet:
         verdict = record["error_reason_correctness"]
         if verdict not in REASONS[ERROR_REASON].labels:
             known = " or ".join(REASONS[ERROR_REASON].labels)
-            raise ValueError(f"{name}, {tutor}: expected {known}, found the verdict {verdict!r}")
+            raise ValueError(f"{name}, {tutor}: expected the verdict {known}, found {verdict!r}")
         labels.append(Label(**common, criterion=ERROR_REASON, label=verdict, problem=problem))
     return LabelledSet(list(items.values()), replies, labels)
 

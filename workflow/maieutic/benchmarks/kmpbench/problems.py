@@ -54,6 +54,6 @@ def grade_new_problem(item: Item, texts: Sequence[str], scoring: Scoring) -> lis
         Reading(
             round(copied, 3),
             complete and copied <= MAX_LIKENESS,
-            "" if complete else "no problem with a number as its solution",
+            "" if complete else "the reply contains no problem with a numeric solution",
         )
     ]

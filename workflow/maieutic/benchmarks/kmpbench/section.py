@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maieutic.benchmarks.kmpbench.alignment import COMPARISON_RUBRIC
+from maieutic.benchmarks.kmpbench.inputs import compared_benchmarks
 from maieutic.benchmarks.kmpbench.items import PRINCIPLES
 from maieutic.config.models import BaselineModel
 from maieutic.core import paths
 from maieutic.core.records import Item, Judgement, Reply, Score, read_records
-from maieutic.judges.kinds.win_tie_lose import COMPARISON_RUBRIC
 from maieutic.judges.questions import verdicts_by_criterion
 from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
@@ -159,7 +160,7 @@ def error_section(plan: Plan, results: Path, printed: Iterable[PrintedRow]) -> d
 
     The error types are assigned by the first judge that compares replies with the reference.
     """
-    if not plan.compared_benchmarks():
+    if not compared_benchmarks(plan):
         return None
     types = read_rubric(ERROR_TYPES).rubric.criteria[ERROR_TYPE].labels
     paper = {entry.metric: entry.value for entry in printed if entry.table == "figure 5"}
@@ -202,7 +203,7 @@ def error_section(plan: Plan, results: Path, printed: Iterable[PrintedRow]) -> d
 
 def comparing_judge(plan: Plan) -> str:
     """Return the first judge that compares replies with the reference."""
-    return next(name for name in plan.judges_of_replies if plan.compared_benchmarks(name))
+    return next(name for name in plan.judges_of_replies if compared_benchmarks(plan, name))
 
 
 def error_judgements(plan: Plan, results: Path) -> dict[str, list[Judgement]]:
@@ -212,7 +213,7 @@ def error_judgements(plan: Plan, results: Path) -> dict[str, list[Judgement]]:
     """
     judge = comparing_judge(plan)
     by_tutor: dict[str, list[Judgement]] = defaultdict(list)
-    for benchmark in plan.compared_benchmarks():
+    for benchmark in compared_benchmarks(plan):
         for batch in plan.judge_batches(benchmark):
             path = paths.VERDICTS.within(results, judge=judge, benchmark=benchmark, batch=batch)
             for judgement in read_records(path, Judgement) if path.exists() else []:
@@ -226,7 +227,7 @@ def compared_items(plan: Plan, results: Path) -> dict[tuple[str, str], Item]:
     """Return the items whose replies are compared with a reference, by task and id."""
     return {
         (item.task, item.id): item
-        for benchmark in plan.compared_benchmarks()
+        for benchmark in compared_benchmarks(plan)
         for loaded in plan.benchmarks[benchmark]
         if COMPARISON_RUBRIC in loaded.card.rubrics
         for item in items_of_task(results, benchmark, loaded.card.task)
@@ -244,7 +245,7 @@ def lost_replies(
 
     kinds: error types by task and id.
     """
-    for benchmark in plan.compared_benchmarks():
+    for benchmark in compared_benchmarks(plan):
         for reply in read_records(paths.REPLIES.within(results, benchmark=benchmark, tutor=tutor), Reply):
             kind, item = kinds.get((reply.task, reply.id)), items.get((reply.task, reply.id))
             if kind and item:

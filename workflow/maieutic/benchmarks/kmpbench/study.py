@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maieutic.benchmarks.kmpbench.alignment import COMPARISON_RUBRIC
 from maieutic.config.cards import RELEASED, card_path, read_card
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_csv, write_json
@@ -23,7 +24,6 @@ from maieutic.core.paths import ITEMS, REPLIES, ROOT
 from maieutic.core.records import Item, Reply, read_records
 from maieutic.core.tables import read_table
 from maieutic.judges.assignments import item_criteria
-from maieutic.judges.kinds.win_tie_lose import COMPARISON_RUBRIC
 from maieutic.judges.rubrics import Criterion, read_rubric
 from maieutic.people.labels import COLUMNS
 
@@ -72,17 +72,19 @@ def draw_study(
     if COMPARISON_RUBRIC not in card.rubrics:
         raise UserError(
             f"{benchmark}/{task}",
-            "its replies are not compared with a reference",
+            "no rubric compares replies to this task with a reference",
             "pass --benchmark kmpbench --task dialogue",
         )
     for name in annotators:
         sheet_path(out, name)
     if out.exists():
-        raise UserError(str(out), "the folder exists, and its sheets may be filled in", "pass another --out")
+        raise UserError(
+            str(out), "the folder exists, and annotators may have filled in its sheets", "pass another --out"
+        )
     if (len(annotators) > 1 and len(annotators) % ANNOTATORS_PER_INSTANCE) or len(set(annotators)) < len(annotators):
         raise UserError(
             "--annotators",
-            f"annotators work in pairs, found {len(annotators)} names: {', '.join(annotators)}",
+            f"expected one name or pairs of different names, found {', '.join(annotators)}",
             "pass one name, or an even number of different names",
         )
     items = {item.id: item for item in read_records(ITEMS.within(results, benchmark=benchmark, task=task), Item)}
@@ -112,7 +114,13 @@ def draw_study(
         for instance in instances
     }
     write_json(out / KEY_FILE, {"annotators": list(annotators), "instances": key})
-    log.info("%d instances, %d sheets in %s; %s is not for annotators", len(instances), len(sheets), out, KEY_FILE)
+    log.info(
+        "wrote %d instances and %d sheets to %s; keep %s from the annotators",
+        len(instances),
+        len(sheets),
+        out,
+        KEY_FILE,
+    )
 
 
 def replies_by_tutor(results: Path, benchmark: str, task: str, tutors: Sequence[str]) -> dict[str, list[Reply]]:
@@ -142,7 +150,7 @@ def draw_instances(items: Mapping[str, Item], replies: Mapping[str, list[Reply]]
         if not left[tutor]:
             raise UserError(
                 "--n",
-                f"expected {n} replies spread over {len(replies)} tutors, found {len(replies[tutor])} of {tutor}",
+                f"expected {n} replies spread over {len(replies)} tutors, found only {len(replies[tutor])} of {tutor}",
                 "lower --n, or pass more --tutors",
             )
         reply = min(left[tutor], key=lambda candidate: used[candidate.id])
@@ -154,7 +162,9 @@ def draw_instances(items: Mapping[str, Item], replies: Mapping[str, list[Reply]]
             Instance(name, reply.task, items[reply.id], tutor, reply.text, draw.random() < 1 / ANNOTATORS_PER_INSTANCE)
         )
     if max(used.values(), default=0) > 1:
-        log.warning("some items are drawn for several tutors: annotators will see the reference of such an item twice")
+        log.warning(
+            "some items are drawn for several tutors: annotators will see the references of these items more than once"
+        )
     draw.shuffle(instances)
     return instances
 
@@ -180,7 +190,7 @@ def sheet_path(study: Path, annotator: str) -> Path:
     """Return the path of an annotator's sheet. Raises UserError for a name that cannot be part of a file name."""
     if not annotator.replace("-", "").replace("_", "").isalnum():
         raise UserError(
-            "--annotators", f"{annotator!r} is not usable in a file name", "use letters, digits, - and _ only"
+            "--annotators", f"{annotator!r} cannot be part of a file name", "use only letters, digits, - and _"
         )
     return study / f"sheet-{annotator}.csv"
 
@@ -196,7 +206,7 @@ def read_study(*, study: Path, out: Path, resolver: str | None = None) -> None:
     """
     key, annotators = read_key(study)
     if resolver in annotators:
-        raise UserError("--resolver", f"{resolver} is an annotator", "pass the name of a person who has not judged")
+        raise UserError("--resolver", f"{resolver} is an annotator of this study", "pass the name of another person")
     answers: AnswersByCell = defaultdict(dict)
     unanswered = 0
     for path in sorted(study.glob("sheet-*.csv")):
@@ -216,7 +226,13 @@ def read_study(*, study: Path, out: Path, resolver: str | None = None) -> None:
     labels = [row for cell, by_annotator in answers.items() for row in label_rows(cell, by_annotator, key, resolver)]
     write_csv(out, [*COLUMNS, "annotator", "resolves"], labels)
     left = sum(resolver not in answers[cell] for cell in divided)
-    log.info("%d answers in %s; %d rows without an answer, %d divided", len(labels), out, unanswered, left)
+    log.info(
+        "wrote %d answers to %s; %d rows have no answer, and on %d rows the annotators differ",
+        len(labels),
+        out,
+        unanswered,
+        left,
+    )
 
 
 def read_key(study: Path) -> tuple[dict[str, Any], list[str]]:
@@ -226,7 +242,9 @@ def read_key(study: Path) -> tuple[dict[str, Any], list[str]]:
         return key["instances"], key["annotators"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            str(study / KEY_FILE), f"cannot be read: {error}", "pass the folder that draw-study wrote as --study"
+            str(study / KEY_FILE),
+            f"cannot be read: {error}",
+            "pass --study with the folder that `maieutic draw-study` wrote",
         ) from None
 
 
@@ -236,7 +254,7 @@ def write_resolver_sheet(
     """Write the resolver's sheet: every row on which annotators differ, with the resolver's existing answers."""
     texts: dict[int | None, str] = {None: "", **{number: text for text, number in ANSWERS.items()}}
     write_csv(path, STUDY_COLUMNS, ([*cell, *criterion_texts(cell[1]), texts[answers[cell]]] for cell in divided))
-    log.info("%d rows on which annotators differ: %s", len(divided), path)
+    log.info("wrote the %d rows on which annotators differ to %s", len(divided), path)
 
 
 def annotators_differ(by_annotator: Mapping[str, int], resolver: str | None) -> bool:
@@ -262,8 +280,8 @@ def read_study_sheet(path: Path, key: Mapping[str, Any], answers: AnswersByCell)
         if cell[0] not in key or cell[1] not in criteria:
             raise UserError(
                 place,
-                f"no such instance or criterion: {' '.join(cell)!r}",
-                "restore the columns instance and criterion as draw-study wrote them",
+                f"the study has no such instance or criterion: {' '.join(cell)!r}",
+                "restore the original content of the columns instance and criterion",
             )
         if answer and answer not in ANSWERS:
             raise UserError(

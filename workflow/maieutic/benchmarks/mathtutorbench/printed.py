@@ -36,6 +36,6 @@ PRINTED = Paper(
     tables="Table 4",
     values=mathtutorbench_values,
     reward_models=reward_mixes,
-    note="Pedagogy columns print win rates under the paper's own reward model.",
+    note="The pedagogy columns contain win rates under the paper's own reward model.",
     served={"GPT-4o": "gpt-4o-mini-2024-07-18", "LearnLM-1.5-Pro": "learnlm-1.5-pro-experimental"},  # appendix B.1
 )

@@ -25,8 +25,8 @@ def task_of_file(path: Path) -> str:
             return task
     raise UserError(
         str(path),
-        "expected a name that ends in a task, as in generations-MODEL-TASK.json",
-        "rename the file to end in the name of its task",
+        "expected a file name that ends in a task, as in generations-MODEL-TASK.json",
+        "rename the file so that its name ends in its task",
     )
 
 

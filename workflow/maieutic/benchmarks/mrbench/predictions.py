@@ -109,7 +109,7 @@ def raise_row_faults(path: Path, faults: Iterable[RowFault]) -> None:
     more = ", ".join(str(fault.line) for fault in fault_list[:MAX_NAMED_LINES]) + (
         ", ..." if len(fault_list) > MAX_NAMED_LINES else ""
     )
-    suffix = f" ({len(fault_list)} such lines: {more})" if len(fault_list) > 1 else ""
+    suffix = f" ({len(fault_list)} lines have such a fault: {more})" if len(fault_list) > 1 else ""
     raise UserError(f"{path}:{fault_list[0].line}", f"{fault_list[0].problem}{suffix}", fault_list[0].fix)
 
 
@@ -119,7 +119,7 @@ def read_rows(path: Path) -> list[tuple[int, PredictionRow]]:
         text = decode_table(path.read_bytes(), str(path))
     except OSError as error:
         problem = f"cannot be read: {error.strerror or error}"
-        raise UserError(str(path), problem, f"check the path, and {WRITE_LINES}") from None
+        raise UserError(str(path), problem, f"correct the path, and {WRITE_LINES}") from None
     if text.lstrip().startswith("["):
         return read_submission(path, text)
     rows, faults = [], []
@@ -165,7 +165,7 @@ def read_submission(path: Path, text: str) -> list[tuple[int, PredictionRow]]:
                     (number, PredictionRow(conversation_id=dialogue["conversation_id"], tutor=tutor, pred=pred))
                 )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        fault = f"not the shared task's submission form: {type(error).__name__}: {error}"[:200]
+        fault = f"expected the shared task's submission form, found a fault: {type(error).__name__}: {error}"[:200]
         raise UserError(str(path), fault, WRITE_LINES) from None
     return rows
 
@@ -211,8 +211,8 @@ def match_rows(path: Path, rows: list[tuple[int, PredictionRow]], labels: Labell
             for number, row in group:
                 place = row.item or next(iter(left), None)
                 if place is None or place not in left:
-                    dialogues = f"{len(known)} dialogue(s) of the release have this id: {', '.join(known)}"
-                    fix = f"write one line per reply and name its item; {dialogues}"
+                    dialogues = f"items of the release with this conversation_id: {', '.join(known)}"
+                    fix = f"write one line per reply, with its `item`; {dialogues}"
                     repeated.append(RowFault(number, "this reply is predicted twice, or its item is unknown", fix))
                     continue
                 left.remove(place)
@@ -296,7 +296,7 @@ def score_predictions(
     write_json(out, by_track)
     print_tracks(by_track)
     if left_out := [name for name in tracks_of(release) if name not in by_track]:
-        print(f"not scored, since {path} has no predictions for them: {', '.join(left_out)}")
+        print(f"tracks that are not scored, since {path} has no predictions for them: {', '.join(left_out)}")
 
 
 def score_identification(
@@ -320,12 +320,13 @@ def score_identification(
 def check_missing(path: Path, track: str, covered: Coverage, missing: MissingRule) -> None:
     """Raise UserError if no reply is left to score, or if `missing` is `refuse` and predictions are missing."""
     if missing == "exclude" and covered.absent + covered.unparsed == covered.replies:
-        raise UserError(str(path), f"{track}: no label is left to score", "remove the track, or add labels to it")
+        raise UserError(str(path), f"{track}: no reply has a predicted label", "remove the track, or add labels to it")
     if missing == "refuse" and (covered.absent or covered.unparsed):
         raise UserError(
             str(path),
-            f"{track}: of {covered.replies} replies {covered.absent} have no line and {covered.unparsed} no label",
-            "complete the file, or pass --missing wrong or --missing exclude",
+            f"{track}: of {covered.replies} replies, {covered.absent} have no line and "
+            f"{covered.unparsed} have no label",
+            "add the missing labels, or pass --missing wrong or --missing exclude",
         )
 
 
@@ -338,5 +339,5 @@ def print_tracks(by_track: Mapping[str, Mapping[str, Any]]) -> None:
         if coverage["absent"] or coverage["unparsed"]:
             rule = {"wrong": "counted as wrong", "exclude": "left out"}[coverage["rule"]]
             without_line, without_label = coverage["absent"], coverage["unparsed"]
-            suffix = f"; {without_line} replies without a line and {without_label} without a label are {rule}"
+            suffix = f"; replies without a line ({without_line}) or without a label ({without_label}) are {rule}"
         print(track, *values, f"n {measures['accuracy']['n']}{suffix}")

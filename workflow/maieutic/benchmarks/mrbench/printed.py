@@ -60,8 +60,8 @@ PRINTED = Paper(
     tables="Tables 3, 8 and 9",
     values=mrbench_values,
     judges=tuple(CRITIC_TABLES),
-    note="The paper's labels are those of people. The difference from the paper is shown for rates that are corrected "
-    "with people's labels of this run's replies, not for rates from a judge alone.",
+    note="The paper's labels were assigned by people. The difference from the paper is shown for rates that are "
+    "corrected with people's labels of this run's replies, not for rates from a judge alone.",
     prints_prompt=False,
     judge_prompts=(CRITIC_RUBRIC,),
     labels=ReleasedLabels(BENCHMARK, printed_cell_of),

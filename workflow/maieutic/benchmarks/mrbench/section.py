@@ -45,7 +45,7 @@ STATISTICS = {
     "responses": "#Total responses",
 }
 CONTRADICTIONS = {  # notes on contradictions between printed numbers
-    ("#Human responses", "all"): "120 + 132 are 252",
+    ("#Human responses", "all"): "the subsets' numbers, 120 and 132, add up to 252",
     ("Avg. dialogue length", "all"): "exceeds the values of both subsets; their weighted mean is 666.95",
     ("Avg. Llama-3.1-405B response length", "all"): "exceeds the values of both subsets; their weighted mean is 205.97",
     ("Avg. Gemini response length", "all"): "the weighted mean of both subsets is 132.9",
@@ -65,7 +65,7 @@ def cell_notes(entry: PrintedRow, ours: float | None) -> list[str]:
     if not is_attainable(entry.value, n):
         notes.append(f"no share of {n} replies is {entry.value:.2f} %")
     if entry.text:
-        notes.append(f"printed under {entry.text}: the two headers are swapped, as Table 3 shows")
+        notes.append(f"printed under {entry.text}: these two headers are swapped, as a comparison with Table 3 shows")
     if (entry.subset, entry.row, entry.metric) == ("all", "Expert", "Tutor_Tone"):
         notes.append("Tables 8 and 9 imply 12.19")
     if ours is not None and abs(ours - entry.value / 100) > NOTED_DIFFERENCE:

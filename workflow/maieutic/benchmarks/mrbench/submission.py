@@ -51,6 +51,9 @@ def write_submission(*, job: WriteSubmission, source: Path, verdicts: Path, out:
     with atomic_file(packed, "wb") as handle, zipfile.ZipFile(handle, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo(ARCHIVED_FILE), json.dumps(predicted, indent=1))
     if missing:
-        log.warning("%d verdicts are missing and left out: add these labels before you submit the file", missing)
+        log.warning(
+            "the file lacks labels because verdicts are missing (%d): add these labels before you submit the file",
+            missing,
+        )
     replies = sum(len(record["tutor_responses"]) for record in predicted)
-    log.info("%d replies to %d dialogues in %s", replies, len(predicted), packed)
+    log.info("wrote labels of %d replies to %d dialogues to %s", replies, len(predicted), packed)

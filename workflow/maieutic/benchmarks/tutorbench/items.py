@@ -91,8 +91,8 @@ def warn_of_contradictions(numbered: list[tuple[int, Item]]) -> list[Item]:
     ]
     if contradictions:
         log.warning(
-            "%s: %d criteria have a weight that contradicts their severity, the first in %s: the weight is used. Fix: "
-            "correct the weight in the record's RUBRICS if the severity is right",
+            "%s: found criteria whose weight contradicts their severity: %d in total, the first in %s. The weight is "
+            "used. Fix: if the severity is right, correct the weight in the record's RUBRICS",
             *(items[0].task, len(contradictions), contradictions[0]),
         )
     return items
@@ -148,8 +148,8 @@ def sample_item(record: SourceRecord, number: int, task: str, picture: str | Non
     adaptive = sample.use_case == "adaptive"
     if not question or (adaptive and not (explanation and follow_up)) or not (adaptive or picture or follow_up):
         raise ValueError(
-            f"{record_place(record, number)}: a question, explanation, follow-up or solution is missing in "
-            "PROMPT, UC1_INITIAL_EXPLANATION, FOLLOW_UP_PROMPT"
+            f"{record_place(record, number)}: the question, explanation, follow-up or solution is missing "
+            "in PROMPT, UC1_INITIAL_EXPLANATION or FOLLOW_UP_PROMPT"
         )
     before = [{"role": "user", "content": question}] if adaptive or not picture else []
     if adaptive:

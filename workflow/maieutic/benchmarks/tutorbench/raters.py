@@ -94,9 +94,9 @@ def check_judged(path: Path, labels: Sequence[Label], judge_verdicts: Mapping[Cr
         if label.task in tasks and key not in judge_verdicts:
             raise UserError(
                 str(path),
-                f"expected ratings of criteria that this run has judged, "
+                "expected ratings of criteria that this run has judged, "
                 f"found {label.criterion} of {label.tutor}'s reply to {label.task}/{label.id}",
-                "name item, tutor and criterion as in results/verdicts, or remove the rating",
+                "correct item, tutor and criterion to their names in results/verdicts, or remove the rating",
             )
 
 

@@ -8,7 +8,6 @@ from maieutic.core.records import Item, Reply
 from maieutic.judges.kinds.base import Order, RubricKind
 from maieutic.judges.kinds.pairwise import REPLY_BY_POSITION
 
-COMPARISON_RUBRIC = "kmp_dialogue"  # the paper's rubric card, by which annotators label too
 WIN_TIE_LOSE = ("win", "tie", "lose")
 COMPARED_VARIABLES = ("tutor_response", "reference_response")
 

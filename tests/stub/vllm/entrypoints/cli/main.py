@@ -1,7 +1,7 @@
-"""`vllm serve` without a model: the same command, a unix socket, a worker that is spawned as vLLM spawns its own.
+"""`vllm serve` without a model: the same command line, a unix socket, and a spawned worker as in vLLM.
 
-The worker answers one request after the other, each after `--pace` seconds, by the request alone. The server logs each
-answer in the words of uvicorn, which the drills count.
+The worker answers one request at a time, each after `--pace` seconds; an answer depends only on its request. The server
+logs each answer in uvicorn's format, which the drills count.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scripted_server import KeptAlive, answer
 
 
 def work(requests: Connection, pace: float) -> None:
-    """The worker: it takes a request, and gives the body of the response."""
+    """Receive requests and send back the bodies of the responses, for ever, in the worker's process."""
     while True:
         request = json.loads(requests.recv_bytes())
         time.sleep(pace)
@@ -27,37 +27,39 @@ def work(requests: Connection, pace: float) -> None:
 
 
 class Exchange(KeptAlive):
-    """One kept-alive connection of a client."""
+    """A client's keep-alive connection."""
 
-    def __init__(self, worker: Connection, turn: ThreadPoolExecutor) -> None:
-        self.worker, self.turn = worker, turn
+    def __init__(self, worker: Connection, executor: ThreadPoolExecutor) -> None:
+        self.worker, self.executor = worker, executor
 
     def requested(self, line: str, body: bytes) -> None:
-        asyncio.get_running_loop().create_task(self.answered(line, body))
+        asyncio.get_running_loop().create_task(self.answer_request(line, body))
 
-    async def answered(self, line: str, body: bytes) -> None:
-        """Answer one request; a health check at once."""
-        told = b"{}"
+    async def answer_request(self, line: str, body: bytes) -> None:
+        """Answer a request; a health check is answered without the worker."""
+        response = b"{}"
         if body:
-            told = await asyncio.get_running_loop().run_in_executor(self.turn, self.asked, body)
+            response = await asyncio.get_running_loop().run_in_executor(self.executor, self.ask_worker, body)
             print(f'INFO: - "{line}" 200 OK', flush=True)
-        self.respond(told)
+        self.respond(response)
 
-    def asked(self, body: bytes) -> bytes:
-        """What the worker says."""
+    def ask_worker(self, body: bytes) -> bytes:
+        """Return the worker's response to a request."""
         self.worker.send_bytes(body)
         return self.worker.recv_bytes()
 
 
 async def serve(socket: str, worker: Connection) -> None:
-    """Serve on a unix socket, for ever. One thread speaks to the worker, so that requests are taken in turn."""
-    turn = ThreadPoolExecutor(1)
-    server = await asyncio.get_running_loop().create_unix_server(lambda: Exchange(worker, turn), socket, backlog=2048)
+    """Serve on a unix socket for ever. A single thread uses the worker, so that requests are handled in order."""
+    executor = ThreadPoolExecutor(1)
+    server = await asyncio.get_running_loop().create_unix_server(
+        lambda: Exchange(worker, executor), socket, backlog=2048
+    )
     await server.serve_forever()
 
 
 def check_weights(folder: Path) -> None:
-    """Weights begin with the length of their header, as safetensors do. Raises ValueError for others."""
+    """Raise ValueError for truncated weights. A safetensors file begins with the length of its header."""
     for path in folder.glob("*.safetensors"):
         size = int.from_bytes(path.read_bytes()[:8], "little")
         if size > path.stat().st_size:
@@ -65,7 +67,7 @@ def check_weights(folder: Path) -> None:
 
 
 def main() -> None:
-    """The command. Options that decide on a real engine's speed or memory are taken and ignored."""
+    """Run the command. Options for a real engine's speed or memory are ignored."""
     parser = argparse.ArgumentParser()
     parser.add_argument("verb", choices=["serve"])
     parser.add_argument("weights", type=Path)
@@ -73,7 +75,7 @@ def main() -> None:
     parser.add_argument("--pace", type=float, default=0.02)
     options, _ = parser.parse_known_args()
     check_weights(options.weights)
-    spawning = multiprocessing.get_context("spawn")
-    ours, theirs = spawning.Pipe()
-    spawning.Process(target=work, args=(theirs, options.pace), daemon=True).start()
-    asyncio.run(serve(options.uds, ours))
+    context = multiprocessing.get_context("spawn")
+    server_end, worker_end = context.Pipe()
+    context.Process(target=work, args=(worker_end, options.pace), daemon=True).start()
+    asyncio.run(serve(options.uds, server_end))

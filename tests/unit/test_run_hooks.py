@@ -1,0 +1,587 @@
+"""Tests of a run's start and end: rules' settings, checks before the first job, and the lines printed at the end."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from conftest import ROOT
+from maieutic.config.models import HostedModel
+from maieutic.core import paths, run_files
+from maieutic.core.errors import UserError
+from maieutic.launch import cluster, hooks, images, messages, preflight, provenance
+from maieutic.plan.rules import RulePlan, plan_of
+from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
+from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
+from rich.console import Console
+from rich.progress import Progress
+from run_configs import many_judges
+
+SERVED = {
+    "engine": "vllm", "weights": {"repo": "org/model", "revision": "0" * 40},
+    "needs": {"gpus": 2, "cpus": 6, "mem_mb": 900, "runtime": 50},
+}  # fmt: skip
+
+
+def plan_with(**changed: Any) -> RulePlan:
+    """Return the plan of a served and hosted tutors and judges, with some keys of the configuration updated."""
+    config = many_judges()
+    config["models"]["served"] = SERVED
+    config["run"]["tutors"] = ["served", *config["run"]["tutors"]]
+    config["interpreters"] = {"serve": "/opt/serve/python"}
+    for key, value in changed.items():
+        config[key] = {**config.get(key, {}), **value}
+    return plan_of(config)
+
+
+@pytest.fixture(scope="module")
+def plan() -> RulePlan:
+    return plan_with()
+
+
+def workflow(methods: tuple[str, ...] = (), defaults: dict[str, str] | None = None, **more: Any) -> Any:
+    """Return a stand-in for Snakemake's workflow with the fields that are read."""
+    deployed = [SimpleNamespace(name=name) for name in methods]
+    raw = None if defaults is None else {name: SimpleNamespace(raw=value) for name, value in defaults.items()}
+    return SimpleNamespace(
+        deployment_settings=SimpleNamespace(deployment_method=deployed),
+        resource_settings=SimpleNamespace(default_resources=raw), global_resources={}, **more,
+    )  # fmt: skip
+
+
+def job(rule: str = "generate_replies", wildcards: dict[str, str] | None = None, **resources: Any) -> Any:
+    """Return a stand-in for one of Snakemake's planned jobs."""
+    return SimpleNamespace(
+        rule=SimpleNamespace(name=rule), wildcards=wildcards or {}, resources=resources, output=[], input=[],
+        is_local=False, log=[], container_img=None, container_img_url=None, container_img_path=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("methods", "inside"),
+    [((), False), (("CONDA",), False), (("APPTAINER",), True), (("CONDA", "APPTAINER"), True), (("apptainer",), False)],
+)
+def test_containers_use_their_own_python_and_share_no_server(
+    methods: tuple[str, ...], inside: bool, plan: RulePlan
+) -> None:
+    flow = workflow(methods)
+    assert hooks.uses_containers(flow) is inside
+    assert hooks.interpreter(plan, flow, "serve") == ("python3" if inside else "/opt/serve/python")
+    assert hooks.interpreter(plan, flow, "driver") == ("python3" if inside else sys.executable), "no path is set"
+    [(name, value)] = hooks.shared_servers_variable(plan, flow).items()
+    shared = SnakemakeRun.of({name: value})
+    assert name == RUN_VARIABLE and (shared is None) is inside is (value == "")
+    if shared is not None:
+        assert (shared.pid, shared.linger) == (os.getpid(), plan.config.servers.linger)
+
+
+def test_jobs_get_the_budget_with_judges_models_and_prices(plan: RulePlan) -> None:
+    assert hooks.budget_variable(plan) == {BUDGET_VARIABLE: ""}, "a run without a budget"
+    limited = plan_with(run={**many_judges()["run"], "budget": {"requests": 50}})
+    allowance = Allowance.model_validate_json(hooks.budget_variable(limited)[BUDGET_VARIABLE])
+    assert allowance.budget.requests == 50 and allowance.budget_file == Path(paths.RUN_SPENDING)
+    assert allowance.models["one"] == "near" and allowance.models["two"] == "far" and "served" not in allowance.models
+    prices = {name: (price.input, price.output) for name, price in allowance.prices.items()}
+    assert prices["far"] == (1, 2) and "near" not in prices and "served" not in prices
+
+
+@pytest.mark.parametrize(
+    ("defaults", "gres"),
+    [(None, None), ({}, None), ({"mem_mb": "1"}, None), ({"gpu_gres": "'gpu:a100'"}, "gpu:a100"), ({"gpu_gres": '"gpu"'}, "gpu"), ({"gpu_gres": "XgpuX"}, "XgpuX")],
+)  # fmt: skip
+def test_gpus_are_requested_in_the_form_of_the_profile(
+    defaults: dict[str, str] | None, gres: str | None, plan: RulePlan
+) -> None:
+    flow = workflow(defaults=defaults)
+    assert hooks.gpu_gres(flow) == gres
+    resources = hooks.model_resources(plan, flow)
+    assert set(resources) == {"mem_mb", "runtime", "gpu", "gres", "server_gpus", "nodes"} and resources["nodes"] == 1
+    served, hosted = {"benchmark": "mrbench", "tutor": "served"}, {"benchmark": "mrbench", "tutor": "far"}
+    assert [resources["mem_mb"](served, attempt) for attempt in (1, 2)] == [900, 1800]
+    assert [resources["runtime"](served, attempt) for attempt in (1, 3)] == [50, 150]
+    assert (resources["gpu"](served), resources["gpu"](hosted)) == (0 if gres else 2, 0)
+    assert (resources["gres"](served), resources["gres"](hosted)) == (f"{gres}:2" if gres else "", "")
+    assert (resources["server_gpus"](served), resources["server_gpus"](hosted)) == (2, 0)
+
+
+def test_weights_that_are_only_fetched_need_the_serving_environment_too(
+    plan: RulePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`snakemake fetch` on a login node checks the environment before it downloads anything."""
+    enter_checkout(tmp_path, monkeypatch)
+    checks = RecordedChecks(monkeypatch)
+    hooks.start_run(plan, workflow_of([job("prepare_weights", {"model": "served"}), job("fetch")]))
+    [(_, _, models, _)] = [args for name, args in checks.calls if name == "check_run"]
+    assert models == ["served"]
+    monkeypatch.undo()
+    with pytest.raises(
+        UserError, match=r"^interpreters.serve: /nowhere/python does not exist, and served needs it. Fix: run `make"
+    ):
+        preflight.check_run(plan.config, "/nowhere/python", ["served"], set())
+
+
+def test_jobs_get_the_run_files_in_a_form_that_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files below the working folder have relative paths, names are quoted, and a command without run files has an example."""
+    monkeypatch.chdir(tmp_path)
+    files = [tmp_path / "my run.yaml", Path("/elsewhere/b.yaml")]
+    variables = hooks.run_files_variable(SimpleNamespace(overwrite_configfiles=files))
+    assert variables == {"MAIEUTIC_RUN_FILES": "'my run.yaml' /elsewhere/b.yaml"}
+    monkeypatch.delenv("MAIEUTIC_RUN_FILES", raising=False)
+    assert run_files.with_run_files("maieutic items") == "maieutic items --configfile my.yaml"
+    monkeypatch.setenv("MAIEUTIC_RUN_FILES", variables["MAIEUTIC_RUN_FILES"])
+    assert run_files.with_run_files("snakemake --cores 1 fetch").endswith(
+        "--configfile 'my run.yaml' /elsewhere/b.yaml"
+    )
+
+
+def test_called_models_are_those_of_the_jobs_that_send_requests(plan: RulePlan) -> None:
+    tutor = {"benchmark": "mrbench", "tutor": "served"}
+    planned = [
+        job("generate_replies", tutor, server_gpus=2), job("generate_replies", tutor, server_gpus=2),
+        job("judge_replies", {"judge": "one", "benchmark": "mrbench", "batch": "far"}, server_gpus=0),
+        job("parse_replies", {"benchmark": "mrbench", "tutor": "far"}), job("all"),
+    ]  # fmt: skip
+    assert hooks.called_models(plan, planned) == ["near", "served"], "a judge's model instead of the judge"
+    assert hooks.called_models(plan, []) == []
+
+
+def test_images_are_those_of_planned_jobs(plan: RulePlan) -> None:
+    url = plan.config.containers.serve
+
+    def inside(url: str | None) -> Any:
+        planned = job()
+        planned.container_img, planned.container_img_url, planned.container_img_path = (
+            url and object(),
+            url,
+            url and f"/sif/{url}",
+        )
+        return planned
+
+    assert hooks.used_images(plan, [inside(url), inside(None), inside(url)]) == {"serve": (url, f"/sif/{url}")}
+    assert hooks.used_images(plan, [inside(None), inside("docker://another")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("resources", "partition"),
+    [
+        ({}, None), ({"slurm_partition": "gpu"}, "gpu"), ({"slurm_partition": "gpu", "cluster": "b"}, None),
+        ({"slurm_partition": "gpu", "clusters": "b"}, None), ({"slurm_partition": "gpu", "slurm_cluster": "b"}, None),
+        ({"slurm_partition": ""}, None), ({"slurm_partition": 7}, "7"),
+    ],
+)  # fmt: skip
+def test_the_slurm_request_of_a_job(resources: dict[str, Any], partition: str | None, plan: RulePlan) -> None:
+    planned = job("generate_replies", {"benchmark": "mrbench", "tutor": "served"}, runtime=50, **resources)
+    assert hooks.slurm_request(plan, planned) == ("served", 2, 50, partition, "generate_replies")
+    del planned.resources["runtime"]
+    assert hooks.slurm_request(plan, planned).minutes == 0
+
+
+def test_the_slurm_request_of_a_job_of_several_models_names_them_all(
+    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RulePlan, "models_of", lambda plan, wildcards: ["one", "other"])
+    monkeypatch.setattr(RulePlan, "needs", lambda plan, wildcards: plan.models["served"].needs)
+    request = hooks.slurm_request(plan, job("write_flows"))
+    assert (request.model, request.gpus, request.step) == ("one, other", 2, "write_flows")
+
+
+@pytest.mark.parametrize(
+    ("totals", "expected"), [({}, None), ({"mem_mb": 5}, None), ({"gpu": 4}, 4), ({"server_gpus": 3}, 3), ({"gpu": 2, "server_gpus": 3}, 2)]
+)  # fmt: skip
+def test_the_total_of_gpus(totals: dict[str, int], expected: int | None) -> None:
+    flow = workflow()
+    flow.global_resources = {name: SimpleNamespace(value=value) for name, value in totals.items()}
+    assert hooks.gpu_total(flow) == expected
+
+
+def enter_checkout(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Change to a folder with the resources and configuration but without results."""
+    for name in ("resources", "config"):
+        (folder / name).symlink_to(ROOT / name)
+    patch.chdir(folder)
+
+
+class RecordedChecks:
+    """Records the arguments of each check instead of running it. The checks have tests of their own."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        functions = (
+            (images, "check_images"),
+            (cluster, "check_gpus"),
+            (cluster, "check_slurm"),
+            (preflight, "check_run"),
+        )
+        for module, name in functions:
+            patch.setattr(module, name, self.noting(name))
+
+    def noting(self, name: str) -> Callable[..., None]:
+        return lambda *arguments: self.calls.append((name, arguments))
+
+
+def workflow_of(jobs: list[Any], executor: str = "local", methods: tuple[str, ...] = (), **totals: int) -> Any:
+    """Return a stand-in for Snakemake's workflow with these planned jobs. totals: limits of resources."""
+    flow = workflow(
+        methods, dag=SimpleNamespace(needrun_jobs=lambda: iter(jobs)), executor_plugin=SimpleNamespace(name=executor),
+        executor_settings=SimpleNamespace(status_command="sacct"),
+        logger_manager=SimpleNamespace(get_log_handlers=lambda: []),
+    )  # fmt: skip
+    flow.global_resources = {name: SimpleNamespace(value=value) for name, value in totals.items()}
+    return flow
+
+
+def test_a_run_is_checked_and_saved_before_its_first_job(
+    plan: RulePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    enter_checkout(tmp_path, monkeypatch)
+    checks = RecordedChecks(monkeypatch)
+    models_to_call = lambda called_plan, jobs: {"served"} if called_plan is plan and len(jobs) == 2 else set()  # noqa: E731
+    monkeypatch.setattr(messages, "models_to_call", models_to_call)
+    (tmp_path / paths.RUN_SPENDING).parent.mkdir(parents=True)
+    (tmp_path / paths.RUN_SPENDING).write_text("spent by an earlier run")
+    served = job("generate_replies", {"benchmark": "mrbench", "tutor": "served"}, server_gpus=2, runtime=9)
+    hooks.start_run(plan, workflow_of([served, job("all")], gpu=4))
+    assert checks.calls == [
+        ("check_gpus", (plan.config, ["served"], 4)),
+        ("check_run", (plan.config, "/opt/serve/python", ["served"], {"served"})),
+    ]
+    assert not Path(paths.RUN_SPENDING).exists() and capsys.readouterr().err == ""
+    saved = yaml.safe_load(Path(paths.RUN_CONFIG).read_text(encoding="utf-8"))
+    assert saved["run"]["tutors"] == plan.run.tutors
+    assert {"machine", "code"} <= set(json.loads(Path(paths.RUN_PROVENANCE).read_text(encoding="utf-8")))
+    # On a cluster with images, all checks run; those of Slurm leave out jobs that run on the login node.
+    checks.calls.clear()
+    local = job("judge_replies", {"judge": "one", "benchmark": "mrbench", "batch": "far"}, server_gpus=0)
+    local.is_local = True
+    hooks.start_run(plan, workflow_of([served, local], "slurm", ("APPTAINER",)))
+    assert [name for name, _ in checks.calls] == ["check_images", "check_gpus", "check_slurm", "check_run"]
+    args_of = dict(checks.calls)
+    assert args_of["check_images"] == ({},)
+    assert args_of["check_gpus"] == (plan.config, ["near", "served"], None)
+    assert args_of["check_slurm"] == ([("served", 2, 9, None, "generate_replies")], "sacct")
+    assert args_of["check_run"][1] == "python3"
+
+
+def test_a_page_with_other_settings_is_reported_before_it_is_overwritten(
+    plan: RulePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    enter_checkout(tmp_path, monkeypatch)
+    RecordedChecks(monkeypatch)
+    saved = tmp_path / "results/runs/x/config.yaml"
+    assert hooks.overwrite_warning(saved, {"limit": 8}) is None, "no other page exists"
+    saved.parent.mkdir(parents=True)
+    for before, line in (
+        ({"limit": 8, "tutors": ["a"]}, None),
+        ({"limit": 5, "tutors": ["a"]}, "run.limit"),
+        ({"tutors": ["b"], "seed": 3}, "run.limit, run.seed, run.tutors"),
+    ):
+        saved.write_text(yaml.safe_dump({"run": before}), encoding="utf-8")
+        warning = hooks.overwrite_warning(saved, {"limit": 8, "tutors": ["a"]})
+        problem = f"contains the page of a run with other settings ({line}), which this run overwrites"
+        assert warning == (line and f"{saved.parent} {problem}. Fix: set run.name to keep both")
+    own_config = tmp_path / plan.run_path(paths.CONFIG)
+    own_config.parent.mkdir(parents=True, exist_ok=True)
+    own_config.write_text("run: {tutors: [b]}", encoding="utf-8")
+    monkeypatch.setattr(messages, "models_to_call", lambda plan, jobs: set())
+    hooks.start_run(plan, workflow_of([]))
+    assert "run.tutors" in capsys.readouterr().err
+    own_config.write_text("run: [", encoding="utf-8")
+    with pytest.raises(UserError, match="delete it: the next run rewrites it"):
+        hooks.start_run(plan, workflow_of([]))
+
+
+def test_progress_bars_show_the_time_left_of_a_stage() -> None:
+    clock = [0.0]
+    progress = Progress(console=Console(file=io.StringIO(), width=100), get_time=lambda: clock[0])
+    handlers = [SimpleNamespace(), SimpleNamespace(progress=progress)]
+    hooks.add_time_left(SimpleNamespace(logger_manager=SimpleNamespace(get_log_handlers=lambda: handlers)))
+    column = progress.columns[-1]
+    column_count = len(progress.columns)
+
+    def time_left(total: int | None, completed: int, began: bool = True) -> str:
+        """Return the bar's text half a minute after a stage began."""
+        stage = progress.add_task("stage", total=total, start=began)
+        progress.update(stage, completed=completed)
+        clock[0] += 30
+        return str(column.render(progress.tasks[-1]))
+
+    assert (time_left(4, 1), time_left(4, 2)) == ("1:30 left", "0:30 left"), "one of four jobs in 30 s, then two"
+    assert column.render(progress.tasks[-1]).style == "dim"
+    assert time_left(None, 1) == time_left(4, 0) == time_left(4, 4) == time_left(4, 1, began=False) == ""
+    hooks.add_time_left(SimpleNamespace(logger_manager=SimpleNamespace(get_log_handlers=lambda: [SimpleNamespace()])))
+    assert len(progress.columns) == column_count
+
+
+def test_a_failed_jobs_command_and_log_are_not_printed_twice() -> None:
+    """The terminal's handler leaves them out. Other handlers and other errors are unchanged."""
+    handler: Any = logging.Handler()
+    handler.event_handler = SimpleNamespace(jobs_info={3: {"log": ["a.log"]}, 4: {"log": ["b.log"]}})
+    other = logging.Handler()
+    manager = SimpleNamespace(get_log_handlers=lambda: [handler, other])
+    hooks.filter_repeated_failures(SimpleNamespace(logger_manager=manager))
+
+    def record(message: str, **fields: Any) -> logging.LogRecord:
+        made = logging.LogRecord("snakemake", logging.ERROR, "", 0, message, None, None)
+        made.__dict__.update(fields)
+        return made
+
+    command = record("Command 'set ...' returned non-zero exit status 2.", event="error")
+    assert not handler.filter(command) and other.filter(command)
+    assert handler.filter(record("WorkflowError: no rule", event="error"))
+    assert handler.filter(record("Failed", event="job_error", jobid=3))
+    assert handler.event_handler.jobs_info == {3: {"log": []}, 4: {"log": ["b.log"]}}
+    assert handler.filter(record("Failed", event="job_error", jobid=9)) and handler.filter(record("hello"))
+
+
+DRY_RUN_END = """
+import sys
+from types import SimpleNamespace
+from maieutic.launch import hooks, messages
+kind = sys.argv[1]
+messages.planned_requests = lambda plan, jobs: [plan, *jobs] if kind != "fails" else 1 / 0
+messages.requests_line = lambda plan, requests: f"new requests: {requests}"
+dag = SimpleNamespace(needrun_jobs=lambda exclude_finished: ["b", exclude_finished])
+flow = {"none": SimpleNamespace(dryrun=True), "early": SimpleNamespace(dryrun=True, _dag=None)}
+hooks.print_requests_after_dry_run("a", flow.get(kind, SimpleNamespace(dryrun=kind != "runs", _dag=dag)))
+print("before")
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("dry", "new requests: ['a', 'b', False]"), ("runs", None), ("none", None), ("early", None),
+        ("fails", "new requests: not counted (ZeroDivisionError: division by zero)"),
+    ],
+)  # fmt: skip
+def test_a_dry_run_prints_its_requests_at_exit_of_the_process(kind: str, line: str | None) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DRY_RUN_END, kind],
+        env={**os.environ, "PYTHONPATH": "workflow"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and done.stdout.splitlines() == ["before", *([line] if line else [])], done.stderr
+
+
+def test_a_runs_last_lines_name_failed_jobs_in_order(
+    plan: RulePlan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[Any] = []
+    monkeypatch.setattr(messages, "last_lines", lambda *arguments: calls.append(arguments) or ["one", "two"])
+    failed = [job("b", {"x": "1"}), job("a", {"x": "2"}), job("a", {"x": "1"})]
+    hooks.end_run(plan, SimpleNamespace(scheduler=SimpleNamespace(failed=failed)), "page")
+    [(called_plan, jobs, since, seconds, page)] = calls
+    assert [(failed_job.rule.name, failed_job.wildcards["x"]) for failed_job in jobs] == [
+        ("a", "1"),
+        ("a", "2"),
+        ("b", "1"),
+    ]
+    assert (called_plan, since, seconds, page) == (plan, hooks.STARTED_AT, hooks.STARTED_AT_SECONDS, "page")
+    assert capsys.readouterr().err == "one\ntwo\n"
+    hooks.end_run(plan, SimpleNamespace(scheduler=None), None)
+    assert list(calls[1][1]) == [], "a run that never started"
+
+
+def test_a_failed_run_writes_a_partial_page_beside_the_final_one(plan: RulePlan) -> None:
+    flow = SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: [job("all"), job("build_report")]))
+    line = hooks.partial_report_command(plan, flow)
+    assert line is not None
+    words = line.split()
+    options = dict(zip(words[3:13:2], words[4:14:2], strict=True))
+    assert words[:3] == ["-m", "maieutic", "build-report"]
+    assert options == {
+        "--config": paths.RUN_CONFIG, "--provenance": paths.RUN_PROVENANCE, "--results": paths.ROOT,
+        "--out": plan.run_path(paths.PARTIAL_REPORT), "--missing-ok": "--log",
+    }  # fmt: skip
+    assert words[13].endswith("build_report.partial.log") and line.endswith("/index.html' >&2 || true")
+    flow.dag.needrun_jobs = lambda: [job("all")]
+    assert hooks.partial_report_command(plan, flow) is None, "the report is up to date"
+
+
+def test_a_dry_run_ends_with_a_line_of_its_requests(
+    plan: RulePlan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line is printed when the process of a dry run exits. A failure to count is also one line."""
+    registered: list[Callable[[], None]] = []
+    monkeypatch.setattr(hooks.atexit, "register", registered.append)
+    planned = [job("generate_replies", {"benchmark": "mrbench", "tutor": "far"}), job("all")]
+
+    class Dag:
+        def needrun_jobs(self, exclude_finished: bool = True) -> Any:
+            return iter([] if exclude_finished else planned)
+
+    def output_at_exit(flow: Any) -> str:
+        hooks.print_requests_after_dry_run(plan, flow)
+        assert capsys.readouterr().out == "", "not before the exit"
+        registered.pop()()
+        assert registered == []
+        return capsys.readouterr().out
+
+    monkeypatch.setattr(messages, "planned_requests", lambda plan, jobs: [plan, jobs])
+    monkeypatch.setattr(messages, "requests_line", lambda plan, counted: f"new requests: {counted == [plan, planned]}")
+    assert output_at_exit(SimpleNamespace(_dag=Dag(), dryrun=True)) == "new requests: True\n"
+    assert (
+        output_at_exit(SimpleNamespace(_dag=Dag(), dryrun=False)) == output_at_exit(SimpleNamespace(dryrun=True)) == ""
+    )
+    assert output_at_exit(SimpleNamespace(_dag=None, dryrun=True)) == ""
+
+    def fails(plan: RulePlan, jobs: Any) -> Any:
+        raise KeyError("far")
+
+    monkeypatch.setattr(messages, "planned_requests", fails)
+    assert output_at_exit(SimpleNamespace(_dag=Dag(), dryrun=True)) == "new requests: not counted (KeyError: 'far')\n"
+
+
+@pytest.mark.parametrize(
+    ("result", "output"),
+    [
+        (subprocess.CompletedProcess([], 0, "abc\n"), "abc\n"), (subprocess.CompletedProcess([], 1, "abc\n"), None),
+        (FileNotFoundError("git"), None), (subprocess.TimeoutExpired("git", 60), None),
+    ],
+)  # fmt: skip
+def test_git_has_a_timeout_and_may_be_absent(result: Any, output: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+
+    def run(line: list[str], **options: Any) -> Any:
+        calls.append((line, options))
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert provenance.git_output("rev-parse", "HEAD") == output
+    options = {"capture_output": True, "text": True, "check": False, "timeout": 60}
+    assert calls == [(["git", "rev-parse", "HEAD"], options)]
+
+
+@pytest.mark.parametrize("missing", ["top", "commit", "both", "elsewhere", "none"])
+def test_the_state_of_the_code_is_that_of_its_own_checkout(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, ...]] = []
+
+    def git(*words: str, folder: Path = Path()) -> str | None:
+        calls.append(words)
+        if words[0] == "status":
+            return " M workflow/a.py\n?? workflow/b c.py\n"
+        if words[1] == "--show-toplevel":
+            return None if missing in {"top", "both"} else f"{'/elsewhere' if missing == 'elsewhere' else Path.cwd()}\n"
+        return None if missing in {"commit", "both"} else "c" * 40 + "\n"
+
+    monkeypatch.setattr(provenance, "git_output", git)
+    state = provenance.code_state()
+    if missing != "none":
+        assert state == provenance.CodeState(commit=None)
+        return
+    assert state == provenance.CodeState(commit="c" * 40, edited=["workflow/a.py", "workflow/b c.py"], n_edited=2)
+    assert calls[-1] == ("status", "--porcelain", "--", *provenance.PATHS_BEHIND_NUMBERS)
+    monkeypatch.setattr(provenance, "git_output", lambda *words, **_: None if words[0] == "status" else git(*words))
+    assert provenance.code_state().edited == [], "`git status` failed"
+
+
+@pytest.mark.parametrize("name_on_path", ["apptainer", "singularity"])
+def test_an_image_is_read_by_apptainer_or_singularity(
+    name_on_path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    calls: list[Any] = []
+    labels = {"data": {"attributes": {"labels": {images.LOCK_LABEL: "hash"}}}}
+
+    def run(line: list[str], **options: Any) -> Any:
+        calls.append((line, options))
+        return subprocess.CompletedProcess(line, 0, json.dumps(labels), "")
+
+    monkeypatch.setattr(images.shutil, "which", lambda name: f"/bin/{name}" if name == name_on_path else None)
+    monkeypatch.setattr(images.subprocess, "run", run)
+    assert images.lock_of_image("x.sif") == "hash"
+    line = [f"/bin/{name_on_path}", "inspect", "--labels", "--json", "x.sif"]
+    assert calls == [(line, {"capture_output": True, "text": True, "timeout": images.SECONDS, "check": False})]
+    for stderr, reason in (("y" * 300, "y" * 200), ("one\n  two \n\n", "two"), ("", "no message")):
+        failed = subprocess.CompletedProcess([], 1, "", stderr)
+        monkeypatch.setattr(images.subprocess, "run", lambda line, failed=failed, **options: failed)
+        with pytest.raises(UserError) as fault:
+            images.lock_of_image("x.sif")
+        assert fault.value.line == f"x.sif: apptainer cannot read the image: {reason}. Fix: build the image again"
+
+
+@pytest.mark.parametrize(
+    ("base_url", "address", "headers"),
+    [
+        ("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1/models", {"Authorization": "Bearer s3cret"}),
+        ("http://127.0.0.1:9/vX//", "http://127.0.0.1:9/vX/models", {"Authorization": "Bearer s3cret"}),
+        ("https://api.anthropic.com/v1/", "https://api.anthropic.com/v1/models",
+         {"x-api-key": "s3cret", "anthropic-version": "2023-06-01"}),
+    ],
+)  # fmt: skip
+def test_an_endpoint_gets_one_request_for_its_models(
+    base_url: str, address: str, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request has a timeout and the endpoint's own headers. Redirects, which would pass the key on, are refused."""
+    import requests
+
+    requests_sent: list[Any] = []
+
+    def get(url: str, **options: Any) -> Any:
+        requests_sent.append((url, options))
+        return SimpleNamespace(status_code=404)
+
+    monkeypatch.setenv("FAR_KEY", "s3cret")
+    monkeypatch.setattr(requests, "get", get)
+    model = HostedModel.model_validate({"engine": "hosted", "base_url": base_url, "model": "m", "key_env": "FAR_KEY"})
+    preflight.list_endpoint_models("far", model)
+    assert requests_sent == [
+        (address, {"headers": headers, "timeout": preflight.ENDPOINT_SECONDS, "allow_redirects": False})
+    ]
+
+
+LOCK_HOLDER = """
+import sys
+from pathlib import Path
+from maieutic.launch.hooks import lock_results
+lock_results(Path("results/.run.lock"))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_run_of_another_checkout_on_the_same_results_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two checkouts share their results by a link, but Snakemake's own lock is separate in each."""
+    checkout, other, shared = (tmp_path / name for name in ("own", "other", "shared"))
+    for folder in (checkout, other, shared):
+        folder.mkdir()
+    for folder in (checkout, other):
+        (folder / "results").symlink_to(shared)
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+    with subprocess.Popen(
+        [sys.executable, "-c", LOCK_HOLDER],
+        cwd=other,
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout and holder.stdout.readline() == "held\n"
+        monkeypatch.chdir(checkout)
+        with pytest.raises(
+            UserError,
+            match=rf"{shared}: a run of another checkout uses these results \(host .* pid {holder.pid}, in {other}\)",
+        ):
+            hooks.lock_results()
+        monkeypatch.chdir(other)
+        hooks.lock_results()  # within one checkout, Snakemake's lock decides
+        holder.kill()
+        holder.wait()
+        monkeypatch.chdir(checkout)
+        hooks.lock_results()
+    assert f" in {checkout}" in (shared / ".run.lock").read_text() and hooks.LOCK_FILES
+    hooks.LOCK_FILES.pop().close()

@@ -1,0 +1,431 @@
+"""Tests of the lines that a run prints before and after it, and of its checks of images and endpoints."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from httpserver import Quiet, serving
+from maieutic.config.settings import read_config
+from maieutic.core import paths
+from maieutic.core.errors import UserError
+from maieutic.core.ledger import JobSpending, ledger_path
+from maieutic.launch import images, messages, preflight
+from maieutic.launch.messages import (
+    MOST_CAUSE_CHARS,
+    MOST_FAILURES,
+    cost_text,
+    failure_lines,
+    last_error_of,
+    last_lines,
+    models_to_call,
+    planned_requests,
+    requests_line,
+    spent_line,
+    uncounted_models,
+)
+from maieutic.launch.requests import NewRequests
+from maieutic.plan.plan import Plan
+from maieutic.plan.rules import RulePlan, plan_of
+from run_configs import HOSTED, many_judges
+from shipped import shipped
+
+
+@pytest.fixture(scope="module")
+def plan() -> RulePlan:
+    """Return a plan of hosted tutors `far` (1 and 2 USD a million tokens) and `near` (no price), served ones, judges."""
+    config = many_judges()
+    entry = {"engine": "vllm", "weights": {"repo": "org/model", "revision": "0" * 40}}
+    names = [f"model-{n}" for n in range(12)]
+    config["models"]["nigh"] = HOSTED
+    config["models"]["cached"] = {**HOSTED, "price": {"input": 1, "output": 2, "cached": 0.5}}
+    config["models"] |= dict.fromkeys(names, entry) | {"third": {**HOSTED, "price": {"input": 0.001, "output": 0.001}}}
+    config["run"]["tutors"] = [*names, *config["run"]["tutors"]]
+    return plan_of(config)
+
+
+def requests_of(
+    asker: str, requests: int | None, exact: bool = True, model: str = "", tokens: float = 0.0
+) -> NewRequests:
+    return NewRequests("tutors", asker, model or asker, requests, tokens, tokens / 2, exact)
+
+
+FEW = [requests_of("model-1", 6), requests_of("model-0", 5)]
+MANY = [requests_of(f"model-{number}", 5) for number in reversed(range(12))]
+JUDGES = {"one": requests_of("one", 70, exact=False, model="near"), "two": requests_of("two", 5, model="far")}
+LINES: dict[str, tuple[list[NewRequests], str]] = {
+    "no jobs with requests": ([], "none"),
+    "all answers on file": ([requests_of("model-0", 0)], "none, all answers are on file"),
+    "in the run file's order": (FEW, "model-0 5, model-1 6"),
+    "jobs of one tutor are added": ([*FEW, requests_of("model-0", 7)], "model-0 12, model-1 6"),
+    "a number that is estimated": ([*FEW, requests_of("model-0", 7, exact=False)], "model-0 about 12, model-1 6"),
+    "an estimate of zero": ([requests_of("model-0", 0, exact=False)], "none, all answers are on file"),
+    "an unknown number beside a known one": ([*FEW, requests_of("model-0", None)], "model-0 5 or more, model-1 6"),
+    "an unknown number alone": ([requests_of("model-0", None)], "model-0 0 or more"),
+    "few with equal numbers": ([*FEW, requests_of("model-2", 5)], "model-0 5, model-1 6, model-2 5"),
+    "eight with equal numbers": (MANY[-8:], ", ".join(f"model-{number} 5" for number in range(8))),
+    "nine with equal numbers": (MANY[-9:], "model-0, model-1 and 7 more: 5 each"),
+    "many with equal numbers, and one that differs": ([*MANY, FEW[0]], "model-0, model-2 and 9 more: 5 each, model-1 11"),
+    "a judge by name": ([JUDGES["two"], *MANY], "model-0, model-1 and 10 more: 5 each, two 5; under 0.01 USD"),
+    "judges in their order": ([*reversed(JUDGES.values())], "one about 70, two 5; under 0.01 USD; no price for near"),
+    "other stages last": ([requests_of("others", 3, model="far"), *FEW], "model-0 5, model-1 6, others 3; under 0.01 USD"),
+}  # fmt: skip
+
+
+def test_requests_of_checks_and_costs_of_thinking_are_listed_separately() -> None:
+    config = many_judges()
+    config["models"]["deep"] = {**HOSTED, "thinking_tokens": 1000, "price": {"input": 1, "output": 10}}
+    plan = plan_of(config)
+    parts = [requests_of("one", 5, model="deep"), requests_of("one", 95, model="deep")._replace(stage="checks")]
+    line = requests_line(plan, parts)
+    assert (
+        line == "new requests: one 100 (95 to check it on labels); under 0.01 USD; at most 1.00 USD more for thinking"
+    )
+    assert "thinking" not in requests_line(plan, [requests_of("near", 100)])
+
+
+@pytest.mark.parametrize(("parts", "line"), LINES.values(), ids=LINES)
+def test_the_new_requests_are_one_line(parts: list[NewRequests], line: str, plan: Plan) -> None:
+    assert requests_line(plan, parts) == f"new requests: {line}"
+
+
+MONEY: dict[str, tuple[list[tuple[str, float, float, float]], str]] = {
+    "no requests": ([], ""),
+    "served by the run": ([("model-0", 1e6, 1e6, 0)], ""),
+    "each kind of token has its price": ([("far", 1e6, 2e6, 0)], "about 5.00 USD"),
+    "cached tokens": ([("cached", 1e6, 0, 4e5)], "about 0.80 USD"),
+    "added up": ([("far", 1e6, 0, 0), ("far", 0, 1e6, 0)], "about 3.00 USD"),
+    "half a cent": ([("far", 5000, 0, 0)], "about 0.01 USD"),
+    "less than half a cent": ([("far", 4999, 0, 0)], "under 0.01 USD"),
+    "a model without a price, listed once": ([("near", 1, 1, 0), ("near", 1, 1, 0)], "no price for near"),
+    "two models without a price": ([("near", 1, 1, 0), ("nigh", 1, 1, 0)], "no price for near, nigh"),
+    "with and without a price": ([("near", 1, 1, 0), ("far", 1e6, 0, 0)], "about 1.00 USD; no price for near"),
+}
+
+
+@pytest.mark.parametrize(("amounts", "words"), MONEY.values(), ids=MONEY)
+def test_costs_are_of_models_with_a_price(amounts: Any, words: str, plan: Plan) -> None:
+    assert cost_text(plan, amounts) == words
+
+
+def spending_of(asker: str, requests: int, prompt: int = 1000, answer: int = 10, **retries: int) -> JobSpending:
+    return JobSpending(
+        time="2026-01-01T00:00:00+00:00", asker=asker, requests=requests, prompt_tokens=prompt,
+        completion_tokens=answer, seconds=1.0, retries=retries,
+    )  # fmt: skip
+
+
+def test_the_sent_requests_are_one_line(plan: Plan) -> None:
+    assert spent_line(plan, []) == "requests sent: none"
+    lines = [
+        spending_of("far", 3, 1_000_000, 5, status_429=2, timeout=1),
+        spending_of("two", 4, 10**6),
+        spending_of("far", 1),
+    ]
+    assert spent_line(plan, lines) == (
+        "requests sent: far 4 (1,001,000 + 15 tokens, 3 retries), two 4 (1,000,000 + 10 tokens); about 2.00 USD"
+    ), "a judge's tokens are priced by the model that answers for it"
+    removed = spending_of("who-is-no-more", 1)
+    assert spent_line(plan, [removed]) == "requests sent: who-is-no-more 1 (1,000 + 10 tokens)"
+
+
+LOGS = {
+    "the last error": ("a\n12:00:00 ERROR first\n12:00:01 ERROR x: y. Fix: z  \nafter\n", "x: y. Fix: z"),
+    "the last line of a log without an error": ("a\n b \n\n  \n", "b"),
+    "an empty log": ("\n \n", "the log is empty"),
+    "a long cause is cut": ("12:00:00 ERROR " + "x" * 1000, "x" * MOST_CAUSE_CHARS),
+    "a fix is kept whole": (
+        "12:00:00 ERROR " + "x" * 1000 + ". Fix: do it",
+        "x" * (MOST_CAUSE_CHARS - 15) + " ... Fix: do it",
+    ),
+    "a long fix is cut": ("12:00:00 ERROR x. Fix: " + "y" * 1000, "x. Fix: " + "y" * (MOST_CAUSE_CHARS - 8)),
+    "ERROR within another word": ("TERRORS\nsaid ERRORS\n", "said ERRORS"),
+}
+
+
+@pytest.mark.parametrize(("text", "cause"), LOGS.values(), ids=LOGS)
+def test_the_cause_of_a_failure_is_the_last_error_in_the_log(text: str, cause: str, tmp_path: Path) -> None:
+    log = tmp_path / "rule.log"
+    assert last_error_of(log, 0.0) is None
+    log.write_text(text, encoding="utf-8")
+    os.utime(log, (100, 100))
+    assert last_error_of(log, 100.0) == cause and last_error_of(log, 100.5) is None, (
+        "a log from before the run is ignored"
+    )
+    log.write_bytes(b"\xff ERROR torn \xff\n")
+    assert last_error_of(log, 0.0) == "torn \ufffd"
+
+
+def job(rule: str, *logs: Path, output: tuple[str, ...] = (), files: tuple[str, ...] = (), **names: str) -> Any:
+    """Return a stand-in for one of Snakemake's jobs. One with a `tutor` or `judge` calls a model."""
+    resources = {"server_gpus": 0} if {"tutor", "judge"} & set(names) else {}
+    return SimpleNamespace(
+        rule=SimpleNamespace(name=rule), wildcards=names, log=logs, output=output, input=files, resources=resources
+    )
+
+
+def test_each_failed_job_is_a_line_and_those_over_budget_share_one(
+    plan: Plan, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    logs = [tmp_path / f"{number}.log" for number in range(3)]
+    texts = ["1 ERROR no key", "1 ERROR run.budget: 1.00 USD are spent", "1 ERROR run.budget: 1.01 USD are spent"]
+    for log, text in zip(logs, texts, strict=True):
+        log.write_text(text, encoding="utf-8")
+    jobs = [job("judge_replies", logs[n], judge="one", benchmark=f"b{n}") for n in range(3)]
+    assert failure_lines([*jobs, job("all")], 0.0) == [
+        f"failed: judge_replies one b0: no key (log: {logs[0]})",
+        "failed: all: no log was written",
+        "stopped: judge_replies one b1, judge_replies one b2: run.budget: 1.01 USD are spent",
+    ]
+    assert failure_lines([job("x", tmp_path / "none.log")], 0.0) == [
+        f"failed: x: no log was written (log: {tmp_path / 'none.log'})"
+    ]
+    assert last_lines(plan, [], "", 0.0, None) == ["requests sent: none"]
+    lines = last_lines(plan, [job("x")] * (MOST_FAILURES + 2), "", 0.0, "page.html")
+    assert lines == [
+        *["failed: x: no log was written"] * MOST_FAILURES, "failed: 2 further jobs", "requests sent: none", "report: page.html",
+    ]  # fmt: skip
+    assert len(last_lines(plan, [job("x")] * MOST_FAILURES, "", 0.0, None)) == MOST_FAILURES + 1
+    ledger = ledger_path(Path(paths.JOURNALS.of()) / "replies/mrbench/far.jsonl")
+    ledger.parent.mkdir(parents=True)
+    spending = [spending_of("far", 2), spending_of("far", 5).model_copy(update={"time": "2027-01-01T00:00:00+00:00"})]
+    ledger.write_text("".join(json.dumps(line.model_dump()) + "\n" for line in spending), encoding="utf-8")
+    assert last_lines(plan, [], "2026-06-01", 0.0, None) == ["requests sent: far 5 (1,000 + 10 tokens); under 0.01 USD"]
+
+
+def test_requests_of_planned_jobs_are_counted_by_rule_and_wildcards(plan: Plan, monkeypatch: Any) -> None:
+    """For a job whose requests cannot be counted, its models are listed; a job without a model has no requests."""
+    calls: list[Any] = []
+
+    def counting(plan: Plan, rehearsal: Any, planned: Any) -> list[NewRequests]:
+        calls.append((rehearsal.rewritten_files, planned))
+        return [requests_of("far", 3)]
+
+    monkeypatch.setattr(messages, "new_requests", counting)
+    jobs = [
+        job("judge_replies_locally", output=("verdicts",), judge="one"), job("a_rule", output=("x",), files=()),
+        job("write_dialogues", output=("d",), judge="one"),
+    ]  # fmt: skip
+    parts = planned_requests(plan, jobs)
+    assert [part[:4] for part in parts] == [("tutors", "far", "far", 3), ("others", "near", "near", None)]
+    assert calls == [
+        ({"verdicts", "x", "d"}, [("judge_replies", {"judge": "one"}), ("write_dialogues", {"judge": "one"})])
+    ]
+    monkeypatch.setattr(messages, "uncounted_models", lambda plan, job: ["near", "far"])
+    assert planned_requests(plan, jobs[2:])[1][:4] == ("others", "near + far", "near", None)
+
+
+@pytest.mark.parametrize(
+    ("part", "known"),
+    [
+        (requests_of("far", 0), False),
+        (requests_of("far", 1), True),
+        (requests_of("far", None), True),
+        (requests_of("far", 0, exact=False), True),
+    ],
+)
+def test_a_model_is_called_unless_it_surely_has_no_requests(
+    part: NewRequests, known: bool, plan: Plan, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(messages, "planned_requests", lambda plan, jobs: [part])
+    assert models_to_call(plan, []) == ({"far"} if known else set())
+
+
+@pytest.mark.parametrize(
+    ("rule", "counts"),
+    [
+        ("make_components", True), ("write_flows", True), ("write_dialogues", True), ("rate_judge", True), ("rate_x", True),
+        ("tag_items", True), ("make_items", False), ("write_model_card", False), ("judge_replies", False),
+    ],
+)  # fmt: skip
+def test_jobs_whose_requests_are_not_counted_beforehand(rule: str, counts: bool, plan: Plan) -> None:
+    assert uncounted_models(plan, job(rule, judge="one")) == (["near"] if counts else [])
+
+
+def test_a_log_from_before_the_run_is_ignored(tmp_path: Path, plan: Plan) -> None:
+    log = tmp_path / "x.log"
+    log.write_bytes(b"1 ERROR a: ERROR b \xc3\xa9 \xff\n\n")
+    os.utime(log, (100, 100))
+    assert last_error_of(log, 100.0) == "a: ERROR b \u00e9 \ufffd" and last_error_of(log, 100.5) is None
+    assert last_lines(plan, [job("x", log)], "", 100.5, None)[0] == f"failed: x: no log was written (log: {log})"
+    assert last_lines(plan, [job("x", log)], "", 100.0, None)[0] == f"failed: x: a: ERROR b \u00e9 \ufffd (log: {log})"
+
+
+def test_the_last_message_of_the_budget_is_printed(tmp_path: Path) -> None:
+    logs = [tmp_path / f"{n}.log" for n in range(3)]
+    for number, log in enumerate(logs):
+        log.write_text(f"1 ERROR run.budget: {number} spent", encoding="utf-8")
+    jobs = [job("x", log, n=str(number)) for number, log in enumerate(logs)]
+    assert failure_lines(jobs, 0.0) == ["stopped: x 0, x 1, x 2: run.budget: 2 spent"]
+
+
+def test_jobs_with_requests_are_counted_in_their_order(plan: Plan) -> None:
+    """The demo's items are known before they are made. The requests of other kinds of jobs are unknown."""
+    items = job("make_items", output=(paths.ITEMS.of(benchmark="mrbench", task="mistake_remediation"),))
+    judging = job("judge_replies_locally", judge="two", benchmark="mrbench", batch="far")
+    tagging = job("tag_items", judge="two")
+    asking = job("generate_replies_locally", tutor="near", benchmark="mrbench")
+    parsing = job("parse_replies", benchmark="mrbench")
+    parts = planned_requests(plan, [tagging, judging, parsing, items, asking])
+    assert [(part.stage, part.asker, part.exact) for part in parts] == [
+        ("tutors", "near", True), ("judges", "two", False), ("others", "far", False),
+    ]  # fmt: skip
+    assert parts[0].requests == parts[1].requests == 8 and parts[2].requests is None
+    assert (
+        models_to_call(plan, [tagging, asking, parsing, items]) == {"near", "far"}
+        and models_to_call(plan, [parsing]) == set()
+    )
+    assert uncounted_models(plan, asking) == [] and uncounted_models(plan, tagging) == ["far"]
+
+
+ENGINE = """#!/bin/sh
+[ "$*" = "inspect --labels --json $IMAGE" ] || exit 3
+{answer}
+"""
+
+
+def test_an_image_must_exist_and_have_this_checkouts_lock(tmp_path: Path, monkeypatch: Any) -> None:
+    """A script stands in for apptainer: its arguments are checked, and each answer has its message."""
+    image, engine = tmp_path / "driver.sif", tmp_path / "bin/apptainer"
+    [lock] = images.lock_hashes("driver")
+    assert len(images.lock_hashes("serve")) == 2, "locks of the CPU and of CUDA"
+    engine.parent.mkdir()
+
+    def answers(text: str) -> None:
+        engine.write_text(ENGINE.format(answer=text), encoding="utf-8")
+        engine.chmod(0o755)
+
+    def error_for(container: str) -> str:
+        with pytest.raises(UserError) as error:
+            images.check_images({"driver": (container, str(image))})
+        return str(error.value)
+
+    assert error_for("x.sif") == f"containers.driver: {image} does not exist. Fix: run containers/build driver"
+    assert error_for("docker://a/b:c").endswith(f"Fix: build and push a/b:c again, and delete {image}")
+    image.touch()
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert error_for("x.sif") == "--sdm apptainer: apptainer is not on the PATH. Fix: load or install apptainer"
+    monkeypatch.setenv("PATH", f"{engine.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("IMAGE", str(image))
+    for answer, problem in (
+        ("echo first >&2; echo torn image >&2; exit 1", "apptainer cannot read the image: torn image. Fix: build the image again"),
+        ("exit 1", "apptainer cannot read the image: no message. Fix: build the image again"),
+        ('echo \'{"data": {"attributes": {"labels": {}}}}\'', f"was built from an unknown lock, but this checkout has lock {lock}. Fix: run containers/build driver"),
+        ('echo \'{"data": {"attributes": {"labels": {"maieutic.lock": "abc"}}}}\'', f"was built from lock abc, but this checkout has lock {lock}. Fix: "),
+    ):  # fmt: skip
+        answers(answer)
+        assert problem in error_for("x.sif")
+    for label in (lock, images.USER_BUILT):
+        answers(f'echo \'{{"data": {{"attributes": {{"labels": {{"maieutic.lock": "{label}"}}}}}}}}\'')
+        images.check_images({"driver": ("x.sif", str(image))})
+    cpu_lock, cuda_lock = images.lock_hashes("serve")
+    answers('echo \'{"data": {"attributes": {"labels": {"maieutic.lock": "abc"}}}}\'')
+    with pytest.raises(
+        UserError, match=f"was built from lock abc, but this checkout has lock {cpu_lock} or {cuda_lock}"
+    ):
+        images.check_images({"serve": ("x.sif", str(image))})
+
+
+# before any work ------------------------------------------------------------------------------------------------------
+
+
+class ModelList(Quiet):
+    """An endpoint that answers a request for its list of models with one status, and records the requests."""
+
+    status = 200
+    seen: list[tuple[str, str | None]] = []
+
+    def do_GET(self) -> None:
+        type(self).seen.append((self.path, self.headers.get("Authorization")))
+        self.send(self.status, b"{}", Location="/elsewhere")
+
+
+ENDPOINTS: dict[str, tuple[int, str | None]] = {
+    "a list of models": (200, None),
+    "no such list": (404, None),
+    "busy": (503, None),
+    "a redirect": (302, None),
+    "an unknown key": (401, "models.far.key_env: {address} refuses the key (401). Fix: set FAR_KEY to a valid key"),
+    "a key without permission": (
+        403,
+        "models.far.key_env: {address} refuses the key (403). Fix: set FAR_KEY to a valid key",
+    ),
+}
+
+
+@pytest.mark.parametrize(("status", "message"), ENDPOINTS.values(), ids=ENDPOINTS)
+def test_an_endpoint_gets_one_request_before_the_run(status: int, message: str | None, monkeypatch: Any) -> None:
+    monkeypatch.setattr(ModelList, "status", status)
+    monkeypatch.setattr(ModelList, "seen", [])
+    monkeypatch.setenv("FAR_KEY", " sk-1 ")
+    with serving(ModelList) as server:
+        address = f"{server}/v1/"
+        config = hosted_at(address)
+        if message is None:
+            preflight.check_run(config, "python", ["far"], {"far"})
+        else:
+            with pytest.raises(UserError, match=re.escape(message.format(address=address))):
+                preflight.check_run(config, "python", ["far"], {"far"})
+        assert ModelList.seen == [("/v1/models", "Bearer sk-1")], "one request, with the key"
+        preflight.check_run(config, "python", ["far"], set())
+        assert len(ModelList.seen) == 1, "no request if all answers are on file"
+
+
+def hosted_at(address: str) -> Any:
+    model = {"engine": "hosted", "model": "m", "base_url": address, "key_env": "FAR_KEY"}
+    config = shipped()
+    return read_config({**config, "models": {**config["models"], "far": model}})
+
+
+def test_missing_keys_servers_and_interpreters_are_reported_before_any_work(monkeypatch: Any) -> None:
+    config = hosted_at("http://127.0.0.1:9/v1")
+    with pytest.raises(UserError, match=r"FAR_KEY is not set"):
+        preflight.check_run(config, "python", ["far"], {"far"})
+    monkeypatch.setenv("FAR_KEY", "sk-1")
+    message = (
+        r"models\.far\.base_url: http://127\.0\.0\.1:9/v1 does not answer \(ConnectionError\)\. Fix: start the server"
+    )
+    with pytest.raises(UserError, match=message):
+        preflight.check_run(config, "python", ["far"], {"far"})
+    preflight.check_run(config, "nowhere/python", ["echo"], {"echo"})
+    preflight.check_run(config, "python", ["smollm2-135m"], set())
+    message = r"interpreters\.serve: nowhere/python does not exist, and smollm2-135m needs it\. Fix: run `make env`"
+    with pytest.raises(UserError, match=message):
+        preflight.check_run(config, "nowhere/python", ["echo", "smollm2-135m"], set())
+
+
+def test_silent_changes_are_reported_until_the_entry_handles_them(monkeypatch: Any) -> None:
+    """Changes of this run's tutors and judges are printed once each, in the last lines."""
+    config = many_judges()
+    config["models"]["mended"] = {
+        **HOSTED,
+        "omit": ["stop"],
+        "max_tokens_as": "max_completion_tokens",
+        "model": "other",
+    }
+    config["run"]["tutors"] = [*config["run"]["tutors"], "mended"]
+    plan = plan_of(config)
+    lines = {
+        "stop": "the endpoint ignores stop: set omit: [stop]", "max_tokens": "set max_tokens_as: max_completion_tokens",
+        "model": "other answers requests for m: set model: other", "prompt": "it was cut",
+    }  # fmt: skip
+    spending = [
+        spending_of(name, 1).model_copy(update={"unheeded": lines}) for name in ("far", "far", "mended", "nobody")
+    ]
+    changes = messages.unhandled_changes(plan, spending)
+    assert changes == [*(("far", line) for line in lines.values()), ("mended", lines["prompt"])]
+    unsupported = {
+        "model": "other answers requests for m: set model: other, or choose a model that the endpoint serves"
+    }
+    assert (
+        messages.unhandled_changes(plan, [spending_of("mended", 1).model_copy(update={"unheeded": unsupported})]) == []
+    )
+    monkeypatch.setattr(messages, "spent_since", lambda since, journals: spending[:1])
+    lines_printed = last_lines(plan, [], "2026-06-01", 0.0, None)
+    assert lines_printed[: len(lines)] == [f"far: {line}" for line in lines.values()]

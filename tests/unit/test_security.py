@@ -1,0 +1,228 @@
+"""Tests of safe YAML, key redaction, the environment of served models, and escaping in pages and tables."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import logging
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import quote, quote_plus
+
+import pytest
+from maieutic.core import secrets, yaml_files
+from maieutic.core.errors import UserError, cut_word
+from maieutic.core.files import safe_cell
+from maieutic.core.logs import RedactingFormatter
+from maieutic.core.secrets import KEY_PREFIX, REDACTED, Redactor, is_named_as_secret, redact, searchable_encodings
+from maieutic.core.visible import script_safe_json, visible_text
+from maieutic.core.yaml_files import parse_yaml, read_yaml
+from maieutic.launch.config_files import check_config_files
+from maieutic.serving.environment_allow_list import inherited_environment
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 8)
+)
+REFUSED = {
+    "name of Python": ("x: !!python/name:os.system", "line 1: the tag !!python/name:os.system is not allowed"),
+    "object of Python": ("x: !!python/object/apply:os.system [id]", "the tag !!python/object/apply:os.system is not"),
+    "private tag": ("a: 1\nx: !mine 2", "line 2: the tag !mine is not allowed"),
+    "aliases": (BOMB, "line 6: more than 500,000 values after resolving aliases"),
+    "alias of itself": ("x: &x [*x]", "an alias refers to a node that contains it"),
+    "duplicate key": ("run:\n  seed: 1\n  seed: 2", "line 3: duplicate key 'seed', first on line 2"),
+    "nested": ("[" * 100 + "]" * 100, "nested more than 64 levels deep"),
+    "nested beyond a parser's stack": ("[ " * 100_000, "nested more than 64 levels deep"),
+    "nested after closed lists": (
+        "[" * 40 + "[], " * 30 + "[" * 40 + "]" * 80,
+        "nested more than 64 levels deep",
+    ),
+    "nested blocks": ("\n".join(" " * n + "a:" for n in range(80)), "nested more than 64 levels deep"),
+    "nested by aliases": (
+        "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 200)),
+        "nested more than 64 levels deep after resolving aliases",
+    ),
+    "expressions": ("__use_yte__: true\nx: ?1 + 1", "line 1: __use_yte__ would execute expressions in the file"),
+    "NUL": ("a: b\0c", "invalid YAML: unacceptable character"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_yaml_that_no_configuration_needs_is_refused_by_its_line(name: str, tmp_path: Path) -> None:
+    text, problem = REFUSED[name]
+    path = tmp_path / "run.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        read_yaml(path)
+    assert problem in error.value.line and "\n" not in error.value.line
+
+
+def test_yaml_of_a_configuration_is_read() -> None:
+    text = "a: &a {x: 1, y: null}\nb: {<<: *a, x: 2}\nc: [1.5, yes, 2024-01-01, '\\u2028']\n"
+    assert parse_yaml(text)["b"] == {"x": 2, "y": None} and parse_yaml("") is None
+
+
+def test_a_file_that_is_too_long_or_unreadable_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "long.yaml").open("w") as handle:
+        handle.truncate(9 << 20)
+    with pytest.raises(UserError, match="exceeds 8 MB"):
+        read_yaml(tmp_path / "long.yaml")
+    with pytest.raises(UserError, match=r"cannot be read: .*null byte"):
+        read_yaml(Path("a\0b"))
+
+
+def test_files_up_to_the_limits_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits count values, each list being one, and bytes; aliases count each time."""
+    monkeypatch.setattr(yaml_files, "MOST_VALUES", 10)
+    assert parse_yaml("[1, 2, 3, 4, [5, 6, 7], 8]") == [1, 2, 3, 4, [5, 6, 7], 8]
+    with pytest.raises(yaml_files.UnsafeDocument, match=r"^line 1: more than 10 values$"):
+        parse_yaml("[1, 2, 3, 4, [5, 6, 7], 8, 9]")
+    repeated = "a: &x [1, 2]\nb: [*x, *x]"
+    monkeypatch.setattr(yaml_files, "MOST_VALUES", 13)  # three times a list of two, two keys, a mapping and a list
+    assert parse_yaml(repeated) == {"a": [1, 2], "b": [[1, 2], [1, 2]]}
+    monkeypatch.setattr(yaml_files, "MOST_VALUES", 12)
+    with pytest.raises(yaml_files.UnsafeDocument, match=r"^line 1: more than 12 values after resolving aliases$"):
+        parse_yaml(repeated)
+    monkeypatch.setattr(yaml_files, "LONGEST", 20)
+    path = tmp_path / "a.yaml"
+    path.write_text("a: " + "x" * 17)
+    assert read_yaml(path) == {"a": "x" * 17}
+    path.write_text("a: " + "x" * 18)
+    with pytest.raises(UserError, match="the limit of a configuration file"):
+        read_yaml(path)
+    assert cut_word("x" * 300) == "x" * 300 and cut_word("x" * 301) == "x" * 300 + "…"
+
+
+def test_all_run_files_are_looked_at_before_they_are_used(tmp_path: Path) -> None:
+    files = [tmp_path / f"{name}.yaml" for name in ("good", "tag", "twice")]
+    for file, text in zip(files, ("a: 1", "a: !!python/name:os.system", "a: 1\na: 2"), strict=True):
+        file.write_text(text)
+    with pytest.raises(UserError) as error:
+        check_config_files(SimpleNamespace(config_settings=SimpleNamespace(configfiles=files)))
+    assert [fault.place for fault in error.value.all] == [str(file) for file in files[1:]]
+    check_config_files(SimpleNamespace(config_settings=SimpleNamespace(configfiles=None)))
+
+
+KEY = "sk-canary/5f0c1d+x"
+
+
+def test_no_form_of_a_key_is_left_in_a_text() -> None:
+    redactor = Redactor([KEY])
+    neighbours = ("", "a", "ab", "abc", "Bearer ", "user:")
+    texts = [
+        base64.b64encode(f"{before}{KEY}{after}".encode()).decode()
+        for before, after in itertools.product(neighbours, repeat=2)
+    ]
+    texts += [text.translate(str.maketrans("+/", "-_")) for text in texts]
+    texts += [KEY, quote(KEY), quote(KEY, safe=""), f"x{KEY}y", KEY.replace("/", "\\u002f") + KEY]
+    for text in texts:
+        assert REDACTED in redactor(text) and redactor.contains_secret(text), text
+        assert len(redactor(text).replace(REDACTED, "")) < 30, "only neighbouring letters are left"
+    assert redactor("nothing here") == "nothing here" and not Redactor(["short"]).contains_secret("short")
+
+
+def stable_base64(data: bytes, before: int) -> str:
+    """Return the Base64 characters that depend on the data alone, if this number of other bytes precede it."""
+    after = -(before + len(data)) % 3
+    texts = [base64.b64encode(fill * before + data + fill * after).decode() for fill in (b"\x00", b"\xff")]
+    return "".join(first for first, second in zip(*texts, strict=True) if first == second)
+
+
+@pytest.mark.parametrize("key", [KEY, "12345678", "ü/1 + ~?>", "not UTF-8: \udc80>>?~~ 9"])
+def test_a_key_has_these_forms_and_no_others(key: str) -> None:
+    data = os.fsencode(key)
+    bases = [stable_base64(data, before) for before in range(3)]
+    bases += [text.replace("+", "-").replace("/", "_") for text in bases]
+    in_addresses = [quote(data), quote(data, safe=""), quote_plus(data)]
+    assert searchable_encodings(key) == {key, json.dumps(key).strip('"'), *in_addresses, *bases}
+    assert Redactor([key])(f"a {key} b") == f"a {REDACTED} b"
+
+
+@pytest.mark.parametrize("key", ["sk-proj-Ab1cD2eF3gH4iJ5kL6mN7", "hf_Ab1cD2eF3gH4iJ5kL6", "a-key/of+our own 1234567"])
+def test_a_key_without_its_end_is_replaced_in_words_and_logs(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Truncated keys are redacted in any encoding, unless little more than the service's public prefix is left."""
+    redactor = Redactor()
+    redactor.add(key, beginnings=True)
+    prefix = KEY_PREFIX.match(key)
+    prefix_length = prefix.end() if prefix else 0
+    for end in range(prefix_length + 12, len(key)):
+        beginning = key[:end]
+        encoded = base64.b64encode(b"user:" + beginning.encode()).decode()
+        for text in (f"wrong key {beginning}...", f"k={quote(beginning, safe='')}&", f"{encoded} is no user"):
+            assert REDACTED in redactor(text), (end, text)
+            assert key[prefix_length : prefix_length + 4] not in redactor(text)
+        assert redactor(f"{beginning}\u2026") == f"{REDACTED}\u2026", "the truncated key is replaced as a whole"
+    assert redactor(key[: prefix_length + 11]) == key[: prefix_length + 11]
+    monkeypatch.setattr(secrets, "redact", Redactor())
+    monkeypatch.setattr(secrets, "redact_sent_keys", Redactor())
+    secrets.register_sent_key(key)
+    assert secrets.redact(key[:-1]) == REDACTED and secrets.redact_sent_keys(key[:-1]) == key[:-1], "replies stay as is"
+    assert secrets.redact_sent_keys(key) == REDACTED
+
+
+@pytest.mark.parametrize("keys", [["abcd1234", "abcd1234-efgh"], ["abcd1234-efgh", "abcd1234"]])
+def test_a_key_that_extends_another_one_is_redacted_whole(keys: list[str]) -> None:
+    assert Redactor(keys)("abcd1234-efgh abcd1234") == f"{REDACTED} {REDACTED}"
+
+
+def test_a_log_has_no_key_not_even_in_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redact, "secrets", set())
+    monkeypatch.setattr(redact, "pattern", None)
+    redact.add(KEY)
+    try:
+        raise ValueError(f"bad header {KEY}")
+    except ValueError as error:
+        record = logging.LogRecord(
+            "x", logging.ERROR, "x", 1, "said %s", (KEY,), (type(error), error, error.__traceback__)
+        )
+    line = RedactingFormatter("%(message)s").format(record)
+    assert KEY not in line and line.count(REDACTED) == 2 and "Traceback" in line
+
+
+IS_SECRET = {
+    "OPENAI_API_KEY": True, "HF_TOKEN": True, "AWS_SECRET_ACCESS_KEY": True, "DB_PASSWORD": True, "SLURM_JWT": True,
+    "GH_PAT": True, "VLLM_API_KEY": True, "PATH": False, "KEYBOARD": False, "TOKENIZERS_PARALLELISM": False,
+    "SSH_KEY_PATH": False, "MONKEY": False,
+}  # fmt: skip
+
+
+def test_a_served_model_inherits_no_key() -> None:
+    assert {name: is_named_as_secret(name) for name in IS_SECRET} == IS_SECRET
+    environment = {
+        **dict.fromkeys(IS_SECRET, "x"),
+        "MY_SERVICE": "y",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "LD_LIBRARY_PATH": "/l",
+        "HOME": "/h",
+    }
+    inherited = inherited_environment(
+        {**environment, "OPENBLAS_NUM_THREADS": "1", "OPENBLAS_CORETYPE": "H", "SLURM_JOB_ID": "3", "http_proxy": "p"}
+    )
+    assert inherited_environment(
+        {"SITE_THING": "1", "SITE_TOKEN": "2", "MAIEUTIC_INHERIT": "SITE_THING, SITE_TOKEN"}
+    ) == {"SITE_THING": "1"}
+    assert set(inherited) == {
+        "PATH", "TOKENIZERS_PARALLELISM", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "HOME", "OPENBLAS_CORETYPE",
+        "SLURM_JOB_ID",
+    }  # fmt: skip
+    assert {"PATH", "HOME"} <= inherited_environment(os.environ).keys()
+
+
+def test_data_in_a_page_close_no_script_and_are_short() -> None:
+    assert script_safe_json({"a": ["<é>&", 1]}) == '{"a":["\\u003c\\u00e9\\u003e\\u0026",1]}'
+
+
+def test_control_characters_become_visible_and_markup_stays_markup() -> None:
+    from markupsafe import Markup
+
+    assert visible_text("a\x1b[31m\x00b\u2028c\x85\ud800\ufffe") == "a\u241b[31m\u2400b\u21b5c\ufffd\ufffd\ufffd"
+    assert visible_text("a\n\tb \u05d0") == "a\n\tb \u05d0"
+    assert type(visible_text(Markup("<b>\x1b</b>"))) is Markup
+
+
+@pytest.mark.parametrize("before", ["", " ", "\t", "\u00a0 ", "\u3000", "\ufeff", "\u200b", "\n "])
+@pytest.mark.parametrize("start", ["=1+1", "+1", "-x", "@SUM(A1)", "\uff1d1"])
+def test_no_cell_is_a_formula_whatever_stands_before_it(before: str, start: str) -> None:
+    assert safe_cell(before + start) == f"'{before}{start}"
+    assert safe_cell(f"a{before}{start}") == f"a{before}{start}" and safe_cell(-1.5) == -1.5

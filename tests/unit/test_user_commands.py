@@ -1,0 +1,704 @@
+"""Tests of `init`, `estimate`, `doctor` and `runs`: the commands that a person runs before and after a run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from conftest import ROOT
+from httpserver import scripted, serving
+from maieutic.benchmarks import BENCHMARKS
+from maieutic.config.models import HostedModel, VllmModel
+from maieutic.config.providers import providers
+from maieutic.core.errors import UserError
+from maieutic.launch import runs
+from maieutic.launch.requests import NewRequests
+from maieutic.plan.rules import plan_before_pins, plan_of
+from maieutic.tools import doctor, estimate, new_run
+from maieutic.tools.new_run import RunFileChoices, ask_for_names, ask_missing_choices
+from maieutic.tools.pinning import merged_configuration
+from maieutic.tools.serving_time import GPUS, ParameterCount, fits_in_memory, parameter_count, server_seconds
+from rich.console import Console
+from rich.text import Text
+
+
+def init(out: Path, **flags: Any) -> None:
+    """Run the command with its flags."""
+    hosted = {name: flags.pop(name) for name in ("address", "model", "key_env", "provider") if name in flags}
+    new_run.init(out, hosted=new_run.Hosted(**hosted), **flags)
+
+
+def write_run_file(out: Path, **flags: Any) -> dict[str, Any]:
+    """Run `init`, and return the content of the run file."""
+    init(out, **flags)
+    content: dict[str, Any] = yaml.safe_load(out.read_text(encoding="utf-8"))
+    return content
+
+
+def test_init_writes_a_file_that_a_run_takes(tmp_path: Path) -> None:
+    out = tmp_path / "my.yaml"
+    content = write_run_file(
+        out, tutors=["gpt-4o"], benchmarks=["mathtutorbench", "mrbench"], judge="gpt-4o", limit=5, name="a"
+    )
+    assert content["run"] == {
+        "name": "a",
+        "tutors": ["gpt-4o"],
+        "tasks": ["mathtutorbench", "mrbench"],
+        "limit": 5,
+        "judges": ["gpt-4o-judge"],
+    }
+    assert content["models"]["gpt-4o-judge"] == {
+        "engine": "judge",
+        "model": "gpt-4o",
+        "rubrics": ["mrbench_taxonomy"],
+        "label_limit": 200,
+    }
+    plan = plan_of(merged_configuration([out]))
+    assert plan.judged_benchmarks("gpt-4o-judge") == ["mrbench"] and plan.run.name == "a"
+
+
+def test_init_takes_a_model_that_the_registry_lacks(tmp_path: Path) -> None:
+    address = {"address": "http://127.0.0.1:1/v1", "model": "org/$(touch x) ü:8b", "key_env": "MY_KEY"}
+    content = write_run_file(tmp_path / "a.yaml", benchmarks=["mrbench"], **address)
+    [(name, entry)] = content["models"].items()
+    assert name == "--touch-x-----8b".lstrip("-") or name == "my-model"
+    assert entry == {
+        "engine": "hosted",
+        "base_url": address["address"],
+        "model": address["model"],
+        "endpoint": "chat",
+        "key_env": "MY_KEY",
+    }
+    assert content["run"] == {"tutors": [name], "tasks": ["mrbench"]}
+    plan_of(merged_configuration([tmp_path / "a.yaml"]))
+
+
+@pytest.mark.parametrize(
+    ("flags", "place", "problem"),
+    [
+        ({"benchmarks": ["kmpbench"]}, "--tutors", "expected a model, found none"),
+        ({"tutors": ["gpt-4o"]}, "--benchmarks", "expected a benchmark, found none"),
+        ({"tutors": ["gpt-4o"], "benchmarks": ["mrbensh"]}, "--benchmarks", "'mrbensh' is not in"),
+        ({"tutors": ["gpt-4"], "benchmarks": ["mrbench"], "judge": "gpt4"}, "--judge", "'gpt4' is not in"),
+        ({"tutors": ["gpt-5o"], "benchmarks": ["mrbench"]}, "run.tutors[0]", "'gpt-5o' is not in"),
+        (
+            {"benchmarks": ["mrbench"], "address": "http://127.0.0.1/v1"},
+            "--address, --model",
+            "expected both flags, found one",
+        ),
+        ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "../x"}, "run.name.'../x'", "expected a name of"),
+        ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "a b"}, "run.name.'a b'", "expected a name of"),
+    ],
+)
+def test_init_refuses_what_a_run_would(flags: dict[str, Any], place: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as fault:
+        init(tmp_path / "my.yaml", **flags)
+    assert fault.value.place == place and problem in fault.value.problem
+    assert not (tmp_path / "my.yaml").exists()
+
+
+def test_init_writes_over_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "my.yaml"
+    out.write_text("mine", encoding="utf-8")
+    with pytest.raises(UserError, match="the file already exists"):
+        new_run.init(out, tutors=["gpt-4o"], benchmarks=["mrbench"])
+    assert out.read_text(encoding="utf-8") == "mine"
+    assert write_run_file(out, tutors=["gpt-4o"], benchmarks=["mrbench"], force=True)["run"]["tutors"] == ["gpt-4o"]
+
+
+def test_init_writes_a_file_that_a_person_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The whole text: the next commands, then the keys in their order, with names in unicode."""
+    out = tmp_path / "my.yaml"
+    hosted = {"model": "é", "address": "http://127.0.0.1:1/v1"}
+    init(out, tutors=["qwen2.5-7b"], benchmarks=["kmpbench", "mrbench"], limit=5, **hosted)
+    assert (
+        out.read_text(encoding="utf-8")
+        == f"""\
+# Written by `maieutic init`. config/README.md describes every key.
+#   snakemake --cores all --configfile {out} -n   # dry run: print the jobs
+#   snakemake --cores all --configfile {out}
+models:
+  my-model: {{engine: hosted, base_url: 'http://127.0.0.1:1/v1', model: é, endpoint: chat}}
+run:
+  tutors: [qwen2.5-7b, my-model]
+  tasks: [kmpbench, mrbench]
+  limit: 5
+"""
+    )
+    output_lines = capsys.readouterr().out.splitlines()
+    assert output_lines[-1] == f"Wrote {out}. Next: snakemake --cores all --configfile {out} -n"
+    _, unpinned = plan_before_pins(merged_configuration([out]))
+    assert output_lines[-2].startswith("new requests: ")
+    assert output_lines[:-2] == [f"to fix before the run: {fault.line}" for fault in unpinned]
+    assert "models.qwen2.5-7b.weights.revision" in {fault.place for fault in unpinned}
+
+
+def test_init_asks_only_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, `init` asks for missing choices and offers models that can be tutors; elsewhere it refuses."""
+    offered = []
+
+    def answer(choices: RunFileChoices, known: list[str]) -> RunFileChoices:
+        offered.extend(known)
+        return choices._replace(tutors=["gpt-4o"], benchmarks=["mrbench"], limit=3)
+
+    monkeypatch.setattr(new_run, "ask_missing_choices", answer)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert write_run_file(tmp_path / "a.yaml", name="n")["run"] == {
+        "name": "n",
+        "tutors": ["gpt-4o"],
+        "tasks": ["mrbench"],
+        "limit": 3,
+    }
+    models = merged_configuration([])["models"]
+    assert offered == [name for name in models if models[name]["engine"] in {"vllm", "hosted", "recorded"}]
+    assert 0 < len(offered) < len(models)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
+    with pytest.raises(
+        UserError, match=r"^--tutors: expected a model, found none.*pass --tutors NAME, or --address, --model and"
+    ):
+        init(tmp_path / "b.yaml", benchmarks=["mrbench"])
+    with pytest.raises(
+        UserError, match=r"^--benchmarks: expected a benchmark, found none.*pass one or more of mathtutorbench, "
+    ):
+        init(tmp_path / "b.yaml", tutors=["gpt-4o"])
+    with pytest.raises(UserError, match=r"a\.yaml: the file already exists.*pass another path, or --force"):
+        init(tmp_path / "a.yaml", tutors=["gpt-4o"], benchmarks=["mrbench"])
+
+
+@pytest.mark.slow
+def test_init_asks_in_a_pseudo_terminal(tmp_path: Path) -> None:
+    out = tmp_path / "my.yaml"
+    answers = ["n", "gpt-4o llama-9", "gpt-4o", "mrbench", "7", "trial", "gpt-4o"]
+    master, slave = pty.openpty()
+    line = [sys.executable, "-m", "maieutic", "init", str(out)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "workflow"), "TERM": "dumb"}
+    with subprocess.Popen(line, stdin=slave, stdout=slave, stderr=slave, env=env, close_fds=True) as process:
+        os.close(slave)
+        output, end = b"", time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < end:
+            if select.select([master], [], [], 0.2)[0]:
+                try:
+                    output += os.read(master, 65536)
+                except OSError:  # the process has closed its side
+                    break
+            elif answers and output.rstrip().endswith((b":", b"?")):
+                os.write(master, answers.pop(0).encode() + b"\n")
+        process.wait(30)
+    assert process.returncode == 0 and not answers, output.decode()
+    assert "unknown: llama-9" in output.decode()
+    run = yaml.safe_load(out.read_text(encoding="utf-8"))["run"]
+    assert (run["tutors"], run["tasks"], run["limit"], run["name"]) == (["gpt-4o"], ["mrbench"], 7, "trial")
+
+
+@pytest.mark.parametrize("provider", sorted(providers()))
+def test_init_writes_an_entry_of_a_known_provider_with_its_sources(
+    provider: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For each family of models and each price, the entry is valid and has the pages that it was read from."""
+    known = providers()[provider]
+    for number, pattern in enumerate([*known.prices, *(name for family in known.models for name in family.names)]):
+        model = pattern.replace("*", "-x") if pattern != "*" else "another"
+        out = tmp_path / f"{number}.yaml"
+        content = write_run_file(out, provider=provider, model=model, benchmarks=["mrbench"], judge=model, limit=3)
+        [name] = content["run"]["tutors"]
+        entry = HostedModel.model_validate(content["models"][name])
+        assert entry.base_url == known.base_url and entry.key_env == known.key_env
+        assert content["run"]["judges"] == [f"{name}-judge"] and content["models"][f"{name}-judge"]["model"] == name
+        text = out.read_text(encoding="utf-8")
+        assert f"read {known.read}, not run here" in text and "https://" in text
+        assert (known.priced_at in text) == (entry.price is not None)
+        output = capsys.readouterr().out
+        assert f"new requests: {name} " in output and (
+            "USD" in output if entry.price else f"no price for {name}" in output
+        )
+        assert plan_of(merged_configuration([out])).run.judges == [f"{name}-judge"]
+
+
+def test_thinking_models_get_more_tokens_and_no_temperature() -> None:
+    for provider, model in (("openai", "gpt-5.5"), ("openai", "o3"), ("anthropic", "claude-opus-5-5")):
+        entry = HostedModel.model_validate(new_run.Hosted(provider=provider, model=model).entry)  # type: ignore[arg-type]
+        assert "temperature" in entry.omit and entry.token_limit(512) > 4096
+    assert HostedModel.model_validate(new_run.Hosted(provider="openai", model="gpt-4o").entry).token_limit(512) == 512
+
+
+def test_a_name_of_the_registry_is_not_reused_for_a_new_entry(tmp_path: Path) -> None:
+    """The registry's label, paper and rubrics belong to another entry."""
+    content = write_run_file(
+        tmp_path / "x.yaml", provider="openai", model="gpt-4o-mini", benchmarks=["mrbench"], judge="gpt-4o-mini"
+    )
+    assert content["run"]["tutors"] == ["gpt-4o-mini-2"] and content["run"]["judges"] == ["gpt-4o-mini-2-judge"]
+    assert content["models"]["gpt-4o-mini-2-judge"]["model"] == "gpt-4o-mini-2"
+    plan = plan_of(merged_configuration([tmp_path / "x.yaml"]))
+    assert plan.models["gpt-4o-mini-2"].label is None and plan.models["gpt-4o-mini-2"].paper is None
+
+
+def test_a_judge_without_judged_tasks_is_refused_before_the_file_is_written(tmp_path: Path) -> None:
+    with pytest.raises(
+        UserError,
+        match=r"^--judge: no task of mathtutorbench is judged. Fix: drop the flag, or add one of .*mrbench.* to --benchmarks",
+    ):
+        init(tmp_path / "x.yaml", tutors=["gpt-4o"], benchmarks=["mathtutorbench"], judge="gpt-4o")
+
+
+def test_a_judge_takes_the_cheapest_rubric_of_a_task() -> None:
+    [card] = new_run.judged_cards(["mrbench"])
+    assert new_run.cheapest_rubric(card) == "mrbench_taxonomy" and card.rubrics[0] != "mrbench_taxonomy"
+    assert new_run.cheapest_rubric(card.model_copy(update={"task": "unmeasured"})) == card.rubrics[0]
+
+
+# estimate -------------------------------------------------------------------------------------------------------------
+
+
+NO_CHOICES = RunFileChoices([], [], None, None, None, None)
+LOCAL = {"engine": "hosted", "base_url": "https://api.openai.com/v1", "model": "m-1", "endpoint": "chat"}
+OPENAI = {**LOCAL, "key_env": "OPENAI_API_KEY", "structured": True}
+IS_HOSTED = "Use a hosted model (OpenAI-compatible) that config/models.yaml lacks? [y/n] (y): "
+ADDRESS, ITS_NAME = "Base URL (https://api.openai.com/v1): ", "Model name at this endpoint: "
+ITS_KEY = "Environment variable of the API key (empty: none): "
+MODELS, WHICH_BENCHMARKS = "Models (a, b): ", f"Benchmarks ({', '.join(BENCHMARKS)}) ({BENCHMARKS[0]}): "
+ITEMS, NAME = "Items per task (0: all) (50): ", "Name of the run (empty: none): "
+JUDGE = "Judge: an entry of config/models.yaml, or the model above (empty: none): "
+QUESTIONS: dict[str, tuple[RunFileChoices, dict[str, list[str]], RunFileChoices]] = {
+    "all defaults": (
+        NO_CHOICES,
+        {IS_HOSTED: [""], ADDRESS: [""], ITS_NAME: [" m-1 "], ITS_KEY: [""], WHICH_BENCHMARKS: [""], ITEMS: [""], NAME: [""]},
+        RunFileChoices([], [BENCHMARKS[0]], None, 50, None, OPENAI),
+    ),
+    "all answered": (
+        NO_CHOICES,
+        {IS_HOSTED: ["y"], ADDRESS: ["http://x/v1"], ITS_NAME: ["m-1"], ITS_KEY: ["X_KEY"], WHICH_BENCHMARKS: ["mrbench,tutorbench"],
+         ITEMS: ["7"], NAME: ["trial"], JUDGE: ["j"]},
+        RunFileChoices([], ["mrbench", "tutorbench"], "j", 7, "trial", {**LOCAL, "base_url": "http://x/v1", "key_env": "X_KEY"}),
+    ),
+    "models of the registry": (
+        NO_CHOICES,
+        {IS_HOSTED: ["n"], MODELS: ["a, c", "", "b a"], WHICH_BENCHMARKS: ["mrbensh", "mrbench"], ITEMS: ["0"], NAME: [""], JUDGE: [""]},
+        RunFileChoices(["b", "a"], ["mrbench"], None, None, None, None),
+    ),
+    "flags are not asked for": (
+        RunFileChoices(["a"], [], "j", 3, "n", None), {WHICH_BENCHMARKS: ["mrbench"]}, RunFileChoices(["a"], ["mrbench"], "j", 3, "n", None)
+    ),
+    "a model by flags": (
+        NO_CHOICES._replace(hosted=OPENAI), {WHICH_BENCHMARKS: ["mrbench"], ITEMS: [""], NAME: ["n"], JUDGE: [""]},
+        RunFileChoices([], ["mrbench"], None, 50, "n", OPENAI),
+    ),
+    "benchmarks by flags": (
+        NO_CHOICES._replace(benchmarks=["mrbench"]), {IS_HOSTED: ["n"], MODELS: ["a"]}, RunFileChoices(["a"], ["mrbench"], None, None, None, None)
+    ),
+    "nothing missing": (RunFileChoices(["a"], ["mrbench"], None, None, None, None), {}, RunFileChoices(["a"], ["mrbench"], None, None, None, None)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("choices", "answers", "expected"), QUESTIONS.values(), ids=QUESTIONS.keys())
+def test_init_asks_only_for_choices_without_a_flag_and_once_each(
+    choices: RunFileChoices, answers: dict[str, list[str]], expected: RunFileChoices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = []
+
+    def answer(console: Console, prompt: Text, **more: object) -> str:
+        prompts.append(str(prompt))
+        return answers[str(prompt)].pop(0)
+
+    answers = {question: list(words) for question, words in answers.items()}
+    monkeypatch.setattr(Console, "input", answer)
+    assert ask_missing_choices(choices, ["a", "b"]) == expected
+    assert list(dict.fromkeys(prompts)) == list(answers) and not any(answers.values())
+
+
+def test_init_lists_unknown_names(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    words = iter(["b, z y", "a"])
+    monkeypatch.setattr(Console, "input", lambda console, prompt, **more: next(words))
+    assert ask_for_names("Models", ["a", "b"], []) == ["a"]
+    assert "unknown: y, z\n" in capsys.readouterr().out
+    monkeypatch.setattr(Console, "input", lambda console, prompt, **more: "")
+    assert ask_for_names("Models", ["a", "b", "c"], ["a", "c"]) == ["a", "c"], "the default"
+
+
+def test_init_asks_for_no_judge_without_judged_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(new_run, "judged_cards", lambda benchmarks: [])
+    words = iter(["mrbench", "", ""])
+    monkeypatch.setattr(Console, "input", lambda console, prompt, **more: next(words))
+    assert ask_missing_choices(RunFileChoices(["a"], [], None, None, None, None), []).judge is None and not list(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("gpt-4o", "gpt-4o"), ("org/Model 1.5", "Model-1.5"), ("a/b/c", "c"), ("-x", "my-model"), ("", "my-model"),
+        ("m" * 70, "m" * 64), ("m*?", "m--"),
+    ],
+)  # fmt: skip
+def test_a_models_name_becomes_a_valid_entry_name(words: str, name: str) -> None:
+    assert new_run.entry_name_for(words) == name
+
+
+def test_a_judge_of_the_registry_is_used_unchanged() -> None:
+    choices = RunFileChoices(["gpt-4o"], ["mrbench"], "strict", None, None, None)
+    registry = {"gpt-4o": {"engine": "hosted"}, "strict": {"engine": "judge"}}
+    assert new_run.run_file_content(registry, choices) == {
+        "run": {"tutors": ["gpt-4o"], "tasks": ["mrbench"], "judges": ["strict"]}
+    }
+
+
+@pytest.mark.parametrize("flags", [{"address": "http://x/v1"}, {"model": "m"}, {"address": "x", "key_env": "K_KEY"}])
+def test_a_model_by_flags_needs_address_and_name(flags: dict[str, str]) -> None:
+    with pytest.raises(UserError, match=r"^--address, --model: expected both flags, found one.*pass both"):
+        _ = new_run.Hosted(**flags).entry
+    assert new_run.Hosted(key_env="X_KEY").entry is None
+
+
+def test_an_estimate_has_a_row_for_each_stage_and_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "my.yaml"
+    tutors = ["qwen2.5-7b", "gpt-4o"]
+    content = write_run_file(out, tutors=tutors, benchmarks=["mathtutorbench", "mrbench"], judge="gpt-4o", limit=50)
+    content["models"]["gpt-4o"] = {"price": {"input": 2.5, "output": 10.0}}
+    out.write_text(yaml.safe_dump(content), encoding="utf-8")
+    plan, unpinned = plan_before_pins(merged_configuration([out]))
+    assert [fault.place for fault in unpinned] == ["models.qwen2.5-7b.weights.revision"]
+    rows = {(row.stage, row.model): row for row in estimate.estimate_rows(plan, "h100")}
+    assert list(rows) == [("tutors", "qwen2.5-7b"), ("tutors", "gpt-4o"), ("judges", "gpt-4o"), ("checks", "gpt-4o")]
+    served, hosted = rows["tutors", "qwen2.5-7b"], rows["tutors", "gpt-4o"]
+    assert served.requests == hosted.requests and served.usd is None and hosted.gpu_hours is None
+    assert hosted.usd == pytest.approx((hosted.prompt_tokens * 2.5 + hosted.answer_tokens * 10) / 1e6)
+    assert served.gpu_hours is not None and 0.02 < served.gpu_hours < 1
+    estimate.estimate(configfile=[out])
+    output = capsys.readouterr().out
+    assert "qwen2.5-7b" in output and "retries are free" in output and "docs/scale.md" in output
+
+
+def test_an_estimate_is_a_table_with_its_assumptions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("resources", "config"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "150")
+    hosted = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    weights = {"repo": "org/seven-7b", "revision": "0" * 40}
+    models = {
+        "far": {**hosted, "price": {"input": 1, "output": 2}},
+        "seven-7b": {"engine": "vllm", "weights": weights, "needs": {"gpus": 2}},
+        "strict": {"engine": "judge", "model": "far", "rubrics": ["mrbench_taxonomy"]},
+    }
+    tasks = ["mrbench", "mathtutorbench/problem_solving"]
+    run = {"tutors": ["far", "seven-7b", "echo"], "tasks": tasks, "judges": ["strict"]}
+    Path("my.yaml").write_text(yaml.safe_dump({"models": models, "run": run}), encoding="utf-8")
+    estimate.estimate(configfile=[Path("my.yaml")])
+    lines = capsys.readouterr().out.splitlines()
+    upper, lower, *rows = (
+        [cell.strip() for cell in re.split("[\u2503\u2502]", line)[1:-1]]
+        for line in lines
+        if "\u2503" in line or "\u2502" in line
+    )
+    head = [f"{above} {below}".strip() for above, below in zip(upper, lower, strict=True)]
+    assert head == ["stage", "model", "requests", "prompt tokens", "answer tokens", "USD", "GPU hours (h100)"]
+    assert [row[:2] for row in rows] == [
+        ["tutors", "far"],
+        ["tutors", "seven-7b"],
+        ["judges", "far"],
+        ["checks", "far"],
+        ["all", ""],
+    ]
+    number = [[float(re.sub(r"[^\d.]", "", cell) or 0) for cell in row[2:]] for row in rows]
+    assert number[0][:3] == number[1][:3] and number[0][0] > 0, "two tutors get the same requests"
+    total = [sum(column) for column in zip(*(row[:3] for row in number[:4]), strict=True)]
+    assert number[4][:3] == pytest.approx(total, abs=len(rows)), "each cell is rounded"
+    for row in (number[0], number[2]):
+        assert row[3] == round((row[1] * 1 + row[2] * 2) / 1e6, 2), "USD at the entry's prices"
+    assert [row[6] == "-" for row in rows] == [True, False, True, True, False], "GPU hours of the served model only"
+    assert [line for line in lines if line.startswith("- ")][-1].startswith(
+        "- not included: "
+    ) and "docs/scale.md" in "".join(lines)
+    # A single model has no total, and the GPU is the chosen one.
+    run |= {"tutors": ["seven-7b"], "judges": []}
+    Path("my.yaml").write_text(yaml.safe_dump({"models": models, "run": run}), encoding="utf-8")
+    estimate.estimate(configfile=[Path("my.yaml")], gpu="a10")
+    lines = capsys.readouterr().out.splitlines()
+    assert "(a10)" in lines[3] and "all" not in "".join(lines[5:7]) and lines[6].startswith("\u2514")
+
+
+def test_gpu_hours_are_those_of_all_gpus_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GPU hours are a server's seconds on each of its GPUs; unknown if neither name nor entry has the model's size."""
+    entry = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": 2}})
+    monkeypatch.setattr(estimate, "server_seconds", lambda *args: 7200.0)
+    requests = NewRequests("tutors", "mine-7b", "mine-7b", 3, 10.0, 4.0, exact=True)
+    plan: Any = SimpleNamespace(models={"mine-7b": entry, "mine": entry})
+    assert estimate.estimate_row(plan, "tutors", "mine-7b", [requests], "h100").gpu_hours == 4.0
+    assert estimate.estimate_row(plan, "tutors", "mine", [requests], "h100").gpu_hours is None
+
+
+def test_an_estimates_table_folds_long_names_and_its_notes_have_no_colours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    hosted = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    name = "a-model-" + "x" * 50 + "-z"
+    run = {"tutors": [name, "far"], "tasks": ["mathtutorbench/problem_solving"]}
+    (tmp_path / "my.yaml").write_text(yaml.safe_dump({"models": {name: hosted, "far": hosted}, "run": run}))
+    estimate.estimate(configfile=[tmp_path / "my.yaml"])
+    output = capsys.readouterr().out
+    assert "…" not in output
+    rows = [line.split("│") for line in output.splitlines() if line.startswith("│")]
+    assert "".join(row[2].strip() for row in rows) == name + "far", "long names are folded, and the total has no name"
+    assert "all" in [row[1].strip() for row in rows]
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    estimate.estimate(configfile=[tmp_path / "my.yaml"])
+    words = [line for line in capsys.readouterr().out.splitlines() if line.startswith("- ")]
+    assert "".join(words) and not any("\x1b" in line for line in words)
+
+
+def test_items_of_another_run_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder has the demo's twelve items, but the published task has 1,319."""
+    for name in ("resources", "config", "workflow"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    items = tmp_path / "results/items/mathtutorbench/problem_solving.jsonl"
+    items.parent.mkdir(parents=True)
+    items.write_text("{}\n" * 12, encoding="utf-8")
+    Path("a.yaml").write_text("run: {tutors: [gpt-4o], tasks: [mathtutorbench/problem_solving]}\n", encoding="utf-8")
+    plan, _ = plan_before_pins(merged_configuration([Path("a.yaml")]))
+    [row] = estimate.estimate_rows(plan, "h100")
+    assert (row.requests, row.exact) == (1319, False)
+
+
+def test_an_estimate_without_requests_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("run: {tutors: [echo], tasks: [mathtutorbench]}\nedition: demo\n")
+    with pytest.raises(UserError, match="no model of this run is sent requests"):
+        estimate.estimate(configfile=[tmp_path / "a.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("qwen2.5-7b", ParameterCount(7, 7)),
+        ("deepseek-v3", ParameterCount(671, 37)),
+        ("smollm2-135m", ParameterCount(0.135, 0.135)),
+        ("phi-4", ParameterCount(14, 14)),
+        ("qwen2.5-1.5b-instruct", ParameterCount(1.5, 1.5)),
+        ("llama-3.1-405b", ParameterCount(405, 405)),
+        ("gpt-4o", None),
+    ],
+)
+def test_a_models_size_is_that_of_its_entry_or_its_name(name: str, size: ParameterCount | None) -> None:
+    plan, _ = plan_before_pins(merged_configuration([Path("config/demo.yaml")]))
+    assert parameter_count(name, plan.models[name]) == size
+
+
+def test_every_served_model_has_a_size() -> None:
+    plan, _ = plan_before_pins(merged_configuration([Path("config/demo.yaml")]))
+    served = {name: model for name, model in plan.models.items() if getattr(model, "engine", "") == "vllm"}
+    assert [name for name, model in served.items() if parameter_count(name, model) is None] == []
+
+
+def test_hours_grow_with_the_work_and_shrink_with_the_machine() -> None:
+    h100, a100, large = GPUS["h100"], GPUS["a100"], ParameterCount(70, 70)
+
+    def seconds(
+        size: ParameterCount = large, gpus: int = 4, requests: float = 1000, at_once: int = 64, gpu: Any = h100
+    ) -> float:
+        return server_seconds(size, gpu, gpus, requests, 1000 * requests, 200 * requests, at_once)
+
+    assert seconds() < seconds(gpu=a100) and seconds(gpus=8) < seconds() < seconds(requests=10_000)
+    assert seconds(at_once=8) > seconds() and seconds(size=ParameterCount(7, 7)) < seconds()
+    assert seconds(size=ParameterCount(671, 37), gpus=8) < seconds(size=ParameterCount(671, 671), gpus=8)
+    # By hand: 70B weights are read in each of 200 steps, for 16 batches of 64 sequences; prompts at 40 % of the peak.
+    reading = 2 * 70e9 * 1e6 / (4 * 989e12 * 0.4)
+    writing = 200_000 / 64 * max(140e9 / (4 * 3.35e12 * 0.6), 2 * 70e9 * 64 / (4 * 989e12 * 0.4))
+    assert seconds() == pytest.approx(90 + 140e9 / 2e9 + reading + writing)
+    assert (
+        fits_in_memory(ParameterCount(7, 7), GPUS["a10"], 1)
+        and not fits_in_memory(large, h100, 1)
+        and fits_in_memory(large, h100, 4)
+    )
+
+
+def test_seconds_of_small_and_of_sparse_models() -> None:
+    """A single sequence reads the active weights at each step; a batch on a mixture of experts reads more, at most all."""
+    a10 = GPUS["a10"]
+    start, disk = 90.0, 2e9
+
+    def expected(size: ParameterCount, batch: float, touched: float) -> float:
+        reading = 2 * size.active * 1e9 * 500 / (125e12 * 0.4)
+        step = max(2 * touched / (0.6e12 * 0.6), 2 * size.active * 1e9 * batch / (125e12 * 0.4))
+        return start + 2 * size.total * 1e9 / disk + reading + 300 / batch * step
+
+    dense, sparse = ParameterCount(1, 1), ParameterCount(8, 1)
+    # 91 s to start and load weights, 0.02 s to read the prompt, 300 steps of 2 GB at 360 GB/s.
+    assert server_seconds(dense, a10, 1, 1, 500, 300, 64) == pytest.approx(91 + 0.02 + 1.6667, abs=1e-4)
+    assert server_seconds(dense, a10, 1, 0.5, 500, 300, 64) == pytest.approx(expected(dense, 1, 1e9), rel=1e-12)
+    assert server_seconds(dense, a10, 1, 1000, 500, 300, 1) == pytest.approx(expected(dense, 1, 1e9), rel=1e-12)
+    assert server_seconds(sparse, a10, 1, 1000, 500, 300, 2) == pytest.approx(expected(sparse, 2, 2e9), rel=1e-12)
+    assert server_seconds(sparse, a10, 1, 1000, 500, 300, 100) == pytest.approx(expected(sparse, 100, 8e9), rel=1e-12)
+    assert fits_in_memory(ParameterCount(9, 9), GPUS["a10"], 1), "18 of 24 GB, a quarter stays free"
+    assert not fits_in_memory(ParameterCount(9.0000001, 9), GPUS["a10"], 1)
+
+
+def test_a_total_adds_up_the_known_values() -> None:
+    row = estimate.EstimateRow("tutors", "a", 2, 10.0, 4.0, 1.5, 0.5, True)
+    unknown = row._replace(requests=None, usd=None, gpu_hours=None, exact=False)
+    assert estimate.estimate_total([row, row]) == ("all", "", 4, 20.0, 8.0, 3.0, 1.0, True)
+    assert estimate.estimate_total([row, unknown]) == ("all", "", None, 20.0, 8.0, 1.5, 0.5, False)
+    assert estimate.estimate_total([unknown]) == ("all", "", None, 10.0, 4.0, None, None, False)
+    assert estimate.estimate_cells(unknown) == ["unknown", "10", "4", "-", "-"]
+    assert estimate.estimate_cells(row._replace(requests=1200, usd=1234.567)) == [
+        "1,200",
+        "10",
+        "4",
+        "1,234.57",
+        "0.50",
+    ]
+    assert estimate.estimate_cells(row._replace(exact=False))[0] == "about 2"
+
+
+# doctor ---------------------------------------------------------------------------------------------------------------
+
+
+def of_state(findings: list[doctor.Finding], state: str) -> dict[str, doctor.Finding]:
+    """Return the findings of a state by their subject."""
+    return {finding.subject: finding for finding in findings if finding.state == state}
+
+
+def test_the_doctor_names_every_fault_and_its_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "my.yaml"
+    flags = {"address": "http://127.0.0.1:1/v1", "model": "far", "key_env": "FAR_KEY"}
+    write_run_file(out, tutors=["qwen2.5-7b", "gpt-4o"], benchmarks=["mrbench"], **flags)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("FAR_KEY", "sk-secret")
+    mostly_free = shutil.disk_usage("/")._replace(free=1 << 50)  # a full disk of this machine would be another fault
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: mostly_free)
+    findings = list(doctor.findings_of([out]))
+    faults = of_state(findings, "fault")
+    assert "maieutic pin" in faults["run file: models.qwen2.5-7b.weights.revision"].fix
+    assert "export OPENAI_API_KEY" in faults["endpoint of gpt-4o: models.gpt-4o.key_env"].fix
+    assert "does not answer" in faults["endpoint of far: models.far.base_url"].finding
+    assert not any("sk-secret" in " ".join(finding) for finding in findings)
+    with pytest.raises(UserError, match=rf"faults listed above: {len(faults)}"):
+        doctor.doctor(configfile=[out])
+
+
+def test_the_doctor_lists_passed_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(scripted(lambda number, request: (200, {}, {}))) as address:
+        write_run_file(tmp_path / "my.yaml", benchmarks=["mrbench"], address=address, model="near", key_env="NEAR_KEY")
+        monkeypatch.setenv("NEAR_KEY", "x")
+        findings = list(doctor.findings_of([tmp_path / "my.yaml"]))
+    passed = of_state(findings, "ok")
+    assert {"run file", "disk", "memory", "environment driver", "endpoint of near"} <= passed.keys()
+    assert not of_state(findings, "fault")
+
+
+def test_a_run_file_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("run: {tutors: [echo], tasks: [nowhere]}\n", encoding="utf-8")
+    [fault] = doctor.findings_of([tmp_path / "a.yaml"])
+    assert fault.subject == "run file: run.tasks[0]" and "nowhere" in fault.finding
+
+
+def test_the_doctor_finds_an_environment_of_another_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("envs", "resources", "config", "workflow"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "old-0123").mkdir()
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv/driver").symlink_to(tmp_path / "old-0123")
+    monkeypatch.chdir(tmp_path)
+    findings = {finding.subject: finding for finding in doctor.environments(None)}
+    assert findings["environment driver"].state == "fault" and findings["environment driver"].fix == "run `make driver`"
+    assert findings["environment serve"].state == "note" and "make env" in findings["environment serve"].fix
+
+
+# runs -----------------------------------------------------------------------------------------------------------------
+
+
+def test_runs_lists_each_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="expected the folder of a run, found none"):
+        runs.runs()
+    for folder, run in (
+        ("report", {"tutors": ["a", "b", "c", "d", "e"], "tasks": ["mrbench"], "limit": None}),
+        ("runs/trial", {"name": "trial", "tutors": ["a"], "tasks": ["kmpbench/ec"], "limit": 5}),
+    ):
+        place = tmp_path / "results" / folder
+        place.mkdir(parents=True)
+        (place / "config.yaml").write_text(yaml.safe_dump({"run": run}), encoding="utf-8")
+    (tmp_path / "results/runs/trial/index.html").write_text("page", encoding="utf-8")
+    folders = {run.name: run for run in runs.run_folders(Path("results"))}
+    assert folders["trial"].page == Path("results/runs/trial/index.html") and folders["trial"].limit == 5
+    assert folders["(no name)"].page is None and folders["(no name)"].tutors == ["a", "b", "c", "d", "e"]
+    for path, second in (
+        (tmp_path / "results/report/config.yaml", 120),
+        (tmp_path / "results/runs/trial/index.html", 60),
+    ):
+        os.utime(path, (second, second))
+    runs.runs()
+    early, late = (datetime.fromtimestamp(second).strftime("%Y-%m-%d %H:%M") for second in (60, 120))
+    assert capsys.readouterr().out.splitlines() == [
+        f"trial, {early}: results/runs/trial/index.html", "  a on kmpbench/ec, 5 items per task",
+        f"(no name), {late}: no page: the run did not finish", "  a, b, c and 2 more on mrbench, all items",
+    ]  # fmt: skip
+    (tmp_path / "results/report/config.yaml").write_text("run: [", encoding="utf-8")
+    with pytest.raises(UserError, match=r"results/report/config\.yaml.*delete it: the next run rewrites it"):
+        runs.runs()
+    (tmp_path / "results/report/config.yaml").write_text("", encoding="utf-8")
+    assert runs.saved_run(tmp_path / "results/report/config.yaml") == {}
+    assert [runs.shorten_names(list("abcd")[:n]) for n in (1, 3, 4)] == ["a", "a, b, c", "a, b, c and 1 more"]
+
+
+def test_the_doctor_sends_nothing_offline_and_prints_what_it_would_send(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run file from another person may name any variable and any address."""
+    addresses: list[str] = []
+    monkeypatch.setattr("requests.get", lambda address, **more: addresses.append(address))
+    monkeypatch.setenv("SOME_KEY", "sk-canary-0f9e8d")
+    address = "http://127.0.0.1:1/v1"
+    path = tmp_path / "my.yaml"
+    write_run_file(path, benchmarks=["mrbench"], address=address, model="near", key_env="SOME_KEY")
+    with contextlib.suppress(UserError):  # faults of this machine
+        doctor.doctor(configfile=[path], offline=True)
+    output = capsys.readouterr().out
+    assert f"{address} would be sent the value of SOME_KEY" in output and "sk-canary" not in output and not addresses
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """Return a folder for Python's path with a broken pydantic, as a site's modules may set one."""
+    (tmp_path / "site" / "pydantic").mkdir(parents=True)
+    (tmp_path / "site" / "pydantic" / "__init__.py").write_text("raise ImportError('of the site')\n")
+    return tmp_path / "site"
+
+
+@pytest.mark.parametrize("variable", ["PYTHONPATH", "PYTHONHOME"])
+@pytest.mark.parametrize("line", [["snakemake", "--cores", "1", "-n"], ["maieutic", "doctor"]])
+def test_python_variables_of_a_login_change_nothing(line: list[str], variable: str, site: Path) -> None:
+    command = [str(ROOT / ".venv/bin" / line[0]), *line[1:], "--help"]
+    done = subprocess.run(
+        command, env={**os.environ, variable: str(site)}, capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 0 and "usage" in done.stdout.lower(), done.stderr
+
+
+@pytest.mark.parametrize("variables", [{"HOME": "/sys/nohome"}, {"XDG_CACHE_HOME": "/proc/cache"}])
+def test_a_home_that_cannot_be_written_is_one_line(variables: dict[str, str], tmp_path: Path) -> None:
+    snakemake = str(ROOT / ".venv/bin/snakemake")
+    bare = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
+    done = subprocess.run(
+        [snakemake, "--version"], env={**bare, **variables}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    fix = re.search(r"Fix: .*export XDG_CACHE_HOME=(\S+)", done.stderr)
+    assert fix
+    fixed = {**bare, **variables, "XDG_CACHE_HOME": str(tmp_path)}
+    assert subprocess.run([snakemake, "--version"], env=fixed, capture_output=True, check=False).returncode == 0

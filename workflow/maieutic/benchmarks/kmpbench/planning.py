@@ -1,0 +1,27 @@
+"""KMP-Bench's part of the plan: a judge's alignment with people's comparisons."""
+
+from __future__ import annotations
+
+from maieutic.benchmarks.kmpbench import inputs, jobs
+from maieutic.core import paths
+from maieutic.plan.plan import Plan
+from maieutic.plan.slice_plan import SlicePlan
+from maieutic.plan.used_code import METRICS, Replacements, unused_tables
+
+
+def report_files(plan: Plan) -> list[str]:
+    """Return the alignment of each judge that compares replies with a reference; empty without people's labels."""
+    judges = plan.run.judges if plan.run.human_labels else ()
+    return [paths.ALIGNMENT.of(judge=name) for name in judges if inputs.compared_verdicts(plan, name)]
+
+
+def used_by_align_judge(plan: Plan, judge: str) -> Replacements:
+    """Leave out the metrics that no card names on which the judge compares replies with a reference."""
+    cards = [loaded.card for name in inputs.compared_benchmarks(plan, judge) for loaded in plan.benchmarks[name]]
+    functions = {metric.function or name for card in cards for name, metric in card.metrics.items()}
+    return unused_tables("metrics", "METRICS", METRICS, functions)
+
+
+PLANNING = SlicePlan(
+    inputs=inputs, jobs=jobs, report_files=report_files, used_code={"align_judge": used_by_align_judge}
+)

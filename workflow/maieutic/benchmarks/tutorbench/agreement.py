@@ -1,0 +1,32 @@
+"""Agreement of a judge with people who rated the criteria of this run's items, for the report's lights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from maieutic.benchmarks.tutorbench.raters import KAPPA
+from maieutic.core import paths
+from maieutic.core.records import Score
+from maieutic.judges.assignments import rubric_for_card
+from maieutic.judges.rubrics import read_rubric
+from maieutic.plan.plan import Plan
+from maieutic.report.tables import score_file
+
+
+def rated_kappa(plan: Plan, results: Path, judge: str, kind: str) -> list[Score] | None:
+    """Return a judge's kappa with the majority of raters, by benchmark; None if its criteria are not those of items.
+
+    results: folder of the results; kind: name of the rubric. Empty if the run has no ratings.
+    """
+    if not read_rubric(kind).rubric.rules.weighted:
+        return None
+    kappas: list[Score] = []
+    for benchmark in plan.judged_benchmarks(judge):
+        cards = plan.judge_cards(benchmark, judge)
+        if any(rubric_for_card(judge, plan.judge_entry(judge), card).name == kind for card in cards):
+            scores = score_file(paths.RATERS.within(results, judge=judge, benchmark=benchmark))
+            kappas += [score for score in scores if (score.grader, score.metric) == (judge, KAPPA)]
+    return kappas
+
+
+AGREEMENT = rated_kappa

@@ -1,0 +1,11 @@
+"""Commands of TutorBench's own rules."""
+
+COMMANDS = {
+    "TutorBench": (
+        "benchmarks.tutorbench.tagging:tag_items",
+        "benchmarks.tutorbench.tagging:vote_tags",
+        "benchmarks.tutorbench.breakdown:break_down",
+        "benchmarks.tutorbench.difficulty:filter_by_difficulty",
+        "benchmarks.tutorbench.raters:rate_judge",
+    ),
+}

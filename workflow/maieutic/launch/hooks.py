@@ -1,0 +1,282 @@
+"""Start and end of a run: checks before the first job, resources and variables of jobs, messages on the terminal."""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import logging
+import os
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from maieutic.config.models import HostedModel, JudgeModel
+from maieutic.core import paths
+from maieutic.core.errors import UserError
+from maieutic.core.ledger import utc_now
+from maieutic.core.progress import format_duration
+from maieutic.core.run_files import RUN_FILES_VARIABLE as run_files_of_jobs
+from maieutic.launch import cluster, images, messages, preflight
+from maieutic.launch.saving import save_config
+from maieutic.plan.jobs import save_config as saved
+from maieutic.plan.rules import JobWildcards, RulePlan
+from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
+from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
+
+log = logging.getLogger(__name__)
+LOCK_FILES: list[IO[str]] = []  # open lock files, kept until this process ends
+STARTED_AT, STARTED_AT_SECONDS = utc_now(), time.time()
+Job = Any  # a job of Snakemake
+Workflow = Any  # the workflow object of Snakemake
+
+
+def uses_containers(workflow: Workflow) -> bool:
+    """Return True if a run uses container images (--sdm apptainer)."""
+    return any(method.name == "APPTAINER" for method in workflow.deployment_settings.deployment_method)
+
+
+def interpreter(plan: RulePlan, workflow: Workflow, stack: str) -> str:
+    """Return the Python interpreter of an environment; in containers, that of the image."""
+    if uses_containers(workflow):
+        return "python3"
+    return getattr(plan.config.interpreters, stack) or sys.executable
+
+
+def shared_servers_variable(plan: RulePlan, workflow: Workflow) -> dict[str, str]:
+    """Return the variable that lets jobs share servers; empty for containers, whose processes end with their job."""
+    value = "" if uses_containers(workflow) else SnakemakeRun.here(plan.config.servers.linger).variable()
+    return {RUN_VARIABLE: value}
+
+
+def budget_variable(plan: RulePlan) -> dict[str, str]:
+    """Return the variable that passes the run's budget to its jobs; empty if the run has no budget."""
+    if not plan.run.budget.is_limited():
+        return {BUDGET_VARIABLE: ""}
+    models = {name: plan.answering_entry(name) for name, entry in plan.models.items() if isinstance(entry, JudgeModel)}
+    prices = {
+        name: entry.price for name, entry in plan.models.items() if isinstance(entry, HostedModel) and entry.price
+    }
+    allowance = Allowance(budget=plan.run.budget, budget_file=Path(paths.RUN_SPENDING), models=models, prices=prices)
+    return {BUDGET_VARIABLE: allowance.to_json()}
+
+
+def run_files_variable(workflow: Workflow) -> dict[str, str]:
+    """Return the environment variable with this run's files, which jobs insert into the commands that they print."""
+    here = Path.cwd()
+    files = [Path(file) for file in workflow.overwrite_configfiles]
+    return {
+        run_files_of_jobs: shlex.join(
+            str(file.relative_to(here) if file.is_relative_to(here) else file) for file in files
+        )
+    }
+
+
+def gpu_gres(workflow: Workflow) -> str | None:
+    """Return the name of the GPU resource in cluster jobs (`gpu_gres` of the profile); None if it is `gpu`."""
+    defaults = workflow.resource_settings.default_resources or {}
+    return str(defaults["gpu_gres"].raw).strip("'\"") if "gpu_gres" in defaults else None
+
+
+def model_resources(plan: RulePlan, workflow: Workflow) -> dict[str, Any]:
+    """Return the resources of a rule that calls a model. Each further attempt of a job gets more time and memory.
+
+    A profile limits `server_gpus`, whichever resource requests the GPUs.
+    """
+    gres = gpu_gres(workflow)
+
+    def gres_of(wildcards: JobWildcards) -> str:
+        gpus = plan.needs(wildcards).gpus
+        return f"{gres}:{gpus}" if gres and gpus else ""
+
+    return {
+        "mem_mb": lambda wildcards, attempt: plan.needs(wildcards).mem_mb * attempt,
+        "runtime": lambda wildcards, attempt: plan.needs(wildcards).runtime * attempt,
+        "gpu": lambda wildcards: 0 if gres else plan.needs(wildcards).gpus,
+        "gres": gres_of,
+        "server_gpus": lambda wildcards: plan.needs(wildcards).gpus,
+        "nodes": 1,
+    }
+
+
+def called_models(plan: RulePlan, jobs: Iterable[Job]) -> list[str]:
+    """Return the models that planned jobs will call."""
+    asking = [job for job in jobs if job.resources.get("server_gpus") is not None]
+    return sorted({model for job in asking for model in plan.models_of(job.wildcards)})
+
+
+def used_images(plan: RulePlan, jobs: Iterable[Job]) -> dict[str, tuple[str, str]]:
+    """Return the images that planned jobs run in: for each environment, the address in the config and the file."""
+    files = {job.container_img_url: job.container_img_path for job in jobs if job.container_img}
+    named = plan.config.containers.model_dump()
+    return {stack: (url, files[url]) for stack, url in named.items() if url in files}
+
+
+def slurm_request(plan: RulePlan, job: Job) -> cluster.JobResources:
+    """Return the resources that a planned job requests from SLURM; no partition if it goes to another cluster."""
+    elsewhere = any(job.resources.get(name) for name in ("cluster", "clusters", "slurm_cluster"))
+    partition = None if elsewhere else job.resources.get("slurm_partition")
+    return cluster.JobResources(
+        model=", ".join(plan.models_of(job.wildcards)),
+        step=job.rule.name,
+        gpus=plan.needs(job.wildcards).gpus,
+        minutes=job.resources.get("runtime") or 0,
+        partition=str(partition) if partition else None,
+    )
+
+
+def gpu_total(workflow: Workflow) -> int | None:
+    """Return how many GPUs all jobs together may use, by the profile's `resources`; None if there is no limit."""
+    totals = workflow.global_resources
+    return min((totals[name].value for name in ("server_gpus", "gpu") if name in totals), default=None)
+
+
+def start_run(plan: RulePlan, workflow: Workflow) -> None:
+    """Check everything that the first job needs, and save config and provenance. Raises UserError if a check fails."""
+    lock_results()
+    jobs = list(workflow.dag.needrun_jobs())
+    models, serve = called_models(plan, jobs), interpreter(plan, workflow, "serve")
+    if uses_containers(workflow):
+        images.check_images(used_images(plan, jobs))
+    cluster.check_gpus(plan.config, models, gpu_total(workflow))
+    if workflow.executor_plugin.name == "slurm":
+        requests = [slurm_request(plan, job) for job in jobs if not job.is_local]
+        cluster.check_slurm(requests, workflow.executor_settings.status_command)
+    prepared = {dict(job.wildcards.items())["model"] for job in jobs if job.rule.name == "prepare_weights"}
+    preflight.check_run(plan.config, serve, sorted({*models, *prepared}), messages.models_to_call(plan, jobs))
+    add_time_left(workflow)
+    filter_repeated_failures(workflow)
+    Path(paths.RUN_SPENDING).unlink(missing_ok=True)
+    job = saved(plan)
+    if other := overwrite_warning(Path(plan.run_path(paths.CONFIG)), job.config["run"]):
+        print(other, file=sys.stderr)
+    save_config(job=job, out=Path(paths.RUN_CONFIG), provenance=Path(paths.RUN_PROVENANCE))
+
+
+def lock_results(lock: Path = Path(paths.RUN_LOCK)) -> None:
+    """Lock the results until this process ends. Raises UserError if a run of another checkout has locked them.
+
+    Snakemake's own lock is not enough: it is stored in a checkout, and checkouts can share results by a symlink.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    handle = open(lock, "a+", encoding="utf-8")  # noqa: SIM115 - open as long as the process runs
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        handle.seek(0)
+        owner, _, folder = handle.read().strip().partition(" in ")
+        handle.close()
+        if folder != str(Path.cwd()):  # within one checkout, Snakemake's own lock (or --nolock) applies
+            raise UserError(
+                str(lock.resolve().parent), f"a run of another checkout uses these results ({owner}, in {folder})",
+                "wait until it ends, or link another results folder into this checkout",
+            ) from None  # fmt: skip
+        return
+    except OSError as error:  # a file system without locks
+        log.warning("%s cannot be locked (%s): do not start another run on these results", lock, error.strerror)
+        return
+    handle.truncate(0)
+    handle.write(f"host {socket.gethostname()} pid {os.getpid()} in {Path.cwd()}\n")
+    handle.flush()
+    LOCK_FILES.append(handle)
+
+
+def add_time_left(workflow: Workflow) -> None:
+    """Add the estimated time left to the terminal's progress bars, which show only the elapsed time."""
+    handlers = workflow.logger_manager.get_log_handlers()
+    bars = [handler.progress for handler in handlers if hasattr(handler, "progress")]
+    if not bars:  # a logger without bars: rich may not be installed
+        return
+    from rich.progress import ProgressColumn, Task
+    from rich.text import Text
+
+    class TimeLeft(ProgressColumn):
+        """Time left, from the mean time of finished jobs: rich's own estimate covers only the last seconds."""
+
+        def render(self, task: Task) -> Text:
+            if not task.completed or not task.total or task.finished or task.elapsed is None:
+                return Text("")
+            return Text(f"{format_duration(task.elapsed * (task.total / task.completed - 1))} left", style="dim")
+
+    for progress in bars:
+        progress.columns = (*progress.columns, TimeLeft())
+
+
+def filter_repeated_failures(workflow: Workflow) -> None:
+    """Remove a failed job's command and log from the terminal's output.
+
+    The job has already printed its error; the run's last lines name cause and log. `.snakemake/log` has all output.
+    """
+    for handler in workflow.logger_manager.get_log_handlers():
+        if hasattr(handler, "event_handler"):
+            handler.addFilter(partial(adds_to_output, handler.event_handler.jobs_info))
+
+
+def adds_to_output(jobs: dict[int, dict[str, Any]], record: logging.LogRecord) -> bool:
+    """Return True if a log record of Snakemake contains anything that the job itself has not printed.
+
+    jobs: the logger's data on each job; the log files of a failed job are removed from these data.
+    """
+    event = getattr(record, "event", None)
+    if event == "job_error" and (job := jobs.get(getattr(record, "jobid", -1))):
+        job["log"] = []
+    return not (event == "error" and "returned non-zero exit status" in record.getMessage())
+
+
+def overwrite_warning(saved_config: Path, run: dict[str, Any]) -> str | None:
+    """Return a warning if the folder contains the page of a run with other settings, or None."""
+    from maieutic.launch.runs import saved_run
+
+    if not saved_config.is_file():
+        return None
+    before = saved_run(saved_config)
+    changed = sorted(f"run.{key}" for key in {*before, *run} if before.get(key) != run.get(key))
+    if not changed:
+        return None
+    settings = ", ".join(changed)
+    problem = f"contains the page of a run with other settings ({settings}), which this run overwrites"
+    return f"{saved_config.parent} {problem}. Fix: set run.name to keep both"
+
+
+def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
+    """Print a dry run's requests and their cost when this process ends: Snakemake has no hook for this."""
+
+    def print_requests() -> None:
+        dag = getattr(workflow, "_dag", None)
+        if dag is None or not workflow.dryrun:
+            return
+        try:
+            print(
+                messages.requests_line(
+                    plan, messages.planned_requests(plan, list(dag.needrun_jobs(exclude_finished=False)))
+                )
+            )
+        except Exception as error:  # ignore any error: the dry run is useful without this line of output
+            print(f"new requests: not counted ({type(error).__name__}: {error})")
+
+    atexit.register(print_requests)
+
+
+def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
+    """Print the last lines of a run: failed jobs with causes, requests sent and their cost, path of the page."""
+    failed = sorted(getattr(workflow.scheduler, "failed", ()), key=lambda job: (job.rule.name, str(job.wildcards)))
+    for line in messages.last_lines(plan, failed, STARTED_AT, STARTED_AT_SECONDS, page):
+        print(line, file=sys.stderr)
+
+
+def partial_report_command(plan: RulePlan, workflow: Workflow) -> str | None:
+    """Return the command that writes the partial report of a failed run; None if the full report exists already."""
+    if not any(job.rule.name == "build_report" for job in workflow.dag.needrun_jobs()):
+        return None
+    # The partial report has its own file names: under the final ones, Snakemake would never complete the report.
+    partial = plan.run_path(paths.PARTIAL_REPORT)
+    return (
+        f"-m maieutic build-report --config {paths.RUN_CONFIG} --provenance {paths.RUN_PROVENANCE}"
+        f" --results {paths.ROOT} --out {partial} --missing-ok"
+        f" --log {paths.PARTIAL_REPORT_LOG}"
+        f" && echo 'partial report: {partial}/index.html' >&2 || true"
+    )

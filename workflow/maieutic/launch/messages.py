@@ -1,0 +1,251 @@
+"""Lines that a run prints about itself: its requests before it starts; its page, costs and failed jobs at the end."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from maieutic.config.models import BaselineModel, HostedModel, Model
+from maieutic.core import paths
+from maieutic.core.ledger import JobSpending, spent_since
+from maieutic.launch.rehearsal import Rehearsal
+from maieutic.launch.requests import NewRequests, new_requests
+from maieutic.launch.runs import shorten_names
+from maieutic.plan.plan import Plan
+from maieutic.replies.reply_counts import ReplyCounts, count_replies
+
+Job = Any  # a job of Snakemake
+MOST_FAILURES = 10
+MOST_CAUSE_CHARS = 300  # maximum number of characters of a printed cause of failure
+ERROR, FIX = " ERROR ", " Fix: "
+LEAST_PROBLEM_CHARS = 80  # a problem is never shortened to fewer characters than this: the fix is shortened instead
+BUDGET_KEY = "run.budget"
+MOST_NAMED_TUTORS = 8  # if more tutors than this have the same number of requests, only the first are named
+
+
+def registry_cost(
+    plan: Plan, model: str, prompt_tokens: float, answer_tokens: float, cached_tokens: float = 0
+) -> float | None:
+    """Return the cost in US dollars by the registry's price of a model; None if the model has no price."""
+    price = getattr(plan.models[model], "price", None)
+    return None if price is None else price.usd(prompt_tokens, answer_tokens, cached_tokens)
+
+
+def cost_text(plan: Plan, amounts: Iterable[tuple[str, float, float, float]]) -> str:
+    """Return the total cost of requests as text, with the names of hosted models that have no price.
+
+    amounts: model, and its numbers of tokens in prompts, in answers, and in prompts read from a cache.
+    """
+    total, priced, unpriced = 0.0, False, []
+    for model, prompt, answer, cached in amounts:
+        cost = registry_cost(plan, model, prompt, answer, cached)
+        if cost is not None:
+            total, priced = total + cost, True
+        elif isinstance(plan.models[model], HostedModel) and model not in unpriced:
+            unpriced.append(model)
+    words = [f"about {total:.2f} USD" if total >= 0.005 else "under 0.01 USD"] if priced else []
+    words += [f"no price for {', '.join(unpriced)}"] if unpriced else []
+    return "; ".join(words)
+
+
+def planned_requests(plan: Plan, jobs: Sequence[Job]) -> list[NewRequests]:
+    """Count the requests of planned jobs; a job whose requests cannot be counted is listed with its models."""
+    asking = [job for job in jobs if job.resources.get("server_gpus") is not None]
+    planned = [(str(job.rule.name).removesuffix("_locally"), dict(job.wildcards.items())) for job in asking]
+    with Rehearsal(plan, {str(file) for job in jobs for file in job.output}) as rehearsal:
+        counted = new_requests(plan, rehearsal, planned)
+    others = [models for job in asking if (models := uncounted_models(plan, job))]
+    return [*counted, *(NewRequests("others", " + ".join(models), models[0], None) for models in others)]
+
+
+def models_to_call(plan: Plan, jobs: Sequence[Job]) -> set[str]:
+    """Return the models that planned jobs will send requests to."""
+    return {part.model for part in planned_requests(plan, jobs) if part.requests != 0 or not part.exact}
+
+
+def uncounted_models(plan: Plan, job: Job) -> list[str]:
+    """Return the models of a job whose requests cannot be counted beforehand (curation, tagging); else empty."""
+    asks = job.rule.name.startswith(("make_components", "write_flows", "write_dialogues", "rate_", "tag_items"))
+    models: list[str] = plan.models_of(job.wildcards) if asks else []  # type: ignore[attr-defined]
+    return models
+
+
+def request_counts(numbers: Mapping[str, str], tutors: Container[str]) -> list[str]:
+    """Return the number of requests of each tutor and judge as text. Many tutors with one number share a text."""
+    alike: dict[str, list[str]] = defaultdict(list)
+    for name, number in numbers.items():
+        if name in tutors:
+            alike[number].append(name)
+    parts = []
+    for name, number in numbers.items():
+        names = alike[number] if name in tutors else [name]
+        if len(names) <= MOST_NAMED_TUTORS:
+            parts.append(f"{name} {number}")
+        elif name == names[0]:
+            parts.append(f"{shorten_names(names, 2)}: {number} each")
+    return parts
+
+
+def requests_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
+    """Return one line about new requests: `new requests: far-away 100, my-judge 50; about 0.02 USD`."""
+    counts: Counter[str] = Counter()
+    checks: Counter[str] = Counter()
+    supposed, unknown = set(), set()
+    for part in planned:
+        counts[part.asker] += part.requests or 0
+        checks[part.asker] += part.requests or 0 if part.stage == "checks" else 0
+        if part.requests is None:
+            unknown.add(part.asker)
+        elif not part.exact and part.requests:
+            supposed.add(part.asker)
+    if not counts:
+        return "new requests: none"
+    places = {name: place for place, name in enumerate([*plan.run.tutors, *plan.run.judges])}
+    numbers = {
+        name: f"{'about ' if name in supposed else ''}{number}{' or more' if name in unknown else ''}"
+        + (f" ({checks[name]} to check it on labels)" if checks[name] else "")
+        for name, number in sorted(counts.items(), key=lambda count: (places.get(count[0], len(places)), count[0]))
+        if number or name in unknown
+    }
+    parts = request_counts(numbers, set(plan.run.tutors))
+    cost = cost_text(
+        plan, [(part.model, part.prompt_tokens, part.answer_tokens, 0.0) for part in planned if part.requests]
+    )
+    total = f"new requests: {', '.join(parts) or 'none, all answers are on file'}"
+    return "; ".join(filter(None, [total, cost, thinking_line(plan, planned)]))
+
+
+def thinking_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
+    """Return the extra cost if every request used all its `thinking_tokens`, as text; "" if it rounds to zero."""
+    most = 0.0
+    for part in planned:
+        tokens = (part.requests or 0) * getattr(plan.models[part.model], "thinking_tokens", 0)
+        most += registry_cost(plan, part.model, 0, tokens) or 0.0
+    return f"at most {most:.2f} USD more for thinking" if most >= 0.005 else ""
+
+
+def spent_line(plan: Plan, spent: Sequence[JobSpending]) -> str:
+    """Return one line about requests sent, tokens and costs, from the ledgers."""
+    by_asker: dict[str, list[JobSpending]] = defaultdict(list)
+    for line in spent:
+        by_asker[line.asker].append(line)
+    parts = []
+    for name, lines in by_asker.items():
+        requests, retries = sum(line.requests for line in lines), sum(sum(line.retries.values()) for line in lines)
+        prompt, answer, _ = tokens_spent(lines)
+        parts.append(f"{name} {requests} ({prompt:,} + {answer:,} tokens{f', {retries} retries' if retries else ''})")
+    amounts = [
+        (plan.answering_entry(name), *tokens_spent(lines)) for name, lines in by_asker.items() if name in plan.models
+    ]
+    return "; ".join(filter(None, [f"requests sent: {', '.join(parts) or 'none'}", cost_text(plan, amounts)]))
+
+
+def tokens_spent(lines: Sequence[JobSpending]) -> tuple[int, int, int]:
+    """Return the numbers of tokens in prompts, in answers, and in prompts read from a cache."""
+    prompt, answer = sum(line.prompt_tokens for line in lines), sum(line.completion_tokens for line in lines)
+    return prompt, answer, sum(line.cached_tokens for line in lines)
+
+
+def last_error_of(log: Path, since: float) -> str | None:
+    """Return the last error in a job's log; None if this run did not write the log. since: seconds since 1970."""
+    if not log.is_file() or log.stat().st_mtime < since:
+        return None
+    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    errors = [line.partition(ERROR)[2] for line in lines if ERROR in line]
+    return shorten_error((errors or lines or ["the log is empty"])[-1].strip())
+
+
+def shorten_error(line: str) -> str:
+    """Return an error line of at most MOST_CAUSE_CHARS characters: its problem is cut rather than its fix."""
+    if len(line) <= MOST_CAUSE_CHARS:
+        return line
+    problem, mark, fix = line.partition(FIX)
+    room = MOST_CAUSE_CHARS - len(mark) - len(fix)
+    return f"{problem[: room - 4]} ...{mark}{fix}" if mark and room > LEAST_PROBLEM_CHARS else line[:MOST_CAUSE_CHARS]
+
+
+def failure_lines(jobs: Iterable[Job], since: float) -> list[str]:
+    """Return a line for each failed job with its name and the last error in its log."""
+    lines, unpaid = [], []
+    for job in jobs:
+        names: Mapping[str, str] = dict(job.wildcards.items())
+        logs = [Path(str(path)) for path in job.log]
+        cause = last_error_of(logs[0], since) if logs else None
+        what = " ".join([job.rule.name, *names.values()])
+        if (cause or "").startswith(BUDGET_KEY):
+            unpaid.append((what, cause))
+            continue
+        lines.append(f"failed: {what}: {cause or 'no log was written'}" + (f" (log: {logs[0]})" if logs else ""))
+    if unpaid:
+        lines.append(f"stopped: {', '.join(what for what, _ in unpaid)}: {unpaid[-1][1]}")
+    return lines
+
+
+MOST_UNKNOWN_MARKERS = 0.05  # share of answers with unknown reasoning markers above which the run reports them
+
+
+def poorly_answered(plan: Plan, results: Path) -> Iterator[tuple[str, str, ReplyCounts]]:
+    """Yield benchmark, tutor and counts if few items are answered, or many answers have an unknown reasoning marker.
+
+    The limits on these shares are `report.least_readable` and MOST_UNKNOWN_MARKERS.
+    """
+    for benchmark in plan.benchmarks:
+        for tutor in (name for name in plan.run.tutors if name in plan.tutors_on(benchmark)):
+            replies = paths.REPLIES.within(results, benchmark=benchmark, tutor=tutor)
+            if not isinstance(plan.models[tutor], BaselineModel) and replies.exists():
+                counted = count_replies(replies)
+                if (
+                    counted.share < plan.config.report.least_readable
+                    or counted.marked > MOST_UNKNOWN_MARKERS * counted.items
+                ):
+                    yield benchmark, tutor, counted
+
+
+def poorly_answered_lines(plan: Plan) -> list[str]:
+    """Return a line for each tutor and benchmark that `poorly_answered` yields."""
+    return [
+        f"{tutor}: {counted.answered} of {counted.items} items of {benchmark} answered"
+        + (
+            f": {counted.cause}"
+            if counted.cause
+            else f"; replies that begin with an unknown reasoning marker and are scored as text: {counted.marked}"
+        )
+        for benchmark, tutor, counted in poorly_answered(plan, Path(paths.ROOT))
+    ]
+
+
+def is_handled(entry: Model, kind: str, line: str) -> bool:
+    """Return True if a model's entry already has the setting that `line`, about a silent change, recommends."""
+    omitted = getattr(entry, "omit", [])
+    if kind == "model":
+        model = getattr(entry, "model", None)
+        # The second form is in ledgers of earlier versions.
+        return f" answers requests for {model}: " not in line and f" where {model} is asked: " not in line
+    if kind == "max_tokens" and line.endswith(f"max_tokens_as: {getattr(entry, 'max_tokens_as', None)}"):
+        return True
+    return kind in omitted
+
+
+def unhandled_changes(plan: Plan, spent: Iterable[JobSpending]) -> list[tuple[str, str]]:
+    """Return asker and message for each silent change of an endpoint that the asker's entry does not handle yet."""
+    askers = {*plan.run.tutors, *plan.run.judges}
+    entries = [entry for entry in spent if entry.asker in askers]
+    lines = {(entry.asker, kind): line for entry in entries for kind, line in entry.unheeded.items()}
+    return [
+        (asker, line)
+        for (asker, kind), line in lines.items()
+        if not is_handled(plan.models[plan.answering_entry(asker)], kind, line)
+    ]
+
+
+def last_lines(plan: Plan, failed: Sequence[Job], since: str, since_seconds: float, page: str | None) -> list[str]:
+    """Return the last lines of a run: failed jobs with causes, requests sent and their cost, path of the page."""
+    lines = failure_lines(failed[:MOST_FAILURES], since_seconds)
+    if len(failed) > MOST_FAILURES:
+        lines.append(f"failed: {len(failed) - MOST_FAILURES} further jobs")
+    lines += poorly_answered_lines(plan)
+    spent = spent_since(since, Path(paths.JOURNALS.of()))
+    lines += [f"{asker}: {line}" for asker, line in unhandled_changes(plan, spent)]
+    return [*lines, spent_line(plan, spent), *([f"report: {page}"] if page else [])]

@@ -1,0 +1,99 @@
+"""Checks before the first job: the serving environment exists, every hosted endpoint answers and accepts its key."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+import shlex
+from collections.abc import Container
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from maieutic.config.models import BaselineModel, HostedModel
+from maieutic.config.settings import Config
+from maieutic.core.errors import UserError
+from maieutic.core.secrets import model_list_headers
+from maieutic.serving.backends import hosted_key
+
+log = logging.getLogger(__name__)
+ENDPOINT_SECONDS = 15.0
+
+
+def check_run(config: Config, serve: str, models: list[str], pending: Container[str]) -> None:
+    """Check the models that this run's jobs call. Raises UserError for the first one that would fail.
+
+    serve: interpreter of the serving environment, a path or a command inside the container; pending: models with
+    requests that are not answered on file. The endpoint and key of any other hosted model are not needed or checked.
+    """
+    for name in models:
+        model = config.models[name]
+        if not isinstance(model, HostedModel | BaselineModel):
+            check_serving_environment(serve, name)
+        if isinstance(model, HostedModel) and name in pending:
+            list_endpoint_models(name, model)
+
+
+def check_serving_environment(serve: str, name: str) -> None:
+    """Check that the interpreter of the serving environment exists. Raises UserError if not."""
+    if "/" in serve and not Path(serve).exists():
+        raise UserError("interpreters.serve", f"{serve} does not exist, and {name} needs it", "run `make env`")
+
+
+def proxy_fix(base_url: str) -> str:
+    """Return the fix for an endpoint that is reached through a proxy set in the environment; "" if no proxy applies.
+
+    The proxy's address is not printed: it may contain a password.
+    """
+    from requests.utils import get_environ_proxies
+
+    address, proxies = urlsplit(base_url), get_environ_proxies(base_url, no_proxy=None)
+    kind = next((kind for kind in (address.scheme, "all") if proxies.get(kind)), None)
+    if kind is None:
+        return ""
+    known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
+    hosts = f"{known},{address.hostname}" if known else str(address.hostname)
+    return f"correct the proxy of {kind}_proxy, or bypass the proxy: export no_proxy={shlex.quote(hosts)}"
+
+
+def list_endpoint_models(name: str, model: HostedModel) -> list[str]:
+    """Return the models that an endpoint lists, if any. Raises UserError if it does not answer or refuses the key."""
+    import requests
+
+    headers = model_list_headers(model.base_url, hosted_key(name, model))
+    try:
+        address = f"{model.base_url.rstrip('/')}/models"
+        # Follow no redirect: it would send the key to another host.
+        answer = requests.get(address, headers=headers, timeout=ENDPOINT_SECONDS, allow_redirects=False)
+        status = answer.status_code
+    except (requests.RequestException, ValueError) as error:
+        raise UserError(
+            f"models.{name}.base_url",
+            f"{model.base_url} does not answer ({type(error).__name__})",
+            proxy_fix(model.base_url) or "start the server, or correct base_url",
+        ) from None
+    if status == 407:
+        raise UserError(
+            f"models.{name}.base_url",
+            f"the proxy for {model.base_url} requires authentication (407)",
+            proxy_fix(model.base_url),
+        )
+    if status in {401, 403}:
+        raise UserError(
+            f"models.{name}.key_env",
+            f"{model.base_url} refuses the key ({status})",
+            f"set {model.key_env} to a valid key",
+        )
+    try:
+        return [str(entry["id"]) for entry in answer.json()["data"]] if status == 200 else []
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
+def unlisted_model_fix(model: HostedModel, listed: list[str]) -> str:
+    """Return the fix for a model that its endpoint does not list; "" if it is listed, or if the list is empty."""
+    known = {name.removeprefix("models/") for name in listed}  # Gemini lists its models with this prefix
+    if not known or model.model in known:
+        return ""
+    near = difflib.get_close_matches(model.model, sorted(known))
+    return f"set model: {near[0]}" if len(near) == 1 else f"set model to one of: {', '.join(sorted(known)[:8])}"

@@ -1,0 +1,230 @@
+"""`maieutic compare`: differences between two finished runs."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from maieutic.config.cards import Card
+from maieutic.core import paths
+from maieutic.core.records import Difference, Item, Reply, ReportedScore, iter_records
+from maieutic.core.visible import visible_text
+from maieutic.core.yaml_files import read_yaml
+from maieutic.record.finished_run import FinishedRun, load_finished_run, own_file, run_folder_at
+from maieutic.report.browser import all_grades
+from maieutic.report.contrasts import verdict_of
+from maieutic.report.tables import display_label, items_of_task
+from maieutic.scores.differences import ComparisonKey, tutor_differences
+from maieutic.scores.score import GradeIndex, Measurement, index_grades, measure_task
+
+IGNORED_KEYS = {"report", "containers", "interpreters", "servers", "limits"}  # keys that do not affect scores
+DIGITS = 3
+NO_DIFFERENCE = ("–", "–", "–")
+log = logging.getLogger(__name__)
+OUTPUT_WIDTH = 160  # width of the output, in characters, if it does not go to a terminal
+
+
+def compare(first: Path, second: Path, /) -> None:
+    """Print what differs between two finished runs: configuration, data, code, replies and scores.
+
+    first, second: each is a run's own folder, the name of a run (`maieutic runs` lists both), or a folder or .zip file
+    that `maieutic share` wrote. If a tutor answered the same items in both runs, the difference between its scores is
+    computed on these pairs of replies, with an interval and a p value.
+    """
+    with run_folder_at(first) as first_folder, run_folder_at(second) as second_folder:
+        compare_folders(first_folder, second_folder)
+
+
+def compare_folders(first: Path, second: Path) -> None:
+    """Print the differences between two runs. first, second: the runs' own folders."""
+    before, after = load_finished_run(first), load_finished_run(second)
+    if before.results.resolve() == after.results.resolve() and before.folder.resolve() != after.folder.resolve():
+        log.warning("both runs share %s: they have the same files of replies and scores", before.results)
+    console = Console(width=None if sys.stdout.isatty() else OUTPUT_WIDTH)
+    for title, lines in (
+        ("configuration", config_changes(first, second)),
+        ("code, cards and data", provenance_changes(before, after)),
+        ("items and replies", reply_changes(before, after)),
+    ):
+        console.print(title, style="bold", markup=False, highlight=False)
+        for line in lines or ["the same"]:
+            console.print(f"  {visible_text(line)}", markup=False, highlight=False)
+    table = Table(title="scores: second run minus first", title_justify="left", box=None)
+    for name in ("task", "tutor", "metric", "first", "second", "difference", "95 % interval", "p", "verdict"):
+        table.add_column(name)
+    rows = list(score_changes(before, after))
+    for row in rows:
+        table.add_row(*(Text(visible_text(cell)) for cell in row))
+    if rows:
+        console.print(table, markup=False)
+    else:
+        console.print("no tutor has scores on the same task in both runs", markup=False)
+
+
+def dotted_values(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each value of a configuration with its key in dotted form (`run.tutors`). A list counts as one value."""
+    if isinstance(content, dict):
+        for name, value in content.items():
+            yield from dotted_values(value, f"{place}.{name}" if place else str(name))
+    else:
+        yield place, content
+
+
+def config_changes(first: Path, second: Path) -> list[str]:
+    """Return a line for each configuration key that differs. first, second: the runs' own folders."""
+    before, after = (
+        dict(
+            dotted_values(
+                {
+                    name: value
+                    for name, value in read_yaml(own_file(folder, paths.CONFIG)).items()
+                    if name not in IGNORED_KEYS
+                }
+            )
+        )
+        for folder in (first, second)
+    )
+    return [
+        f"{name}: {before.get(name, '(not set)')} -> {after.get(name, '(not set)')}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+
+
+def provenance_changes(before: FinishedRun, after: FinishedRun) -> list[str]:
+    """Return a line for each difference in code, machine, parsers, cards and data, as recorded in two provenances."""
+    earlier, later = before.provenance, after.provenance
+    if earlier is None or later is None:
+        return ["not compared: a run has no record of its code, cards and data (provenance.json)"]
+    lines = [f"code: {earlier.code.as_line} -> {later.code.as_line}"] if earlier.code != later.code else []
+    if earlier.machine and later.machine and earlier.machine != later.machine:
+        lines.append(f"machine: {earlier.machine.summary} -> {later.machine.summary}")
+    lines += parser_changes(earlier.readers, later.readers)
+    for first, second in ((earlier.files, later.files), (earlier.data, later.data)):
+        for name in sorted(first.keys() | second.keys()):
+            if first.get(name) != second.get(name):
+                only = "first" if name in first else "second"
+                how = "changed" if name in first and name in second else f"only in the {only} run"
+                lines.append(f"{name}: {how}")
+    return lines
+
+
+def parser_changes(first: Mapping[str, int], second: Mapping[str, int]) -> list[str]:
+    """Return a line for each parser whose version differs between two runs. first, second: versions by parser name."""
+    if bool(first) != bool(second):
+        return [f"parsers: versions not recorded in the {'second' if first else 'first'} run, so grades may differ"]
+    return [
+        f"parser {name}: version {first[name]} -> {second[name]}, so the same reply may get another grade"
+        for name in sorted(first.keys() & second.keys())
+        if first[name] != second[name]
+    ]
+
+
+def replies_by_task_and_item(run: FinishedRun, benchmark: str, tutor: str) -> dict[tuple[str, str], Reply]:
+    """Return a tutor's replies by task and item."""
+    path = paths.REPLIES.within(run.results, benchmark=benchmark, tutor=tutor)
+    return {(reply.task, reply.id): reply for reply in iter_records(path, Reply)} if path.exists() else {}
+
+
+def reply_changes(before: FinishedRun, after: FinishedRun) -> list[str]:
+    """Return a line for each benchmark and tutor whose replies differ between two runs, with the number of changes."""
+    lines = []
+    for benchmark in (name for name in before.plan.benchmarks if name in after.plan.benchmarks):
+        for tutor in (name for name in before.plan.run.tutors if name in after.plan.run.tutors):
+            earlier, later = (
+                replies_by_task_and_item(before, benchmark, tutor),
+                replies_by_task_and_item(after, benchmark, tutor),
+            )
+            shared = earlier.keys() & later.keys()
+            changed = sum(earlier[place].text != later[place].text for place in shared)
+            if changed or len(shared) < max(len(earlier), len(later)):
+                lines.append(
+                    f"{benchmark}, {display_label(after.plan, tutor)}: "
+                    f"{changed} of {len(shared)} shared replies differ, "
+                    f"{len(earlier) - len(shared)} only in the first run, {len(later) - len(shared)} only in the second"
+                )
+    return lines
+
+
+def score_changes(before: FinishedRun, after: FinishedRun) -> Iterator[tuple[str, ...]]:
+    """Yield a row of the score comparison for each task and tutor that have a headline score in both runs."""
+    both = [name for name in before.plan.benchmarks if name in after.plan.benchmarks]
+    for benchmark in both:
+        cards = {loaded.card.task: loaded.card for loaded in after.plan.benchmarks[benchmark]}
+        shared = {task: items_in_both(before, after, card) for task, card in cards.items()}
+        for tutor in (name for name in before.plan.run.tutors if name in after.plan.run.tutors):
+            firsts = {score.task: score for score in before.headlines(tutor) if score.benchmark == benchmark}
+            indexes = [index_grades(all_grades(run.plan, run.results, benchmark, tutor)) for run in (after, before)]
+            for score in after.headlines(tutor):
+                first = firsts.get(score.task)
+                if score.benchmark != benchmark or first is None or score.task not in cards:
+                    continue
+                yield score_change_row(after, cards[score.task], first, score, shared[score.task], indexes)
+
+
+def items_in_both(before: FinishedRun, after: FinishedRun, card: Card) -> list[Item]:
+    """Return the items of a task that are identical in both runs."""
+    first = {item.id: item for item in items_of_task(before.results, card.benchmark, card.task)}
+    return [item for item in items_of_task(after.results, card.benchmark, card.task) if first.get(item.id) == item]
+
+
+def score_change_row(
+    after: FinishedRun,
+    card: Card,
+    first: ReportedScore,
+    second: ReportedScore,
+    shared: list[Item],
+    indexes: Sequence[GradeIndex],
+) -> tuple[str, ...]:
+    """Return one row of the score comparison: both values, and the paired difference on the items of both runs.
+
+    first, second: the score in the earlier and in the later run; shared: items of both runs; indexes: the tutor's
+    grades in the later run, then in the earlier run.
+    """
+    label = display_label(after.plan, str(second.tutor))
+    row = (f"{card.benchmark}/{card.task}", label, second.metric, number_cell(first.value), number_cell(second.value))
+    if first.metric != second.metric:
+        return (*row, *NO_DIFFERENCE, f"another headline metric: {first.metric}")
+    if first.by != second.by:
+        return (*row, *NO_DIFFERENCE, f"another grader: {first.by or 'parser'}, {second.by or 'parser'}")
+    if not shared:
+        return (*row, *NO_DIFFERENCE, "no identical items")
+    difference = paired_headline_difference(card, second.by, shared, indexes)
+    if difference is None:
+        return (*row, *NO_DIFFERENCE, "no grades of identical items")
+    higher = card.metrics[second.metric].higher_is_better is not False
+    uncorrected = difference.model_copy(update={"p_holm": difference.p})
+    word = verdict_of(uncorrected, higher, after.plan.config.report.equivalence)
+    interval = f"{number_cell(difference.low)} to {number_cell(difference.high)}"
+    return (*row, number_cell(difference.value), interval, number_cell(difference.p), word)
+
+
+def paired_headline_difference(
+    card: Card, by: str | None, items: list[Item], indexes: Sequence[GradeIndex]
+) -> Difference | None:
+    """Return the later run's headline metric minus the earlier run's, on the given items; None if a run lacks grades.
+
+    by: judge or reward model whose grades the metric uses, None for a parser; indexes: grades of the later run, then of
+    the earlier run.
+    """
+    measured: dict[str, Measurement] = {}
+    for name, index in zip(("later", "earlier"), indexes, strict=True):
+        for measurement in measure_task(card, items, index):
+            if (measurement.metric.headline, measurement.scoring, measurement.by) == (True, "robust", by):
+                measured[name] = measurement
+    if len(measured) < 2:
+        return None
+    compared = ComparisonKey(card.task, "robust", by)
+    return next(tutor_differences(card, compared, measured), None)
+
+
+def number_cell(value: float | None) -> str:
+    """Format a number with DIGITS decimals; None becomes a dash."""
+    return "–" if value is None else f"{value:.{DIGITS}f}"

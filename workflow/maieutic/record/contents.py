@@ -1,0 +1,212 @@
+"""Files of a finished run, and the workflow steps that compute its scores from its replies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from maieutic.core import paths
+from maieutic.core.errors import UserError
+from maieutic.core.files import MB
+from maieutic.core.ledger import SUFFIX
+from maieutic.graders.parsing import parse_replies
+from maieutic.judges.grading import grade_verdicts
+from maieutic.plan.rules import RulePlan
+from maieutic.plan.steps import Outputs, Step, one_output_step
+from maieutic.report.inputs import report_files
+from maieutic.report.tables import items_of_task
+from maieutic.rewards.grading import grade_by_rewards
+from maieutic.scores.differences import compare_tutors
+from maieutic.scores.score import score_replies
+from maieutic.validation.probes import validate_probes
+from maieutic.validation.rewards import validate_criteria, validate_reward_model
+from maieutic.validation.validation_jobs import (
+    score_labels,
+    validate_criteria_on_labels,
+    validate_judge,
+    validate_reward_on_labels,
+)
+
+LARGEST_SOURCE = 64 * MB  # size limit, in bytes, of a file that only validations read; larger ones are not packed
+
+
+class StepWildcards(dict[str, str]):
+    """Values of a rule's wildcards for one step, by wildcard name."""
+
+
+def score_steps(plan: RulePlan) -> Iterator[Step]:
+    """Yield the steps that compute scores from replies, verdicts and rewards, in an order in which they can run."""
+    for benchmark in plan.benchmarks:
+        for tutor in plan.tutors_on(benchmark):
+            names = {"benchmark": benchmark, "tutor": tutor}
+            yield one_output_step(parse_replies, paths.PARSED, **names)
+            for judge in plan.judges_of(benchmark, tutor):
+                yield one_output_step(grade_verdicts, paths.JUDGE_GRADES, **names, judge=judge)
+            rewarded_here = benchmark in plan.rewarded_benchmarks
+            batches = plan.reward_batches(benchmark).values() if rewarded_here else ()
+            for reward_model in plan.run.reward_models if any(tutor in batch for batch in batches) else ():
+                yield one_output_step(grade_by_rewards, paths.REWARD_GRADES, **names, reward_model=reward_model)
+            yield one_output_step(score_replies, paths.SCORES, **names)
+        if len(plan.compared_tutors(benchmark)) > 1:
+            yield one_output_step(compare_tutors, paths.DIFFERENCES, benchmark=benchmark)
+    for part in plan.slices:
+        yield from part.steps(plan)
+
+
+def validation_steps(plan: RulePlan) -> Iterator[Step]:
+    """Yield the validation steps whose results the report shows, except those that read users' own label files.
+
+    A validation's inputs may be too large to be packed. `maieutic verify` skips a step if one of its inputs is absent.
+    """
+    reported = set(report_files(plan))
+    yield from (step for step in all_validation_steps(plan) if step.outputs["out"] in reported)
+
+
+def all_validation_steps(plan: RulePlan) -> Iterator[Step]:
+    """Yield the validation steps for all graders and sets of labels, including those that the report does not show."""
+    for name in plan.reward_models:
+        on_pairs, on_labels = validation_outputs(name)
+        yield Step("validate_reward_model", validate_reward_model, {"reward_model": name}, on_pairs)
+        yield Step("validate_reward_on_labels", validate_reward_on_labels, {"reward_model": name}, on_labels)
+    for name in plan.classifiers:
+        on_pairs, on_labels = validation_outputs(name)
+        yield Step("validate_criteria", validate_criteria, {"classifier": name}, on_pairs)
+        yield Step("validate_criteria_on_labels", validate_criteria_on_labels, {"classifier": name}, on_labels)
+    for source in plan.further_pairs:
+        for name in plan.reward_models:
+            names = {"reward_model": name, "source": source}
+            outs: Outputs = {"out": paths.SET_VALIDATION.of(grader=name, source=source)}
+            yield Step("validate_reward_on_pairs", validate_reward_model, names, outs)
+        for name in plan.classifiers:
+            names = {"classifier": name, "source": source}
+            outs = {"out": paths.SET_VALIDATION.of(grader=name, source=source)}
+            yield Step("validate_criteria_on_pairs", validate_criteria, names, outs)
+    for name in plan.run.judges:
+        of_pairs = [paths.SET_VALIDATION.of(grader=name, source=source) for source in plan.further_pairs]
+        pairs_out: list[str] = [paths.PAIR_VALIDATION.of(grader=name), *of_pairs]
+        outs = {"out": paths.LABEL_VALIDATION.of(grader=name), "pairs_out": pairs_out}
+        yield Step("validate_judge", validate_judge, {"judge": name}, outs)
+    for name in plan.probed_judges:
+        yield Step("validate_probes", validate_probes, {"judge": name}, {"out": paths.PROBE_VALIDATION.of(grader=name)})
+    for release in plan.releases:
+        yield one_output_step(score_labels, paths.LABEL_SCORES, release=release)
+
+
+def validation_outputs(grader: str) -> tuple[Outputs, Outputs]:
+    """Return the outputs of a grader's validations on the leading preferences and on labels."""
+    return {"out": paths.PAIR_VALIDATION.of(grader=grader)}, {"out": paths.LABEL_VALIDATION.of(grader=grader)}
+
+
+def step_inputs(plan: RulePlan, step: Step) -> dict[str, str | list[str]]:
+    """Return the paths of the files that a step reads, by input name of the rule."""
+    return plan.inputs_of(step.rule)(StepWildcards(step.names))
+
+
+def flat_paths(files: Mapping[str, str | list[str]]) -> Iterator[str]:
+    """Yield every path in a mapping whose values are paths or lists of paths."""
+    for value in files.values():
+        yield from [value] if isinstance(value, str) else value
+
+
+# Patterns of the files in a run's own folder. The folder contains nothing else of the run but OWN_SUBFOLDERS.
+OWN_FOLDER_FILES = (
+    paths.CONFIG, paths.PROVENANCE, paths.PAGE, paths.SCORE_TABLE, paths.SCORE_PARQUET, paths.DIFFERENCE_TABLE,
+    paths.TRUST_TABLE, paths.RUNTIME_TABLE, paths.PROBLEMS, paths.REPORT_CHECK, paths.JUDGE_CHECK,
+)  # fmt: skip
+OWN_SUBFOLDERS = (paths.TABLES, paths.FIGURES, paths.ITEM_DATA)
+
+
+def crate_files(plan: RulePlan, results: Path, journals: bool) -> dict[str, Path]:
+    """Return the files of a run, with its cards and rubrics, by their names in a crate.
+
+    Every name begins with results/ or resources/. journals: whether to include the journals of requests and answers.
+    Raises UserError if files are absent, or if a link leads out of the results folder.
+    """
+    listed: dict[str, None] = {}
+    for step in score_steps(plan):
+        listed |= dict.fromkeys([*flat_paths(step_inputs(plan, step)), *flat_paths(step.outputs)])
+    listed |= dict.fromkeys([plan.run_path(paths.CONFIG), plan.run_path(paths.PROVENANCE), *report_files(plan)])
+    base = results.parent
+    places = {name: source_path(base, name) for path in listed if (name := name_in_crate(path))}
+    if missing := [name for name, place in places.items() if not place.exists()]:
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        raise UserError(
+            str(results),
+            f"expected all files of the run, not found: {', '.join(missing[:3])}{more}",
+            "finish the run first",
+        )
+    optional = [
+        paths.SERVER_RECORD,
+        *(paths.PROMPTS.of(benchmark=name, tutor=tutor) for name in plan.benchmarks for tutor in plan.tutors_on(name)),
+        *(plan.run_path(path) for path in OWN_FOLDER_FILES),
+        *(str(Path(journal).with_suffix(SUFFIX)) for journal in run_journals(plan)),
+        *(run_journals(plan) if journals else ()),
+        *picture_paths(plan, results),
+        *(paths.PICTURE_LIST.of(dataset=name) for name in plan.datasets),
+        *(paths.ANNOTATIONS.of(release=release) for release in plan.releases),
+        *small_files(base, (path for step in validation_steps(plan) for path in flat_paths(step_inputs(plan, step)))),
+    ]
+    for folder in (base / plan.run_path(path) for path in OWN_SUBFOLDERS):
+        optional += [str(path.relative_to(base)) for path in sorted(folder.glob("[!.]*")) if path.is_file()]
+    places |= {name: base / name for name in optional if (base / name).is_file()}
+    outside = [name for name, place in places.items() if not is_below_any(place, results, paths.HOME)]
+    if outside:
+        raise UserError(
+            outside[0], "is a link that points outside the results folder", "replace the link with a copy of the file"
+        )
+    return {name: place for name, place in sorted(places.items()) if place.is_file()}
+
+
+def small_files(base: Path, listed: Iterable[str]) -> Iterator[str]:
+    """Yield the listed files that are below results/, exist in `base`, and have at most LARGEST_SOURCE bytes."""
+    for name in dict.fromkeys(listed):
+        place = base / name
+        if name.startswith(f"{paths.ROOT}/") and place.is_file() and place.stat().st_size <= LARGEST_SOURCE:
+            yield name
+
+
+def name_in_crate(path: str) -> str | None:
+    """Return the name that a file of the run has in a crate; None for a user's file outside results and resources."""
+    if path.startswith(f"{paths.ROOT}/"):
+        return path
+    place = Path(path)
+    if place.is_absolute():
+        place = place.relative_to(paths.HOME) if place.is_relative_to(paths.HOME) else Path("/")
+    return str(place) if place.parts[:1] == ("resources",) else None
+
+
+def is_below_any(place: Path, *folders: Path) -> bool:
+    """Return True if a file is below at least one of the folders after links are resolved."""
+    return any(place.resolve().is_relative_to(folder.resolve()) for folder in folders)
+
+
+def picture_paths(plan: RulePlan, results: Path) -> Iterator[str]:
+    """Yield the paths of the pictures of the run's items."""
+    for benchmark, loaded_cards in plan.benchmarks.items():
+        for card in (loaded.card for loaded in loaded_cards if loaded.card.images):
+            for item in items_of_task(results, benchmark, card.task):
+                yield from (f"{paths.PICTURE_STORE}/{file}" for file in item.images)
+
+
+def run_journals(plan: RulePlan) -> Iterator[str]:
+    """Yield the paths of the journals of tutors and graders. A grader has one journal for each batch of tutors."""
+    for benchmark in plan.benchmarks:
+        for tutor in plan.tutors_on(benchmark):
+            yield paths.REPLY_JOURNAL.of(benchmark=benchmark, tutor=tutor)
+            for shard in plan.shards_of(tutor):
+                yield paths.SHARD_JOURNAL.of(benchmark=benchmark, tutor=tutor, shard=shard)
+        for judge in plan.run.judges if benchmark in plan.judged_benchmarks() else ():
+            for batch in plan.judge_batches(benchmark):
+                yield paths.VERDICT_JOURNAL.of(judge=judge, benchmark=benchmark, batch=batch)
+        for reward_model in plan.run.reward_models if benchmark in plan.rewarded_benchmarks else ():
+            for batch in plan.reward_batches(benchmark):
+                yield paths.REWARD_JOURNAL.of(reward_model=reward_model, benchmark=benchmark, batch=batch)
+    for judge in plan.run.judges:
+        yield paths.LABELLED_JOURNAL.of(judge=judge)
+    for part in plan.slices:
+        yield from part.journals(plan)
+
+
+def source_path(base: Path, path: str) -> Path:
+    """Return the path of a run's file: below `base` for results, in this checkout for cards and rubrics."""
+    return base / path if path.startswith(f"{paths.ROOT}/") else paths.HOME / path

@@ -1,0 +1,223 @@
+"""Description of a run as an RO-Crate with the Workflow Run profile: workflow, inputs, author, costs and results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rocrate.model.contextentity import ContextEntity
+from rocrate.model.person import Person
+from rocrate.rocrate import ROCrate
+
+from maieutic.core import paths
+from maieutic.core.files import safe_name, write_json, write_text
+from maieutic.launch.provenance import copy_of_edition
+from maieutic.record.costs import (
+    format_quantities,
+    format_quantity,
+    server_costs,
+    stage_costs,
+    tokens_by_model,
+    with_server_shares,
+)
+from maieutic.record.croissant import croissant_of
+from maieutic.record.finished_run import FinishedRun
+from maieutic.record.samples import public_model_name
+from maieutic.record.summary import run_markdown
+from maieutic.report.tables import display_label
+from maieutic.serving.lease_manager import ACTIVITIES
+
+PROFILES = {
+    "https://w3id.org/ro/wfrun/process/0.5": ("Process Run Crate", "0.5"),
+    "https://w3id.org/ro/wfrun/workflow/0.5": ("Workflow Run Crate", "0.5"),
+    "https://w3id.org/workflowhub/workflow-ro-crate/1.0": ("Workflow RO-Crate", "1.0"),
+}
+PARAMETER_PROFILE = "https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE"
+WORKFLOW_PROFILE = "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"
+SOFTWARE_LICENCE = "https://spdx.org/licenses/Apache-2.0"
+MEDIA_TYPE_BY_SUFFIX = {
+    ".json": "application/json", ".jsonl": "application/jsonl", ".yaml": "application/yaml", ".csv": "text/csv",
+    ".html": "text/html", ".parquet": "application/vnd.apache.parquet", ".txt": "text/plain", ".js": "text/javascript",
+    ".md": "text/markdown",
+}  # fmt: skip
+
+
+def describe_crate(run: FinishedRun, folder: Path, digests: Mapping[str, str], author: str | None) -> None:
+    """Describe the run's files in `folder`: write ro-crate-metadata.json, README.md and a Croissant file per data set.
+
+    digests: SHA-256 of each file by its path relative to the folder; author: name of the person who made the run.
+    """
+    write_text(folder / "README.md", crate_readme(run))
+    crate = ROCrate(version="1.1")  # the version that the profiles require
+    tutors = ", ".join(display_label(run.plan, name) for name in run.plan.run.tutors[:3])
+    crate.name = f"Maieutic: {tutors} on {', '.join(run.plan.benchmarks)}"
+    crate.description = "Tutoring benchmarks: configuration, items, replies, grades, scores and the page of one run."
+    # Archives read only this licence field, so it lists all licences. Each data set's entity also states its own.
+    crate.license = "; ".join(dict.fromkeys(["Apache-2.0 (workflow)", *dataset_licences(run).values()]))
+    root = crate.root_dataset
+    root["conformsTo"] = [
+        crate.add(ContextEntity(crate, address, {"@type": "CreativeWork", "name": name, "version": version}))
+        for address, (name, version) in PROFILES.items()
+    ]
+    crate.metadata.extra_contexts.append("https://w3id.org/ro/terms/workflow-run/context")
+    workflow = add_workflow(run, crate, folder)
+    files = {path: add_file(crate, folder, path, digest) for path, digest in digests.items()}
+    crate.add_file(
+        folder / "README.md", "README.md", properties={"encodingFormat": "text/markdown", "about": {"@id": "./"}}
+    )
+    config, scores, page = (files[run.plan.run_path(path)] for path in (paths.CONFIG, paths.SCORE_PARQUET, paths.PAGE))
+    workflow["input"] = add_parameter(crate, "config", config)
+    workflow["output"] = add_parameter(crate, "scores", scores)
+    action = add_action(run, crate)
+    action["instrument"] = workflow
+    action["object"] = [config, *add_data_sets(run, crate, folder), *add_models(run, crate)]
+    action["result"] = [scores, page]
+    action["subjectOf"] = add_costs(run, crate)
+    if author:
+        action["agent"] = crate.add(Person(crate, f"#{safe_name(author)}", {"name": author}))
+    root["datePublished"] = action["endTime"]
+    root["mentions"] = [action]
+    crate.metadata.write(folder)
+
+
+def add_workflow(run: FinishedRun, crate: ROCrate, folder: Path) -> Any:
+    """Add the workflow's Snakefile, copied from this checkout, and return the workflow's entity."""
+    target = folder / "workflow/Snakefile"
+    write_text(target, (Path(__file__).parents[3] / target.name).read_text(encoding="utf-8"))
+    commit = run.provenance.code.commit if run.provenance else None
+    return crate.add_workflow(
+        target, "workflow/Snakefile", main=True, lang="snakemake",
+        properties={"name": "Maieutic", "version": commit or "unknown", "conformsTo": {"@id": WORKFLOW_PROFILE},
+                    "license": SOFTWARE_LICENCE},
+    )  # fmt: skip
+
+
+def add_file(crate: ROCrate, folder: Path, path: str, digest: str) -> Any:
+    """Add a file of the run, with its size and checksum, to the crate, and return the file's entity."""
+    place = folder / path
+    kind = MEDIA_TYPE_BY_SUFFIX.get(place.suffix, "application/octet-stream")
+    size = str(place.stat().st_size)
+    return crate.add_file(place, path, properties={"encodingFormat": kind, "contentSize": size, "sha256": digest})
+
+
+def add_parameter(crate: ROCrate, name: str, file: Any) -> Any:
+    """Add an input or output of the workflow that is linked to the run's file, and return the parameter's entity."""
+    parameter = crate.add(
+        ContextEntity(
+            crate,
+            f"#{name}",
+            {"@type": "FormalParameter", "name": name, "additionalType": "File",
+             "conformsTo": {"@id": PARAMETER_PROFILE}, "workExample": {"@id": file.id}},
+        )
+    )  # fmt: skip
+    file["exampleOfWork"] = parameter
+    return parameter
+
+
+def add_action(run: FinishedRun, crate: ROCrate) -> Any:
+    """Add the run as an action, and return the action's entity.
+
+    Its start is the time at which the run's configuration was written, and its end the time at which the page was.
+    """
+    began, ended = (
+        datetime.fromtimestamp(run.path_of(path).stat().st_mtime, UTC).isoformat(timespec="seconds")
+        for path in (paths.CONFIG, paths.PAGE)
+    )
+    properties = {
+        "@type": "CreateAction",
+        "name": f"Run {run.plan.run.name or 'without a name'}",
+        "description": "snakemake --cores all --configfile config.yaml",
+        "startTime": began,
+        "endTime": ended,
+        "actionStatus": "http://schema.org/CompletedActionStatus",
+    }
+    return crate.add(ContextEntity(crate, "#run", properties))
+
+
+def add_value(crate: ROCrate, identifier: str, name: str, value: str) -> Any:
+    """Add a measured quantity to the crate as text, and return the quantity's entity."""
+    properties = {"@type": "PropertyValue", "name": name, "value": value}
+    return crate.add(ContextEntity(crate, f"#{identifier}", properties))
+
+
+def add_data_sets(run: FinishedRun, crate: ROCrate, folder: Path) -> list[Any]:
+    """Add the data sets of a run, each with a Croissant file, and return their entities."""
+    entities = []
+    for name, dataset in run.plan.datasets.items():
+        copy = copy_of_edition(dataset, run.plan.edition)
+        path = f"croissant/{safe_name(name)}.json"
+        write_json(folder / path, croissant_of(name, dataset, copy, dataset.format_of(run.plan.edition)))
+        described = crate.add_file(folder / path, path, properties={"encodingFormat": "application/ld+json"})
+        properties = {
+            "@type": "CreativeWork",
+            "name": dataset.title,
+            "identifier": (run.provenance.data.get(name) if run.provenance else None) or "not recorded",
+            "license": dataset.licence,
+            "subjectOf": {"@id": described.id},
+        }
+        if copy is not None and copy.url:
+            properties["url"] = copy.url
+        entities.append(crate.add(ContextEntity(crate, f"#data-{safe_name(name)}", properties)))
+    return entities
+
+
+def add_models(run: FinishedRun, crate: ROCrate) -> list[Any]:
+    """Add the tutors and graders of a run with their revisions, and return their entities."""
+    entities = []
+    for name in dict.fromkeys([*run.plan.run.tutors, *run.plan.run.judges, *run.plan.reward_models]):
+        entry = run.plan.models[run.plan.answering_entry(name)]
+        weights = getattr(entry, "weights", None)
+        pin = getattr(weights, "revision", None) or getattr(weights, "sha256", None)
+        properties = {
+            "@type": "CreativeWork",
+            "name": display_label(run.plan, name),
+            "identifier": public_model_name(run.plan, run.plan.answering_entry(name)),
+            "version": pin or ("trained by this run" if getattr(entry, "train", None) else "no local weights"),
+        }
+        entities.append(crate.add(ContextEntity(crate, f"#model-{safe_name(name)}", properties)))
+    return entities
+
+
+def add_costs(run: FinishedRun, crate: ROCrate) -> list[Any]:
+    """Add the costs of tutors and judges by stage and those of servers by activity, and return their entities."""
+    servers_by_model = server_costs(run)
+    entities = [
+        add_value(crate, f"cost-{safe_name(work.name)}", work.title, format_quantities(measured))
+        for work, measured in with_server_shares(list(stage_costs(run)), servers_by_model, tokens_by_model(run))
+    ]
+    for model, server in servers_by_model.items():
+        parts = [
+            f"{doing}: {format_quantity('GPU hours', server.hours[doing])} GPU hours, "
+            f"energy in joules {format_quantity('joules', server.joules[doing])}"
+            for doing in ACTIVITIES
+        ]
+        entities.append(add_value(crate, f"servers-{safe_name(model)}", f"servers of {model}", "; ".join(parts)))
+    if run.provenance and run.provenance.machine:
+        entities.append(add_value(crate, "machine", "machine of the workflow", run.provenance.machine.summary))
+    return entities
+
+
+def dataset_licences(run: FinishedRun) -> dict[str, str]:
+    """Return the licence of each data set of a run, by the data set's name."""
+    return {name: dataset.licence for name, dataset in run.plan.datasets.items()}
+
+
+def crate_readme(run: FinishedRun) -> str:
+    """Return the README of a crate: the crate's content, instructions to verify it, and a summary of the run."""
+    lines = [
+        "# A run of Maieutic",
+        "",
+        f"Open `{run.plan.run_path(paths.PAGE)}` in a browser. It needs no network.",
+        "",
+        "- Checksums: `sha256sum -c manifest-sha256.txt`",
+        "- Grades, scores and page, recomputed from the replies without a server: `maieutic verify FOLDER`",
+        "- Code, inputs, models and costs of the run: `ro-crate-metadata.json` (RO-Crate, Workflow Run profile)",
+        "",
+        "Items and labels remain under the licences of their data sets:",
+        "",
+        *(f"- {name}: {licence}" for name, licence in dataset_licences(run).items()),
+        "",
+    ]
+    return "\n".join(lines) + "\n" + run_markdown(run)

@@ -1,0 +1,154 @@
+"""Export of a run as Inspect logs (UK AI Security Institute), a file per task and tutor for `inspect view --log-dir`.
+
+The files follow version 2 of the log schema (inspect-ai 0.3). Inspect itself is not needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from maieutic.config.cards import Card
+from maieutic.core import paths
+from maieutic.core.files import atomic_file
+from maieutic.record.finished_run import FinishedRun
+from maieutic.record.samples import Sample, public_model_name, read_samples, request_settings
+from maieutic.report.tables import is_leading
+
+STOP_REASONS = {
+    "length": "max_tokens",
+    "content_filter": "content_filter",
+    "refusal": "content_filter",
+    None: "unknown",
+}
+
+
+def stable_identifier(*words: str) -> str:
+    """Return an identifier computed from the given texts, so that it is the same in every export."""
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:22]
+
+
+def modification_time(path: Path) -> str:
+    """Return the time at which a file was written, as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
+
+
+def inspect_sample(sample: Sample, model: str) -> dict[str, Any]:
+    """Return one item with its reply and grades as a sample in Inspect's log schema. model: public model name."""
+    turn = sample.reply.turns[-1] if sample.reply.turns else None
+    answer: dict[str, Any] = {"role": "assistant", "content": sample.reply.text, "source": "generate"}
+    prompt = [{"source": "input", **message} for message in sample.sent]
+    scores = {}
+    for grade in sample.grades:
+        name = "/".join(
+            [grade.kind, *([grade.by] if grade.by else []), *([grade.criterion] if grade.criterion else [])]
+        )
+        value: Any = ("C" if grade.correct else "I") if grade.correct is not None else grade.value
+        scores[name] = {
+            "value": "N" if value is None else value,
+            "answer": grade.raw,
+            "explanation": grade.reason or grade.why_none,
+            "metadata": {"scoring": grade.scoring, "gold": grade.gold},
+        }
+    return {
+        "id": sample.item.id,
+        "epoch": 1,
+        "input": prompt or "",
+        "target": sample.reference,
+        "messages": [*prompt, answer],
+        "output": {
+            "model": model,
+            "choices": [{"message": answer, "stop_reason": STOP_REASONS.get(turn.finish if turn else None, "stop")}],
+            "usage": sample.usage,
+            "time": turn.seconds if turn else None,
+            "error": sample.reply.error,
+        },
+        "scores": scores,
+        "metadata": {"problem": sample.item.cluster, **sample.item.tags},
+        "model_usage": {model: sample.usage},
+        "uuid": stable_identifier(sample.item.task, sample.item.id, sample.reply.tutor, sample.reply.key),
+    }
+
+
+def build_inspect_log(run: FinishedRun, card: Card, tutor: str, samples: list[Sample]) -> dict[str, Any]:
+    """Return the Inspect log of one tutor on one task."""
+    path = paths.REPLIES.within(run.results, benchmark=card.benchmark, tutor=tutor)
+    model = public_model_name(run.plan, tutor)
+    log_samples = [inspect_sample(sample, model) for sample in samples]
+    written = modification_time(path)
+    settings = request_settings(run.plan, card, tutor)
+    values = [score for score in run.scores.get(card.benchmark, []) if score.tutor == tutor and score.task == card.task]
+    # Several judges or reward models may grade a task. A metric of the leading one has no grader in its name; for the
+    # others, the name of the grader is appended.
+    metrics = {
+        (name := f"{score.metric}_{score.scoring}{'' if is_leading(run.plan, score) else f'_{score.by}'}"): {
+            "name": name,
+            "value": score.value,
+            "metadata": {"low": score.low, "high": score.high, "n": score.n, "missing": score.missing, "by": score.by},
+        }
+        for score in values
+        if score.value is not None
+    }
+    usages = [sample["model_usage"][model] for sample in log_samples]
+    totals = {name: sum(usage[name] for usage in usages) for name in usages[0]}
+    commit = run.provenance.code.commit if run.provenance else None
+    return {
+        "version": 2,
+        "status": "success",
+        "eval": {
+            "eval_id": stable_identifier("eval", card.benchmark, card.task, tutor),
+            "run_id": stable_identifier("run", str(run.plan.run.name), tutor),
+            "created": written,
+            "task": f"{card.benchmark}/{card.task}",
+            "task_id": stable_identifier("task", card.benchmark, card.task),
+            "task_version": card.version,
+            "task_display_name": card.title,
+            "task_description": card.help,
+            "task_attribs": {},
+            "task_args": {"protocol": settings["protocol"]},
+            "dataset": {
+                "name": card.dataset,
+                "samples": len(log_samples),
+                "sample_ids": [sample["id"] for sample in log_samples],
+            },
+            "model": model,
+            "model_generate_config": {"temperature": card.temperature, "max_tokens": card.max_tokens},
+            "config": {},
+            "packages": {},
+            "metadata": {"tutor": tutor, "headline": card.headline, "commit": commit, "edition": run.plan.edition},
+        },
+        "plan": {"name": "plan", "steps": [{"solver": "generate", "params": {}}], "config": {}},
+        "results": {
+            "total_samples": len(log_samples),
+            "completed_samples": len(log_samples),
+            "scores": [{"name": card.headline, "scorer": card.graders[0], "params": {}, "metrics": metrics}],
+        },
+        "stats": {"started_at": written, "completed_at": written, "model_usage": {model: totals}},
+        "samples": log_samples,
+    }
+
+
+def log_file_name(log: dict[str, Any], tutor: str) -> str:
+    """Return a log's file name as Inspect requires it: time, task and identifier, joined by `_` (none contains `_`)."""
+    time = log["eval"]["created"].replace(":", "-")
+    task = re.sub(r"[^A-Za-z0-9.+-]", "-", f"{log['eval']['task']}-{tutor}")
+    return f"{time}_{task}_{log['eval']['eval_id']}.json"
+
+
+def write_inspect_logs(run: FinishedRun, out: Path) -> list[Path]:
+    """Write an Inspect log for every task of every tutor, and return the paths of the files."""
+    written = []
+    for benchmark, loaded_cards in run.plan.benchmarks.items():
+        cards = {loaded.card.task: loaded.card for loaded in loaded_cards}
+        for tutor in run.plan.tutors_on(benchmark):
+            for task, samples in read_samples(run, benchmark, tutor).items():
+                log = build_inspect_log(run, cards[task], tutor, samples)
+                path = out / log_file_name(log, tutor)
+                with atomic_file(path) as handle:
+                    json.dump(log, handle, ensure_ascii=False)
+                written.append(path)
+    return written

@@ -1,0 +1,127 @@
+"""Summaries of a run: Markdown for a pull request, and a CSV file for each benchmark's leaderboard."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from maieutic.config.cards import Card
+from maieutic.config.models import BaselineModel
+from maieutic.core.files import atomic_file, safe_cell
+from maieutic.core.records import ReportedScore
+from maieutic.core.visible import without_direction_controls
+from maieutic.record.finished_run import FinishedRun
+from maieutic.record.samples import public_model_name
+from maieutic.report.contrasts import tutor_contrasts
+from maieutic.report.overview import claim_of
+from maieutic.report.tables import display_label, is_leading
+from maieutic.report.traffic_light import LightOf, headline_grader, kind_on, light_lookup, verdict_kind_title
+from maieutic.scores.printed import paper_title, printed_values
+
+
+def markdown_cell(text: object) -> str:
+    """Return a text as a cell of a Markdown table: one line, with `|` and `<` escaped."""
+    return " ".join(without_direction_controls(str(text)).replace("|", "\\|").replace("<", "&lt;").split())
+
+
+LIGHT_SYMBOLS = {"green": "🟢", "amber": "🟡", "red": "🔴", "grey": "⚪", "none": "⚪"}
+
+
+def score_cell(score: ReportedScore | None) -> str:
+    """Format a score with its interval and the number of missing items."""
+    if score is None or score.value is None:
+        return "–" if score is None or not score.missing else f"– ({score.missing} missing)"
+    interval = f" [{score.low:.2f}, {score.high:.2f}]" if score.low is not None and score.high is not None else ""
+    missing = f" ({score.missing} of {score.n + score.missing} missing)" if score.missing else ""
+    return f"{score.value:.2f}{interval}{missing}"
+
+
+def task_heading(run: FinishedRun, card: Card, light: LightOf) -> str:
+    """Return a task's title and headline metric. If a model grades the metric, its name and traffic light are added."""
+    words = f"{card.title} ({card.headline.replace('_', ' ')})"
+    by = headline_grader(run.plan, card)
+    kind = kind_on(run.plan, by, card) if by else None
+    if by is None or kind is None:
+        return words
+    return f"{words}, by {display_label(run.plan, by)} {LIGHT_SYMBOLS[light(by, kind).colour]}"
+
+
+def light_lines(run: FinishedRun, light: LightOf) -> list[str]:
+    """Return a line with traffic light and reason for each kind of a grader's verdicts behind a headline score."""
+    cards = [loaded.card for loaded in run.plan.cards.values()]
+    used = [
+        (by, kind)
+        for card in cards
+        if (by := headline_grader(run.plan, card)) and (kind := kind_on(run.plan, by, card))
+    ]
+    lights_by_grader = {key: light(*key) for key in dict.fromkeys(used)}
+    return [
+        f"- {LIGHT_SYMBOLS[result.colour]} {markdown_cell(display_label(run.plan, by))}, "
+        f"{markdown_cell(verdict_kind_title(kind))}: {markdown_cell(result.summary)}"
+        for (by, kind), result in lights_by_grader.items()
+    ]
+
+
+def run_markdown(run: FinishedRun) -> str:
+    """Return every tutor's headline scores by benchmark, and the verdicts on the two leading tutors, as Markdown."""
+    plan = run.plan
+    light = light_lookup(plan, run.results)
+    commit = run.provenance.code.as_line if run.provenance else "code not recorded"
+    limit = f", a sample of {plan.run.limit} items a task" if plan.run.limit else ""
+    lines = [f"## Maieutic: {len(plan.run.tutors)} tutors, {plan.edition} data{limit}", "", f"{commit}.", ""]
+    if claim := claim_of(plan, tutor_contrasts(plan, run.results)):
+        first, second = (markdown_cell(display_label(plan, name)) for name in (claim.first, claim.second))
+        counts = ", ".join(f"{sentence.how} on {sentence.tasks}" for sentence in claim.verdict_sentences)
+        lines += [f"**{first}** against **{second}**: {counts} of {claim.tasks} tasks (Holm-corrected).", ""]
+    for benchmark, loaded_cards in plan.benchmarks.items():
+        cards = [loaded.card for loaded in loaded_cards]
+        heads = ["Tutor", *(task_heading(run, card, light) for card in cards)]
+        lines += [
+            f"### {paper_title(benchmark)}",
+            "",
+            f"| {' | '.join(map(markdown_cell, heads))} |",
+            "| --- " * len(heads) + "|",
+        ]
+        for tutor in plan.tutors_on(benchmark):
+            by_task = {score.task: score for score in run.headlines(tutor) if score.benchmark == benchmark}
+            trivial = " (baseline)" if isinstance(plan.models[tutor], BaselineModel) else ""
+            cells = [f"{display_label(plan, tutor)}{trivial}", *(score_cell(by_task.get(card.task)) for card in cards)]
+            lines.append(f"| {' | '.join(map(markdown_cell, cells))} |")
+        lines.append("")
+    if explained := light_lines(run, light):
+        lines += ["Agreement of graders with people:", "", *explained, ""]
+    lines.append(
+        "95 % intervals over problems; answers read by the `robust` parsers. "
+        "A baseline is a trivial tutor or the human reference."
+    )
+    return "\n".join(lines) + "\n"
+
+
+def leaderboard_columns(benchmark: str, cards: list[str]) -> list[tuple[str, str]]:
+    """Return (task, metric) of each column in the paper's table, leaving out tasks that are not in `cards`."""
+    return list(dict.fromkeys((cell.task, cell.metric) for cell in printed_values(benchmark) if cell.task in cards))
+
+
+def write_leaderboards(run: FinishedRun, out: Path) -> list[Path]:
+    """Write a CSV file per benchmark (a row per tutor, columns and scoring as in the paper), and return the paths."""
+    plan, files = run.plan, []
+    for benchmark, loaded_cards in plan.benchmarks.items():
+        columns = leaderboard_columns(benchmark, [loaded.card.task for loaded in loaded_cards])
+        if not columns:
+            continue
+        values = {
+            (score.tutor, score.task, score.metric): score.value
+            for score in run.scores.get(benchmark, [])
+            if score.scoring == "paper_compat" and score.value is not None and is_leading(plan, score)
+        }
+        path = out / f"{benchmark}.csv"
+        with atomic_file(path) as handle:
+            writer = csv.writer(handle, lineterminator="\n")
+            writer.writerow(["model", "revision", "protocol", *(f"{task}/{metric}" for task, metric in columns)])
+            for tutor in (name for name in plan.run.tutors if any(key[0] == name for key in values)):
+                revision = getattr(getattr(plan.models[tutor], "weights", None), "revision", None) or ""
+                cells = [values.get((tutor, *column)) for column in columns]
+                row = [public_model_name(plan, tutor), revision, plan.protocol_of(tutor)]
+                writer.writerow([*map(safe_cell, row), *("" if cell is None else f"{cell:.4f}" for cell in cells)])
+        files.append(path)
+    return files

@@ -1,0 +1,1 @@
+"""Commands for people: new run files, pins, estimates, checks, labelling sheets."""

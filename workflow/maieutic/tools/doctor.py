@@ -1,0 +1,210 @@
+"""`maieutic doctor`: check that this machine and a run file are ready, with a fix for each finding."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from maieutic.config.models import HostedModel, VllmModel
+from maieutic.core.errors import UserError
+from maieutic.launch import cluster, images, preflight
+from maieutic.plan.plan import Plan
+from maieutic.plan.rules import plan_before_pins, plan_of
+from maieutic.serving.devices import gpu_names, visible_devices
+from maieutic.serving.eviction import memory_mb
+from maieutic.tools.pinning import merged_configuration
+from maieutic.tools.serving_time import BYTES_PER_PARAMETER, parameter_count
+
+State = Literal["ok", "note", "fault"]
+COLOURS = {"ok": "green", "note": "yellow", "fault": "red"}
+RESULTS_MB = 5000  # disk space in MB needed for results, in addition to the weights
+
+
+class Finding(NamedTuple):
+    """Result of one check. fix: the action to take, empty if none is needed."""
+
+    subject: str
+    state: State
+    finding: str
+    fix: str = ""
+
+
+def doctor(*, configfile: list[Path] | None = None, offline: bool = False) -> None:
+    """Check this machine and a run file: environments, disk, memory, GPUs, endpoints, keys, SLURM, images, pins.
+
+    configfile: run files, as for snakemake; if omitted, only the machine is checked. offline: contact no endpoint, but
+    print which key each would be sent; use it for run files from others. Raises UserError if there are faults.
+    """
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(soft_wrap=True, highlight=False)
+    findings = list(findings_of(configfile or [], offline))
+    for finding in findings:
+        fix = f" Fix: {escape(finding.fix)}" if finding.fix else ""
+        mark = f"[{COLOURS[finding.state]}]{finding.state:5}[/]"
+        console.print(f"{mark} {escape(finding.subject)}: {escape(finding.finding)}.{fix}")
+    if faults := sum(finding.state == "fault" for finding in findings):
+        raise UserError(
+            "maieutic doctor", f"faults listed above: {faults}", "fix the faults, then run `maieutic doctor` again"
+        )
+
+
+def findings_of(files: Sequence[Path], offline: bool = False) -> Iterator[Finding]:
+    """Yield all findings on the run file, the machine and the endpoints."""
+    plan = None
+    if files:
+        raw = merged_configuration(files)
+        yield from findings_of_check("run file", partial(plan_of, raw), f"{', '.join(map(str, files))} is valid")
+        try:
+            plan, _ = plan_before_pins(raw)
+        except UserError:
+            return
+    yield from environments(plan)
+    yield disk(plan)
+    yield memory(plan)
+    yield from gpus(plan)
+    yield slurm()
+    yield containers(plan)
+    if plan is not None:
+        yield from endpoints(plan, offline)
+
+
+def findings_of_check(what: str, check: Callable[[], object], passed: str) -> Iterator[Finding]:
+    """Run a check that raises UserError. Yield one finding per fault, or a single finding if it passes."""
+    try:
+        check()
+    except UserError as error:
+        for fault in error.all:
+            yield Finding(f"{what}: {fault.place}", "fault", fault.problem, fault.fix)
+    else:
+        yield Finding(what, "ok", passed)
+
+
+def served_models(plan: Plan | None) -> dict[str, VllmModel]:
+    """Return the models that a run serves itself."""
+    used = {} if plan is None else {name: plan.models[name] for name in plan.used_models}
+    return {name: model for name, model in used.items() if isinstance(model, VllmModel)}
+
+
+def environments(plan: Plan | None) -> Iterator[Finding]:
+    """Yield a finding for each environment of this checkout: whether it exists and matches its lock."""
+    for stack, fix in (
+        ("driver", "run `make driver`"),
+        ("serve", "run `make env` (with a GPU: `make env VARIANT=cuda`)"),
+    ):
+        link = Path(".venv") / stack
+        needed = stack == "driver" or bool(served_models(plan))
+        if not link.exists():
+            state: State = "fault" if needed and plan is not None else "note"
+            yield Finding(f"environment {stack}", state, "not built", fix)
+            continue
+        built = link.resolve().name.rpartition("-")[2]
+        fresh = built in images.lock_hashes(stack)
+        yield Finding(
+            f"environment {stack}",
+            "ok" if fresh else "fault",
+            "matches its lock" if fresh else f"built from lock {built}, but this checkout has another lock",
+            "" if fresh else fix,
+        )
+
+
+def disk(plan: Plan | None) -> Finding:
+    """Return a finding on disk space for weights and results."""
+    free = shutil.disk_usage(".").free >> 20
+    sizes = [parameter_count(name, model) for name, model in served_models(plan).items()]
+    needed = RESULTS_MB + sum(round(BYTES_PER_PARAMETER * size.total * 1000) for size in sizes if size)
+    unknown = f", {sum(size is None for size in sizes)} of unknown size" if None in sizes else ""
+    finding = f"{free // 1000} GB free, about {needed // 1000} GB needed{unknown}"
+    fix = "free disk space, or replace the folder results by a link to a larger disk"
+    return Finding("disk", "ok" if free > needed else "fault", finding, "" if free > needed else fix)
+
+
+def memory(plan: Plan | None) -> Finding:
+    """Return a finding on memory for the largest job."""
+    free, total = memory_mb()
+    needs = {name: model.needs.mem_mb for name, model in served_models(plan).items()}
+    largest = max(needs, key=lambda name: needs[name], default=None)
+    if largest is None:
+        return Finding("memory", "ok", f"{free // 1000} of {total // 1000} GB free")
+    finding = f"{total // 1000} GB in total; {largest} needs {needs[largest] // 1000} GB"
+    if total >= needs[largest]:
+        return Finding("memory", "ok", finding)
+    fix = f"run on a cluster (--profile slurm), or lower models.{largest}.needs.mem_mb"
+    return Finding("memory", "note", finding, fix)
+
+
+def gpus(plan: Plan | None) -> Iterator[Finding]:
+    """Yield findings on GPUs and their driver, and on models that need more GPUs than this machine has."""
+    names = gpu_names()
+    _, devices = visible_devices(os.environ)
+    yield Finding("GPUs", "ok" if names else "note", ", ".join(names) or "found no GPU, or no driver (nvidia-smi)")
+    for name, model in served_models(plan).items():
+        needed = model.needs.gpus
+        if needed > len(devices):
+            fix = f"use a cluster (--profile slurm) or a machine with more GPUs, or lower models.{name}.needs.gpus"
+            yield Finding(
+                f"GPUs of {name}", "note", f"expected at least {needed}, found {len(devices)} on this machine", fix
+            )
+
+
+def slurm() -> Finding:
+    """Return a finding on SLURM, with its partitions if this is a login node."""
+    if shutil.which("sbatch") is None:
+        return Finding("SLURM", "note", "sbatch is not on the PATH, so this is not a login node")
+    try:
+        known = cluster.parse_partitions(cluster.run_slurm_command("sinfo", "--all", "--noheader", "--format=%P|%l|%G"))
+    except UserError as error:
+        return Finding("SLURM", "note", error.problem.partition("\n")[0], error.fix)
+    words = ", ".join(f"{name} ({partition.gpus} GPUs a node)" for name, partition in sorted(known.items()))
+    return Finding("SLURM", "ok", f"partitions: {words}")
+
+
+def containers(plan: Plan | None) -> Finding:
+    """Return a finding on apptainer and on the images that the configuration names."""
+    if (shutil.which("apptainer") or shutil.which("singularity")) is None:
+        return Finding("containers", "note", "apptainer is not on the PATH, so --sdm apptainer cannot be used")
+    named = plan.config.containers.model_dump() if plan is not None else {}
+    files = {
+        stack: (url, url) for stack, url in named.items() if not url.startswith("docker://") and Path(url).exists()
+    }
+    if not files:
+        return Finding("containers", "note", "apptainer is available, but no image exists yet", "run containers/build")
+    try:
+        images.check_images(files)
+    except UserError as error:
+        return Finding("containers", "fault", error.problem, error.fix)
+    return Finding("containers", "ok", f"images match this checkout's locks: {', '.join(files)}")
+
+
+def endpoints(plan: Plan, offline: bool) -> Iterator[Finding]:
+    """Yield a finding for each hosted model: whether its endpoint answers, accepts the key and lists the model.
+
+    A model that is not listed is a note, since an endpoint may serve unlisted models. With `offline`, no endpoint is
+    contacted; the finding names the key that it would be sent.
+    """
+    for name in plan.used_models:
+        model = plan.models[name]
+        if isinstance(model, HostedModel) and offline:
+            secret = f"the value of {model.key_env}" if model.key_env else "no key"
+            yield Finding(f"endpoint of {name}", "note", f"{model.base_url} would be sent {secret}")
+        elif isinstance(model, HostedModel):
+            listed: list[str] = []
+            check = partial(collect_listed_models, listed, name, model)
+            passed = f"{model.base_url} answers" + (f", {model.key_env} is set" if model.key_env else "")
+            for finding in findings_of_check(f"endpoint of {name}", check, passed):
+                unsure = finding.state == "ok" and not listed
+                yield finding._replace(finding=f"{passed}, but it lists no models") if unsure else finding
+            if fix := preflight.unlisted_model_fix(model, listed):
+                yield Finding(
+                    f"endpoint of {name}: models.{name}.model", "note", f"the endpoint does not list {model.model}", fix
+                )
+
+
+def collect_listed_models(listed: list[str], name: str, model: HostedModel) -> None:
+    """Check an endpoint, and add the models that it lists to `listed`."""
+    listed += preflight.list_endpoint_models(name, model)

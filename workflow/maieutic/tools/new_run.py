@@ -1,0 +1,250 @@
+"""`maieutic init`: write a run file from flags, or from answers typed at the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from math import inf
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from cyclopts import Parameter
+
+from maieutic.config.cards import CARDS, Card, read_card
+from maieutic.config.providers import known_entry, provider_of, providers
+from maieutic.config.registry import unknown_name
+from maieutic.core.errors import UserError
+from maieutic.core.files import atomic_file
+from maieutic.core.names import SAFE_NAME
+from maieutic.core.plugins import benchmark_names
+from maieutic.launch.messages import requests_line
+from maieutic.launch.rehearsal import Rehearsal
+from maieutic.launch.requests import VERDICT_TOKENS, measured_sizes, new_requests, tokens_of_chars
+from maieutic.plan.plan import Plan
+from maieutic.plan.rules import plan_before_pins
+from maieutic.tools.pinning import merged_configuration
+
+DEFAULT_LABEL_LIMIT = (
+    200  # default `label_limit` of a judge that `init` adds; without a limit every labelled reply is judged
+)
+RUN_FILE_HEADER = """\
+# Written by `maieutic init`. config/README.md describes every key.
+#   snakemake --cores all --configfile {path} -n   # dry run: print the jobs
+#   snakemake --cores all --configfile {path}
+"""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Hosted:
+    """A hosted model that config/models.yaml lacks: base URL or provider, model name, variable with the API key."""
+
+    address: str | None = None
+    model: str | None = None
+    key_env: str | None = None
+    provider: Literal["openai", "anthropic", "google", "mistral"] | None = None
+
+    @property
+    def entry(self) -> dict[str, Any] | None:
+        """The model as an entry of `models`; None if no flag names a model.
+
+        An entry of a known provider gets its keys and price from resources/providers.yaml. Raises UserError if the
+        base URL or the model name is missing.
+        """
+        address = providers()[self.provider].base_url if self.provider and not self.address else self.address
+        if address is None and self.model is None:
+            return None
+        if address is None or self.model is None:
+            place, problem = "--address, --model", "expected both flags, found one"
+            raise UserError(place, problem, "pass both, or --provider and --model")
+        entry: dict[str, Any] = {"engine": "hosted", "base_url": address, "model": self.model, "endpoint": "chat"}
+        if (provider := provider_of(address)) is not None:
+            entry |= known_entry(provider, self.model).entry
+        return entry | ({"key_env": self.key_env} if self.key_env else {})
+
+
+NOT_HOSTED = Hosted()
+
+
+class RunFileChoices(NamedTuple):
+    """Choices for a new run file. hosted: entry of a model that the registry lacks; limit: number of items per task."""
+
+    tutors: list[str]
+    benchmarks: list[str]
+    judge: str | None
+    limit: int | None
+    name: str | None
+    hosted: dict[str, Any] | None
+
+
+def init(
+    out: Path = Path("my.yaml"),
+    *,
+    tutors: list[str] | None = None,
+    benchmarks: list[str] | None = None,
+    judge: str | None = None,
+    limit: int | None = None,
+    name: str | None = None,
+    hosted: Hosted = NOT_HOSTED,
+    force: bool = False,
+) -> None:
+    """Write a run file. On a terminal, ask for whatever the flags leave out.
+
+    out: path of the file; tutors: models of config/models.yaml; benchmarks: names of benchmarks; judge: a judge of
+    config/models.yaml, or any model (also the one that this file adds), which then judges by the cheapest rubric of
+    each task; limit: number of items per task; name: name of the run, which gets its own folder; hosted: a model that
+    config/models.yaml lacks, by its OpenAI-compatible base URL (address) or its provider, its name at that endpoint
+    (model) and the environment variable with its API key; force: overwrite an existing file. The file is checked like
+    a run before it is written. Raises UserError if a check fails.
+    """
+    if out.exists() and not force:
+        raise UserError(str(out), "the file already exists", "pass another path, or --force")
+    raw = merged_configuration([])
+    choices = RunFileChoices(tutors or [], benchmarks or [], judge, limit, name, hosted.entry)
+    if sys.stdin.isatty():
+        choices = ask_missing_choices(choices, list(tutor_entries(raw)))
+    if not (choices.tutors or choices.hosted):
+        fix = "pass --tutors NAME, or --address, --model and --key-env of a hosted model"
+        raise UserError("--tutors", "expected a model, found none", fix)
+    if not choices.benchmarks:
+        fix = f"pass one or more of {', '.join(benchmark_names())}"
+        raise UserError("--benchmarks", "expected a benchmark, found none", fix)
+    for benchmark in choices.benchmarks:
+        if benchmark not in benchmark_names():
+            raise unknown_name("--benchmarks", benchmark, list(benchmark_names()), "the benchmarks")
+    overlay = run_file_content(raw["models"], choices)
+    plan = plan_of_run_file(raw, overlay)
+    write_run_file(out, overlay)
+    with Rehearsal(plan) as rehearsal:
+        print(requests_line(plan, new_requests(plan, rehearsal)))
+    print(f"Wrote {out}. Next: snakemake --cores all --configfile {out} -n")
+
+
+def tutor_entries(raw: dict[str, Any]) -> list[str]:
+    """Return the registry entries that answer as tutors."""
+    return [name for name, entry in raw["models"].items() if entry.get("engine") in {"vllm", "hosted", "recorded"}]
+
+
+def judged_cards(benchmarks: Sequence[str]) -> list[Card]:
+    """Return the cards of the tasks in some benchmarks that judges can judge."""
+    cards = [read_card(path).card for name in benchmarks for path in sorted((CARDS / name).glob("*.yaml"))]
+    return [card for card in cards if card.rubrics]
+
+
+def cheapest_rubric(card: Card) -> str:
+    """Return a task's rubric with the fewest tokens per item; the card's first rubric if none was measured."""
+
+    def tokens_of(name: str) -> float:
+        size = measured_sizes().get((card.benchmark, card.task, name))
+        return size.requests * (tokens_of_chars(size.prompt_chars) + VERDICT_TOKENS) if size else inf
+
+    return min(card.rubrics, key=tokens_of)
+
+
+def run_file_content(registry: dict[str, Any], choices: RunFileChoices) -> dict[str, Any]:
+    """Return the content of a run file. registry: entries of config/models.yaml by name."""
+    models, tutors, judge, added = {}, choices.tutors, choices.judge, ""
+    if choices.hosted is not None:
+        added = unused_entry_name(entry_name_for(str(choices.hosted["model"])), registry)
+        models[added], tutors = choices.hosted, [*tutors, added]
+    known = registry | models
+    run: dict[str, Any] = {"name": choices.name, "tutors": tutors, "tasks": choices.benchmarks, "limit": choices.limit}
+    if judge is not None:
+        if choices.hosted is not None and judge in (
+            choices.hosted["model"],
+            entry_name_for(str(choices.hosted["model"])),
+        ):
+            judge = added
+        if judge not in known:
+            raise unknown_name("--judge", judge, list(known), "config/models.yaml")
+        if known[judge]["engine"] != "judge":
+            rubrics = sorted({cheapest_rubric(card) for card in judged_cards(choices.benchmarks)})
+            if not rubrics:
+                problem = f"no task of {', '.join(choices.benchmarks)} is judged"
+                judged = [name for name in benchmark_names() if judged_cards([name])]
+                raise UserError("--judge", problem, f"drop the flag, or add one of {', '.join(judged)} to --benchmarks")
+            name = unused_entry_name(f"{judge}-judge", registry)
+            models[name] = {"engine": "judge", "model": judge, "rubrics": rubrics, "label_limit": DEFAULT_LABEL_LIMIT}
+            judge = name
+        run["judges"] = [judge]
+    named = {key: value for key, value in run.items() if value is not None}
+    return ({"models": models} if models else {}) | {"run": named}
+
+
+def unused_entry_name(name: str, registry: dict[str, Any]) -> str:
+    """Return the name, with a number if the registry has it already: entries of the same name would be merged."""
+    taken = (f"{name}-{number}" for number in count(2))
+    return name if name not in registry else next(other for other in taken if other not in registry)
+
+
+def entry_name_for(words: str) -> str:
+    """Return the name of a registry entry for a model, built from the model's name at its endpoint."""
+    name = "".join(sign if SAFE_NAME.fullmatch("a" + sign) else "-" for sign in words.rpartition("/")[2])[:64]
+    return name if SAFE_NAME.fullmatch(name) else "my-model"
+
+
+def plan_of_run_file(raw: dict[str, Any], overlay: dict[str, Any]) -> Plan:
+    """Return the plan of a run file, and print missing pins. Raises UserError if a run would refuse the file."""
+    from snakemake.utils import update_config  # type: ignore[import-untyped]
+
+    update_config(raw, overlay)
+    plan, unpinned = plan_before_pins(raw)
+    for fault in unpinned:
+        print(f"to fix before the run: {fault.line}")
+    return plan
+
+
+def write_run_file(out: Path, overlay: dict[str, Any]) -> None:
+    """Write a run file, headed by the commands to run it and the sources of its providers' entries."""
+    import yaml
+
+    with atomic_file(out) as handle:
+        handle.write(RUN_FILE_HEADER.format(path=out))
+        for name, entry in overlay.get("models", {}).items():
+            if (provider := provider_of(str(entry.get("base_url", "")))) is not None:
+                handle.writelines(f"# {name}: {line}\n" for line in known_entry(provider, entry["model"]).sources)
+        yaml.safe_dump(overlay, handle, sort_keys=False, allow_unicode=True, default_flow_style=None)
+
+
+# questions at the terminal --------------------------------------------------------------------------------------------
+
+
+def ask_missing_choices(choices: RunFileChoices, known: Sequence[str]) -> RunFileChoices:
+    """Return the choices, completed by answers at the terminal. known: models of the registry."""
+    from rich.prompt import Confirm, IntPrompt
+
+    tutors, benchmarks, judge, limit, name, entry = choices
+    if not (tutors or entry):
+        if Confirm.ask("Use a hosted model (OpenAI-compatible) that config/models.yaml lacks?", default=True):
+            address = ask_at_terminal("Base URL", "https://api.openai.com/v1")
+            model = ask_at_terminal("Model name at this endpoint")
+            entry = Hosted(
+                address, model, ask_at_terminal("Environment variable of the API key (empty: none)") or None
+            ).entry
+        else:
+            tutors = ask_for_names("Models", known, [])
+    if not benchmarks:
+        benchmarks = ask_for_names("Benchmarks", benchmark_names(), [benchmark_names()[0]])
+        limit = IntPrompt.ask("Items per task (0: all)", default=50) or None if limit is None else limit
+        name = name or ask_at_terminal("Name of the run (empty: none)") or None
+        if judge is None and judged_cards(benchmarks):
+            judge = ask_at_terminal("Judge: an entry of config/models.yaml, or the model above (empty: none)") or None
+    return RunFileChoices(tutors, benchmarks, judge, limit, name, entry)
+
+
+def ask_at_terminal(question: str, default: str = "") -> str:
+    """Return one line typed at the terminal."""
+    from rich.prompt import Prompt
+
+    return Prompt.ask(question, default=default, show_default=bool(default)).strip()
+
+
+def ask_for_names(question: str, known: Sequence[str], default: Sequence[str]) -> list[str]:
+    """Return names typed at the terminal. Asks again until all of them are known."""
+    while True:
+        names = ask_at_terminal(f"{question} ({', '.join(known)})", " ".join(default)).replace(",", " ").split()
+        if names and set(names) <= set(known):
+            return names
+        print(f"unknown: {', '.join(sorted(set(names) - set(known)))}")

@@ -1,0 +1,219 @@
+"""`maieutic pin`: look up commits and checksums of models and datasets, and write them into a lock file for review."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import ValidationError
+
+from maieutic.config.datasets import Dataset, DatasetFile
+from maieutic.config.faults import validation_fault
+from maieutic.config.pins import (
+    DEFAULT_REVISION,
+    LOCK,
+    DatasetPin,
+    ModelPin,
+    Pins,
+    fill_pins,
+    hub_source_of,
+    pin_address,
+    read_pins,
+)
+from maieutic.config.settings import read_config
+from maieutic.core.errors import UserError
+from maieutic.core.files import atomic_file, sha256_of
+from maieutic.core.yaml_files import read_yaml
+from maieutic.datasets.downloads import READ_SECONDS, download_file
+from maieutic.datasets.hub import fetch_parquet, hub_commit
+from maieutic.datasets.sources import read_source
+from maieutic.launch.config_files import REGISTRIES
+
+log = logging.getLogger(__name__)
+LOCK_HEADER = (
+    "# Written by `maieutic pin`: commits and checksums of registry entries, dated. Review it and keep it in git.\n"
+)
+P = TypeVar("P", ModelPin, DatasetPin)
+
+
+def pin(*, configfile: list[Path] | None = None, update: list[str] | None = None, lock: Path = LOCK) -> None:
+    """Look up commits, checksums and record counts of the models and datasets of a run, and write them into the lock.
+
+    configfile: run files, as for snakemake; without one, every entry of the registries is pinned. update: names to pin
+    anew; any other existing pin is kept, with a warning if its model or dataset has changed since. Without a network
+    nothing is changed. Raises UserError naming every failed look-up, after the successful ones are written.
+    """
+    raw = merged_configuration(configfile or [])
+    pins = read_pins(lock)
+    names = used_entries(fill_pins(raw, pins)) if configfile else all_entries(raw)
+    config_models, config_datasets = raw["models"], raw["datasets"]
+    again = set(update or ())
+    if strange := sorted(again - {*names.models, *names.datasets}):
+        problem = f"not among the models and datasets of the run: {', '.join(strange)}"
+        raise UserError("--update", problem, "pass names of models or datasets that the run uses")
+    faults: list[UserError] = []
+    models = dict(pins.models)
+    for name in names.models:
+        update_pin(models, name, again, faults, partial(pin_of_model, name, config_models[name]))
+    datasets = dict(pins.datasets)
+    for name in names.datasets:
+        update_pin(datasets, name, again, faults, partial(pin_of_dataset, name, config_datasets[name]))
+    if (models, datasets) != (pins.models, pins.datasets):
+        write_lock(lock, Pins(models=models, datasets=datasets))
+    fresh = len({**models, **datasets}.keys() - {*pins.models, *pins.datasets})
+    log.info("%s: %d pins, %d new", lock, len(models) + len(datasets), fresh)
+    if faults:
+        raise UserError.of(faults)
+
+
+def update_pin(
+    pins: dict[str, P], name: str, again: set[str], faults: list[UserError], look_up: Callable[[], P | None]
+) -> None:
+    """Store an entry's pin if the entry has none, if the registry names another revision, or if `again` has the entry.
+
+    again: names to pin anew; faults: collects the errors; look_up: returns the new pin, None if the entry needs none.
+    """
+    try:
+        fresh = look_up()
+    except UserError as error:
+        faults += error.all
+        return
+    if fresh is None:
+        return
+    known = pins.get(name)
+    if known is None or name in again or pin_target(known) != pin_target(fresh):
+        pins[name] = fresh
+        log.info("%s: %s", name, pinned_version(fresh))
+    elif pinned_version(known) != pinned_version(fresh):
+        log.warning(
+            "%s is now %s; its pin stays %s. Fix: pass --update %s",
+            name,
+            pinned_version(fresh),
+            pinned_version(known),
+            name,
+        )
+
+
+def pin_target(known: ModelPin | DatasetPin) -> tuple[str | None, ...]:
+    """Return the repository or address of a pin, and the revision that the registry named when the pin was set."""
+    return (known.repo, known.wanted) if isinstance(known, ModelPin) else (known.address, known.wanted)
+
+
+def pinned_version(known: ModelPin | DatasetPin) -> str:
+    """Return the commit or checksum of a pin."""
+    return known.revision if isinstance(known, ModelPin) else str(known.sha256 or known.revision)
+
+
+# used entries ---------------------------------------------------------------------------------------------------------
+
+
+class EntryNames(NamedTuple):
+    """Names of registry entries to pin."""
+
+    models: list[str]
+    datasets: list[str]
+
+
+def merged_configuration(files: Sequence[Path]) -> dict[str, Any]:
+    """Return the configuration that Snakemake builds from the registries and some run files."""
+    from snakemake.utils import update_config  # type: ignore[import-untyped]
+
+    raw: dict[str, Any] = {}
+    for path in (*REGISTRIES, *files):
+        content = read_yaml(path, "correct the path or the file")
+        if not isinstance(content, dict | None):
+            kind = "list" if isinstance(content, list) else type(content).__name__
+            problem = f"expected keys at the top level, found a {kind}"
+            raise UserError(str(path), problem, "write `run:` and its keys")
+        update_config(raw, content or {})
+    return raw
+
+
+def used_entries(raw: dict[str, Any]) -> EntryNames:
+    """Return the models of a run, and its datasets that are downloaded (none in the demo edition)."""
+    from maieutic.plan.rules import extended_plan_class
+
+    plan = extended_plan_class()(read_config(raw))
+    datasets = plan.used_datasets if plan.edition == "published" else []
+    return EntryNames(plan.used_models, datasets)
+
+
+def all_entries(raw: dict[str, Any]) -> EntryNames:
+    """Return the names of all registry entries."""
+    return EntryNames(list(raw["models"]), list(raw["datasets"]))
+
+
+# look-ups -------------------------------------------------------------------------------------------------------------
+
+
+def pin_of_model(name: str, entry: Mapping[str, Any]) -> ModelPin | None:
+    """Look up the pin of a model on the hub; None for weights that are stored elsewhere or already name a commit."""
+    weights = hub_source_of(entry.get("weights"))
+    if weights is None or weights.is_pinned:
+        return None
+    commit = hub_commit("models", weights.repo, weights.revision, f"models.{name}")
+    return ModelPin(repo=weights.repo, wanted=weights.revision, date=utc_date(), **commit)
+
+
+def pin_of_dataset(name: str, entry: Mapping[str, Any]) -> DatasetPin | None:
+    """Look up a dataset's commit or checksum, and its number of records; None if it is pinned or has no address."""
+    place = f"datasets.{name}"
+    try:
+        dataset = Dataset.model_validate(entry)
+    except ValidationError as error:
+        raise validation_fault(error, Dataset, place, "config/README.md") from None
+    copy = dataset.published
+    if (copy.pinned and copy.records is not None) or pin_address(entry["published"]) is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file"
+        if copy.hub is None:
+            download_file(str(copy.url), path, READ_SECONDS)
+            check_blob(path, copy, place)
+            fields: dict[str, Any] = {"sha256": sha256_of(path), "source": str(copy.url), "date": utc_date()}
+        else:
+            revision = copy.hub.revision or DEFAULT_REVISION
+            fields = {"wanted": revision, "date": utc_date(), **hub_commit("datasets", copy.hub.repo, revision, place)}
+            parts, published = Path(folder) / "parts", f"{place}.published"
+            fetch_parquet(copy.hub.repo, fields["revision"], copy.hub.files, parts, path, published, READ_SECONDS)
+        records = read_source(path, dataset.format, str(copy.url or copy.hub))
+    if copy.records is not None and len(records) != copy.records:
+        problem = f"expected {copy.records} records, found {len(records)}"
+        raise UserError(f"{place}.published.records", problem, "correct the address or the number in the registry")
+    return DatasetPin(address=str(pin_address(entry["published"])), records=len(records), **fields)
+
+
+def check_blob(path: Path, copy: DatasetFile, place: str) -> None:
+    """Check a file against the git blob id of its registry entry. Raises UserError if they differ."""
+    if copy.blob is None:
+        return
+    content = path.read_bytes()
+    blob = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    if blob != copy.blob:
+        problem = f"expected {copy.blob}, found {blob}"
+        raise UserError(f"{place}.published.blob", problem, "correct the address or the blob id in the registry")
+
+
+def utc_date() -> str:
+    """Return the current date in UTC."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def write_lock(path: Path, pins: Pins) -> None:
+    """Write the pins into a lock file, sorted by name."""
+    import yaml
+
+    content = {
+        kind: {name: entry.model_dump(exclude_none=True) for name, entry in sorted(entries.items())}
+        for kind, entries in (("datasets", pins.datasets), ("models", pins.models))
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(path) as handle:
+        handle.write(LOCK_HEADER)
+        yaml.safe_dump(content, handle, sort_keys=False, allow_unicode=True, width=120)
