@@ -19,7 +19,7 @@ from conftest import ROOT
 from maieutic.config.models import HostedModel
 from maieutic.core import paths, run_files
 from maieutic.core.errors import UserError
-from maieutic.launch import cluster, hooks, images, messages, preflight, provenance
+from maieutic.launch import cluster, hooks, images, messages, preflight, provenance, snakemake_compat
 from maieutic.plan.rules import RulePlan, plan_of
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
@@ -103,7 +103,7 @@ def test_gpus_are_requested_in_the_form_of_the_profile(
     defaults: dict[str, str] | None, gres: str | None, plan: RulePlan
 ) -> None:
     flow = workflow(defaults=defaults)
-    assert hooks.gpu_gres(flow) == gres
+    assert snakemake_compat.default_resource(flow, "gpu_gres") == gres
     resources = hooks.model_resources(plan, flow)
     assert set(resources) == {"mem_mb", "runtime", "gpu", "gres", "server_gpus", "nodes"} and resources["nodes"] == 1
     served, hosted = {"benchmark": "mrbench", "tutor": "served"}, {"benchmark": "mrbench", "tutor": "far"}
@@ -234,7 +234,7 @@ def workflow_of(jobs: list[Any], executor: str = "local", methods: tuple[str, ..
     flow = workflow(
         methods, dag=SimpleNamespace(needrun_jobs=lambda: iter(jobs)), executor_plugin=SimpleNamespace(name=executor),
         executor_settings=SimpleNamespace(status_command="sacct"),
-        logger_manager=SimpleNamespace(get_log_handlers=lambda: []),
+        logger_manager=SimpleNamespace(get_log_handlers=lambda: []), output_settings=SimpleNamespace(show_failed_logs=False),
     )  # fmt: skip
     flow.global_resources = {name: SimpleNamespace(value=value) for name, value in totals.items()}
     return flow
@@ -328,7 +328,7 @@ def test_a_failed_jobs_command_and_log_are_not_printed_twice() -> None:
     handler.event_handler = SimpleNamespace(jobs_info={3: {"log": ["a.log"]}, 4: {"log": ["b.log"]}})
     other = logging.Handler()
     manager = SimpleNamespace(get_log_handlers=lambda: [handler, other])
-    hooks.filter_repeated_failures(SimpleNamespace(logger_manager=manager))
+    snakemake_compat.filter_records(SimpleNamespace(logger_manager=manager), hooks.adds_to_output)
 
     def record(message: str, **fields: Any) -> logging.LogRecord:
         made = logging.LogRecord("snakemake", logging.ERROR, "", 0, message, None, None)

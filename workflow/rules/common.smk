@@ -5,11 +5,11 @@ In a rule, `plan.select(FUNCTION)` marks an input that depends on the run's sele
 
 from maieutic.core import paths
 from maieutic.core.garbage_collection import collect_garbage_rarely
-from maieutic.plan import inputs
 from maieutic.launch import hooks
-from maieutic.plan.rules import plan_of
 from maieutic.launch.shell_lines import DRIVER, SERVE, LiteralWord, command, environment_assignments
 from maieutic.launch.wildcard_patterns import constraints_of, one_of
+from maieutic.plan import inputs
+from maieutic.plan.rules import plan_of
 
 collect_garbage_rarely()
 try:
@@ -21,14 +21,7 @@ IMAGES = plan.config.containers
 RUN = plan.run_folder  # below results/: the folder of this run's report
 hooks.print_requests_after_dry_run(plan, workflow)
 MODEL_JOB = hooks.model_resources(plan, workflow)
-
-
-def job(command, rule=None):
-    """Return the parameters of a rule that runs a command: the digest of its code, and its job as JSON.
-
-    rule: the function in the plan's `jobs` that makes the job, if its name differs from the command's.
-    """
-    return {"code": plan.code_of(command), "job": plan.job_of(rule or command)}
+job = plan.job_parameters  # of a rule: the digest of its command's code, and its job as JSON
 
 
 container: IMAGES.driver  # rules on GPUs name IMAGES.serve

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from maieutic.core.errors import check_all
 from maieutic.core.yaml_files import read_yaml
+from maieutic.launch.snakemake_compat import Workflow, read_config_files
 
 REGISTRIES = (Path("config/models.yaml"), Path("config/datasets.yaml"))
 
 
-def check_config_files(workflow: Any) -> None:
-    """Check that all registries and run files can be read safely. Raises UserError if not.
-
-    workflow: Snakemake's workflow object.
-    """
-    run_files = [Path(str(path)) for path in workflow.config_settings.configfiles or ()]
+def check_config_files(workflow: Workflow) -> None:
+    """Check that all registries and run files can be read safely. Raises UserError if not."""
     registries = [path for path in REGISTRIES if path.is_file()]
-    check_all(partial(read_yaml, path) for path in dict.fromkeys([*registries, *run_files]))
+    check_all(partial(read_yaml, path) for path in dict.fromkeys([*registries, *read_config_files(workflow)]))

@@ -11,7 +11,6 @@ import socket
 import sys
 import time
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,8 +20,17 @@ from maieutic.core.errors import UserError
 from maieutic.core.ledger import utc_now
 from maieutic.core.progress import format_duration
 from maieutic.core.run_files import RUN_FILES_VARIABLE as run_files_of_jobs
-from maieutic.launch import cluster, images, messages, preflight
+from maieutic.launch import cluster, images, messages, preflight, snakemake_compat
 from maieutic.launch.saving import save_config
+from maieutic.launch.snakemake_compat import (
+    Job,
+    Workflow,
+    default_resource,
+    image_of_job,
+    planned_jobs,
+    resource_total,
+    uses_containers,
+)
 from maieutic.plan.jobs import save_config as saved
 from maieutic.plan.rules import JobWildcards, RulePlan
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
@@ -31,13 +39,6 @@ from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 log = logging.getLogger(__name__)
 LOCK_FILES: list[IO[str]] = []  # open lock files, kept until this process ends
 STARTED_AT, STARTED_AT_SECONDS = utc_now(), time.time()
-Job = Any  # a job of Snakemake
-Workflow = Any  # the workflow object of Snakemake
-
-
-def uses_containers(workflow: Workflow) -> bool:
-    """Return True if a run uses container images (--sdm apptainer)."""
-    return any(method.name == "APPTAINER" for method in workflow.deployment_settings.deployment_method)
 
 
 def interpreter(plan: RulePlan, workflow: Workflow, stack: str) -> str:
@@ -67,8 +68,7 @@ def budget_variable(plan: RulePlan) -> dict[str, str]:
 
 def run_files_variable(workflow: Workflow) -> dict[str, str]:
     """Return the environment variable with this run's files, which jobs insert into the commands that they print."""
-    here = Path.cwd()
-    files = [Path(file) for file in workflow.overwrite_configfiles]
+    here, files = Path.cwd(), snakemake_compat.run_files(workflow)
     return {
         run_files_of_jobs: shlex.join(
             str(file.relative_to(here) if file.is_relative_to(here) else file) for file in files
@@ -76,18 +76,13 @@ def run_files_variable(workflow: Workflow) -> dict[str, str]:
     }
 
 
-def gpu_gres(workflow: Workflow) -> str | None:
-    """Return the name of the GPU resource in cluster jobs (`gpu_gres` of the profile); None if it is `gpu`."""
-    defaults = workflow.resource_settings.default_resources or {}
-    return str(defaults["gpu_gres"].raw).strip("'\"") if "gpu_gres" in defaults else None
-
-
 def model_resources(plan: RulePlan, workflow: Workflow) -> dict[str, Any]:
     """Return the resources of a rule that calls a model. Each further attempt of a job gets more time and memory.
 
     A profile limits `server_gpus`, whichever resource requests the GPUs.
     """
-    gres = gpu_gres(workflow)
+    # Name of the GPU resource in cluster jobs; GPUs are requested as `gpu` without it.
+    gres = default_resource(workflow, "gpu_gres")
 
     def gres_of(wildcards: JobWildcards) -> str:
         gpus = plan.needs(wildcards).gpus
@@ -111,7 +106,7 @@ def called_models(plan: RulePlan, jobs: Iterable[Job]) -> list[str]:
 
 def used_images(plan: RulePlan, jobs: Iterable[Job]) -> dict[str, tuple[str, str]]:
     """Return the images that planned jobs run in: for each environment, the address in the config and the file."""
-    files = {job.container_img_url: job.container_img_path for job in jobs if job.container_img}
+    files = dict(image for job in jobs if (image := image_of_job(job)))
     named = plan.config.containers.model_dump()
     return {stack: (url, files[url]) for stack, url in named.items() if url in files}
 
@@ -131,25 +126,26 @@ def slurm_request(plan: RulePlan, job: Job) -> cluster.JobResources:
 
 def gpu_total(workflow: Workflow) -> int | None:
     """Return how many GPUs all jobs together may use, by the profile's `resources`; None if there is no limit."""
-    totals = workflow.global_resources
-    return min((totals[name].value for name in ("server_gpus", "gpu") if name in totals), default=None)
+    totals = [resource_total(workflow, name) for name in ("server_gpus", "gpu")]
+    return min((total for total in totals if total is not None), default=None)
 
 
 def start_run(plan: RulePlan, workflow: Workflow) -> None:
     """Check everything that the first job needs, and save config and provenance. Raises UserError if a check fails."""
     lock_results()
-    jobs = list(workflow.dag.needrun_jobs())
+    jobs = planned_jobs(workflow)
     models, serve = called_models(plan, jobs), interpreter(plan, workflow, "serve")
     if uses_containers(workflow):
         images.check_images(used_images(plan, jobs))
     cluster.check_gpus(plan.config, models, gpu_total(workflow))
-    if workflow.executor_plugin.name == "slurm":
+    if status_command := snakemake_compat.slurm_status_command(workflow):
         requests = [slurm_request(plan, job) for job in jobs if not job.is_local]
-        cluster.check_slurm(requests, workflow.executor_settings.status_command)
+        cluster.check_slurm(requests, status_command)
     prepared = {dict(job.wildcards.items())["model"] for job in jobs if job.rule.name == "prepare_weights"}
     preflight.check_run(plan.config, serve, sorted({*models, *prepared}), messages.models_to_call(plan, jobs))
     add_time_left(workflow)
-    filter_repeated_failures(workflow)
+    if not snakemake_compat.shows_failed_logs(workflow):
+        snakemake_compat.filter_records(workflow, adds_to_output)  # `.snakemake/log` has all output
     Path(paths.RUN_SPENDING).unlink(missing_ok=True)
     job = saved(plan)
     if other := overwrite_warning(Path(plan.run_path(paths.CONFIG)), job.config["run"]):
@@ -187,8 +183,7 @@ def lock_results(lock: Path = Path(paths.RUN_LOCK)) -> None:
 
 def add_time_left(workflow: Workflow) -> None:
     """Add the estimated time left to the terminal's progress bars, which show only the elapsed time."""
-    handlers = workflow.logger_manager.get_log_handlers()
-    bars = [handler.progress for handler in handlers if hasattr(handler, "progress")]
+    bars = snakemake_compat.progress_bars(workflow)
     if not bars:  # a logger without bars: rich may not be installed
         return
     from rich.progress import ProgressColumn, Task
@@ -206,18 +201,10 @@ def add_time_left(workflow: Workflow) -> None:
         progress.columns = (*progress.columns, TimeLeft())
 
 
-def filter_repeated_failures(workflow: Workflow) -> None:
-    """Remove a failed job's command and log from the terminal's output.
-
-    The job has already printed its error; the run's last lines name cause and log. `.snakemake/log` has all output.
-    """
-    for handler in workflow.logger_manager.get_log_handlers():
-        if hasattr(handler, "event_handler"):
-            handler.addFilter(partial(adds_to_output, handler.event_handler.jobs_info))
-
-
 def adds_to_output(jobs: dict[int, dict[str, Any]], record: logging.LogRecord) -> bool:
     """Return True if a log record of Snakemake contains anything that the job itself has not printed.
+
+    A failed job has printed its error, and the run's last lines name its cause and log.
 
     jobs: the logger's data on each job; the log files of a failed job are removed from these data.
     """
@@ -246,15 +233,11 @@ def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
     """Print a dry run's requests and their cost when this process ends: Snakemake has no hook for this."""
 
     def print_requests() -> None:
-        dag = getattr(workflow, "_dag", None)
-        if dag is None or not workflow.dryrun:
+        jobs = snakemake_compat.planned_jobs_of_dry_run(workflow)
+        if jobs is None:
             return
         try:
-            print(
-                messages.requests_line(
-                    plan, messages.planned_requests(plan, list(dag.needrun_jobs(exclude_finished=False)))
-                )
-            )
+            print(messages.requests_line(plan, messages.planned_requests(plan, jobs)))
         except Exception as error:  # ignore any error: the dry run is useful without this line of output
             print(f"new requests: not counted ({type(error).__name__}: {error})")
 
@@ -263,14 +246,14 @@ def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
 
 def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
     """Print the last lines of a run: failed jobs with causes, requests sent and their cost, path of the page."""
-    failed = sorted(getattr(workflow.scheduler, "failed", ()), key=lambda job: (job.rule.name, str(job.wildcards)))
+    failed = snakemake_compat.failed_jobs(workflow)
     for line in messages.last_lines(plan, failed, STARTED_AT, STARTED_AT_SECONDS, page):
         print(line, file=sys.stderr)
 
 
 def partial_report_command(plan: RulePlan, workflow: Workflow) -> str | None:
     """Return the command that writes the partial report of a failed run; None if the full report exists already."""
-    if not any(job.rule.name == "build_report" for job in workflow.dag.needrun_jobs()):
+    if not any(job.rule.name == "build_report" for job in planned_jobs(workflow)):
         return None
     # The partial report has its own file names: under the final ones, Snakemake would never complete the report.
     partial = plan.run_path(paths.PARTIAL_REPORT)

@@ -75,6 +75,13 @@ class RulePlan(Plan):
         make = next(getattr(module, rule) for module in JOBS if hasattr(module, rule))
         return lambda wildcards: make(self, **dict(wildcards.items())).to_json()
 
+    def job_parameters(self, command: str, rule: str | None = None) -> dict[str, Any]:
+        """Return the parameters of a rule that runs a command: the digest of its code, and its job as JSON.
+
+        rule: name of the function that makes the job, if it differs from the command's.
+        """
+        return {"code": self.code_of(command), "job": self.job_of(rule or command)}
+
     def code_of(self, rule: str) -> str | Callable[[JobWildcards], str]:
         """Return the digest of the code behind a rule's results; a function if the digest depends on the wildcards."""
         command = rule.replace("_", "-")

@@ -1,0 +1,72 @@
+"""Tests that the pinned Snakemake has the undocumented attributes that the package reads."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from maieutic.launch import snakemake_compat
+from snakemake.api import SnakemakeApi
+from snakemake.settings.types import (
+    ConfigSettings,
+    DAGSettings,
+    DeploymentSettings,
+    OutputSettings,
+    ResourceSettings,
+    StorageSettings,
+    WorkflowSettings,
+)
+
+RULES = """
+rule all:
+    input: "out.txt"
+rule write:
+    output: "out.txt"
+    container: "docker://image"
+    shell: "echo {config[text]} > {output}"
+"""
+
+
+@pytest.fixture
+def workflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the real workflow object of a dry run."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Snakefile").write_text(RULES, encoding="utf-8")
+    (tmp_path / "run.yaml").write_text("text: hello\n", encoding="utf-8")
+    with SnakemakeApi(OutputSettings(quiet=None)) as api:
+        flow = api.workflow(
+            resource_settings=ResourceSettings(cores=1, resources={}),
+            config_settings=ConfigSettings(configfiles=[tmp_path / "run.yaml"]),
+            storage_settings=StorageSettings(),
+            workflow_settings=WorkflowSettings(),
+            deployment_settings=DeploymentSettings(),
+            snakefile=tmp_path / "Snakefile",
+        )
+        flow.dag(DAGSettings()).execute_workflow(executor="dryrun")
+        yield flow._workflow
+
+
+def test_the_installed_version_is_the_pinned_one() -> None:
+    pinned = re.search(r"^snakemake==(\S+)", Path("envs/driver.in").read_text(encoding="utf-8"), re.MULTILINE)
+    assert pinned is not None and version("snakemake") == pinned[1]
+
+
+def test_a_workflow_has_the_attributes_that_are_read(workflow: Any, tmp_path: Path) -> None:
+    assert snakemake_compat.uses_containers(workflow) is False
+    assert snakemake_compat.run_files(workflow) == snakemake_compat.read_config_files(workflow)
+    assert snakemake_compat.run_files(workflow) == [tmp_path / "run.yaml"]
+    assert snakemake_compat.default_resource(workflow, "gpu_gres") is None
+    assert snakemake_compat.resource_total(workflow, "gpu") is None
+    assert snakemake_compat.shows_failed_logs(workflow) is False
+    assert snakemake_compat.planned_jobs(workflow) == [], "a dry run marks its jobs as finished"
+    assert snakemake_compat.failed_jobs(workflow) == [] and snakemake_compat.slurm_status_command(workflow) is None
+    jobs = snakemake_compat.planned_jobs_of_dry_run(workflow)
+    assert jobs is not None and {job.rule.name for job in jobs} == {"all", "write"}
+    [write] = [job for job in jobs if job.rule.name == "write"]
+    assert snakemake_compat.image_of_job(write) is None, "without --sdm apptainer no job has an image"
+    assert write.is_local is not None and dict(write.wildcards.items()) == {} and write.resources.get("runtime") is None
+    assert snakemake_compat.progress_bars(workflow) == []
+    snakemake_compat.filter_records(workflow, lambda jobs, record: True)
