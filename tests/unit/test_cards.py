@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import jsonschema
@@ -16,6 +18,8 @@ from maieutic.config.prompts import render
 from maieutic.core.errors import UserError
 from maieutic.datasets.registry import LOADERS
 from maieutic.tools.schemas import all_schemas
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
 
 BENCHMARK = CARDS / "mathtutorbench"
 TASKS = sorted(path.stem for path in BENCHMARK.glob("*.yaml"))
@@ -159,9 +163,62 @@ def test_schemas_on_file_are_those_of_the_declarations() -> None:
     assert on_file == all_schemas(), "run make schemas"
 
 
-@pytest.mark.parametrize("name", ["demo", "models", "datasets", "sample"])
+def faults_in_editor(content: dict[str, Any], schema: Path) -> list[str]:
+    """Return the faults that an editor shows for a file under a schema, whose references lead to files beside it."""
+    resources = [
+        (path.name, Resource.from_contents(json.loads(path.read_text(encoding="utf-8")), DRAFT202012))
+        for path in schema.parent.glob("*.json")
+    ]
+    content_of_schema = json.loads(schema.read_text(encoding="utf-8")) | {"$id": schema.name}
+    validator = jsonschema.Draft202012Validator(content_of_schema, registry=Registry().with_resources(resources))
+    return [fault.message for fault in validator.iter_errors(content)]
+
+
+@pytest.mark.parametrize("name", ["demo", "models", "datasets", "sample", "curation", "kmpbench", "mrbench"])
 def test_shipped_files_are_right_under_the_schema_that_they_name(name: str) -> None:
     text = Path(f"config/{name}.yaml").read_text(encoding="utf-8")
     schema = Path("config") / re.search(r"\$schema=(\S+)", text)[1]
-    validator = jsonschema.Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
-    assert [fault.message for fault in validator.iter_errors(yaml.safe_load(text))] == []
+    assert faults_in_editor(yaml.safe_load(text), schema) == []
+
+
+def test_the_schema_for_run_files_requires_no_key_and_refuses_unknown_ones() -> None:
+    schema = Path("workflow/schemas/overlay.schema.json")
+    assert faults_in_editor({}, schema) == faults_in_editor({"run": {"limit": 3}}, schema) == []
+    [fault] = faults_in_editor({"run": {"tutor": ["x"]}}, schema)
+    assert "'tutor' was unexpected" in fault
+    assert len(faults_in_editor({"run": {"limit": "x"}}, schema)) == 1
+
+
+def metrics_of(folder: Path, metrics: dict[str, Any]) -> dict[str, cards.Metric]:
+    """Return the metrics of a card with these entries."""
+    card = yaml.safe_load((BENCHMARK / "problem_solving.yaml").read_text(encoding="utf-8")) | {"metrics": metrics}
+    benchmark = folder / "mathtutorbench"
+    benchmark.mkdir()
+    for source in BENCHMARK.glob("problem_solving*"):
+        shutil.copy(source, benchmark)
+    (benchmark / "problem_solving.yaml").write_text(yaml.safe_dump(card, sort_keys=False), encoding="utf-8")
+    return read_card(benchmark / "problem_solving.yaml").card.metrics
+
+
+def test_a_metric_by_a_tag_is_one_metric_for_each_value(tmp_path: Path) -> None:
+    by = {"by": {"source": ["a", "b"], "level": ["hard"]}}
+    metrics = metrics_of(
+        tmp_path,
+        {
+            "accuracy": {"headline": True, **by},
+            "other": {"function": "mean", "only": {"kind": "x"}, "by": {"source": ["b"]}},
+            "match": {},
+        },
+    )
+    assert list(metrics) == [
+        "accuracy", "other", "accuracy_a", "accuracy_b", "other_b", "accuracy_hard", "match",
+    ]  # fmt: skip
+    assert metrics["accuracy_a"] == cards.Metric(function="accuracy", only={"source": "a"})
+    assert metrics["other_b"] == cards.Metric(function="mean", only={"kind": "x", "source": "b"})
+    assert metrics["accuracy"].headline and all(not metric.by for metric in metrics.values())
+
+
+def test_a_metric_by_a_tag_must_not_repeat_a_name(tmp_path: Path) -> None:
+    metrics = {"accuracy": {"headline": True, "by": {"source": ["a"]}}, "accuracy_a": {"function": "accuracy"}}
+    with pytest.raises(UserError, match=r"`by` adds metrics that the card already has: accuracy_a"):
+        metrics_of(tmp_path, metrics)

@@ -24,7 +24,7 @@ class Wider(Inner):
 class Outer(BaseModel):
     """Model of a configuration."""
 
-    engine: Literal["x"] = Field("x", description="says what it is, in a table of its own")
+    engine: Literal["x"] = Field("x", description="kind of model, listed in a separate table")
     made: list[int] = Field(default_factory=lambda: [1, 2], description="made each time")
     name: str = Field(description="what it is called")
     ways: list[str] = Field(["a"], description="all ways")

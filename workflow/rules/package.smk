@@ -4,6 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import snakemake
+
+if int(snakemake.__version__.split(".")[0]) >= 10:
+    problem = f"expected Snakemake 9.27 or later, below 10, found {snakemake.__version__}"
+    raise WorkflowError(f'{problem}. Fix: run `pip install "snakemake>=9.27,<10"`')
+
 
 def package_folder(rules):
     """Return the package folder beside these rules; unpack it if Snakemake reads the rules from a repository."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError, field_validator
 
 from maieutic.config.faults import validation_fault
 from maieutic.config.models import Endpoint, StrictModel
@@ -59,6 +59,13 @@ class Metric(StrictModel):
         None, description="Value of a grade that counts as correct, instead of the grader's own decision."
     )
     only: dict[str, str] = Field({}, description="Use only items with these tags, a mapping of each tag to its value.")
+    by: dict[str, list[str]] = Field(
+        {},
+        description=(
+            "Tags with values, such as `source: [bridge, mathdial]`. Each value adds the metric NAME_VALUE, which uses "
+            "only the items with this value."
+        ),
+    )
     parts: list[MetricPart] = Field(
         [],
         description=(
@@ -73,6 +80,17 @@ class Metric(StrictModel):
             "setting, NAME_readable."
         ),
     )
+
+    def for_subset(self, name: str, tag: str, value: str) -> Metric:
+        """Return this metric, whose name is `name`, for the items with one value of a tag."""
+        only = {**self.only, tag: value}
+        fixed = {"headline": False, "stand_in": False, "by": {}}
+        return self.model_copy(update={**fixed, "function": self.function or name, "only": only})
+
+
+def tag_values(metric: Metric) -> list[tuple[str, str]]:
+    """Return the tags in a metric's `by`, each with each of its values."""
+    return [(tag, value) for tag, values in metric.by.items() for value in values]
 
 
 class Baselines(StrictModel):
@@ -156,6 +174,27 @@ class Card(StrictModel):
 
     # None if this run has the headline metric's grader; otherwise the metric's name and the kind of that grader
     _ungraded: tuple[str, str] | None = PrivateAttr(None)
+
+    @field_validator("metrics")
+    @classmethod
+    def with_subsets(cls, metrics: dict[str, Metric]) -> dict[str, Metric]:
+        """Add a metric NAME_VALUE for each value in a metric's `by`, after the last metric that has `by`."""
+        split = {name: metric for name, metric in metrics.items() if metric.by}
+        if not split:
+            return metrics
+        subsets = list(dict.fromkeys(pair for metric in split.values() for pair in tag_values(metric)))
+        further = {
+            f"{name}_{value}": metric.for_subset(name, tag, value)
+            for tag, value in subsets
+            for name, metric in split.items()
+            if (tag, value) in tag_values(metric)
+        }
+        if repeated := sorted(further.keys() & metrics.keys()):
+            raise ValueError(f"`by` adds metrics that the card already has: {', '.join(repeated)}")
+        whole = {name: metric.model_copy(update={"by": {}}) for name, metric in metrics.items()}
+        last = list(whole).index(list(split)[-1]) + 1
+        entries = list(whole.items())
+        return dict([*entries[:last], *further.items(), *entries[last:]])
 
     @property
     def headline(self) -> str:

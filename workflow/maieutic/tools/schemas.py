@@ -25,7 +25,7 @@ from maieutic.config.models import (
     VllmModel,
     WeightsOnly,
 )
-from maieutic.config.settings import Config
+from maieutic.config.settings import Config, Run
 from maieutic.core.files import atomic_file
 from maieutic.core.journal import FinishedRequest, ScoredConversation
 from maieutic.core.records import (
@@ -61,11 +61,15 @@ RECORDS: list[type[BaseModel]] = [
 
 
 def overlay_schema() -> dict[str, Any]:
-    """Return the configuration's schema without required keys, with which editors check run files."""
-    schema = Config.model_json_schema()
-    schema["required"] = []
-    schema["$defs"]["Run"]["required"] = []
-    return schema
+    """Return the schema with which editors check run files: the keys of the configuration, none of them required."""
+
+    def all_optional(model: type[BaseModel], place: str) -> dict[str, Any]:
+        keys = {name: {"$ref": f"config.schema.json#{place}/{name}"} for name in model.model_fields}
+        return {"type": "object", "additionalProperties": False, "properties": keys}
+
+    schema = all_optional(Config, "/properties")
+    schema["properties"]["run"] = all_optional(Run, "/$defs/Run/properties")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Run file", **schema}
 
 
 def all_schemas() -> dict[str, str]:
