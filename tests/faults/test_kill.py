@@ -93,7 +93,7 @@ def test_a_run_killed_three_times_ends_as_if_nothing_had_happened(
     interrupt(folder, config, 0.5, total, victim=server_of)
     assert journal_keys(folder)[: len(known)] == known, "answers stay in the journal"
     log = (folder / f"results/logs/generate_replies/mathtutorbench/{NAME}.log").read_text(encoding="utf-8")
-    assert "the vLLM server ended with -9" in log and "Traceback" not in log
+    assert "the vLLM server ended with exit code -9" in log and "Traceback" not in log
 
     # Answers take longer, so that the orphaned driver still sends requests when `make recover` runs.
     slower = configure(folder, stub_of(folder, pace=0.4))

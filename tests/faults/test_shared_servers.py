@@ -243,7 +243,9 @@ def test_a_job_reports_the_death_of_its_server(victim: str, jobs: Callable[..., 
     job.communicate("")
     assert job.returncode != 0
     manager_died = victim == "lease manager"
-    message = "the lease manager of the server has ended: " if manager_died else "the vLLM server ended with -9"
+    message = (
+        "the lease manager of the server has ended: " if manager_died else "the vLLM server ended with exit code -9"
+    )
     assert message in run.log(job)
     assert run.finish(run.job())["text"], "the next job starts another server in its place"
 

@@ -117,7 +117,7 @@ def test_training_lowers_the_loss_and_is_recorded(tuned: Path) -> None:
     assert rates[0] == 1e-3 and all(later < earlier for earlier, later in pairwise(rates))
     assert {path.suffix for path in tuned.glob("model*")} == {".safetensors"}
     card = (tuned / "README.md").read_text()
-    assert "from the registry's `tiny`" in card and f"{losses[-1]:.3f} at the last of 16" in card
+    assert "from the registry entry `tiny`" in card and f"{losses[-1]:.3f} at the last of 16" in card
     assert not tuned.with_name("t.journal").exists(), "a finished training leaves no checkpoint"
 
 

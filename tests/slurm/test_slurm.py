@@ -180,8 +180,8 @@ def node_of(job: str) -> str:
 REFUSED = {
     "unknown partition": (("--set-resources", "generate_replies:slurm_partition=gpus"), {}, "slurm_partition: 'gpus' is not a partition of this cluster. Fix: did you mean 'gpu'?"),
     "longer than the partition allows": ((), {"needs": {**NEEDS, "runtime": 1500}}, f"models.{NAME}.needs.runtime: expected at most 1440 minutes, the limit of partition gpu, found 1500. Fix: "),
-    "more GPUs than a node has": ((), {"needs": {**NEEDS, "gpus": 2}}, f"models.{NAME}.needs.gpus: expected at most 1, the GPUs of a node of partition gpu, found 2. Fix: "),
-    "no accounting database": (("--slurm-status-command", "sacct"), {}, "slurm-status-command: found sacct, but this cluster keeps no accounting database. Fix: pass --slurm-status-command squeue"),
+    "more GPUs than a node has": ((), {"needs": {**NEEDS, "gpus": 2}}, f"models.{NAME}.needs.gpus: expected at most 1, the number of GPUs on a node of partition gpu, found 2. Fix: "),
+    "no accounting database": (("--slurm-status-command", "sacct"), {}, "slurm-status-command: found sacct, but this cluster has no accounting database. Fix: pass --slurm-status-command squeue"),
 }  # fmt: skip
 
 

@@ -201,7 +201,7 @@ def test_a_bill_covers_one_run_or_everything(
         all_lines
     )
     unstated = sum(line.endswith("  not stated") for line in lines)
-    assert caplog.messages[-1] == f"{len(lines)} parts, {unstated} without a stated licence"
+    assert caplog.messages[-1] == f"{len(lines)} components, {unstated} without a stated licence"
     assert len(json.loads((tmp_path / "deep/bom.json").read_text(encoding="utf-8"))["components"]) == len(lines)
 
 

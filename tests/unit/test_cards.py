@@ -110,7 +110,7 @@ def card_with(tmp_path: Path, change: dict | None = None, **files: str) -> Path:
         ({"turns": []}, "turns: list should have at least 1 item"),
         ({"turns": ["nothing.jinja"]}, "found no file nothing.jinja beside the card"),
         ({"turns": ["../../../../etc/passwd"]}, "found no file"),
-        ({"task": "other"}, "expected task and benchmark mathtutorbench/problem_solving, found mathtutorbench/other"),
+        ({"task": "other"}, "expected benchmark/task mathtutorbench/problem_solving, found mathtutorbench/other"),
         ({"metrics": {"accuracy": {}}}, "expected one metric with headline: true, found 0"),
         ({"turns": ["problem_solving.jinja"] * 2}, "several turns or a system message require the chat endpoint"),
     ],

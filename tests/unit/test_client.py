@@ -745,10 +745,16 @@ def with_budget(monkeypatch: pytest.MonkeyPatch, folder: Path, **budget: Any) ->
 
 # Each request has a prompt and an answer of one token each, and costs 0.001 USD.
 BUDGETS = {
-    "requests": ({"requests": 5}, r"run\.budget: requests 5 is spent \(5 requests, 10 tokens, 0\.01 USD\)"),
-    "tokens": ({"tokens": 10}, r"run\.budget: tokens 10 is spent \(5 requests, 10 tokens"),
-    "money": ({"usd": 0.005}, r"run\.budget: usd 0\.005 is spent"),
-    "one model's requests": ({"models": {"m": {"requests": 5}}}, r"run\.budget\.models\.m: requests 5 is spent"),
+    "requests": (
+        {"requests": 5},
+        r"run\.budget: the budget of 5 requests is spent \(5 requests, 10 tokens, 0\.01 USD\)",
+    ),
+    "tokens": ({"tokens": 10}, r"run\.budget: the budget of 10 tokens is spent \(5 requests, 10 tokens"),
+    "money": ({"usd": 0.005}, r"run\.budget: the budget of 0\.005 USD is spent"),
+    "one model's requests": (
+        {"models": {"m": {"requests": 5}}},
+        r"run\.budget\.models\.m: the budget of 5 requests is spent",
+    ),
 }
 
 
@@ -1048,8 +1054,8 @@ def test_an_incomplete_shard_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         gather_shards(files, files, tmp_path / "out", tmp_path / "prompts")
     assert error.value.line == (
-        f"{tmp_path / 'b'}: expected 2 of 7 replies in this shard, found 1. Fix: delete the folder of the shards and run again: "
-        "the run rebuilds the shards from the journals"
+        f"{tmp_path / 'b'}: expected 2 of 7 replies in this shard, found 1. Fix: delete the folder of the shards and run again, "
+        "which restores the replies from the journals"
     )
     assert not (tmp_path / "out").exists()
 

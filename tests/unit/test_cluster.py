@@ -82,7 +82,7 @@ REFUSED = [
     ),
     (
         JobResources("m", 8, 1, "gpu"),
-        r"models.m.needs.gpus: expected at most 4, the GPUs of a node of partition gpu, found 8. Fix: pass --set-resources "
+        r"models.m.needs.gpus: expected at most 4, the number of GPUs on a node of partition gpu, found 8. Fix: pass --set-resources "
         r"generate_replies:slurm_partition=NAME \(`sinfo -o '%P %G'` lists partitions\), or lower needs.gpus$",
     ),
     (
@@ -129,13 +129,13 @@ CONFIG = "AccountingStorageType   = {}\nMinJobAge               = {} sec\nAccoun
 @pytest.mark.parametrize(
     ("command", "storage", "age", "expected"),
     [
-        ("sacct", "accounting_storage/none", 300, "keeps no accounting database"),
-        ("sacct", "(null)", 300, "keeps no accounting database"),
-        ("squeue", "accounting_storage/slurmdbd", 60, "forgets a job 60 s after its end"),
+        ("sacct", "accounting_storage/none", 300, "has no accounting database"),
+        ("sacct", "(null)", 300, "has no accounting database"),
+        ("squeue", "accounting_storage/slurmdbd", 60, "deletes a job's record 60 s after its end"),
         ("sacct", "accounting_storage/slurmdbd", 2, None),
         ("squeue", "(null)", 300, None),
         ("squeue", "(null)", LONGEST_POLL_SECONDS, None),
-        ("squeue", "(null)", LONGEST_POLL_SECONDS - 1, "forgets a job 199 s"),
+        ("squeue", "(null)", LONGEST_POLL_SECONDS - 1, "deletes a job's record 199 s"),
         (None, "(null)", 2, None),
         ("mine", "(null)", 2, None),
     ],
@@ -153,11 +153,11 @@ def test_a_status_command_that_would_wait_for_ever_is_refused(
 
 def test_the_fix_names_the_other_status_command() -> None:
     for command, other, reason in (
-        ("sacct", "squeue", "found sacct, but this cluster keeps no accounting database"),
+        ("sacct", "squeue", "found sacct, but this cluster has no accounting database"),
         (
             "squeue",
             "sacct",
-            "found squeue, but this cluster forgets a job 60 s after its end (MinJobAge), before the next poll",
+            "found squeue, but this cluster deletes a job's record 60 s after its end (MinJobAge), before the next poll",
         ),
     ):
         with pytest.raises(UserError) as error:
@@ -228,7 +228,7 @@ def test_the_status_command_is_checked_against_slurms_configuration(
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"sbatch": None}, "executor: slurm: sbatch is not on the PATH. Fix: run snakemake on the cluster's login node (module load slurm?), or without --profile slurm"),
+        ({"sbatch": None}, "executor: slurm: sbatch is not on the PATH. Fix: run snakemake on the cluster's login node (try `module load slurm`), or without --profile slurm"),
         ({"sinfo": "echo ' no  controller' >&2; echo more >&2; exit 1"}, "sinfo: no controller more. Fix: check that the controller is up (`scontrol ping`)"),
         ({"scontrol": "exit 1"}, "scontrol: Command '('scontrol', 'show', 'config')' returned non-zero exit status 1. Fix: check that the controller is up (`scontrol ping`)"),
         ({"scontrol": f"echo {'x' * 400} >&2; exit 1"}, f"scontrol: {'x' * 300}… Fix: check that the controller is up (`scontrol ping`)"),

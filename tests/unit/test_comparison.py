@@ -155,11 +155,11 @@ def test_the_first_difference_in_measurement_is_reported(
     ("benchmark", "entry", "difference"),
     [
         ("mathtutorbench", {"paper": {"mathtutorbench": "GPT-4o"}, "model": "gpt-4o-2024-08-06"},
-         "another model: the paper ran gpt-4o-mini-2024-07-18"),
+         "another model: the paper used gpt-4o-mini-2024-07-18"),
         ("mathtutorbench", {"paper": {"mathtutorbench": "GPT-4o"}, "model": "gpt-4o-mini-2024-07-18"}, None),
         ("mathtutorbench", {"paper": "LLaMA3.1-8B-Instruct", "model": "anything"}, None),
         ("mathtutorbench", {"paper": "LLaMA3.1-8B-Instruct", "user_last": True}, None),  # no effect on these requests
-        ("mrbench", {"paper": "GPT-4"}, "a prompt of ours: the paper prints none"),
+        ("mrbench", {"paper": "GPT-4"}, "a prompt of this project: the paper publishes none"),
         ("mrbench", {"engine": "recorded", "file": "r.jsonl", "paper": "GPT-4"}, None),
         ("tutorbench", {"paper": {"tutorbench": "GPT-5 study mode"}, "protocol": "study_mode"},
          "preambles for the product's study mode"),
@@ -250,7 +250,7 @@ def test_tutorbench_stands_beside_its_table_task_by_task_and_overall(tmp_path: P
     assert row["model"] == "GPT-5"
     differences = [round(cell.difference, 4) for cell in row["ours"][0]["cells"]]
     assert differences == [-0.0003, 0.0003, -0.0033]
-    note = "judged by a prompt of ours, tutorbench: the paper prints none"
+    note = "judged with a prompt of this project, tutorbench: the paper publishes none"
     assert {(cell.note, cell.verdict) for cell in row["ours"][0]["cells"]} == {(note, "not comparable")}
     rejudged = [score.model_copy(update={"by": "gemini-2.0-flash-judge"}) for score in scores]
     entry = shipped()["models"]["gemini-2.0-flash-judge"]

@@ -386,7 +386,7 @@ def test_a_page_without_pairs_has_no_page_of_two_tutors_and_no_library(tmp_path:
     page = (tmp_path / "report/index.html").read_text(encoding="utf-8")
     assert 'id="versus"' not in page and 'id="vega"' not in page and len(page) < 2**20
     build_report(tmp_path / "report/config.yaml", tmp_path, tmp_path / "report")
-    assert "In a run of two or more tutors this place shows which tutor is ahead" in page
+    assert "In a run of two or more tutors, this paragraph names the tutor that is ahead" in page
 
 
 def test_a_sentence_names_a_few_of_many() -> None:

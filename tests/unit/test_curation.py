@@ -386,7 +386,7 @@ def test_examples_that_a_template_does_not_show_are_refused(tmp_path: Path) -> N
     (tmp_path / "solve.shots.txt").write_text("An example.")
     card = tmp_path / "solve_similar.yaml"
     card.write_text(card.read_text() + "shots: solve.shots.txt\n")
-    with pytest.raises(UserError, match=r"shots: solve\.jinja does not use solve\.shots\.txt"):
+    with pytest.raises(UserError, match=r"shots: the template solve\.jinja does not use solve\.shots\.txt"):
         read_stage("solve_similar", tmp_path)
 
 
@@ -512,7 +512,7 @@ def test_people_decide_instead_of_the_verifier(tmp_path: Path) -> None:
         ([("a", "truncate", "")], "found last '' with the decision truncate"),
         ([("a", "keep", "3")], "found last '3' with the decision keep"),
         ([("a", "truncate", "soon")], "found last 'soon' with the decision truncate"),
-        ([("a", "keep", ""), ("a", "keep", "")], "found a second decision on a"),
+        ([("a", "keep", ""), ("a", "keep", "")], "found a second row for the flow a"),
     ],
 )  # fmt: skip
 def test_a_sheet_with_faults_names_every_row(tmp_path: Path, rows: list[tuple[str, str, str]], expected: str) -> None:
@@ -525,7 +525,7 @@ def test_a_sheet_of_other_flows_is_refused(tmp_path: Path) -> None:
     script = Curator()
     for rows, expected in (
         ([("a-1", "keep", "")], "found no decision on 1 of 2 flows: a-2"),
-        ([("a-1", "keep", ""), ("a-2", "keep", ""), ("b", "keep", "")], "the curation has no such flow: b"),
+        ([("a-1", "keep", ""), ("a-2", "keep", ""), ("b", "keep", "")], "found flows that the curation lacks: b"),
     ):
         people = sheet_of(tmp_path / "people.csv", rows)
         curated = Curated(tmp_path / "c", [seed_of("a-1"), seed_of("a-2")], script, people)

@@ -134,8 +134,8 @@ def test_without_a_variable_all_devices_of_this_machine_are_used(monkeypatch: py
 
 
 TOO_FEW = {
-    "machine without GPUs": ({}, "expected at most 0, the GPUs of this machine, found 1. Fix: lower needs.gpus, run on a machine with GPUs"),
-    "SLURM job without GPUs": ({"CUDA_VISIBLE_DEVICES": "", "SLURM_JOB_ID": "7"}, "expected at most 0, the GPUs granted to SLURM job 7, found 1. Fix: raise"),
+    "machine without GPUs": ({}, "expected at most 0 \\(GPUs of this machine\\), found 1. Fix: lower needs.gpus, run on a machine with GPUs"),
+    "SLURM job without GPUs": ({"CUDA_VISIBLE_DEVICES": "", "SLURM_JOB_ID": "7"}, "expected at most 0 \\(GPUs granted to SLURM job 7\\), found 1. Fix: raise"),
 }  # fmt: skip
 
 

@@ -94,8 +94,8 @@ def test_environments_are_there_and_of_their_locks(
     [
         (200_000, None, "ok", "200 GB free, about 5 GB needed"), (RESULTS_MB, None, "fault", "5 GB free, about 5 GB needed"),
         (RESULTS_MB + 1, None, "ok", "5 GB free, about 5 GB needed"),
-        (20_000, "served", "ok", "20 GB free, about 19 GB needed, 1 of unknown size"),
-        (19_000, "served", "fault", "19 GB free, about 19 GB needed, 1 of unknown size"),
+        (20_000, "served", "ok", "20 GB free, about 19 GB needed plus 1 model(s) of unknown size"),
+        (19_000, "served", "fault", "19 GB free, about 19 GB needed plus 1 model(s) of unknown size"),
     ],
 )  # fmt: skip
 def test_the_disk_holds_weights_and_results(
@@ -104,7 +104,7 @@ def test_the_disk_holds_weights_and_results(
     places = []
     usage = shutil.disk_usage("/")._replace(free=(free << 20) + 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: places.append(place) or usage)
-    fix = "free disk space, or replace the folder results by a link to a larger disk" if state == "fault" else ""
+    fix = "free disk space, or replace the folder `results` with a link to a larger disk" if state == "fault" else ""
     assert doctor.disk(served if plan_name else None) == ("disk", state, finding, fix) and places == ["."]
 
 
@@ -115,7 +115,7 @@ def test_weights_take_two_bytes_a_parameter(served: Plan, monkeypatch: pytest.Mo
         doctor, "parameter_count", lambda name, model: sizes.get(name) if model is served.models[name] else None
     )
     assert doctor.disk(served).finding.endswith(
-        f" GB free, about {3000 + RESULTS_MB // 1000} GB needed, 1 of unknown size"
+        f" GB free, about {3000 + RESULTS_MB // 1000} GB needed plus 1 model(s) of unknown size"
     )
 
 
@@ -170,7 +170,7 @@ def test_a_login_node_has_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     commands["sbatch"] = "/usr/bin/sbatch"
     outputs = {("sinfo", "--all", "--noheader", "--format=%P|%l|%G"): "gpu|1:00|gpu:2\ncpu*|1:00|(null)\n"}
     monkeypatch.setattr(cluster, "run_slurm_command", lambda *words: outputs[words])
-    assert doctor.slurm() == ("SLURM", "ok", "partitions: cpu (0 GPUs a node), gpu (2 GPUs a node)", "")
+    assert doctor.slurm() == ("SLURM", "ok", "partitions: cpu (0 GPUs per node), gpu (2 GPUs per node)", "")
 
     def fail(*words: str) -> str:
         raise UserError("sinfo", "no answer", "wake it")
@@ -234,8 +234,8 @@ def test_endpoints_are_asked_one_by_one(served: Plan, monkeypatch: pytest.Monkey
     assert ("endpoint of near", "ok", "http://near/v1 answers", "") in list(doctor.endpoints(served, offline=False))
     monkeypatch.delattr(preflight, "list_endpoint_models")
     assert sorted(doctor.endpoints(served, offline=True)) == [
-        ("endpoint of far", "note", "http://far/v1 would be sent the value of FAR_KEY", ""),
-        ("endpoint of near", "note", "http://near/v1 would be sent no key", ""),
+        ("endpoint of far", "note", "http://far/v1 would receive the value of FAR_KEY", ""),
+        ("endpoint of near", "note", "http://near/v1 would receive no key", ""),
     ]
 
 
@@ -267,7 +267,7 @@ def test_the_doctor_looks_whether_an_endpoint_lists_the_model(listed: list[str],
         ({"HTTP_PROXY": "http://127.0.0.1:9", "no_proxy": "a.org"}, "(ProxyError)", "export no_proxy=a.org,127.0.0.1"),
         ({"http_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1"}, "(ConnectionError)", "start the server"),
         ({"https_proxy": "http://127.0.0.1:9"}, "(ConnectionError)", "start the server"),
-        ({"all_proxy": "http://127.0.0.1:9"}, "(ProxyError)", "the proxy of all_proxy"),
+        ({"all_proxy": "http://127.0.0.1:9"}, "(ProxyError)", "the proxy address in all_proxy"),
     ],
 )
 def test_a_proxy_of_the_environment_is_named(
@@ -297,7 +297,7 @@ def test_a_proxy_that_wants_a_name_is_no_refused_key(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv("http_proxy", proxy)
         monkeypatch.delenv("no_proxy", raising=False)
         model = HostedModel(engine="hosted", base_url="http://tutor.example/v1", model="m")
-        with pytest.raises(UserError, match=r"407.*proxy of http_proxy.*no_proxy=tutor\.example"):
+        with pytest.raises(UserError, match=r"407.*proxy address in http_proxy.*no_proxy=tutor\.example"):
             preflight.list_endpoint_models("m", model)
 
 

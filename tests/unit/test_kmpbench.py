@@ -443,9 +443,9 @@ def test_without_a_named_turn_the_dialogues_name_decides() -> None:
     chosen = Counter(item.id.split("-")[1] for item in kmp.kmp_dialogue_items(records, "dialogue"))
     assert set(chosen) == {"1", "3"} and min(chosen.values()) > 8
     for wrong, message in (
-        ({"principles": ["Feedback"]}, "expected at most two different principles of"),
+        ({"principles": ["Feedback"]}, "expected at most two different principles out of"),
         ({"speaker": "tutor"}, "expected student and tutor to take turns"),
-        ({"principles": ["feedback"] * 2}, "expected at most two different principles of"),
+        ({"principles": ["feedback"] * 2}, "expected at most two different principles out of"),
     ):
         spoilt = dialogue_record()
         spoilt["turns"][2].update(wrong)
@@ -950,8 +950,8 @@ def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path
 def test_a_study_refuses_what_would_spoil_it(run_results: Path, tmp_path: Path) -> None:
     draw = {"results": run_results, "tutors": ["first", "second"]}
     for n, annotators, message in (
-        (40, ["a"], "expected 40 replies spread over 2 tutors, found only 10 of first"),
-        (4, ["a", "b", "c"], "expected one name or pairs of different names, found a, b, c"),
+        (40, ["a"], "expected enough replies for 40 instances, spread evenly over 2 tutors, found only 10 of first"),
+        (4, ["a", "b", "c"], "expected one name, or an even number of different names, found a, b, c"),
         (4, ["a/b"], "'a/b' cannot be part of a file name"),
     ):
         with pytest.raises(UserError, match=message):

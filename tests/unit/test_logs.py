@@ -282,7 +282,7 @@ def test_tables_of_benchmarks_are_one_and_no_key_is_in_two(monkeypatch: pytest.M
     assert plugins.merged_plugin_tables("graders", "GRADERS") == {"a": 1, "b": 2, "c": 3}
     modules["maieutic.four.graders"] = module("z", GRADERS={"d": 6})
     assert plugins.plugin_objects("graders", "GRADERS")["four"] == {"d": 6}, "a feature plugs in as a benchmark does"
-    assert plugins.plugin_folders() == ["benchmarks/one", "benchmarks/two", "benchmarks/three", "four"]
+    assert list(plugins.plugin_packages()) == ["one", "two", "three", "four"]
     modules["maieutic.benchmarks.three.graders"].__dict__["GRADERS"] = {"c": 3, "b": 4, "a": 5}
     with pytest.raises(ValueError, match=r"^three\.graders\.GRADERS: another folder also defines a, b$"):
         plugins.merged_plugin_tables("graders", "GRADERS")

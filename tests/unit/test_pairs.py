@@ -239,7 +239,7 @@ def test_a_files_own_codes_are_mapped_to_preferences() -> None:
     lines = [{**LINE, "id": code, "preference": code} for code in ("1", "0", "tie")]
     pairs = preferences_of_table("ours", {}, lines, values=values)
     assert [(pair.chosen == LINE["first"], pair.tie) for pair in pairs] == [(True, False), (False, False), (True, True)]
-    with pytest.raises(UserError, match=r"no such preference: '2'. Fix: use one of 1, 0, tie"):
+    with pytest.raises(UserError, match=r"unknown preference: '2'. Fix: use one of 1, 0, tie"):
         preferences_of_table("ours", {}, [{**LINE, "preference": "2"}], values=values)
 
 
@@ -255,11 +255,11 @@ def test_the_published_preferences_between_mrbenchs_replies_are_read(data: Path)
 
 
 BAD_PREFERENCES = {
-    "an unknown preference": ({"preference": "maybe"}, r"record 2: no such preference: 'maybe'.*first, second, tie"),
+    "an unknown preference": ({"preference": "maybe"}, r"record 2: unknown preference: 'maybe'.*first, second, tie"),
     "a missing preference": ({"preference": ""}, r"record 2: preference is missing"),
     "a missing reply": ({"second": " "}, r"record 2: second is missing"),
     "a second vote": ({}, r"record 2: an unnamed annotator already judged this pair in record 1"),
-    "the id of another pair": ({"id": "p1", "first": "Hm"}, r"record 2: another pair has the same id, in record 1"),
+    "the id of another pair": ({"id": "p1", "first": "Hm"}, r"record 2: another pair in record 1 has the same id"),
 }
 
 

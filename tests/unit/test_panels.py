@@ -336,9 +336,11 @@ def test_labels_without_an_order_have_no_mean(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "colours.yaml").write_text(NOMINAL + dropped, encoding="utf-8")
     monkeypatch.setattr(rubrics, "USER_RUBRICS", tmp_path)
     entry = {**JUDGE, "rubrics": ["colours"], "pairs": []}
-    with pytest.raises(UserError, match=r"models.panel.vote: the labels of Colour \(colours\) have no order"):
+    with pytest.raises(
+        UserError, match=r"models.panel.vote: the labels of the criterion Colour \(colours\) have no order"
+    ):
         plan_with({"judges": ["one", "two"], "vote": "mean"}, ["panel", "one", "two"], one=entry, two=entry)
-    with pytest.raises(UserError, match="there is nothing to fit"):
+    with pytest.raises(UserError, match="its judges' weights cannot be fitted"):
         plan_with({"judges": ["one", "two"], "vote": "fitted"}, ["panel", "one", "two"], one=entry, two=entry)
 
 
@@ -391,7 +393,7 @@ def test_the_labels_of_a_dialogue_are_held_out_in_every_set(tmp_path: Path) -> N
 
 def test_types_without_an_order_have_no_mean_in_a_further_question_either() -> None:
     entry = {**JUDGE, "rubrics": ["kmp_dialogue"], "pairs": []}
-    with pytest.raises(UserError, match=r"the labels of error_type \(kmp_error_types\) have no order"):
+    with pytest.raises(UserError, match=r"the labels of the criterion error_type \(kmp_error_types\) have no order"):
         plan_with({"judges": ["one", "two"], "vote": "mean"}, ["panel", "one", "two"], one=entry, two=entry)
 
 

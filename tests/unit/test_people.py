@@ -172,7 +172,7 @@ BAD_FILES: dict[str, tuple[Change, str]] = {
     "no answers": (lambda file: file.update(answers=[]), "expected 'answers' to be a mapping, found list"),
     "an unknown unit": (lambda file: file["answers"].update(u0={"labels": {"Actionability": "Yes"}, "seconds": 9}), "the sample has no unit 'u0'"),
     "an unknown criterion": (lambda file: first_answers(file)["labels"].update(Tone="Yes"), "the unit has no criterion 'Tone'.*choose one of Actionability"),
-    "outside the scale": (lambda file: first_answers(file)["labels"].update(Actionability="Maybe"), "'Maybe' is not an answer.*choose one of Yes, To some extent, No"),
+    "outside the scale": (lambda file: first_answers(file)["labels"].update(Actionability="Maybe"), "'Maybe' is not an allowed answer.*choose one of Yes, To some extent, No"),
     "no seconds": (lambda file: first_answers(file).update(seconds=0), "1 labels in 0 seconds"),
     "seconds as text": (lambda file: first_answers(file).update(seconds="9"), "1 labels in 9 seconds"),
     "no labels": (lambda file: first_answers(file).update(labels=None), "has no labels"),
@@ -441,7 +441,7 @@ def test_labels_need_one_design_and_a_minus_survives_a_spreadsheet(tmp_path: Pat
     with pytest.raises(UserError, match="expected at least one label, found none"):
         read_human_labels(path, scales)
     path.write_text(header + "t,1,m,c,1,a,0.5,s,many\n", encoding="utf-8")
-    with pytest.raises(UserError, match="expected a whole number in stratum_size, found 'many'"):
+    with pytest.raises(UserError, match="expected a positive whole number in stratum_size, found 'many'"):
         read_human_labels(path, scales)
 
 

@@ -114,7 +114,7 @@ def fetch_with_pin(entry: Dataset, source: Path, folder: Path) -> list[Picture]:
     try:
         fetch_beside(entry, source, folder, out)
     except UserError as error:
-        if entry.published.pictures or "their list is not pinned" not in str(error):
+        if entry.published.pictures or "so the list of pictures must be pinned" not in str(error):
             raise
         pinned = entry.published.model_copy(update={"pictures": str(error).split()[-1]})
         return fetch_with_pin(entry.model_copy(update={"published": pinned}), source, folder)
@@ -193,7 +193,9 @@ def test_a_broken_connection_ends_the_job_and_keeps_what_is_there(gallery: str, 
 
 def test_unpinned_pictures_are_refused_with_the_pin(gallery: str, tmp_path: Path) -> None:
     source, out = write_table(tmp_path, [f"{gallery}/red"]), tmp_path / "x.pictures.jsonl"
-    with pytest.raises(UserError, match=r"datasets\.x\.published\.pictures: .*their list is not pinned.* [0-9a-f]{64}"):
+    with pytest.raises(
+        UserError, match=r"datasets\.x\.published\.pictures: .*so the list of pictures must be pinned.* [0-9a-f]{64}"
+    ):
         fetch_beside(dataset(), source, tmp_path, out)
     with pytest.raises(UserError, match=f"expected a list of pictures with sha256 {'1' * 64}, found"):
         fetch_beside(dataset("1" * 64), source, tmp_path, out)
@@ -372,7 +374,10 @@ def test_an_altered_picture_is_never_sent(demo_items: tuple[list[Item], Path], t
     items, store = demo_items
     (store / items[0].images[0]).write_bytes(picture_bytes("red"))
     recorder = scripted(lambda n, body: (200, chat({"content": "I see."}), {}))
-    with serving(recorder) as address, pytest.raises(UserError, match="it was altered"):
+    with (
+        serving(recorder) as address,
+        pytest.raises(UserError, match="the picture was altered: its SHA-256 differs from its file name"),
+    ):
         ask(address, items[:1], tmp_path)
     assert recorder.requests == []
     (store / items[0].images[0]).unlink()
@@ -389,7 +394,7 @@ def test_items_without_their_picture_are_left_out_and_counted(tmp_path: Path, ca
         make_items(job=MULTIMODAL, source=DEMO / "tutorbench/train.csv", pictures=[list_path], out=tmp_path / "i")
     assert [item.images for item in read_records(tmp_path / "i", Item)] == [[file]]
     assert "items left out because their pictures are unavailable: 2 of 3" in caplog.text
-    with pytest.raises(UserError, match="the task's dataset lists no pictures"):
+    with pytest.raises(UserError, match="the registry entry of the task's dataset has no `pictures`"):
         make_items(job=MULTIMODAL, source=DEMO / "tutorbench/train.csv", pictures=[], out=tmp_path / "i")
 
 

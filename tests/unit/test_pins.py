@@ -114,7 +114,7 @@ def test_a_pin_stays_until_its_name_is_given(place: Path, caplog: pytest.LogCapt
     with caplog.at_level("INFO", "maieutic.tools.pinning"):
         pin()
     assert (place / "config/pins.lock.yaml").read_bytes() == before
-    assert caplog.messages[0] == f"newest is now {SECOND}; its pin stays {FIRST}. Fix: pass --update newest"
+    assert caplog.messages[0] == f"newest is now {SECOND}; its pin remains {FIRST}. Fix: pass --update newest"
     pin(update=["newest"])
     pins = read_pins()
     assert pins.models["newest"].revision == SECOND and pins.datasets["table"].revision == FIRST
@@ -365,7 +365,7 @@ def test_a_model_without_a_pinned_commit_does_not_run(revision: str | None) -> N
         UserError, match=r"^models\.m\.weights\.revision: o/n has no pinned commit\. Fix: run `maieutic pin"
     ):
         Weights(repo="o/n", revision=revision).refuse_unpinned("models.m.weights")
-    with pytest.raises(ValueError, match="only a pinned commit may run code"):
+    with pytest.raises(ValueError, match=r"requires a commit in weights\.revision, so that the code is pinned"):
         VllmModel.model_validate(
             {"engine": "vllm", "weights": {"repo": "o/n", "revision": revision}, "trust_remote_code": True}
         )

@@ -32,7 +32,7 @@ from maieutic.plan import checks, digest, inputs, jobs
 from maieutic.plan.checks import check_config
 from maieutic.plan.job_entries import entry_for_asking, entry_for_scoring, entry_for_training
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import TEMPLATES, RulePlan, input_sections, input_sources, plan_of
+from maieutic.plan.rules import RulePlan, input_sections, input_sources, plan_of, template_files
 from maieutic.plan.selection import Selection
 from maieutic.plan.syntax import Name
 from maieutic.plan.used_code import REPLACEMENTS
@@ -313,7 +313,7 @@ def test_a_digest_is_of_the_code_that_a_job_uses(plan: RulePlan) -> None:
     """A job depends on the loader or pair source that it uses, and a tutor's job on the code for its kind of tutor."""
     assert plan.code_of("save_config") == digest.code_of("save-config")
     report, bare = plan.code_of("build_report"), digest.code_of("build-report")
-    files = [file for pattern in TEMPLATES["build-report"] for file in digest.HERE.glob(pattern)]
+    files = template_files("build-report")
     assert report == digest.code_of("build-report", None, files) != bare
     assert {file.suffix for file in files} == {".css", ".js", ".jinja"}
 
@@ -558,8 +558,8 @@ def test_files_of_pairs_are_in_the_registry_and_pinned() -> None:
     with pytest.raises(UserError) as fault:
         checks.check_pair_source(plan, "model", "s")
     assert fault.value.line == (
-        "models.model: model is trained on s: datasets.a.published: is not pinned. Fix: pin it, or remove model from "
-        "run.reward_models and run.reward_comparisons"
+        "models.model: model is trained on s, which is not available: datasets.a.published: is not pinned. "
+        "Fix: pin it, or remove model from run.reward_models and run.reward_comparisons"
     )
 
 
@@ -598,7 +598,7 @@ def test_each_judge_needs_a_rubric_for_a_task_of_the_run() -> None:
     planned("mrbench_critic")
     with pytest.raises(UserError) as fault:
         planned("pairs_simple")
-    assert fault.value.line.startswith("run.judges[1]: two has no rubric for any task of run.tasks. Fix: add one of ")
+    assert fault.value.line.startswith("run.judges[1]: two has no rubric for any task in run.tasks. Fix: add one of ")
 
 
 def test_a_card_without_the_runs_edition_is_reported_by_its_datasets(plan: RulePlan) -> None:
@@ -623,15 +623,15 @@ def test_a_completions_endpoint_is_refused_for_conversations(task: str) -> None:
     with pytest.raises(UserError) as fault:
         with_tutor(task, endpoint="completions")
     assert fault.value.line == (
-        f"models.m.endpoint: {task} is a conversation, but a completion has a single prompt. Fix: set endpoint: chat, "
-        "remove the key (the card uses chat), or remove the task from run.tasks"
+        f"models.m.endpoint: {task} is a conversation, but a completion takes a single prompt. Fix: set endpoint: chat, "
+        "remove the key (the default is chat), or remove the task from run.tasks"
     )
 
 
 def test_the_reference_tutor_needs_a_task_with_human_replies() -> None:
     with pytest.raises(UserError) as fault:
         plan_of(raw(tasks=["tutorbench/text"], tutors=["reference"], judges=[], reward_models=[]))
-    problem = "no task of run.tasks has human replies"
+    problem = "no task in run.tasks has human replies"
     assert fault.value.line == f"models.reference.tutor: {problem}. Fix: remove reference from run.tutors"
 
 
@@ -670,7 +670,8 @@ def with_judge(rubric: str | None = None, changed: dict[str, Any] | None = None,
     [
         (
             {"rubric": "mrbench_taxonomy", "changed": {"when": "x"}},
-            "{rubrics}/mrbench_taxonomy.yaml: when: 'x' is not in the benchmarks' conditions. Fix: choose one of {conditions}",
+            "{rubrics}/mrbench_taxonomy.yaml: when: 'x' is not in the list of conditions for rubrics. Fix: choose one of "
+            "{conditions}",
         ),
         (
             {"rubrics": ["mrbench_taxonomy", "mrbench_taxonomy"]},
@@ -678,7 +679,8 @@ def with_judge(rubric: str | None = None, changed: dict[str, Any] | None = None,
         ),
         (
             {"rubric": "pairs_simple", "changed": {"both_orders": False}, "pairs": ["pairs_simple"]},
-            "{pairs}/pairs_simple.yaml: a single order allows position bias. Fix: set both_orders: true",
+            "{pairs}/pairs_simple.yaml: showing pairs in only one order allows position bias. "
+            "Fix: set both_orders: true",
         ),
     ],
 )
@@ -705,7 +707,7 @@ def test_taggers_and_difficulty_need_items_with_criteria(keys: dict[str, Any], p
     with pytest.raises(UserError) as fault:
         plan_of(raw(tasks=["mrbench"], tutors=["echo"], judges=["demo-judge"], reward_models=[], **keys))
     assert fault.value.line == (
-        f"{place}: no selected task has judged items with criteria of their own. Fix: add tutorbench to "
+        f"{place}: no selected task has judged items that define their own criteria. Fix: add tutorbench to "
         "run.tasks and its judge to run.judges, or remove the key"
     )
 
@@ -778,13 +780,13 @@ def pairs_entry(file: str | None = None, loader: str = "own_pairs") -> Any:
         ),
         (
             {"preferences": [], "reward_models": ["r"]},
-            "run.preferences: there are no pairs to validate reward models and classifiers on. Fix: list a set of "
-            "`preferences`, or remove the key",
+            "run.preferences: there are no pairs to validate reward models and classifiers on. Fix: list at "
+            "least one set from `preferences`, or remove this key",
         ),
         (
             {"preferences": [], "classifiers": ["c"]},
-            "run.preferences: there are no pairs to validate reward models and classifiers on. Fix: list a set of "
-            "`preferences`, or remove the key",
+            "run.preferences: there are no pairs to validate reward models and classifiers on. Fix: list at "
+            "least one set from `preferences`, or remove this key",
         ),
         (
             {"pair_datasets": lambda name: ["a", "b"]},
@@ -809,8 +811,8 @@ def test_sets_of_pairs_exist_and_are_named_once(keys: dict[str, Any], line: str,
         ({"releases": ["set"]}, "labelled release set: 'b' is not in the registry. Fix: choose one of a"),
         (
             {"run": SimpleNamespace(labels=["set"], predictions=[], judges=[]), "taxonomy_releases": []},
-            "run.labels[0]: no judge of run.judges has a rubric for set. Fix: add a judge with a fitting "
-            "rubric (rubrics: [r, s]) to run.judges, or remove the release",
+            "run.labels[0]: no judge in run.judges has a rubric for set. Fix: add a judge with a fitting "
+            "rubric (one of [r, s]) to run.judges, or remove the release",
         ),
     ],
 )
@@ -867,7 +869,9 @@ def test_two_rubrics_of_a_task_have_one_scale_a_criterion(plan: RulePlan, monkey
     selection: Any = SimpleNamespace(people_rubrics={"alike": ["a", "b"], "unlike": ["b", "c"], "one": ["c"]})
     checks.check_shared_scales(selection, "alike")
     checks.check_shared_scales(selection, "one")
-    with pytest.raises(UserError, match=r"^run\.judges: c and b define different labels for the criterion c of unlike"):
+    with pytest.raises(
+        UserError, match=r"^run\.judges: c and b define different labels for the criterion c of the task unlike"
+    ):
         checks.check_shared_scales(selection, "unlike")
 
 
@@ -943,10 +947,14 @@ def test_labels_by_people_are_of_criteria_and_no_larger_than_the_limits(tmp_path
 @pytest.mark.parametrize(
     ("run", "line"),
     [
-        ({"judges": []}, "human labels correct a judge, but run.judges is empty. Fix: add a judge"),
+        (
+            {"judges": []},
+            "human labels correct a judge's scores, but run.judges is empty. Fix: add a judge to run.judges, "
+            "or remove this key",
+        ),
         (
             {"tasks": ["mathtutorbench/problem_solving"]},
-            "no selected task is judged. Fix: add mrbench to run.tasks, or remove this key",
+            "no selected task is graded by a judge. Fix: add mrbench to run.tasks, or remove this key",
         ),
     ],
 )

@@ -436,7 +436,7 @@ def test_a_grade_that_does_not_follow_from_its_reply_is_found(shared: Path, tmp_
 def test_an_archive_that_leads_out_of_its_folder_is_not_unpacked(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "evil.zip", "w") as archive:
         archive.writestr("../outside.txt", "x")
-    with pytest.raises(UserError, match="leads out of its folder"):
+    with pytest.raises(UserError, match="leads out of the run's folder"):
         verify(tmp_path / "evil.zip")
     (tmp_path / "text.zip").write_text("no archive")
     with pytest.raises(UserError, match=r"expected a folder or a \.zip file"):
@@ -477,7 +477,7 @@ def test_a_run_that_is_not_whole_is_not_shared(run: Path, tmp_path: Path) -> Non
     shutil.copytree(run.parent, tmp_path / "results")
     (tmp_path / "results/scores/mathtutorbench/always-0.json").unlink()
     with pytest.raises(
-        UserError, match=r"expected all files of the run, not found: results/scores/mathtutorbench/always-0\.json"
+        UserError, match=r"expected all files of the run, did not find results/scores/mathtutorbench/always-0\.json"
     ):
         share(run=tmp_path / "results/report", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -526,7 +526,7 @@ def test_a_shared_run_is_compared_as_a_folder_or_an_archive(
     for place in (tmp_path / "shared.zip", tmp_path / "shared"):
         compare(place, run)
         assert capsys.readouterr().out.count("  the same") == 3
-    with pytest.raises(UserError, match="expected the folder of one run, found 0"):
+    with pytest.raises(UserError, match="expected the folder of one run, found 0 runs"):
         compare(tmp_path, run)
     with pytest.raises(UserError, match=r"expected a folder or a .zip file, found .gz. Fix: pass --out .*shared.zip"):
         share(run=run, out=tmp_path / "shared.tar.gz")
@@ -558,7 +558,7 @@ def test_scores_of_fewer_items_are_not_taken_for_a_runs_own() -> None:
 @pytest.mark.parametrize(
     ("readers", "line"),
     [
-        ({"step": 9}, "parser step: version 2 -> 9, so the same reply may get another grade"),
+        ({"step": 9}, "parser step: version 2 -> 9, so the same reply may get a different grade"),
         ({}, "parsers: versions not recorded in the second run, so grades may differ"),
     ],
 )
@@ -581,9 +581,11 @@ def test_a_run_whose_results_a_later_run_replaced_is_refused(run: Path, tmp_path
     position = next(index for index, score in enumerate(scores) if score["value"] == 0.0 and score["headline"])
     scores[position]["value"] = 0.25
     path.write_text(json.dumps(scores))
-    with pytest.raises(UserError, match=r"which a later run replaced: \d of .*always-0.* has value 0\.25 and had 0"):
+    with pytest.raises(
+        UserError, match=r"which a later run replaced: \d of .*always-0.*, value was 0.* and is now 0\.25"
+    ):
         export("markdown", run=tmp_path / "results/report", out=tmp_path / "x.md")
-    with pytest.raises(UserError, match=r"run the workflow of this run again: no finished request is repeated"):
+    with pytest.raises(UserError, match=r"run the workflow of this run again, which repeats no finished request"):
         share(run=tmp_path / "results/report", out=tmp_path / "shared")
 
 

@@ -153,7 +153,7 @@ def test_a_benchmarks_released_file_contains_several_tutors_replies(
     [
         (
             {"file": "x.json", "form": "mrbench"},
-            r"models\.ours\.speaker: a file of the form mrbench has several tutors",
+            r"models\.ours\.speaker: a file of the form mrbench contains replies by several tutors",
         ),
         ({"file": "x.jsonl", "speaker": "Expert"}, "speaker needs form"),
         ({"file": ["x.jsonl", "y.txt"]}, "y.txt"),
@@ -176,7 +176,7 @@ def test_a_reply_is_matched_by_its_prompt(tmp_path: Path, items: list[Path]) -> 
     prompt = first_prompt(loaded, item("problem_solving", 1))
     replies = read(tmp_path, items, [{"prompt": "  " + prompt.replace(" ", "\n"), "reply": "2"}])
     assert [reply.text for reply in replies.values() if not reply.error] == ["2"]
-    with pytest.raises(UserError, match=r"record 1: no item has this prompt\. Fix: add ids"):
+    with pytest.raises(UserError, match=r"record 1: no item has this prompt\. Fix: add an id to each record"):
         read(tmp_path, items, [{"prompt": "What?", "reply": "2"}])
 
 
@@ -205,7 +205,7 @@ BAD: list[tuple[list[dict[str, Any]], str]] = [
     ([{"id": {"a": 1}, "reply": "x"}], "record 1: there is no item"),
     ([{"id": "problem_solving-0", "reply": 3}], "record 1: reply is not text"),
     ([{"id": "problem_solving-0", "reply": ["x", None]}], "record 1: reply is not text"),
-    ([{"id": "problem_solving-0", "reply": "x"}, {"id": "problem_solving-0", "reply": "y"}], "record 2: problem_solving-0 has a different reply in an earlier record"),
+    ([{"id": "problem_solving-0", "reply": "x"}, {"id": "problem_solving-0", "reply": "y"}], "record 2: item problem_solving-0 has a different reply in an earlier record"),
     ([], r"models\.mine\.file: .* has no records"),
 ]  # fmt: skip
 
@@ -222,7 +222,7 @@ def test_a_line_that_fits_no_item_is_refused(
 def test_all_faults_are_reported_at_once(tmp_path: Path, items: list[Path]) -> None:
     with pytest.raises(UserError) as error:
         read(tmp_path, items, [{"id": f"nobody-{number}", "reply": "x"} for number in range(9)])
-    assert len(error.value.lines.split("\n")) == 6 and "further records that match no item: 4" in error.value.lines
+    assert len(error.value.lines.split("\n")) == 6 and "4 more records match no item" in error.value.lines
 
 
 def test_a_limited_run_accepts_ids_outside_its_sample_and_refuses_unknown_ids(tmp_path: Path) -> None:
@@ -391,7 +391,11 @@ def test_a_foreign_id_of_an_item_outside_the_sample_is_accepted(tmp_path: Path) 
 
 UNREADABLE_FILES = {
     "not an archive": ("x.eval", b"not a zip", "the Inspect archive cannot be read"),
-    "another object": ("x.json", b'{"results": {}}', "expected a list of replies or a log of Inspect, found results"),
+    "another object": (
+        "x.json",
+        b'{"results": {}}',
+        "expected a list of replies or a log of Inspect, found an object with the keys: results",
+    ),
     "truncated JSON": ("x.json", b'{"results": ', "the file is not valid JSON: "),
 }
 
@@ -405,7 +409,7 @@ def test_an_unreadable_file_is_an_error_of_one_line(name: str, tmp_path: Path, i
 
 
 def test_an_archive_without_samples_is_refused(tmp_path: Path, items: list[Path]) -> None:
-    with pytest.raises(UserError, match="the archive contains no folder samples"):
+    with pytest.raises(UserError, match="the archive contains no files in the folder samples"):
         read_file(tmp_path, items, inspect_archive(tmp_path / "x.eval", []), "mathtutorbench/problem_solving")
 
 

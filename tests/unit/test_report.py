@@ -267,7 +267,7 @@ def test_items_that_are_too_many_for_the_page_lie_beside_it(results: Path, tmp_p
     assert all_items["tasks"] == list(data["beside"])
     assert re.search(r"\b(\d+) of \1 replies", all_items["text"]), "all replies of the first task"
     shutil.rmtree(out / "items")
-    assert "they are in items/mathtutorbench-" in open_in_browser(out, "#/items", tmp_path)["text"]
+    assert "not in the page but in items/mathtutorbench-" in open_in_browser(out, "#/items", tmp_path)["text"]
     build_report(results / "report/config.yaml", results, out)
     assert not list((out / "items").iterdir()), "a small run is a single file, and older files of items are deleted"
 
@@ -369,7 +369,7 @@ def test_numbers_that_are_too_many_for_a_page_stand_beside_it(
     monkeypatch.setattr("maieutic.report.page.MOST_ROWS", 1)
     build_report(results / "report/config.yaml", results, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert page.count("numbers of this task are too many for a page") == len(TASKS) and "All numbers" not in page
+    assert page.count("numbers, which are too many for a page") == len(TASKS) and "All numbers" not in page
     assert "too many for a page" not in full_page and full_page.count("All numbers") >= len(TASKS)
     assert json.loads((tmp_path / "problems.json").read_text()) == []
 

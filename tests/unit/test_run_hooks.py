@@ -234,7 +234,7 @@ def workflow_of(jobs: list[Any], executor: str = "local", methods: tuple[str, ..
     flow = workflow(
         methods, dag=SimpleNamespace(needrun_jobs=lambda: iter(jobs)), executor_plugin=SimpleNamespace(name=executor),
         executor_settings=SimpleNamespace(status_command="sacct"),
-        logger_manager=SimpleNamespace(get_log_handlers=lambda: []), output_settings=SimpleNamespace(show_failed_logs=False),
+        logger_manager=SimpleNamespace(get_log_handlers=lambda: []),
     )  # fmt: skip
     flow.global_resources = {name: SimpleNamespace(value=value) for name, value in totals.items()}
     return flow
@@ -287,8 +287,8 @@ def test_a_page_with_other_settings_is_reported_before_it_is_overwritten(
     ):
         saved.write_text(yaml.safe_dump({"run": before}), encoding="utf-8")
         warning = hooks.overwrite_warning(saved, {"limit": 8, "tutors": ["a"]})
-        problem = f"contains the page of a run with other settings ({line}), which this run overwrites"
-        assert warning == (line and f"{saved.parent} {problem}. Fix: set run.name to keep both")
+        problem = f"contains the page of a run with other settings ({line}), and this run overwrites that page"
+        assert warning == (line and f"{saved.parent} {problem}. Fix: set run.name to keep both pages")
     own_config = tmp_path / plan.run_path(paths.CONFIG)
     own_config.parent.mkdir(parents=True, exist_ok=True)
     own_config.write_text("run: {tutors: [b]}", encoding="utf-8")
@@ -296,7 +296,7 @@ def test_a_page_with_other_settings_is_reported_before_it_is_overwritten(
     hooks.start_run(plan, workflow_of([]))
     assert "run.tutors" in capsys.readouterr().err
     own_config.write_text("run: [", encoding="utf-8")
-    with pytest.raises(UserError, match="delete it: the next run rewrites it"):
+    with pytest.raises(UserError, match="delete the file: the next run writes it again"):
         hooks.start_run(plan, workflow_of([]))
 
 

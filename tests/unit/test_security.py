@@ -89,7 +89,7 @@ def test_files_up_to_the_limits_are_read(tmp_path: Path, monkeypatch: pytest.Mon
     path.write_text("a: " + "x" * 17)
     assert read_yaml(path) == {"a": "x" * 17}
     path.write_text("a: " + "x" * 18)
-    with pytest.raises(UserError, match="the limit of a configuration file"):
+    with pytest.raises(UserError, match="the limit for configuration files"):
         read_yaml(path)
     assert cut_word("x" * 300) == "x" * 300 and cut_word("x" * 301) == "x" * 300 + "…"
 

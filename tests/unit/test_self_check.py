@@ -50,10 +50,10 @@ def test_every_grader_agrees_with_the_gold_answers_of_the_published_data(path: P
 def test_skipped_graders_have_a_reason() -> None:
     graders = {grader for path in CARD_PATHS for grader in read_card(path).card.graders}
     assert {grader: reason for grader in sorted(graders) if (reason := why_skipped(grader))} == {
-        "judge": "a model grades, and the report validates it",
+        "judge": "a model assigns the grades, and the report validates that model",
         "new_problem": "its items have no gold answer",
         "question": "its items have no gold answer",
-        "reward": "a model grades, and the report validates it",
+        "reward": "a model assigns the grades, and the report validates that model",
         "statistics": "its grades describe replies and are neither right nor wrong",
     }
 

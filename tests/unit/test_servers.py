@@ -107,7 +107,7 @@ LOGS: dict[str, tuple[str | None, str, str]] = {
         " Minimum capability: 70. Current capability: 61. [type=value_error, input_value=ArgsKwargs((), {}), input_type=A]\n"
         "(APIServer pid=1068)     For further information visit https://errors.pydantic.dev/2.13/v/value_error\n",
         "ValidationError: Value error, The quantization method compressed-tensors is not supported for the current GPU.",
-        "choose weights in a format that this vLLM and this device support",
+        "choose weights in a format that this version of vLLM and this device support",
     ),
     # https://github.com/vllm-project/vllm/issues/23176
     "compiler error": (

@@ -120,15 +120,15 @@ BAD = [
     ("unknown key without a similar one", "run/zzz", 1, r"^run\.zzz: is not a known key\. Fix: choose one of .*tutors"),
     ("misspelt engine", "models/m", {"engin": "vllm"}, r"^models\.m: key 'engine' is missing\. Fix: rename 'engin' to 'engine', and set engine to one of baseline, .*vllm"),
     ("no engine", "models/m", {"weights": {"path": "x"}}, r"^models\.m: key 'engine' is missing\. Fix: set engine to one of"),
-    ("unquoted yes", "models/m", {**VLLM, "label": True}, r"^models\.m\.label: .*found 'True'\. Fix: put the value in quotes: unquoted, YAML reads yes, on or true as true"),
+    ("unquoted yes", "models/m", {**VLLM, "label": True}, r"^models\.m\.label: .*found 'True'\. Fix: put the value in quotes, since YAML reads an unquoted yes, on or true as true"),
     ("invalid revision", "models/m", {**VLLM, "weights": {"repo": "o/n", "revision": "my branch"}}, r"^models\.m\.weights\.revision: string should match pattern"),
     ("two sources", "models/m", {**VLLM, "weights": {"repo": "o/n", "path": "x"}}, r"^models\.m\.weights: .*either 'repo' with 'revision', or 'path'"),
-    ("an adapter of a folder", "models/m", {"engine": "reward", "weights": {"path": "x"}, "adapter": "internlm2"}, r"adapter needs weights\.repo: only a pinned commit may run code"),
-    ("an adapter of trained weights", "models/m", {"engine": "reward", "train": {"base": "minilm", "mix": {}}, "adapter": "internlm2"}, r"adapter needs weights\.repo"),
-    ("code without a commit", "models/m", {**VLLM, "weights": {"path": "x"}, "trust_remote_code": True}, r"only a pinned commit may run code"),
+    ("an adapter of a folder", "models/m", {"engine": "reward", "weights": {"path": "x"}, "adapter": "internlm2"}, r"adapter requires weights\.repo, so that its code comes from a pinned commit"),
+    ("an adapter of trained weights", "models/m", {"engine": "reward", "train": {"base": "minilm", "mix": {}}, "adapter": "internlm2"}, r"adapter requires weights\.repo"),
+    ("code without a commit", "models/m", {**VLLM, "weights": {"path": "x"}, "trust_remote_code": True}, r"requires a commit in weights\.revision, so that the code is pinned"),
     ("file as an endpoint", "models/m", {**HOSTED, "base_url": "file:///etc/passwd"}, r"^models\.m\.base_url: string should match pattern"),
     ("key instead of its variable", "models/m", {**HOSTED, "key_env": "sk-abc"}, r"^models\.m\.key_env: string should match pattern"),
-    ("unknown baseline", "models/always-0/tutor", "always-1", r"^models\.always-0\.tutor: 'always-1' is not in the trivial tutors"),
+    ("unknown baseline", "models/always-0/tutor", "always-1", r"^models\.always-0\.tutor: 'always-1' is not in the list of baseline tutors"),
     ("data folder that does not exist", "data_dir", "/nowhere", r"^data_dir: /nowhere is not a folder"),
     ("unknown edition", "edition", "full", r"^edition: input should be 'demo' or 'published', found 'full'"),
     ("missing baseline", "models/echo", "-", r"baselines: 'echo' is not in the registry"),
@@ -148,10 +148,10 @@ BAD = [
     ("training on test pairs", "models/demo-reward-model/train/mix", {"bridge": 1}, r"^models\.demo-reward-model: bridge contains the test pairs"),
     ("share of a source above one", "models/demo-reward-model/train/mix", {"mrbench": 1.5}, r"^models\.demo-reward-model\.train: .*expected mix\.mrbench to be above 0 and at most 1, found 1\.5"),
     ("odd batch", "models/demo-reward-model/train/micro_batch", 3, r"^models\.demo-reward-model\.train: .*micro_batch must divide batch_size"),
-    ("unknown criterion", "models/demo-criteria/train/criteria", ["Clarity"], r"^models\.demo-criteria\.train\.criteria: 'Clarity' is not in the criteria of people's labels"),
+    ("unknown criterion", "models/demo-criteria/train/criteria", ["Clarity"], r"^models\.demo-criteria\.train\.criteria: 'Clarity' is not in the criteria of the human labels"),
     ("criterion twice", "models/demo-criteria/train/criteria", ["Coherence", "Coherence"], r"^models\.demo-criteria\.train: .*a criterion is listed twice"),
     ("grader as baseline", "models/echo", {"engine": "weights", "weights": {"path": "x"}}, r"baselines: expected a baseline tutor, found 'echo' with engine weights"),
-    ("unpinned pairs", "edition", "published", r"^models\.demo-reward-model: demo-reward-model is trained on mathdial: datasets\.mathdial_train\.published: sha256 or records is null"),
+    ("unpinned pairs", "edition", "published", r"^models\.demo-reward-model: demo-reward-model is trained on mathdial, which is not available: datasets\.mathdial_train\.published: sha256 or records is null"),
     ("unpinned dataset", "datasets/gsm8k/published/sha256", None, r"^datasets\.gsm8k\.published: sha256 or records is null"),
     ("unknown judge", "run/judges", ["demo-judges"], r"^run\.judges\[0\]: 'demo-judges' is not in .*did you mean 'demo-judge'"),
     ("tutor as judge", "run/judges", ["echo"], r"^run\.judges\[0\]: expected a judge, found 'echo' with engine baseline"),
@@ -160,7 +160,7 @@ BAD = [
     ("unknown labels", "run/labels", ["mrbench_v4"], r"^run\.labels\[0\]: 'mrbench_v4' is not in .*did you mean 'mrbench_v"),
     ("labels without a demo edition", "run/labels", ["mrbench_v3"], r"^datasets\.mrbench_v3\.demo: this dataset has no demo edition"),
     ("unknown rubric", "models/demo-judge/rubrics", ["mrbench_critics"], r"mrbench_critics\.yaml: the rubric does not exist"),
-    ("rubric for no task of the run", "models/demo-judge/rubrics", ["pairs_simple"], r"^run\.judges\[0\]: demo-judge has no rubric for any task of run\.tasks\. Fix: add one of mrbench_critic"),
+    ("rubric for no task of the run", "models/demo-judge/rubrics", ["pairs_simple"], r"^run\.judges\[0\]: demo-judge has no rubric for any task in run\.tasks\. Fix: add one of mrbench_critic"),
     ("rubric not for pairs", "models/demo-judge/pairs", ["mrbench_critic"], r"^models\.demo-judge\.pairs: mrbench_critic has kind labels"),
     ("judge with needs", "models/demo-judge/needs", {"gpus": 1}, r"^models\.demo-judge: .*needs: set this key in the entry of the judge's model instead"),
     ("baseline as a judge's model", "models/demo-judge/model", "echo", r"^models\.demo-judge\.model: expected a served or hosted model, found 'echo'"),
@@ -170,10 +170,10 @@ BAD = [
     ("rubric that does not tag", "models/demo-judge/tags", ["pairs_simple"], r"^models\.demo-judge: pairs_simple is about replies\. Fix: list rubrics about items and criteria"),
     ("tags as verdicts", "models/demo-judge/rubrics", ["tutorbench_bloom"], r"^models\.demo-judge: tutorbench_bloom is about"),
     ("filter with too few tutors", "run/difficulty", {"tutors": ["smollm2-135m"]}, r"^run\.difficulty\.at_least: expected at most 1 \(number of run\.difficulty\.tutors\), found 3"),
-    ("filter without a rubric", "run/difficulty", {"tutors": ["smollm2-135m"], "at_least": 1}, r"^run\.difficulty: no selected task has judged items with criteria"),
+    ("filter without a rubric", "run/difficulty", {"tutors": ["smollm2-135m"], "at_least": 1}, r"^run\.difficulty: no selected task has judged items that define their own criteria"),
     ("filter by a tutor outside the run", "run/difficulty", {"tutors": ["gpt-5"], "at_least": 1}, r"^run\.difficulty\.tutors\[0\]: 'gpt-5' is not in run\.tutors"),
     ("unknown negative_weights", "run/negative_weights", "violation", r"^run\.negative_weights: input should be 'by_phrasing', 'violated' or 'satisfied'"),
-    ("only tasks with pictures", "run/tasks", ["tutorbench/multimodal"], r"^models\.smollm2-135m\.images: every task of run\.tasks has pictures"),
+    ("only tasks with pictures", "run/tasks", ["tutorbench/multimodal"], r"^models\.smollm2-135m\.images: every task in run\.tasks has pictures"),
     ("hub without a commit", "datasets/tutorbench/published/hub/revision", None, r"^datasets\.tutorbench\.published: ScaleAI/TutorBench has no pinned commit"),
     ("hub and CSV", "datasets/tutorbench/format", "csv", r"^datasets\.tutorbench: .*'hub' and embedded pictures require format: parquet"),
     ("file without an address", "run/tasks", ["tutorbench/copy_text"], r"^datasets\.tutorbench_copy\.published\.path: .* is neither in data_dir \(null\) nor .*copy_text\.yaml needs"),
@@ -328,7 +328,7 @@ def test_a_key_is_sent_in_its_endpoints_header(address: str, names: set[str]) ->
 def test_a_name_that_is_unsafe_as_a_file_name_is_refused(name: str) -> None:
     config = shipped()
     config["models"][name] = VLLM
-    with pytest.raises(UserError, match="expected a name of 1 to 64 of the characters") as fault:
+    with pytest.raises(UserError, match="expected a name of 1 to 64 characters ") as fault:
         check_config(config)
     assert "models." in str(fault.value) and "\n" not in str(fault.value)
 

@@ -60,7 +60,6 @@ def test_a_workflow_has_the_attributes_that_are_read(workflow: Any, tmp_path: Pa
     assert snakemake_compat.run_files(workflow) == [tmp_path / "run.yaml"]
     assert snakemake_compat.default_resource(workflow, "gpu_gres") is None
     assert snakemake_compat.resource_total(workflow, "gpu") is None
-    assert snakemake_compat.shows_failed_logs(workflow) is False
     assert snakemake_compat.planned_jobs(workflow) == [], "a dry run marks its jobs as finished"
     assert snakemake_compat.failed_jobs(workflow) == [] and snakemake_compat.slurm_status_command(workflow) is None
     jobs = snakemake_compat.planned_jobs_of_dry_run(workflow)

@@ -287,7 +287,7 @@ def test_lists_of_words_judge_what_they_have_a_list_for() -> None:
             {"words": True, "rubrics": ["mrbench_taxonomy"], "max_tokens": 3},
             "word lists send no requests: remove max_tokens",
         ),
-        ({"words": True, "rubrics": ["tutorbench"]}, "no criterion of tutorbench has a list of words"),
+        ({"words": True, "rubrics": ["tutorbench"]}, "no criterion of tutorbench has a word list"),
     ],
 )
 def test_an_impossible_word_list_judge_is_refused(entry: dict[str, Any], problem: str) -> None:

@@ -308,7 +308,7 @@ def test_two_weights_of_one_criterion_are_refused_by_record_where_they_differ() 
         first = {"attributes": {"severity": "critical", "weight": -5}, "criteria": "Help.", "weight": beside}
         return json.dumps([first, {"attributes": {"severity": "critical"}, "criteria": "Help more."}])
 
-    with pytest.raises(ValueError, match=r"record 0 a: RUBRICS: expected one weight, a number other than 0"):
+    with pytest.raises(ValueError, match=r"record 0 a: RUBRICS: expected a single weight other than 0"):
         tutorbench.text_items([record(RUBRICS=rubric(5))], "text")
     [item] = tutorbench.text_items([record(RUBRICS=rubric(-5))], "text")
     assert item.reference["criteria"]["c01"]["weight"] == -5
@@ -317,7 +317,7 @@ def test_two_weights_of_one_criterion_are_refused_by_record_where_they_differ() 
 @pytest.mark.parametrize("weight", ["five", 0, True, float("nan"), [5]])
 def test_an_invalid_weight_is_refused_by_record(weight: Any) -> None:
     rubric = json.dumps([{"attributes": {"severity": "critical"}, "criteria": "Help.", "weight": weight}])
-    with pytest.raises(ValueError, match=r"record 0 a: RUBRICS: expected one weight, a number other than 0"):
+    with pytest.raises(ValueError, match=r"record 0 a: RUBRICS: expected a single weight other than 0"):
         tutorbench.text_items([record(RUBRICS=rubric)], "text")
 
 

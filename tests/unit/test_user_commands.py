@@ -270,7 +270,7 @@ ADDRESS, ITS_NAME = "Base URL (https://api.openai.com/v1): ", "Model name at thi
 ITS_KEY = "Environment variable of the API key (empty: none): "
 MODELS, WHICH_BENCHMARKS = "Models (a, b): ", f"Benchmarks ({', '.join(BENCHMARKS)}) ({BENCHMARKS[0]}): "
 ITEMS, NAME = "Items per task (0: all) (50): ", "Name of the run (empty: none): "
-JUDGE = "Judge: an entry of config/models.yaml, or the model above (empty: none): "
+JUDGE = "Judge: an entry in config/models.yaml, or the model above (empty: none): "
 QUESTIONS: dict[str, tuple[RunFileChoices, dict[str, list[str]], RunFileChoices]] = {
     "all defaults": (
         NO_CHOICES,
@@ -476,7 +476,7 @@ def test_items_of_another_run_are_not_counted(tmp_path: Path, monkeypatch: pytes
 
 def test_an_estimate_without_requests_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("run: {tutors: [echo], tasks: [mathtutorbench]}\nedition: demo\n")
-    with pytest.raises(UserError, match="no model of this run is sent requests"):
+    with pytest.raises(UserError, match="this run sends no requests to any model"):
         estimate.estimate(configfile=[tmp_path / "a.yaml"])
 
 
@@ -649,7 +649,7 @@ def test_runs_lists_each_folder(
         f"(no name), {late}: no page: the run did not finish", "  a, b, c and 2 more on mrbench, all items",
     ]  # fmt: skip
     (tmp_path / "results/report/config.yaml").write_text("run: [", encoding="utf-8")
-    with pytest.raises(UserError, match=r"results/report/config\.yaml.*delete it: the next run rewrites it"):
+    with pytest.raises(UserError, match=r"results/report/config\.yaml.*delete the file: the next run writes it again"):
         runs.runs()
     (tmp_path / "results/report/config.yaml").write_text("", encoding="utf-8")
     assert runs.saved_run(tmp_path / "results/report/config.yaml") == {}
@@ -669,7 +669,7 @@ def test_the_doctor_sends_nothing_offline_and_prints_what_it_would_send(
     with contextlib.suppress(UserError):  # faults of this machine
         doctor.doctor(configfile=[path], offline=True)
     output = capsys.readouterr().out
-    assert f"{address} would be sent the value of SOME_KEY" in output and "sk-canary" not in output and not addresses
+    assert f"{address} would receive the value of SOME_KEY" in output and "sk-canary" not in output and not addresses
 
 
 @pytest.fixture

@@ -247,12 +247,12 @@ def test_named_releases_are_read_or_else_those_that_fit(
         ({"labels": ["mrbench_v3_test"]}, r"run\.labels\[0\]: mrbench_v3_test has no labels.*choose one of mrbench,"),
         (
             {"labels": ["mr_gsm8k_reasons"], "judges": ["demo-critic"], "tasks": ["mrbench"]},
-            r"run\.labels\[0\]: no judge of run\.judges has a rubric for mr_gsm8k_reasons.*\[kmp_error_reason\]",
+            r"run\.labels\[0\]: no judge in run\.judges has a rubric for mr_gsm8k_reasons.*\[kmp_error_reason\]",
         ),
         ({"predictions": ["mrbench"]}, r"run\.predictions\[0\]: mrbench is already labelled by people"),
         (
             {"predictions": ["mrbench_v3_test"]},
-            r"run\.predictions: no judge of run\.judges has a rubric for these releases",
+            r"run\.predictions: no judge in run\.judges has a rubric for these releases",
         ),
     ],
 )

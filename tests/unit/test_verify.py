@@ -153,7 +153,11 @@ def test_what_the_page_says_cannot_be_changed(shared: Path, tmp_path: Path) -> N
         handle.write(f"{received.sha256_of(folder / added)}  {added}\n")
     with pytest.raises(UserError) as caught:
         verify(folder)
-    for fault in (f"figures/{chart.name}: line", "index.html: line", "tables/more.csv: the report has no such file"):
+    for fault in (
+        f"figures/{chart.name}: line",
+        "index.html: line",
+        "tables/more.csv: the recomputed report has no such file",
+    ):
         assert f"was altered: {fault}" in str(caught.value), fault
 
 
@@ -229,7 +233,7 @@ def test_a_signed_run_is_checked_by_its_key(
     verify(tmp_path / "run.zip", signed_by=keys / "own.pub")
     assert "signed by a key in" in caplog.text
     verify(tmp_path / "run.zip")
-    assert "signed, check the signer with --signed-by KEY.pub" in caplog.text
+    assert "signed (to check the signer, pass --signed-by KEY.pub)" in caplog.text
     with pytest.raises(UserError, match=rf"{SIGNATURE} is not a valid signature by a key in"):
         verify(tmp_path / "run.zip", signed_by=keys / "other.pub")
     with unpack_run(tmp_path / "run.zip") as folder:
@@ -508,7 +512,7 @@ HOSTILE_RUNS: list[tuple[Callable[[Path, Path], Path], str]] = [
     (many_small_values, "always-0.json: it has more than 4,000,000 values"),
     (nested_scores, "always-0.json: RecursionError"),
     (nested_lines, "always-0.jsonl"),
-    (huge_table, "scores.csv: it has 400 MB, more than 64"),
+    (huge_table, "scores.csv: it has 400 MB, more than 64 MB"),
     (large_configuration, "config.yaml: the file exceeds 8 MB|more than 8 MB"),
     (nested_configuration, "nested more than 64 levels deep"),
     (terminal_control_in_name, "contains a control character"),
@@ -553,5 +557,5 @@ def test_a_recomputed_file_is_compared_even_if_it_was_deleted(run: Path, tmp_pat
     (tmp_path / "own/tables/more.csv").write_text("a\n")
     assert compare_report_files(tmp_path / "own", run) == [
         "trust.csv: not found",
-        "tables/more.csv: the report has no such file",
+        "tables/more.csv: the recomputed report has no such file",
     ]

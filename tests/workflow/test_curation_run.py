@@ -158,7 +158,7 @@ def test_only_changed_stages_run_again(finished: FinishedRun, copied: Callable[[
         (
             "rephrase",
             ("accept: same_answer", "accept: same_answer\nsamples: 2"),
-            r"rephrase\.yaml: samples: expected 1 answer, since same_answer reads only one",
+            r"rephrase\.yaml: samples: expected 1, since same_answer uses only one answer",
         ),
     ],
 )
@@ -197,17 +197,17 @@ BAD_CONFIGS: list[tuple[str, dict[str, Any], str]] = [
     ("role without a model", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "verifier": "nobody"}}}}, r"curations\.c\.roles\.verifier: 'nobody' is not in config/models\.yaml"),
     ("no generator", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {key: value for key, value in roles().items() if key != "generator"}}}}, r"curations\.c\.roles\.generator: is missing"),
     ("ensemble of one", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "solvers": ["maker"]}}}}, r"curations\.c\.roles: .*solvers: expected two or more models"),
-    ("baseline as a role", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "weak_solvers": ["echo"]}}}}, r"curations\.c\.roles\.weak_solvers\[0\]: expected a model that answers, found 'echo'"),
+    ("baseline as a role", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "weak_solvers": ["echo"]}}}}, r"curations\.c\.roles\.weak_solvers\[0\]: expected a model that can answer requests, found 'echo'"),
     ("unknown source of seeds", {"curations": {"c": {"seeds": {"gms8k": "gsm8k_solving"}, "roles": roles()}}}, r"curations\.c\.seeds\.gms8k: 'gms8k' is not in .*did you mean 'gsm8k'"),
-    ("loader without questions", {"curations": {"c": {"seeds": {"gsm8k": "kmp_ex"}, "roles": roles()}}}, r"curations\.c\.seeds\.gsm8k: 'kmp_ex' is not in the loaders of problems\. Fix: did you mean 'kmp_ec'"),
+    ("loader without questions", {"curations": {"c": {"seeds": {"gsm8k": "kmp_ex"}, "roles": roles()}}}, r"curations\.c\.seeds\.gsm8k: 'kmp_ex' is not in the loaders that return questions\. Fix: did you mean 'kmp_ec'"),
     ("missing sheet of people's decisions", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": roles(), "people": "p.csv"}}}, r"curations\.c\.people: p\.csv does not exist\. Fix: copy results/curation/c/flows\.csv"),
     ("mix that does not add up", {"tunings": {"t": {"base": "maker", "mix": {"demo_chats": 0.6, "gsm8k": 0.6}}}}, r"tunings\.t: .*expected shares that add up to 1, found a sum of 1\.2"),
     ("mix of an unknown set", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chat": 1.0}}}}, r"tunings\.t\.mix: 'demo_chat' is not in curations and config/datasets\.yaml\. Fix: did you mean 'demo_chats'"),
     ("batch that processes cannot share", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chats": 1.0}, "batch_size": 6, "micro_batch": 2, "processes": 2}}}, r"tunings\.t\.batch_size: 6 is not divisible by micro_batch times 2 processes\. Fix: set a multiple of 4"),
     ("batch that GPUs cannot share", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chats": 1.0}, "batch_size": 4, "needs": {"gpus": 8}}}}, r"tunings\.t\.batch_size: 4 is not divisible by micro_batch times 8"),
-    ("hosted base", {"tunings": {"t": {"base": "maker", "mix": {"demo_chats": 1.0}}}}, r"tunings\.t\.base: expected a base.*, found 'maker'"),
+    ("hosted base", {"tunings": {"t": {"base": "maker", "mix": {"demo_chats": 1.0}}}}, r"tunings\.t\.base: expected a model with weights to train, found 'maker'"),
     ("unknown tuning", {"models": {"tuned": {"engine": "vllm", "weights": {"tuned": "tt"}}}, "run": {"tutors": ["tuned"]}}, r"models\.tuned\.weights\.tuned: 'tt' is not in tunings"),
-    ("unknown curated set", {"datasets": {"gsm8k": {"demo": {"path": "x", "curated": "c/skill"}}}, "curations": {"c": {"seeds": {"mathdial_test": "word_problems"}, "roles": roles()}}}, r"datasets\.gsm8k\.demo\.curated: 'skill' is not in the sets"),
+    ("unknown curated set", {"datasets": {"gsm8k": {"demo": {"path": "x", "curated": "c/skill"}}}, "curations": {"c": {"seeds": {"mathdial_test": "word_problems"}, "roles": roles()}}}, r"datasets\.gsm8k\.demo\.curated: 'skill' is not in the evaluation sets of a curation"),
 ]  # fmt: skip
 
 

@@ -62,7 +62,7 @@ def test_the_guide_to_extensions_runs_as_printed(checkout: Path) -> None:
     assert "My word problems" in problems.page
     assert set(prompts.scores.task) == {"problem_solving", "short_answers"}
     assert set(judged.scores[judged.scores.metric == "damr"].by) == {"examiner"}
-    assert "No judge of the run has a rubric for “Error detection and correction”" in judged.page
+    assert "No judge of the run has a rubric for the task “Error detection and correction”" in judged.page
     assert judged.requests == labelled.requests > 0, "labels send no requests"
     people = json.loads((checkout / "results/validation/examiner/people.json").read_text(encoding="utf-8"))
     rows = {row["metric"]: row for row in people if row["criterion"] == "Providing_Guidance"}

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+from conftest import ROOT
 from httpserver import serving
+from maieutic.core.extensions import VARIABLE
 from maieutic.core.files import sha256_of
 from obedient_judge import answering
-from running import overlay, planned, run
+from running import environment, overlay, planned, run
 
 CARD = """\
 task: first_question
@@ -101,8 +106,8 @@ def add_benchmark(folder: Path) -> None:
     registry.write_text(text.replace('"tutorbench")', '"tutorbench", "riddles")', 1), encoding="utf-8")
 
 
-def run_file_of_riddles(folder: Path, address: str) -> Path:
-    """Write a run file with the toy benchmark's data set, its trivial tutor and a judge."""
+def run_file_of_riddles(folder: Path, address: str, **more: Any) -> Path:
+    """Write a run file with the toy benchmark's data set, its trivial tutor and a judge. more: further keys."""
     source = TOY / "resources/demo/riddles/things.jsonl"
     copy = {"path": "riddles/things.jsonl", "sha256": sha256_of(source), "records": 3}
     dataset = {
@@ -125,7 +130,7 @@ def run_file_of_riddles(folder: Path, address: str) -> Path:
         "judges": ["kindness"],
         "labels": [],
     }
-    config = {"datasets": {"riddles": dataset}, "models": models, "run": keys, "report": {"resamples": 100}}
+    config = {"datasets": {"riddles": dataset}, "models": models, "run": keys, "report": {"resamples": 100}, **more}
     return overlay(folder, config, "riddles.yaml")
 
 
@@ -146,6 +151,11 @@ def test_a_benchmark_is_two_folders_and_a_word(checkout: Path) -> None:
         assert not any("mathtutorbench" in job for job in jobs), jobs
         done = run(checkout, run_file_of_riddles(checkout, address))
     assert done.returncode == 0, done.stdout
+    check_riddles(checkout)
+
+
+def check_riddles(checkout: Path) -> None:
+    """Check the scores and the page of a run on the toy benchmark and one task of MathTutorBench."""
     table = pd.read_csv(checkout / "results/report/scores.csv")
     rows = table[(table.benchmark == "riddles") & (table.scoring == "robust")]
     heads = rows[rows.headline].set_index("tutor")
@@ -157,3 +167,39 @@ def test_a_benchmark_is_two_folders_and_a_word(checkout: Path) -> None:
     page = (checkout / "results/report/index.html").read_text(encoding="utf-8")
     assert "All riddles" in page and "I have keys and open no door" in page and "Riddler" in page
     assert set(table.benchmark) == {"riddles", "mathtutorbench"}
+
+
+def test_an_extension_adds_a_benchmark_without_a_changed_file(checkout: Path, tmp_path: Path) -> None:
+    """The toy benchmark in a folder elsewhere is used by the run that names the folder, and by no other."""
+    extension = tmp_path / "my riddles"
+    shutil.copytree(TOY / "code", extension / "workflow/maieutic/benchmarks/riddles")
+    shutil.copytree(TOY / "resources", extension / "resources/benchmarks/riddles")
+    before = checksums(checkout)
+    with serving(answering(lambda prompt: json.dumps({"Kind": "Yes" if "candle" in prompt else "No"}))) as address:
+        run_file = run_file_of_riddles(checkout, address, extensions=[str(extension)])
+        done = run(checkout, run_file)
+    assert done.returncode == 0, done.stdout
+    checked = maieutic(checkout, "check", str(extension), "--configfile", str(run_file))
+    assert checked.returncode == 0, checked.stderr
+    assert "cards: 1, rubrics: 1, benchmarks with code: 1 are valid; tasks run by trivial tutors: 1;" in checked.stderr
+    assert "Riddler" in (checkout / "results/checks/my riddles/index.html").read_text(encoding="utf-8")
+    check_riddles(checkout)
+    assert {name for name, digest in checksums(checkout).items() if before.get(name) != digest} == {"riddles.yaml"}
+    without = {"models": {"mine": MINE}, "run": {"tutors": ["mine"], "tasks": ["mathtutorbench/problem_solving"]}}
+    jobs = planned(checkout, overlay(checkout, {**without, "report": {"resamples": 100}}))
+    assert not any("mathtutorbench" in job for job in jobs), jobs
+    shared = tmp_path / "shared"
+    maieutic(checkout, "share", "--out", str(shared))
+    assert (shared / "extensions/my riddles/resources/benchmarks/riddles/things.yaml").is_file()
+    refused = maieutic(tmp_path, "verify", str(shared))
+    assert refused.returncode == 2 and f"set {VARIABLE}=" in refused.stderr
+    verified = maieutic(tmp_path, "verify", str(shared), **{VARIABLE: str(extension)})
+    assert verified.returncode == 0, verified.stderr
+
+
+def maieutic(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder with these environment variables."""
+    env = {**environment(), "PYTHONPATH": str(ROOT / "workflow"), **variables}
+    return subprocess.run(
+        [sys.executable, "-m", "maieutic", *words], cwd=folder, env=env, capture_output=True, text=True
+    )

@@ -319,7 +319,7 @@ def test_exports_are_opened_by_the_tools_that_they_are_for(finished: Path, tmp_p
     assert inspect_log["results"]["scores"][0]["metrics"]["damr_robust"]["value"] == pytest.approx(damr, abs=1e-6)
     assert any("judge/strict/Actionability" in sample["scores"] for sample in inspect_log["samples"])
     share_output = maieutic(finished, "share", "--out", str(tmp_path / "run"), "--journals", "--author", "A. Reader")
-    assert "to check it, run: maieutic verify" in share_output
+    assert "to check the run, type: maieutic verify" in share_output
     check = subprocess.run(
         [PEERS / "python", ROOT / "tests/validate_crate.py", tmp_path / "run"], capture_output=True, text=True
     )

@@ -255,12 +255,12 @@ INVALID_LINES = {
     ),
     "the same label twice": (
         {"id": "d0"},
-        r"record 41: an unnamed annotator already labelled d0, t0, Praise in record 1",
+        r"record 41: an unnamed annotator already labelled Praise for d0 and t0 in record 1",
     ),
-    "another reply": ({"id": "d0", "reply": "Well."}, r"record 41: d0 has another reply in an earlier line"),
+    "another reply": ({"id": "d0", "reply": "Well."}, r"record 41: d0 has a different reply in an earlier line"),
     "another context": (
         {"id": "d0", "question": "?"},
-        r"record 41: d0 has another context \(question\) in an earlier line",
+        r"record 41: d0 has a different context \(question\) in an earlier line",
     ),
     "no reply": ({"reply": ""}, r"record 41: reply is not text"),
     "no tutor": ({"tutor": " "}, r"record 41: tutor is missing"),

@@ -110,5 +110,5 @@ def test_fewer_gpus_than_needed_ends_the_job_before_its_server(checkout: Path) -
     done = run(checkout, config, CUDA_VISIBLE_DEVICES="0", SLURM_JOB_ID="77")
     assert done.returncode != 0
     log = (checkout / "results/logs/generate_replies/mathtutorbench/big.log").read_text(encoding="utf-8")
-    assert "models.big.needs.gpus: expected at most 1, the GPUs granted to SLURM job 77, found 4. Fix: " in log
+    assert "models.big.needs.gpus: expected at most 1 (GPUs granted to SLURM job 77), found 4. Fix: " in log
     assert not (checkout / "results/logs/serve").exists()

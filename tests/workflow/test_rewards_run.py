@@ -211,7 +211,7 @@ def test_items_that_the_reward_model_has_seen_in_training_are_marked(finished: P
         for line in item.get("leaked", [])
     }
     expected = {
-        (task, item, f"its {kind}, in {path.parents[1].name}")
+        (task, item, f"the item's {kind}, in {path.parents[1].name}")
         for path in (finished / "results/preferences").glob("*/overlap/mathtutorbench.json")
         for task, overlaps in json.loads(path.read_text(encoding="utf-8")).items()
         for kind, name in (("problem", "problems"), ("human reply", "leaked"))

@@ -4,9 +4,10 @@ import gc
 import os
 import sys
 
-# OpenBLAS, which NumPy loads, starts a thread per core. That takes longer than all computations of the intervals.
+# OpenBLAS, which NumPy loads, would start one thread per core. Starting the threads takes longer than computing all
+# confidence intervals with one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-gc.disable()  # imported objects are never freed; `collect_garbage_rarely` enables the collector again
+gc.disable()  # not needed during imports, whose objects are never freed; `collect_garbage_rarely` enables it again
 
 from maieutic.cli import main  # noqa: E402
 

@@ -1,6 +1,7 @@
-"""Command line `maieutic COMMAND ...`. A command's flags are the arguments of its function."""
+"""Command line `maieutic COMMAND ...`. A command's flags are the parameters of its function."""
 
-# No `from __future__ import annotations`: cyclopts reads the annotations of a function that is local to `main`.
+# There is no `from __future__ import annotations`, because cyclopts could not resolve the annotations of the function
+# that is local to `main`.
 
 import logging
 import signal
@@ -12,26 +13,30 @@ from typing import TYPE_CHECKING, Annotated
 
 from maieutic.commands import USER_STAGE, all_commands, command_function, name_of_command, summary_of_command
 from maieutic.core.errors import UserError, as_user_error
+from maieutic.core.extensions import activate_named_extensions
 from maieutic.core.garbage_collection import collect_garbage_rarely
 from maieutic.core.jobs import LOG, Job, parse_job, parse_rule_arguments
 from maieutic.core.logs import LOG_ONLY, log_to
 from maieutic.core.secrets import no_core_dumps
 
-if TYPE_CHECKING:  # importing cyclopts would take a fifth of a cheap job's time, and jobs of rules do not need it
+if TYPE_CHECKING:  # importing cyclopts takes a fifth of a short job's time; jobs of Snakemake do not need it
     from cyclopts import App
 
 log = logging.getLogger("maieutic")
-MOST_FAULTS = 2  # maximum number of faults of one job that are printed on the terminal
+MOST_FAULTS = 2  # maximum number of a job's errors that are printed on the terminal
 
 
 def application(with_lines: bool = False) -> "App":
-    """Return the application with all commands. with_lines: add help lines, for which the modules are parsed."""
+    """Return the application with all commands.
+
+    with_lines: True to add a help line for each command, for which the command's module is parsed.
+    """
     from cyclopts import App, Group, Parameter
 
     Parameter(n_tokens=1, accepts_keys=False, converter=parse_job)(Job)
     app = App(
         name="maieutic",
-        help="Evaluate language models as tutors. Snakemake starts a run; `maieutic steps` lists its steps.",
+        help="Evaluate language models as tutors. Start a run with Snakemake; `maieutic steps` lists its steps.",
         version_flags=[],
         default_parameter=Parameter(consume_multiple=True, negative=(), json_list=False),
         help_format="plaintext",
@@ -46,16 +51,16 @@ def application(with_lines: bool = False) -> "App":
 
 
 def handle_sigterm(*_: object) -> None:
-    """Treat SIGTERM, which schedulers send, like Ctrl-C: the server is stopped and the journal closed."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in processes that a script starts with `&`
+    """Treat SIGTERM, which schedulers send, like Ctrl-C: the server is stopped and the journal is closed."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # processes that a script starts with `&` ignore SIGINT
         signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.raise_signal(signal.SIGINT)
 
 
 def exit_code_of(error: BaseException, command: str, log_file: Path | None = None) -> int:
-    """Log the error that ended a command, on one line if a user can fix it, and return the command's exit code.
+    """Log the error that ended a command, without traceback if the user can fix it, and return the exit code.
 
-    log_file: log of a rule's job. Every fault is written to the log; the terminal shows only the first MOST_FAULTS.
+    log_file: log of a rule's job. It contains all errors, while the terminal shows only the first MOST_FAULTS.
     """
     if isinstance(error, KeyboardInterrupt):
         log.error("%s was interrupted; finished work is kept", command)
@@ -85,8 +90,12 @@ def run_command(command: str, call: Callable[[], None], log_file: Path | None) -
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command. Return 0 on success, 1 for a bug, 2 for an error that the user can fix, 130 if interrupted."""
+    """Run one command. Returns 0 on success, 1 for a bug, 2 for an error that the user can fix, 130 if interrupted.
+
+    words: command and flags (default: the arguments of the process).
+    """
     words = sys.argv[1:] if words is None else words
+    activate_named_extensions(words)
     if words and (function := command_function(words[0])) and (args := parse_rule_arguments(function, words[1:])):
         log_file = args.pop(LOG)
         return run_command(words[0], partial(function, **args), log_file)

@@ -1,4 +1,4 @@
-"""List of all commands by stage, as "module:function". A module is imported when its command is called."""
+"""All commands by stage, as "module:function". A module is imported only when one of its commands is called."""
 
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ COMMANDS = {
         "tools.pinning:pin",
         "tools.items:items",
         "tools.self_check:check_graders",
+        "tools.check_extension:check",
         "launch.runs:runs",
         "tools.forgetting:forget",
         "record.export:export",
@@ -105,7 +106,7 @@ def all_commands() -> dict[str, tuple[str, ...]]:
 
 
 def name_of_command(function: str) -> str:
-    """Return a command's name on the command line and in the rules. function: the command's entry in `COMMANDS`."""
+    """Return a command's name on the command line and in the rules. function: entry of the command in `COMMANDS`."""
     return function.partition(":")[2].replace("_", "-")
 
 
@@ -121,9 +122,9 @@ def command_function(name: str) -> Callable[..., None] | None:
 
 
 def summary_of_command(function: str) -> str:
-    """Return the first line of a command's docstring, without importing the module that defines the command.
+    """Return the first paragraph of a command's docstring, without importing the module that defines the command.
 
-    function: the command's entry in `COMMANDS`.
+    function: entry of the command in `COMMANDS`.
     """
     module, _, attribute = function.partition(":")
     spec = find_spec(f"maieutic.{module}")
@@ -132,7 +133,7 @@ def summary_of_command(function: str) -> str:
     definition = next(
         (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == attribute), None
     )
-    if definition is None:  # the module is a package whose __init__ imports the function from another module
+    if definition is None:  # the module is a package, and its __init__ imports the function from another module
         source = next(
             node for node in tree.body if isinstance(node, ast.ImportFrom) and attribute in imported_names(node)
         )
@@ -141,12 +142,12 @@ def summary_of_command(function: str) -> str:
 
 
 def imported_names(node: ast.ImportFrom) -> list[str]:
-    """Return the names that an import statement takes from a module."""
+    """Return the names that a statement `from ... import ...` imports."""
     return [alias.name for alias in node.names]
 
 
 def steps() -> None:
-    """List the steps that the workflow's rules run, by stage."""
+    """Print the commands that the workflow's rules run, by stage."""
     for stage, functions in all_commands().items():
         if stage != USER_STAGE:
             print(stage)

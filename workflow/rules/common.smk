@@ -1,6 +1,6 @@
-"""The plan of the validated configuration, and the helpers that all rules share.
+"""The plan, made from the validated configuration, and the helpers that all rules share.
 
-In a rule, `plan.select(FUNCTION)` marks an input that depends on the run's selection; every other path is literal.
+In a rule, `plan.select(FUNCTION)` marks an input that depends on the run's selection. All other paths are literal.
 """
 
 from maieutic.core import paths
@@ -18,21 +18,22 @@ except UserError as error:
     raise WorkflowError(error.lines) from None
 
 IMAGES = plan.config.containers
-RUN = plan.run_folder  # below results/: the folder of this run's report
+RUN = plan.run_folder  # folder of this run's report, relative to results/
 hooks.print_requests_after_dry_run(plan, workflow)
 MODEL_JOB = hooks.model_resources(plan, workflow)
-job = plan.job_parameters  # of a rule: the digest of its command's code, and its job as JSON
+# Returns the parameters of a rule: the digest of its command's code, and its job as JSON.
+job = plan.job_parameters
 
 
-container: IMAGES.driver  # rules on GPUs name IMAGES.serve
+container: IMAGES.driver  # rules that use GPUs set IMAGES.serve
 
 
 wildcard_constraints:
     **constraints_of(plan),
 
 
-# The interpreter is set in the prefix, not in params, since a changed path must not cause re-runs. OpenBLAS gets one
-# thread: the threads that it starts when numpy is imported cost a one-core job more than its own work.
+# The interpreter is set in the prefix and not in params, since a changed path must not cause re-runs. OpenBLAS is
+# limited to one thread, because starting its threads when NumPy is imported takes longer than the work of a small job.
 VARIABLES = environment_assignments(
     PYTHONPATH=str(PACKAGE),
     PYTHONUNBUFFERED="1",
@@ -43,5 +44,6 @@ VARIABLES = environment_assignments(
     **hooks.shared_servers_variable(plan, workflow),
     **hooks.budget_variable(plan),
     **hooks.run_files_variable(workflow),
+    **hooks.extensions_variable(),
 )
 shell.prefix(f"set -euo pipefail; export {VARIABLES}; ")

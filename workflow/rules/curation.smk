@@ -11,7 +11,7 @@ wildcard_constraints:
     curation=one_of(plan.config.curations),
 
 
-# Sets made by this run are not downloaded.
+# Datasets that this run makes are copied, not downloaded.
 ruleorder: fetch_curated > fetch_dataset
 
 
@@ -30,7 +30,7 @@ rule make_seeds:
 
 
 rule make_components:
-    """Make standards, follow-ups, wrong solutions, similar problems and clarifications. Resumes from the journal."""
+    """Make standards, follow-ups, wrong solutions, similar problems and clarifications. A killed job resumes."""
     input:
         seeds="results/curation/{curation}/seeds.jsonl",
         weights=plan.select(curation_inputs.stage_weights, step="make_components"),
@@ -65,7 +65,7 @@ rule make_components:
 
 
 rule write_flows:
-    """Write a flow for each dialogue, which the verifier or people then accept or reject."""
+    """Write a flow for each dialogue. The verifier or people then accept or reject the flow."""
     input:
         components="results/curation/{curation}/components.jsonl",
         people=plan.select(curation_inputs.people_decisions),
@@ -174,7 +174,7 @@ rule measure_curation:
 
 
 rule rate_dialogues:
-    """Rate a sample of tutor turns with a judge that is validated on human labels."""
+    """Rate a sample of the dialogues' tutor turns with a judge that is validated on human labels."""
     input:
         dialogues="results/curation/{curation}/dialogues.jsonl",
         weights=plan.select(inputs.answering_weights),
@@ -210,7 +210,7 @@ rule rate_dialogues:
 
 
 rule assemble_sets:
-    """Assemble KMP-Skills and KMP-Dialogue from the evaluation seeds, chats from the other seeds, and a datasheet."""
+    """Assemble KMP-Skills and KMP-Dialogue from the evaluation seeds, and chats from the other seeds."""
     input:
         seeds="results/curation/{curation}/seeds.jsonl",
         components="results/curation/{curation}/components.jsonl",
@@ -239,7 +239,7 @@ rule assemble_sets:
 
 
 rule clean_training_set:
-    """Remove the chats that contain a problem of any task of the run."""
+    """Remove the chats that contain a problem from one of the run's tasks."""
     input:
         seeds="results/curation/{curation}/seeds.jsonl",
         raw="results/curation/{curation}/training.raw.jsonl",
@@ -268,7 +268,7 @@ rule clean_training_set:
 
 
 rule fetch_curated:
-    """Copy an evaluation set of this run after checking it against the pin in its datasheet."""
+    """Copy an evaluation set that this run has made, after its checksum is compared with the datasheet."""
     input:
         made=plan.select(curation_inputs.curated_set),
         sheet=plan.select(curation_inputs.curated_sheet),
@@ -288,7 +288,7 @@ rule fetch_curated:
 
 
 rule curate:
-    """Make every curation and tuning of the run without an evaluation."""
+    """Make all curated sets and tuned weights of the run, without an evaluation of tutors."""
     input:
         plan.select(curation_inputs.curation_products),
     localrule: True

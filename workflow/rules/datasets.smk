@@ -19,7 +19,7 @@ rule fetch_dataset:
 
 
 rule fetch_pictures:
-    """Download the pictures of a dataset once into the store, named by their SHA-256."""
+    """Fetch the pictures of a dataset into the store, where each file is named by its SHA-256."""
     input:
         source="results/datasets/{dataset}.source",
     output:

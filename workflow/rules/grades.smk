@@ -27,7 +27,7 @@ rule parse_replies:
 
 
 rule grade_by_rewards:
-    """Compare a tutor's replies with human replies by the rewards of one reward model."""
+    """Compare a tutor's replies with human replies by the scores of one reward model."""
     input:
         cases=plan.select(inputs.rewarded_items),
         replies="results/replies/{benchmark}/{tutor}.jsonl",
@@ -58,7 +58,7 @@ rule grade_by_rewards:
 
 
 rule grade_verdicts:
-    """Turn one judge's verdicts on a tutor into grades, shares and weighted scores."""
+    """Turn one judge's verdicts on a tutor's replies into grades, shares and weighted scores."""
     input:
         verdicts=plan.select(inputs.tutor_verdicts),
         cases=plan.select(inputs.weighted_items),

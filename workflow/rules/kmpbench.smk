@@ -1,10 +1,10 @@
-"""KMP-Bench's own stage: agreement of a judge's comparisons with people's."""
+"""Additional stage of KMP-Bench: agreement between a judge's comparisons and people's comparisons."""
 
 from maieutic.benchmarks.kmpbench import inputs as kmpbench
 
 
 rule align_judge:
-    """Align a judge's win, tie and lose verdicts with people's (KMP-Bench, Table 3)."""
+    """Measure how often a judge's win, tie and lose verdicts agree with people's verdicts (KMP-Bench, Table 3)."""
     input:
         people=plan.select(inputs.people_labels),
         verdicts=plan.select(kmpbench.compared_verdicts),

@@ -1,4 +1,4 @@
-"""MRBench's own stage: submissions to the BEA 2025 shared task."""
+"""Additional stage of MRBench: submissions to the BEA 2025 shared task."""
 
 from maieutic.benchmarks.mrbench import inputs as mrbench
 

@@ -1,4 +1,4 @@
-"""Locate the package that belongs to these rules, then check the configuration files."""
+"""Locate the package that belongs to these rules, and then check the configuration files."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ if int(snakemake.__version__.split(".")[0]) >= 10:
 
 
 def package_folder(rules):
-    """Return the package folder beside these rules; unpack it if Snakemake reads the rules from a repository."""
+    """Return the folder of the package, which is unpacked first if Snakemake reads the rules from a repository."""
     if not hasattr(rules, "ref"):
         return Path(str(rules.get_path_or_uri(secret_free=True))).parent
     repository = rules.repo_path if hasattr(rules, "repo_path") else rules.hosted_repo.repo_clone
@@ -31,7 +31,12 @@ PACKAGE = package_folder(workflow.current_basedir)
 sys.path.insert(0, str(PACKAGE))
 
 from maieutic.core.errors import UserError
+from maieutic.core.extensions import activate_extensions
 from maieutic.launch.config_files import check_config_files
+
+# Extensions are active before any module of the plan is imported, which reads the tables of their code.
+named = config.get("extensions")
+activate_extensions(named if isinstance(named, list) else [])
 
 try:
     check_config_files(workflow)

@@ -22,7 +22,7 @@ rule make_pairs:
 
 
 rule find_overlap:
-    """List the benchmark's human replies that occur in these pairs."""
+    """List the benchmark's items whose human reply or problem occurs in the pairs of a source."""
     input:
         cases=plan.select(inputs.rewarded_items),
         pairs="results/preferences/{source}/pairs.jsonl",

@@ -17,7 +17,7 @@ rule write_questions:
 
 
 rule questions:
-    """Write the prompts of every item of the run, to be answered elsewhere."""
+    """Write the prompts of all items of the run, for tutors that are asked outside the run."""
     input:
         plan.select(inputs.question_files),
     localrule: True

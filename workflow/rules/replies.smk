@@ -2,7 +2,7 @@
 
 
 rule generate_replies:
-    """Generate replies of a served model. Later attempts get more time and memory and resume from the journal."""
+    """Generate a served model's replies. Later attempts get more time and memory, and resume from the journal."""
     input:
         cases=plan.select(inputs.tutor_items),
         cards=plan.select(inputs.tutor_prompts),
@@ -43,7 +43,7 @@ rule generate_replies:
 
 
 use rule generate_replies as generate_replies_locally with:
-    """Generate replies of a hosted model or a baseline tutor: needs no GPU, but may need the network."""
+    """Generate a hosted model's or a baseline tutor's replies. The job uses no GPU, but may need network access."""
     wildcard_constraints:
         tutor=one_of(plan.tutors_per_benchmark_job("hosted", "baseline")),
     localrule: True
@@ -107,7 +107,7 @@ use rule generate_replies as generate_shard_locally with:
 
 
 rule gather_shards:
-    """Join the replies of a tutor from its shards."""
+    """Merge a tutor's replies to all shards of a benchmark's items."""
     input:
         replies=plan.select(inputs.shard_replies),
         prompts=plan.select(inputs.shard_prompts),
@@ -133,7 +133,7 @@ rule gather_shards:
 
 
 rule generate_all_replies:
-    """Generate a served model's replies to all benchmarks at once (servers.pack): one allocation, one server."""
+    """Generate a served model's replies to all benchmarks in one job with one server (servers.pack)."""
     input:
         cases=plan.select(inputs.all_tutor_items),
         cards=plan.select(inputs.all_tutor_prompts),
@@ -177,7 +177,7 @@ rule generate_all_replies:
 
 
 rule read_replies:
-    """Read the replies of a recorded tutor from its file."""
+    """Read the replies of a recorded tutor from its files."""
     input:
         file=plan.select(inputs.recorded_files),
         sources=plan.select(inputs.sampled_sources),

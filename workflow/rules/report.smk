@@ -1,4 +1,4 @@
-"""results/scores and their sources -> the run's folder: page, tables, effective configuration."""
+"""results/scores and their sources -> the run's folder: page, tables and effective configuration."""
 
 from maieutic.report import inputs as report_inputs
 
@@ -124,9 +124,9 @@ onsuccess:
 
 onerror:
     if report_command := hooks.partial_report_command(plan, workflow):
-        # Use the interpreter of Snakemake: hooks run outside containers.
+        # Use Snakemake's interpreter, because hooks run outside containers.
         shell(f" {{sys.executable:q}} {report_command}")
         hooks.end_run(plan, workflow, None)
-    else:  # one of the last checks failed, after the report was written
+    else:  # one of the last checks failed after the report was written
         print(f"the report was written: results/{RUN}/index.html", file=sys.stderr)
         hooks.end_run(plan, workflow, f"results/{RUN}/index.html")

@@ -2,7 +2,7 @@
 
 
 rule train_reward_model:
-    """Train a reward model: safetensors, tokenizer, training.json. Resumes from its checkpoint in the journal."""
+    """Train a reward model, and write its weights, tokenizer and training.json. A killed job resumes."""
     input:
         pairs=plan.select(inputs.training_pairs),
         base=plan.select(inputs.reward_model_base),
@@ -16,7 +16,7 @@ rule train_reward_model:
         "results/benchmarks/train_reward_model/{reward_model}.tsv"
     wildcard_constraints:
         reward_model=one_of(plan.trained_reward_models),
-    priority: 5  # the longest step of its branch
+    priority: 5  # start early, since training takes long
     container:
         IMAGES.serve
     threads: plan.threads
@@ -101,7 +101,7 @@ rule embed_replies:
 
 
 rule score_pairs:
-    """Score both replies of every Bridge pair and the labelled replies, to validate a reward model."""
+    """Score both replies of each pair in the leading set of preferences, and the labelled replies, for validation."""
     input:
         weights=plan.select(inputs.reward_model_weights),
         pairs=plan.select(inputs.leading_pairs),
@@ -137,7 +137,7 @@ rule score_pairs:
 
 
 use rule score_pairs as score_preferences with:
-    """Score both replies of every pair of a further set of preferences."""
+    """Score both replies of each pair in a further set of preferences."""
     input:
         weights=plan.select(inputs.reward_model_weights),
         pairs="results/preferences/{source}/pairs.jsonl",
@@ -157,7 +157,7 @@ use rule score_pairs as score_preferences with:
 
 
 rule score_rewards:
-    """Score every reply of a batch of tutors. The human replies belong to the baselines' batch and are scored once."""
+    """Score all replies of a batch of tutors. Human replies are in the batch of baselines, so they are scored once."""
     input:
         weights=plan.select(inputs.reward_model_weights),
         cases=plan.select(inputs.rewarded_items),
@@ -193,7 +193,7 @@ rule score_rewards:
 
 
 rule train_criteria:
-    """Train one binary classifier per criterion; classify held-out dialogues and the Bridge pairs."""
+    """Train one binary classifier per criterion, and classify held-out replies and the leading set of preferences."""
     input:
         base=plan.select(inputs.classifier_base),
         labels=plan.select(inputs.classifier_labels),
@@ -206,7 +206,7 @@ rule train_criteria:
         "results/logs/train_criteria/{classifier}.log",
     benchmark:
         "results/benchmarks/train_criteria/{classifier}.tsv"
-    priority: 5  # the longest step of its branch
+    priority: 5  # start early, since training takes long
     container:
         IMAGES.serve
     threads: plan.threads
@@ -230,7 +230,7 @@ rule train_criteria:
 
 
 rule classify_pairs:
-    """Classify both replies of every pair of a further set of preferences."""
+    """Classify both replies of each pair in a further set of preferences."""
     input:
         trained="results/rewards/criteria/{classifier}/training.json",
         pairs="results/preferences/{source}/pairs.jsonl",

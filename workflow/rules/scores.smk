@@ -1,4 +1,4 @@
-"""results/items, results/grades, results/verdicts -> results/scores: every number with its interval."""
+"""results/items, results/grades, results/verdicts -> results/scores: scores with confidence intervals."""
 
 
 rule score_replies:
@@ -24,7 +24,7 @@ rule score_replies:
 
 
 rule compare_tutors:
-    """Compute paired differences between all tutors of the run, on the items that both answered."""
+    """Compute the paired difference between each two tutors of the run, on the items that both tutors answered."""
     input:
         cases=plan.select(inputs.benchmark_items),
         grades=plan.select(inputs.compared_grades),
@@ -47,7 +47,7 @@ rule compare_tutors:
 
 
 rule score_labels:
-    """Compute DAMR from human labels, by tutor, dimension and subset."""
+    """Compute the DAMR (desired annotation match rate) from human labels, by tutor, dimension and subset."""
     input:
         labels=[
             "results/labels/{release}/items.jsonl",

@@ -10,12 +10,12 @@ wildcard_constraints:
     tuning=one_of(plan.config.tunings),
 
 
-# Weights tuned by this run are linked, not downloaded.
+# Weights that this run tunes are linked, not downloaded.
 ruleorder: serve_tuned > prepare_weights
 
 
 rule mix_examples:
-    """Mix the training examples of a tuning by the shares of its sources, without the problems of the run's tasks."""
+    """Mix a tuning's training examples by the shares of its sources, without examples of the run's problems."""
     input:
         sources=plan.select(curation_inputs.mixed_sources),
         cases=plan.select(curation_inputs.selected_items),
@@ -40,7 +40,7 @@ rule mix_examples:
 
 
 rule tune_tutor:
-    """Fine-tune a tutor: safetensors, tokenizer, model card. Resumes from its checkpoint in the journal."""
+    """Fine-tune a tutor, and write its weights, tokenizer and model card. A killed job resumes from a checkpoint."""
     input:
         base=plan.select(curation_inputs.tuning_base),
         examples="results/tuning/{tuning}/examples.jsonl",

@@ -1,10 +1,10 @@
-"""TutorBench's own stages: tags of items and criteria, scores by tag, difficult items, agreement with raters."""
+"""Additional stages of TutorBench: tags of items and criteria, scores by tag, hard items, agreement with raters."""
 
 from maieutic.benchmarks.tutorbench import inputs as tutorbench
 
 
 rule tag_items:
-    """Tag items and criteria by a served model."""
+    """Tag items and criteria with a served model."""
     input:
         cases=plan.select(tutorbench.pooled_items),
         weights=plan.select(tutorbench.tagger_weights),
@@ -43,7 +43,7 @@ rule tag_items:
 
 
 use rule tag_items as tag_items_locally with:
-    """Tag items and criteria by a hosted model: needs no GPU, but needs the network."""
+    """Tag items and criteria with a hosted model. The job uses no GPU, but needs network access."""
     wildcard_constraints:
         tagger=one_of(judges_with_engine(plan, plan.run.taggers, "hosted")),
     localrule: True
@@ -58,7 +58,7 @@ use rule tag_items as tag_items_locally with:
 
 
 rule vote_tags:
-    """Set each item's Bloom level by a vote of the taggers, with their agreement (TutorBench, section 3.4)."""
+    """Set each item's Bloom level by a vote of the taggers, and measure their agreement (TutorBench, section 3.4)."""
     input:
         cases=plan.select(tutorbench.pooled_items),
         tags=plan.select(tutorbench.tag_files),
@@ -75,7 +75,7 @@ rule vote_tags:
 
 
 rule break_down:
-    """Break a tutor's scores down by the tags of items and criteria, over pooled tasks."""
+    """Compute a tutor's scores for each tag of items and criteria, over the pooled tasks."""
     input:
         cases=plan.select(tutorbench.pooled_items),
         grades=plan.select(inputs.judge_grades),
@@ -105,7 +105,7 @@ rule break_down:
 
 
 rule filter_by_difficulty:
-    """Select the items that most of the given tutors fail (TutorBench, appendix A.1)."""
+    """Select the hard items, which several tutors in `run.difficulty` fail (TutorBench, appendix A.1)."""
     input:
         cases=plan.select(tutorbench.pooled_items),
         grades=plan.select(tutorbench.difficulty_grades),
@@ -127,7 +127,7 @@ rule filter_by_difficulty:
 
 
 rule rate_judge:
-    """Compare a judge's verdicts per criterion with human raters' (TutorBench, section 3.7)."""
+    """Compare a judge's verdicts on each criterion with those of human raters (TutorBench, section 3.7)."""
     input:
         people=plan.select(inputs.people_labels),
         cases=plan.select(tutorbench.pooled_items),

@@ -2,7 +2,7 @@
 
 
 rule validate_reward_model:
-    """Validate a reward model on the leading set of preferences: accuracy, margin, accuracy of length alone."""
+    """Validate a reward model on the leading set of preferences: its accuracy and margin, and the length baseline."""
     input:
         pairs=plan.select(inputs.leading_pairs),
         rewards="results/rewards/pairs/{reward_model}.jsonl",
@@ -41,7 +41,7 @@ use rule validate_reward_model as validate_reward_on_pairs with:
 
 
 rule validate_criteria:
-    """Validate criteria classifiers on held-out dialogues and the leading preferences, each alone and all together."""
+    """Validate criteria classifiers, each alone and all together, on held-out replies and the leading preferences."""
     input:
         pairs=plan.select(inputs.leading_pairs),
         heldout="results/rewards/criteria/{classifier}/heldout.jsonl",
@@ -80,7 +80,7 @@ use rule validate_criteria as validate_criteria_on_pairs with:
 
 
 rule validate_judge:
-    """Validate a judge on every labelled set, and in both orders on each set of preferences."""
+    """Validate a judge on each labelled set, and on each set of preferences with its replies in both orders."""
     input:
         labels=plan.select(inputs.validating_labels),
         pairs=plan.select(inputs.judge_pairs),
@@ -114,7 +114,7 @@ rule validate_judge:
 
 
 rule validate_probes:
-    """Measure how far a judge's verdicts depend on irrelevant changes (probes)."""
+    """Measure how much a judge's verdicts depend on irrelevant changes to its prompts (probes)."""
     input:
         labels=plan.select(inputs.validating_labels),
         verdicts="results/verdicts/{judge}/labelled.jsonl",
@@ -185,7 +185,7 @@ rule validate_criteria_on_labels:
 
 
 rule correct_by_people:
-    """Correct a judge's rates by human labels of this run's replies."""
+    """Correct the rates that a judge estimates, with human labels of this run's replies."""
     input:
         people=plan.select(inputs.people_labels),
         verdicts=plan.select(inputs.all_verdicts),

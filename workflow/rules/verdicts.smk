@@ -7,7 +7,7 @@ UNPACKED = [name for name in plan.run.judges if name not in plan.packed_judges]
 
 
 rule judge_replies:
-    """Judge a batch of tutors by a served judge. Resumes from the journal."""
+    """Judge the replies of a batch of tutors with a served judge. A killed job resumes from the journal."""
     input:
         cases=plan.select(inputs.judged_items),
         replies=plan.select(inputs.judged_replies),
@@ -49,7 +49,7 @@ rule judge_replies:
 
 
 use rule judge_replies as judge_replies_locally with:
-    """Judge a batch of tutors by a hosted judge: needs no GPU, but needs the network."""
+    """Judge the replies of a batch of tutors with a hosted judge. The job uses no GPU, but needs network access."""
     wildcard_constraints:
         judge=one_of(judges_with_engine(plan, plan.run.judges, "hosted")),
     localrule: True
@@ -64,7 +64,7 @@ use rule judge_replies as judge_replies_locally with:
 
 
 rule judge_all_replies:
-    """Judge a batch of tutors on all benchmarks at once by a served judge (servers.pack)."""
+    """Judge the replies of a batch of tutors to all benchmarks in one job with a served judge (servers.pack)."""
     input:
         cases=plan.select(inputs.all_judged_items),
         replies=plan.select(inputs.all_judged_replies),
@@ -107,7 +107,7 @@ rule judge_all_replies:
 
 
 rule judge_labelled:
-    """Judge the labelled replies and the Bridge pairs by a served judge, to validate it."""
+    """Judge the labelled replies and the sets of preferences with a served judge, to validate the judge."""
     input:
         labels=plan.select(inputs.judged_labels),
         pairs=plan.select(inputs.judge_pairs),
@@ -122,7 +122,7 @@ rule judge_labelled:
         "results/benchmarks/judge_labelled/{judge}.tsv"
     wildcard_constraints:
         judge=one_of(judges_with_engine(plan, plan.run.judges, "vllm")),
-    priority: 10  # a judge whose verdicts cannot be parsed is detected here first
+    priority: 10  # start first, to detect a judge whose verdicts cannot be parsed
     container:
         IMAGES.serve
     threads: plan.threads
@@ -162,7 +162,7 @@ use rule judge_labelled as judge_labelled_locally with:
 
 
 rule judge_by_words:
-    """Judge a batch of tutors by word lists."""
+    """Judge the replies of a batch of tutors with word lists."""
     input:
         cases=plan.select(inputs.judged_items),
         replies=plan.select(inputs.judged_replies),
@@ -188,7 +188,7 @@ rule judge_by_words:
 
 
 rule judge_labelled_by_words:
-    """Judge the labelled replies by word lists."""
+    """Judge the labelled replies with word lists."""
     input:
         labels=plan.select(inputs.judged_labels),
         rubrics=plan.select(inputs.word_list_rubrics),
@@ -206,7 +206,7 @@ rule judge_labelled_by_words:
 
 
 rule combine_verdicts:
-    """Combine the verdicts of a panel's judges on a batch of tutors."""
+    """Combine the verdicts of a panel's judges on the replies of a batch of tutors."""
     input:
         verdicts=plan.select(inputs.panel_verdicts),
         weights="results/verdicts/{judge}/weights.json",

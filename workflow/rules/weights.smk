@@ -21,7 +21,7 @@ rule prepare_weights:
 
 
 rule fetch:
-    """Download everything that needs a network, on the login node."""
+    """Download all files that the run needs, for example on a login node with network access."""
     input:
         plan.select(inputs.download_files),
     localrule: True

@@ -11,22 +11,22 @@ from maieutic.core.errors import UserError
 
 
 class Spending(StrictModel):
-    """Limits on answered requests, their tokens and their cost. Tokens are counted as the servers report them."""
+    """Limits on answered requests, their tokens and their cost. Token counts are those that servers report."""
 
     usd: float | None = Field(
         None,
         gt=0,
-        description="Limit in US dollars. Every hosted model under the limit needs a price (`models.*.price`).",
+        description="Maximum cost in US dollars. Every hosted model that it covers needs a price (`models.*.price`).",
     )
     requests: int | None = Field(None, ge=1, description="Maximum number of answered requests.")
     tokens: int | None = Field(None, ge=1, description="Maximum number of tokens in prompts and answers together.")
 
 
 class Budget(Spending):
-    """Spending limits of one call of Snakemake: for all models together, and for single models."""
+    """Spending limits of one Snakemake call, for all models together and for single models."""
 
     models: dict[str, Spending] = Field(
-        {}, description="Limits (`usd`, `requests`, `tokens`) for single models, by their names in `models`."
+        {}, description="Limits (`usd`, `requests`, `tokens`) for single models, by name in `models`."
     )
 
     def is_limited(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -12,11 +13,12 @@ from maieutic.config.faults import validation_fault
 from maieutic.config.models import Endpoint, StrictModel
 from maieutic.config.prompts import template_variables
 from maieutic.core.errors import UserError
+from maieutic.core.extensions import resource_folders
 from maieutic.core.paths import RESOURCES
 from maieutic.core.yaml_files import read_yaml
 
 FindCard = Callable[[str], Path]
-CARDS = RESOURCES / "benchmarks"
+CARDS = RESOURCES / "benchmarks"  # cards that are shipped; extensions have a folder of the same name
 RELEASED = "released"
 REWARD = "reward"
 JUDGE = "judge"
@@ -24,7 +26,7 @@ MODEL_GRADERS = (REWARD, JUDGE)  # kinds of graders that are models; all other g
 
 
 class MetricPart(StrictModel):
-    """Grader and criterion of the grade that enters a metric as one of its `parts`."""
+    """One of a metric's `parts`: a grader and, if it has several, the criterion of the grades to combine."""
 
     grader: str
     criterion: str | None = None
@@ -45,20 +47,20 @@ class Metric(StrictModel):
     ceiling: bool = Field(
         True,
         description=(
-            "Show the ceiling tutor's value as the task's ceiling. Set `false` if the metric compares replies with the "
-            "reference, since the ceiling tutor replies with the reference itself."
+            "Show the ceiling tutor's value as the ceiling. Set to `false` if the metric compares replies with the "
+            "reference, which the ceiling tutor repeats."
         ),
     )
     subset: bool = Field(
         False, description="Use only items that have a grade for this metric. Other items do not count as missing."
     )
     stand_in: bool = Field(
-        False, description="Use this published metric as the headline if the run lacks the headline metric's grader."
+        False, description="Use this metric as the headline if the run lacks the grader of the headline metric."
     )
     value: str | None = Field(
-        None, description="Value of a grade that counts as correct, instead of the grader's own decision."
+        None, description="Value that makes a grade count as correct, regardless of the grader's own decision."
     )
-    only: dict[str, str] = Field({}, description="Use only items with these tags, a mapping of each tag to its value.")
+    only: dict[str, str] = Field({}, description="Use only items with these tags (a mapping of tag names to values).")
     by: dict[str, list[str]] = Field(
         {},
         description=(
@@ -69,15 +71,15 @@ class Metric(StrictModel):
     parts: list[MetricPart] = Field(
         [],
         description=(
-            "Graders, each with a criterion if it has several, whose grades the metric combines for each item. "
+            "Graders (with a `criterion` if they have several) whose grades the metric combines, item by item. "
             "The metric's function receives None for a missing grade."
         ),
     )
     readable: bool = Field(
         False,
         description=(
-            "Use only answers that could be parsed. Each metric of a parser automatically has a variant with this "
-            "setting, NAME_readable."
+            "Use only answers that could be parsed. Each metric of a parser automatically gets a variant with this "
+            "setting, named NAME_readable."
         ),
     )
 
@@ -96,21 +98,19 @@ def tag_values(metric: Metric) -> list[tuple[str, str]]:
 class Baselines(StrictModel):
     """Trivial tutors whose values are the floor and the ceiling of a task."""
 
-    floor: list[str] = Field(
-        min_length=1, description="Trivial tutors without knowledge. The best value among them is the task's floor."
-    )
+    floor: list[str] = Field(min_length=1, description="Trivial tutors. The best value among them is the task's floor.")
     ceiling: str = Field("reference", description="Trivial tutor that replies with the item's reference.")
 
     @property
     def named(self) -> list[str]:
-        """All baseline tutors of the card, the ceiling last."""
+        """Names of all baseline tutors of the card, with the ceiling last."""
         return [*self.floor, self.ceiling]
 
 
 class Variant(StrictModel):
     """A named variant of a card's prompts and request settings. If it omits a key, the card's value applies."""
 
-    note: str = Field(description="Differences from the card, and the publication of the variant.")
+    note: str = Field(description="Differences from the card, and the publication that defines the variant.")
     system: str | None = None
     turns: list[str] | None = None
     role: Literal["system", "user"] | None = None
@@ -120,25 +120,31 @@ class Variant(StrictModel):
 
 
 class Card(StrictModel):
-    """A task card. It names its prompt and few-shot files, which are stored beside it, in the same folder."""
+    """A task card. The prompt and few-shot files that it names are in the card's folder."""
 
-    task: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="Name of the task, equal to the card's file name.")
+    task: str = Field(
+        pattern=r"^[a-z][a-z0-9_]*$", description="Name of the task, equal to the card's file name without `.yaml`."
+    )
     benchmark: str = Field(
-        pattern=r"^[a-z][a-z0-9_]*$", description="Name of the benchmark, equal to the folder's name."
+        pattern=r"^[a-z][a-z0-9_]*$", description="Name of the benchmark, equal to the name of the card's folder."
     )
     version: int = Field(ge=1, description="Version of the card, increased whenever the meaning of results changes.")
     title: str = Field(description="Name of the task in the report.")
     skill: str = Field(description="Name of the task's group in the report.")
-    source: str = Field(description="Origin of the task: paper, section and figure; released file and commit.")
+    source: str = Field(
+        description="Origin of the task: section and figure of the paper, and the released file with its commit."
+    )
     dataset: str = Field(description="Name of the task's dataset in the dataset registry.")
     loader: str = Field(description="Name of the function that turns the dataset's records into items.")
-    items: int = Field(description="Published number of items.")
-    images: bool = Field(False, description="Every item has a picture. Tutors without image input skip the task.")
+    items: int = Field(description="Number of the task's items in the published data.")
+    images: bool = Field(
+        False, description="`true` if every item has a picture. Tutors without image input then skip the task."
+    )
     pool: str | None = Field(
         None,
         description=(
-            "Name of a pool of tasks. The items of all tasks in one pool are also scored together, separately for "
-            "each tag (see `breakdown.py` of TutorBench)."
+            "Name of the task's pool. The items of all tasks in a pool are also scored together, separately for "
+            "each tag (see TutorBench's `breakdown.py`)."
         ),
     )
     system: str | None = Field(
@@ -159,20 +165,20 @@ class Card(StrictModel):
         "completions", description="Kind of request: `chat` (messages) or `completions` (one raw prompt)."
     )
     temperature: float = Field(0.0, ge=0, description="Sampling temperature.")
-    max_tokens: int = Field(2048, ge=1, description="Upper bound on the tokens of one answer.")
+    max_tokens: int = Field(2048, ge=1, description="Maximum number of tokens in one answer.")
     graders: list[str] = Field(
         min_length=1,
-        description="Graders of the replies: parsers, `reward` or `judge`. A metric without `grader` uses the first.",
+        description="Graders of the replies: parsers, `reward` or `judge`. The first is the default grader of metrics.",
     )
     rubrics: list[str] = Field(
-        [], description="Rubric cards for this task. A judge uses one of the cards that its own entry lists."
+        [], description="Rubric cards for this task. Each judge uses one that its registry entry also lists."
     )
     metrics: dict[str, Metric] = Field(min_length=1, description="Metrics of the task, by name.")
     baselines: Baselines = Field(description="Trivial tutors whose values are the task's floor and ceiling.")
-    variants: dict[str, Variant] = Field({}, description="Variants of the prompts, each under its protocol's name.")
+    variants: dict[str, Variant] = Field({}, description="Variants of the prompts, by protocol.")
     help: str = Field(description="One or two sentences on how to interpret the task's values.")
 
-    # None if this run has the headline metric's grader; otherwise the metric's name and the kind of that grader
+    # name of the headline metric and kind of its grader if this run lacks the grader, otherwise None
     _ungraded: tuple[str, str] | None = PrivateAttr(None)
 
     @field_validator("metrics")
@@ -214,10 +220,10 @@ class Card(StrictModel):
         return self._ungraded[1] if self._ungraded else None
 
     def without_grader(self, grader: str) -> Card:
-        """Return the card for a run that lacks a grader. grader: `judge`, `reward` or a parser's name.
+        """Return a copy of the card for a run that lacks a grader, without the grader and its metrics.
 
-        Metrics of that grader are removed. If the headline metric is removed, the metric marked `stand_in` becomes the
-        headline; if no metric is marked, the task has no headline metric in this run.
+        If the headline metric is removed, the metric marked `stand_in` becomes the headline; if no metric is marked,
+        the task has no headline metric in this run. grader: `judge`, `reward` or a parser's name.
         """
         if grader not in self.graders:
             return self
@@ -254,19 +260,48 @@ class LoadedCard(StrictModel):
 
 
 def card_without_graders(card: Card, absent: list[str]) -> Card:
-    """Return the card for a run without any of the `absent` graders."""
+    """Return a copy of the card for a run that lacks all graders in `absent`."""
     for kind in absent:
         card = card.without_grader(kind)
     return card
 
 
+def card_folders() -> list[Path]:
+    """Return the folders of benchmarks' cards: the shipped one, then those of extensions."""
+    return [folder / "benchmarks" for folder in resource_folders()]
+
+
+def benchmarks_with_cards() -> list[str]:
+    """Return the names of all benchmarks with cards, shipped or in an extension."""
+    folders = [path for folder in card_folders() if folder.is_dir() for path in folder.iterdir() if path.is_dir()]
+    return sorted({folder.name for folder in folders})
+
+
+def cards_of(benchmark: str) -> list[Path]:
+    """Return the paths of a benchmark's cards by task, shipped or in an extension."""
+    names = {path.stem for folder in card_folders() for path in (folder / benchmark).glob("*.yaml")}
+    return [card_path(benchmark, name) for name in sorted(names)]
+
+
 def card_path(benchmark: str, task: str) -> Path:
-    """Return the path of a task's card."""
-    return CARDS / benchmark / f"{task}.yaml"
+    """Return the path of a task's card; that of a shipped card if none exists.
+
+    Raises UserError if the card exists twice.
+    """
+    paths = [path for folder in card_folders() if (path := folder / benchmark / f"{task}.yaml").is_file()]
+    if len(paths) > 1:
+        raise UserError(str(paths[1]), f"{paths[0]} has the same name", "rename the card of the extension")
+    return paths[0] if paths else CARDS / benchmark / f"{task}.yaml"
+
+
+def base_path(path: Path, task: str) -> Path:
+    """Return the path of the card that a card's `like` names: beside it, or among all cards of its benchmark."""
+    beside = path.with_name(f"{task}.yaml")
+    return beside if beside.is_file() else card_path(path.parent.name, task)
 
 
 def parse_card(place: str, content: Any) -> Card:
-    """Return the validated card. Raises UserError with one line for each fault."""
+    """Return the validated card. Raises UserError with one line for each fault. place: the card's path."""
     try:
         return Card.model_validate(content)
     except ValidationError as error:
@@ -274,9 +309,9 @@ def parse_card(place: str, content: Any) -> Card:
 
 
 def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
-    """Return a card with the texts of its files and the protocol's variant applied.
+    """Return the card at `path`, with the protocol's variant applied and the texts of its files.
 
-    Raises UserError if the card's names, files or headline metric are invalid. The error names the key at fault.
+    Raises UserError, which names the invalid key, if the card's names, files or headline metric are invalid.
     """
     if not path.is_file():
         known = sorted(other.stem for other in path.parent.glob("*.yaml"))
@@ -285,13 +320,13 @@ def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
             f"benchmark {path.parent.name} has no card of this name",
             f"choose one of {', '.join(known)}",
         )
-    content, like = read_with_base(path)
+    content, like = read_with_base(path, partial(base_path, path))
     card = parse_card(str(path), content)
     if (card.task, card.benchmark) != (path.stem, path.parent.name):
         raise UserError(
             str(path),
-            f"expected task and benchmark {path.parent.name}/{path.stem}, found {card.benchmark}/{card.task}",
-            "rename the file, or correct both keys",
+            f"expected benchmark/task {path.parent.name}/{path.stem}, found {card.benchmark}/{card.task}",
+            "rename the file, or correct the keys `benchmark` and `task`",
         )
     check_headline(path, card)
     effective = card.with_variant(protocol)
@@ -299,8 +334,12 @@ def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
         raise UserError(
             f"{path}: turns", "several turns or a system message require the chat endpoint", "set endpoint: chat"
         )
-    templates = [read_text(path, "turns", name) for name in effective.turns]
-    shots, system = read_text(path, "shots", effective.shots), read_text(path, "system", effective.system)
+    prompts = {
+        name: partial(read_text, card_of_prompt(path, like, name), name=name)
+        for name in (*effective.turns, effective.shots, effective.system)
+    }
+    templates = [prompts[name]("turns") for name in effective.turns]
+    shots, system = prompts[effective.shots]("shots"), prompts[effective.system]("system")
     return LoadedCard(card=effective, templates=templates, shots=shots, system=system, like=like)
 
 
@@ -327,8 +366,8 @@ def read_with_base(path: Path, find: FindCard | None = None) -> MergedCard:
     if not isinstance(base, dict) or "like" in base:
         raise UserError(
             f"{path}: like",
-            f"expected a card without a base card, found {other.name}",
-            "set it to a card without `like`",
+            f"expected a card that has no base card itself, found {other.name}",
+            "set `like` to the name of a card without the key `like`",
         )
     for key, value in content.items():
         both = isinstance(value, dict) and isinstance(base.get(key), dict)
@@ -338,7 +377,7 @@ def read_with_base(path: Path, find: FindCard | None = None) -> MergedCard:
 
 
 def check_headline(path: Path, card: Card) -> None:
-    """Raise UserError unless exactly one metric is the headline, and `rubrics` is set if and only if `judge` grades."""
+    """Raise UserError unless the card has one headline metric, and has rubrics if and only if `judge` is a grader."""
     if (headlines := sum(metric.headline for metric in card.metrics.values())) != 1:
         raise UserError(
             f"{path}: metrics",
@@ -353,8 +392,19 @@ def check_headline(path: Path, card: Card) -> None:
         )
 
 
+def card_of_prompt(path: Path, like: Path | None, file: str | None) -> Path:
+    """Return the card whose folder contains a prompt file: the card itself, or the card that it extends.
+
+    path: the card itself; like: the card that it extends, if any; file: name of the prompt file, if any.
+    """
+    return like if like and file and not (path.parent / file).is_file() else path
+
+
 def read_text(card: Path, key: str, name: str | None) -> str:
-    """Return the text of a file beside the card. Raises UserError if it is missing."""
+    """Return the text of the file `name` in the card's folder, empty for None. Raises UserError if it is missing.
+
+    key: the card's key that names the file, for the error.
+    """
     if name is None:
         return ""
     path = card.parent / name
@@ -385,7 +435,8 @@ def check_variables(path: Path, loaded: LoadedCard, offered: set[str]) -> None:
 def card_inputs(path: Path, loaded: LoadedCard) -> list[Path]:
     """Return the paths of a card, its base card and its text files, as inputs of the rules that use the card."""
     names = [*loaded.card.turns, *filter(None, (loaded.card.shots, loaded.card.system))]
-    return [path, *([loaded.like] if loaded.like else []), *(path.parent / name for name in names)]
+    prompts = [card_of_prompt(path, loaded.like, name).parent / name for name in names]
+    return [path, *([loaded.like] if loaded.like else []), *prompts]
 
 
 def load_cards(benchmark: str, tasks: list[str], protocol: str) -> list[LoadedCard]:

@@ -1,4 +1,4 @@
-"""Schema of curated data and fine-tuned tutors: seeds, roles of models, mixes, training, stage cards."""
+"""Schemas of the curation of training data, of fine-tuning, and of the cards of the curation's stages."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from maieutic.core.yaml_files import read_yaml
 
 STAGES = RESOURCES / "curation/stages"
 Role = Literal["generator", "tagger", "verifier", "validators", "solvers", "weak_solvers"]
-MIX_TOLERANCE = 1e-6  # tolerance on the sum of a mix's shares
+MIX_TOLERANCE = 1e-6  # maximum deviation of the sum of a mix's shares from 1
 
 
 class Roles(StrictModel):
     """Names of models in the model registry, by role in a curation. A model with several roles has only one server."""
 
-    generator: str = Field(description="Model that writes and extends the data (paper: Gemini-2.0-Flash).")
+    generator: str = Field(description="Model that writes and extends the data. The paper uses Gemini-2.0-Flash.")
     solvers: list[str] = Field(
         description=(
             "Two or more models that solve each new problem; more than half must agree on its answer. "
-            "A name that is listed twice is asked twice."
+            "A model listed twice is asked twice."
         )
     )
     validators: list[str] = Field(
@@ -41,10 +41,10 @@ class Roles(StrictModel):
     )
     verifier: str | None = Field(
         None,
-        description="Model that judges rephrasings and dialogue flows and chooses between turns; `null`: generator.",
+        description="Model that judges rephrasings and dialogue flows, and selects turns; `null`: the generator.",
     )
     tagger: str | None = Field(
-        None, description="Model that names the problems' domains and standards; `null`: the generator."
+        None, description="Model that labels the problems with domains and standards; `null`: the generator."
     )
 
     @model_validator(mode="after")
@@ -71,7 +71,7 @@ class Curation(StrictModel):
 
     seeds: dict[str, str] = Field(
         min_length=1,
-        description="Mapping of each dataset of seed problems with answers to the name of its loader.",
+        description="Datasets of seed problems with answers, each mapped to the name of its loader.",
     )
     limit: int | None = Field(
         None, ge=1, description="Maximum number of seeds per dataset, drawn at random; `null`: all."
@@ -86,16 +86,16 @@ class Curation(StrictModel):
     people: FilePath | None = Field(
         None,
         description=(
-            "CSV with people's decisions on dialogue flows: `results/curation/NAME/flows.csv` with columns `decision` "
-            "and `last` filled in; `null`: the model `verifier` decides."
+            "CSV with people's decisions on dialogue flows: `results/curation/NAME/flows.csv` with its columns "
+            "`decision` and `last` filled in; `null`: the model `verifier` decides."
         ),
     )
     rated: int = Field(
         50,
         ge=0,
         description=(
-            "Number of dialogues in which judges rate the quality of one tutor turn. The judges are those of "
-            "`run.judges` that were validated on MRBench's labels."
+            "Number of dialogues in which the quality of one tutor turn is rated by the judges in `run.judges` that "
+            "were validated on MRBench's labels."
         ),
     )
     near_duplicate: float = Field(
@@ -111,13 +111,13 @@ class Curation(StrictModel):
 
 
 class Lora(StrictModel):
-    """Low-rank adapters (peft). They are trained in place of the full weights, then merged into the saved weights."""
+    """Low-rank adapters (peft). They are trained instead of the full weights, then merged into the saved weights."""
 
     rank: int = Field(16, ge=1, description="Rank of the adapters.")
-    alpha: int = Field(32, ge=1, description="Numerator of the adapters' scale, alpha / rank.")
-    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout on the adapters' inputs.")
+    alpha: int = Field(32, ge=1, description="Scaling parameter: the adapters' output is multiplied by alpha / rank.")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout probability of the adapters' inputs.")
     quantized: bool = Field(
-        False, description="QLoRA: keep the base model's weights in 4 bits during training (bitsandbytes)."
+        False, description="Use QLoRA, which keeps the base model's weights in 4 bits during training (bitsandbytes)."
     )
 
 
@@ -127,8 +127,8 @@ class FineTuning(Training):
     mix: dict[str, float] = Field(
         min_length=1,
         description=(
-            "Share of the examples from each source: a curation of this run, or a dataset with `messages`. "
-            "Shares sum to 1; no example is repeated."
+            "Sources of the examples (a curation of this run, or a dataset with `messages`), each with its share. "
+            "Shares sum to 1; no example repeats."
         ),
     )
     learning_rate: float = Field(1e-5, gt=0, description="Peak learning rate of AdamW (default: the paper's).")
@@ -152,8 +152,8 @@ class FineTuning(Training):
     needs: Needs | None = Field(
         None,
         description=(
-            "Resources of the training job; `null`: those of the registry entry `base`. "
-            "With several GPUs, full weights are sharded (FSDP), and adapters are replicated (DDP)."
+            "Resources of the training job; `null`: those of the entry that `base` names. "
+            "With several GPUs, full weights are sharded (FSDP) and adapters replicated (DDP)."
         ),
     )
     processes: int = Field(
@@ -161,7 +161,7 @@ class FineTuning(Training):
     )
 
     def workers(self, gpus: int) -> int:
-        """Return the number of processes for a training on `gpus` GPUs, or on the CPU if `gpus` is 0."""
+        """Return the number of processes for training on `gpus` GPUs, or on the CPU if `gpus` is 0."""
         return gpus or self.processes
 
     @model_validator(mode="after")
@@ -174,24 +174,24 @@ class FineTuning(Training):
 
 
 class StageCard(StrictModel):
-    """Card of one curation stage: its prompt, the role of its models, the parser and the rule for accepting answers."""
+    """Card of one curation stage: prompt, role of the models, parser of the answers, and rule that accepts answers."""
 
-    does: str = Field(description="Phrase that states the result of the stage in the report.")
+    does: str = Field(description="Result of the stage, as a phrase for the report.")
     source: str = Field(
-        description="Section of the paper that describes the stage, and this stage's differences from it."
+        description="Section of the paper that describes the stage, and the stage's differences from the paper."
     )
-    paper: str | None = Field(None, description="Counts that the paper prints for this stage, for the report.")
+    paper: str | None = Field(None, description="Counts that the paper reports for this stage, shown in the report.")
     role: Role = Field(description="Role of the models that receive the prompt. Every model with this role answers.")
-    prompt: str = Field(description="Prompt template, a file beside the card.")
-    shots: str | None = Field(None, description="Few-shot text for the template, a file beside the card.")
+    prompt: str = Field(description="File with the prompt template, in the card's folder.")
+    shots: str | None = Field(None, description="File with the few-shot text of the template, in the card's folder.")
     samples: int = Field(1, ge=1, description="Number of answers from each model.")
     temperature: float = Field(0.0, ge=0, description="Sampling temperature of the first attempt.")
-    max_tokens: int = Field(2048, ge=1, description="Upper bound on the tokens of one answer.")
+    max_tokens: int = Field(2048, ge=1, description="Maximum number of tokens in one answer.")
     attempts: int = Field(1, ge=1, description="Maximum number of attempts to obtain an accepted answer.")
-    retry_temperature: float = Field(0.7, ge=0, description="Sampling temperature of all later attempts.")
+    retry_temperature: float = Field(0.7, ge=0, description="Sampling temperature of all attempts after the first.")
     parser: str = Field(description="Parser of the answers (maieutic/curation/parsers.py).")
     accept: str = Field(description="Rule that accepts answers (maieutic/curation/rules.py).")
-    limits: dict[str, float] = Field({}, description="Numeric parameters of the parser and the rule.")
+    limits: dict[str, float] = Field({}, description="Numeric parameters of the parser and of the rule in `accept`.")
 
 
 class LoadedStage(StrictModel):
@@ -209,7 +209,7 @@ def stage_names() -> list[str]:
 
 
 def read_stage(name: str, folder: Path = STAGES) -> LoadedStage:
-    """Return a stage's card with the texts of its files. Raises UserError that names the card's file and the fault."""
+    """Return a stage's card with the texts of its files. Raises UserError if the card or a file is invalid."""
     path = folder / f"{name}.yaml"
     try:
         card = StageCard.model_validate(read_yaml(path))
@@ -225,14 +225,14 @@ def read_stage(name: str, folder: Path = STAGES) -> LoadedStage:
     if card.shots and "shots" not in template_variables(contents["template"]):
         raise UserError(
             str(path),
-            f"shots: {card.prompt} does not use {card.shots}",
+            f"shots: the template {card.prompt} does not use {card.shots}",
             f"write {{{{ shots }}}} into {card.prompt}, or remove `shots`",
         )
     return LoadedStage(name=name, card=card, **contents)
 
 
 def stage_files(names: list[str]) -> list[str]:
-    """Return the sorted paths of the named stages' cards and of these cards' prompt and few-shot files."""
+    """Return the sorted paths of the cards of some stages and of the prompt and few-shot files that the cards name."""
     paths = []
     for loaded in map(read_stage, names):
         texts = filter(None, (loaded.card.prompt, loaded.card.shots))

@@ -28,8 +28,8 @@ class AllowedType(NamedTuple):
 class FaultPlace(NamedTuple):
     """Place of a fault in a file.
 
-    keys: path to the place; owner_models: models that the last key may belong to; allowed_models: models that its
-    value may have.
+    keys: keys and list indices that lead to the place; owner_models: Pydantic models that may define the last key;
+    allowed_models: Pydantic models that are allowed for the last key's value.
     """
 
     keys: list[str | int]
@@ -42,12 +42,15 @@ class FaultPlace(NamedTuple):
 
     @property
     def known(self) -> list[str]:
-        """All valid keys of the models that contain the last key."""
+        """All keys that would be valid in place of the last key."""
         return list(dict.fromkeys(name for holder in self.owner_models for name in holder.model_fields))
 
 
 def alternatives_of(annotation: Any, tag: str | None = None) -> list[AllowedType]:
-    """Return the alternatives of a type annotation: the members of a union, or the type itself."""
+    """Return the types that an annotation allows: the members of a union, or the annotated type itself.
+
+    tag: tag of the enclosing annotation, for members without a tag of their own.
+    """
     annotation = getattr(annotation, "__value__", annotation)  # unwrap a type alias (`type X = ...`)
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -64,7 +67,7 @@ def is_model_type(kind: AllowedType) -> bool:
 
 
 def allowed_under(kind: AllowedType, key: str | int) -> list[AllowedType]:
-    """Return the types allowed for the value at `key`: a key of a model or mapping, or an index of a list."""
+    """Return the types that `kind` allows for the value at `key`, a key of a model or mapping or an index of a list."""
     if is_model_type(kind):
         field = kind.type.model_fields.get(key)
         return alternatives_of(field.annotation) if field else []
@@ -77,9 +80,9 @@ def allowed_under(kind: AllowedType, key: str | int) -> list[AllowedType]:
 
 
 def names_alternative(kind: AllowedType, tag: str | int) -> bool:
-    """Return True if `tag`, one part of a Pydantic error's location, means this member of a union.
+    """Return True if one part of a Pydantic error's location identifies this member of a union.
 
-    It may be the member's tag, its class name, or one of its literal values (as for `engine`).
+    tag: the part, which is the member's tag, its class name, or a value of one of its literal fields (as for `engine`).
     """
     if tag in (kind.tag, getattr(kind.type, "__name__", None)):
         return True
@@ -88,7 +91,7 @@ def names_alternative(kind: AllowedType, tag: str | int) -> bool:
 
 
 def fault_place(model: type[BaseModel], location: Sequence[str | int], unknown: bool) -> FaultPlace:
-    """Return the place in the file for a Pydantic error's location. unknown: True if the last part is no known key."""
+    """Return the place in a file for a Pydantic error's location. unknown: True if the last part is an unknown key."""
     keys: list[str | int] = []
     here, there = [AllowedType(model)], [AllowedType(model)]
     for number, part in enumerate(location):
@@ -96,14 +99,14 @@ def fault_place(model: type[BaseModel], location: Sequence[str | int], unknown: 
         last = number == len(location) - 1
         if (last and unknown) or children:
             keys.append(part)
-        # A part that is not a key is Pydantic's name for the member of a union that it tried.
+        # A part that is not a key is Pydantic's name for one member of a union.
         there = children or [kind for kind in here if names_alternative(kind, part)] or here
         here = here if last else there
     return FaultPlace(keys, *([kind.type for kind in kinds if is_model_type(kind)] for kinds in (here, there)))
 
 
 def suggestion_for(word: str, known: Sequence[str]) -> str:
-    """Return the closest known word as a question, or all known words if none is close."""
+    """Return a hint for a misspelt word: the closest known word as a question, or all known words if none is close."""
     matches = difflib.get_close_matches(word, known, 1)
     return f"did you mean {matches[0]!r}?" if matches else f"choose one of {', '.join(sorted(known))}."
 
@@ -116,7 +119,7 @@ def validation_fault(error: ValidationError, model: type[BaseModel], within: str
     """
     faults = error.errors(include_url=False)
     unknown = [fault_place(model, detail["loc"], True) for detail in faults if detail["type"] == "extra_forbidden"]
-    by_place: dict[str, UserError] = {}  # only the first error at each place: each member of a union reports its own
+    by_place: dict[str, UserError] = {}  # first error at each place; for a union, Pydantic reports one per member
     for fault in faults:
         if fault["type"] != "extra_forbidden":
             place = fault_place(model, fault["loc"], False)
@@ -163,7 +166,7 @@ def problem_and_fix(fault: ErrorDetails, place: FaultPlace, documented: str) -> 
     hidden = isinstance(value, dict) or (place.keys and place.keys[-1] in SECRET_KEYS)
     suffix = "" if hidden else f", found {str(value)[:LONGEST_VALUE]!r}"
     if fault["type"] == "string_type" and isinstance(value, bool):
-        fix = f"put the value in quotes: unquoted, YAML reads {YAML_WORDS[value]} as {str(value).lower()}"
+        fix = f"put the value in quotes, since YAML reads an unquoted {YAML_WORDS[value]} as {str(value).lower()}"
     message = fault["msg"].removeprefix("Value error, ")
     return f"{message[0].lower()}{message[1:]}{suffix}", fix
 

@@ -32,7 +32,10 @@ MOST_TOKENS = 10_000_000  # highest token limit that a configuration may set for
 
 
 def checked_path(path: str) -> str:
-    """Return the path. Raises ValueError for a leading hyphen, control characters, or Snakemake's wildcard braces."""
+    """Return the path unchanged. Raises ValueError for a leading hyphen, braces, or control characters.
+
+    Snakemake reads braces as wildcards.
+    """
     if wrong := sorted({letter for letter in path if letter in "{}" or not letter.isprintable()}):
         letters = ", ".join(map(repr, wrong))
         raise ValueError(f"a path must not contain braces, line breaks or control characters ({letters})")
@@ -45,7 +48,7 @@ FilePath = Annotated[str, AfterValidator(checked_path)]
 
 
 class StrictModel(BaseModel):
-    """A mapping with known keys only; a misspelt key is an error."""
+    """Base class of the schemas: an immutable mapping in which an unknown key is an error."""
 
     model_config = ConfigDict(
         defer_build=True, extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False
@@ -53,7 +56,7 @@ class StrictModel(BaseModel):
 
 
 class PackagedWeights(StrictModel):
-    """Weights in a Python package. Safetensors are used unchanged, GGUF is converted once to safetensors."""
+    """Weights in a Python package: a safetensors file, or a GGUF file that is converted once to safetensors."""
 
     package: str = Field(description="Name of the package in the Python package index.")
     version: str = Field(description="Exact version of the package.")
@@ -73,7 +76,7 @@ class Weights(StrictModel):
     revision: str | None = Field(
         None,
         pattern=REVISION,
-        description="Commit of the hub repository; or a branch or tag, whose commit `maieutic pin` looks up.",
+        description="Commit of the hub repository, or a branch or tag whose commit `maieutic pin` looks up.",
     )
     path: FilePath | None = Field(None, description="Folder with safetensors, model configuration and tokenizer.")
 
@@ -123,7 +126,7 @@ TutorWeights = Annotated[
 
 
 class Needs(StrictModel):
-    """Resources of one job of a model. They are never part of a request key."""
+    """Resources of one job of a model. They are not part of the keys under which answers are cached."""
 
     gpus: int = Field(0, ge=0, le=1024, description="Number of GPUs of one server (its tensor-parallel size).")
     cpus: int = Field(2, ge=1, le=4096, description="Number of CPU cores of one job.")
@@ -139,7 +142,7 @@ class Price(StrictModel):
     cached: float | None = Field(
         None,
         ge=0,
-        description="US dollars per million prompt tokens in the provider's cache; `null`: the price of `input`.",
+        description="US dollars per million prompt tokens read from the provider's cache; `null`: same as `input`.",
     )
 
     def usd(self, prompt_tokens: float, answer_tokens: float, cached_tokens: float = 0) -> float:
@@ -150,7 +153,7 @@ class Price(StrictModel):
 
 
 class Model(StrictModel):
-    """Keys of every entry of the model registry."""
+    """Keys that every entry of the model registry may have."""
 
     label: str | None = Field(
         None, description="Name in the report; `null`: the entry's key. Changing it recomputes nothing."
@@ -160,7 +163,7 @@ class Model(StrictModel):
         None,
         description=(
             "Name under which a paper's table lists the model, for comparison; `{BENCHMARK: NAME}` if several papers "
-            "list it. Any other name is refused."
+            "list it. Names in no table are refused."
         ),
     )
     licence: str | None = Field(
@@ -187,14 +190,14 @@ class ServedModel(Model):
     protocol: str | None = Field(
         None,
         description=(
-            "Protocol of this tutor, instead of `run.protocol`. To compare protocols, add an entry for each: every "
-            "entry has its own row."
+            "Protocol of this tutor, instead of `run.protocol`. To compare protocols, add one entry per protocol; "
+            "each entry has its own row in the report."
         ),
     )
     prompt_role: Literal["system", "user"] | None = Field(
         None,
         description=(
-            "Role of a prompt that is the only message: `user` for models without system messages; "
+            "Role of a prompt sent as the only message: `user` for models without system messages; "
             "`null`: the card's `role`, else `user` (hosted) or `system` (vLLM)."
         ),
     )
@@ -227,11 +230,11 @@ class ServedModel(Model):
         le=30,
         description=(
             "Seconds that a terminated job (SIGTERM, Ctrl-C, `scancel`, `make recover`) waits for answers to requests "
-            "already sent. SLURM kills jobs after 30 (`KillWait`)."
+            "already sent. SLURM kills jobs after 30 seconds (`KillWait`)."
         ),
     )
     max_tokens: int | None = Field(
-        None, ge=1, le=MOST_TOKENS, description="Upper bound for this model on the cards' `max_tokens`."
+        None, ge=1, le=MOST_TOKENS, description="Maximum value of a card's `max_tokens` for this model."
     )
     max_tokens_as: Literal["max_tokens", "max_completion_tokens"] = Field(
         "max_tokens",
@@ -267,26 +270,26 @@ class ServedModel(Model):
     structured: bool = Field(
         False,
         description=(
-            "Constrain the decoding of answers to JSON rubrics by a JSON schema (`response_format`). "
-            "Set `true` for hosted servers that support schemas."
+            "For rubrics with JSON answers, constrain decoding by a JSON schema (`response_format`). "
+            "Set to `true` for hosted servers that support schemas."
         ),
     )
     images: bool = Field(
         False,
-        description="Set `true` if the model accepts pictures. Other models skip items with pictures.",
+        description="Set to `true` if the model accepts pictures. All other models skip items with pictures.",
     )
     user_last: bool = Field(
         False,
         description=(
-            "`true` if the endpoint rejects conversations that end with an assistant message: the student's "
+            "Set to `true` if the endpoint rejects conversations that end with an assistant message. The student's "
             "solution in text-only TutorBench samples becomes a user message."
         ),
     )
     omit: list[Literal["stop", "temperature", "seed", "max_tokens"]] = Field(
         [],
         description=(
-            "Request parameters that the server rejects. Models that think aloud need `omit: [stop]`, since a stop "
-            "string could end their thinking; answers are cut afterwards."
+            "Request parameters that the server rejects. Models that think aloud need `omit: [stop]`: a stop string "
+            "could end their thinking. Answers are cut afterwards."
         ),
     )
 
@@ -302,7 +305,10 @@ class ServedModel(Model):
         return {**self.thinking_body, **self.extra_body}
 
     def token_limit(self, *limits: int | None) -> int:
-        """Return `max_tokens` of a request: the smallest of the limits that are not None, plus `thinking_tokens`."""
+        """Return a request's `max_tokens`: the smallest limit that is not None, plus `thinking_tokens`.
+
+        limits: limits in addition to this entry's own `max_tokens`.
+        """
         return min(filter(None, (*limits, self.max_tokens))) + self.thinking_tokens
 
     @model_validator(mode="after")
@@ -322,7 +328,8 @@ class ServedModel(Model):
     def holds_no_secret(self) -> ServedModel:
         if fields := sorted(secret_fields(self.extra_body)):
             raise ValueError(
-                f"extra_body.{fields[0]} looks like a secret, which would be saved: set key_env to a variable name"
+                f"extra_body.{fields[0]} looks like a secret, which would be saved with results: remove it, and set "
+                "key_env to the name of an environment variable"
             )
         return self
 
@@ -367,7 +374,9 @@ class VllmModel(ServedModel):
             "and `sha256`; or `tuned`, a name in `tunings`."
         )
     )
-    structured: bool = Field(True, description="Constrain decoding by a JSON schema (`response_format`).")
+    structured: bool = Field(
+        True, description="For rubrics with JSON answers, constrain decoding by a JSON schema (`response_format`)."
+    )
     dtype: Literal["auto", "float32", "bfloat16", "float16", "bfloat16-or-float32"] = Field(
         "auto",
         description=(
@@ -384,7 +393,7 @@ class VllmModel(ServedModel):
         [],
         description=(
             "Arguments of `vllm serve` that load code or open access (plugins, middleware, connectors). "
-            "`engine_args` and `runtime_args` refuse such arguments. Review what they load."
+            "`engine_args` and `runtime_args` refuse such arguments. Review what each argument loads."
         ),
     )
     environment: dict[str, str] = Field(
@@ -394,7 +403,9 @@ class VllmModel(ServedModel):
             "Variables that load code are refused."
         ),
     )
-    trust_remote_code: bool = Field(False, description="Run Python code from the pinned commit of the weights.")
+    trust_remote_code: bool = Field(
+        False, description="Run Python code from the weights' repository, at its pinned commit."
+    )
     size: ModelSize | None = Field(
         None,
         description="Number of parameters, for `maieutic estimate`; `null`: read from the model's name.",
@@ -421,12 +432,12 @@ class VllmModel(ServedModel):
     @model_validator(mode="after")
     def code_is_pinned(self) -> VllmModel:
         if self.trust_remote_code and not is_commit(getattr(self.weights, "revision", None)):
-            raise ValueError("trust_remote_code needs weights.revision: only a pinned commit may run code")
+            raise ValueError("trust_remote_code requires a commit in weights.revision, so that the code is pinned")
         return self
 
 
 def checked_endpoint(address: str) -> str:
-    """Return an endpoint's address. Raises ValueError for a query or fragment, a missing host, or an invalid port."""
+    """Return an endpoint's address unchanged. Raises ValueError for a query, a fragment, or an invalid host or port."""
     if "?" in address or "#" in address:
         raise ValueError(
             "expected an address without query or fragment: request paths are appended to it; keys belong in key_env"
@@ -444,13 +455,13 @@ def checked_endpoint(address: str) -> str:
 
 
 def checked_key_name(variable: str) -> str:
-    """Return the name of an API key's environment variable.
+    """Return the name of an API key's environment variable unchanged.
 
-    Raises ValueError if the name does not mark a secret, or if it belongs to a cloud or cluster.
+    Raises ValueError if the name does not mark a secret, or is that of a cloud's or a cluster's credentials.
     """
     if not is_named_as_secret(variable):
         raise ValueError(
-            "the variable's name must mark a secret (..._KEY, ..._TOKEN), so that served models do not inherit it"
+            "the variable's name must mark a secret (..._KEY, ..._TOKEN), so that model servers do not inherit it"
         )
     if re.match(r"(?:AWS|AZURE|GOOGLE|GCP|GITHUB|GH|SLURM|VAULT|KUBE)_", variable) and "API_KEY" not in variable:
         raise ValueError(
@@ -505,14 +516,15 @@ class RecordedModel(Model):
     form: str | None = Field(
         None,
         description=(
-            "Format of `file`, if it is a benchmark's: `mrbench` (JSON with `anno_llm_responses` or `tutor_responses`) "
-            "or `mathtutorbench` (`generations-MODEL-TASK.json`, one file per task)."
+            "Benchmark that defines the format of `file`, if any: `mrbench` (JSON with `anno_llm_responses` or "
+            "`tutor_responses`) or `mathtutorbench` (`generations-MODEL-TASK.json`, one file per task)."
         ),
     )
     speaker: str | None = Field(
-        None, description="Name of this tutor in `file`, if a `form` contains the replies of several tutors."
+        None,
+        description="Name of this tutor in a `file` in a benchmark's format that has replies from several tutors.",
     )
-    images: bool = Field(True, description="Set `false` if the recorded tutor did not see the items' pictures.")
+    images: bool = Field(True, description="Set to `false` if the recorded tutor did not see the items' pictures.")
     needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
 
     @property
@@ -523,7 +535,7 @@ class RecordedModel(Model):
     @model_validator(mode="after")
     def one_form(self) -> RecordedModel:
         if self.speaker is not None and self.form is None:
-            raise ValueError("speaker needs form: speaker selects one tutor in a file of a benchmark")
+            raise ValueError("speaker needs form: speaker selects one tutor in a file in a benchmark's format")
         return self
 
 
@@ -543,11 +555,11 @@ class WeightsOnly(Model):
 
 
 class Training(StrictModel):
-    """Training of a scalar head on base weights. The defaults are those of MathTutorBench, Appendix C.1, not TRL's."""
+    """Settings of a training on base weights. The defaults are those of MathTutorBench, Appendix C.1, not TRL's."""
 
     base: str = Field(description="Registry entry with the base model's weights.")
     layers: int | None = Field(
-        None, ge=1, description="Number of layers of the base model to keep, from the first; `null`: all layers."
+        None, ge=1, description="Number of the base model's first layers to keep; `null`: all layers."
     )
     freeze_embeddings: bool = Field(False, description="Leave the token embeddings unchanged.")
     learning_rate: float = Field(1e-5, gt=0, description="Learning rate of AdamW (default: the paper's).")
@@ -562,7 +574,7 @@ class Training(StrictModel):
     seed: int = Field(
         42, ge=0, lt=2**32, description="Random seed for the order of examples and for the weights of a new head."
     )
-    micro_batch: int = Field(4, ge=1, description="Number of examples per forward pass, a divisor of `batch_size`.")
+    micro_batch: int = Field(4, ge=1, description="Number of examples per forward pass. It must divide `batch_size`.")
     checkpoint_seconds: float = Field(
         600, gt=0, le=DAY, description="Seconds between checkpoints. A killed training loses at most this much work."
     )
@@ -587,14 +599,14 @@ class PreferenceTraining(Training):
     mix: dict[str, float] = Field(
         {},
         description=(
-            "Share of each source's pairs to use, above 0 and up to 1: `gsm8k_inpainted`, `mathdial`, `mrbench`, "
-            "`ultrafeedback`; `{}`: an untrained head."
+            "Share of pairs to use (above 0, at most 1) from each source: `gsm8k_inpainted`, `mathdial`, `mrbench`, "
+            "`ultrafeedback`; `{}`: the head stays untrained."
         ),
     )
     pretrain: dict[str, float] = Field(
         {},
         description=(
-            "Share of each source's pairs to use in a first training stage, before `mix`, above 0 and up to 1; "
+            "Share of pairs to use (above 0, at most 1) from each source in a first training stage, before `mix`; "
             "`{}`: no such stage."
         ),
     )
@@ -620,7 +632,7 @@ class RewardModel(Model):
     weights: AnyWeights | None = Field(
         None, description="Weights of a published reward model. Set either `weights` or `train`."
     )
-    train: PreferenceTraining | None = Field(None, description="Training of a reward model by this run.")
+    train: PreferenceTraining | None = Field(None, description="Settings of a reward model that this run trains.")
     trained_on: list[str] = Field(
         [],
         description=(
@@ -651,16 +663,18 @@ class RewardModel(Model):
         4096,
         ge=1,
         description=(
-            "Maximum number of tokens in one forward pass, including padding. On a GPU, set tens of thousands. "
+            "Maximum number of tokens in one forward pass, including padding. On a GPU, use tens of thousands. "
             "Changing it recomputes nothing."
         ),
     )
-    trust_remote_code: bool = Field(False, description="Run Python code from the pinned commit of the weights.")
+    trust_remote_code: bool = Field(
+        False, description="Run Python code from the weights' repository, at its pinned commit."
+    )
     adapter: Literal["internlm2"] | None = Field(
         None,
         description=(
             "Adapter for a published model that transformers cannot load as a sequence classifier: `internlm2` runs "
-            "code from InternLM2's pinned commit."
+            "code from the pinned commit of InternLM2's repository."
         ),
     )
     group: str = "reward model"
@@ -670,9 +684,9 @@ class RewardModel(Model):
         if (self.weights is None) == (self.train is None):
             raise ValueError("expected either 'weights' or 'train'")
         if self.adapter and getattr(self.weights, "repo", None) is None:
-            raise ValueError("adapter needs weights.repo: only a pinned commit may run code")
+            raise ValueError("adapter requires weights.repo, so that its code comes from a pinned commit")
         if self.trust_remote_code and not is_commit(getattr(self.weights, "revision", None)):
-            raise ValueError("trust_remote_code needs weights.revision: only a pinned commit may run code")
+            raise ValueError("trust_remote_code requires a commit in weights.revision, so that the code is pinned")
         return self
 
 
@@ -707,7 +721,7 @@ class CriteriaTraining(Training):
 
 
 class CriteriaModel(Model):
-    """Classifiers that each detect one criterion in a reply. To compare two replies, their outputs are summed."""
+    """Classifiers that each detect one criterion in a reply. The sums of their outputs compare two replies."""
 
     engine: Literal["criteria"]
     train: CriteriaTraining = Field(description="Training of the classifiers.")
@@ -715,7 +729,7 @@ class CriteriaModel(Model):
 
 
 class JudgeModel(Model):
-    """A judge: a model of this registry with rubric cards, a panel of other judges, or word lists."""
+    """A judge: a model in this registry with rubric cards, a panel of other judges, or word lists."""
 
     engine: Literal["judge"]
     model: str | None = Field(
@@ -724,7 +738,7 @@ class JudgeModel(Model):
     judges: list[str] = Field(
         [],
         description=(
-            "Other judges of `run.judges` that form a panel, instead of `model`. "
+            "Other judges in `run.judges` that form a panel, instead of `model`. "
             "Their verdicts are combined for the rubrics and pairs that all of them share."
         ),
     )
@@ -766,7 +780,8 @@ class JudgeModel(Model):
         description="Maximum number of tokens in an answer, instead of the model's `max_tokens`.",
     )
     reasons: bool = Field(
-        True, description="`false`: request bare verdicts, without reasons, from servers that decode by a schema."
+        True,
+        description="Set to `false` to request verdicts without reasons from servers that support JSON schemas.",
     )
     family: list[str] = Field(
         [],
@@ -775,10 +790,8 @@ class JudgeModel(Model):
             "The report tests whether the judge favours them."
         ),
     )
-    label_limit: int | None = Field(None, ge=1, description="Limit for this judge, in place of `run.label_limit`.")
-    max_unreadable: float | None = Field(
-        None, ge=0, le=1, description="Limit for this judge, in place of `run.max_unreadable`."
-    )
+    label_limit: int | None = Field(None, ge=1, description="Value of `run.label_limit` for this judge.")
+    max_unreadable: float | None = Field(None, ge=0, le=1, description="Value of `run.max_unreadable` for this judge.")
     group: str = "judge"
 
     @model_validator(mode="after")

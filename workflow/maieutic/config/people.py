@@ -1,4 +1,4 @@
-"""Schema of registry entries of human labels and human preferences."""
+"""Schema of the registry entries for human labels and human preferences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TABLE_LOADER = "table"  # loader of files with the columns that docs/people.md d
 PAIR_COLUMNS = (
     "history", "first", "second", "preference", "id", "question", "solution", "annotator", "resolves", "problem",
 )  # fmt: skip
-TABLE_FILE = r"^[^{}\n]*\.(jsonl|csv)$"  # Snakemake reads braces as wildcards
+TABLE_FILE = r"^[^{}\n]*\.(jsonl|csv)$"  # braces are excluded: Snakemake reads them as wildcards
 
 
 class PeopleSet(StrictModel):
@@ -26,7 +26,7 @@ class PeopleSet(StrictModel):
         description="JSON lines or CSV file that contains the set. Set either `file` or `datasets`.",
     )
     datasets: list[str] = Field(
-        [], description="Datasets of the registry that contain the set. Set either `datasets` or `file`."
+        [], description="Datasets in the dataset registry that contain the set. Set either `datasets` or `file`."
     )
     loader: str = Field(
         TABLE_LOADER,
@@ -77,7 +77,7 @@ class PreferenceSet(PeopleSet):
     values: dict[str, Literal["first", "second", "tie"]] = Field(
         {},
         description=(
-            "For loader `table`: the file's values of a preference, each mapped to `first`, `second` or `tie`."
+            "For loader `table`: the values of a preference in the file, each mapped to `first`, `second` or `tie`."
         ),
     )
 

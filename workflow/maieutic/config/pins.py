@@ -13,7 +13,7 @@ from maieutic.config.models import COMMIT, SHA256, StrictModel, is_commit
 from maieutic.core.yaml_files import read_yaml
 
 LOCK = Path("config/pins.lock.yaml")
-DEFAULT_REVISION = "main"  # revision used for a hub repository whose registry entry names none
+DEFAULT_REVISION = "main"  # revision of a hub repository if its registry entry names none
 
 
 class ModelPin(StrictModel):
@@ -21,7 +21,7 @@ class ModelPin(StrictModel):
 
     repo: str = Field(description="Repository on the Hugging Face hub, as org/model.")
     wanted: str = Field(description="Branch or tag that the model registry names.")
-    revision: str = Field(pattern=COMMIT, description="Commit of that branch or tag.")
+    revision: str = Field(pattern=COMMIT, description="Commit of the branch or tag in `wanted`.")
     source: str = Field(description="Address at which the commit was looked up.")
     date: str = Field(description="Date of the look-up, UTC.")
 
@@ -29,9 +29,9 @@ class ModelPin(StrictModel):
 class DatasetPin(StrictModel):
     """Pinned checksum or commit of a dataset, and its number of records."""
 
-    address: str = Field(description="Address of the file, or hub repository with the pattern of the files.")
+    address: str = Field(description="Web address of the file, or hub repository followed by the pattern of its files.")
     wanted: str | None = Field(None, description="Branch or tag that the dataset registry names, for hub datasets.")
-    revision: str | None = Field(None, pattern=COMMIT, description="Commit of that branch or tag, for hub datasets.")
+    revision: str | None = Field(None, pattern=COMMIT, description="Commit of `wanted`, for hub datasets.")
     sha256: str | None = Field(None, pattern=SHA256, description="SHA-256 of the file, for datasets with one file.")
     records: int = Field(ge=1, description="Number of records in the dataset.")
     source: str = Field(description="Address at which the checksum or commit was looked up.")
@@ -39,7 +39,7 @@ class DatasetPin(StrictModel):
 
 
 class Pins(StrictModel):
-    """All pins of a lock file, by the names of the registry entries."""
+    """All pins of a lock file, by name of the registry entry."""
 
     models: dict[str, ModelPin] = {}
     datasets: dict[str, DatasetPin] = {}
@@ -68,7 +68,7 @@ class HubSource(NamedTuple):
 
 
 def hub_source_of(entry: Any) -> HubSource | None:
-    """Return the hub repository and revision of a mapping from a YAML file, or None if it names no repository."""
+    """Return the hub repository and revision that a YAML mapping names, or None if it names no repository."""
     if not isinstance(entry, Mapping) or not isinstance(entry.get("repo"), str):
         return None
     return HubSource(entry["repo"], str(entry.get("revision") or DEFAULT_REVISION))

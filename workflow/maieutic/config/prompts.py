@@ -15,7 +15,7 @@ Messages = list[dict[str, Any]]
 
 @cache
 def template_sandbox() -> SandboxedEnvironment:
-    """Return the sandbox of all templates. A template's trailing newline is dropped, as in the released code."""
+    """Return the Jinja environment of all templates. A trailing newline is dropped, as in the benchmarks' own code."""
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -30,7 +30,7 @@ def compile_template(template: str) -> Template:
 
 @lru_cache(maxsize=256)
 def template_variables(template: str) -> frozenset[str]:
-    """Return the variables that a template needs. Raises ValueError with the line of a syntax error."""
+    """Return the variables that a template needs. Raises ValueError with the line number of a syntax error."""
     from jinja2 import TemplateSyntaxError, meta
 
     try:

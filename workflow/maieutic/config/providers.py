@@ -20,7 +20,7 @@ PROVIDERS_FILE = paths.RESOURCES / "providers.yaml"
 class ModelFamily(StrictModel):
     """Models of one provider that share the same registry keys.
 
-    names: patterns of the models' names; entry: keys of a registry entry; pages: web pages that document these keys.
+    names: patterns of the models' names; entry: registry keys with their values; pages: web pages about these keys.
     """
 
     names: list[str]
@@ -40,11 +40,11 @@ class Provider(StrictModel):
     read: date
     priced_at: str
     models: list[ModelFamily]
-    prices: dict[str, Price] = Field(description="US dollars per million tokens.")
+    prices: dict[str, Price] = Field(description="Prices in US dollars per million tokens.")
 
 
 class KnownEntry(NamedTuple):
-    """Registry entry for a known provider's model. sources: comment lines, one per source of its keys and price."""
+    """Registry entry for a known provider's model. sources: comment lines that cite the pages with its values."""
 
     entry: dict[str, Any]
     sources: list[str]

@@ -1,4 +1,4 @@
-"""Errors for names that a registry lacks, and for model-registry entries of the wrong kind, with suggested names."""
+"""Errors for names that are not in a registry, and for model entries of the wrong kind, with suggested names."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from maieutic.core.errors import UserError
 
 
 def unknown_name(key: str, name: str, known: list[str], where: str) -> UserError:
-    """Return the error for an unknown name, with the nearest known name or a list of known names as its fix."""
+    """Return the error for an unknown name. Its fix suggests the nearest known name or lists the known names.
+
+    key: configuration key that contains the name. where: registry that lacks the name.
+    """
     near = difflib.get_close_matches(name, known, 1)
     hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(sorted(known)[:12])}"
     return UserError(key, f"{name!r} is not in {where}", hint)
 
 
 def check_entry(models: Mapping[str, Model], key: str, name: str, kinds: tuple[type[Model], ...], what: str) -> None:
-    """Raise UserError unless `name` is a registry entry of one of `kinds`.
+    """Raise UserError unless `name` is a model-registry entry of one of the classes in `kinds`.
 
-    key: configuration key that names the entry. what: phrase for these kinds in the error message.
+    key: configuration key that names the entry. what: phrase that describes the kinds in the error message.
     """
     if name not in models:
         raise unknown_name(key, name, list(models), "config/models.yaml")

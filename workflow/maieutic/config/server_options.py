@@ -34,8 +34,8 @@ REFUSED_ARGUMENTS = {
         REVIEWED_FIX,
     ),
 }
-ALLOWED_PREFIXES = {"--reasoning-parser"}  # allowed, although it looks like an abbreviation of a refused argument
-SHORTEST_ABBREVIATION = 3  # characters of the shortest possible abbreviation: `--` and one letter
+ALLOWED_PREFIXES = {"--reasoning-parser"}  # allowed arguments that look like abbreviations of refused ones
+SHORTEST_ABBREVIATION = 3  # length of the shortest possible abbreviation, `--` and one letter
 # JSON values and dotted arguments (`--a.b=c`) that match this pattern may name a module or class to load.
 LOADS_CODE = re.compile(r"plugin|module_path|remote_code|qualname|_cls\b|custom_class", re.IGNORECASE)
 EXECUTORS = {None, "mp", "uni", "ray", "external_launcher"}  # any other value is the name of a class to load
@@ -54,7 +54,7 @@ LOADING_VARIABLES = re.compile(
 
 
 def refused_argument(word: str) -> str | None:
-    """Return the refused argument that a word of a command line names in full or abbreviated; None if it names none."""
+    """Return the refused argument that a command-line word names, in full or abbreviated, or None."""
     if not word.startswith("-") or re.fullmatch(r"-\d.*", word):
         return None
     name = re.split(r"[=.+\s]", word, maxsplit=1)[0].replace("_", "-").lower()
@@ -84,9 +84,9 @@ def argument_name(word: str) -> str:
 
 
 def executor_of(before: str, word: str) -> str | None:
-    """Return the executor that a word sets, or None if it sets none.
+    """Return the distributed executor that a command-line word sets, or None if it sets none.
 
-    A word sets it as `--distributed-executor-backend=X`, or as X if `before`, the preceding word, is that argument.
+    The word is `--distributed-executor-backend=X`, or X after that argument. before: the preceding word.
     """
     name, sign, value = word.partition("=")
     if not sign or not word.startswith("-"):
@@ -95,7 +95,7 @@ def executor_of(before: str, word: str) -> str | None:
 
 
 def faults_of_arguments(key: str, words: Sequence[str]) -> list[str]:
-    """Return one message that lists the refused arguments with their fixes, or an empty list.
+    """Return a list with one message that names all refused arguments and their fixes, or an empty list.
 
     key: configuration key that contains the words.
     """
@@ -104,7 +104,7 @@ def faults_of_arguments(key: str, words: Sequence[str]) -> list[str]:
 
 
 def faults_of_variables(environment: Mapping[str, str]) -> list[str]:
-    """Return one message that lists all refused variables, or an empty list.
+    """Return a list with one message that names all refused variables, or an empty list.
 
     A variable is refused if it loads code, opens access, is not a setting of the engine, or contains a null character.
     """

@@ -1,4 +1,4 @@
-"""Schema of the run's configuration. Unknown keys are errors; plan/checks.py checks the selections of a run."""
+"""Schema of the run's configuration. Unknown keys are errors; plan/checks.py checks the names that a run selects."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ class Difficulty(StrictModel):
 
     tutors: list[str] = Field(
         [],
-        description="Tutors of the run by whose scores hard items are selected (five in the paper); `[]`: no filter.",
+        description="Tutors of the run whose scores decide which items are hard (five in the paper); `[]`: no filter.",
     )
     below: float = Field(0.5, description="A tutor fails an item if its score is below this value.")
-    at_least: int = Field(3, ge=1, description="Minimum number of tutors that must fail an item for it to be hard.")
+    at_least: int = Field(3, ge=1, description="Number of tutors that must fail an item before it counts as hard.")
 
 
 class Run(StrictModel):
-    """Choices of a run, such as tutors and tasks. Lists, not mappings, so that a later run file replaces them whole."""
+    """Choices of a run, such as its tutors and tasks.
+
+    Selections are lists, not mappings, so that a later run file replaces them completely.
+    """
 
     name: str | None = Field(
         None,
@@ -57,7 +60,7 @@ class Run(StrictModel):
     )
     seed: int = Field(20250226, ge=0, lt=2**32, description="Random seed of the sample of items and of the bootstrap.")
     max_tokens: int | None = Field(
-        None, ge=1, le=MOST_TOKENS, description="Upper bound on the cards' `max_tokens` (MathTutorBench sets 2,048)."
+        None, ge=1, le=MOST_TOKENS, description="Maximum value of a card's `max_tokens` (MathTutorBench: 2,048)."
     )
     protocol: str = Field(
         "released",
@@ -76,8 +79,8 @@ class Run(StrictModel):
     reward_comparisons: list[str] = Field(
         [],
         description=(
-            "Reward models to validate on preference pairs without scoring replies: ablations, untrained floors, "
-            "off-the-shelf models."
+            "Reward models that are validated on preference pairs but score no replies, such as ablations, untrained "
+            "floors and off-the-shelf models."
         ),
     )
     classifiers: list[str] = Field(
@@ -93,58 +96,58 @@ class Run(StrictModel):
     labels: list[str] | None = Field(
         None,
         description=(
-            "Labelled sets (of `labels`) on which graders are validated; `null`: fitting sets with `default: true`. "
-            "The first that fits a rubric decides its traffic light."
+            "Sets in `labels` on which graders are validated; `null`: fitting sets with `default: true`. "
+            "The first set that fits a rubric decides its traffic light."
         ),
     )
     preferences: list[str] | None = Field(
         None,
         description=(
-            "Preference sets (of `preferences`) on which graders are validated; `null`: sets with `default: true`. "
+            "Sets in `preferences` on which graders are validated; `null`: sets with `default: true`. "
             "The first set decides the traffic lights for pairs."
         ),
     )
     encoders: list[str] = Field(
         [],
         description=(
-            "Sentence encoders (`engine: weights`, such as `minilm`). Their similarity of a labelled reply to its "
-            "context is correlated with people's labels."
+            "Sentence encoders (`engine: weights`, such as `minilm`). The similarity that they find between a labelled "
+            "reply and its context is correlated with people's labels."
         ),
     )
     probes: int = Field(
         0,
         ge=0,
         description=(
-            "Number of labelled replies per set that each judge judges again, with a repeated, a reworded, a shuffled "
-            "and a padded question per reply (docs/judges.md)."
+            "Number of labelled replies per set that each judge judges again, with the question repeated, reworded, "
+            "shuffled and padded (docs/judges.md)."
         ),
     )
     predictions: list[str] = Field(
         [],
         description=(
-            "Unlabelled releases (`mrbench_v3_test`) for the judges to label. The labels are written in the shared "
-            "task's format."
+            "Unlabelled releases (such as `mrbench_v3_test`) that the judges label. The labels are written in the "
+            "shared task's format."
         ),
     )
     label_limit: int | None = Field(
         None,
         ge=1,
         description=(
-            "Maximum numbers of labelled replies per release and of pairs on which a judge is validated, drawn at "
-            "random; `null`: all."
+            "Maximum number of labelled replies per release, and of pairs, on which a judge is validated. They are "
+            "drawn at random; `null`: all."
         ),
     )
     taggers: list[str] = Field(
         [],
         description=(
-            "Judges with `tags`. They tag TutorBench's criteria, and its items by Bloom level, on which two taggers "
-            "must agree."
+            "Judges with `tags`. They tag TutorBench's criteria, and the Bloom levels of its items. A level counts "
+            "only if two taggers agree on it."
         ),
     )
     negative_weights: NegativeWeights = Field(
         "by_phrasing",
         description=(
-            "Verdict on which a TutorBench criterion of weight -5 is deducted. `violated`: fail; `satisfied`: pass; "
+            "Verdict for which a TutorBench criterion with weight -5 is deducted. `violated`: fail; `satisfied`: pass; "
             "`by_phrasing`: fail for 'must not X', otherwise pass."
         ),
     )
@@ -162,7 +165,7 @@ class Run(StrictModel):
     budget: Budget = Field(
         Budget(),
         description=(
-            "Spending limits of one call of Snakemake. At a limit, sending stops, and received answers are kept. "
+            "Spending limits of one Snakemake call. At a limit, sending stops, and received answers are kept. "
             "Changing a limit recomputes nothing."
         ),
     )
@@ -238,8 +241,8 @@ class Servers(StrictModel):
     pack: bool = Field(
         False,
         description=(
-            "Run one job per served tutor for all benchmarks, and one per batch of a served judge, on clusters where "
-            "allocations cannot share servers (docs/models.md)."
+            "For clusters where allocations cannot share servers: run one job per served tutor for all benchmarks, "
+            "and one per batch of a served judge (docs/models.md)."
         ),
     )
 
@@ -272,12 +275,12 @@ class Report(StrictModel):
     browser_items: int = Field(
         200,
         ge=0,
-        description="Number of items per task that the report's browser shows. The tables contain all items.",
+        description="Number of items per task that the report's item browser shows. The tables contain all items.",
     )
     items_mb: float = Field(
         10,
         ge=0,
-        description="Maximum size in MB of the items in the report's page. Further items are loaded from other files.",
+        description="Maximum size in MB of the items in the report page. Other items are loaded from separate files.",
     )
     resamples: int = Field(2000, ge=100, le=1_000_000, description="Number of bootstrap resamples per interval.")
 
@@ -293,6 +296,13 @@ class Config(StrictModel):
         None,
         description=(
             "Folder with the published files, each at its `path` in `datasets.yaml`; `null`: the files are downloaded."
+        ),
+    )
+    extensions: list[FilePath] = Field(
+        [],
+        description=(
+            "Folders of extensions, which add benchmarks, tasks, prompts, rubrics and loaders to this run "
+            "(docs/extending.md). Their code runs with your rights."
         ),
     )
     run: Run
@@ -318,9 +328,9 @@ class Config(StrictModel):
 
     @model_validator(mode="after")
     def panels_know_their_rubrics(self) -> Config:
-        """Complete each panel: rubrics and pairs that it omits become those that all its judges share.
+        """Set the `rubrics` and `pairs` that a panel omits to those that all its judges share.
 
-        They are in the order of the panel's first judge.
+        Their order is that of the panel's first judge.
         """
         for name, entry in self.models.items():
             judges = [self.models.get(judge) for judge in getattr(entry, "judges", [])]
@@ -334,7 +344,7 @@ class Config(StrictModel):
 
 
 def texts_in_config(content: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every text of a configuration, keys included, with its dotted path. place: path of `content`."""
+    """Yield the dotted path and text of every string in a configuration, keys included. place: path of `content`."""
     if isinstance(content, Mapping):
         for key, value in content.items():
             inner = f"{place}.{key}" if place else str(key)
@@ -350,8 +360,8 @@ def texts_in_config(content: Any, place: str = "") -> Iterator[tuple[str, str]]:
 def check_secrets(raw: Mapping[str, Any]) -> None:
     """Raise UserError if a configuration contains texts that look like secrets. The message does not print them."""
     fix = (
-        "export the key as an environment variable, and set models.NAME.key_env to the variable's name; then create a "
-        "new key, since this one was stored in a file"
+        "export the key as an environment variable, and set models.NAME.key_env to the variable's name; also replace "
+        "the key by a new one, since it was stored in a file"
     )
     models = raw.get("models")
     entries = models.values() if isinstance(models, Mapping) else ()

@@ -1,4 +1,4 @@
-"""Cache of expensive, reproducible texts in the user's cache folder, shared by later processes."""
+"""Cache of texts that are expensive to compute but reproducible, kept in the user's cache folder between processes."""
 
 from __future__ import annotations
 
@@ -14,27 +14,30 @@ from maieutic.core.plugins import PACKAGE
 
 
 def cache_folder(kind: str) -> Path:
-    """Return the cache folder for one kind of entries. The folder may not exist yet."""
+    """Return the cache folder for one kind of entry. The folder may not exist yet."""
     return user_cache_path(PACKAGE) / kind
 
 
 def newest_first(folder: Path, pattern: str = "*") -> list[Path]:
-    """Return the files of a folder, the most recently modified first."""
+    """Return the files of a folder that match a glob pattern, the most recently modified first."""
     return sorted(folder.glob(pattern), key=lambda file: file.stat().st_mtime, reverse=True)
 
 
 def delete_old_files(folder: Path, most: int, pattern: str = "*") -> None:
-    """Delete all but the newest `most` files of a folder. Raises OSError if a file cannot be deleted."""
+    """Delete the files of a folder that match a glob pattern, except the newest `most`.
+
+    Raises OSError if a file cannot be deleted.
+    """
     for file in newest_first(folder, pattern)[most:]:
         file.unlink(missing_ok=True)
 
 
 def cached_text(kind: str, key: str, make: Callable[[], str], most: int) -> str:
-    """Return the cached text of a key, or make the text and cache it.
+    """Return the cached text for a key. If no text is cached, call `make` and cache its result.
 
-    key: everything that the text depends on; most: maximum number of entries per kind. If there are more, the oldest
-    are deleted until half of `most` remain. A damaged entry counts as absent. Without write access to the cache folder,
-    nothing is cached.
+    key: a string that changes with everything the text depends on; most: maximum number of entries per kind. If there
+    are more, the oldest are deleted until half of `most` remain. A damaged entry counts as absent. Without write access
+    to the cache folder, nothing is cached.
     """
     path = cache_folder(kind) / hashlib.sha256(key.encode()).hexdigest()
     with contextlib.suppress(OSError):

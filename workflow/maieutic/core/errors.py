@@ -1,4 +1,4 @@
-"""Errors that a user can fix. Each is one line: place, problem and fix."""
+"""Errors that a user can fix. The message of each is one line: place, problem and fix."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ def cut_word(word: str) -> str:
 
 
 class UserError(Exception):
-    """Fault that a user can fix, shown as one line without a traceback.
+    """Error that a user can fix, shown as one line without a traceback.
 
-    others: further faults found by the same check, each shown on its own line.
+    others: further errors found by the same check, each shown on its own line.
     """
 
     def __init__(self, place: str, problem: str, fix: str, others: Sequence[UserError] = ()) -> None:
         self.place, self.problem, self.fix = place, problem, fix
         self.all = [self, *others]
-        # A library's message may end with a full stop, which would be doubled. Keep an ellipsis.
+        # A library's message may end with a full stop. Remove it, since another one follows; keep an ellipsis.
         clause = problem if problem.endswith("..") else problem.removesuffix(".")
         self.line = " ".join(map(cut_word, f"{place}: {clause}. Fix: {fix}".split()))
         super().__init__(" Also, ".join([self.line, *(other.line for other in others)]))
 
     @property
     def lines(self) -> str:
-        """All faults, one per line."""
+        """Messages of all errors, one per line."""
         return "\n".join(error.line for error in self.all)
 
     @classmethod
     def of(cls, errors: Sequence[UserError]) -> UserError:
-        """Return one error for several faults; equal faults appear once."""
+        """Return one error that combines several. Errors with equal messages appear once."""
         first, *others = {error.line: error for error in errors}.values()
         combined = cls(first.place, first.problem, first.fix, others)
-        combined.all = [first, *others]  # the original objects, since subclasses mark the kind of fault
+        combined.all = [first, *others]  # keep the original objects: `check_in_turn` depends on their class
         return combined
 
 
 class Unpinned(UserError):
-    """Missing pin of a data set or model. All missing pins are reported together, since one command fixes them."""
+    """Error for a data set or model without a pin. All such errors are reported together; one command fixes them."""
 
 
 def check_all(checks: Iterable[Callable[[], object]]) -> None:
-    """Run every check, even after one fails. Raises UserError with the faults of all checks."""
+    """Run every check, even after one fails. Raises UserError with the errors of all checks."""
     if faults := collect_faults(checks):
         raise UserError.of(faults)
 
 
 def check_in_turn(*groups: Iterable[Callable[[], object]]) -> None:
-    """Run groups of checks in turn, up to the first group with a fault other than a missing pin.
+    """Run groups of checks in turn, and stop after the first group with an error other than a missing pin.
 
-    Raises UserError with all faults found.
+    Raises UserError with all errors of the groups that were run.
     """
     faults: list[UserError] = []
     for checks in groups:
@@ -67,7 +67,7 @@ def check_in_turn(*groups: Iterable[Callable[[], object]]) -> None:
 
 
 def collect_faults(checks: Iterable[Callable[[], object]]) -> list[UserError]:
-    """Return the faults that the checks raise."""
+    """Run every check and return all errors raised."""
     faults: list[UserError] = []
     for check in checks:
         try:

@@ -1,4 +1,4 @@
-"""Atomic writing of files, and checksums."""
+"""Readers and atomic writers of files, and checksums."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from typing import IO, Any
 
 from maieutic.core.visible import visible_text
 
-MB = BLOCK = 1 << 20  # bytes
-# Cell beginnings that a spreadsheet interprets as a formula, also after blanks and zero-width marks or in full width.
+MB = BLOCK = 1 << 20  # one mebibyte, in bytes
+# Start of a cell that a spreadsheet would interpret as a formula. Blanks and zero-width characters may precede the
+# sign, which may be full-width.
 FORMULA = re.compile(r"[\s\x00-\x20\u00ad\u200b-\u200f\u2060\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
 
 
@@ -23,7 +24,7 @@ FORMULA = re.compile(r"[\s\x00-\x20\u00ad\u200b-\u200f\u2060\ufeff]*[=+\-@\uff1d
 def atomic_file(path: Path, mode: str = "w") -> Iterator[IO]:
     """Open a temporary file beside `path` for writing and rename it to `path` if the block succeeds.
 
-    Readers therefore never see a partial file under the final name, and an error keeps the previous file.
+    Readers therefore never see a partial file under the final name, and the previous file remains after an error.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -70,7 +71,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a CSV file atomically, with cells that spreadsheets do not execute."""
+    """Write a CSV file atomically. Cells that a spreadsheet would execute are quoted."""
     with atomic_file(path) as handle:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(columns)
@@ -78,7 +79,7 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a file of JSON lines."""
+    """Return the records in a JSON-lines file."""
     with open(path, encoding="utf-8") as handle:
         return [json.loads(line) for line in handle]
 
@@ -89,7 +90,7 @@ def unquote_cell(text: str) -> str:
 
 
 def safe_name(text: str) -> str:
-    """Return a text made safe as a file or folder name, without path separators or a leading dot."""
+    """Return a file or folder name made from a text: unsafe characters are replaced, leading dots removed."""
     return re.sub(r"[^A-Za-z0-9._+-]", "_", text).lstrip(".") or "_"
 
 
@@ -103,7 +104,7 @@ def sha256_of(path: Path) -> str:
 
 
 def safe_cell(value: object) -> object:
-    """Return a table cell without terminal control characters, quoted if a spreadsheet would execute it."""
+    """Return a table cell with control characters made visible, quoted if a spreadsheet would execute it."""
     if not isinstance(value, str):
         return value
     return f"'{visible_text(value)}" if FORMULA.match(value) else visible_text(value)

@@ -1,7 +1,8 @@
-"""95 % intervals that keep their coverage near 0 and 1, computed from leave-one-problem-out values.
+"""95 % intervals that are computed from leave-one-problem-out values and keep their coverage for shares near 0 and 1.
 
-A percentile bootstrap of 20 right answers out of 20 returns [1.00, 1.00], so its coverage of a true share of .97 is
-about 47 %. `bench/intervals.py` measures the coverage of these intervals; docs/benchmarks.md has the results.
+A percentile bootstrap returns [1.00, 1.00] for 20 right answers out of 20. If the true share is .97, its coverage is
+therefore only about 47 %. `bench/intervals.py` measures the coverage of the intervals computed here;
+docs/benchmarks.md has the results.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ SHARE_BOUNDS = (0.0, 1.0)
 TINY = 1e-12
 END_TOLERANCE = 1e-9  # distance from 0 or 1 within which a share counts as 0 or 1
 SPREAD_CAP = 20  # the effective size of k problems with value v is at most k (1 + 20 k v (1 - v)); see effective_size
-PSEUDO_WEIGHT = 0.75  # weight of each of the two pseudo-problems of StudentT
+PSEUDO_WEIGHT = 0.75  # weight of each of the two pseudo-problems in StudentT
 
 
 def influences(left_out: Array) -> Array:
     """Return centred jackknife pseudo-values: (k - 1) (mean - left_out).
 
-    left_out: the statistic without each of the k problems in turn.
+    left_out: value of the statistic with each of the k problems left out in turn.
     """
     return (len(left_out) - 1) * (left_out.mean() - left_out)
 
@@ -39,8 +40,8 @@ def clopper_pearson(share: float, size: float) -> tuple[float, float]:
 def effective_size(share: float, left_out: Array) -> float:
     """Return the number of independent observations that would give the same standard error (Korn and Graubard 1998).
 
-    If the leave-one-problem-out values do not vary, the result is the number of problems. It is capped, since the
-    estimated variation is unreliable for a share near 0 or 1.
+    If the leave-one-problem-out values do not vary, the result is the number of problems. Other results are capped,
+    since the estimated variation is unreliable for a share near 0 or 1.
     share: value of the statistic; left_out: leave-one-problem-out values; both are scaled to [0, 1].
     """
     from scipy.special import ndtri, stdtrit
@@ -55,11 +56,12 @@ def effective_size(share: float, left_out: Array) -> float:
 
 
 def bounded_interval(value: float, left_out: Array, low: float, high: float) -> tuple[float, float]:
-    """Return the Clopper-Pearson interval on the effective number of problems, for a statistic between two bounds.
+    """Return the 95 % interval of a statistic with bounds `low` and `high`.
 
-    The result is the union of this interval and a second one, around the bias-corrected (jackknife) value. The second
-    one matters for macro F1 over many classes. left_out: leave-one-problem-out values of at least two problems; an
-    undefined one is replaced by the bound farther from `value`.
+    The result is the union of two Clopper-Pearson intervals on the effective number of problems: one around `value`,
+    and one around the bias-corrected (jackknife) value, which matters for macro F1 over many classes.
+    left_out: leave-one-problem-out values of at least two problems; each undefined one is replaced by the bound farther
+    from `value`.
     """
     problems, share = len(left_out), min(max((value - low) / (high - low), 0.0), 1.0)
     scaled = replace_undefined((left_out - low) / (high - low), share, SHARE_BOUNDS)
@@ -76,8 +78,9 @@ def bounded_interval(value: float, left_out: Array, low: float, high: float) -> 
 class StudentT:
     """Student's t distribution of a paired difference of two statistics on the same problems, or of an unbounded mean.
 
-    Two pseudo-problems of weight 3/4, at +h and -h, keep the width positive if few problems differ (after Agresti and
-    Min 2005, Bonett and Price 2012). h: geometric mean of the range of all pseudo-values and the largest influence.
+    Two pseudo-problems of weight 3/4, at +h and -h, keep the interval's width positive if few problems differ (after
+    Agresti and Min 2005, Bonett and Price 2012). Here h is the geometric mean of two numbers: the range of all
+    pseudo-values and the largest absolute influence.
     """
 
     def __init__(self, value: float, influence: Array, spread: float, paired: bool) -> None:
@@ -106,7 +109,7 @@ class StudentT:
         return self.centre - half, self.centre + half
 
     def p_value(self) -> float:
-        """Return the two-sided p value of the hypothesis of no difference, below .05 if the interval excludes zero."""
+        """Return the two-sided p value of the hypothesis of no difference; below .05 if the interval excludes zero."""
         from scipy.special import stdtr
 
         return min(1.0, 2 * float(stdtr(self.degrees, -abs(self.centre) / self.error)))
@@ -115,7 +118,7 @@ class StudentT:
 def unbounded_mean(value: float, left_out: Array) -> StudentT | None:
     """Return the t distribution of an unbounded mean, or None if its standard error cannot be estimated.
 
-    It cannot be estimated if all problems have the same mean, or if a leave-one-problem-out mean is undefined.
+    This is the case if all problems have the same mean, or if a leave-one-problem-out mean is undefined.
     value: the mean; left_out: leave-one-problem-out means.
     """
     influence = influences(left_out)
@@ -133,7 +136,7 @@ def paired_difference(
     values: each tutor's statistic; left_out: each tutor's leave-one-problem-out values over the same k problems;
     bounds: range of the statistic, None if unknown.
     Returns None for fewer than two problems or an undefined statistic. Without finite bounds, also returns None if a
-    leave-one-problem-out value is undefined, or if none of these values varies.
+    leave-one-problem-out value is undefined, or if these values do not vary.
     """
     first, second = left_out
     if len(first) < 2 or not np.isfinite(values).all():

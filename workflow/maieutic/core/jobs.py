@@ -1,4 +1,4 @@
-"""Jobs: the values that rules pass to commands as JSON, and the parser of a rule's command line."""
+"""Jobs, which rules pass to commands as JSON, and the parser of a rule's command line."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ JOB, LOG = "job", "log"  # names of the flags for a command's job and for the lo
 
 
 class Job(BaseModel):
-    """Base of all jobs: everything that a command needs from the configuration.
+    """Base class of jobs. A job contains everything that a command needs from the configuration.
 
-    Each job is defined next to its command's function, so that a change to one job does not re-run expensive commands
-    that use others. A rule passes its job to the command as JSON.
+    A rule passes the job to its command as JSON. Each class of jobs is defined next to its command's function, so that
+    a change to one class does not re-run expensive commands that use other classes.
     """
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, protected_namespaces=())
@@ -27,14 +27,14 @@ class Job(BaseModel):
 
 
 class SampledJob(Job):
-    """Base of all jobs that compute intervals. resamples: number of bootstrap resamples; seed: random seed."""
+    """Base class of jobs that compute intervals. resamples: number of bootstrap resamples; seed: random seed."""
 
     resamples: int
     seed: int
 
 
 def split_flags(words: Sequence[str]) -> dict[str, list[str]] | None:
-    """Return the words after each `--flag` of a command line.
+    """Map each `--flag` of a command line to the words after it.
 
     Returns None if a flag is repeated, if a word comes before the first flag, or if a flag has a single hyphen.
     """
@@ -50,7 +50,10 @@ def split_flags(words: Sequence[str]) -> dict[str, list[str]] | None:
 
 
 def parse_flag_value(kind: Any, words: list[str]) -> Any:
-    """Return a flag's value as `kind`. Raises ValueError for unsuitable words, TypeError for an unsupported `kind`."""
+    """Return the words after a flag as a value of the type `kind`.
+
+    Raises ValueError for words that cannot be converted, TypeError for an unsupported type.
+    """
     if kind in (list[Path], list[Path] | None):
         return [Path(word) for word in words]
     if len(words) != 1:
@@ -63,10 +66,10 @@ def parse_flag_value(kind: Any, words: list[str]) -> Any:
 
 
 def parse_rule_arguments(function: Callable[..., None], words: Sequence[str]) -> dict[str, Any] | None:
-    """Return the arguments and the log path of a command that a rule runs: a job, paths and whole numbers.
+    """Return the arguments of a command that a rule runs (a job, paths and whole numbers) and its log path.
 
-    Returns None for any other command line, including a faulty one; the caller then parses it like one that a person
-    typed.
+    Returns None for any other command line, including a faulty one; the caller then parses it like a command line typed
+    by a person.
     """
     words_of_flag = split_flags(words)
     if not words_of_flag or JOB not in words_of_flag:
@@ -83,7 +86,7 @@ def parse_rule_arguments(function: Callable[..., None], words: Sequence[str]) ->
 
 
 def parse_job(kind: type[Job], tokens: Sequence[Any]) -> Job:
-    """Return a job parsed from a rule's JSON. Raises ValueError that names the invalid fields."""
+    """Return the job parsed from a command-line token with JSON. Raises ValueError that names the invalid fields."""
     try:
         return kind.model_validate_json(tokens[0].value)
     except ValidationError as error:

@@ -1,7 +1,7 @@
 """Journals: append-only files of finished requests, so that no request is sent twice.
 
-Each job has one journal, with one line per answer, keyed by everything that can change the answer. The job's outputs
-are rebuilt from its journal.
+Each job has one journal, with one line per answer. The key of a line covers everything that can change the answer. The
+job's outputs are rebuilt from its journal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from maieutic.core.records import Record
 
 log = logging.getLogger(__name__)
 CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-SYNC_SECONDS = 1.0  # a power cut can lose the answers of the last second; a killed process loses none
+# Minimum time between two syncs to disk. A power cut can lose the answers since the last sync; a kill loses none.
+SYNC_SECONDS = 1.0
 
 
 class JournalLine(Record):
@@ -36,10 +37,11 @@ class JournalLine(Record):
 
 
 class FinishedRequest(JournalLine):
-    """One finished request. `error` is a permanent refusal by the server, which counts as an answer.
+    """One finished request. `error` is the message of a permanent refusal by the server, which counts as an answer.
 
     raw: the text as the server sent it, inline reasoning included, if it differs from `text`; no_text: True if the
-    server sent null; cached_tokens: prompt tokens that the server reported as read from its cache.
+    server sent null instead of a text; cached_tokens: number of prompt tokens that the server reported as read from
+    its cache.
     """
 
     text: str
@@ -73,16 +75,17 @@ def canonical_digest(content: Any) -> str:
     return "sha256:" + hashlib.sha256(CANONICAL.encode(content).encode()).hexdigest()
 
 
-REPEAT = "repeat"  # part of the key that distinguishes deliberate repetitions of a request; it is not sent
+# Field that gives deliberate repetitions of a request different keys. It is not sent to the server.
+REPEAT = "repeat"
 
 
 def request_key(request: dict[str, Any], model_identity: dict[str, Any]) -> str:
-    """Return the key of one request to one model. The key depends neither on the machine nor on secrets."""
+    """Return the key of a request to a model. The key depends neither on the machine nor on secrets."""
     return canonical_digest({"request": request, "model": model_identity})
 
 
 class JournalAnswers(Mapping[str, L]):
-    """Mapping from keys to the answers in a journal's file. An answer is read from the file on each access.
+    """Mapping from keys to the answers in a journal's file. Each access reads the answer from the file.
 
     Only file offsets are kept in memory, since a hundred thousand answers would take hundreds of megabytes. Keys that
     this file lacks are looked up in `others`; length and iteration cover only this file.
@@ -130,7 +133,7 @@ class JournalAnswers(Mapping[str, L]):
 class Journal(Generic[L]):
     """Journal in the file `path`: reads the stored answers and appends new ones. `kind` is the type of a line.
 
-    others: further journals, whose answers are also used but never changed.
+    others: further journals, from which answers are read but which are never changed.
 
     Entering the context takes an exclusive lock, which the kernel releases when the process ends, even after a kill.
     """
@@ -168,7 +171,7 @@ class Journal(Generic[L]):
             self._lock.close()
 
     def append(self, *entries: L) -> None:
-        """Append the answers whose key is new, in one write. Once this method returns, a kill cannot lose them."""
+        """Append the answers with new keys in one write. Once this method returns, a kill cannot lose them."""
         if self._file is None:
             raise RuntimeError("the journal is not open")
         fresh = [entry for entry in entries if entry.key not in self.answers]
@@ -185,7 +188,7 @@ class Journal(Generic[L]):
             self._synced = time.monotonic()
 
     def _load(self) -> None:
-        """Index the valid lines. Damaged lines are counted and skipped; a repeated key keeps its first answer."""
+        """Index the valid lines. Damaged lines are counted and skipped. For a repeated key, the first answer counts."""
         place = 0
         with open(self.path, "rb") as handle:
             for line in handle:
@@ -212,7 +215,7 @@ class Journal(Generic[L]):
 
 
 def load_journal_answers(path: Path, kind: type[L], others: Iterable[Path] = ()) -> JournalAnswers[L]:
-    """Return the answers of a journal without taking its lock, for readers; empty if the file does not exist."""
+    """Return the answers in a journal, for reading only, without taking its lock; empty if the file does not exist."""
     journal = Journal(path, kind, others)
     if path.is_file():
         journal._load()
@@ -220,7 +223,7 @@ def load_journal_answers(path: Path, kind: type[L], others: Iterable[Path] = ())
 
 
 def reply_journals(folder: Path, name: str) -> list[Path]:
-    """Return the journals of one tutor's replies to a benchmark: those of the whole benchmark and of its shards.
+    """Return the journals with one tutor's replies to a benchmark, which may be split into shards.
 
     folder: folder of the benchmark's journals; name: the tutor's name.
     """
@@ -228,7 +231,11 @@ def reply_journals(folder: Path, name: str) -> list[Path]:
 
 
 def take_lock(path: Path) -> IO[str]:
-    """Lock `path` for this process and write host and pid into it, for error messages and `make recover`."""
+    """Lock `path` for this process, and return the open file.
+
+    Host and pid are written into the file, for error messages and `make recover`. Raises UserError if another process
+    has the lock.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = open(path, "a+", encoding="utf-8")  # noqa: SIM115 (open as long as the lock is held)
     try:

@@ -1,4 +1,4 @@
-"""Parsing of untrusted JSON: whole documents, and objects embedded in other text, in linear time."""
+"""Parsers of untrusted JSON, in linear time: whole documents, and objects embedded in other text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SKIPPED_BRACES = 500  # number of opening braces skipped after an object nested 
 
 
 def json_value(text: str | bytes, **options: Any) -> Any:
-    """Return the content of a JSON text. Raises ValueError for invalid JSON and for excessive nesting.
+    """Return the content of a JSON document. Raises ValueError for invalid JSON and for excessive nesting.
 
     options: keyword arguments of `json.loads`.
     """
@@ -23,10 +23,11 @@ def json_value(text: str | bytes, **options: Any) -> Any:
 
 
 def json_objects(text: str, decoder: json.JSONDecoder) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
-    """Yield start, end and content of each JSON object in a text, and (start, start, None) if a brace starts no object.
+    """Yield start, end and content of each JSON object in a text.
 
-    Nested objects are part of the outer one's content. Objects inside a truncated or invalid one are yielded. Braces
-    that a failed attempt found unclosed are not tried again, which keeps the time linear.
+    For a brace at which no valid object starts, (start, start, None) is yielded.
+    Objects nested in a valid object are part of its content; those nested in a truncated or invalid object are yielded.
+    Braces that a failed attempt found to be unclosed are not tried again, which keeps the time linear.
     """
     place = text.find("{")
     failed: set[int] = set()  # braces known to be unclosed
@@ -43,17 +44,17 @@ def json_objects(text: str, decoder: json.JSONDecoder) -> Iterator[tuple[int, in
             except RecursionError:
                 for _ in range(SKIPPED_BRACES):
                     place = max(place, text.find("{", place) + 1)
-            except ValueError:  # a custom decoder refused the object, for an invalid number or a duplicate key
+            except ValueError:  # a custom decoder refused the object because of an invalid number or a duplicate key
                 pass
         yield start, start, None
         place = text.find("{", place)
 
 
 def open_braces(text: str, start: int, end: int) -> list[int]:
-    """Return the positions of the braces that are open at `end`, where parsing of the JSON from `start` failed."""
+    """Return the positions of the braces opened since `start` and still open at `end`, where the JSON parser failed."""
     open_at: list[int] = []
     for token in TOKEN.finditer(text, start, end):
-        if token[0] == '"':  # an unclosed string: braces after this quote are not structural
+        if token[0] == '"':  # the string that starts here is not closed, so later braces may be part of it
             break
         if token[0] == "{":
             open_at.append(token.start())

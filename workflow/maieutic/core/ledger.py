@@ -1,4 +1,4 @@
-"""Ledgers: files beside the journals, in which every job that called a model records its requests and tokens."""
+"""Ledgers: files beside the journals in which every job that called a model records its requests and tokens."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SUFFIX = ".ledger"
 class JobSpending(Record):
     """Totals of one job's answered requests, with the server's token counts.
 
-    time: end of the job, UTC; asker: name of the tutor or judge; model: registry entry that answered, None in lines
-    of an earlier version; requests: number of answered requests; cached_tokens: number of prompt tokens that the server
-    reported as cached; retries: number of failed attempts by kind of failure; unheeded: messages, by kind, about
-    request fields that the endpoint silently changed.
+    time: end of the job, in UTC; asker: name of the tutor or judge; model: registry entry that answered, None in lines
+    written by an earlier version; requests: number of answered requests; cached_tokens: number of prompt tokens that
+    the server reported as cached; retries: number of failed attempts by kind of failure; unheeded: messages about
+    silent changes of requests by the endpoint, by kind of change.
     """
 
     time: str
@@ -38,7 +38,7 @@ class JobSpending(Record):
 
 
 def utc_now() -> str:
-    """Return the time in UTC, to the second, in a format that sorts."""
+    """Return the current time in UTC, to the second, as text that sorts by time."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -51,7 +51,7 @@ def append_line(path: Path, line: dict[str, Any]) -> None:
 
 
 def valid_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a file of JSON lines. Truncated lines, left by a full disk or a kill, are skipped."""
+    """Yield the content of each line of a JSON-lines file. Lines truncated by a full disk or a kill are skipped."""
     with open(path, encoding="utf-8", errors="replace") as handle:
         for line in handle:
             with contextlib.suppress(ValueError):
@@ -69,7 +69,10 @@ def append_spending(journal: Path, spent: JobSpending) -> None:
 
 
 def spent_since(since: str, journals: Path) -> list[JobSpending]:
-    """Return the ledger lines of all jobs that ended at `since` or later, sorted by time. journals: their folder."""
+    """Return the ledger lines of all jobs that ended at `since` or later, sorted by time.
+
+    journals: folder of the journals.
+    """
     lines = (line for path in journals.glob(f"**/*{SUFFIX}") for line in ledger_lines(path))
     return sorted((line for line in lines if line.time >= since), key=lambda line: line.time)
 

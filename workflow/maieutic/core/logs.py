@@ -1,4 +1,4 @@
-"""Logging set-up: a rule's log receives all output, the terminal only log records."""
+"""Logging set-up: the log of a rule receives all output, the terminal receives only log records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RedactingFormatter(logging.Formatter):
 
 
 class TerminalFormatter(RedactingFormatter):
-    """Formatter of one-line records. An error is shown by type and message, with the path of the log for details."""
+    """Formatter of one-line records. For an error, it shows type and message, and the log that has the traceback."""
 
     def __init__(self, log: Path) -> None:
         super().__init__(FORMAT, "%H:%M:%S")
@@ -44,14 +44,14 @@ class TerminalFormatter(RedactingFormatter):
 
 
 def belongs_on_terminal(record: logging.LogRecord) -> bool:
-    """Return True if a record is also shown on the terminal; see LOG_ONLY."""
+    """Return True if a log record is also shown on the terminal, that is, if it lacks the attribute LOG_ONLY."""
     return not getattr(record, LOG_ONLY, False)
 
 
 def log_to(path: Path | None) -> None:
-    """Send stdout and stderr, child processes included, to the rule's log. Log records also go to the terminal.
+    """Redirect stdout and stderr, those of child processes included, to the log of a rule.
 
-    Without a path (an interactive command) all output stays on the terminal.
+    Log records also go to the terminal. If `path` is None (an interactive command), all output goes to the terminal.
     """
     root = logging.getLogger()
     root.setLevel(logging.INFO)

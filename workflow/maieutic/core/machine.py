@@ -1,4 +1,4 @@
-"""Description of the machine that runs a step, for the record of a run."""
+"""Description of the machine on which a job runs, for the record of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lettered options of multiple-choice problems: parsing of problem texts and of short answers."""
+"""Lettered options of multiple-choice problems: parsers of problem texts and of short answers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from collections.abc import Mapping
 
 LETTERS = "ABCDEFGH"
-# Mark of an option: "(A) 5", "A) 5", "A. 5" or "A: 5" at the start of a line or after a blank.
+# Mark of an option, as in "(A) 5", "A) 5", "A. 5" or "A: 5", at the start of a line or after a blank.
 MARK = re.compile(r"(?:^|(?<=\s))(?:\(([A-H])\)|([A-H])[.):])[ \t]+(?=\S)", re.MULTILINE)
 LATEX_TEXT = re.compile(r"\\(?:text|mathrm|mathbf|textbf)\s*\{([^{}]*)\}")
 
 
 def options_of(problem: str) -> dict[str, str]:
-    """Return the options of a problem by letter; empty for a problem with fewer than two lettered options.
+    """Return the text of each option of a problem by letter; empty for fewer than two lettered options.
 
-    If the text has several lists of options, the last list that starts at A counts. An option ends where the next one
-    starts, or at the end of its line.
+    If the problem has several lists of options, the last list that starts at A counts. An option ends where the next
+    one starts, or at the end of its line.
     """
     options: dict[str, str] = {}
     marks = list(MARK.finditer(problem))
@@ -36,12 +36,12 @@ def is_option_letter(answer: str) -> bool:
 
 
 def plain_option_text(text: str) -> str:
-    """Return a text in lower case, without LaTeX text commands, dollar signs, and punctuation at its ends."""
+    """Return a text in lower case, without LaTeX text commands, dollar signs and punctuation at either end."""
     return " ".join(LATEX_TEXT.sub(r"\1", text).replace("$", "").casefold().split()).strip(" .,;:*()[]{}")
 
 
 def match_option(text: str, options: Mapping[str, str]) -> str | None:
-    """Return the letter of the option that a short text gives, by letter or in full; None if it matches no option."""
+    """Return the letter of the option that a short text names by letter or repeats in full; None if no option fits."""
     words = plain_option_text(text)
     if words.upper() in options:
         return words.upper()

@@ -1,4 +1,4 @@
-"""Processes that end together with their parent process. Linux only."""
+"""Functions that end a process together with its parent process. Linux only."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import ctypes
 import os
 import signal
 
-PARENT_VARIABLE = "MAIEUTIC_PARENT"  # pid of the parent process
+PARENT_VARIABLE = "MAIEUTIC_PARENT"  # environment variable with the pid of the parent process
 PR_SET_PDEATHSIG = 1
 
 
 def tie_to_parent() -> None:
-    """End this process and its forks when the parent process ends, even if it is killed or has already ended.
+    """Make this process and its forks end when the parent process ends, even if the parent is killed.
 
-    The kernel's signal is sent when the *thread* that spawned a child ends, so children are started by a main thread.
+    If the parent has already ended, this process exits at once. The kernel sends its signal when the *thread* that
+    spawned a child ends, so a parent must start its children from the main thread.
     """
     die_with_parent()
     exit_without_parent()
@@ -21,14 +22,14 @@ def tie_to_parent() -> None:
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to kill this process when the thread that spawned it, in the parent process, ends."""
+    """Ask the kernel to kill this process when the parent's thread that spawned it ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def exit_without_parent() -> None:
     """Exit if the parent process ended before `die_with_parent` took effect, since no signal would then arrive.
 
-    Each process publishes its pid to its children in the environment, starting with the driver.
+    Each process, beginning with the driver, passes its pid to its children in the environment variable PARENT_VARIABLE.
     """
     parent = os.environ.get(PARENT_VARIABLE)
     if parent is not None and int(parent) not in {os.getppid(), os.getpid()}:

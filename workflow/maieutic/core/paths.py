@@ -1,6 +1,6 @@
-"""Path of every file of a run under `results/` that Python code names.
+"""Paths of all files under `results/` that Python code uses.
 
-The rules that write them have the same paths as literals; a test compares them.
+The rules that write these files contain the same paths as literals; a test compares the two.
 """
 
 from __future__ import annotations
@@ -8,25 +8,28 @@ from __future__ import annotations
 from pathlib import Path
 
 ROOT = "results"
-# Folder of cards, prompts and demo data: the working directory if it contains them, else the checkout of this package
-# (a run that imports the workflow from a repository has no copy of them).
+# Root folder of the cards, prompts and demo data: the working directory if it contains them, else the checkout of this
+# package. A run that imports the workflow from a repository has no copy of them in its working directory.
 HOME = Path() if Path("resources/benchmarks").is_dir() else Path(__file__).resolve().parents[3]
 RESOURCES = HOME / "resources"
 DEMO_DATA = RESOURCES / "demo"
 
 
 def shipped_name(path: Path) -> str:
-    """Return the path of a shipped card, prompt or rubric as `resources/...`, and any path outside HOME unchanged."""
+    """Return the path of a shipped card, prompt or rubric as `resources/...`; return a path outside HOME unchanged."""
     return str(path.relative_to(HOME)) if path.is_relative_to(HOME) else str(path)
 
 
 class Pattern(str):
-    """Path with names in braces: the wildcards of the rule that writes the file."""
+    """Path with names in braces, which are the wildcards of the rule that writes the file."""
 
     __slots__ = ()
 
     def of(self, **names: str) -> str:
-        """Return the path of one file, relative to the folder of the run."""
+        """Return the path of one file, relative to the folder in which the run was started.
+
+        names: values of the wildcards.
+        """
         return self.format(**names)
 
     def partly(self, **names: str) -> Pattern:
@@ -37,7 +40,7 @@ class Pattern(str):
         return Pattern(filled)
 
     def within(self, results: Path, **names: str) -> Path:
-        """Return the path of one file. results: folder of the results, which may have another name than `results`."""
+        """Return the path of one file in a folder of results, which need not be named `results`."""
         return results / self.of(**names).removeprefix(f"{ROOT}/")
 
 
@@ -133,7 +136,7 @@ JUDGE_CHECK = Pattern("results/{run}/judges.json")
 PARTIAL_REPORT = Pattern("results/{run}/partial")
 PARTIAL_REPORT_LOG = Pattern("results/logs/build_report.partial.log")
 REPORT_FOLDERS = ("report", "runs/*")  # report folders of all runs
-RUN_CONFIG = Pattern("results/.run.yaml")  # config of the current run, for the report of a run that fails
+RUN_CONFIG = Pattern("results/.run.yaml")  # configuration of the current run, for the report if the run fails
 RUN_PROVENANCE = Pattern("results/.provenance.json")
-RUN_LOCK = Pattern("results/.run.lock")  # locked for the duration of a run, from any checkout
+RUN_LOCK = Pattern("results/.run.lock")  # locked for the duration of a run, whichever checkout starts it
 RUN_SPENDING = Pattern("results/journal/.purse.jsonl")  # spending of the current run against its budget

@@ -1,4 +1,4 @@
-"""Plug-in folders of benchmarks and features, imported by name.
+"""Access to the plug-in folders of benchmarks and features, which are imported by name.
 
 `maieutic.benchmarks` and `maieutic.features` document the modules that a folder may contain.
 """
@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+
+from maieutic.core.extensions import benchmarks_with_code, code_folders
 
 PACKAGE = "maieutic"
 
 
 def benchmark_names() -> tuple[str, ...]:
-    """Return the names of the benchmarks in their declared order."""
-    names: tuple[str, ...] = import_module(f"{PACKAGE}.benchmarks").BENCHMARKS
-    return names
+    """Return the names of the benchmarks: the shipped ones in their declared order, then those of extensions."""
+    package = import_module(f"{PACKAGE}.benchmarks")
+    for folder in code_folders():
+        if str(folder) not in package.__path__:
+            package.__path__.append(str(folder))
+    return (*package.BENCHMARKS, *(name for name in benchmarks_with_code() if name not in package.BENCHMARKS))
 
 
 def plugin_packages() -> dict[str, str]:
@@ -25,16 +31,17 @@ def plugin_packages() -> dict[str, str]:
     return packages | {name: f"{PACKAGE}.{name}" for name in features}
 
 
-def plugin_folders() -> list[str]:
-    """Return the plug-in folders, relative to the package's folder."""
-    return [package.removeprefix(f"{PACKAGE}.").replace(".", "/") for package in plugin_packages().values()]
+def plugin_folders() -> list[Path]:
+    """Return the folders of all plug-in packages."""
+    specs = [find_spec(package) for package in plugin_packages().values()]
+    return [Path(spec.origin).parent for spec in specs if spec is not None and spec.origin is not None]
 
 
 def plugin_objects(module: str, name: str) -> dict[str, Any]:
-    """Return the object `name` of each plug-in folder's `module`, for the folders that have this module.
+    """Import `module` from each plug-in folder that has it, and return the module's object `name` by plug-in.
 
     Apart from the lookup of a command's function, only this function imports modules by a computed name.
-    `maieutic.plan.digest` finds those modules by the string constants in calls to this function.
+    `maieutic.plan.digest` finds the imported modules by the string constants in calls to this function.
     """
     return {
         owner: getattr(import_module(f"{package}.{module}"), name)
@@ -44,7 +51,10 @@ def plugin_objects(module: str, name: str) -> dict[str, Any]:
 
 
 def merged_plugin_tables(module: str, name: str) -> dict[str, Any]:
-    """Return the union of all plug-in folders' tables `name` of `module`. Raises ValueError for a repeated key."""
+    """Return the union of the tables `name` in the `module` of each plug-in folder.
+
+    Raises ValueError if two tables have the same key.
+    """
     union: dict[str, Any] = {}
     for owner, table in plugin_objects(module, name).items():
         if repeated := union.keys() & table.keys():

@@ -1,4 +1,4 @@
-"""Progress of long jobs, on the terminal and in the log: finished share, rate and remaining time."""
+"""Log lines about the progress of long jobs: finished requests, rate and remaining time."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import time
 from collections import Counter, deque
 
 log = logging.getLogger(__name__)
-EVERY_SECONDS = 5.0  # minimum time between two log lines
+EVERY_SECONDS = 5.0  # minimum time between two log lines, in seconds
 MOST_REASONS = 3  # maximum number of failure reasons in the summary
-SHORT_SECONDS = 1.0  # minimum time span over which the rate of the latest requests is computed
-BATCH_SECONDS = 0.05  # requests that finish this close together belong to one batch of a reward model
+SHORT_SECONDS = 1.0  # the rate is computed from the latest requests only if they span at least this time, in seconds
+BATCH_SECONDS = 0.05  # requests that finish within this time of each other belong to one batch of a reward model
 WINDOW = 200  # number of latest finished requests from which the rate is computed
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration in the format 1:02:03 (hours, minutes, seconds) or 2:03."""
+    """Return a duration in the format 1:02:03 (hours, minutes, seconds), or 2:03 if it is under an hour."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 class Progress:
-    """Counter of finished work that logs a line every few seconds."""
+    """Counter of finished requests that logs a line every few seconds."""
 
     def __init__(self, what: str, total: int) -> None:
         self.title, self.total = what, total
@@ -32,16 +32,20 @@ class Progress:
         self.failure_reasons: Counter[str] = Counter()
 
     def fail(self, why: str) -> None:
-        """Count one failed piece of work. why: reason shown in the summary."""
+        """Count one failed request. why: reason shown in the summary."""
         self.failure_reasons[why] += 1
         self.step(failed=True)
 
     def reasons(self) -> str:
-        """Return the most frequent reasons of failures with their counts."""
+        """Return the most frequent reasons for failures with their counts."""
         return ", ".join(f"{why}: {number}" for why, number in self.failure_reasons.most_common(MOST_REASONS))
 
     def step(self, known: bool = False, failed: bool = False, tokens: int = 0) -> None:
-        """Count one finished request. known: True if answered from the journal; tokens: number of generated tokens."""
+        """Count one finished request.
+
+        known: True if the journal had the answer; failed: True if there is no answer; tokens: number of generated
+        tokens.
+        """
         self.done += 1
         self.known += known
         self.failed += failed
@@ -52,16 +56,18 @@ class Progress:
             self.log_line()
 
     def rate(self, now: float) -> float:
-        """Return requests per second over the last WINDOW requests, or over all if the last ones span under a second.
+        """Return the rate of the last WINDOW requests, in requests per second.
 
-        The rate is 0 for fewer than two finished requests.
+        If they span less than SHORT_SECONDS, the rate of all requests is returned. Answers from the journal are not
+        counted. The rate is 0 for fewer than two finished requests.
         """
         if len(self.recent) < 2:
             return 0.0
         span = now - self.recent[0]
         if span < SHORT_SECONDS:
             return (self.done - self.known) / (now - self.began) if now > self.began else 0.0
-        # Requests that finished together with the window's first one count as one: they ran before the window began.
+        # The time before the first request in the window is unknown. Requests that finished together with it therefore
+        # count as one.
         together = sum(moment - self.recent[0] < BATCH_SECONDS for moment in self.recent)
         return (len(self.recent) - together + 1) / span
 

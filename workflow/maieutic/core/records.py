@@ -1,4 +1,4 @@
-"""Record types that pass between stages, stored as one JSON line each. Their fields are declared only here."""
+"""Types of the records that stages exchange as JSON lines. The fields of these records are declared only here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file
 
 Scoring = Literal["paper_compat", "robust"]
-# Cases in which a criterion of negative weight lowers the rating.
+# Cases in which a criterion with a negative weight lowers the rating.
 NegativeWeights = Literal["by_phrasing", "violated", "satisfied"]
 SCORINGS: tuple[Scoring, ...] = ("paper_compat", "robust")
 
@@ -25,9 +25,9 @@ NO_REQUEST = "none"  # request key of replies and verdicts for which no model wa
 
 
 class Record(BaseModel):
-    """Base of all lines of results files. Unknown fields are refused.
+    """Base class of the lines of results files. Unknown fields are refused.
 
-    IDENTITY: fields that together are unique within a file. Empty if a file may contain equal records.
+    IDENTITY: fields that together identify a record within its file; empty if a file may contain equal records.
     """
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
@@ -41,8 +41,8 @@ class Record(BaseModel):
 class Item(Record):
     """One test case. `vars` fill the prompt; `cluster` identifies the problem that the bootstrap resamples.
 
-    history: chat messages (`role`, `content`) before the card's first turn; speaker: role in which the card's first
-    turn continues a conversation that has messages; images: files in the picture store, for the first user message.
+    history: chat messages (`role`, `content`) before the card's first turn; speaker: role of the card's first turn if
+    other messages precede it; images: files in the picture store that are added to the first user message.
     """
 
     IDENTITY = ("task", "id")
@@ -58,7 +58,7 @@ class Item(Record):
     speaker: Literal["user", "assistant"] = "user"
 
 
-NO_SOLUTION = ("", "N/A", "None", "Not Available")  # spellings of a missing solution in the data sets
+NO_SOLUTION = ("", "N/A", "None", "Not Available")  # texts that mark a missing solution in the data sets
 
 
 def known_solution(text: str) -> str | None:
@@ -104,7 +104,7 @@ class Turn(Record):
 
     @property
     def released(self) -> str:
-        """Text that MathTutorBench's released client returns: as sent, but stripped for the completions API.
+        """Text as MathTutorBench's released client returns it: stripped for the completions API, otherwise as sent.
 
         Source: eth-lre/mathtutorbench@54b6213, models/completion_api.py.
         """
@@ -113,7 +113,11 @@ class Turn(Record):
 
 
 class Reply(Record):
-    """One tutor's reply to one item. `error` is a permanent refusal (context too long); `turns` may then be empty."""
+    """One tutor's reply to one item.
+
+    error: message of a permanent refusal by the server, such as for a context that is too long, or NO_REPLY; `turns`
+    may then be empty.
+    """
 
     IDENTITY = ("tutor", "task", "id")
 
@@ -153,12 +157,12 @@ class Prompt(Record):
 
 
 class Pair(Record):
-    """One preference: `chosen` is a better continuation of `prompt` than `rejected`.
+    """One preference between two replies: `chosen` is a better continuation of `prompt` than `rejected`.
 
-    problem: identifier of the problem, as an item's `cluster`; margin: number of criteria with the desired label in
-    `chosen`, minus that in `rejected` (MathTutorBench, equation 2), 1 without such labels, 0 for a tie; tutoring: True
-    if a reward model's instruction belongs before the prompt, False for general requests; tie: True if people prefer
-    neither reply.
+    problem: identifier of the problem, like `cluster` of an item; margin: number of criteria with the desired label in
+    `chosen`, minus their number in `rejected` (MathTutorBench, equation 2), 1 if there are no labels, 0 for a tie;
+    tutoring: True if a reward model's instruction is put before the prompt, False for general requests; tie: True if
+    people prefer neither reply.
     """
 
     id: str
@@ -194,8 +198,8 @@ class Closeness(Record):
 class Reward(Record):
     """Scalar of a reward model for one tutor's reply to one item; `score` is None if it could not be computed.
 
-    released: scalar for the text as the released scorer reads it (unstripped, reasoning included), if that differs;
-    refused: True if the tutor's server refused the request, so that there is no reply to score.
+    released: scalar for the text as the released scorer reads it (not stripped, reasoning included), if that text
+    differs; refused: True if the tutor's server refused the request, so that there is no reply to score.
     """
 
     IDENTITY = ("tutor", "task", "id")
@@ -212,7 +216,7 @@ class Reward(Record):
     refused: bool = False
 
     def under(self, scoring: Scoring) -> RewardScalar:
-        """Return the scalar for a scoring: `released` under paper_compat, if present; otherwise `score`."""
+        """Return the scalar under a scoring: `released` under paper_compat if it is set, otherwise `score`."""
         robust = RewardScalar(key=self.key, score=self.score, why_none=self.why_none)
         return self.released if scoring == "paper_compat" and self.released else robust
 
@@ -229,7 +233,7 @@ class PairReward(Record):
 
 
 class Labelling(Record):
-    """Human label of a held-out reply under one criterion, and the classifier's probability of label 1."""
+    """Human label of a held-out reply under one criterion, and the probability of label 1 from the classifier."""
 
     id: str
     dialogue: str
@@ -242,8 +246,8 @@ class Labelling(Record):
 class Scale(Record):
     """Label scale of one criterion.
 
-    labels: as spelled in the data, from one end to the other if the scale is ordinal; desired: label of a good reply,
-    None if no label is better than the others; level: level of measurement.
+    labels: labels as spelled in the data, in order if the scale is ordinal; desired: label of a good reply, None if no
+    label is better than the others; level: level of measurement.
     """
 
     labels: tuple[str, ...]
@@ -257,8 +261,8 @@ Scales = Mapping[str, Scale]  # criterion -> its label scale
 class LabelSetDescription(Record):
     """Description of a labelled set, stored next to its items, replies and labels.
 
-    scales: label scale of each criterion; asked: criteria about which judges are asked if the set has no labels;
-    rubric: card that defines the scales, None if any card with these criteria and labels fits.
+    scales: label scale of each criterion; asked: criteria that judges apply if the set has no labels; rubric: rubric
+    card that defines the scales, None if any card with these criteria and labels fits.
     """
 
     scales: dict[str, Scale]
@@ -270,8 +274,8 @@ class Label(Record):
     """Human label of one tutor's reply under one criterion. `problem` is the cluster that the bootstrap resamples.
 
     resolves: True if this annotator resolves disagreements; probability: inclusion probability of the reply in the
-    sample drawn for labelling, None if unknown; stratum, stratum_size: sampling stratum of the reply and its number of
-    replies.
+    sample drawn for labelling, None if unknown; stratum: sampling stratum of the reply; stratum_size: number of replies
+    in the stratum.
     """
 
     id: str
@@ -290,8 +294,8 @@ class Label(Record):
 class LabelledSet(NamedTuple):
     """Items, replies and human labels of one release.
 
-    labels: consolidated over annotators; lengths: number of characters of each item's dialogue as released, if the
-    release contains dialogues; annotations: labels of the individual annotators, if the release has them.
+    labels: labels consolidated over annotators; lengths: number of characters in each item's dialogue as released,
+    empty if the release contains no dialogues; annotations: labels of the individual annotators, if released.
     """
 
     items: list[Item]
@@ -317,7 +321,8 @@ class Verdict(Record):
 class Judgement(Record):
     """One question to a judge about one reply or a pair of replies, with the full answer.
 
-    tutor: author of the judged reply, None for a pair; order: order of a pair's replies in the prompt, else None.
+    tutor: author of the judged reply, None for a pair; order: order of the two replies in the prompt, None for a single
+    reply.
     """
 
     IDENTITY = ("tutor", "task", "id", "rubric", "order")
@@ -349,7 +354,7 @@ class Grade(Record):
     """One grader's value for one tutor's reply under one scoring. Scores are computed from grades alone.
 
     kind: the parser's name, `reward` or `judge`; by: the reward model or judge, None for a parser; value: None if the
-    answer could not be parsed, `why_none` is then the reason; correct: None if the task has no right answer; gold:
+    answer could not be parsed, and `why_none` is then the reason; correct: None if the task has no right answer; gold:
     reference value; raw: the parsed passage; reason: the judge's rationale; refused: True if the tutor's server refused
     the request, so that the item is missing, not wrong.
     """
@@ -383,14 +388,14 @@ class Quantity(NamedTuple):
 class Score(Record):
     """One number with its 95 % interval [low, high], the counts behind it, and a description of what was measured.
 
-    benchmark, task: source of the items. `task` may also be a pool of tasks, or `trust` and similar for the quality of
-    graders. tutor: author of the replies. grader: the validated judge, reward model or rater, if the number describes
-    a grader. criterion: criterion of a rubric or classifier, or the rubric by which pairs are judged. subset: subset of
-    the items or criteria. release: release of human labels. by: reward model, judge or people that graded, None for a
-    parser. n: number of items in the value. missing: number of items left out because the grader's answer cannot be
-    parsed or the tutor's server refused the request. unreadable: number of items of `n` whose reply cannot be parsed
+    benchmark, task: source of the items. `task` may also name a pool of tasks, or a validation of graders (`trust`).
+    tutor: author of the replies. grader: the validated judge, reward model or rater, if the number describes a grader.
+    criterion: criterion of a rubric or classifier, or the rubric by which pairs are judged. subset: subset of the items
+    or criteria. release: release of human labels. by: reward model, judge or people that graded, None for a parser.
+    n: number of items in the value. missing: number of items left out because the grader's answer cannot be parsed or
+    the tutor's server refused the request. unreadable: number of items, included in `n`, whose reply cannot be parsed
     and counts as wrong. clusters: number of problems that the bootstrap resamples. normal: half-width of the normal
-    95 % interval, 1.96 sd / sqrt(n), as printed by some papers. version: version of the task's card, None for a number
+    95 % interval, 1.96 sd / sqrt(n), which some papers report. version: version of the task's card, None for a number
     over several tasks or about a grader.
     """
 
@@ -417,12 +422,12 @@ class Score(Record):
 
     @property
     def quantity(self) -> Quantity:
-        """Identity of the number within its task and tutor."""
+        """Identity of the number among the numbers of its task and tutor."""
         return Quantity(self.metric, self.criterion, self.subset, self.release)
 
     @property
     def readable(self) -> float | None:
-        """Share of the items for which both the tutor's and the grader's answers can be parsed; None without items."""
+        """Share of the items for which both the tutor's and the grader's answer can be parsed; None without items."""
         items = self.n + self.missing
         return (self.n - self.unreadable) / items if items else None
 
@@ -430,11 +435,11 @@ class Score(Record):
 class ReportedScore(Score):
     """Score with the reference values that the report shows next to it.
 
-    floor: value of the best trivial tutor; ceiling: value of the human reference; paper: printed value, if comparable;
-    changed: True if a card, prompt, rubric or source file behind the number differs from the shipped one.
+    floor: value of the best trivial tutor; ceiling: value of the human reference; paper: value in the paper, if it is
+    comparable; changed: True if a card, prompt, rubric or source file behind the number differs from the shipped one.
     """
 
-    tutor: str  # required here: floors and printed values exist only for tutors
+    tutor: str  # required here, since only tutors have a floor and a value in a paper
     floor: float | None = None
     ceiling: float | None = None
     paper: float | None = None
@@ -447,9 +452,9 @@ class Difference(Record):
     value: first tutor's value minus the second's, with its 95 % interval [low, high] over problems; p: p value of the
     hypothesis of no difference, from the same Student's t distribution as the interval; p_holm: p value with Holm's
     correction over all differences of a benchmark under one scoring; by: reward model or judge, None for a parser; n:
-    number of shared items; clusters: number of problems. Only for items that are right or wrong: first_alone_right,
-    second_alone_right: number of items that only the first or only the second tutor has right; mcnemar_p: p value of
-    McNemar's exact test of these two numbers.
+    number of shared items; clusters: number of problems. The other fields are set only if each item is right or wrong:
+    first_alone_right, second_alone_right: number of items that only the first or only the second tutor answered
+    correctly; mcnemar_p: p value of McNemar's exact test of these two numbers.
     """
 
     benchmark: str | None
@@ -476,7 +481,7 @@ R = TypeVar("R", bound=Record)
 
 
 def write_records(path: Path, records: Iterable[Record]) -> None:
-    """Write one record per line; the file appears whole or not at all."""
+    """Write records as JSON lines, atomically."""
     with atomic_file(path) as handle:
         for record in records:
             handle.write(record.model_dump_json() + "\n")
@@ -486,7 +491,7 @@ def iter_records(path: Path, kind: type[R], first: int = 0, step: int = 1) -> It
     """Yield the records of a results file one at a time.
 
     first, step: yield only every `step`-th record, starting with record `first`, counted from 0.
-    Raises UserError with file and line number for a malformed or repeated line.
+    Raises UserError with the file and the line number for a malformed or repeated line.
     """
     seen: dict[tuple[Any, ...], tuple[int, int]] = {}  # identity of a record -> line number and hash of its line
     with open(path, "rb") as handle:
@@ -511,7 +516,7 @@ def iter_records(path: Path, kind: type[R], first: int = 0, step: int = 1) -> It
 
 
 def describe_record(record: Record) -> str:
-    """Return a description of a record's identity for messages: "the Grade record of task 'x', id 'y'"."""
+    """Return a description of a record for messages, such as "the Grade record of task 'x', id 'y'"."""
     fields = {field: getattr(record, field) for field in record.IDENTITY}
     parts = [f"{field} {value!r}" for field, value in fields.items() if value is not None]
     return f"the {type(record).__name__} record of {', '.join(parts)}"
@@ -532,10 +537,10 @@ def read_checked_records(
 def check_items_and_owner(
     path: Path, records: list[R], items: Iterable[Item], **owner: str | EllipsisType | None
 ) -> list[R]:
-    """Return the records unchanged. Raises UserError if a record has an unknown item or a wrong `owner` field.
+    """Return the records unchanged. Raises UserError if a record has an unknown item or a wrong value in a field.
 
-    items: known items; tasks without any known item are not checked. owner: fields, each with the value required in
-    every record, or `...` to require the first record's value.
+    items: known items; tasks without any known item are not checked. owner: the value that every record must have in
+    a field, by field; `...` requires the value in the first record.
     """
     known = {(item.task, item.id) for item in items}
     tasks = {task for task, _ in known}
@@ -556,5 +561,8 @@ def check_items_and_owner(
 
 
 def read_items(folder: Path, tasks: Iterable[str]) -> list[Item]:
-    """Return the items of some tasks, task by task. folder: folder of a benchmark's items, with one file per task."""
+    """Return the items of some tasks, in the order of `tasks`.
+
+    folder: folder of a benchmark's items, with one file per task.
+    """
     return [item for task in tasks for item in read_records(folder / f"{task}.jsonl", Item)]

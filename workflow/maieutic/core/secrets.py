@@ -14,7 +14,7 @@ SHORTEST = 8  # minimum length of a redacted value; a shorter one may be a word,
 REDACTED = "[key]"
 # A value of this form is likely a key. A shorter one, or one without both letters and digits, may be an ordinary word.
 KEY_LIKE_VALUE = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{12,}")
-# Names of environment variables that contain a secret.
+# Matches the names of environment variables that contain a secret.
 SECRET_NAME = re.compile(
     r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|JWT|PAT)(?:$|_)", re.IGNORECASE
 )
@@ -30,8 +30,8 @@ KEY_PREFIX = re.compile(
     r"sk-(?:proj-|ant-(?:api\d\d-)?|or-v1-|svcacct-|admin-|lf-)?|gsk_|hf_|xai-|AIza|AKIA|gh[pousr]_|glpat-|xox[abprs]-"
     r"|nvapi-|pplx-|r8_|fw_|tgp_v1_|csk-"
 )
-FEWEST_KEY_CHARACTERS = 12  # number of characters after the public prefix that suffice to recognise a truncated key
-# Fields of a request or address that contain a secret.
+FEWEST_KEY_CHARACTERS = 12  # minimum number of characters after the public prefix for a truncated key to be redacted
+# Found at the end of the names of request fields and URL parameters that contain a secret.
 SECRET_FIELD = re.compile(
     r"(?:^|[._-])(?:api[_-]?key|key|sig|signature|authori[sz]ation|secret|password|passwd|credentials?|cookie"
     r"|(?:access|auth|bearer|id|refresh|session)[_-]?token|token|(?:extra|default)[_-]?headers|headers)$",
@@ -51,7 +51,10 @@ def no_core_dumps() -> None:
 
 
 def model_list_headers(base_url: str, key: str | None) -> dict[str, str]:
-    """Return the HTTP headers that authorise a request for an endpoint's list of models; Anthropic has its own."""
+    """Return the HTTP headers that authorise a request for an endpoint's list of models.
+
+    Anthropic uses headers of its own. The result is empty without a key.
+    """
     if not key:
         return {}
     anthropic = {"x-api-key": key, "anthropic-version": "2023-06-01"}
@@ -61,9 +64,10 @@ def model_list_headers(base_url: str, key: str | None) -> dict[str, str]:
 def ordered_encodings(secret: str) -> list[str]:
     """Return the encodings of a secret in a fixed order.
 
-    For a truncated secret, each encoding is the beginning of the whole secret's encoding at the same position.
+    If a secret is truncated, each of its encodings is the beginning of the whole secret's encoding at the same position
+    in the list.
     """
-    data = secret.encode("utf-8", "surrogateescape")  # restores bytes of the environment that are not valid UTF-8
+    data = secret.encode("utf-8", "surrogateescape")  # restores bytes in the environment that are not valid UTF-8
     forms = [secret, quote(data, safe=""), quote(data), quote_plus(data), json.dumps(secret)[1:-1]]
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + data).decode()
@@ -75,12 +79,12 @@ def ordered_encodings(secret: str) -> list[str]:
 
 
 def searchable_encodings(secret: str) -> set[str]:
-    """Return the searchable encodings of a secret: plain, URL-quoted, JSON, and Base64 at any offset."""
+    """Return the encodings of a secret that are long enough to search for: plain, URL-quoted, JSON and Base64."""
     return {form for form in ordered_encodings(secret) if len(form) >= SHORTEST}
 
 
 def redacted_beginning(key: str) -> str:
-    """Return the shortest beginning of a key that is redacted: public prefix and FEWEST_KEY_CHARACTERS characters."""
+    """Return the shortest part of a key that is redacted: its public prefix and FEWEST_KEY_CHARACTERS characters."""
     fixed = KEY_PREFIX.match(key)
     return key[: (fixed.end() if fixed else 0) + FEWEST_KEY_CHARACTERS]
 
@@ -91,12 +95,12 @@ class Redactor:
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self.secrets: set[str] = set()
         self.pattern: re.Pattern[str] | None = None
-        self.beginnings: dict[str, str] = {}  # encoded beginning of a secret -> the same encoding of the whole secret
+        self.beginnings: dict[str, str] = {}  # encoded beginning of a secret -> the whole secret in the same encoding
         for secret in secrets:
             self.add(secret)
 
     def add(self, secret: str, *, beginnings: bool = False) -> None:
-        """Add a secret of at least SHORTEST characters. beginnings: redact truncated copies of it as well."""
+        """Add a secret, unless it is shorter than SHORTEST. beginnings: also redact truncated copies of it."""
         if len(secret) < SHORTEST:
             return
         if beginnings and len(first := redacted_beginning(secret)) < len(secret):
@@ -122,7 +126,10 @@ class Redactor:
 
 
 def redact_beginnings(text: str, first: str, whole: str) -> str:
-    """Return the text with REDACTED for each copy of `whole`, including truncated copies that start with `first`."""
+    """Return the text with REDACTED in place of each copy of `whole`.
+
+    A truncated copy is also replaced if it starts with `first`, the beginning of `whole`.
+    """
     kept, place = [], 0
     while (start := text.find(first, place)) >= 0:
         end = start + len(first)
@@ -134,7 +141,7 @@ def redact_beginnings(text: str, first: str, whole: str) -> str:
 
 
 def environment_secrets(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of environment variables named like secrets, except plain words such as `postgres`."""
+    """Yield the values of environment variables whose names suggest a secret, except words such as `postgres`."""
     return (
         value.strip()
         for name, value in environment.items()
@@ -142,9 +149,10 @@ def environment_secrets(environment: Mapping[str, str]) -> Iterator[str]:
     )
 
 
-# Redactor for logs and messages of this process: redacts every secret of the process's environment.
+# Redactor for the logs and messages of this process. It redacts every secret in the process's environment.
 redact = Redactor(environment_secrets(os.environ))
-# Redactor for models' answers: redacts only keys sent to a server, since a word-like password would garble an answer.
+# Redactor for models' answers. It redacts only keys that were sent to a server, since redacting a password that is an
+# ordinary word would garble an answer.
 redact_sent_keys = Redactor()
 
 

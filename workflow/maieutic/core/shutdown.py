@@ -1,4 +1,4 @@
-"""Graceful shutdown: a signalled job finishes its requests in progress, because they are already paid for."""
+"""Graceful shutdown: after a signal, a job finishes its requests in progress, because they are already paid for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class ShutdownFlag:
-    """Flag set on the first shutdown signal; no new requests are sent after that."""
+    """Flag that is set by the first shutdown signal. No new requests are sent once it is set."""
 
     is_set = False
 
@@ -27,7 +27,7 @@ def run_with_grace(work: Coroutine[Any, Any, T], grace: float) -> T:
     """Run a coroutine with graceful shutdown and return its result.
 
     A first SIGTERM or SIGINT sets SHUTDOWN, so that the coroutine sends no new requests. The coroutine is cancelled
-    `grace` seconds later, or by a second signal. Raises KeyboardInterrupt if a signal cut the work short.
+    `grace` seconds later, or by a second signal. Raises KeyboardInterrupt if a signal ended the coroutine early.
     """
 
     async def run() -> T:
@@ -43,8 +43,8 @@ def run_with_grace(work: Coroutine[Any, Any, T], grace: float) -> T:
             SHUTDOWN.is_set = True
             loop.call_later(grace, task.cancel)
 
-        # Ignored signals stay ignored, as Ctrl-C does in a script's background jobs (`&`). Only the main thread can
-        # handle signals.
+        # Signals that are ignored stay ignored: a shell ignores Ctrl-C in a script's background jobs (`&`). Only the
+        # main thread can handle signals.
         before = {number: signal.getsignal(number) for number in SIGNALS}
         in_main_thread = threading.current_thread() is threading.main_thread()
         handled = [number for number in SIGNALS if in_main_thread and before[number] is not signal.SIG_IGN]
@@ -62,6 +62,6 @@ def run_with_grace(work: Coroutine[Any, Any, T], grace: float) -> T:
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     except Exception:
-        if SHUTDOWN.is_set:  # the shutdown caused the error: unsent requests have no answers
+        if SHUTDOWN.is_set:  # the shutdown caused the error, since requests that were not sent have no answers
             raise KeyboardInterrupt from None
         raise

@@ -1,4 +1,4 @@
-"""Spool of records on disk, so that they can be written in a different order from that in which they were created."""
+"""Spool of records on disk, from which they can be written in an order other than that of their creation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ K = TypeVar("K", int, str)
 
 
 class Spool(Generic[K, R]):
-    """Records by key in an unnamed temporary file in `folder`; only their offsets are in memory.
+    """Records by key, stored in an unnamed temporary file in `folder`. Only their offsets are in memory.
 
     The operating system removes the file at the end of the process, even after a kill. Records can be added and read in
     any order.
@@ -48,7 +48,7 @@ class Spool(Generic[K, R]):
         self._file.seek(self._end)
 
     def write(self, path: Path) -> None:
-        """Write all records to `path`, sorted by key. The file appears whole or not at all."""
+        """Write all records to `path` as JSON lines, sorted by key, atomically."""
         with atomic_file(path, "wb") as handle:
             handle.writelines(self.lines(sorted(self._places)))
 

@@ -1,4 +1,4 @@
-"""Statistics with intervals over whole problems: Clopper-Pearson, Student's t or percentile bootstrap."""
+"""Statistics with 95 % intervals over whole problems: Clopper-Pearson, Student's t or percentile bootstrap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maieutic.core.intervals import LEVEL, SHARE_BOUNDS, bounded_interval, unbou
 Array = npt.NDArray[np.float64]
 T = TypeVar("T")
 UNBOUNDED = (-math.inf, math.inf)
-RATING_BOUNDS = (-math.inf, 1.0)  # deductions can take a weighted rating below zero
+RATING_BOUNDS = (-math.inf, 1.0)  # range of a weighted rating, which deductions can take below zero
 BATCH = 200  # maximum number of resamples in memory at once
 
 
@@ -36,9 +36,10 @@ class BootstrapSettings(NamedTuple):
 class Statistic(NamedTuple, Generic[T]):
     """Function of several observations, computed from additive counts so that whole problems can be resampled.
 
-    value: returns the statistic of the observations, NaN if undefined; counts: returns the additive counts of the
-    observations, an observations x k array; from_sums: maps sums of counts (... x k) to values (...); bounds: range of
-    the value, infinite on an unbounded side, None to use a percentile bootstrap (for correlations, kappa).
+    value: function that returns the statistic of the observations, NaN if undefined; counts: function that returns k
+    additive counts for each observation, as an array of observations x k; from_sums: function that maps sums of counts
+    (... x k) to values (...); bounds: range of the value, infinite on an unbounded side, None to use a percentile
+    bootstrap (for correlations and kappa).
     """
 
     value: Callable[[Sequence[T]], float]
@@ -48,7 +49,7 @@ class Statistic(NamedTuple, Generic[T]):
 
 
 class Estimate(NamedTuple):
-    """A value with its interval over problems. The value is None if it is undefined or nothing was observed.
+    """A value with its interval over problems. The value is None if it is undefined or if there are no observations.
 
     n: number of observations; missing: number of observations left out; clusters: number of problems.
     """
@@ -61,12 +62,12 @@ class Estimate(NamedTuple):
 
 
 def safe_ratio(part: Array, whole: Array, empty: float) -> Array:
-    """Return part / whole. empty: result of 0 / 0, which is 0 for F1, as in scikit-learn, or NaN if undefined."""
+    """Return part / whole, or `empty` where whole is 0: 0 for F1, as in scikit-learn, or NaN for an undefined value."""
     return np.divide(part, whole, out=np.full(np.shape(part), empty, dtype=float), where=whole != 0)
 
 
 def mean_statistic(read: Callable[[T], float], bounds: tuple[float, float] = UNBOUNDED) -> Statistic[T]:
-    """Return the statistic that is the mean of one number per observation.
+    """Return the mean of one number per observation as a Statistic.
 
     read: function that returns an observation's number; bounds: range of the numbers.
     """
@@ -90,9 +91,10 @@ def estimate_statistic(
     sampling: BootstrapSettings,
     missing: int = 0,
 ) -> Estimate:
-    """Return a statistic of observations with its interval.
+    """Return the value of a statistic for some observations, with its 95 % interval.
 
-    clusters: problem of each observation; missing: number of observations that are left out.
+    clusters: problem of each observation; sampling: settings for a statistic that needs the bootstrap; missing: number
+    of observations that are left out.
     """
     problems = len(set(clusters))
     value = statistic.value(observed) if observed else math.nan
@@ -105,9 +107,10 @@ def estimate_statistic(
 def statistic_interval(
     statistic: Statistic[T], value: float, counts: Array, clusters: Sequence[str], sampling: BootstrapSettings
 ) -> Interval:
-    """Return the 95 % interval of a value.
+    """Return the 95 % interval of a statistic's value.
 
-    counts: k additive counts of each observation; clusters: problem of each observation.
+    counts: k additive counts of each observation; clusters: problem of each observation; sampling: settings for a
+    statistic that needs the bootstrap.
     """
     if statistic.bounds is None:
         return bootstrap_interval(counts, statistic.from_sums, clusters, sampling)
@@ -116,7 +119,7 @@ def statistic_interval(
         return Interval(None, None)
     left_out, bounds = leave_one_out(sums, statistic.from_sums), statistic.bounds
     if bounds == UNBOUNDED and np.isin(counts[:, 0], (0, 1)).all():
-        bounds = SHARE_BOUNDS  # a mean of zeros and ones is a share
+        bounds = SHARE_BOUNDS  # because a mean of zeros and ones is a share
     if np.isfinite(bounds).all():
         return Interval(*bounded_interval(value, left_out, *bounds))
     mean = unbounded_mean(value, left_out)
@@ -127,9 +130,9 @@ def statistic_interval(
 
 
 def leave_one_out(sums: Array, from_sums: Callable[[Array], Array]) -> Array:
-    """Return the statistic recomputed without each problem in turn, NaN where undefined.
+    """Return the values of a statistic with each problem left out in turn, NaN where undefined.
 
-    sums: k summed counts of each problem.
+    sums: k summed counts of each problem; from_sums: function that maps sums of counts (... x k) to values (...).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         return from_sums(sums.sum(axis=0) - sums)
@@ -138,8 +141,8 @@ def leave_one_out(sums: Array, from_sums: Callable[[Array], Array]) -> Array:
 def normal_half_width(values: Sequence[float]) -> float | None:
     """Return half the width of the normal 95 % interval of a mean, 1.96 sd / sqrt(n); None for fewer than two values.
 
-    TutorBench's Table 1 prints this half-width: the printed values fit 1,490 samples with a standard deviation of about
-    20 points. Items that share a problem are treated as independent.
+    TutorBench's Table 1 reports this half-width: the values in the table fit 1,490 samples with a standard deviation of
+    about 20 points. Items that share a problem are treated as independent.
     """
     if len(values) < 2:
         return None
@@ -147,7 +150,7 @@ def normal_half_width(values: Sequence[float]) -> float | None:
 
 
 def sums_by_cluster(counts: Array, clusters: Sequence[str]) -> Array:
-    """Return the summed counts of each problem, in sorted order of problems (observations x k -> problems x k)."""
+    """Return the summed counts of each problem, sorted by problem (observations x k -> problems x k)."""
     names, index = np.unique(np.array(clusters), return_inverse=True)
     sums = np.zeros((len(names), counts.shape[1]))
     np.add.at(sums, index, counts)
@@ -157,17 +160,18 @@ def sums_by_cluster(counts: Array, clusters: Sequence[str]) -> Array:
 def bootstrap_interval(
     counts: Array, from_sums: Callable[[Array], Array], clusters: Sequence[str], sampling: BootstrapSettings
 ) -> Interval:
-    """Return the percentile bootstrap interval over whole problems (MathTutorBench's 1,150 items share 741 problems).
+    """Return the percentile bootstrap interval over whole problems, since several items may share a problem.
 
-    Undefined resamples are left out. Both ends are None if at least half are undefined (as for a rare label), or for
-    fewer than two problems. counts: k additive counts of each observation; from_sums: maps sums of counts (... x k) to
-    values (...); clusters: problem of each observation.
+    For example, MathTutorBench's 1,150 items share 741 problems. Resamples for which the statistic is undefined are
+    left out. Both ends are None if these are at least half (as for a rare label), or for fewer than two problems.
+    counts: k additive counts of each observation; from_sums: function that maps sums of counts (... x k) to values
+    (...); clusters: problem of each observation.
     """
     return percentile_interval(bootstrap_draws(counts, from_sums, clusters, sampling), sampling)
 
 
 def percentile_interval(draws: Array, sampling: BootstrapSettings) -> Interval:
-    """Return the percentile interval of the defined draws. Both ends are None if at least half are undefined."""
+    """Return the percentile interval of bootstrap draws without NaN. Both ends are None if at least half are NaN."""
     known = draws[~np.isnan(draws)]
     if len(known) * 2 <= sampling.resamples:
         return Interval(None, None)
@@ -180,18 +184,18 @@ def bootstrap_draws(
 ) -> Array:
     """Return the statistic of every resample, NaN if undefined; empty for fewer than two problems.
 
-    The resampled problems depend only on their number and the seed, so two tutors' draws on the same problems are
-    paired.
+    The random choice of problems depends only on their number and the seed, so two tutors' draws on the same problems
+    are paired.
     """
     sums = sums_by_cluster(counts, clusters)
     return resample_problems(sums, from_sums, sampling) if len(sums) > 1 else np.array([])
 
 
 def resample_problems(sums: Array, from_sums: Callable[[Array], Array], sampling: BootstrapSettings) -> Array:
-    """Return the statistic of problems resampled with replacement. The random numbers equal scipy.stats.bootstrap's.
+    """Return the statistic of each resample of the problems, drawn with replacement.
 
-    scipy itself is avoided, since its import takes longer than most of these intervals. sums: k summed counts of each
-    problem, for at least two problems.
+    The random numbers equal those of scipy.stats.bootstrap, which is not used, since importing scipy takes longer than
+    computing most intervals. sums: k summed counts of each problem, for at least two problems.
     """
     problems, rng = len(sums), np.random.default_rng(sampling.seed)
     draws = []

@@ -1,6 +1,7 @@
-"""Reader of tables as spreadsheets save them: byte order marks, UTF-16, Windows-1252, semicolons, tabs, empty rows.
+"""Reader of CSV tables in the variants that spreadsheets save.
 
-Replies, labels, preferences, sheets and users' data sets are all read here, so that all tolerate the same variants.
+It accepts byte order marks, UTF-16, Windows-1252, semicolons, tabs and empty rows. Replies, labels, preferences,
+labelling sheets and users' data sets are all read by it, so that all may use the same variants.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ log = logging.getLogger(__name__)
 LONGEST_CELL = 1 << 24  # maximum length of a cell in characters
 MOST_LISTED_COLUMNS = 12  # maximum number of columns listed in a message
 DELIMITERS = ",;\t|"
-SEPARATOR_LINE = "sep="  # beginning of a first line in which a spreadsheet declares its delimiter
+SEPARATOR_LINE = "sep="  # beginning of the line before the header in which a spreadsheet may declare the delimiter
 BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-WINDOWS_ENCODING = "cp1252"  # encoding of the format that Excel on Windows calls plain "CSV"
-# Common names of each column in other tools, from which a message suggests a fix.
+WINDOWS_ENCODING = "cp1252"  # encoding of files that Excel on Windows saves as "CSV" rather than "CSV UTF-8"
+# Names that other tools use for a column. If the column is missing, a message suggests renaming one of them.
 COLUMN_SYNONYMS = {
     "reply": [
         "output",
@@ -56,8 +57,8 @@ class Table(NamedTuple):
 def decode_table(data: bytes, name: str, strict: bool = False, fix: str = "save the file as UTF-8") -> str:
     """Return the text of a file in UTF-8, UTF-16 with a byte order mark, or (with a logged warning) Windows-1252.
 
-    name: the file's name in messages; strict: refuse Windows-1252, for published files; fix: fix shown with the error.
-    Raises UserError if no encoding fits.
+    name: the file's name in messages; strict: refuse Windows-1252, as for published files; fix: fix shown with the
+    error. Raises UserError if no encoding fits.
     """
     for mark, encoding in BOMS.items():
         if data.startswith(mark):
@@ -79,7 +80,7 @@ def decode_table(data: bytes, name: str, strict: bool = False, fix: str = "save 
 
 
 def delimiter_of(head: str) -> str:
-    """Return the delimiter of a header line: the candidate that occurs most often outside quotes."""
+    """Return the delimiter of a header line: the one in DELIMITERS that occurs most often outside quotes."""
     unquoted = "".join(head.split('"')[::2])
     return max(DELIMITERS, key=unquoted.count)
 
@@ -87,8 +88,9 @@ def delimiter_of(head: str) -> str:
 def parse_table(text: str, name: str, fix: str, known: Iterable[str] = (), padded: bool = False) -> Table:
     """Return the table in a CSV text, with column names stripped and empty rows and unnamed columns removed.
 
-    name: the file's name in messages; fix: fix shown for a damaged file; known: column names recognised in any case;
-    padded: allow rows without their last cells. Raises UserError for a row whose cells do not match the header.
+    name: the file's name in messages; fix: fix shown for a damaged file; known: column names that are recognised in any
+    case; padded: True to allow rows that are shorter than the header. Raises UserError for a row that does not match
+    the header.
     """
     first, _, rest = text.partition("\n")
     skipped = 0  # number of lines before the header
@@ -129,7 +131,8 @@ def parse_table(text: str, name: str, fix: str, known: Iterable[str] = (), padde
 def read_table(path: Path, needed: Sequence[str], known: Iterable[str] = (), fix: str = "") -> Table:
     """Read a user's CSV file. Raises UserError for a file that cannot be read or lacks a needed column.
 
-    needed: required columns; known: further columns recognised in any case; fix: fix shown with an error.
+    needed: required columns, recognised in any case; known: further columns recognised in any case; fix: fix shown with
+    an error, by default to use the required columns.
     """
     fix = fix or f"use the columns {', '.join(needed)}"
     try:
@@ -142,9 +145,9 @@ def read_table(path: Path, needed: Sequence[str], known: Iterable[str] = (), fix
 
 
 def check_columns(name: str, columns: Sequence[str], needed: Sequence[str], fix: str) -> None:
-    """Raise UserError for missing columns; the message lists the present ones and suggests which to rename.
+    """Raise UserError if a needed column is missing. The message lists the columns and suggests which to rename.
 
-    name: the file's name in the message; fix: fix shown if no present column is likely to be meant.
+    name: the file's name in the message; fix: fix shown if no column resembles a missing one.
     """
     if missing := [column for column in needed if column not in columns]:
         renames = [
@@ -158,7 +161,10 @@ def check_columns(name: str, columns: Sequence[str], needed: Sequence[str], fix:
 
 
 def likely_column(name: str, columns: Sequence[str], needed: Sequence[str] = ()) -> str | None:
-    """Return the present column that probably stands for a missing one, or None if no column resembles it."""
+    """Return the column that is probably meant as the missing column `name`, or None if no column resembles it.
+
+    needed: columns that are not considered, since they are needed themselves.
+    """
     free = {column.casefold().replace(" ", "_"): column for column in columns if column not in needed}
     for other in COLUMN_SYNONYMS.get(name, []):
         if other in free:
@@ -168,7 +174,7 @@ def likely_column(name: str, columns: Sequence[str], needed: Sequence[str] = ())
 
 
 def match_known_word(text: str, known: Sequence[str]) -> str | None:
-    """Return the known word that equals a text, ignoring case and extra blanks; None if no word or several words do."""
+    """Return the known word that equals a text up to case and extra blanks; None if no word or several words do."""
     if text in known:
         return text
     folded = " ".join(text.split()).casefold()
@@ -177,6 +183,6 @@ def match_known_word(text: str, known: Sequence[str]) -> str | None:
 
 
 def rename_known_keys(record: Mapping[str, object], known: Iterable[str]) -> dict[str, object]:
-    """Return a record with known names as keys, where a key equals a known name apart from case and extra blanks."""
+    """Return a record in which keys that equal a known name up to case and extra blanks are replaced by that name."""
     known = tuple(known)
     return {match_known_word(str(key), known) or key: value for key, value in record.items()}

@@ -1,7 +1,8 @@
 """Separation of a model's inline reasoning from its answer. The reasoning is stored, but never scored.
 
-Recognised marks are those of chat templates: DeepSeek, Qwen and most others `<think>`, Mistral `[THINK]`, OpenAI's
-Harmony channels, Cohere `<|START_THINKING|>`, Kimi's triangles, ByteDance `<seed:think>`, and tags of similar names.
+The marks of these chat templates are recognised: `<think>` (DeepSeek, Qwen and most others), `[THINK]` (Mistral), the
+channels of OpenAI's Harmony format, `<|START_THINKING|>` (Cohere), `<seed:think>` (ByteDance), the triangles of Kimi,
+and tags with names similar to `think`.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ QUOTES = "\"'`\u201c\u201d\u2018\u2019\u00ab\u00bb"
 
 
 def split_thinking(text: str) -> tuple[str, str | None]:
-    """Return the answer and the reasoning before it. Reasoning without a closing mark leaves an empty answer.
+    """Return the answer, and the reasoning before it or None. If the reasoning is not closed, the answer is empty.
 
-    A closing mark also counts without an opening one, which may be part of the template, but not inside quotation marks
-    or an ordinary sentence. Blank lines between reasoning and answer are dropped: otherwise a newline as a stop string
-    would leave an empty answer.
+    A closing mark needs no opening mark, which may be part of the prompt's template. A closing mark inside quotation
+    marks or an ordinary sentence is ignored. Blank lines between reasoning and answer are dropped, since the answer
+    would otherwise be empty if a newline is a stop string.
     """
     opened = OPEN.search(text)
     begins = opened is not None and not text[: opened.start()].strip()
@@ -70,6 +71,6 @@ def has_unknown_mark(text: str) -> bool:
 
 
 def cut_at_stop(text: str, stops: list[str]) -> str:
-    """Return the text before its first stop string, for servers without support for stop strings."""
+    """Return the text before the first stop string in it, for servers that do not support stop strings."""
     ends = [position for stop in stops if (position := text.find(stop)) >= 0]
     return text[: min(ends)] if ends else text

@@ -1,4 +1,4 @@
-"""Texts of models and people made safe to display: control characters become visible signs."""
+"""Functions that make texts of models and people safe to display, with visible signs for control characters."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import json
 from typing import Any
 
 CONTROL_PICTURES, DELETE_SIGN, REPLACEMENT_SIGN, LINE_END_SIGN = 0x2400, 0x2421, 0xFFFD, 0x21B5
-# Visible signs for control characters. XML and HTML forbid most of these characters; U+2028 and U+2029 end lines only
-# in some readers.
+# Visible signs for control characters. XML and HTML forbid most of these characters, and only some programs treat
+# U+2028 and U+2029 as ends of lines.
 SIGNS = {
     **{code: CONTROL_PICTURES + code for code in range(0x20) if chr(code) not in "\t\n\r"},
     0x7F: DELETE_SIGN,
@@ -25,17 +25,17 @@ def visible_text(text: str) -> str:
     return text if text.isprintable() else type(text)(str(text).translate(SIGNS))
 
 
-# With Unicode's bidirectional controls, a terminal or pull request shows characters in a different order from the file.
+# Unicode's bidirectional controls make a terminal or pull request show characters in another order than in the file.
 DIRECTIONS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), REPLACEMENT_SIGN)
 
 
 def without_direction_controls(text: str) -> str:
-    """Return a text with visible signs for control and bidirectional characters. Right-to-left letters still work."""
+    """Return a text with visible signs for control and bidirectional characters. Right-to-left letters are kept."""
     return visible_text(text).translate(DIRECTIONS)
 
 
 def script_safe_json(data: Any) -> str:
-    """Return JSON that is safe inside a script element: no text in it can close the element."""
+    """Return JSON that is safe inside an HTML script element: no text in it can close the element."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

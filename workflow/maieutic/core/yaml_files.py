@@ -1,4 +1,4 @@
-"""Safe reader for all YAML files."""
+"""Safe reader of YAML files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 
 from maieutic.core.errors import UserError
 
-try:  # libyaml's loader is thirteen times as fast, and every job reads cards
+try:  # libyaml's loader is thirteen times as fast as PyYAML's, and every job reads cards
     from yaml import CSafeLoader as SafeLoader
 except ImportError:  # PyYAML was built without libyaml
     from yaml import SafeLoader  # type: ignore[assignment]
@@ -27,17 +27,17 @@ EXECUTION_KEY = "__use_yte__"  # key that makes Snakemake's own reader execute e
 
 
 class UnsafeDocument(Exception):
-    """Error for a refused document; the message has the line and the reason."""
+    """Error for a refused document. Its message contains the line and the reason."""
 
 
 def read_yaml(path: Path, fix: str = "correct the file") -> Any:
-    """Return the content of a YAML file. Raises UserError if it cannot be read safely.
+    """Return the content of a YAML file. Raises UserError if the file cannot be read safely.
 
     fix: fix shown with the error, in the imperative.
     """
     try:
         if path.stat().st_size > LONGEST:
-            raise UserError(str(path), f"the file exceeds {LONGEST >> 20} MB, the limit of a configuration file", fix)
+            raise UserError(str(path), f"the file exceeds {LONGEST >> 20} MB, the limit for configuration files", fix)
         return parse_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValueError) as error:  # ValueError is raised for a null byte in the path
         raise UserError(str(path), f"cannot be read: {' '.join(str(error).split())}", fix) from None
@@ -66,7 +66,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def check_depth(text: str) -> bool:
-    """Return True if a document has aliases. Raises UnsafeDocument for nesting so deep that it would crash libyaml."""
+    """Return True if a document has aliases. Raises UnsafeDocument for nesting that is so deep that libyaml crashes."""
     depth, aliases = 0, False
     for event in yaml.parse(text, Loader=SafeLoader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -83,7 +83,7 @@ def check_depth(text: str) -> bool:
 def check_nodes(root: Any) -> None:
     """Raise UnsafeDocument if a document without aliases is too large or has a refused tag.
 
-    This is faster than `measure_node`, which documents with aliases need.
+    This function is faster than `measure_node`, which is needed for documents with aliases.
     """
     ahead, values = [root], 0
     while ahead:
@@ -97,7 +97,7 @@ def check_nodes(root: Any) -> None:
 
 
 def check_tag(node: Any) -> None:
-    """Raise UnsafeDocument if a node has a tag that configurations do not need."""
+    """Raise UnsafeDocument if a node has a tag that is not in TAGS."""
     if node.tag not in TAGS:
         raise UnsafeDocument(
             f"line {node_line(node)}: the tag {node.tag.replace('tag:yaml.org,2002:', '!!')} is not allowed"
@@ -105,7 +105,7 @@ def check_tag(node: Any) -> None:
 
 
 class NodeSize(NamedTuple):
-    """Size of a node: number of values, with repetitions by aliases, and depth of nesting."""
+    """Size of a node: number of values, counting repetitions by aliases, and depth of nesting."""
 
     values: int
     depth: int
@@ -114,7 +114,7 @@ class NodeSize(NamedTuple):
 def measure_node(node: Any, known: dict[int, NodeSize | None]) -> NodeSize:
     """Return the size of a node. Raises UnsafeDocument if it is too large, too deep or recursive, or has a refused tag.
 
-    known: sizes by id of the node; None while a node is being measured, which reveals recursion.
+    known: size of each measured node by its `id`; None while the node is being measured, which reveals recursion.
     """
     if id(node) in known:
         if (size := known[id(node)]) is None:
@@ -133,7 +133,10 @@ def measure_node(node: Any, known: dict[int, NodeSize | None]) -> NodeSize:
 
 
 def child_nodes(node: Any) -> Iterator[Any]:
-    """Yield the elements of a list, or the keys and values of a mapping. Raises UnsafeDocument for a duplicate key."""
+    """Yield the elements of a list, or the keys and values of a mapping.
+
+    Raises UnsafeDocument for a duplicate key, and for EXECUTION_KEY.
+    """
     if isinstance(node, yaml.SequenceNode):
         yield from node.value
     elif isinstance(node, yaml.MappingNode):

@@ -1,1 +1,1 @@
-"""Tutoring data generated from seed problems (KMP-Bench, section 2), and tutors fine-tuned on it."""
+"""Generation of tutoring data from seed problems (KMP-Bench, section 2), and fine-tuning of tutors on the data."""

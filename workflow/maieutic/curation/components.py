@@ -1,4 +1,7 @@
-"""The four components of a seed (KMP-Bench, section 2.2 and Appendix D), generated concurrently."""
+"""Generation of a seed's four components (KMP-Bench, section 2.2 and Appendix D).
+
+The components are follow-up questions, students' solutions, similar problems, and clarifications.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,13 @@ STAGES = (
     *("wrong_solution", "rephrase", "verify_rephrasing", "correct"),
     *("similar", "solve_similar", "clarify"),
 )
-COMPLETENESS_CHECK = "complete"  # name of the final check for all four components
+COMPLETENESS_CHECK = "complete"  # name of the final check that a seed has all four components
 FOLLOW_UPS = 2
 WRONG_SOLUTIONS = 2  # number of wrong solutions made for each seed
 
 
 async def complete_seed(crew: StageRunner, seed: Seed) -> Components | None:
-    """Return the seed with all four components; None if it is rejected or a component is missing."""
+    """Return the seed with its four components; None if the seed is rejected or a component cannot be made."""
     validation = crew.run_stage("validate_seed", seed.id, seed.model_dump())
     tags, solution = await gather_all(tag_standards(crew, seed), validation)
     if tags is None or solution is None:
@@ -68,14 +71,14 @@ async def complete_seed(crew: StageRunner, seed: Seed) -> Components | None:
 
 
 def to_json_values(product: Any) -> Any:
-    """Return a product as JSON values."""
+    """Convert the product of a stage (a record, or a list or dict of records) to values that JSON can represent."""
     if isinstance(product, dict):
         return {name: to_json_values(value) for name, value in product.items()}
     return [to_json_values(value) for value in product] if isinstance(product, list) else product.model_dump()
 
 
 async def tag_standards(crew: StageRunner, seed: Seed) -> list[Standard] | None:
-    """Return up to four standards, chosen from domain to cluster to standard; None if a stage chooses none."""
+    """Return the standards of a seed, chosen by domain, then cluster, then standard; None if a choice is rejected."""
 
     async def choose(stage: str, level: str, options: list[dict[str, str]]) -> list[str] | None:
         most = int(crew.stages[stage].card.limits["most"])
@@ -96,9 +99,10 @@ async def tag_standards(crew: StageRunner, seed: Seed) -> list[Standard] | None:
 async def make_confirmed_problem(
     crew: StageRunner, seed: Seed, stage: str, part: str, about: dict[str, Any]
 ) -> PosedProblem | None:
-    """Return a new problem whose answer most solvers confirm, or None.
+    """Return a new problem if most solvers find its answer, else None.
 
-    about: variables of the prompt; if it contains `problems`, the solvers receive them before the new problem.
+    stage: stage that writes the problem; part: name of the problem among the seed's products at this stage; about:
+    variables of the prompt. If `about` contains `problems`, the solvers see them before the new problem.
     """
     new: PosedProblem | None = await crew.run_stage(stage, seed.id, about, part)
     if new is None:
@@ -110,7 +114,7 @@ async def make_confirmed_problem(
 
 
 async def make_follow_ups(crew: StageRunner, seed: Seed) -> list[PosedProblem] | None:
-    """Return two follow-up questions of increasing difficulty (Appendix D.1); None if one is rejected."""
+    """Return two follow-up questions of increasing difficulty (Appendix D.1); None if either is rejected."""
     problems = [PosedProblem(problem=seed.problem, solution=seed.solution, answer=seed.answer)]
     for number in range(1, FOLLOW_UPS + 1):
         about = {"problems": [problem.model_dump() for problem in problems]}
@@ -124,7 +128,7 @@ async def make_follow_ups(crew: StageRunner, seed: Seed) -> list[PosedProblem] |
 async def make_similar_problems(
     crew: StageRunner, seed: Seed, tags: list[Standard]
 ) -> dict[Level, PosedProblem] | None:
-    """Return an easier, an equal and a harder problem (Appendix D.3); None if one is rejected."""
+    """Return an easier, an equally hard and a harder problem, by level (Appendix D.3); None if any is rejected."""
 
     async def of_level(level: Level) -> PosedProblem | None:
         about = {**seed.model_dump(), "standards": [tag.model_dump() for tag in tags], "level": level}
@@ -136,7 +140,7 @@ async def make_similar_problems(
 
 
 async def check_solutions(crew: StageRunner, seed: Seed) -> list[StudentSolution] | None:
-    """Return two wrong solutions and a right one, as steps with feedback (Appendix D.2); None if one is missing.
+    """Return two wrong solutions and a right one, each as steps with feedback (Appendix D.2); None if one is missing.
 
     A wrong solution that a later stage rejects is replaced by the next candidate.
     """
@@ -160,7 +164,11 @@ async def check_solutions(crew: StageRunner, seed: Seed) -> list[StudentSolution
 async def check_solution(
     crew: StageRunner, seed: Seed, part: str, by: str, attempt: Attempt, is_right: bool
 ) -> StudentSolution | None:
-    """Return one solution after rephrasing, verification and feedback; None if a stage rejects it."""
+    """Return one solution after rephrasing, verification and feedback; None if a stage rejects it.
+
+    part: name of the solution among the seed's solutions; by: author of the solution; is_right: True if the solution
+    is expected to be right.
+    """
     most = int(crew.stages["rephrase"].card.limits["most"])
     about = {**seed.model_dump(), "student": attempt.text, "attempt": attempt, "most": most}
     steps: Steps | None = await crew.run_stage("rephrase", seed.id, about, part)

@@ -1,4 +1,4 @@
-"""Curations and tunings in the plan of a run, and the checks on them before any work."""
+"""Curations and tunings in the plan of a run, and the checks that precede their jobs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from maieutic.serving.weights import has_chat_template
 
 
 class CurationPlan(Plan):
-    """A plan with curations and tunings."""
+    """A run's plan that includes curations and tunings."""
 
     @cached_property
     def curated(self) -> dict[str, tuple[str, str]]:
-        """For each dataset that a curation generates: the name of the curation, and `skills` or `dialogues`."""
+        """Map from each dataset that a curation generates to the curation and its product: `skills` or `dialogues`."""
         by_dataset = {}
         for name, dataset in self.datasets.items():
             copy = dataset.demo if self.edition == "demo" else dataset.published
@@ -40,7 +40,7 @@ class CurationPlan(Plan):
 
     @cached_property
     def tuned(self) -> dict[str, str]:
-        """The tuning that trains each tuned tutor of the registry."""
+        """Map from each tuned model in the registry to the tuning that trains it."""
         return {
             name: model.weights.tuned
             for name, model in self.models.items()
@@ -48,7 +48,7 @@ class CurationPlan(Plan):
         }
 
     def curation(self, name: str) -> Curation:
-        """Return the entry of a curation."""
+        """Return the configuration entry of a curation."""
         return self.config.curations[name]
 
     @cached_property
@@ -69,7 +69,7 @@ class CurationPlan(Plan):
     def role_needs(self, curation: str) -> Needs:
         """Return the resources of a job that calls a curation's models.
 
-        GPUs and memory are summed over the models; the number of CPUs is the largest of any model.
+        GPUs and memory are summed over the models; the number of CPUs is the maximum over the models.
         """
         entries = [self.models[name].needs for name in self.curation(curation).roles.models]
         return Needs(
@@ -80,22 +80,22 @@ class CurationPlan(Plan):
         )
 
     def tuning_needs(self, tuning: str) -> Needs:
-        """Return the resources of a fine-tuning: its own `needs`, else those of its base."""
+        """Return the resources of a fine-tuning: the tuning's own `needs` if set, else the needs of its base model."""
         entry = self.config.tunings[tuning]
         return entry.needs or self.models[entry.base].needs
 
     def models_of_step(self, curation: str, step: str) -> list[str]:
-        """Return the models that one job of a curation calls. step: name of the job, a key of `STAGES`."""
+        """Return the models that one job of a curation calls. step: name of the job, a key in `STAGES`."""
         roles = self.curation(curation).roles
         return sorted({name for stage in STAGES[step] for name in roles.entries_with(read_stage(stage).card.role)})
 
     @cached_property
     def raters(self) -> list[str]:
-        """Judges of the run that rate curated dialogues: those validated on labels of MRBench's dimensions."""
+        """Judges in the run that rate curated dialogues. Each is validated on labels of MRBench's dimensions."""
         return [name for name in self.judges_with_model if self.taxonomy_release(name)]
 
     def is_served(self, curation: str) -> bool:
-        """Return True if this run serves a model of a curation."""
+        """Return True if this run serves at least one of a curation's models with vLLM."""
         return any(isinstance(self.models[name], VllmModel) for name in self.curation(curation).roles.models)
 
 
@@ -103,7 +103,7 @@ class CurationPlan(Plan):
 
 
 def check_curations(plan: CurationPlan) -> None:
-    """Check that curations, tunings and references to them are consistent. Raises UserError with all faults."""
+    """Check the curations, the tunings, and all references to them. Raises UserError that lists all faults."""
     if plan.config.curations:
         check_all(partial(check_stage, name) for stages in STAGES.values() for name in stages)
     check_all(
@@ -117,9 +117,9 @@ def check_curations(plan: CurationPlan) -> None:
 
 
 def check_stage(name: str) -> None:
-    """Check that a stage card names a known parser and a known rule and sets their limits.
+    """Check that a stage's card names a known parser and a known acceptance rule, and sets the limits that they read.
 
-    Also check that the template of its prompt can be parsed.
+    Also check that the stage's prompt template can be parsed.
     """
     card = read_stage(name).card
     place = str(FOLDER / f"{name}.yaml")
@@ -128,12 +128,12 @@ def check_stage(name: str) -> None:
             raise unknown_name(f"{place}: {key}", value, list(known), f"the {key}s of stages")
     needed = parsers.PARSER_LIMITS.get(card.parser, frozenset()) | rules.RULE_LIMITS.get(card.accept, frozenset())
     if missing := sorted(needed - card.limits.keys()):
-        fix = f"add {' and '.join(missing)} to limits: {card.parser} and {card.accept} read {', '.join(sorted(needed))}"
+        fix = f"add {' and '.join(missing)} to limits: {card.parser} and {card.accept} need {', '.join(sorted(needed))}"
         raise UserError(
             f"{place}: limits", f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing", fix
         )
     if card.samples > 1 and card.accept not in rules.RULES_OF_SEVERAL_ANSWERS:
-        problem = f"expected 1 answer, since {card.accept} reads only one, found {card.samples}"
+        problem = f"expected 1, since {card.accept} uses only one answer, found {card.samples}"
         raise UserError(f"{place}: samples", problem, "set samples: 1")
     try:
         template_variables(read_stage(name).template)
@@ -162,27 +162,27 @@ def check_curation(plan: CurationPlan, name: str) -> None:
 
 
 def check_seeds(plan: CurationPlan, key: str, dataset: str, loader: str) -> None:
-    """Check that a source of seeds is a pinned dataset with a loader of questions."""
+    """Check that a source of seeds is a pinned dataset, and that its loader returns questions."""
     if dataset not in plan.datasets:
         raise unknown_name(key, dataset, list(plan.datasets), "config/datasets.yaml")
     asking = [name for name, candidate in LOADERS.items() if "question" in candidate.variables]
     if loader not in asking:
-        raise unknown_name(key, loader, asking, "the loaders of problems")
+        raise unknown_name(key, loader, asking, "the loaders that return questions")
     plan.datasets[dataset].file_of(dataset, plan.edition)
 
 
 def check_role(plan: CurationPlan, key: str, name: str) -> None:
-    """Check that the model of a role answers requests and is pinned."""
-    check_entry(plan.models, key, name, (VllmModel, HostedModel), "a model that answers")
+    """Check that a role's model can answer requests, and that its weights are pinned."""
+    check_entry(plan.models, key, name, (VllmModel, HostedModel), "a model that can answer requests")
     model = plan.models[name]
     if isinstance(model, VllmModel):
         model.weights.refuse_unpinned(f"models.{name}.weights")
 
 
 def check_tuning(plan: CurationPlan, name: str) -> None:
-    """Check one tuning: its base, its batch and the sources of its mix."""
+    """Check one tuning: its base model, its batch size, and the sources in its mix."""
     entry, key = plan.config.tunings[name], f"tunings.{name}"
-    check_entry(plan.models, f"{key}.base", entry.base, (VllmModel, WeightsOnly), "a base with weights to train")
+    check_entry(plan.models, f"{key}.base", entry.base, (VllmModel, WeightsOnly), "a model with weights to train")
     base = plan.models[entry.base]
     assert isinstance(base, VllmModel | WeightsOnly)
     if isinstance(base.weights, TunedWeights):
@@ -198,7 +198,7 @@ def check_tuning(plan: CurationPlan, name: str) -> None:
 
 
 def check_batch(key: str, entry: FineTuning, gpus: int) -> None:
-    """Check that a training's batch can be divided evenly among its processes."""
+    """Check that a tuning's batch can be divided evenly among its training processes."""
     workers = entry.workers(gpus)
     if entry.batch_size % (entry.micro_batch * workers):
         problem = f"{entry.batch_size} is not divisible by micro_batch times {workers} processes"
@@ -232,11 +232,11 @@ def check_curated(plan: CurationPlan, dataset: str) -> None:
     if curation not in plan.config.curations:
         raise unknown_name(key, curation, list(plan.config.curations), "curations")
     if product not in SETS:
-        raise unknown_name(key, product, list(SETS), "the sets for evaluation: NAME/skills or NAME/dialogues")
+        raise unknown_name(key, product, list(SETS), "the evaluation sets of a curation")
 
 
 def check_tuned(plan: CurationPlan, name: str) -> None:
-    """Check that the tuning behind an entry's weights exists."""
+    """Check that a tuned model names a tuning of this run as the source of its weights."""
     tuning = plan.tuned[name]
     if tuning not in plan.config.tunings:
         raise unknown_name(f"models.{name}.weights.tuned", tuning, list(plan.config.tunings), "tunings")
@@ -246,38 +246,38 @@ def check_tuned(plan: CurationPlan, name: str) -> None:
 
 
 def stage_interpreter(plan: CurationPlan, curation: str) -> str:
-    """Return the environment of a job that calls a curation's models: SERVE if vLLM serves one of them, else DRIVER."""
+    """Return the interpreter of a job that calls a curation's models: SERVE if vLLM serves any of them, else DRIVER."""
     return shell_lines.SERVE if plan.is_served(curation) else shell_lines.DRIVER
 
 
 def rater_interpreter(plan: CurationPlan, judge: str) -> str:
-    """Return the environment of a job that calls a judge: SERVE if vLLM serves it, else DRIVER."""
+    """Return the interpreter of a job that calls a judge: SERVE if vLLM serves the judge, else DRIVER."""
     served = plan.answering_entry(judge) in plan.with_engine("vllm")
     return shell_lines.SERVE if served else shell_lines.DRIVER
 
 
 def base_of(plan: CurationPlan, tuning: str) -> str:
-    """Return the registry entry that a tuning starts from."""
+    """Return the name of the base model that a tuning starts from."""
     return plan.config.tunings[tuning].base
 
 
 def curation_of_job(names: WildcardValues) -> str | None:
     """Return the curation whose models a job calls; None if the job calls a judge or belongs to no curation.
 
-    names: the job's wildcards.
+    names: values of the job's wildcards.
     """
     return None if "judge" in names else names.get("curation")
 
 
 def models_of(plan: CurationPlan, names: WildcardValues) -> list[str] | None:
-    """Return the models that a job of a curation calls, or the base that a tuning trains; None for other jobs."""
+    """Return the models that a curation's job calls, or the base model that a tuning's job trains; else None."""
     if curation := curation_of_job(names):
         return plan.curation(curation).roles.models
     return [base_of(plan, names["tuning"])] if "tuning" in names else None
 
 
 def needs_of(plan: CurationPlan, names: WildcardValues) -> Needs | None:
-    """Return the resources of a job of a curation or a tuning; None for other jobs."""
+    """Return the resources of a job that belongs to a curation or a tuning; None for other jobs."""
     if curation := curation_of_job(names):
         return plan.role_needs(curation)
     return plan.tuning_needs(names["tuning"]) if "tuning" in names else None

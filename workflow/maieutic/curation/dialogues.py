@@ -1,4 +1,4 @@
-"""Dialogues assembled from components: flows, decisions on them, expansion, test cases (KMP-Bench, section 2.3)."""
+"""Dialogues made from components: flows, decisions on flows, expansion, test cases (KMP-Bench, section 2.3)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from maieutic.curation.texts import numbered_steps
 VERIFY, BY_PEOPLE = "verify_flow", "people"
 STAGES_OF_FLOWS = ("flow", VERIFY)
 STAGES_OF_DIALOGUES = ("expand", "choose_turns", "write_instruction")
-# Names of the levels in Figure 14.
+# Names of the similar problems' levels in KMP-Bench's Figure 14.
 LEVEL_NAMES: Mapping[Level, str] = {"easy": "easier", "medium": "similar", "hard": "harder"}
 SHEET_COLUMNS = ("flow", "problem", "plan", "decision", "last")
 DECISIONS = ("keep", "truncate", "discard")
 
 
 def materials_of(components: Components) -> list[dict[str, str]]:
-    """Return the materials that a flow may use, under their names in Figure 14."""
+    """Return the materials (named texts) that a flow may use, with their names in KMP-Bench's Figure 14."""
     texts = {"seed": components.problem, "seed_solution": components.solution}
     for number, followup in enumerate(components.followups, 1):
         texts |= {f"seed_followup{number}": followup.problem, f"seed_followup{number}_solution": followup.solution}
@@ -47,8 +47,8 @@ async def make_flow(
 ) -> Flow | None:
     """Return the flow (the plan of a dialogue) made from a seed's components; None if it is rejected.
 
-    planned: mapping to which this function adds every flow, even if it is then rejected; decided: people's
-    decisions by flow id, None if the verifier decides.
+    planned: all flows by id, to which this function adds the new flow even if it is rejected afterwards; decided:
+    people's decisions by flow id, None if the verifier (a model) decides.
     """
     materials = materials_of(components)
     flow: Flow | None = await crew.run_stage("flow", components.id, {"id": components.id, "materials": materials})
@@ -77,7 +77,7 @@ async def make_flow(
 def write_flow_sheet(path: Path, flows: Sequence[tuple[Components, Flow]]) -> None:
     """Write the flows as a CSV sheet with two empty columns for people to fill in.
 
-    The columns are `decision`, and `last` for the number of the last exchange to keep.
+    The empty columns are `decision`, and `last` for the number of the last exchange to keep.
     """
     with atomic_file(path) as handle:
         writer = csv.writer(handle, lineterminator="\n")
@@ -87,7 +87,7 @@ def write_flow_sheet(path: Path, flows: Sequence[tuple[Components, Flow]]) -> No
 
 
 def flow_text(flow: Flow) -> str:
-    """Return a flow as readable text."""
+    """Return a flow as readable text, with one line per planned turn."""
     lines = [flow.storyline]
     for number, exchange in enumerate(flow.exchanges, 1):
         lines.append(f"S{number} [{', '.join(exchange.student_materials) or 'none'}] {exchange.student}")
@@ -97,7 +97,7 @@ def flow_text(flow: Flow) -> str:
 
 
 def read_flow_decisions(path: Path) -> dict[str, Decision]:
-    """Return people's decisions by flow id. Raises UserError that lists all rows without a valid decision."""
+    """Return people's decisions by flow id, read from a sheet. Raises UserError that lists all invalid rows."""
     needed = ("flow", "decision", "last")
     rows = [row for _, row in read_table(path, needed, fix=f"keep the columns {', '.join(SHEET_COLUMNS)}").rows]
     decisions: dict[str, Decision] = {}
@@ -114,7 +114,7 @@ def read_flow_decisions(path: Path) -> dict[str, Decision]:
             fix = "for truncate, set last to the number of the last exchange to keep; otherwise leave last empty"
             faults.append(UserError(place, f"found last {last!r} with the decision {word}", fix))
         elif name in decisions:
-            faults.append(UserError(place, f"found a second decision on {name}", "keep one row for each flow"))
+            faults.append(UserError(place, f"found a second row for the flow {name}", "keep one row for each flow"))
         else:
             decisions[name] = Decision(word, int(last[:6]) if last else None)
     if faults:
@@ -123,7 +123,10 @@ def read_flow_decisions(path: Path) -> dict[str, Decision]:
 
 
 def check_flow_decisions(people: Sequence[Path], decided: Mapping[str, Decision], planned: Mapping[str, Flow]) -> None:
-    """Raise UserError unless people decided on every planned flow, and on no other flow."""
+    """Raise UserError unless people decided on every planned flow, and on no other flow.
+
+    people: the sheet with the decisions; empty if a model decides, in which case nothing is checked.
+    """
     if not people:
         return
     place = str(people[0])
@@ -132,7 +135,7 @@ def check_flow_decisions(people: Sequence[Path], decided: Mapping[str, Decision]
         raise UserError(place, problem, "decide on each flow of results/curation/NAME/flows.csv, or set people: null")
     if unknown := sorted(decided.keys() - planned.keys()):
         fix = "use the sheet of this curation, results/curation/NAME/flows.csv"
-        raise UserError(place, f"the curation has no such flow: {', '.join(unknown[:5])}", fix)
+        raise UserError(place, f"found flows that the curation lacks: {', '.join(unknown[:5])}", fix)
 
 
 async def make_dialogue(crew: StageRunner, components: Components, flow: Flow, tested: bool) -> Dialogue | None:
@@ -162,7 +165,7 @@ async def make_dialogue(crew: StageRunner, components: Components, flow: Flow, t
 
 
 async def add_test_cases(crew: StageRunner, dialogue: Dialogue) -> Dialogue | None:
-    """Return the dialogue with its test cases (section 3.1); None if no turn becomes a test case."""
+    """Return the dialogue with its test cases (KMP-Bench, section 3.1); None if no turn becomes a test case."""
     turns = dialogue.turns
     places = [place for place, turn in enumerate(turns) if turn.speaker == "tutor"]
     about = {

@@ -14,15 +14,15 @@ from maieutic.core.errors import UserError
 from maieutic.replies.generate import merge_system_message
 from maieutic.rewards import loading
 
-IGNORED = -100  # label of a token that the loss does not cover
+IGNORED = -100  # label of tokens that do not count towards the loss
 Chat = Sequence[dict[str, str]]
 
 
 class EncodedChats(NamedTuple):
-    """Encoded chats.
+    """Token ids and labels of chats.
 
-    labels: the token id at each position that the loss covers, IGNORED elsewhere; overlong: number of chats that
-    were left out as too long.
+    labels: for each chat, the token id at positions that count towards the loss, IGNORED at others; overlong: number of
+    chats that were left out because they are too long.
     """
 
     ids: list[list[int]]
@@ -62,16 +62,16 @@ def encode_chats(tokenizer: Any, chats: Sequence[Chat], name: str, train: FineTu
             if longest <= base_context
             else f"set overlong: drop, since the base's context has only {base_context} tokens"
         )
-        raise UserError(f"tunings.{name}.max_length", f"{problem}, the longest has {longest}", fix)
+        raise UserError(f"tunings.{name}.max_length", f"{problem}; the longest example has {longest}", fix)
     return EncodedChats([ids for ids, _ in fitting], [labels for _, labels in fitting], overlong)
 
 
 def encode_chat(tokenizer: Any, chat: Chat, place: str) -> tuple[list[int], list[int]]:
     """Return the token ids and labels of one chat. place: the config key of the tuning, for error messages.
 
-    An assistant's turn is located by rendering the chat twice: up to the turn, with the generation prompt, and up to
-    the turn's end. A template whose second text does not begin with the first is refused. A system message that the
-    template does not support is prepended to the user's first message.
+    To locate an assistant's turn, the chat is rendered twice: up to the turn, with the generation prompt, and up to the
+    turn's end. Raises UserError if the second text does not begin with the first. If the template does not support a
+    system message, the message is prepended to the user's first message.
     """
     try:
         chat = chat_for_template(tokenizer, chat)
@@ -83,7 +83,7 @@ def encode_chat(tokenizer: Any, chat: Chat, place: str) -> tuple[list[int], list
         ]
     except UserError:
         raise
-    except Exception as error:  # templates raise exceptions of any class
+    except Exception as error:  # a chat template can raise any exception
         beginning = str(chat[0].get("content", ""))[:80]
         problem = f"the base's chat template cannot render the example that begins with {beginning!r}: {error}"
         raise UserError(f"{place}.base", problem, "choose another base, or remove the example from the mix") from None
@@ -96,9 +96,9 @@ def encode_chat(tokenizer: Any, chat: Chat, place: str) -> tuple[list[int], list
 
 
 def span_of(tokenizer: Any, chat: Chat, number: int, text: str, place: str) -> tuple[int, int]:
-    """Return start and end of an assistant's message in a chat's text. number: index of the message.
+    """Return the start and end of an assistant's message in the rendered chat `text`. number: index of the message.
 
-    Raises UserError if the template renders the message differently when other turns follow.
+    Raises UserError if the template renders the message differently when other turns follow it.
     """
     before = rendered_chat(tokenizer, chat[:number], True) if number else text[: text.find(chat[0]["content"])]
     after = rendered_chat(tokenizer, chat[: number + 1], False)
@@ -113,7 +113,7 @@ def span_of(tokenizer: Any, chat: Chat, number: int, text: str, place: str) -> t
 
 
 def chat_for_template(tokenizer: Any, chat: Chat) -> Chat:
-    """Return the chat as its template accepts it: unchanged, or with the system message in the user's first message."""
+    """Return a chat that its template accepts: unchanged, or with the system message in the user's first message."""
     if chat[0]["role"] != "system" or not any(message["role"] == "user" for message in chat):
         return chat
     try:

@@ -22,7 +22,11 @@ SPEAKERS = {"system", "user", "assistant"}
 
 
 class ChatSource(Job):
-    """A source of chats. share: its share of the mix; form: file format of a dataset, None for a curation's set."""
+    """A source of chats in a tuning's mix.
+
+    share: share of the mix that comes from this source; form: file format if the source is a dataset, None if it is a
+    curation's training set.
+    """
 
     name: str
     share: float
@@ -44,11 +48,11 @@ class MixExamples(Job):
 def mix_examples(
     *, job: MixExamples, sources: list[Path], items: list[Path], tests: list[Path], out: Path, sheet: Path
 ) -> None:
-    """Write the examples and their datasheet: counts by source, and the examples that were left out as leaks.
+    """Write the mixed examples, and a datasheet with counts by source and the examples left out as leaks.
 
-    sources: the files of the job's sources, in their order; items: item files of every selected task; tests: evaluation
-    sets of curations. No problem of `items` or `tests` is left in the examples. Raises UserError for a source without
-    usable chats.
+    sources: one file for each of the job's sources, in the same order; items: item files of every selected task; tests:
+    evaluation sets of curations. The examples contain no problem from `items` or `tests`. Raises UserError for a source
+    without usable chats.
     """
     places = {source.name: f"tunings.{job.tuning}.mix.{source.name}" for source in job.sources}
     by_source = {
@@ -82,7 +86,7 @@ def mix_examples(
 
 
 def name_examples(source: str, records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the examples by name. A name joins the source, the record's id, and a number if the id is repeated."""
+    """Return the examples by name. A name consists of the source, the record's id, and a number if ids repeat."""
     named: dict[str, dict[str, Any]] = {}
     counts: Counter[str] = Counter()
     for record in records:
@@ -93,7 +97,7 @@ def name_examples(source: str, records: Iterable[dict[str, Any]]) -> dict[str, d
 
 
 def chats(source: ChatSource, path: Path, place: str) -> list[dict[str, Any]]:
-    """Return the chats of a source, whose records have `messages` or are dialogues in the format of `kmp_dialogues`.
+    """Return the chats of a source. Its records have `messages`, or are dialogues in the format of `kmp_dialogues`.
 
     place: the config key of the source, for error messages. Raises UserError for a record in neither format.
     """
@@ -104,7 +108,9 @@ def chats(source: ChatSource, path: Path, place: str) -> list[dict[str, Any]]:
             known = {name: record[name] for name in Dialogue.model_fields if name in record}
             record = chat_record(Dialogue.model_validate(known), [record["problem"]])
         if not is_chat(record.get("messages")):
-            fix = "give each record messages with role (system, user, assistant) and content, one by the assistant"
+            fix = (
+                "give each record messages with role (system, user, assistant) and content, one of them an assistant's"
+            )
             raise UserError(place, f"record {number} is not a chat", fix)
         examples.append({"id": str(number), **record})
     return examples
@@ -122,7 +128,10 @@ def is_chat(messages: Any) -> bool:
 def sample_by_shares(
     pools: Mapping[str, Sequence[dict[str, Any]]], shares: Mapping[str, float], seed: int
 ) -> list[dict[str, Any]]:
-    """Return as many examples as the shares allow without repetition: random samples of the sources, shuffled."""
+    """Return as many examples as possible in the given shares without repetition: random samples, shuffled.
+
+    pools: examples of each source; shares: share of each source in the result.
+    """
     total = min(len(pools[name]) / share for name, share in shares.items())
     chosen = {}
     for name, share in shares.items():

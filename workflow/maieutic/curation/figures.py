@@ -1,6 +1,6 @@
 """Report page on curations and tunings.
 
-It shows the yields beside those of the paper (KMP-Bench), its Figures 2 and 6, and the gains of tuned tutors.
+It compares the yields with those in the KMP-Bench paper, redraws the paper's Figures 2 and 6, and shows tutors' gains.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from maieutic.report.sections import ReportInput
 from maieutic.report.tables import display_label, read_json
 
 COMPLETENESS_ROW = {"does": "All four components exist", "paper": "6K seeds have all four", "source": "section 2.2"}
-MOST_REASONS = 4  # maximum number of reasons for rejection shown per stage; the results contain all
-COLUMNS = ("domain", "grade", "source")  # columns of Figure 6
+MOST_REASONS = 4  # maximum number of reasons for rejection shown per stage; the result files list all reasons
+COLUMNS = ("domain", "grade", "source")  # columns of KMP-Bench's Figure 6, from left to right
 # Horizontal alignment of the block labels in each of COLUMNS.
 LABEL_ALIGNMENT: tuple[Literal["right", "center", "left"], ...] = ("right", "center", "left")
-GAP = 0.02  # vertical space between two blocks of a column, as a share of the column's height
-CURVE = 20  # number of straight segments of a band's edge
+GAP = 0.02  # vertical space between two blocks of a column, as a share of the chart's height
+CURVE = 20  # number of straight segments that approximate a band's curved edge
 
 
 def curation_page(run: ReportInput) -> dict[str, Any] | None:
@@ -45,7 +45,7 @@ def curation_page(run: ReportInput) -> dict[str, Any] | None:
 
 
 def curation_part(run: ReportInput, name: str) -> dict[str, Any] | None:
-    """Return one curation's yields, sets and figures; None if its job has not ended."""
+    """Return the yields, datasheets and charts of one curation; None if it has no results yet."""
     results = run.results
     figures = read_json(FIGURES.within(results, curation=name))
     if figures is None:
@@ -68,7 +68,7 @@ def curation_part(run: ReportInput, name: str) -> dict[str, Any] | None:
 
 
 def rating_rows(run: ReportInput, curation: str, judge: str) -> list[dict[str, Any]]:
-    """Return a row per dimension: the share of rated turns with the desired label, with its interval over dialogues."""
+    """Return one row per dimension: the share of rated turns with the desired label, and its confidence interval."""
     path = RATINGS.within(run.results, curation=curation, judge=judge)
     judgements = read_records(path, Judgement) if path.exists() else []
     by_case: dict[str, list[Judgement]] = defaultdict(list)
@@ -93,7 +93,7 @@ def rating_rows(run: ReportInput, curation: str, judge: str) -> list[dict[str, A
 
 
 def stage_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stage's yields, with the texts of its card."""
+    """Return a stage's yields, together with the texts of its card that the page shows."""
     stage = row["stage"]
     card = read_stage(stage).card.model_dump() if stage in stage_names() else COMPLETENESS_ROW
     reasons = list(row["rejected"].items())
@@ -109,7 +109,7 @@ def stage_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tuning_row(run: ReportInput, name: str) -> dict[str, Any] | None:
-    """Return the settings, counts and losses of a tuning; None if its job has not ended."""
+    """Return the settings, counts and losses of a tuning; None if it has no results yet."""
     folder = TUNED.within(run.results, tuning=name).parent
     training = read_json(folder / "training.json")
     if training is None:
@@ -129,7 +129,7 @@ def tuning_row(run: ReportInput, name: str) -> dict[str, Any] | None:
 
 
 class Gain(NamedTuple):
-    """Difference between a tuned tutor and its base on one task, as in the paper's rows of differences."""
+    """Difference in score between a tuned tutor and its base on one task, like the gain rows in KMP-Bench's tables."""
 
     tutor: str
     base: str
@@ -144,7 +144,7 @@ class Gain(NamedTuple):
 
 
 def gains(run: ReportInput) -> list[Gain]:
-    """Return the paired differences between every tuned tutor of the run and its base, under robust scoring."""
+    """Return the paired differences, under robust scoring, between each tuned tutor of the run and its base."""
     pairs = dict(tuned_pairs(run.plan))
     rows = []
     for benchmark in run.plan.benchmarks:
@@ -168,7 +168,7 @@ def gains(run: ReportInput) -> list[Gain]:
 
 
 def tuned_pairs(plan: Plan) -> list[tuple[str, str]]:
-    """Return the tuned tutors of the run, each with its base, if the base is a tutor of the run too."""
+    """Return (tuned tutor, base) for each tuned tutor of the run whose base model is also a tutor of the run."""
     pairs = []
     for name in plan.run.tutors:
         model = plan.models[name]
@@ -180,7 +180,10 @@ def tuned_pairs(plan: Plan) -> list[tuple[str, str]]:
 
 
 def histogram(counts: Mapping[int, int], title: str, width: int) -> str:
-    """Return a histogram of dialogues as SVG; an empty string without counts. width: width of a bin."""
+    """Return a histogram of dialogues as SVG; an empty string if `counts` is empty.
+
+    counts: number of dialogues by value; title: title of the horizontal axis; width: width of a bin.
+    """
     if not counts:
         return ""
     classes: Counter[int] = Counter()
@@ -196,7 +199,7 @@ def histogram(counts: Mapping[int, int], title: str, width: int) -> str:
 
 
 def bars(counts: Mapping[str, int], title: str) -> str:
-    """Return a bar chart as SVG, with a bar for each key of the counts."""
+    """Return a bar chart as SVG, with one bar per key in `counts`. title: title of the horizontal axis."""
     table = pd.DataFrame({"kind": list(counts), "n": list(counts.values())})
     chart = alt.Chart(table).mark_bar(color=BLUE)
     chart = chart.encode(y=alt.Y("kind:N", sort=list(counts), title=None), x=alt.X("n:Q", title=title))
@@ -204,19 +207,19 @@ def bars(counts: Mapping[str, int], title: str) -> str:
 
 
 class Block(NamedTuple):
-    """A block in a column of Figure 6. low, high: its two edges, as shares of the chart's height."""
+    """A block in a column of KMP-Bench's Figure 6. low, high: its two edges, as shares of the chart's height."""
 
     low: float
     high: float
 
 
 def block_name(row: Mapping[str, Any], column: str) -> str:
-    """Return the name of the block to which a row of seed counts belongs in a column of Figure 6."""
+    """Return the name of the block to which a row of seed counts belongs in a column of KMP-Bench's Figure 6."""
     return f"grade {row[column]}" if column == "grade" else str(row[column])
 
 
 def nodes_of(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Block]:
-    """Return the blocks of a column of Figure 6 by name, with heights in proportion to their numbers of seeds."""
+    """Return the blocks in a column of KMP-Bench's Figure 6 by name. A block's height is its share of the seeds."""
     counts: Counter[str] = Counter()
     for row in rows:
         counts[block_name(row, column)] += row["n"]
@@ -230,7 +233,10 @@ def nodes_of(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Block]
 
 
 def sankey(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return Figure 6 as SVG: bands from the seeds' domains to grades and sources; an empty string without rows."""
+    """Return KMP-Bench's Figure 6 as SVG; an empty string without rows.
+
+    Bands lead from the domains of the seeds to their grades, and from the grades to their sources.
+    """
     if not rows:
         return ""
     nodes = {column: nodes_of(rows, column) for column in COLUMNS}
@@ -271,16 +277,17 @@ def sankey(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def shorten_label(name: str) -> str:
-    """Return a name, shortened to fit beside its block."""
+    """Return a block's name, shortened if it is too long to fit beside the block."""
     return name if len(name) <= 34 else f"{name[:33]}\u2026"
 
 
 def band(
     name: str, start: str, place: int, tops: tuple[float, float], heights: Sequence[float]
 ) -> list[dict[str, Any]]:
-    """Return the points of a band with smooth edges between two columns of Figure 6.
+    """Return the points of a band with curved edges between two columns of KMP-Bench's Figure 6.
 
-    place: number of the left column; tops, heights: the band's top and height at its left and right end.
+    name: name of the band; start: block at the band's left end, which sets its colour; place: index of the left column;
+    tops, heights: top and height of the band at its left and right end.
     """
     points = []
     for step in range(CURVE + 1):

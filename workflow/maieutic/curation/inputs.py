@@ -1,4 +1,4 @@
-"""Inputs of the rules of curations and tunings that depend on the run's selection (as in `maieutic.plan.inputs`)."""
+"""Input files of the Snakemake rules for curations and tunings, as far as they depend on the run's selection."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ def seed_sources(plan: CurationPlan, curation: str) -> list[str]:
 
 
 def stage_weights(plan: CurationPlan, curation: str, step: str) -> list[str]:
-    """Return the weight manifests of the served models that a step of a curation calls."""
+    """Return the weight manifests of all served models that a step of a curation calls."""
     served = plan.with_engine("vllm")
     return [paths.WEIGHTS.of(model=name) for name in plan.models_of_step(curation, step) if name in served]
 
 
 def stage_cards(plan: CurationPlan, step: str) -> list[str]:
-    """Return the files of the stages of a step."""
+    """Return the stage cards and prompts that a step reads."""
     return stage_files(list(STAGES[step]))
 
 
 def people_decisions(plan: CurationPlan, curation: str) -> list[str]:
-    """Return the sheet of people's decisions on flows; empty if the curation names none."""
+    """Return the sheet of people's decisions on flows, as a list; empty if the curation has no such sheet."""
     people = plan.curation(curation).people
     return [people] if people else []
 
 
 def rating_rubrics(plan: CurationPlan, judge: str) -> list[str]:
-    """Return the files of the rubrics by which a judge rates dialogues."""
+    """Return the files of the rubrics of a judge that rates dialogues."""
     return rubric_files(plan.judge_entry(judge).rubrics)
 
 
 def selected_items(plan: CurationPlan) -> list[str]:
-    """Return the item files of every selected task, whose problems must not be in training data."""
+    """Return the item files of every selected task. Training data must not contain the problems in these files."""
     return [file for benchmark in plan.benchmarks for file in benchmark_items(plan, benchmark)]
 
 
 def evaluation_sets(plan: CurationPlan) -> list[str]:
-    """Return the evaluation sets of every curation. Training data exclude their problems even if no task uses them."""
+    """Return the evaluation sets of every curation. Training data exclude their problems even if no task uses a set."""
     return [pattern.of(curation=name) for name in plan.config.curations for pattern in SETS.values()]
 
 
 def curated_set(plan: CurationPlan, dataset: str) -> str:
-    """Return the evaluation set of this run that a dataset is copied from."""
+    """Return the file of the evaluation set from which a curated dataset is copied."""
     curation, product = plan.curated[dataset]
     return SETS[product].of(curation=curation)
 
 
 def curated_sheet(plan: CurationPlan, dataset: str) -> str:
-    """Return the datasheet of the evaluation set that a dataset is copied from."""
+    """Return the datasheet of the evaluation set from which a curated dataset is copied."""
     curation, _ = plan.curated[dataset]
     return EVALUATION_SHEET.of(curation=curation)
 
 
 def mixed_sources(plan: CurationPlan, tuning: str) -> list[str]:
-    """Return the training sets and source files that a tuning mixes."""
+    """Return the files that a tuning mixes: training sets of curations, and source files of datasets."""
     curations = plan.config.curations
     return [
         TRAINING_SET.of(curation=name) if name in curations else paths.SOURCE.of(dataset=name)
@@ -74,7 +74,7 @@ def tuning_base(plan: CurationPlan, tuning: str) -> str:
 
 
 def tuned_weights(plan: CurationPlan, model: str) -> str:
-    """Return the manifest of the weights that a tuning of this run trained."""
+    """Return the manifest of the weights that a tuning of this run trains for a model."""
     return TUNED.of(tuning=plan.tuned[model])
 
 

@@ -1,4 +1,7 @@
-"""Jobs of the rules of curations and tunings. Each function has the name of its rule and maps wildcards to a job."""
+"""Jobs of the Snakemake rules for curations and tunings.
+
+A function that is named after a rule maps the rule's wildcards to its job.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,18 @@ from maieutic.curation.tuning import TuneTutor
 from maieutic.plan.job_entries import entry_for_asking
 from maieutic.plan.jobs import judge_job_fields
 
-NEAR_DUPLICATE = 0.7  # minimum similarity of a leak; the default of a curation too
+NEAR_DUPLICATE = 0.7  # minimum similarity at which an example counts as leaked, equal to the default of curations
 
 
 def model_fields_of(plan: CurationPlan, curation: str, step: str) -> dict[str, Any]:
-    """Return the fields common to all jobs that call models: the curation, its roles, the models' entries, the seed."""
+    """Return the fields common to all jobs that call models: curation, roles, registry entries, random seed."""
     roles = plan.curation(curation).roles
     models = {name: entry_for_asking(plan.models[name]) for name in plan.models_of_step(curation, step)}
     return {"curation": curation, "roles": roles, "models": models, "seed": plan.run.seed}
 
 
 def model_origins(plan: CurationPlan, curation: str) -> dict[str, str]:
-    """Return the model id or the weights behind each model of a curation, for the datasheets."""
+    """Return the id (of a hosted model) or the weights of each model of a curation, for the datasheets."""
     origins = {}
     for name in plan.curation(curation).roles.models:
         model = plan.models[name]
@@ -80,9 +83,9 @@ def measure_curation(plan: CurationPlan, curation: str) -> MeasureCuration:
 
 def rate_dialogues(plan: CurationPlan, curation: str, judge: str) -> RateDialogues:
     release = plan.taxonomy_release(judge)
-    assert release is not None, "every rater is validated on a release of MRBench's dimensions"
+    assert release is not None, "every judge that rates dialogues is validated on labels of MRBench's dimensions"
     rubric = plan.rubric_for_release(judge, release)
-    assert rubric is not None, "a release validates a judge by a rubric"
+    assert rubric is not None, "a judge that is validated on a labelled set has a rubric for it"
     fields = judge_job_fields(plan, judge, pairs=[], tags=[], family=[])
     return RateDialogues(**fields, curation=curation, rubric=rubric.name, sample=plan.curation(curation).rated)
 
@@ -125,4 +128,5 @@ def mix_examples(plan: CurationPlan, tuning: str) -> MixExamples:
 
 def tune_tutor(plan: CurationPlan, tuning: str) -> TuneTutor:
     entry: FineTuning = plan.config.tunings[tuning]
-    return TuneTutor(tuning=tuning, train=entry.model_copy(update={"needs": None}))  # `needs` do not change the weights
+    # `needs` is left out because it does not affect the weights.
+    return TuneTutor(tuning=tuning, train=entry.model_copy(update={"needs": None}))

@@ -1,7 +1,7 @@
-"""Detection of evaluation problems that training data contain word for word, in large part, or slightly changed.
+"""Detection of evaluation problems in training data, whether they occur verbatim, in large part, or slightly changed.
 
-Two methods: an index of five-word runs finds the training texts that contain an evaluation text. MinHash (datasketch)
-finds near-duplicates, and confirms that no leak is left.
+An index of five-word runs finds the training texts that contain an evaluation text. MinHash (datasketch) finds
+near-duplicates, and confirms that no leak is left.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ from maieutic.core.records import Item
 from maieutic.curation.texts import folded_words
 
 log = logging.getLogger(__name__)
-SHINGLE = 5  # number of words in a run
+SHINGLE = 5  # number of consecutive words in a run; texts are compared by the runs that they share
 PERMUTATIONS = 128
-FEWEST_WORDS_OF_RUNS = 6  # an index does not compare a text of fewer words by its runs
-FEWEST_WORDS_OF_EQUAL_TEXT = 4  # a text of fewer words is not a leak, even if it equals an evaluation text
+FEWEST_WORDS_OF_RUNS = 6  # minimum number of words of a text that an index compares by its runs
+FEWEST_WORDS_OF_EQUAL_TEXT = (
+    4  # minimum number of words of a text that counts as a leak if it equals an evaluation text
+)
 SEED = 1  # seed of MinHash's permutations, fixed so that every machine gets the same result
-# An evaluation text with at least this many words is searched for within training texts; a shorter one is compared
+# An evaluation text with at least this many words is searched for within training texts; a shorter text is compared
 # with whole training texts.
 FEWEST_WORDS_OF_SEARCH = 12
-CANDIDATE_FACTOR = 0.6  # MinHash selects candidates at this share of the threshold, which are then compared exactly
+CANDIDATE_FACTOR = 0.6  # share of the threshold at which MinHash selects candidates for an exact comparison
 
 
 class Leak(NamedTuple):
     """An evaluation text found in training data.
 
-    training, evaluation: names of the training example and of the evaluation text; similarity: share of the evaluation
-    text's five-word runs that one text of the example contains; for an evaluation text of fewer than 12 words, the
-    Jaccard similarity of the two texts' runs; 1.0 for the same words.
+    training: name of the training example; evaluation: name of the evaluation text; similarity: 1.0 if the words are
+    the same, else the share of the evaluation text's five-word runs that a text of the example contains. For an
+    evaluation text of fewer than 12 words, it is the Jaccard similarity of the two texts' runs.
     """
 
     training: str
@@ -52,10 +54,10 @@ def jaccard(runs: frozenset[str], other: frozenset[str]) -> float:
 
 
 class EvaluationTexts:
-    """An index that finds the evaluation text contained in a training text. Unlike MinHash, it is exact."""
+    """An index that finds the evaluation text contained in a training text. Unlike MinHash, it compares exactly."""
 
     def __init__(self, texts: Iterable[tuple[str, str]], threshold: float) -> None:
-        """texts: (name, text) pairs; threshold: minimum similarity of a `Leak`."""
+        """Index (name, text) pairs. threshold: minimum similarity (as in `Leak`) of a match."""
         self.threshold = threshold
         self.names: list[str] = []
         self.runs: list[frozenset[str]] = []
@@ -76,7 +78,7 @@ class EvaluationTexts:
                 self.are_long.append(len(words) >= FEWEST_WORDS_OF_SEARCH)
 
     def contained_in(self, text: str) -> tuple[str, float] | None:
-        """Return (name, similarity) of the evaluation text most similar to `text`; None if none reaches the threshold.
+        """Return (name, similarity) of the evaluation text most similar to `text`; None if no text is similar enough.
 
         The similarity is defined as in `Leak`.
         """
@@ -97,7 +99,7 @@ class NearDuplicateIndex:
     """A MinHash index of named texts, which finds the text that is most similar to a given text."""
 
     def __init__(self, texts: Iterable[tuple[str, str]], threshold: float) -> None:
-        """texts: (name, text) pairs; short texts are skipped. threshold: minimum Jaccard similarity of duplicates."""
+        """Index (name, text) pairs, except short texts. threshold: minimum Jaccard similarity of duplicates."""
         from datasketch import MinHashLSH
 
         self.threshold = threshold
@@ -109,7 +111,7 @@ class NearDuplicateIndex:
             self.add(name, text)
 
     def add(self, name: str, text: str) -> None:
-        """Add a text, unless it is short or has the same runs as an earlier text."""
+        """Add a text, unless it has fewer than six words or the same runs as an earlier text."""
         words = folded_words(text)
         runs = shingles(words)
         if len(words) < FEWEST_WORDS_OF_RUNS or runs in self.seen:
@@ -120,7 +122,7 @@ class NearDuplicateIndex:
         self.kept.append(runs)
 
     def nearest(self, text: str) -> tuple[str, float] | None:
-        """Return (name, similarity) of the indexed text most similar to `text`; None if none reaches the threshold."""
+        """Return (name, similarity) of the indexed text most similar to `text`; None if no text is similar enough."""
         words = folded_words(text)
         if len(words) < FEWEST_WORDS_OF_RUNS:
             return None
@@ -133,7 +135,7 @@ class NearDuplicateIndex:
 
 
 def signature(runs: frozenset[str]) -> object:
-    """Return the MinHash of a set of runs."""
+    """Return the MinHash signature of a set of runs."""
     from datasketch import MinHash
 
     minhash = MinHash(num_perm=PERMUTATIONS, seed=SEED)
@@ -142,7 +144,7 @@ def signature(runs: frozenset[str]) -> object:
 
 
 def item_texts(items: Iterable[Item]) -> list[tuple[str, str]]:
-    """Return the texts of evaluation items, named by task and id."""
+    """Return (name, text) pairs for all texts of evaluation items. A name joins the task and the item's id."""
     return [(f"{item.task} {item.id}", text) for item in items for text in texts_in(item)]
 
 
@@ -155,7 +157,10 @@ def texts_in(item: Item) -> list[str]:
 
 
 def set_texts(name: str, records: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return the problems of a set in the format of `kmp_skills` or `kmp_dialogues`, named by set and record id."""
+    """Return (name, text) pairs for all problems in a set. A name joins the set's name and the record's id.
+
+    records: records of the set, in the format of the loader `kmp_skills` or `kmp_dialogues`.
+    """
     return [
         (f"{name} {record['id']}", text)
         for record in records
@@ -169,7 +174,7 @@ def set_texts(name: str, records: Iterable[Mapping[str, Any]]) -> list[tuple[str
 def leaks(
     texts_of: Mapping[str, Sequence[str]], evaluation: Iterable[tuple[str, str]], threshold: float
 ) -> dict[str, Leak]:
-    """Return the leaks by name of the training example. A leak records the most similar evaluation text.
+    """Return the leaks by name of the training example. Each leak names the most similar evaluation text.
 
     texts_of: texts of each training example; evaluation: (name, text) pairs; threshold: minimum similarity of a leak.
     """
@@ -188,7 +193,8 @@ def without_leaks(
 ) -> tuple[list[str], list[Leak]]:
     """Return the names of the training examples without a leak, and the leaks.
 
-    Raises RuntimeError if MinHash still finds a leak in the remaining examples.
+    evaluation: (name, text) pairs; threshold: minimum similarity of a leak. Raises RuntimeError if MinHash still finds
+    a leak in the remaining examples.
     """
     by_name = leaks(texts_of, evaluation, threshold)
     kept = [name for name in texts_of if name not in by_name]
@@ -200,7 +206,10 @@ def without_leaks(
 
 
 def duplicates(texts: Sequence[tuple[str, str]], threshold: float) -> list[str]:
-    """Return the names of the texts that are near-duplicates of an earlier text. texts: (name, text) pairs."""
+    """Return the names of the texts that are near-duplicates of an earlier text.
+
+    texts: (name, text) pairs; threshold: minimum Jaccard similarity of duplicates.
+    """
     names, earlier = [], NearDuplicateIndex([], threshold)
     for name, text in texts:
         if earlier.nearest(text):

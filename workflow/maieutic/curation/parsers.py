@@ -1,4 +1,4 @@
-"""Parsers of the answers to curation stages. An answer's parts are between tags, as KMP-Bench's prompts request."""
+"""Parsers of the answers to curation stages. The parts of an answer are in tags, as KMP-Bench's prompts request."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from maieutic.graders.answers import read_final
 from maieutic.graders.choices import chosen_option
 from maieutic.graders.passages import BOXED
 
-# Variables of a stage's prompt, and values with which its parser and acceptance rule compare an answer.
+# Variables of a stage's prompt, and values that its parser and its acceptance rule need to check an answer.
 StageVariables = Mapping[str, Any]
 Limits = Mapping[str, float]
 Options = Mapping[str, str]  # options of a multiple-choice problem by letter; empty if the answer is a number
 NO_OPTIONS: Options = {}
 Parser = Callable[[str, StageVariables, Limits], Any]
-MOST_DIGITS = 15  # maximum number of significant digits of an answer
-# Matches "Step 1:" within a line, as in Figure 11, and at its start, where list or heading marks may come first.
+MOST_DIGITS = 15  # maximum number of significant digits in an answer
+# Matches "Step 1:" in a line (as in KMP-Bench's Figure 11) or at its start, optionally after a list or heading mark.
 STEP = re.compile(
     r"^[-*#> \t]*Step[ \t]+(?P<own>\d{1,3})[* \t]*[:.)\-\u2013\u2014][* \t]*"
     r"|(?<=\s)Step[ \t]+(?P<within>\d{1,3}):[* \t]*",
@@ -33,15 +33,15 @@ KINDS: Mapping[str, Any] = {"what": "What", "how": "How", "why": "Why"}
 
 
 class AnswerFormatError(Exception):
-    """Error for an answer that is not in the format that its prompt requests. The message names the fault."""
+    """Error for an answer that is not in the format that its prompt requests. The message describes the fault."""
 
 
 def text_in_tag(text: str, *names: str) -> str | None:
-    """Return the content of the last <name>...</name> in a text; None if the text has no such tag.
+    """Return the content of the last <name>...</name> in a text; None if the text does not contain the tag.
 
-    names: names of the tag, in order of preference.
+    names: alternative names of the tag, in order of preference.
 
-    The search uses no regular expression, which would take minutes on an answer that repeats an open tag endlessly.
+    No regular expression is used, because one would take minutes on an answer that repeats an opening tag endlessly.
     """
     folded = text.lower() if len(text.lower()) == len(text) else text
     for name in names:
@@ -54,7 +54,7 @@ def text_in_tag(text: str, *names: str) -> str | None:
 
 
 def required_part(text: str, *names: str) -> str:
-    """Return the content of a tag, as `text_in_tag` does. Raises AnswerFormatError if the tag is missing or empty."""
+    """Return the content of a tag as `text_in_tag` does. Raises AnswerFormatError if the tag is missing or empty."""
     part = text_in_tag(text, *names)
     if not part:
         raise AnswerFormatError(f"no <{names[0]}>")
@@ -62,7 +62,7 @@ def required_part(text: str, *names: str) -> str:
 
 
 def numbered_parts(text: str, name: str) -> dict[int, str]:
-    """Return the contents of the tags <NAME1>, <NAME2>, ... by number. The last tag of each number counts."""
+    """Return the contents of the tags <NAME1>, <NAME2>, ... by number. If a number is repeated, its last tag counts."""
     ends: dict[str, list[int]] = defaultdict(list)
     for match in re.finditer(rf"</{name}(\d{{1,3}})>", text, re.IGNORECASE):
         ends[match[1]].append(match.start())
@@ -75,9 +75,9 @@ def numbered_parts(text: str, name: str) -> dict[int, str]:
 
 
 def consecutive_parts(parts: Mapping[int, str], name: str) -> list[str]:
-    """Return numbered parts in order.
+    """Return the contents of numbered tags in order. name: name of the tags, for error messages.
 
-    Raises AnswerFormatError if a part is empty, or the numbers are not consecutive from 1.
+    Raises AnswerFormatError if a tag is empty, or the numbers are not 1, 2, 3 and so on.
     """
     if sorted(parts) != list(range(1, len(parts) + 1)):
         raise AnswerFormatError(f"<{name}> tags are not numbered from 1")
@@ -95,9 +95,9 @@ def decimal_text(value: float) -> str:
 
 
 def answer_in_only_box(text: str, options: Options = NO_OPTIONS) -> str:
-    """Return the number or the option's letter in the only \\boxed{} of a text.
+    """Return the number, or the letter of the option, in the only \\boxed{} of a text.
 
-    Raises AnswerFormatError if there is no such answer.
+    Raises AnswerFormatError if the text does not have exactly one box, or the box contains no such answer.
     """
     boxes = BOXED.findall(text)
     if len(boxes) != 1:
@@ -124,14 +124,14 @@ def answer_at_end(text: str, options: Options = NO_OPTIONS) -> str:
 
 
 def required_option(letter: str | None, why_none: str) -> str:
-    """Return the letter of an option. Raises AnswerFormatError with the message `why_none` if `letter` is None."""
+    """Return the letter of an option. If `letter` is None, raise AnswerFormatError with the message `why_none`."""
     if letter is None:
         raise AnswerFormatError(why_none)
     return letter
 
 
 def options_of_problem(about: StageVariables) -> Options:
-    """Return the options of the problem that a stage asks about; empty if the problem's answer is a number."""
+    """Return the options of the problem in a stage's prompt; empty if the problem's answer is a number."""
     if not is_option_letter(str(about.get("answer", ""))):
         return NO_OPTIONS
     return options_of(about["problems"][-1]["problem"] if "problems" in about else about["problem"])
@@ -145,7 +145,7 @@ def equal_answers(first: str, second: str) -> bool:
 
 
 def answer_in_tag(text: str, options: Options) -> str:
-    """Return the number or the option's letter in <answer>. Raises AnswerFormatError if there is no such answer."""
+    """Return the number, or the letter of the option, in <answer>. Raises AnswerFormatError if there is neither."""
     answer = required_part(text, "answer")
     return match_option(answer, options) or answer_at_end(answer, options)
 
@@ -153,7 +153,7 @@ def answer_in_tag(text: str, options: Options) -> str:
 def is_first_word(text: str, name: str, words: tuple[str, str]) -> bool:
     """Return True if a tag contains the first of two words, False if it contains the second.
 
-    name: name of the tag. Raises AnswerFormatError for other content.
+    name: name of the tag. Raises AnswerFormatError for any other content.
     """
     word = required_part(text, name).strip(" .*\"'").casefold()
     if word not in words:
@@ -162,12 +162,15 @@ def is_first_word(text: str, name: str, words: tuple[str, str]) -> bool:
 
 
 def is_refined(text: str) -> bool:
-    """Return True if a model reports that it revised its product after checking it."""
+    """Return True if an answer reports that the model revised its product after checking it."""
     return (text_in_tag(text, "result") or "").strip(" .").casefold() == "yes"
 
 
 class Validation(NamedTuple):
-    """A validator's reply about a seed (Figure 7). answer: boxed answer of its own solution; None if not parsed."""
+    """A validator's reply about a seed (KMP-Bench, Figure 7).
+
+    solution: the validator's own solution; answer: the boxed answer in that solution, None if it cannot be parsed.
+    """
 
     approved: bool
     solution: str
@@ -175,7 +178,7 @@ class Validation(NamedTuple):
 
 
 class StageProduct(NamedTuple):
-    """A product of a stage. refined: True if the model revised the product after checking it."""
+    """The product of a stage. refined: True if the model revised the product after checking it."""
 
     product: Any
     refined: bool = False
@@ -189,14 +192,14 @@ class Attempt(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Steps of a rephrased solution, and its final answer."""
+    """The steps and the final answer of a rephrased solution."""
 
     steps: list[str]
     answer: str
 
 
 class Correction(NamedTuple):
-    """Feedback on a solution, and the final answer and the steps of the corrected solution."""
+    """Feedback on a solution, and the corrected solution: its final answer and its steps."""
 
     feedback: Feedback
     answer: str | None
@@ -214,9 +217,9 @@ class Decision(NamedTuple):
 
 
 def parse_choice(text: str, about: StageVariables, limits: Limits) -> list[str]:
-    """Return the codes of the chosen options in order, at most `limits["most"]` codes. Unknown choices are ignored.
+    """Return the codes of the chosen options in order, at most `limits["most"]` codes. Unknown codes are ignored.
 
-    A choice may contain other words ("Turn 5", "OA: Operations"); the first code in each choice counts.
+    A choice may contain other words ("Turn 5", "OA: Operations"); the first known code in each choice counts.
     """
     known = {str(option["code"]).casefold(): str(option["code"]) for option in about["options"]}
     longest_first = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
@@ -227,7 +230,7 @@ def parse_choice(text: str, about: StageVariables, limits: Limits) -> list[str]:
 
 
 def parse_validation(text: str, about: StageVariables, limits: Limits) -> Validation:
-    """Parse a validator's Y or N, and its own solution (Figure 7)."""
+    """Parse a validator's verdict (Y or N) and its own solution (KMP-Bench, Figure 7)."""
     approved = is_first_word(text, "judge", ("y", "n"))
     solution = text_in_tag(text, "solution") or ""
     try:
@@ -237,7 +240,10 @@ def parse_validation(text: str, about: StageVariables, limits: Limits) -> Valida
 
 
 def parse_posed(text: str, about: StageVariables, limits: Limits) -> StageProduct:
-    """Parse a new problem (Figures 10 and 12). Tags may be numbered: <question2> if there is one earlier problem."""
+    """Parse a new problem (KMP-Bench, Figures 10 and 12).
+
+    The tags may be numbered by the problem's position, for example <question2> after one earlier problem.
+    """
     number = len(about.get("problems", ())) + 1
     question = required_part(text, f"question{number}", "question", "question{i}")
     solution = required_part(text, f"solution{number}", "solution", "solution{i}")
@@ -252,21 +258,21 @@ def parse_posed(text: str, about: StageVariables, limits: Limits) -> StageProduc
 
 
 def parse_boxed(text: str, about: StageVariables, limits: Limits) -> str:
-    """Parse a solver's final answer."""
+    """Parse the final answer of a solver's solution."""
     return answer_at_end(text, options_of_problem(about))
 
 
 def parse_final_answer(text: str, about: StageVariables, limits: Limits) -> Attempt:
-    """Parse a weak solver's solution."""
+    """Parse a weak solver's solution and its final answer."""
     return Attempt(text.strip(), answer_at_end(text, options_of_problem(about)))
 
 
 def split_steps(text: str) -> list[str]:
-    """Return the numbered steps of a text, without their numbers. Raises AnswerFormatError if it has no steps."""
+    """Return the numbered steps of a text, without their numbers. Raises AnswerFormatError if there are no steps."""
     marks: list[re.Match[str]] = []
     last = 0
     for mark in STEP.finditer(text):
-        # A reference within a step ("as in Step 1: ...") does not start a step.
+        # Do not start a step at a reference to another step ("as in Step 1: ...").
         if mark["own"] or (last and int(mark["within"]) == last + 1):
             marks.append(mark)
             last = int(mark["own"] or mark["within"])
@@ -289,12 +295,15 @@ def parse_steps(text: str, about: StageVariables, limits: Limits) -> Steps:
 
 
 def parse_judgement(text: str, about: StageVariables, limits: Limits) -> bool:
-    """Parse a judge's Y or N."""
+    """Parse a judge's verdict: True for Y, False for N."""
     return is_first_word(text, "judge", ("y", "n"))
 
 
 def parse_feedback(text: str, about: StageVariables, limits: Limits) -> Correction:
-    """Parse feedback (Figure 11): if a solution is wrong, its first wrong step, the reason, and the corrected steps."""
+    """Parse feedback on a solution (KMP-Bench, Figure 11).
+
+    For a wrong solution, the feedback has the first wrong step, the reason, and the corrected steps and answer.
+    """
     if is_first_word(text, "correctness", ("yes", "no")):
         return Correction(Feedback(step=0), None, [])
     number = NUMBER.search(required_part(text, "error_step_num"))
@@ -313,7 +322,7 @@ def parse_feedback(text: str, about: StageVariables, limits: Limits) -> Correcti
 
 
 def parse_clarification(text: str, about: StageVariables, limits: Limits) -> StageProduct:
-    """Parse pairs of a query and an answer, each with its kind: What, How or Why (Figure 13)."""
+    """Parse queries with their answers and kinds: What, How or Why (KMP-Bench, Figure 13)."""
     kinds = consecutive_parts(numbered_parts(text, "type"), "type")
     queries = consecutive_parts(numbered_parts(text, "query"), "query")
     answers = consecutive_parts(numbered_parts(text, "answer"), "answer")
@@ -329,13 +338,13 @@ def parse_clarification(text: str, about: StageVariables, limits: Limits) -> Sta
 
 
 def material_names(text: str) -> list[str]:
-    """Return the names of the materials that one side of a planned exchange uses; no names if the text is "none"."""
+    """Return the names of the materials for one side of a planned exchange; an empty list if the text is "none"."""
     words = [word.strip(" <>/.") for word in re.split(r"[,;\s]+", text)]
     return [word for word in words if word and word.casefold() not in {"none", "and"}]
 
 
 def parse_flow(text: str, about: StageVariables, limits: Limits) -> Flow:
-    """Parse a flow, the plan of a dialogue (Figure 14): persona, profile, objectives, storyline, exchanges."""
+    """Parse a flow, the plan of a dialogue (KMP-Bench, Figure 14)."""
     student = consecutive_parts(numbered_parts(text, "Sflow"), "Sflow")
     tutor = consecutive_parts(numbered_parts(text, "Tflow"), "Tflow")
     if len(student) != len(tutor):
@@ -375,7 +384,7 @@ def parse_decision(text: str, about: StageVariables, limits: Limits) -> Decision
 
 
 def parse_dialogue(text: str, about: StageVariables, limits: Limits) -> StageProduct:
-    """Parse the exchanges of a conversation (Figure 15), each a turn of the student and one of the tutor."""
+    """Parse the exchanges of a conversation, each a student's turn and a tutor's turn (KMP-Bench, Figure 15)."""
     student, tutor = numbered_parts(text, "S"), numbered_parts(text, "T")
     turns = consecutive_parts(student, "S"), consecutive_parts(tutor, "T")
     if len(turns[0]) != len(turns[1]):
@@ -406,14 +415,14 @@ PARSERS: dict[str, Parser] = {
         parse_instruction,
     )
 }
-# Principles that a flow may name. The acceptance rule `sound_flow` checks them, not the parser.
+# Principles that a flow may name. They are checked by the acceptance rule `sound_flow`, not by the parser.
 KNOWN_PRINCIPLES = frozenset(PRINCIPLES)
 
-# Names of the limits that each parser reads from a stage card.
+# Names of the limits that each parser requires in a stage card.
 PARSER_LIMITS: Mapping[str, frozenset[str]] = {
     "choice": frozenset({"most"}),
     "steps": frozenset({"most"}),
     "feedback": frozenset({"most"}),
 }
-# Parsers that need the end of an answer. An answer that is cut off at the token limit is not passed to them.
+# Parsers that need the end of an answer. They are not applied to an answer that is cut off at the token limit.
 NEEDS_WHOLE_TEXT = frozenset({"boxed", "final_answer"})

@@ -1,4 +1,4 @@
-"""Jobs of a curation that call models. Each seed is processed by a coroutine that does not depend on other seeds."""
+"""Jobs of a curation that call models. Each seed is processed by its own coroutine, independently of other seeds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STAGES: Mapping[str, tuple[str, ...]] = {
     "write_dialogues": dialogues.STAGES_OF_DIALOGUES,
 }
 
-# Order of a seed's outcomes. The check that it has all components follows the stages that make them.
+# Order of a seed's outcomes. The check that a seed has all components follows the stages that generate them.
 STAGE_ORDER = (
     *STAGES["make_components"],
     components.COMPLETENESS_CHECK,
@@ -52,15 +52,15 @@ class Curate(Job):
 
 
 class MakeComponents(Curate):
-    """Job that makes the standards and the four components of each validated seed."""
+    """Job that generates the standards and the four components of each validated seed."""
 
 
 class WriteFlows(Curate):
-    """Job that writes flows from components. Each is accepted or rejected by the verifier, or by people."""
+    """Job that writes flows (plans of dialogues) from components. The verifier or people accept or reject each flow."""
 
 
 class WriteDialogues(Curate):
-    """Job that writes dialogues from flows. evaluation_share: share of the seeds whose dialogues become test cases."""
+    """Job that writes dialogues from flows. evaluation_share: share of the seeds whose dialogues get test cases."""
 
     evaluation_share: float
 
@@ -76,9 +76,9 @@ def run_stages(
 ) -> tuple[list[T], list[Outcome]]:
     """Run `work` on every seed. Return the products in the order of the seeds, and the outcomes by seed and stage.
 
-    weights: weight manifests of served models, each in a folder named after the model; seeds: ids of the seeds; work:
-    coroutine function that processes one seed, given its index in `seeds`. Raises UserError after all seeds are done,
-    if requests remain unanswered.
+    weights: weight manifests of served models, each in a folder named after the model; stages: names of the stages that
+    `work` runs; seeds: ids of the seeds; work: coroutine function that processes the seed at a given index. Raises
+    UserError after all seeds are processed if some requests remain unanswered.
     """
     with Journal(journal, FinishedRequest) as open_journal:
         manifests = {path.parent.name: path for path in weights}
@@ -97,7 +97,11 @@ def run_stages(
 async def run_all_seeds(
     name: str, crew: StageRunner, count: int, work: Callable[[StageRunner, int], Awaitable[T | None]]
 ) -> list[T | None]:
-    """Return the product of every seed. All seeds run concurrently; the servers are always stopped at the end."""
+    """Return the product of every seed. All seeds run concurrently, and the servers are always stopped at the end.
+
+    name: name of the curation, for messages; count: number of seeds; work: coroutine function that processes the seed
+    at a given index.
+    """
     from maieutic.serving.client import Unanswered
 
     progress = Progress(name, count)
@@ -158,7 +162,7 @@ def write_flows(
 ) -> None:
     """Write the accepted flows, a sheet of all flows for people's decisions, and the outcomes.
 
-    people: the sheet with people's decisions; empty if the verifier decides.
+    people: the sheet with people's decisions; empty if the verifier (a model) decides.
     """
     records = read_records(components, Components)
     decided = {name: decision for path in people for name, decision in dialogues.read_flow_decisions(path).items()}
@@ -187,7 +191,7 @@ def write_dialogues(
     server_logs: Path,
     out: Path,
 ) -> None:
-    """Write the dialogues, those for evaluation with test cases, and the outcomes."""
+    """Write the dialogues and the outcomes. The dialogues of evaluation seeds include test cases."""
     from maieutic.curation.seeds import evaluation_seeds
 
     plans = read_records(flows, Flow)
@@ -217,5 +221,5 @@ def write_products(out: Path, made: Sequence[Record], step: str, outcomes: Seque
 
 
 def count_rejected(outcomes: Sequence[Outcome]) -> int:
-    """Return the number of rejected products."""
+    """Return the number of outcomes that are rejections."""
     return sum(outcome.reason is not None for outcome in outcomes)

@@ -1,4 +1,4 @@
-"""Curation's part of the plan: curations and tunings."""
+"""Part of the plan that covers curations and tunings."""
 
 from maieutic.curation import inputs, jobs
 from maieutic.curation.curated_plan import CurationPlan, check_curations, models_of, needs_of
@@ -7,7 +7,7 @@ from maieutic.plan.used_code import LOADERS, Replacements, unused_tables
 
 
 def used_by_make_seeds(plan: CurationPlan, curation: str) -> Replacements:
-    """Leave out the loaders of benchmarks that no seed of a curation is read by."""
+    """Leave out of the digest of `make_seeds` the benchmark loaders that a curation's seeds do not use."""
     return unused_tables("loaders", "LOADERS", LOADERS, plan.curation(curation).seeds.values())
 
 

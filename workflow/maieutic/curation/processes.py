@@ -19,9 +19,9 @@ SPEC = "training.spec.json"
 
 
 def train_in_processes(training: TutorTraining) -> None:
-    """Run a training in `training.processes` processes of this machine. Raises UserError if one of them fails.
+    """Run a training in `training.processes` processes on this machine. Raises UserError if one of them fails.
 
-    The processes find each other through a free port that the launcher picks.
+    The processes find each other through a free port that the launcher chooses.
     """
     spec = training.out / SPEC
     spec.write_text(training.model_dump_json(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Quality figures of a curation: yields by stage, recomputed answers, duplicates, diversity, principles."""
+"""Quality figures of a curation: yields by stage, recomputed answers, duplicates, diversity, use of principles."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from maieutic.curation.records import PRINCIPLES, Components, Dialogue, Flow, Ou
 from maieutic.curation.sets import count_words, lengths, problems_in
 from maieutic.curation.texts import folded_words
 
-MOST_TEXTS = 200  # maximum number of texts in self-BLEU, whose time grows with the square of this number
+MOST_TEXTS = 200  # maximum number of texts in self-BLEU, whose cost grows with the square of the number of texts
 STAGES_THAT_RECOMPUTE = ("validate_seed", "solve_follow_up", "solve_similar")
 
 
 class MeasureCuration(Job):
-    """Job that measures a curation. near_duplicate: minimum similarity at which problems count as duplicates."""
+    """Job that computes a curation's quality figures.
+
+    stages: names of the stages, in order; near_duplicate: minimum similarity at which problems count as duplicates.
+    """
 
     curation: str
     stages: list[str]
@@ -38,7 +41,7 @@ def measure_curation(
     outcomes: list[Path],
     out: Path,
 ) -> None:
-    """Write the yields and quality figures that the report shows."""
+    """Write the yields and the quality figures that the report shows."""
     outcome_records = [outcome for path in outcomes for outcome in read_records(path, Outcome)]
     seed_records, component_records = read_records(seeds, Seed), read_records(components, Components)
     dialogue_records = read_records(dialogues, Dialogue)
@@ -88,7 +91,7 @@ def mean_words(dialogue: Dialogue) -> float:
 
 
 def stage_yields(outcomes: Iterable[Outcome], stages: Sequence[str]) -> list[dict[str, Any]]:
-    """Return one row per stage: how many products it received, accepted, rejected (by reason) and revised."""
+    """Return one row per stage, with the numbers of products received, accepted, rejected (by reason) and revised."""
     by_stage: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         by_stage[outcome.stage].append(outcome)
@@ -109,7 +112,7 @@ def stage_yields(outcomes: Iterable[Outcome], stages: Sequence[str]) -> list[dic
 
 
 def recomputed_answers(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
-    """Return, for each stage in which models solve problems again, the number of problems and of confirmed answers."""
+    """Return, for each stage in which models solve given problems, the numbers of problems and of confirmed answers."""
     counters: dict[str, Counter[str]] = {stage: Counter() for stage in STAGES_THAT_RECOMPUTE}
     for outcome in outcomes:
         if outcome.stage in counters:
@@ -119,7 +122,7 @@ def recomputed_answers(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]
 
 
 def diversity(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the shares of distinct word 1-, 2- and 3-grams, and self-BLEU (0 to 100, low if texts differ)."""
+    """Return the shares of distinct 1-, 2- and 3-grams of words, and self-BLEU (0 to 100; low for diverse texts)."""
     tokens = [folded_words(text) for text in texts]
     runs = {
         f"distinct_{size}": [
@@ -144,7 +147,7 @@ def self_bleu(texts: Sequence[str]) -> float | None:
 
 
 def evenness_of(counts: Sequence[int]) -> float | None:
-    """Return the evenness of counts: entropy over its maximum, 1 if all counts are equal; None if they sum to 0."""
+    """Return the entropy of counts divided by its maximum (1 if all counts are equal); None if the counts sum to 0."""
     total = sum(counts)
     if not total:
         return None

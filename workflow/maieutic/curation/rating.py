@@ -1,4 +1,4 @@
-"""Judges' ratings of curated dialogues: one tutor turn of each sampled dialogue, on dimensions with human labels."""
+"""Judges' ratings of curated dialogues on dimensions with human labels, for one tutor turn of each sampled dialogue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TASK, TUTOR = "curation", "curated"
 class RateDialogues(AskJudge):
     """Job of a judge that rates dialogues.
 
-    rubric: the rubric, on which the judge is validated by human labels; sample: number of dialogues to rate.
+    rubric: name of a rubric for which human labels validate the judge; sample: number of dialogues to rate.
     """
 
     curation: str
@@ -32,7 +32,7 @@ class RateDialogues(AskJudge):
 def rate_dialogues(
     *, job: RateDialogues, dialogues: Path, weights: list[Path], journal: Path, server_log: Path, out: Path
 ) -> None:
-    """Ask a judge about one tutor turn of each dialogue in a random sample.
+    """Ask a judge to rate one tutor turn of each dialogue in a random sample.
 
     weights: the manifest of the judge's weights if this run serves the judge, else empty.
     """
@@ -47,9 +47,9 @@ def rate_dialogues(
 
 
 def rating_case(loaded: LoadedRubric, dialogue: Dialogue, seed: int) -> Case:
-    """Return the judge's case for a randomly drawn tutor turn of a dialogue.
+    """Return the judge's case for a random tutor turn of a dialogue.
 
-    The turns before that turn are the history. The prompt variables are those of MRBench's items.
+    The history contains the turns before that turn. The prompt variables are the same as for MRBench's items.
     """
     places = [place for place, turn in enumerate(dialogue.turns) if turn.speaker == "tutor"]
     by_name = {f"{dialogue.id} {place}": place for place in places}

@@ -1,4 +1,4 @@
-"""Records of a curation: seeds, components, flows, dialogues, and the outcome of every stage."""
+"""Records of a curation: seeds, components, flows, dialogues, and the outcomes of the stages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ LEVELS: tuple[Level, ...] = ("easy", "medium", "hard")
 
 
 class PosedProblem(Record):
-    """A problem, its worked solution with one boxed answer, and its final answer: a number or an option's letter."""
+    """A problem with its solution and final answer.
+
+    solution: worked solution with one boxed answer; answer: a number or the letter of an option.
+    """
 
     problem: str
     solution: str
@@ -20,7 +23,7 @@ class PosedProblem(Record):
 
 
 class Seed(PosedProblem):
-    """A problem of a source dataset. id: dataset and item id, joined by `-`; cluster: copied from the item."""
+    """A problem from a source dataset. id: dataset and item id, joined by `-`; cluster: the item's cluster."""
 
     id: str
     source: str
@@ -39,7 +42,10 @@ class Standard(Record):
 
 
 class Feedback(Record):
-    """Feedback on a solution (Figure 11). step: number of the first wrong step, from 1; 0 if the solution is right."""
+    """Feedback on a solution (KMP-Bench, Figure 11).
+
+    step: number of the first wrong step, counted from 1; 0 if the solution is right.
+    """
 
     step: int
     reason: str = ""
@@ -47,7 +53,7 @@ class Feedback(Record):
 
 
 class StudentSolution(Record):
-    """A student's solution as uniform steps, with feedback on it. by: the model that wrote it, or `validators`."""
+    """A student's solution in numbered steps, and feedback on it. by: the model that wrote it, or `validators`."""
 
     steps: list[str]
     answer: str
@@ -64,7 +70,7 @@ class Clarification(Record):
 
 
 class Components(Seed):
-    """A seed with its four components (KMP-Bench, section 2.2). similar: one similar problem of each level."""
+    """A seed with its four components (KMP-Bench, section 2.2). similar: one similar problem per level."""
 
     standards: list[Standard]
     followups: list[PosedProblem]
@@ -74,17 +80,17 @@ class Components(Seed):
 
     @property
     def domain(self) -> str:
-        """The domain of the seed's first standard."""
+        """Domain of the seed's first standard."""
         return self.standards[0].domain
 
     @property
     def grade(self) -> str:
-        """The grade of the seed's first standard."""
+        """Grade of the seed's first standard."""
         return self.standards[0].grade
 
 
 class Exchange(Record):
-    """The plan of one exchange: what student and tutor do, with which materials, and the tutor's principles."""
+    """Plan of one exchange: actions and materials of the student and the tutor, and the tutor's principles."""
 
     student: str
     student_materials: list[str]
@@ -94,7 +100,7 @@ class Exchange(Record):
 
 
 class Flow(Record):
-    """The plan of a dialogue (KMP-Bench, section 2.3)."""
+    """Plan of a dialogue (KMP-Bench, section 2.3)."""
 
     id: str
     persona: str
@@ -105,7 +111,7 @@ class Flow(Record):
 
 
 class DialogueTurn(Record):
-    """A turn of a dialogue. Only a tutor's turn has principles.
+    """A turn of a dialogue. Only tutors' turns have principles.
 
     evaluate: True if the turn is a test case; instruction: the system prompt of that test case.
     """
@@ -130,21 +136,20 @@ class Dialogue(Record):
 
 
 class Rejection(Record):
-    """A rejected attempt: the reason, and each model's answer (`by`, `text`)."""
+    """A rejected attempt: the reason, and each answer with its model (`by`) and its `text`."""
 
     reason: str
     answers: list[dict[str, str]]
 
 
 class Outcome(Record):
-    """The outcome of one product of one stage.
+    """Outcome of one product of one stage.
 
     part: name of the product among the seed's products at this stage; reason: reason for the rejection, None if the
     product was accepted; refined: True if the model revised the product; truncated: True if the product is a flow that
-    was shortened; attempts: number of attempts; by: models that answered, or `people`; earlier: rejected attempts
-    before the last one.
-    A rejected outcome keeps the last answers as `product`; if the stage judges the product of another stage, that
-    product is kept as `judged`.
+    was shortened; attempts: number of attempts; by: models that answered, or `people`; product: last answers if the
+    product was rejected; judged: rejected product of another stage, if this stage judges such products; earlier:
+    rejected attempts before the last attempt.
     """
 
     seed: str

@@ -1,4 +1,4 @@
-"""Acceptance rules of the stages: each returns the accepted product, or raises ProductRejected with the reason."""
+"""Acceptance rules of the stages. Each rule returns the accepted product, or raises ProductRejected with the reason."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from maieutic.curation.parsers import (
 from maieutic.curation.records import Feedback, Flow
 from maieutic.curation.texts import folded_words
 
-MOST_PRINCIPLES = 2  # maximum number of principles of a tutor's turn (KMP-Bench, section 2.3)
+MOST_PRINCIPLES = 2  # maximum number of principles per tutor turn (KMP-Bench, section 2.3)
 
 
 class StageAnswer(NamedTuple):
     """One model's answer to a stage.
 
-    value: the parsed answer, None if it cannot be parsed; why_none: the reason why it cannot be parsed.
+    by: name of the model, or `people`; text: text of the answer; value: parsed answer, None if parsing failed;
+    why_none: reason why parsing failed.
     """
 
     by: str
@@ -35,11 +36,11 @@ class StageAnswer(NamedTuple):
 
 
 class ProductRejected(Exception):
-    """Error for a rejected product. The message is the reason, and rejections are counted by reason."""
+    """Error for a rejected product. The message is the reason; rejections are counted by reason."""
 
 
 class AcceptedProduct(NamedTuple):
-    """An accepted product. refined: True if the model revised it; truncated: True for a flow that was shortened."""
+    """An accepted product. refined: True if the model revised it; truncated: True if it is a shortened flow."""
 
     value: Any
     refined: bool = False
@@ -50,7 +51,7 @@ Rule = Callable[[Sequence[StageAnswer], StageVariables, Limits], AcceptedProduct
 
 
 def parsed_values(answers: Sequence[StageAnswer]) -> list[Any]:
-    """Return all parsed values. Raises ProductRejected if an answer cannot be parsed."""
+    """Return the parsed values of all answers. Raises ProductRejected if an answer could not be parsed."""
     for answer in answers:
         if answer.value is None:
             raise ProductRejected(f"not parsed: {answer.why_none}")
@@ -58,7 +59,7 @@ def parsed_values(answers: Sequence[StageAnswer]) -> list[Any]:
 
 
 def without_case_and_breaks(text: str) -> str:
-    """Return a text case-folded and on one line. Operators are kept, so "12 - 4" differs from "12 + 4"."""
+    """Return a text in one line and case-folded. Operators are kept, so that "12 - 4" differs from "12 + 4"."""
     return " ".join(text.casefold().split())
 
 
@@ -83,14 +84,17 @@ def accept_some_chosen(answers: Sequence[StageAnswer], about: StageVariables, li
 
 
 def accept_all_approve(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
-    """Accept if every judge answers Y."""
+    """Accept a product if every judge answers Y."""
     if not all(parsed_values(answers)):
         raise ProductRejected("a judge answered N")
     return AcceptedProduct(True)
 
 
 def accept_all_validate(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
-    """Accept the first boxed solution if every validator answers Y, and no boxed answer differs from the seed's."""
+    """Accept a seed if every validator answers Y and no validator's boxed answer differs from the seed's answer.
+
+    The returned product is the first solution with a boxed answer.
+    """
     validations: list[Validation] = parsed_values(answers)
     if not all(validation.approved for validation in validations):
         raise ProductRejected("a validator answered N")
@@ -103,7 +107,7 @@ def accept_all_validate(answers: Sequence[StageAnswer], about: StageVariables, l
 
 
 def accept_well_posed(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
-    """Accept a question that differs from all earlier ones."""
+    """Accept a question whose text differs from those of all earlier questions."""
     [made] = parsed_values(answers)
     if without_case_and_breaks(made.product.problem) in [
         without_case_and_breaks(problem["problem"]) for problem in about["problems"]
@@ -113,7 +117,7 @@ def accept_well_posed(answers: Sequence[StageAnswer], about: StageVariables, lim
 
 
 def accept_new_problem(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
-    """Accept a problem whose text overlaps the seed's by at most `limits["overlap"]`."""
+    """Accept a problem if its text overlaps the seed's text by at most `limits["overlap"]`."""
     [made] = parsed_values(answers)
     if subsequence_overlap(made.product.problem, about["problem"]) > limits["overlap"]:
         raise ProductRejected(f"overlaps the seed by more than {limits['overlap']:.0%}")
@@ -121,7 +125,7 @@ def accept_new_problem(answers: Sequence[StageAnswer], about: StageVariables, li
 
 
 def accept_majority(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
-    """Accept a problem if more than half of the solvers find its answer. An unparsed answer counts as wrong."""
+    """Accept a problem if more than half of the solvers find its answer. An answer that cannot be parsed is wrong."""
     right = sum(answer.value is not None and equal_answers(answer.value, about["answer"]) for answer in answers)
     if 2 * right <= len(answers):
         raise ProductRejected("no majority for the answer")
@@ -129,10 +133,10 @@ def accept_majority(answers: Sequence[StageAnswer], about: StageVariables, limit
 
 
 def accept_two_distinct_wrong(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
-    """Accept two or more wrong solutions with different texts, the best pair first.
+    """Accept two or more wrong solutions with different texts, and return the best pair first.
 
-    Preferably, the second solution has another answer than the first, and is by another model. The others are
-    spares, which replace solutions that a later stage rejects.
+    The second solution of the best pair preferably has a different answer than the first and is by another model. The
+    solutions after the pair replace any that a later stage rejects.
     """
     wrong: dict[str, StageAnswer] = {}
     for answer in answers:
@@ -149,7 +153,7 @@ def accept_two_distinct_wrong(answers: Sequence[StageAnswer], about: StageVariab
 
 
 def accept_same_answer(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
-    """Accept a rephrased solution if its answer is that of the original."""
+    """Accept a rephrased solution if it has the same answer as the original."""
     solution: Steps
     [solution] = parsed_values(answers)
     original: Attempt = about["attempt"]
@@ -159,7 +163,7 @@ def accept_same_answer(answers: Sequence[StageAnswer], about: StageVariables, li
 
 
 def accept_right_feedback(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
-    """Accept feedback that confirms a right solution, or corrects a wrong one from its first wrong step on."""
+    """Accept feedback that confirms a right solution, or that corrects a wrong one from its first wrong step on."""
     [correction] = parsed_values(answers)
     steps: list[str] = about["steps"]
     feedback: Feedback = correction.feedback
@@ -180,7 +184,7 @@ def accept_right_feedback(answers: Sequence[StageAnswer], about: StageVariables,
 
 
 def accept_what_how_why(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
-    """Accept clarifications if their number is allowed and every kind (What, How, Why) occurs."""
+    """Accept clarifications if their number is within the limits and every kind (What, How, Why) occurs."""
     made: StageProduct
     [made] = parsed_values(answers)
     if not limits["fewest"] <= len(made.product) <= limits["most"]:
@@ -191,7 +195,10 @@ def accept_what_how_why(answers: Sequence[StageAnswer], about: StageVariables, l
 
 
 def accept_sound_flow(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
-    """Accept a flow with an allowed number of exchanges, known materials, and one or two principles per tutor turn."""
+    """Accept a flow if its number of exchanges is within the limits and all its materials and principles are known.
+
+    Each tutor turn must have one or two principles.
+    """
     plan: Flow
     [plan] = parsed_values(answers)
     if not limits["fewest"] <= len(plan.exchanges) <= limits["most"]:
@@ -208,7 +215,7 @@ def accept_sound_flow(answers: Sequence[StageAnswer], about: StageVariables, lim
 
 
 def accept_kept_flow(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
-    """Accept a flow unless the decision is to discard it; a truncated flow loses its end. The flow is about["plan"]."""
+    """Accept the flow in `about["plan"]` unless the decision is to discard it. A truncated flow is shortened."""
     decision: Decision
     [decision] = parsed_values(answers)
     plan: Flow = about["plan"]
@@ -224,7 +231,7 @@ def accept_kept_flow(answers: Sequence[StageAnswer], about: StageVariables, limi
 
 
 def accept_as_planned(answers: Sequence[StageAnswer], about: StageVariables, limits: Limits) -> AcceptedProduct:
-    """Accept a conversation with as many exchanges as planned."""
+    """Accept a conversation if it has as many exchanges as its flow plans."""
     made: StageProduct
     [made] = parsed_values(answers)
     plan: Flow = about["plan"]
@@ -253,11 +260,11 @@ RULES: dict[str, Rule] = {
     )
 }
 
-# Names of the limits that each rule reads from a stage card.
+# Names of the limits in a stage card that each rule needs.
 RULE_LIMITS: Mapping[str, frozenset[str]] = {
     "new_problem": frozenset({"overlap"}),
     "what_how_why": frozenset({"fewest", "most"}),
     "sound_flow": frozenset({"fewest", "most"}),
 }
-# Rules that decide from more than one answer, by several models or in several samples.
+# Rules that need more than one answer, from several models or several samples.
 RULES_OF_SEVERAL_ANSWERS = frozenset({"all_approve", "all_validate", "majority", "two_distinct_wrong"})

@@ -1,4 +1,4 @@
-"""The report page of curations and tunings."""
+"""Report page on curations and tunings."""
 
 from maieutic.curation.figures import curation_page
 from maieutic.report.sections import Section

@@ -31,7 +31,7 @@ class SeedSource(Job):
 
 
 class MakeSeeds(Job):
-    """Job that makes seeds. limit: maximum number per source, None for all; seed: random seed of the sample."""
+    """Job that makes seeds. limit: maximum number of seeds per source (None for all); seed: random seed."""
 
     curation: str
     sources: list[SeedSource]
@@ -40,9 +40,9 @@ class MakeSeeds(Job):
 
 
 def make_seeds(*, job: MakeSeeds, sources: list[Path], out: Path) -> None:
-    """Write the seeds, each problem once. Raises UserError for a source without problems that have plain answers.
+    """Write the seeds, with each problem once. Raises UserError for a source without problems that have plain answers.
 
-    sources: the files of the job's sources, in their order.
+    sources: one file for each of the job's sources, in the same order.
     """
     by_cluster: dict[str, Seed] = {}
     for source, path in zip(job.sources, sources, strict=True):
@@ -56,7 +56,7 @@ def make_seeds(*, job: MakeSeeds, sources: list[Path], out: Path) -> None:
 
 
 def seeds_of(items: list[Item], source: SeedSource, place: str) -> list[Seed]:
-    """Return seeds from the items whose answer is a plain number, or the letter of an option in the question.
+    """Return a seed for each item whose answer is a plain number, or the letter of an option in the question.
 
     place: the config key of the source, for error messages. Raises UserError if no item qualifies.
     """
@@ -90,7 +90,7 @@ def seeds_of(items: list[Item], source: SeedSource, place: str) -> list[Seed]:
 
 
 def plain_answer(answer: str, question: str) -> str | None:
-    """Return an answer as a plain number, or as the letter of one of the question's options; None for other answers."""
+    """Return an answer as a plain number or as the letter of one of the question's options; None for other answers."""
     if answer in options_of(question):
         return answer
     try:
@@ -100,7 +100,7 @@ def plain_answer(answer: str, question: str) -> str | None:
 
 
 def sample_seeds(seeds: list[Seed], limit: int | None, seed: int) -> list[Seed]:
-    """Return `limit` random seeds (None: all) in source order. A larger sample contains every smaller one."""
+    """Return `limit` random seeds (all seeds if None) in source order. A larger sample contains every smaller one."""
     if limit is None or limit >= len(seeds):
         return seeds
     chosen = set(ranked_by_seed((record.id for record in seeds), seed)[:limit])
@@ -108,5 +108,5 @@ def sample_seeds(seeds: list[Seed], limit: int | None, seed: int) -> list[Seed]:
 
 
 def evaluation_seeds(seeds: list[Seed], share: float, seed: int) -> set[str]:
-    """Return the ids of the seeds for evaluation: a random share, which is the same in every job."""
+    """Return the ids of the seeds for evaluation: a random share of all seeds that is the same in every job."""
     return set(ranked_by_seed((record.id for record in seeds), seed)[: round(share * len(seeds))])

@@ -1,4 +1,4 @@
-"""The two products of a curation, each with a datasheet: evaluation sets in KMP-Bench's formats, a training set."""
+"""Products of a curation, with datasheets: evaluation sets in KMP-Bench's formats, and a training set."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ SIMILAR_LEVELS: tuple[Level, ...] = ("medium", "hard")  # levels of the two simi
 
 
 class AssembleSets(Job):
-    """Job that splits a curation's products into evaluation and training sets, and writes the datasheet.
+    """Job that divides a curation's products into evaluation and training sets, and writes a datasheet.
 
-    answering: model id or weights behind each model; prompts: SHA-256 of every stage card and prompt.
+    answering: model id or weights of each model; prompts: SHA-256 of every stage card and prompt.
     """
 
     curation: str
@@ -55,9 +55,10 @@ class CleanTrainingSet(Job):
 def assemble_sets(
     *, job: AssembleSets, seeds: Path, components: Path, dialogues: Path, out: Path, tests: Path, raw: Path, sheet: Path
 ) -> None:
-    """Write KMP-Skills and KMP-Dialogue of the evaluation seeds, the chats of the other seeds, and the datasheet.
+    """Write evaluation sets from the evaluation seeds, training chats from the other seeds, and a datasheet.
 
-    out: KMP-Skills; tests: the dialogues with test cases; raw: the chats before the leakage check.
+    out: evaluation set in the format of KMP-Skills; tests: evaluation set of dialogues with test cases; raw: training
+    chats before the leakage check.
     """
     seed_records = read_records(seeds, Seed)
     tested = evaluation_seeds(seed_records, job.evaluation_share, job.seed)
@@ -85,7 +86,7 @@ def assemble_sets(
 
 
 def skills_record(components: Components) -> dict[str, Any]:
-    """Return a record in the format of the loader `kmp_skills`."""
+    """Return a seed with its components as a record in the format of the loader `kmp_skills`."""
     solutions = []
     for solution in components.solutions:
         wrong = (
@@ -109,17 +110,17 @@ def skills_record(components: Components) -> dict[str, Any]:
 
 
 def as_question(problem: dict[str, Any]) -> dict[str, Any]:
-    """Return a problem with the keys of `kmp_skills`."""
+    """Return a problem with the keys that the loader `kmp_skills` expects."""
     return {"question": problem["problem"], "solution": problem["solution"], "answer": problem["answer"]}
 
 
 def problems_in(components: Components) -> list[str]:
-    """Return the texts of the problems that were made from a seed."""
+    """Return the texts of the problems that were generated from a seed."""
     return [problem.problem for problem in (*components.followups, *components.similar.values())]
 
 
 def chat_record(dialogue: Dialogue, problems: Sequence[str]) -> dict[str, Any]:
-    """Return a training example in chat format. problems: problems that the chat may contain, for the leakage check."""
+    """Return a training example in chat format. problems: problems that the leakage check looks for in the chat."""
     system = (
         f"You are a K-8 mathematics tutor. {dialogue.persona}\nStudent profile: {dialogue.student_profile}\n"
         f"Problem: {dialogue.problem}\nLearning objectives:\n"
@@ -145,7 +146,7 @@ def clean_training_set(
     parquet: Path,
     sheet: Path,
 ) -> None:
-    """Write the training set without examples that contain an evaluation problem, as JSON lines and Parquet.
+    """Write the training set, without examples that contain an evaluation problem, as JSON lines and as Parquet.
 
     items: item files of every selected task; tests: the evaluation sets of every curation.
     """
@@ -185,7 +186,7 @@ def drop_leaks(
 ) -> tuple[list[str], list[Any]]:
     """Return the names of the examples without a leak, and the leaks.
 
-    items: item files of tasks; tests: evaluation sets of curations.
+    items: item files of tasks; tests: evaluation sets of curations; threshold: minimum similarity of a leak.
     """
     texts = {name: example_texts(record) for name, record in records.items()}
     of_tasks = [pair for path in items for pair in item_texts(read_records(path, Item))]
@@ -194,7 +195,7 @@ def drop_leaks(
 
 
 def fetch_curated(*, made: Path, sheet: Path, out: Path) -> None:
-    """Copy an evaluation set to its dataset file. Raises UserError if it is empty, or differs from its datasheet."""
+    """Copy an evaluation set to a dataset's file. Raises UserError if it is empty or differs from its datasheet."""
     content = json.loads(sheet.read_text(encoding="utf-8"))
     [pin] = [section for section in content.values() if isinstance(section, dict) and section.get("file") == made.name]
     if (digest := sha256_of(made)) != pin["sha256"]:
@@ -211,7 +212,7 @@ def fetch_curated(*, made: Path, sheet: Path, out: Path) -> None:
 
 
 def serve_tuned(*, tuned: Path, out: Path) -> None:
-    """Link a tuning's weights into the folder of a tutor's weights, and write that folder's manifest.
+    """Link a tuning's weights into the weights folder of a tutor, and write the manifest `out` there.
 
     tuned: manifest of the tuning's weights.
     """
@@ -222,24 +223,24 @@ def serve_tuned(*, tuned: Path, out: Path) -> None:
 
 
 def example_texts(record: Mapping[str, Any]) -> list[str]:
-    """Return the texts of a training example that may contain a problem: its named problems and all messages."""
+    """Return the texts of a training example that may contain a problem: its listed problems and all its messages."""
     return [*record.get("problems", ()), *(message["content"] for message in record["messages"])]
 
 
 def provenance_fields(
     curation: str, roles: Roles, answering: Mapping[str, str], prompts: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return a datasheet's record of the roles, the models behind them, and the SHA-256 of every card and prompt."""
+    """Return a datasheet's fields for a curation's roles and models, and for the SHA-256 of stage cards and prompts."""
     return {"curation": curation, "roles": roles.model_dump(), "models": dict(answering), "prompts": dict(prompts)}
 
 
 def file_facts(path: Path, records: int) -> dict[str, Any]:
-    """Return the number of records in a file, and its SHA-256."""
+    """Return a datasheet's facts about a file: its number of records and its SHA-256."""
     return {"records": records, "sha256": sha256_of(path)}
 
 
 class Lengths(NamedTuple):
-    """Mean, minimum and maximum of some numbers; None if there are no numbers."""
+    """Mean, minimum and maximum of some numbers; all are None if there are no numbers."""
 
     mean: float | None
     least: int | None
@@ -247,19 +248,19 @@ class Lengths(NamedTuple):
 
 
 def lengths(values: Sequence[int]) -> dict[str, Any]:
-    """Return the mean, minimum and maximum of some numbers."""
+    """Return the mean, minimum and maximum of some numbers as a dict; all are None if there are no numbers."""
     if not values:
         return Lengths(None, None, None)._asdict()
     return Lengths(round(mean(values), 2), min(values), max(values))._asdict()
 
 
 def count_words(text: str) -> int:
-    """Return the number of words, separated by whitespace."""
+    """Return the number of words in a text. Words are separated by whitespace."""
     return len(text.split())
 
 
 def skill_facts(records: Sequence[Components]) -> dict[str, Any]:
-    """Return a datasheet's counts of solutions, domains and grades in a set of components, and lengths of problems."""
+    """Return a datasheet's facts about components: counts of solutions, domains and grades, and lengths of problems."""
     return {
         "wrong_solutions": sum(bool(solution.feedback.step) for record in records for solution in record.solutions),
         "right_solutions": sum(not solution.feedback.step for record in records for solution in record.solutions),
@@ -270,7 +271,7 @@ def skill_facts(records: Sequence[Components]) -> dict[str, Any]:
 
 
 def dialogue_facts(dialogues: Sequence[Dialogue]) -> dict[str, Any]:
-    """Return a datasheet's numbers of exchanges, words per turn, principles and test cases of dialogues (Figure 2)."""
+    """Return a datasheet's facts about dialogues (Figure 2): exchanges, words per turn, principles, test cases."""
     turns = [turn for dialogue in dialogues for turn in dialogue.turns]
     return {
         "exchanges": lengths([len(dialogue.turns) // 2 for dialogue in dialogues]),
@@ -281,7 +282,7 @@ def dialogue_facts(dialogues: Sequence[Dialogue]) -> dict[str, Any]:
 
 
 def chat_facts(examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a datasheet's numbers of exchanges, words per turn and principles of chats."""
+    """Return a datasheet's facts about chats: numbers of exchanges, words per turn, and principles."""
     messages = [message for example in examples for message in example["messages"] if message["role"] != "system"]
     return {
         "exchanges": lengths(

@@ -1,4 +1,4 @@
-"""The models of a curation: a stage asks each model of its role, parses the answers, and accepts or rejects them.
+"""Runner of a curation's stages: it asks each model of a stage's role, and parses, accepts or rejects the answers.
 
 All requests share one journal. A registry entry with several roles has one client and one server.
 """
@@ -29,12 +29,12 @@ from maieutic.serving.backends import JobFiles, backend_of
 log = logging.getLogger(__name__)
 # Maximum number of characters of a rejected answer in the results. The journal contains the whole answer.
 LONGEST_PRODUCT = 100_000
-TRUNCATED_ANSWER = "cut off"  # reason recorded for an answer that ends at the token limit
-SEED_STEP_OF_ATTEMPTS = 1000  # distance between the seeds of two attempts, so that their samples differ
+TRUNCATED_ANSWER = "cut off"  # reason recorded for an unparsed answer that ends at the token limit
+SEED_STEP_OF_ATTEMPTS = 1000  # difference between the random seeds of two attempts, so that their samples differ
 
 
 async def gather_all(*work: Awaitable[Any]) -> list[Any]:
-    """Return the results of all awaitables. A failure is raised after all are done, so that no paid answer is lost."""
+    """Return the results of all awaitables. An error is raised after all have ended, so that no paid answer is lost."""
     results = await asyncio.gather(*work, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
@@ -43,7 +43,7 @@ async def gather_all(*work: Awaitable[Any]) -> list[Any]:
 
 
 class StageRunner:
-    """The models of a curation by role, and the outcomes of all their products."""
+    """Runner of a curation's stages. It has the models by role, and records the outcomes of all products."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class StageRunner:
         server_logs: Path,
         seed: int,
     ) -> None:
-        """models: registry entries; weights: manifests of served models; stages: stage cards. The keys are names."""
+        """models: registry entries; weights: manifests of served models; stages: stage cards; each is a map by name."""
         self.roles, self.models, self.stages, self.seed = roles, models, stages, seed
         self.outcomes: dict[str, list[Outcome]] = defaultdict(list)
         self.asking: dict[str, ModelRequests] = {}
@@ -71,11 +71,11 @@ class StageRunner:
 
     @property
     def grace(self) -> float:
-        """Seconds that a graceful shutdown waits for pending answers."""
+        """Seconds for which a graceful shutdown waits for pending answers."""
         return max(asking.model.grace for asking in self.asking.values())
 
     def check_spent(self) -> None:
-        """Raise UserError if the run's budget is spent."""
+        """Raise UserError if the run's budget is used up."""
         for asking in self.asking.values():
             if asking.budget_error is not None:
                 raise asking.budget_error
@@ -91,20 +91,20 @@ class StageRunner:
             await asking.record_and_close()
 
     def samples_of_role(self, role: Role) -> list[tuple[str, int]]:
-        """Return (name, number of its earlier occurrences) for each model of a role.
+        """Return (name, number of its earlier occurrences in the role) for each model of a role.
 
-        A model that a role names twice gives two samples.
+        A model that a role names twice is therefore asked for two samples.
         """
         named = self.roles.entries_with(role)
         return [(name, named[:place].count(name)) for place, name in enumerate(named)]
 
     async def run_stage(self, stage: str, seed: str, about: StageVariables, part: str = "", judged: Any = None) -> Any:
-        """Run one stage for one product and record the outcome. Return the accepted product, or None.
+        """Run one stage for one product and record the outcome. Return the accepted product, None if it is rejected.
 
-        about: variables of the prompt, and values with which the parser and the rule compare the answers; part: name of
-        the product among the seed's products at this stage; judged: product of another stage, recorded if this stage
-        rejects it.
-        Raises Unanswered if a server does not answer, UserError if the prompt uses an undefined variable.
+        about: variables of the prompt, and values that the parser and the rule need to check the answers; part: name of
+        the product among the seed's products at this stage; judged: product of another stage that this stage judges; it
+        is recorded with a rejection. Raises Unanswered if a server does not answer, UserError if the prompt uses an
+        undefined variable.
         """
         loaded = self.stages[stage]
         card = loaded.card
@@ -131,7 +131,7 @@ class StageRunner:
         self.outcomes[outcome.seed].append(outcome)
 
     async def ask_role(self, loaded: LoadedStage, about: StageVariables, attempt: int) -> list[StageAnswer]:
-        """Return the answers of all models of the stage's role: as many per model as the stage's card sets."""
+        """Return the answers of all models in the stage's role. The stage card sets the number of samples per model."""
         card = loaded.card
         try:
             prompt = render(loaded.template, about, loaded.shots)
@@ -148,7 +148,10 @@ class StageRunner:
     async def ask_model(
         self, name: str, prompt: str, loaded: LoadedStage, about: StageVariables, attempt: int, sample: int
     ) -> StageAnswer:
-        """Return one answer of one model, parsed by the stage's parser."""
+        """Return one answer of one model, parsed by the stage's parser.
+
+        attempt, sample: indices of the attempt and of the sample, from 0; they determine the random seed.
+        """
         card, model = loaded.card, self.models[name]
         again = attempt > 0 or (sample > 0 and not card.temperature)
         temperature = card.retry_temperature if again else card.temperature

@@ -1,4 +1,4 @@
-"""The hierarchy of Common Core standards, by which Lucy et al. (2024) tag problems: domains, clusters, standards."""
+"""Hierarchy of Common Core standards (domains, clusters, standards) with which Lucy et al. (2024) tag problems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILE = RESOURCES / "curation/standards.yaml"
 
 
 class Cluster(NamedTuple):
-    """A cluster of standards. standards: the text of each standard by its code."""
+    """A cluster of standards. standards: the texts of its standards by code."""
 
     code: str
     text: str
@@ -24,7 +24,7 @@ class Cluster(NamedTuple):
 
 
 class Domain(NamedTuple):
-    """A domain of the K-8 curriculum, with its clusters grade by grade."""
+    """A domain of the K-8 curriculum, with its clusters ordered by grade."""
 
     code: str
     text: str
@@ -33,7 +33,7 @@ class Domain(NamedTuple):
 
 @cache
 def domains(path: Path = FILE) -> tuple[Domain, ...]:
-    """Return the eleven domains of the hierarchy."""
+    """Return the eleven domains of the hierarchy. path: file of the hierarchy."""
     entries = read_yaml(path)["domains"]
     return tuple(
         Domain(
@@ -49,7 +49,7 @@ def domains(path: Path = FILE) -> tuple[Domain, ...]:
 
 
 def as_options(**texts: str) -> list[dict[str, str]]:
-    """Return the options of a tagging stage. texts: the text of each option, with the option's code as keyword."""
+    """Return texts as options of a tagging prompt. texts: the text of each option, with its code as the keyword."""
     return [{"code": code, "text": text} for code, text in texts.items()]
 
 
@@ -59,24 +59,24 @@ def domain_options() -> list[dict[str, str]]:
 
 
 def clusters_of(codes: list[str]) -> list[Cluster]:
-    """Return the clusters of some domains, in the order of the domains' codes."""
+    """Return the clusters of the domains with the given codes, in the order of the codes."""
     known = {domain.code: domain for domain in domains()}
     return [cluster for code in codes for cluster in known[code].clusters]
 
 
 def cluster_options(chosen: list[str]) -> list[dict[str, str]]:
-    """Return the clusters of the chosen domains as the options of a tagging prompt. chosen: codes of the domains."""
+    """Return the clusters of the chosen domains as options of a tagging prompt. chosen: codes of the domains."""
     return as_options(**{cluster.code: f"grade {cluster.grade}: {cluster.text}" for cluster in clusters_of(chosen)})
 
 
 def standard_options(domain_codes: list[str], chosen: list[str]) -> list[dict[str, str]]:
-    """Return the standards of the chosen clusters as the options of a tagging prompt. chosen: codes of the clusters."""
+    """Return the standards of the chosen clusters as options of a tagging prompt. chosen: codes of the clusters."""
     known = {cluster.code: cluster for cluster in clusters_of(domain_codes)}
     return as_options(**{code: text for name in chosen for code, text in known[name].standards.items()})
 
 
 def standards_of(domain_codes: list[str], chosen: list[str]) -> list[Standard]:
-    """Return the chosen standards as records. chosen: codes of standards in the given domains."""
+    """Return the chosen standards as records. chosen: codes of standards in the domains with the given codes."""
     by_code = {code: cluster for cluster in clusters_of(domain_codes) for code in cluster.standards}
     return [
         Standard(

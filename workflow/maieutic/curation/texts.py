@@ -1,4 +1,4 @@
-"""Text helpers of a curation: case-folded words in any script, numbered steps."""
+"""Text helpers of a curation: case folding of words in any script, and numbering of steps."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def folded_words(text: str) -> list[str]:
 
 
 def numbered_steps(steps: Sequence[str]) -> str:
-    """Return steps as text, one numbered step per line, as in KMP-Bench's Figure 11."""
+    """Return steps as text, with one numbered step per line, as in KMP-Bench's Figure 11."""
     return "\n".join(f"Step {number}: {step}" for number, step in enumerate(steps, 1))

@@ -1,6 +1,6 @@
-"""Supervised fine-tuning by TRL's SFTTrainer, in one process or several.
+"""Supervised fine-tuning with TRL's SFTTrainer, in one process or several.
 
-Heavy libraries are imported inside the functions, since only the serving environment has them.
+Heavy libraries are imported inside functions, because only the serving environment has them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ ADAPTERS = "adapters"
 
 
 class TutorTraining(Job):
-    """Settings of a training, which each of its processes receives.
+    """Settings of a training that each of its processes receives.
 
-    examples: the folder of encoded examples, written by `save_examples`; checkpoint: the checkpoint to resume from;
-    out: the folder of the weights.
+    examples: folder of the encoded examples, written by `save_examples`; journal: folder of the checkpoints;
+    checkpoint: checkpoint from which to resume, None for a new training; out: folder of the weights.
     """
 
     tuning: str
@@ -47,17 +47,17 @@ class TutorTraining(Job):
 
 
 def save_examples(encoded: EncodedChats, folder: Path) -> None:
-    """Write encoded chats to a folder that every process of a training maps into memory."""
+    """Write encoded chats to a folder that every training process maps into memory."""
     from datasets import Dataset
 
     Dataset.from_dict({"input_ids": encoded.ids, "labels": encoded.labels}).save_to_disk(folder)
 
 
 def train_tutor(training: TutorTraining) -> None:
-    """Train a tutor. At the end, the first process writes the weights, the tokenizer and the step log (HISTORY).
+    """Train a tutor. At the end, the first process writes the weights, the tokenizer and the step log (`HISTORY`).
 
-    Every process of a training runs this function on its share of each step's examples. If there are several
-    processes, each exits at the end.
+    Every training process runs this function on its share of each step's examples. If there are several processes, the
+    function ends its process instead of returning.
     """
     import torch
     import transformers
@@ -76,10 +76,10 @@ def train_tutor(training: TutorTraining) -> None:
 
 
 def end_process() -> None:
-    """Exit without the destructors of torch's process group.
+    """End the process without running the destructors of torch's process group.
 
-    The destructors hold Python's global lock while they wait for a thread that may need that lock. Before they
-    were avoided, about one training in several dozen hung.
+    The destructors hold Python's global lock while they wait for a thread that may need the lock, which made about one
+    training in several dozen hang.
     """
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
@@ -90,8 +90,8 @@ def end_process() -> None:
 def load_model(name: str, base: Path, train: FineTuning, device: str) -> Any:
     """Return the base as a language model.
 
-    All weights are float32, even if a GPU computes in bfloat16, since bfloat16 weights lose updates of 1e-5. With
-    adapters, which are float32 themselves, the base is in bfloat16 on a GPU, or in 4 bits.
+    Without adapters, all weights are float32, even if a GPU computes in bfloat16, because bfloat16 weights lose updates
+    of 1e-5. With adapters (which are float32), the base is in bfloat16 on a GPU, or in 4 bits if `quantized` is set.
     """
     import torch
     from transformers import AutoModelForCausalLM
@@ -107,7 +107,7 @@ def load_model(name: str, base: Path, train: FineTuning, device: str) -> Any:
 
 
 def in_four_bits(name: str, device: str) -> Any:
-    """Return QLoRA's quantisation settings (NF4, with quantised scales). Raises UserError without bitsandbytes."""
+    """Return QLoRA's quantisation settings: NF4 with quantised scales. Raises UserError without bitsandbytes."""
     import torch
     from transformers import BitsAndBytesConfig
     from transformers.utils import is_bitsandbytes_available
@@ -125,7 +125,7 @@ def in_four_bits(name: str, device: str) -> Any:
 
 
 def keep_layers(model: Any, layers: int) -> None:
-    """Remove all but the first layers of a model."""
+    """Remove all layers of a model after the first `layers` layers."""
     model.model.layers = model.model.layers[:layers]
     model.config.num_hidden_layers = layers
     if getattr(model.config, "layer_types", None):
@@ -133,7 +133,7 @@ def keep_layers(model: Any, layers: int) -> None:
 
 
 def build_trainer(training: TutorTraining, model: Any, tokenizer: Any) -> Any:
-    """Return TRL's trainer with the entry's settings. Raises RuntimeError if TRL drops an example."""
+    """Return TRL's trainer with the tuning's settings. Raises RuntimeError if TRL drops an example."""
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
@@ -157,14 +157,14 @@ def build_trainer(training: TutorTraining, model: Any, tokenizer: Any) -> Any:
 
 
 def multi_process_arguments(training: TutorTraining) -> dict[str, Any]:
-    """Return the trainer's arguments for one of several processes: its share of a step, and sharding of the weights."""
+    """Return trainer arguments for training in several processes: each one's share of a step, and weight sharding."""
     train, gpu = training.train, training.device != "cpu"
     settings: dict[str, Any] = {
         "gradient_accumulation_steps": train.batch_size // (train.micro_batch * training.processes),
         "ddp_backend": "nccl" if gpu else "gloo",
         "ddp_find_unused_parameters": False,
     }
-    if gpu and train.lora is None:  # adapters are small, so each process has all of them and a copy of the base
+    if gpu and train.lora is None:  # with LoRA, every process has a copy of the base and all (small) adapters
         settings |= {
             "fsdp": True,
             "fsdp_config": {"version": 2, "activation_checkpointing": True, "cpu_ram_efficient_loading": True},
@@ -174,10 +174,10 @@ def multi_process_arguments(training: TutorTraining) -> dict[str, Any]:
 
 
 class SaveTogether(SaveByTime):
-    """Callback for checkpoints of several processes: the first decides when to save, and marks complete checkpoints."""
+    """Checkpoints of several processes. The first process decides when to save, and marks complete checkpoints."""
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> Any:
-        """Request a checkpoint after an optimiser step if the first process does."""
+        """Request a checkpoint after an optimiser step if the first process requests one."""
         control = super().on_step_end(args, state, control, **others)
         if args.world_size > 1:
             import torch
@@ -188,7 +188,7 @@ class SaveTogether(SaveByTime):
         return control
 
     def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> Any:
-        """Mark the checkpoint once every process has written its part to disk."""
+        """Mark the checkpoint as complete once every process has written its part to disk."""
         if args.world_size > 1:
             import torch
 
@@ -200,7 +200,7 @@ class SaveTogether(SaveByTime):
 
 
 def adapter_config(train: FineTuning) -> Any:
-    """Return the settings of low-rank adapters on every linear layer; None without `lora`."""
+    """Return the settings of low-rank adapters on every linear layer; None if the tuning does not set `lora`."""
     if train.lora is None:
         return None
     from peft import LoraConfig
@@ -217,13 +217,13 @@ def adapter_config(train: FineTuning) -> Any:
 def save_weights(trainer: Any, tokenizer: Any, training: TutorTraining) -> None:
     """Save the weights (safetensors, in the base model's precision), the tokenizer and the step log.
 
-    Only the first process writes. Adapters are merged into the published base model, not into its 4-bit version.
+    Only the first process writes files. Adapters are merged into the original base model, not into its 4-bit version.
     """
     import torch
     from transformers import AutoConfig
 
     out = training.out
-    # Every process must take part in collecting sharded weights.
+    # All processes must take part when sharded weights are collected.
     whole = trainer.accelerator.get_state_dict(trainer.model) if trainer.is_fsdp_enabled else None
     if trainer.is_world_process_zero():
         dtype = getattr(AutoConfig.from_pretrained(training.base), "dtype", None) or torch.float32
@@ -245,7 +245,7 @@ def save_weights(trainer: Any, tokenizer: Any, training: TutorTraining) -> None:
 
 
 def merge_adapters(folder: Path, training: TutorTraining) -> Any:
-    """Return the base with the adapters in `folder` merged into its weights. Afterwards the folder is removed."""
+    """Return the base model with the adapters in `folder` merged into its weights, and remove the folder."""
     import torch
     from peft import PeftModel
     from transformers import AutoModelForCausalLM

@@ -1,6 +1,6 @@
 """Supervised fine-tuning of a tutor on chats: the command, the checks before the training, and the model card.
 
-All settings default to those of KMP-LM-7B (KMP-Bench, Appendix B). Heavy libraries are imported inside the functions.
+The default settings are those of KMP-LM-7B (KMP-Bench, Appendix B). Heavy libraries are imported inside functions.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class TuneTutor(Job):
 def tune_tutor(
     *, job: TuneTutor, base: Path, examples: Path, sheet: Path, journal: Path, out: Path, gpus: int, threads: int
 ) -> None:
-    """Fine-tune a tutor: write safetensors, tokenizer, training.json, README.md, then the manifest `out` beside them.
+    """Fine-tune a tutor. Write its weights (safetensors), tokenizer, training.json and README.md, then the manifest.
 
-    base: the manifest of the base's weights; sheet: the datasheet of the examples; journal: the folder of the
-    checkpoints, from which a killed training resumes. Raises UserError for a base without a chat template, and for
-    examples that are longer than the context.
+    base: manifest of the base model's weights; examples: file of the training examples; sheet: datasheet of the
+    examples; journal: folder of the checkpoints, from which a killed training resumes; out: the manifest. Raises
+    UserError for a base without a chat template, and for examples that are longer than the context.
     """
     name, train, folder = job.tuning, job.train, out.parent
     with take_lock(journal.with_name(f"{journal.name}.lock")):
@@ -57,7 +57,7 @@ def tune_tutor(
         checkpoint = resume_from(journal, identity)
         if checkpoint:
             log.info("%s resumes from %s", name, checkpoint.name)
-        made = journal / "made"  # moved to the output folder once it is complete
+        made = journal / "made"  # temporary folder, moved to the output folder when it is complete
         recreate_folder(made)
         recreate_folder(journal / "examples")
         save_examples(encoded, journal / "examples")
@@ -90,7 +90,7 @@ def tune_tutor(
 
 
 def training_counts(encoded: EncodedChats) -> dict[str, int]:
-    """Return the numbers of examples, overlong examples, tokens, and tokens in the loss of a training."""
+    """Return a training's numbers of examples, overlong examples, tokens, and tokens that count towards the loss."""
     return {
         "examples": len(encoded.ids),
         "overlong": encoded.overlong,
@@ -109,18 +109,18 @@ def write_card(
     lines = [
         f"# {name}",
         "",
-        f"A tutor fine-tuned on chats by supervised learning, from the registry's `{train.base}`.",
+        f"A tutor fine-tuned on chats by supervised learning, starting from the registry entry `{train.base}`.",
         "",
         f"- examples: {counts['examples']} ({counts['tokens']} tokens, {counts['learned_tokens']} of them learned)",
         f"- mix: {', '.join(f'{source} {share:g}' for source, share in train.mix.items())}",
         *(f"- {key}: {value}" for key, value in settings.items()),
         *(
-            [f"- loss: {losses[0]:.3f} at the first step, {losses[-1]:.3f} at the last of {len(losses)}"]
+            [f"- loss: {losses[0]:.3f} at the first step, {losses[-1]:.3f} at the last of {len(losses)} steps"]
             if losses
             else []
         ),
         "",
-        "The licences of its base and of its data apply to it. Its scores as a tutor are in the run's report.",
+        "The licences of the base and of the data apply to this model. Its scores as a tutor are in the run's report.",
         "",
         "```json",
         datasheet,

@@ -1,4 +1,4 @@
-"""Bridge (Wang et al., 2024): novice tutors' replies with experts' revisions. Licence CC BY-NC 4.0 (hub card)."""
+"""Bridge (Wang et al., 2024): novice tutors' replies with revisions by experts. Licence: CC BY-NC 4.0 (hub card)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from maieutic.serving.conversations import UNKNOWN_SOLUTION, merge_turns, messag
 
 
 def join_turn_texts(turns: Iterable[SourceRecord]) -> str:
-    """Join several turns of one speaker into one reply."""
+    """Join the texts of one speaker's turns into one reply."""
     return " ".join(turn["text"].strip() for turn in turns).strip()
 
 
 def bridge_pairs(
     train: list[SourceRecord], validation: list[SourceRecord], test: list[SourceRecord], mrbench: list[SourceRecord]
 ) -> list[Pair]:
-    """Return pairs that prefer an expert's reply to a novice's: 482 test pairs (MathTutorBench, Table 2).
+    """Return pairs that prefer an expert's reply to a novice's reply: 482 test pairs (MathTutorBench, Table 2).
 
-    Leakage rule: records on a topic of MRBench are left out, since the reward models are trained on MRBench. Pairs on
-    one topic share their `problem`: the 482 pairs have 167 topics.
+    Records on a topic that occurs in MRBench are left out, since the reward models are trained on MRBench. Pairs on the
+    same topic have the same `problem`: the 482 pairs have 167 topics.
     """
     leaked = bridge_topics(mrbench)
     pairs = []

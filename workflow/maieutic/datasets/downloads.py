@@ -1,4 +1,4 @@
-"""Downloads over HTTP that resume an earlier attempt, and Parquet files joined into one."""
+"""Downloads over HTTP that resume after an interruption, and joining of Parquet files into one file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPORT_BYTES = 32 << 20
 
 
 def join_parquet(files: Sequence[Path], out: Path) -> None:
-    """Join Parquet files of one schema, a row group at a time. Raises UserError for a file of another format."""
+    """Join Parquet files with the same schema, one row group at a time. Raises UserError if a file cannot be read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -44,9 +44,10 @@ def join_parquet(files: Sequence[Path], out: Path) -> None:
 
 
 def download_file(url: str, part: Path, read_seconds: float, headers: Mapping[str, str] | None = None) -> None:
-    """Download to `part`, resuming an earlier attempt. Raises UserError if the download cannot be completed.
+    """Download a file to `part`, resuming an earlier attempt. Raises UserError if the download cannot be completed.
 
-    headers: headers of every request; a redirect to another host drops the authorisation header.
+    read_seconds: time without data after which an attempt fails; headers: headers of every request. A redirect to
+    another host drops the authorisation header.
     """
     problem, failures = "", 0
     while failures < TRIES:
@@ -65,14 +66,14 @@ def download_file(url: str, part: Path, read_seconds: float, headers: Mapping[st
             problem = f"the server answers with status {status}"
         except (requests.ConnectionError, requests.Timeout) as error:
             problem = f"{type(error).__name__}"
-        # An attempt that adds bytes restarts the count, so that even a poor connection can complete the file.
+        # An attempt that adds bytes restarts the count of failures, so that a poor connection can complete the file.
         failures = failures + 1 if size_on_disk(part) <= before else 1
         log.warning("%s: download interrupted after %d bytes: %s", url, size_on_disk(part), problem)
     command = with_run_files("snakemake --cores 1 fetch")
     raise UserError(
         url,
         f"the download made no progress in {TRIES} tries ({problem}); {size_on_disk(part)} bytes are kept",
-        f"run `{command}` on a machine with network access to resume, or set data_dir",
+        f"run `{command}` on a machine with network access to resume, or set data_dir to a folder with the file",
     )
 
 
@@ -82,9 +83,12 @@ def size_on_disk(part: Path) -> int:
 
 
 def attempt_download(url: str, part: Path, read_seconds: float, more: Mapping[str, str]) -> bool:
-    """Make one download attempt. Return True if the file has the length that the server states."""
+    """Make one download attempt. Returns True if the file has the length that the server announced.
+
+    more: additional headers of the request.
+    """
     have = size_on_disk(part)
-    # Identity encoding: a byte range of a compressed body could not be appended to the part file.
+    # Request an uncompressed body: a byte range of a compressed one could not be appended to the part file.
     headers = {**more, "Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
     with requests.get(url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, read_seconds)) as answer:
         if answer.status_code == requests.codes.requested_range_not_satisfiable:
@@ -97,7 +101,7 @@ def attempt_download(url: str, part: Path, read_seconds: float, more: Mapping[st
         written, reported = (have if resumed else 0), 0
         with open(part, "ab" if resumed else "wb") as handle:
             try:
-                # Write bytes as they arrive: with full blocks, one that the connection cuts short would be lost.
+                # Write bytes as they arrive: if only full blocks were written, a partly received one would be lost.
                 while block := answer.raw.read1(BLOCK, decode_content=False):
                     handle.write(block)
                     written += len(block)
@@ -110,5 +114,5 @@ def attempt_download(url: str, part: Path, read_seconds: float, more: Mapping[st
 
 
 def resumes_at(answer: requests.Response, have: int) -> bool:
-    """Return True if a partial answer begins where the part file ends."""
+    """Return True if a partial answer begins at byte `have`, where the part file ends."""
     return answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")

@@ -1,4 +1,4 @@
-"""Job that brings a dataset's file into the results folder, from its pinned address or from a local copy."""
+"""Job that fetches a dataset's file into the results folder, from its pinned address or a local copy."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class FetchDataset(FetchJob):
 
 
 def fetch_dataset(*, job: FetchDataset, demo_dir: Path, out: Path, read_seconds: float = READ_SECONDS) -> None:
-    """Write the verified bytes of one dataset to `out`.
+    """Fetch the file of one dataset, verify it, and write it to `out`.
 
     `out` appears only after its checksum, number of records and fields are verified. An interrupted download leaves a
     hidden `.part` file, which the next attempt continues.
 
-    demo_dir: folder of the demo's files. read_seconds: time without data after which a download attempt fails.
+    demo_dir: folder of the demo's files; read_seconds: time without data after which a download attempt fails.
     """
     name, dataset, edition, data_dir = job.name, job.dataset, job.edition, job.data_dir
     copy = dataset.file_of(name, edition)
@@ -54,19 +54,24 @@ def fetch_dataset(*, job: FetchDataset, demo_dir: Path, out: Path, read_seconds:
         part.unlink()  # the file is complete but wrong, so a later attempt must not resume it
         raise
     part.replace(out)
-    log.info("%s: %d records, as in the registry", origin, copy.records)
+    log.info("%s: found %d records, the number in the registry", origin, copy.records)
 
 
 def copy_from_hub(
     name: str, copy: DatasetFile, hub: Hub, data_dir: Path | None, part: Path, read_seconds: float
 ) -> str:
-    """Join the Parquet files of a commit, or the matching files in data_dir, into `part`. Return their origin."""
+    """Join the dataset's Parquet files in `data_dir`, or else those of the hub's commit, into the file `part`.
+
+    Returns the origin of the files, for messages.
+    """
     files = sorted(data_dir.glob(copy.path)) if data_dir is not None else []
     if data_dir is not None and not files:
         log.info("%s is not in data_dir (%s): downloading it from %s", copy.path, data_dir, hub.repo)
     if files:
         log.warning(
-            "%s: only the fields and the number of records are checked, not the commit %s", data_dir, hub.revision
+            "%s: only the fields and the number of records are checked, not that the files are from commit %s",
+            data_dir,
+            hub.revision,
         )
         join_parquet(files, part)
         return f"{data_dir}/{copy.path}"

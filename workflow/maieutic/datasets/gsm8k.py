@@ -1,4 +1,4 @@
-"""GSM8K (Cobbe et al., 2021), main and Socratic: word problems with worked solutions. Licence MIT."""
+"""GSM8K (Cobbe et al., 2021) in its main and Socratic versions: word problems with worked solutions. Licence: MIT."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def gold_answer_of(solution: str) -> str:
 
 
 def gsm8k_items(records: list[SourceRecord], task: str) -> list[Item]:
-    """Return the 1,319 items of problem solving (MathTutorBench, Table 1)."""
+    """Return one item of problem solving per record: 1,319 items of the test split (MathTutorBench, Table 1)."""
     return [
         Item(
             id=f"gsm8k-{number:04d}",
@@ -34,7 +34,10 @@ def gsm8k_items(records: list[SourceRecord], task: str) -> list[Item]:
 
 
 def socratic_items(records: list[SourceRecord], task: str) -> list[Item]:
-    """Return the 1,319 items of Socratic questioning. Sub-questions are before ` ** ` on every line but the last."""
+    """Return one item of Socratic questioning per record: 1,319 items of the test split (MathTutorBench, Table 1).
+
+    Every line of an answer except the last contains a sub-question, followed by ` ** ` and a solution step.
+    """
     items = []
     for number, record in enumerate(records):
         questions = [line.split(" ** ")[0].strip() for line in record["answer"].split("\n") if " ** " in line]
@@ -53,8 +56,8 @@ def socratic_items(records: list[SourceRecord], task: str) -> list[Item]:
 def inpainted_pairs(*splits: list[SourceRecord]) -> list[Pair]:
     """Return pairs that prefer a sub-question to the solution step that it leads to (MathTutorBench, Table 2).
 
-    A pair's dialogue consists of the earlier sub-questions and steps, so pairs begin at the second step. The paper
-    counts 22,753 pairs over train and test.
+    A pair's dialogue consists of the earlier sub-questions and steps, so there is no pair for the first step. The paper
+    counts 22,753 pairs in the train and test splits.
     """
     pairs = []
     for number, record in enumerate(record for split in splits for record in split):

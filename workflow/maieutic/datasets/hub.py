@@ -16,18 +16,18 @@ HUB_TIMEOUT = 30.0
 
 
 def hub_address() -> str:
-    """Return the hub's address, or that of a mirror in HF_ENDPOINT."""
+    """Return the address of the hub, or of the mirror that HF_ENDPOINT names."""
     return os.environ.get("HF_ENDPOINT", HUB).rstrip("/")
 
 
 def hub_headers() -> dict[str, str]:
-    """Return the authorisation header with the user's token; empty without a token."""
+    """Return the authorisation header with the user's token, or an empty mapping if the user has no token."""
     token = next((os.environ[name] for name in TOKEN_VARIABLES if os.environ.get(name)), None)
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def fetch_json(address: str, place: str) -> Any:
-    """Return the JSON at an address. place: config key for messages. Raises UserError if the request fails."""
+    """Return the JSON content at an address. Raises UserError if the request fails. place: config key for messages."""
     import requests
 
     try:
@@ -51,7 +51,10 @@ def fetch_json(address: str, place: str) -> Any:
 
 
 def hub_commit(kind: str, repo: str, revision: str, place: str) -> dict[str, str]:
-    """Return the commit of a branch or tag of a hub repository, and the address queried. kind: models or datasets."""
+    """Return the commit of a branch or tag of a hub repository, and the address of the request.
+
+    kind: `models` or `datasets`; place: config key for messages.
+    """
     address = f"{hub_address()}/api/{kind}/{repo}/revision/{revision.replace('/', '%2F')}"
     content = fetch_json(address, place)
     commit = content.get("sha") if isinstance(content, dict) else None
@@ -66,8 +69,8 @@ def fetch_parquet(
 ) -> None:
     """Download the Parquet files of a commit and join them in the order of their names.
 
-    folder: folder of the downloaded parts; an interrupted download continues there. Raises UserError if no file
-    matches.
+    pattern: pattern of the files' paths; folder: folder of the downloaded files, where an interrupted download resumes;
+    place: config key for messages. Raises UserError if no file matches.
     """
     tree = fetch_json(f"{hub_address()}/api/datasets/{repo}/tree/{revision}?recursive=true", place)
     names = sorted(str(entry.get("path")) for entry in tree if isinstance(entry, dict))

@@ -20,7 +20,7 @@ PLACEHOLDER = re.compile(r"<\|?(?:image|img|picture)\w*\|?>|\[IMG\]", re.IGNOREC
 
 
 class MakeItems(Job):
-    """Job that makes a task's items. form: format of the source file. limit: size of a random sample, None for all."""
+    """Job that makes a task's items. form: format of the source file; limit: size of the random sample (None: all)."""
 
     benchmark: str
     task: str
@@ -32,13 +32,14 @@ class MakeItems(Job):
 def make_items(*, job: MakeItems, source: Path, pictures: list[Path], out: Path) -> None:
     """Write the items of one task, or a random sample of them, from a source file.
 
-    pictures: file that lists the source's pictures, for a card with images. Items whose picture is unavailable are left
-    out, with a warning.
+    Items whose picture is unavailable are left out, with a warning.
+
+    pictures: the file that lists the source's pictures, for a card with images; otherwise empty.
     """
     benchmark, task = job.benchmark, job.task
     card = read_card(card_path(benchmark, task)).card
     records = read_source(source, job.form)
-    log.info("%s: %d records", source, len(records))  # names the file to which the loader's messages refer
+    log.info("%s: %d records", source, len(records))  # the messages that follow do not name the file
     try:
         items = LOADERS[card.loader].load(records, task)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, StopIteration) as error:
@@ -54,14 +55,19 @@ def make_items(*, job: MakeItems, source: Path, pictures: list[Path], out: Path)
     if card.images:
         if not pictures:
             raise UserError(
-                f"{benchmark}/{task}", "the task's dataset lists no pictures", "set `pictures` in datasets.yaml"
+                f"{benchmark}/{task}",
+                "the registry entry of the task's dataset has no `pictures`",
+                "set `pictures` in datasets.yaml",
             )
         items = with_picture_files(items, picture_files(pictures[0]))
     write_records(out, sample_items(items, job.limit, job.seed))
 
 
 def with_picture_files(items: list[Item], files: dict[int, str | None]) -> list[Item]:
-    """Return the items with picture files in place of record numbers, without items whose picture is unavailable."""
+    """Replace the record numbers in items by picture files, and leave out items whose picture is unavailable.
+
+    files: maps a record number to its picture file, or to None if the picture is unavailable.
+    """
     kept_items = []
     for item in items:
         file_names = [files.get(int(number)) for number in item.images]
@@ -70,7 +76,8 @@ def with_picture_files(items: list[Item], files: dict[int, str | None]) -> list[
     marked = sum(any(PLACEHOLDER.search(text) for text in item.vars.values()) for item in kept_items)
     if marked:
         log.warning(
-            "items that contain words such as <image>, which some models take for the picture's position: %d", marked
+            "items that contain a word such as <image>, which some models read as the position of the picture: %d",
+            marked,
         )
     if left := len(items) - len(kept_items):
         log.warning("items left out because their pictures are unavailable: %d of %d", left, len(items))

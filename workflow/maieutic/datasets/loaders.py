@@ -1,4 +1,4 @@
-"""Type of the loaders, which turn source records into items."""
+"""Type of the loaders, which turn the records of a source file into items."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from maieutic.core.records import Item
 
 
 class Loader(NamedTuple):
-    """A function that turns source records into items of a task, and the prompt variables of these items.
+    """A function that turns source records into items of a task, and a description of these items.
 
-    has_solution: True if the items' references have a `solution`, which a judge's prompt may use as
-    `reference_solution`. has_human_reply: True if the items have a human reply.
+    variables: names of the items' prompt variables; has_solution: True if the items' references have a `solution`,
+    which a judge's prompt may use as `reference_solution`; has_human_reply: True if the items have a human reply.
     """
 
     load: Callable[[list[SourceRecord], str], list[Item]]

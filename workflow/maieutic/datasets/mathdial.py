@@ -1,4 +1,7 @@
-"""MathDial (Macina et al., 2023): teachers with simulated students, turns labelled by intent. Licence CC BY-SA 4.0."""
+"""MathDial (Macina et al., 2023): dialogues of teachers with simulated students. Licence: CC BY-SA 4.0.
+
+Each teacher turn is labelled with the teacher's intent.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ FIRST_TURNS = 3  # MathTutorBench, Table 2: "in the first 3 teacher turns"
 
 
 def parse_conversation(conversation: str) -> list[tuple[str, str, str]]:
-    """Return (role, intent, text) of every turn. Speakers are "Teacher" and the student's first name."""
+    """Return the role, intent and text of every turn. Only teacher turns have an intent.
+
+    conversation: turns that begin with "Teacher: " or with the student's first name and a colon.
+    """
     turns = []
     for part in conversation.split(TURN_MARK):
         speaker, _, text = part.strip().partition(": ")
@@ -28,7 +34,7 @@ def parse_conversation(conversation: str) -> list[tuple[str, str, str]]:
 
 
 def join_neighbouring_turns(conversation: str) -> list[tuple[Message, str]]:
-    """Join neighbouring turns of one speaker into one turn, with the first turn's intent."""
+    """Join consecutive turns of one speaker. Returns each joined turn with the intent of its first part."""
     turns: list[tuple[Message, str]] = []
     for role, intent, text in parse_conversation(conversation):
         if turns and turns[-1][0]["role"] == role:
@@ -40,10 +46,10 @@ def join_neighbouring_turns(conversation: str) -> list[tuple[Message, str]]:
 
 
 def mathdial_pairs(records: list[SourceRecord]) -> list[Pair]:
-    """Return pairs that prefer a probing or focus turn, one of the first three teacher turns, to the solution.
+    """Return pairs that prefer a probing or focus turn to the solution, for the first three teacher turns.
 
-    The paper counts 3,615 pairs on the train split and prints no further details. On the test split this rule yields
-    928 pairs with 2.93 turns of history on average, which is the paper's average.
+    The paper counts 3,615 pairs in the train split and does not describe the rule further. On the test split, this rule
+    yields 928 pairs with 2.93 turns of history on average, the same average as in the paper.
     """
     pairs = []
     for number, record in enumerate(records):

@@ -1,7 +1,7 @@
-"""MRBench (Maurya et al., 2025), releases V1 to V3: tutors' replies with human labels. Licence CC BY-SA 4.0.
+"""MRBench (Maurya et al., 2025), releases V1 to V3: tutors' replies with human labels. Licence: CC BY-SA 4.0.
 
-V3 is from the BEA 2025 shared task. Its development set has labels on four of the eight dimensions, its test set has
-none.
+V3 is from the BEA 2025 shared task. Its development set has labels for four of the eight dimensions, and its test set
+has no labels.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ LABELS = {  # MRBench, Table 4, spelt as in the data
     "Tutor_Tone": ("Encouraging", "Neutral", "Offensive"),
     "humanlikeness": THREE_LEVELS,
 }
-# Desired labels according to MathTutorBench, equation 2, and MRBench, Table 2.
+# Desired labels according to equation 2 of MathTutorBench and Table 2 of MRBench.
 DESIRED_LABELS = {name: "No" if name == "Revealing_of_the_Answer" else labels[0] for name, labels in LABELS.items()}
 SCALES = {name: Scale(labels=labels, desired=DESIRED_LABELS[name]) for name, labels in LABELS.items()}
-# Dimensions of tracks 1 to 4 of BEA 2025
+# Dimensions of tracks 1 to 4 of the BEA 2025 shared task.
 SHARED_TASK = ("Mistake_Identification", "Mistake_Location", "Providing_Guidance", "Actionability")
 QUESTION = "The question is:"
 NOT_AVAILABLE = "Not Available"
 EXPERT = "Expert"
 TASK = "mistake_remediation"
 VARIABLES = {"question", "dialog_history", "history", "topic", "level"}
-# Variables that a judge's prompt about a reply to one of these dialogues may use.
+# Variables that may occur in a judge's prompt about a reply to a dialogue in MRBench.
 JUDGE_PROMPT_VARIABLES = {
     "question",
     "history",
@@ -51,7 +51,7 @@ BLANKS_AROUND_LINES = re.compile(r"[ \u00a0]*\n[ \u00a0]*")
 
 
 class LabelledReply(NamedTuple):
-    """One tutor's reply to one dialogue with its labels."""
+    """One tutor's reply to one dialogue, with its label for each criterion. messages: turns before the reply."""
 
     dialogue: str
     tutor: str
@@ -62,31 +62,34 @@ class LabelledReply(NamedTuple):
 
 
 def desired_criteria(labels: Mapping[str, str]) -> int:
-    """Return f(y) of MathTutorBench, equation 2: the number of the eight criteria that have the desired label."""
+    """Return f(y) of MathTutorBench, equation 2: the number of criteria (out of eight) with the desired label."""
     return sum(labels[criterion] == desired for criterion, desired in DESIRED_LABELS.items())
 
 
 def responses_of(record: SourceRecord) -> Mapping[str, Mapping[str, Any]]:
-    """Return the tutors' replies with their labels, which V3 stores under another key than V1 and V2."""
+    """Return the reply and labels of each tutor. V3 stores them under another key than V1 and V2."""
     return record["anno_llm_responses"] if "anno_llm_responses" in record else record["tutor_responses"]
 
 
 def dialogue_subset(record: SourceRecord) -> str:
-    """Return bridge or mathdial. V3 does not state it, but only MathDial's ids have a hyphen (a number and a UUID)."""
+    """Return the source of a dialogue, `bridge` or `mathdial`.
+
+    V3 does not state the source, but only ids from MathDial (a number and a UUID) contain a hyphen.
+    """
     if "Data" in record:
         return str(record["Data"]).casefold()
     return "mathdial" if "-" in record["conversation_id"] else "bridge"
 
 
 class DialogueOpening(NamedTuple):
-    """Problem of a dialogue, empty if the dialogue states none, and the turns as messages."""
+    """The problem that a dialogue states, or an empty text, and the dialogue's turns as messages."""
 
     problem: str
     turns: list[Message]
 
 
 def split_opening(record: SourceRecord) -> DialogueOpening:
-    """Return a dialogue's problem and turns. In MathDial, the first tutor turn states the problem and is left out."""
+    """Return a dialogue's problem and turns, without the first tutor turn if it only states the problem (MathDial)."""
     turns = parse_turns(record["conversation_history"])
     problem = ""
     if turns and turns[0][0] == "assistant" and QUESTION in turns[0][1]:
@@ -95,18 +98,18 @@ def split_opening(record: SourceRecord) -> DialogueOpening:
 
 
 def dialogue_messages(record: SourceRecord) -> list[Message]:
-    """Return a dialogue as messages, which begin with the problem and its solution."""
+    """Return a dialogue as messages, the first of which states the problem and its solution."""
     problem, turns = split_opening(record)
     return messages_before_reply(problem, dialogue_solution(record), turns)
 
 
 def dialogue_solution(record: SourceRecord) -> str:
-    """Return the reference solution, or UNKNOWN_SOLUTION for Bridge's dialogues and V3, which have none."""
+    """Return the reference solution, or UNKNOWN_SOLUTION if the record has no solution (Bridge's dialogues and V3)."""
     return known_solution(str(record.get("Ground_Truth_Solution", ""))) or UNKNOWN_SOLUTION
 
 
 def labelled_replies(records: list[SourceRecord]) -> list[LabelledReply]:
-    """Return every labelled reply. Dialogues are named by record number, since two may share a conversation id."""
+    """Return every labelled reply. A dialogue's name is its record number, since conversation ids are not unique."""
     replies = []
     for number, record in enumerate(records):
         messages = dialogue_messages(record)
@@ -118,7 +121,10 @@ def labelled_replies(records: list[SourceRecord]) -> list[LabelledReply]:
 
 
 def mrbench_pairs(records: list[SourceRecord]) -> list[Pair]:
-    """Return all pairs of one dialogue's replies with different counts of desired criteria: 4,521 (MathTutorBench)."""
+    """Return the pairs of replies to the same dialogue that have different numbers of desired criteria.
+
+    MathTutorBench counts 4,521 pairs.
+    """
     by_dialogue: dict[str, list[LabelledReply]] = {}
     for reply in labelled_replies(records):
         by_dialogue.setdefault(reply.dialogue, []).append(reply)
@@ -144,7 +150,7 @@ def mrbench_pairs(records: list[SourceRecord]) -> list[Pair]:
 
 
 def bridge_topics(records: list[SourceRecord]) -> set[str]:
-    """Return the topics of the dialogues from Bridge. Test pairs on one of these topics would be leaked."""
+    """Return the topics of the dialogues from Bridge. A test pair on one of these topics would be leaked."""
     return {record["Topic"] for record in records if record["Data"] == "Bridge"}
 
 
@@ -182,7 +188,7 @@ def remediation_items(records: list[SourceRecord], task: str) -> list[Item]:
 
 
 def labelled_set(records: list[SourceRecord]) -> LabelledSet:
-    """Return all replies with their labels. Raises ValueError for a label that is not in the taxonomy."""
+    """Return all replies with their labels. Raises ValueError for a label that is not on the criterion's scale."""
     items = remediation_items(records, TASK)
     replies, labels = [], []
     for item, record in zip(items, records, strict=True):

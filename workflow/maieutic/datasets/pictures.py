@@ -1,7 +1,7 @@
 """Pictures of a dataset's records: fetched once, verified, and stored under their checksums.
 
-A picture is in the Parquet file itself, beside the source file, or at an address. Its file is named by its SHA-256, so
-that a request which names the file also pins its bytes.
+A picture is embedded in a Parquet file, stored beside the source file, or available at an address. Its SHA-256 is the
+name of its file, so a request that names the file also pins the bytes of the picture.
 """
 
 from __future__ import annotations
@@ -27,25 +27,30 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 log = logging.getLogger(__name__)
-# Formats that model servers accept; others become PNG. A phone's MPO is a JPEG with a second picture behind it.
+# Formats that model servers accept; other formats are converted to PNG. An MPO file, which some phones write, is a JPEG
+# file with a second picture at its end.
 SUFFIX_BY_FORMAT = {"PNG": "png", "JPEG": "jpg", "MPO": "jpg", "WEBP": "webp", "GIF": "gif"}
-# Formats that are decoded. Every further decoder widens the attack surface, and one of Pillow's starts another program.
+# Formats that are decoded. Every further decoder would widen the attack surface, and one of Pillow's decoders starts
+# another program.
 DECODED_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 TRIES = 4
-TIMEOUT = (20.0, 60.0)  # longest wait in seconds for a connection, and for the next bytes
+TIMEOUT = (20.0, 60.0)  # maximum wait for a connection and for the next bytes, in seconds
 FETCHED_JOURNAL = ".fetched.{}.jsonl"  # journal of a dataset's fetched pictures, one line per address
 UNDECODABLE = "no picture"
 
 
 class PictureMissing(Exception):
-    """Error for a picture that does not exist or cannot be used, even after a retry.
+    """Error for a picture that does not exist or cannot be used, so that a retry would not help.
 
-    The message is the reason that the pinned list records.
+    The message is recorded as the reason in the list of pictures, whose checksum is pinned.
     """
 
 
 class PictureLocation(NamedTuple):
-    """Location of one record's picture. embedded: the picture itself, if the source file contains it."""
+    """Location of one record's picture. embedded: bytes of the picture, or None if the source file does not contain it.
+
+    record: number of the record; address: URL of the picture, or its path in the dataset's folder.
+    """
 
     record: int
     address: str
@@ -56,14 +61,14 @@ JOURNAL_FIELDS = {"file", "width", "height"}
 
 
 class FetchedPicture(JournalLine):
-    """Journal entry for the picture at an address, which is the entry's key."""
+    """Journal entry for a downloaded picture. The entry's key is the address of the picture."""
 
     file: str
     width: int
     height: int
 
     def picture(self, place: PictureLocation) -> Picture:
-        """Return the list entry that assigns this picture to the record of `place`."""
+        """Return the entry in the list of pictures that assigns this picture to the record of `place`."""
         return Picture(
             record=place.record,
             address=place.address,
@@ -80,16 +85,17 @@ def fetch_pictures(*, job: FetchPictures, source: Path, demo_dir: Path, store: P
     """Fetch a dataset's pictures into `store`, and write their list to `out`.
 
     A picture that does not exist or cannot be used is listed with the reason. Any other failure ends the job, and the
-    next job resumes. Raises UserError if pictures come from addresses and the list is not the pinned one.
+    next run resumes. Raises UserError if the list is not the pinned one, or if it must be pinned, because some pictures
+    are not embedded in the source file.
 
-    source: file of the dataset's records. demo_dir: folder of the demo's files. Paths of pictures are relative to the
-    folder of the edition's file in `demo_dir` or `data_dir`.
+    source: file of the dataset's records; demo_dir: folder of the demo's files. Paths of pictures are relative to the
+    folder that contains the edition's file in `demo_dir` or `data_dir`.
     """
     name, dataset, edition = job.name, job.dataset, job.edition
     copy, pictures = dataset.file_of(name, edition), dataset.pictures
     root = demo_folder(demo_dir, copy.path) if edition == "demo" else job.data_dir
     folder = (root / copy.path).parent if root else None
-    assert pictures is not None, "only datasets with pictures have this job"
+    assert pictures is not None, "this job requires a dataset with pictures"
     store.mkdir(parents=True, exist_ok=True)
     places = list(picture_locations(source, pictures, dataset.format_of(edition)))
     progress = Progress(f"{name}: pictures", len(places))
@@ -101,7 +107,7 @@ def fetch_pictures(*, job: FetchPictures, source: Path, demo_dir: Path, store: P
                 picture = known.picture(place)
             else:
                 picture = fetch_picture(place, folder, store, job.limits)
-                if comes_from_address(place) and picture.file:  # a missing picture may be available in a later run
+                if comes_from_address(place) and picture.file:  # missing pictures may be available in a later run
                     journal.append(FetchedPicture(key=place.address, **picture.model_dump(include=JOURNAL_FIELDS)))
             progress.step(known=known is not None)
             entries.append(picture)
@@ -111,7 +117,7 @@ def fetch_pictures(*, job: FetchPictures, source: Path, demo_dir: Path, store: P
     out.with_suffix(".new").replace(out)
     if missing := [entry for entry in entries if entry.file is None]:
         log.warning(
-            "%s: %d of %d pictures are unavailable, the first because of: %s",
+            "%s: %d of %d pictures are unavailable; reason for the first: %s",
             name,
             len(missing),
             len(entries),
@@ -125,12 +131,15 @@ def is_intact(path: Path) -> bool:
 
 
 def comes_from_address(place: PictureLocation) -> bool:
-    """Return True if a picture comes over the network."""
+    """Return True if a picture has to be downloaded."""
     return not place.embedded and place.address.startswith(("http://", "https://"))
 
 
 def picture_locations(source: Path, pictures: PictureFields, form: str) -> Iterator[PictureLocation]:
-    """Yield the location of each record's picture. Embedded pictures are large, so one row group is read at a time."""
+    """Yield the location of each record's picture. A file with embedded pictures is read one row group at a time.
+
+    form: format of the source file.
+    """
     if form == "parquet" and pictures.embedded:
         yield from embedded_locations(source, pictures, pictures.embedded)
         return
@@ -141,9 +150,10 @@ def picture_locations(source: Path, pictures: PictureFields, form: str) -> Itera
 def location_in_record(
     number: int, record: SourceRecord, pictures: PictureFields, data: bytes | None
 ) -> Iterator[PictureLocation]:
-    """Yield the location of a record's picture, if it has one.
+    """Yield the location of a record's picture, if the record has a picture.
 
-    If the record should have a picture but names none, the location's address is empty.
+    If the record should have a picture but does not, the address of the location is empty. number: number of the
+    record; data: bytes of an embedded picture.
     """
     address, expected = picture_address(record, pictures), pictures.expected(record)
     if expected or (expected is None and (data or address)):
@@ -151,12 +161,12 @@ def location_in_record(
 
 
 def picture_address(record: SourceRecord, pictures: PictureFields) -> str:
-    """Return the address of a record's picture; an empty text if the record has none."""
+    """Return the address of a record's picture, or an empty text if the record has no address."""
     return str(record.get(pictures.address) or "").strip()
 
 
 def embedded_locations(source: Path, pictures: PictureFields, column: str) -> Iterator[PictureLocation]:
-    """Yield the locations of pictures in a column of the hub's image type, which has `bytes` and `path`."""
+    """Yield the locations of pictures in a column of the hub's image type, a struct of `bytes` and `path`."""
     import pyarrow.parquet as pq
 
     table = pq.ParquetFile(source)
@@ -177,7 +187,10 @@ def embedded_locations(source: Path, pictures: PictureFields, column: str) -> It
 
 
 def fetch_picture(place: PictureLocation, folder: Path | None, store: Path, limits: Limits = DEFAULT_LIMITS) -> Picture:
-    """Fetch one picture into the store. Raises UserError for a failure that may not recur in a later run."""
+    """Fetch one picture into the store. Raises UserError for a failure that may not occur again in a later run.
+
+    folder: folder of pictures that are located by a path, or None.
+    """
     common = {"record": place.record, "address": place.address, "origin": picture_origin(place)}
     try:
         if not place.embedded and not place.address:
@@ -197,12 +210,15 @@ def fetch_picture(place: PictureLocation, folder: Path | None, store: Path, limi
 
 
 def picture_origin(place: PictureLocation) -> Literal["embedded", "path", "address"]:
-    """Return the kind of a picture's location."""
+    """Return the kind of a picture's location: in the source file, in a folder, or at an address."""
     return "embedded" if place.embedded else "address" if comes_from_address(place) else "path"
 
 
 def read_local_picture(path: str, folder: Path | None, limits: Limits = DEFAULT_LIMITS) -> bytes:
-    """Return the bytes of a file in `folder`. Raises UserError if it is absent, PictureMissing if it is unusable."""
+    """Return the bytes of a picture in `folder`.
+
+    Raises UserError if `folder` does not contain the file, and PictureMissing if the file or its path cannot be used.
+    """
     if folder is None:
         raise PictureMissing("a path, and there is no folder to look in")
     try:
@@ -222,7 +238,10 @@ def read_local_picture(path: str, folder: Path | None, limits: Limits = DEFAULT_
 
 
 def verify_picture(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[bytes, str, int, int]:
-    """Return bytes, suffix, width and height. Raises PictureMissing if the data are too large or not a picture."""
+    """Return a picture's bytes, file suffix, width and height. A format that servers do not accept becomes PNG.
+
+    Raises PictureMissing if the data are too large or not a picture.
+    """
     from PIL import Image, ImageOps
 
     if len(data) > limits.picture_mb * MB:
@@ -242,12 +261,12 @@ def verify_picture(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[bytes,
         raise
     except Exception as error:  # decoders raise exceptions of any class on a damaged file
         log.warning("a picture cannot be decoded: %s", error)
-        raise PictureMissing(UNDECODABLE) from None  # a constant text, since the list with the reasons is pinned
+        raise PictureMissing(UNDECODABLE) from None  # the text is constant, since the list of reasons is pinned
     return data, SUFFIX_BY_FORMAT[kind], *size
 
 
 def on_white(picture: Image) -> Image:
-    """Return a picture on a white background instead of transparency."""
+    """Return a picture with a white background in place of transparency."""
     from PIL import Image as Pillow
 
     with_alpha = picture.convert("RGBA")
@@ -257,8 +276,8 @@ def on_white(picture: Image) -> Image:
 
 
 def download_picture(url: str, limits: Limits = DEFAULT_LIMITS) -> bytes:
-    """Return the bytes at an address. Raises PictureMissing if the server refuses, UserError if all attempts fail."""
-    import requests  # imported here, since every job that makes items loads this module
+    """Download a picture. Raises PictureMissing if the server refuses it, and UserError if all attempts fail."""
+    import requests  # imported here, since jobs that make items also load this module, but download nothing
 
     problem = ""
     for attempt in range(TRIES):
@@ -281,7 +300,7 @@ def download_picture(url: str, limits: Limits = DEFAULT_LIMITS) -> bytes:
 
 
 def request_picture(url: str, limits: Limits) -> bytes:
-    """Request an address once. Raises PictureMissing if the body is too long, ConnectionError if it ends early."""
+    """Request a picture once. Raises PictureMissing if the body is too long, and ConnectionError if it ends early."""
     import requests
 
     with requests.get(url, stream=True, timeout=TIMEOUT) as answer:
@@ -298,9 +317,10 @@ def request_picture(url: str, limits: Limits) -> bytes:
 
 
 def check_picture_list(name: str, edition: Edition, copy: DatasetFile, entries: list[Picture], listed: Path) -> None:
-    """Check the list of pictures against the registry, unless all pictures are embedded in the pinned file.
+    """Check a list of pictures against the registry.
 
-    Raises UserError if a list with pictures from elsewhere is not pinned, or if its checksum is not the pinned one.
+    Raises UserError if the list does not have the pinned checksum, or if no checksum is pinned although some pictures
+    are not embedded in the source file. entries: content of the list; listed: file of the list, removed on an error.
     """
     key = f"datasets.{name}.{edition}.pictures"
     digest = sha256_of(listed)
@@ -310,10 +330,10 @@ def check_picture_list(name: str, edition: Edition, copy: DatasetFile, entries: 
         raise UserError(key, f"expected a list of pictures with sha256 {copy.pictures}, found {digest}", fix)
     if copy.pictures is None and any(entry.origin != "embedded" for entry in entries):
         listed.unlink()
-        problem = "some pictures are not in the pinned file, and their list is not pinned"
+        problem = "some pictures are not in the pinned file, so the list of pictures must be pinned"
         raise UserError(key, problem, f"check the pictures, then set this key to {digest}")
 
 
 def picture_files(listed: Path) -> dict[int, str | None]:
-    """Return the file of each picture by the number of its record; None for an unavailable picture."""
+    """Map the number of each record to the file of its picture, or to None if the picture is unavailable."""
     return {entry.record: entry.file for entry in read_records(listed, Picture)}

@@ -1,4 +1,4 @@
-"""Samples of a task's items: a larger sample contains every smaller one."""
+"""Random samples of a task's items. A larger sample contains every smaller sample with the same seed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from maieutic.core.records import Item
 
 
 def ranked_by_seed(names: Iterable[str], seed: int) -> list[str]:
-    """Return names in a random order decided by the seed. The order of two names does not depend on the other names."""
+    """Return names in a random order that depends on the seed. Other names do not affect the order of two names."""
     return sorted(names, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
 
 

@@ -1,4 +1,4 @@
-"""Reading of source files into checked records."""
+"""Reading of source files, whose records are checked against the registry."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from maieutic.config.cards import CARDS
+from maieutic.config.cards import card_folders
 from maieutic.config.datasets import Dataset, DatasetFile, Edition, FileFormat, SourceRecord
 from maieutic.config.limits import DEFAULT_LIMITS, Limits
 from maieutic.core.errors import UserError
@@ -28,12 +28,15 @@ class TooDeep(ValueError):
 
 
 def fix_of(error: ValueError, fix: str) -> str:
-    """Return the fix for a file that cannot be parsed: `fix`, unless the file is nested too deeply."""
+    """Return the fix for a parsing error: `fix`, or how to allow more nesting if values are nested too deeply."""
     return RAISE_DEPTH if isinstance(error, TooDeep) else fix
 
 
 class FetchJob(Job):
-    """Base of the jobs for one edition of a dataset. data_dir: folder with published files; None to download them."""
+    """Base class of jobs that fetch one edition of a dataset.
+
+    data_dir: folder with published files, or None to download them.
+    """
 
     name: str
     dataset: Dataset
@@ -47,8 +50,8 @@ def read_source(
 ) -> list[SourceRecord]:
     """Read a source file. Raises UserError with the line or offset of the first part that is not a record.
 
-    name: the file's name in messages. user_file: True for a user's own file, which may be Windows-1252 and cannot be
-    downloaded again.
+    form: format of the file; name: name of the file in messages (default: its path); user_file: True for a user's own
+    file, which may be encoded in Windows-1252 and cannot be downloaded again.
     """
     name, fix = name or str(path), USER_FILE_FIX if user_file else DOWNLOAD_FIX
     if (size := path.stat().st_size) > limits.source_mb * MB:
@@ -56,7 +59,8 @@ def read_source(
         raise UserError(name, problem, "raise limits.source_mb if this is the right file")
     if form == "parquet":
         return read_parquet(path, name, fix)
-    text = decode_table(path.read_bytes(), name, strict=not user_file, fix=fix)  # unlike read_text, keeps \r\n in cells
+    # Unlike `read_text`, `decode_table` keeps \r\n in cells.
+    text = decode_table(path.read_bytes(), name, strict=not user_file, fix=fix)
     if form == "csv":
         return [dict(row) for _, row in parse_table(text, name, fix).rows]
     if form == "jsonl":
@@ -75,7 +79,10 @@ def read_source(
 
 
 def read_parquet(path: Path, name: str, fix: str) -> list[SourceRecord]:
-    """Return the rows of a Parquet file without binary and struct columns: pictures are read separately."""
+    """Return the rows of a Parquet file without its binary and struct columns, which contain pictures.
+
+    name: name of the file in messages; fix: fix in messages.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -95,7 +102,7 @@ def is_binary(kind: Any) -> bool:
 
 
 def finite_number(text: str) -> float:
-    """Return the value of a number in JSON. Raises ValueError if it is not a finite float."""
+    """Parse a number in JSON. Raises ValueError if it is not a finite float."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"the number {text[:LONGEST_NUMBER]} is beyond the range of a float")
@@ -103,9 +110,9 @@ def finite_number(text: str) -> float:
 
 
 def parse_source_json(text: str, depth: int) -> Any:
-    """Parse JSON. Lone surrogates, which no file can store, become replacement characters.
+    """Parse JSON. Lone surrogates, which UTF-8 cannot encode, are replaced by question marks.
 
-    Raises ValueError if the text is not JSON, is nested more than `depth` levels deep, or has an infinite number.
+    Raises ValueError if the text is not JSON, is nested more than `depth` levels deep, or contains an infinite number.
     """
     try:
         content = json.loads(text, parse_float=finite_number, parse_constant=finite_number)
@@ -116,7 +123,7 @@ def parse_source_json(text: str, depth: int) -> Any:
 
 
 def without_surrogates(content: Any, depth: int) -> Any:
-    """Return the content with lone surrogates replaced. Raises ValueError if it is nested too deeply."""
+    """Replace lone surrogates in a JSON value by question marks. Raises ValueError if it has over `depth` levels."""
     if isinstance(content, str):
         return content.encode("utf-8", "replace").decode("utf-8")
     if not isinstance(content, dict | list):
@@ -129,7 +136,10 @@ def without_surrogates(content: Any, depth: int) -> Any:
 
 
 def parse_record(line: str, place: str, fix: str, depth: int) -> SourceRecord:
-    """Parse one line as a record. Raises UserError if it is not JSON."""
+    """Parse one line as a record. Raises UserError if the line is not JSON or is nested more than `depth` levels deep.
+
+    place: place of the line in messages; fix: fix in messages.
+    """
     try:
         return parse_source_json(line, depth)
     except ValueError as error:
@@ -144,14 +154,15 @@ def read_checked_source(
     form: FileFormat | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[SourceRecord]:
-    """Return a file's records, checked against its registry entry: SHA-256, number of records, fields of every record.
+    """Read a file, and check it against the registry: SHA-256, number of records, and fields of every record.
 
-    name: the file's name in messages. Raises UserError for the first difference.
+    copy: registry entry of the file; name: name of the file in messages; form: format of the file, if it differs from
+    the dataset's format. Raises UserError for the first difference.
     """
     digest = sha256_of(path)
     user_file = copy.url is None and copy.hub is None
     fetch = USER_FILE_FIX if user_file else "download the pinned file again"
-    # The faults of a damaged file are more specific than a wrong checksum, so the records are read first.
+    # Read the records before the checksum is checked: a parsing error describes a damaged file more precisely.
     records = read_source(path, form or dataset.format, name, limits, user_file)
     if len(records) != copy.records:
         fix = f"set records: {len(records)}, if this is the right file" if user_file else "download the file again"
@@ -174,9 +185,9 @@ def read_checked_source(
 
 
 def local_copy(copy: DatasetFile, edition: Edition, data_dir: Path | None, demo_dir: Path) -> Path | None:
-    """Return the path of an edition's file on this machine, or None if it has to be downloaded.
+    """Return the path of an edition's file on this machine, or None if the file has to be downloaded.
 
-    Demo files are in `demo_dir`, published ones in `data_dir`. A user's own file, which has no address, may also be at
+    Demo files are in `demo_dir`, published files in `data_dir`. A user's own file, which has no address, may also be at
     its path relative to the working directory.
     """
     folder = demo_folder(demo_dir, copy.path) if edition == "demo" else data_dir
@@ -186,6 +197,11 @@ def local_copy(copy: DatasetFile, edition: Edition, data_dir: Path | None, demo_
 
 
 def demo_folder(shared: Path, path: str) -> Path:
-    """Return the folder that contains a demo file: the shared one, or the demo folder of a benchmark."""
-    folders = [folder for folder in sorted(CARDS.glob("*/demo")) if (folder / path).exists()]
+    """Return the folder that contains a demo file: the shared demo folder, or the demo folder of a benchmark.
+
+    path: path of the file in that folder.
+    """
+    folders = [
+        folder for cards in card_folders() for folder in sorted(cards.glob("*/demo")) if (folder / path).exists()
+    ]
     return folders[0] if folders and not (shared / path).exists() else shared

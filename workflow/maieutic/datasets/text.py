@@ -1,4 +1,4 @@
-"""Functions on problem texts and dialogues that several sources share."""
+"""Functions for problem texts and dialogues, used by the loaders of several datasets."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ CALCULATOR = re.compile(r"<<[^<>]*>>")
 
 
 def cluster_of(problem: str) -> str:
-    """Return a short name of a problem, the same for texts that differ only in whitespace, case or punctuation."""
+    """Return a short id of a problem. Texts that differ only in whitespace, case or punctuation have the same id."""
     words = re.findall(r"[a-z0-9]+", problem.casefold())
     return "p-" + hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
 
 
 def last_student_turn(history: str) -> str:
-    """Return the last student turn of a history; the whole history if it has no student turn.
+    """Return the last student turn of a history, or the whole history if it has no student turn.
 
-    history: lines `Tutor: ...` and `Student: ...`.
+    history: dialogue as lines `Tutor: ...` and `Student: ...`.
     """
     return history.rsplit("Student:", 1)[-1].strip()
 

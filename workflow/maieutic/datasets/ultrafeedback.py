@@ -1,4 +1,4 @@
-"""UltraFeedback, binarized (Cui et al., 2024): general requests with a better and a worse answer. Licence MIT."""
+"""UltraFeedback, binarized (Cui et al., 2024): general requests with a better and a worse answer. Licence: MIT."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from maieutic.datasets.text import cluster_of
 
 
 def message_or_text(value: object) -> str:
-    """Return a reply as text: the last message's text if the reply is a conversation."""
+    """Return a reply as text. If the reply is a list of messages, it is the text of the last message."""
     reply = value[-1]["content"] if isinstance(value, list) else value
     return str(reply).strip()
 
 
 def ultrafeedback_pairs(records: list[SourceRecord]) -> list[Pair]:
-    """Return one pair per record. The margin is 1, since the scores have another scale than the tutoring criteria."""
+    """Return one pair per record. The margin is 1, since the scores and the tutoring criteria have different scales."""
     return [
         Pair(
             id=f"ultrafeedback-{number:05d}",

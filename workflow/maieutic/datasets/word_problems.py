@@ -1,4 +1,4 @@
-"""A user's own word problems: one record per problem, with its answer."""
+"""Loader of a user's own word problems: one record per problem, with its answer."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from maieutic.core.records import Item
 from maieutic.datasets.text import cluster_of
 
 VARIABLES = {"question"}
-SEEDS = "seeds"  # task of a curation, which leaves out unusable answers and counts them
+SEEDS = "seeds"  # task of a curation, in which unusable answers are left out and counted later
 NUMBER = re.compile(
     r"(?:[$\u20ac\u00a3\u00a5\u20b9]\s?)?(?P<minus>-)?(?:[$\u20ac\u00a3\u00a5\u20b9]\s?)?"
     r"(?:(?P<whole>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?!\s*/)(?:\s+(?=\d+/))?)?"
     r"(?:(?P<over>\d+)/(?P<under>\d+))?"
     r"(?:\s*(?:%|\u20ac|\u00b0)|\s+[A-Za-z][A-Za-z .'\u00b2\u00b3]*)?(?<=.)"
 )
-MAX_LISTED_FAULTS = 20  # maximum number of faults listed in a message
+MAX_LISTED_FAULTS = 20  # maximum number of unusable answers listed in a message
 
 
 def word_problem_items(records: list[SourceRecord], task: str) -> list[Item]:
-    """Return one item per record.
+    """Return one item per record. Raises ValueError that lists the records with unusable answers.
 
-    Fields: `question`, a text; `answer`, a number (possibly a fraction, or with a unit) or the letter of one of the
-    question's options ("(A) 5 (B) 6"); `solution` (a text) and `id`, both optional. The solution is the reply of the
-    human reference. Raises ValueError with the records and their unusable values.
+    A record has the fields `question`, a text, and `answer`, a number (possibly a fraction, or with a unit) or the
+    letter of one of the question's options ("(A) 5 (B) 6"). The fields `solution`, a text, and `id` are optional. The
+    solution is the reply of the human reference.
     """
     items, faults = [], []
     for number, record in enumerate(records):
@@ -57,13 +57,19 @@ def word_problem_items(records: list[SourceRecord], task: str) -> list[Item]:
 
 
 def normalise_answer(text: str, options: Mapping[str, str]) -> str | None:
-    """Return an answer as the letter of one of the question's options, or as digits; None if it is neither."""
+    """Return an answer as the letter of an option or as a decimal number, or None if it is neither.
+
+    options: texts of the question's options by letter.
+    """
     letter = text.strip("() .").upper()
     return letter if letter in options else single_number(text)
 
 
 def single_number(text: str) -> str | None:
-    """Return the single number of a text as digits (`$8`, `1,200`, `3/4`, `2 1/2`, `50%`, `7 pens`), or None."""
+    """Return the decimal number of a text that is one number, or None for any other text.
+
+    Examples of texts that are one number: `$8`, `1,200`, `3/4`, `2 1/2`, `50%`, `7 pens`.
+    """
     match = NUMBER.fullmatch(text.strip())
     if match is None or not re.search(r"\d", text):
         return None
@@ -78,7 +84,7 @@ def single_number(text: str) -> str | None:
 
 
 def required_field(record: SourceRecord, field: str, number: int) -> str:
-    """Return a field as text. Raises ValueError if it is empty, or neither a text nor a number."""
+    """Return a field of record `number` as text. Raises ValueError if it is empty, or neither a text nor a number."""
     value = record.get(field)
     if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
         raise ValueError(f"record {number}: {field}: expected a text or a number, found {value!r}")

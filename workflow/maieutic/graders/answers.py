@@ -32,7 +32,7 @@ TOLERANCE = 1e-6
 
 RELEASED_NUMBER = re.compile(r"-?\d*\.?\d+")
 RELEASED_FINAL = re.compile(r"Final Answer:\s*\$?([-,\d]*\.?\d+)")
-# The released pattern, `\$?([-,\d]*\.?\d+)`, is slow on long runs of commas and hyphens. This one skips each run.
+# The released code's pattern, `\$?([-,\d]*\.?\d+)`, is slow on long runs of commas and hyphens. This one skips them.
 RELEASED_AMOUNT = re.compile(r"\$?([-,\d]*\.?\d+)|[-,]+")
 
 MARKERS = (
@@ -51,7 +51,7 @@ Replacement = str | Callable[[re.Match[str]], str]
 
 
 def quotient(over: str, under: str) -> str:
-    """Return `over` / `under` as text after a space, or only the space if the quotient cannot be computed."""
+    """Return a space and the quotient `over` / `under` as text, or only the space if it cannot be computed."""
     try:
         return f" {float(over.replace(',', '')) / float(under.replace(',', '')):.10g}"
     except (ValueError, ZeroDivisionError):
@@ -71,14 +71,14 @@ LATEX: tuple[tuple[re.Pattern[str], Replacement], ...] = (
     (re.compile(r"\\[,;!: ]"), ""),
     (re.compile(r"\\([$%])"), r"\1"),
 )
-# Signs that the content of a LaTeX box is an unfinished calculation or a time of day.
+# Signs in a LaTeX box that its content is an unfinished calculation or a time of day.
 UNFINISHED = re.compile(r"\\sqrt|[*\u00d7]\s*(?!10\s*\^)[\d.(]|\d\s*\+\s*\d|\d:\d")
 DIGIT = re.compile(r"\d|[\u00bc-\u00be\u2150-\u215e]")
-# The equals sign before the result of a calculation or variable: "9*2 = 18", "x = 5"; not "with n = 4 friends".
+# The equals sign before a calculation's result or a variable's value: "9*2 = 18", "x = 5"; not "with n = 4 friends".
 RESULT = re.compile(
     r"(?:[\d)\]}%>\u03c0]\s*|^\W*[A-Za-z]\w?\s*|\b(?:so|and|then|thus|hence|therefore)\s+[A-Za-z]\s*)[=\u2248]"
 )
-# The same sign after an answer marker, where units or words may precede it: "5 cm × 5 cm = 25 cm", "20 plus 5 equals".
+# The equals sign after an answer marker may also follow a unit or a word: "5 cm × 5 cm = 25 cm", "20 plus 5 equals".
 MARKED_RESULT = re.compile(
     r"[\d)\]%](?:\s*[/*]?\s*(?!(?:where|when|with|if|let|for|since|because|given|so)\b)[A-Za-z]{1,15}){0,3}\s*"
     r"(?:[=\u2248]|\bequals\b|\bis\s+equal\s+to\b)|\bhalf\s+of\s+\S+\s+is\b",
@@ -88,7 +88,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 NEXT_CLAUSE = re.compile(r"[,;]\s|\b(?:and|so|then|leaving)\b")
 BRACKETED = re.compile(r"(?<!\^)\([^()]*\)")
 LIST_MARK = re.compile(r"^\s*\(?\d{1,2}[.)]\s+")
-MAX_DENIAL_WORDS = 8  # maximum number of words of a line below the marker's line that can mean "no answer"
+MAX_DENIAL_WORDS = 8  # a line below the marker can mean "no answer" only if it has at most this many words
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f\xad]")
 KEYCAP = re.compile(r"([0-9])\u20e3(?=(?:([0-9]\u20e3|\W*(?:$|\n))|))")
 HTML_POWER = re.compile(r"<sup>\s*(-?\d{1,3})\s*</sup>", re.IGNORECASE)
@@ -264,13 +264,13 @@ MARKER_TAIL = 400  # only this many characters after an answer marker are search
 
 
 def released_last_number(text: str) -> float | None:
-    """Return the last number of a text as the released code does (Q1). Commas split numbers: 1,000 is read as 0."""
+    """Return the last number of a text as the released code does. Commas split numbers, so that 1,000 is read as 0."""
     numbers = RELEASED_NUMBER.findall(text)
     return float(numbers[-1]) if numbers else None
 
 
 def released_corrected_number(text: str) -> float | None:
-    """Return the number after `Final Answer:` (case-sensitive), else the last number, as the released code does."""
+    """Return the number after `Final Answer:` (case-sensitive), or else the last number, as the released code does."""
     match = RELEASED_FINAL.search(text)
     numbers = [match.group(1)] if match else [number for number in RELEASED_AMOUNT.findall(text) if number]
     if not numbers:
@@ -384,7 +384,10 @@ def first_sentence(text: str) -> str:
 
 
 def choose_number(numbers: list[Numeral], last: bool) -> FinalAnswer:
-    """Return the first or (if `last` is True) the last number. Circumstances count only if all numbers are such."""
+    """Return the first number, or the last one if `last` is True.
+
+    Numbers that are circumstances of the answer (see Numeral) are skipped, unless all numbers are circumstances.
+    """
     strong = [number for number in numbers if not number.circumstance] or numbers
     if not strong:
         return NO_NUMBER
@@ -410,7 +413,7 @@ def parse_box(content: str) -> FinalAnswer:
 
 
 def calculation_result(sentence: str) -> FinalAnswer | None:
-    """Return the result of a sentence's calculation: 26 for "2 * 13 = 26 inches in 13 years".
+    """Return the result of a sentence's calculation, such as 26 for "2 * 13 = 26 inches in 13 years".
 
     Returns None if there is no calculation, or if a later clause contains another number.
     """
@@ -427,8 +430,8 @@ def calculation_result(sentence: str) -> FinalAnswer | None:
 def read_final(text: str) -> FinalAnswer:
     """Return the final answer of a worked solution, as a person would read it.
 
-    Withdrawn text and remarks around the answer (offers, questions, checks, sources) do not count. The first of these
-    that exists contains the answer:
+    Withdrawn text and remarks around the answer (offers, questions, checks, sources) are ignored. The answer is in the
+    first of these places that exists:
 
     1. The last LaTeX box.
     2. The line after the last marker ("Final answer:", "####", "A:", "the answer is"). Its first sentence yields its
@@ -436,7 +439,8 @@ def read_final(text: str) -> FinalAnswer:
     3. The last sentence with a number, which yields the result of its calculation or its last number that is not a
        circumstance.
 
-    Number words count after a marker, in a box, or as the whole last line.
+    A circumstance is a number that belongs to the context of the answer, such as "in 3 years" (see Numeral). Number
+    words are read only after a marker, in a box, or as the whole last line.
     """
     text = prepare_solution(text)
     for pattern, replacement in LATEX:
@@ -456,7 +460,7 @@ def read_final(text: str) -> FinalAnswer:
 
 
 def last_box(text: str) -> str | None:
-    """Return the content of the last LaTeX box, with number words as digits. Empty and retracted boxes are skipped."""
+    """Return the content of the last LaTeX box, with number words as digits. Empty and withdrawn boxes are skipped."""
     boxes = [
         words_as_digits(match[1])
         for match in BOXED.finditer(text)
@@ -522,7 +526,7 @@ def read_sentence(sentence: str, text: str) -> FinalAnswer:
 def without_reason(sentence: str) -> str:
     """Remove the reason that a sentence adds to its number ("8, because 8 + 8 + 8 = 24").
 
-    A reason that computes another number is kept: "50 feet because 40 + 30 = 70" ends with its result.
+    A reason that computes another number is kept, because its result is the answer ("50 feet because 40 + 30 = 70").
     """
     stated, *reason = REASON.split(sentence, maxsplit=1)
     if not reason or not contains_answer_number(stated):
@@ -624,8 +628,8 @@ def final_number(text: str) -> tuple[float, str] | None:
 def grade_number(item: Item, text: str, scoring: Scoring, corrected: bool) -> Reading:
     """Grade a reply by its final number, or by the option that it chooses if the problem is multiple-choice.
 
-    Under paper_compat an unreadable reply is wrong. The papers' tasks have no multiple-choice problems. corrected: True
-    for mistake correction, which the released code parses differently.
+    Under paper_compat a reply without a number is wrong. corrected: True for mistake correction, whose replies the
+    released code parses differently.
     """
     if is_option_letter(str(item.reference["answer"])):
         return grade_choice(item.reference["answer"], item.vars["question"], text, scoring)

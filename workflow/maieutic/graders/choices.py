@@ -1,4 +1,4 @@
-"""Read the option of a multiple-choice problem that a reply chooses."""
+"""Read which option of a multiple-choice problem a reply chooses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maieutic.core.records import Scoring
 from maieutic.graders.passages import BOXED
 from maieutic.graders.reading import Reading, plain_notation, unread_reply
 
-# Lower-case letters count only in brackets: a bare "a" is an article.
+# Lower-case letters count only in brackets, because a bare "a" is usually an article.
 LETTER = r"\W{0,4}?(?:([A-H])(?![\w'\u2019])|\(([a-h])\))"
 STATED_OPTION = re.compile(
     rf"\b(?i:answer(?:\s+is)?\s*[:=]?(?:\W{{1,4}}(?:option|choice))?|(?:option|choice)(?:\s+is)?)\b{LETTER}"
@@ -38,9 +38,9 @@ def chosen_option(text: str, options: Mapping[str, str]) -> str | None:
 
 
 def grade_choice(gold: str, problem: str, text: str, scoring: Scoring, criterion: str | None = None) -> Reading:
-    """Grade a reply by whether it chooses the gold option. gold: letter of one of the problem's options.
+    """Grade a reply by whether it chooses the gold option. Under paper_compat an unreadable reply is wrong.
 
-    Under paper_compat a reply without a readable option is wrong.
+    gold: letter of one of the problem's options; problem: text that contains the options; criterion: name of the grade.
     """
     letter = chosen_option(text, options_of(problem))
     if letter is None and scoring == "robust":

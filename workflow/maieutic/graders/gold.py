@@ -10,7 +10,7 @@ from maieutic.graders.grader import GoldReplies
 
 
 def final_answer_line(value: object) -> str:
-    """Return a line that states the final answer: an option's letter, or a number written without an exponent.
+    """Return a line that states the final answer, which is an option's letter or a number without an exponent.
 
     value: number, its text, or a letter. Raises ValueError for any other value.
     """
@@ -59,13 +59,13 @@ def gold_questions(item: Item) -> GoldReplies:
 
 
 def gold_rounds(item: Item) -> GoldReplies:
-    """Return turns that state the final number of each round, and wrong turns whose numbers are larger by one."""
+    """Return turns that state the final number of each round, and wrong turns with numbers that are larger by one."""
     golds = item.reference["answers"]
     return GoldReplies([*map(final_answer_line, golds)], [[*map(wrong_answer_line, golds)]])
 
 
 def gold_detection(item: Item) -> GoldReplies:
-    """Return the gold verdict and first wrong step as answer fields, and wrong replies.
+    """Return answer fields with the gold verdict and first wrong step as the right reply, and wrong replies.
 
     Wrong replies state the other verdict or, for an incorrect solution, the next step.
     """

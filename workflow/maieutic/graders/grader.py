@@ -10,22 +10,24 @@ from maieutic.graders.reading import Reading
 
 
 class GoldReplies(NamedTuple):
-    """Replies that test a grader on one item, each a list of turns: one right reply and several wrong ones."""
+    """Replies that test a grader on one item: a right reply and one or more wrong ones. Each is a list of turns."""
 
     right: list[str]
     wrong: list[list[str]]
 
 
 class Grader(NamedTuple):
-    """A parser of replies, which reads the last turn (`read`) or every turn of a conversation (`read_all`).
+    """Parser of replies.
 
-    gold_field: key of the gold label in the item's reference, None if the grades include no gold label. descriptive:
-    True if the grader describes a reply instead of checking its answer. A missing value then means "not applicable" (no
-    solution to reveal); for any other grader, a reply without a readable answer counts as unanswered.
+    read: function that reads the last turn of a reply. read_all: function that reads every turn of a conversation; a
+    grader has one of the two. gold_field: key of the gold label in the item's reference, or None if the grades
+    include no gold label. descriptive: True if the grader describes a reply instead of checking its answer. A missing
+    value then means "not applicable" (for example, there is no solution to reveal). For any other grader, it means
+    that the reply has no readable answer.
 
-    gold_replies: function that returns, for an item, the right and wrong replies by which `maieutic check-graders`
-    tests the grader; None if the task has no gold answer. version: number to increase whenever the grader reads any
-    reply differently.
+    gold_replies: function that returns the right and wrong replies to an item, with which `maieutic check-graders`
+    tests the grader, or None if the task has no gold answer. version: number that must be increased whenever the
+    grader reads any reply differently.
     """
 
     read: Callable[[Item, str, Scoring], list[Reading]] | None = None

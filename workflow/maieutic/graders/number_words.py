@@ -1,4 +1,4 @@
-"""Replace English number words by digits: "one hundred and twenty-five" by 125, "two and a half" by 2 1/2."""
+"""Replace English number words by digits: "one hundred and twenty-five" becomes 125, "two and a half" 2 1/2."""
 
 from __future__ import annotations
 
@@ -59,20 +59,20 @@ def words_as_digits(text: str) -> str:
 
 
 def fractions_as_digits(text: str) -> str:
-    """Return a text with "5 thousand, 2 hundred" as "5200", and with "5 and a half" as "5 1/2"."""
+    """Rewrite numbers that mix digits and words: "5 thousand, 2 hundred" as "5200", "5 and a half" as "5 1/2"."""
     text = scaled_sums_as_digits(text)
     return WITH_FRACTION.sub(lambda match: words_as_digits(match[0]), text)
 
 
 def scaled_sums_as_digits(text: str) -> str:
-    """Replace sums of digits with scale words: "5 thousand, 2 hundred" becomes "5200"."""
+    """Rewrite sums of digits and scale words as one number: "5 thousand, 2 hundred" becomes "5200"."""
     return SCALED_SUM.sub(
         lambda match: str(scaled_number(match[1], match[2]) + scaled_number(match[3], match[4])), text
     )
 
 
 def scaled_number(digits: str, scale: str | None) -> int:
-    """Return the value of digits followed by a scale word ("5 thousand"). scale: None if no scale word follows."""
+    """Return the value of digits and a scale word ("5 thousand"). scale: None if no scale word follows the digits."""
     return int(digits) * (cardinal_value(scale) if scale else 1)
 
 
@@ -92,7 +92,7 @@ def parse_number_words(match: re.Match[str]) -> str:
     if match["under2"]:
         part = fraction_in_digits(match["over2"], match["under2"])
         if not match["scaled"]:
-            # A bare ordinal ("the third") is not a fraction; a bare half or quarter is one.
+            # A bare ordinal ("the third") is not a fraction, but a bare "half" or "quarter" is.
             return f"{sign}{part}" if match["over2"] or match["under2"].casefold() in ("half", "quarter") else match[0]
         return f"{sign}{float(Fraction(part) * cardinal_value(match['scaled'].strip())):.10g}"
     value = str(cardinal_value(match["cardinal"]))
@@ -109,6 +109,6 @@ def cardinal_value(words: str) -> int:
 
 
 def fraction_in_digits(over: str | None, under: str) -> str:
-    """Return a fraction in digits: "3/4" for `over` "three" and `under` "quarters". over: None means 1."""
+    """Return a fraction in digits: "3/4" for `over` "three" and `under` "quarters". None means one."""
     top = 1 if over is None or over.casefold() in ("a", "an") else cardinal_value(over)
     return f"{top}/{DENOMINATORS[under.casefold()]}"

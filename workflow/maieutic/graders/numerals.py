@@ -1,9 +1,9 @@
-"""Numerals in prose: every number of a text with its value and the role that its context gives it.
+"""Find every number in a text, with its value and its role (part of the answer, or a circumstance of it).
 
-Notations: thousands by commas (1,000; Indian 1,00,000), blanks (1 000), apostrophes (1'000) or several points
-(1.000.000); decimal commas (12,5); fractions and mixed numbers (3/4, 1 1/2, 3½); powers (10^2, 3e8, 3 × 10^8); scale
-words ($5 million, 5k); currencies, signs, digits of other scripts. The exponent of a unit (25 cm², 25 m^2, 25 cm2) is
-not a number. The functions expect texts from `reading.plain_notation`.
+Recognised notations: thousands separated by commas (1,000; Indian 1,00,000), spaces (1 000), apostrophes (1'000) or
+several points (1.000.000); decimal commas (12,5); fractions and mixed numbers (3/4, 1 1/2, 3½); powers (10^2, 3e8,
+3 × 10^8); scale words ($5 million, 5k); currencies, signs and digits of other scripts. The exponent of a unit (25 cm²,
+25 m^2, 25 cm2) is not a number. The functions expect texts in the notation of `reading.plain_notation`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CURRENCY = "$€£¥₹₩"
 SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 SCALES |= {"k": 1e3, "m": 1e6, "b": 1e9}
 # Pattern, thousands separators and decimal separators of each notation. A single point is a decimal point: 1.000 is 1.
-# The number of groups is limited: otherwise a list of numbers would be scanned again from each of its positions.
+# The number of digit groups is limited, because a list of numbers would otherwise be scanned again from each position.
 NOTATIONS = {
     "comma": (r"\d{1,3}(?:,\d{3}){1,100}(?![\d,])(?:\.\d+)?", ",", "."),
     "indian": (r"\d{1,2}(?:,\d{2}){1,100},\d{3}(?![\d,])(?:\.\d+)?", ",", "."),
@@ -31,8 +31,8 @@ NOTATIONS = {
     "decimal_comma": (r"(?<![\d,])\d+,\d{1,2}(?!\d|,\d)", "", ","),
     "plain": (r"\d+(?:[.\u066b]\d+)?|[.\u066b]\d+", "", "\u066b"),
 }
-# A minus sign belongs to the number except between two operands, as in 16-3. A minus sign before a blank belongs to the
-# number only at the beginning or after an operator: elsewhere it is a pause.
+# A minus sign belongs to the number except between two operands, as in 16-3. A minus sign before a space belongs to the
+# number only at the beginning of the text or after an operator. Elsewhere it is a dash.
 SIGN = (
     r"(?:(?<![\w.)\]%])[-\u2212\u2013](?!\s)|(?:\A|(?<=[=\u2248\u00d7*/(])|(?<=[=\u2248\u00d7*/(]\s))[-\u2212\u2013]\s)"
 )
@@ -49,7 +49,7 @@ NUMERAL = re.compile(
     re.IGNORECASE,
 )
 
-# A digit at the end of a unit (cm2) or a name (H2O, x2) is not a number, but a digit directly after a word of WORD is.
+# A digit at the end of a unit (cm2) or a name (H2O, x2) is not a number, but a digit directly after a word in WORD is.
 NAME = re.compile(r"(?:^|[^A-Za-z])[A-Za-z]{1,3}$")
 ACRONYM = re.compile(r"\b[A-Z]{3,}[-\u2011]$")
 PLACES = re.compile(r"\s*(?:decimal\s+)?(?:places?|decimals?|digits?|significant)\b", re.IGNORECASE)
@@ -62,7 +62,7 @@ FROM = re.compile(r"\bfrom\s+$", re.IGNORECASE)
 CLOCK_BEFORE, CLOCK_AFTER = re.compile(r"\d(?::| : )$"), re.compile(r"(?::| : )\d")
 UNIT = re.compile(r"\s*([a-z]+)", re.IGNORECASE)
 BETWEEN_UNITS = re.compile(r"\s*([a-z]+)\s*(?:,\s*)?(?:and\s+)?", re.IGNORECASE)
-# Pairs of units for one quantity whose two numbers do not form a decimal: 2 hours 30 minutes, 5 feet 3 inches.
+# Pairs of units that express one quantity by two numbers: 2 hours 30 minutes, 5 feet 3 inches.
 UNIT_PAIRS = {
     "hour": "minute", "hr": "min", "h": "min", "minute": "second", "min": "sec", "day": "hour", "week": "day",
     "year": "month", "month": "day", "feet": "inch", "foot": "inch", "ft": "in", "pound": "ounce", "lb": "oz",
@@ -77,13 +77,13 @@ LABEL_WORD = re.compile(
     re.IGNORECASE,
 )
 LIST_PLACE, LIST_MARK = re.compile(r"(?:^|\n)\s*\(?$"), re.compile(r"[.):]\s")
-# Words before a known quantity, which is not the answer: the 3 friends, all 4 boxes.
+# Words before a quantity that is already known and so is not the answer: the 3 friends, all 4 boxes.
 BEFORE_KNOWN_QUANTITY = re.compile(
     r"\b(?:the|these|those|all|both|his|her|their|its|our|my|your)"
     r"(?:\s+(?:first|last|next|other|remaining|original|same|initial|whole|entire))?\s+$",
     re.IGNORECASE,
 )
-# Words before the circumstances of an answer: "in 3 years he will be 40", "14 apples in 2 baskets", "5 of 6".
+# Words before a circumstance of the answer: "in 3 years he will be 40", "14 apples in 2 baskets", "5 of 6".
 BEFORE_CIRCUMSTANCE = re.compile(
     r"\b(?:in|into|after|before|within|during|per|every|each|among|amongst|between|across|over|from|at|since|until|than"
     r"|times|out\s+of|divided\s+by|by\s+\w+ing)\s+(?:the\s+|about\s+|another\s+|only\s+)?$|\d\s+of\s+(?:the\s+)?$"
@@ -98,11 +98,11 @@ RATE = re.compile(r"\s*(?:[A-Za-z]+\s+)?(?:/\s*[A-Za-z]|(?:each|per|apiece)\b)",
 
 
 class Numeral(NamedTuple):
-    """One number of a text.
+    """One number in a text.
 
-    text: characters of the numeral. start, end: position of the numeral. circumstance: True for a circumstance of an
-    answer (a label, a given count, a duration beside another number). unsettled: reason why the numeral is not a single
-    number, or None.
+    text: characters of the numeral. start, end: position of the numeral. circumstance: True if the number belongs to
+    the context of the answer (a label, a given count, a duration) and is not the answer itself. unsettled: reason why
+    the numeral is not a single number, or None.
     """
 
     value: float
@@ -122,7 +122,7 @@ def numerals(text: str) -> list[Numeral]:
             continue
         before = text[max(0, match.start() - CONTEXT) : match.start()]
         after = text[match.end() : match.end() + CONTEXT]
-        # Most numbers are in formulas. To save time, a pattern is tried only if the character before the number fits.
+        # Most numbers are in formulas. To save time, try a pattern only if the character before the number fits it.
         touching, last = before[-1:], before.rstrip()[-1:]
         if not match["currency"] and touching.isalpha() and NAME.search(before) and not WORD.search(before):
             continue
@@ -152,14 +152,14 @@ def numerals(text: str) -> list[Numeral]:
     return mark_unsettled(numbers, text)
 
 
-@lru_cache(maxsize=4096)  # the same dialogue occurs in several tasks, so its numbers are cached
+@lru_cache(maxsize=4096)  # cached, because the same dialogue occurs in several tasks
 def number_values(text: str) -> frozenset[float]:
     """Return the set of numbers in a text."""
     return frozenset(number.value for number in numerals(text))
 
 
 def numeral_value(match: re.Match[str]) -> float | None:
-    """Return the value of a numeral before its scale word is applied; None if it is not finite (1/0, 10^999)."""
+    """Return the value of a numeral without its scale word, or None if the value is not finite (1/0, 10^999)."""
     if match["over"]:
         if int(match["under"]) == 0:
             return None
@@ -185,7 +185,7 @@ def parse_digits(digits: str, thousands: str, decimal: str) -> float:
 
 
 def scale_factor(match: re.Match[str]) -> float | None:
-    """Return the factor of scale words: 100,000 for "hundred thousand"; None if the letter is a unit ("5 m").
+    """Return the factor of scale words (100,000 for "hundred thousand"), or None if the letter is a unit ("5 m").
 
     k means thousand. M and B mean million and billion, but only after a currency sign.
     """
@@ -198,9 +198,9 @@ def scale_factor(match: re.Match[str]) -> float | None:
 
 
 def is_circumstance(match: re.Match[str], before: str, after: str, last: str) -> bool:
-    """Return True if the context of a number makes it a circumstance of an answer.
+    """Return True if the context of a number makes it a circumstance of the answer.
 
-    last: last non-blank character before the number.
+    before, after: text before and after the number; last: last character before the number that is not a space.
     """
     spoken = last.isalpha() or last == "'"
     if (
@@ -220,7 +220,7 @@ def is_circumstance(match: re.Match[str], before: str, after: str, last: str) ->
 
 
 def mark_unsettled(numbers: list[Numeral], text: str) -> list[Numeral]:
-    """Return the numerals, with those in ranges (3 to 5) and two-unit quantities (2 hours 30 minutes) as unsettled."""
+    """Mark numerals in ranges (3 to 5) and two-unit quantities (2 hours 30 minutes) as unsettled, and return all."""
     marked = dict(enumerate(numbers))
     for place, (number, other) in enumerate(pairwise(numbers)):
         between, before = text[number.end : other.start], text[max(0, number.start - CONTEXT) : number.start]

@@ -46,13 +46,13 @@ CSV_RECORD = re.compile(r"^([A-Za-z_]+(?:,[A-Za-z_]+)+)\n([^\n,]+(?:,[^\n,]+)+)$
 LEADER_DOTS = re.compile(r" {0,3}(?:\t++|\.{4,}+)[ \t]*+(?=\S)")
 KEY_UNDERSCORE = re.compile(r"(?<=[A-Za-z])_(?=[A-Za-z0-9])")
 LONGEST_TEXT = 40_000  # maximum number of characters of a reply (about 10,000 tokens); a longer one is shortened
-# A longer line, or a longer run of characters other than letters and digits, is shortened. Several patterns take
-# quadratic time in these lengths, and a model that repeats itself writes megabytes on one line or without a letter.
+# A longer line, or a longer run of characters other than letters and digits, is shortened. The time of several patterns
+# is quadratic in these lengths, and a model that repeats itself can write megabytes on one line or without a letter.
 LONGEST_LINE, LONGEST_SIGNS = 8_000, 400
 LONG_LINE = re.compile(rf"[^\n]{{{LONGEST_LINE + 1},}}")
 LONG_SIGNS = re.compile(rf"\W{{{LONGEST_SIGNS + 1},}}")
 CONTROL_TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>\s*\Z")  # control tokens of chat templates
-# A value that its writer replaces: the 15 in "15 -> 18 (corrected)".
+# A value that the writer of the reply replaces, such as the 15 in "15 -> 18 (corrected)".
 REPLACED_VALUE = re.compile(
     r"^[^\w\n]{0,4}[\w.,$]{1,12}\W{0,3}\s*(?:->"
     r"|\u2192)\s*(?=\W{0,3}[\w.,$]{1,12}\W{0,3}\s*(?:\((?:corrected|edit|fixed)|$))",
@@ -64,10 +64,10 @@ BREAKS_OFF = re.compile(
     r"|equals|so|but|because|which)|[:{\[=])[\s\"'*_]*\Z",
     re.IGNORECASE,
 )
-KEPT_OF_RUN = 20  # number of characters to which a longer run of one repeated sign is shortened
+KEPT_OF_RUN = 20  # a longer run of one repeated sign is shortened to this many characters
 LONG_RUN = re.compile(r"([^\w])\1{20,}")
 LONGEST_SENTENCE = 1_000
-MOST_WITHDRAWN = 5  # number of withdrawals ("wait, no"), counted from the last, after which an answer is sought
+MOST_WITHDRAWN = 5  # maximum number of withdrawals ("wait, no") in a reply that are considered, counted from its end
 TAG_DEPTH = 3  # maximum nesting depth of tags that are read
 LONGEST_OBJECT = 5_000  # maximum number of characters of a Python dictionary that is read
 DECODER = json.JSONDecoder()
@@ -84,7 +84,7 @@ REFERENCES = re.compile(
 )
 SOURCE_LINE = re.compile(r"^[ \t]*\[\^?\d{1,3}\]:?[ \t]+\S.*$", re.MULTILINE)
 
-# Whitespace after sentence-ending punctuation, except after abbreviations, "no. 2" and list numbers.
+# Whitespace after punctuation that ends a sentence, except after abbreviations and before the number in "no. 2".
 SENTENCE = re.compile(
     r"(?<=[\u3002\uff1f\uff01\u061f?])(?=\S)(?![\"'*_)\]\u201d\u2019])"
     r"|(?<=[.!?\u3002\u0964\u061f])(?<!\bnr\.)(?<!\beq\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bp\.)(?<!\bpp\.)(?<!\bst\.)(?!(?<=\bno\.)\s*\d)(?!(?<=\bNo\.)\s*\d)\s+"
@@ -95,7 +95,7 @@ ONE_ROW_TABLE = re.compile(
     r"[ \t]*(?P<row>\|[^\n]+\|)[ \t]*$(?!\n[ \t]*\|)",
     re.MULTILINE,
 )
-# A table of one column and one row under a heading such as "Final answer".
+# A table with one column and one row, and a heading such as "Final answer".
 ANSWER_TABLE = re.compile(
     r"^[ \t]*(?P<head>\|[^|\n\d]*\b(?:answer|result|total)\b[^|\n\d]*\|)[ \t]*\n[ \t]*\|[ \t:-]+\|[ \t]*\n"
     r"[ \t]*(?P<row>\|[^|\n]+\|)[ \t]*$(?!\n[ \t]*\|)",
@@ -103,7 +103,7 @@ ANSWER_TABLE = re.compile(
 )
 CLOSING = re.compile(
     r"^[\W_]*(?:"
-    # phrases that open offers and courtesies
+    # phrases at the beginning of offers and courtesies
     r"(?:final )?answer\s*:\s*see\b|(?:would|do|did|could|can|will) you\b|(?:shall|should|may"
     r"|can) (?:i|we)\b|want (?:me to|a|an|some|more|another)\b|let me know\b|feel free\b"
     r"|please (?:let|feel|ask|tell|note|see|check|try|send|come|don'?t)\b"
@@ -120,7 +120,7 @@ CLOSING = re.compile(
     r"|yourself)\b|keep (?:it up|up|going|practi|in mind)"
     r"|(?:well|great|good|nice) (?:done|job|work|start)\b|you have now\b|your turn\b|see you\b"
     r"|until next\b|more on this\b"
-    # words that open hints, exercises, sources and notes
+    # words at the beginning of hints, exercises, sources and notes
     r"|(?:\w+ )?(?:tip|hint)s?(?: \d+| for next time)?\s*:|(?:fun fact|p\.?s\.?|remember|don't forget"
     r"|homework|exercises?(?: \d+)?|follow-?up|similar problem|practice(?: problems?)?"
     r"|question for you|bonus|challenge|next (?:lesson|time|exercise))\b(?: \w+){0,3}\s*[:,.]"
@@ -154,7 +154,7 @@ QUESTION = re.compile(r"[?\u061f][\s\"'*_)\]\u201d\u2019]*$")
 
 
 def shorten_overlong(text: str) -> str:
-    """Shorten overlong runs of non-word characters, lines and texts to their beginnings and ends."""
+    """Shorten an overlong text, line or run of non-word characters to its beginning and its end."""
     text = LONG_SIGNS.sub(partial(keep_both_ends, LONGEST_SIGNS), text)
     text = LONG_LINE.sub(partial(keep_both_ends, LONGEST_LINE), text)
     if len(text) > LONGEST_TEXT:
@@ -177,7 +177,7 @@ def keep_both_ends(longest: int, passage: re.Match[str]) -> str:
 
 
 def without_struck_text(text: str) -> str:
-    """Remove text that is struck out by Markdown tildes or HTML tags. An unclosed tag strikes out nothing."""
+    """Remove text that is struck out by Markdown tildes or HTML tags. An unclosed tag is ignored."""
     text = STRUCK.sub(" ", text)
     kept: list[str] = []
     place, unclosed = 0, set[str]()
@@ -212,8 +212,8 @@ def dictionaries_in(text: str) -> Iterator[tuple[int, int, dict[str, object]]]:
         value: object = content
         if content is None:
             close = text.find("}", start, start + LONGEST_OBJECT)
-            # If another brace opens before the first one closes, only the inner dictionary is complete; a later round
-            # reads it.
+            # If another brace opens before the first one closes, only the inner dictionary is complete. It is read in
+            # a later iteration.
             if close < 0 or ":" not in text[start:close] or text.find("{", start + 1, close) >= 0:
                 continue
             end = close + 1
@@ -227,7 +227,7 @@ def dictionaries_in(text: str) -> Iterator[tuple[int, int, dict[str, object]]]:
 
 
 def fields_as_lines(text: str) -> str:
-    """Return a text with each field of JSON objects, tags and table rows as a line `key: value`."""
+    """Return a text in which each field of a JSON object, tag or table row is a line `key: value`."""
     for start, end, fields in reversed(list(dictionaries_in(text)) if "{" in text else []):
         # Answer fields come last, since the last answer of a reply counts.
         entries = sorted(fields.items(), key=lambda entry: ANSWER_KEY.search(entry[0]) is not None)
@@ -247,13 +247,13 @@ def fields_as_lines(text: str) -> str:
 
 
 def record_as_lines(head: str, values: str) -> str | None:
-    """Return a CSV record as lines `key: value`, or None if the numbers of keys and values differ."""
+    """Return a CSV record as lines `key: value`, or None if it has more or fewer values than keys."""
     keys, cells = head.split(","), values.split(",")
     return "\n".join(map(": ".join, zip(keys, cells, strict=True))) if len(keys) == len(cells) else None
 
 
 def cells_as_lines(table: re.Match[str]) -> str:
-    """Return a one-row table as lines `heading: cell`, or unchanged if the numbers of headings and cells differ."""
+    """Return a one-row table as lines `heading: cell`, or unchanged if it has more or fewer cells than headings."""
     heads, cells = ([cell.strip() for cell in table[part].strip("| \t").split("|")] for part in ("head", "row"))
     lines = map(": ".join, zip(heads, cells, strict=False))
     return "\n" + "\n".join(lines) + "\n" if len(heads) == len(cells) else table[0]
@@ -279,7 +279,7 @@ def boxes_as_lines(text: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text. A sentence ends at the latest with its line; empty ones are left out."""
+    """Return the sentences of a text. A line break also ends a sentence, and empty sentences are left out."""
     result: list[str] = []
     for line in text.split("\n"):
         parts = SENTENCE.split(line)

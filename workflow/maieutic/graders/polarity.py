@@ -23,7 +23,7 @@ NEGATION = re.compile(
     r"\b(?:not|no|none|never|neither|nor|without(?: any)?|cannot|hardly|nothing|zero|0|free of)\b|\w+n[\u2019']t\b",
     re.IGNORECASE,
 )
-# Negations that do not negate the verdict: "no doubt", "not only".
+# Negations that do not negate a verdict: "no doubt", "not only".
 IDLE_NEGATION = re.compile(
     r"\bnot only\b|\bno doubt\b|\bno matter\b|\bwithout (?:a )?doubt\b|\bno\.? ?(?=\d)|\bnot sure\b", re.IGNORECASE
 )
@@ -44,13 +44,13 @@ NEGATION_WINDOW = 45  # number of characters before a verdict word that are sear
 
 
 def clause_polarity(clause: str) -> bool | None:
-    """Return True if a clause calls something wrong, False if right, None for neither or both."""
+    """Return True if a clause calls something wrong, False if it calls something right, None for neither or both."""
     verdicts = set(word_verdicts(clause))
     return verdicts.pop() if len(verdicts) == 1 else None
 
 
 def word_verdicts(clause: str) -> list[bool]:
-    """Return the verdict of each word of a clause that means right or wrong: True for wrong, with negations applied."""
+    """Return a verdict (True: wrong) for each word in a clause that means right or wrong, with negations applied."""
     text = IDLE_NEGATION.sub(lambda match: " " * len(match[0]), clause)
     text = ATTRIBUTE.sub(
         lambda match: " " * len(match[0]), DENIED_THAT.sub(lambda match: "not".ljust(len(match[0])), text)

@@ -1,4 +1,4 @@
-"""Result type of the graders, and the clean-up of texts with which every robust parser begins."""
+"""Result type of the graders, and the clean-up of replies with which every parser of the robust scoring begins."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ VULGAR_FRACTION = re.compile(r"[\u00bc-\u00be\u2150-\u215e\u2189]")
 SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
 SUPERSCRIPT = re.compile(f"(\u207b?)([{SUPERSCRIPTS}]+)")
 UNIT_POWER = re.compile(r"(?<=[A-Za-z])\s?\^\s?\{?[-\u2212]?\d{1,2}\}?")
-# A dash that is not a minus sign. At the start of a line it is a list mark; at the start of the text only if a second
-# word follows ("- 7" alone is minus seven). Between blanks after a word it is a pause.
+# A dash that is not a minus sign. At the start of a line it marks a list item, but at the start of the whole text only
+# if a second word follows ("- 7" alone is minus seven). After a word and between spaces it is a pause.
 LIST_DASH = re.compile(
     r"(?<=\n)([ \t]{0,20})[-\u2013\u2014\u2022][ \t]+"
     r"|\A[ \t]{0,20}[-\u2013\u2014\u2022][ \t]+(?=\S{1,20}[ \t]+[A-Za-z])"
     r"|(?<=[A-Za-z])[ \t]{1,20}[-\u2013\u2014][ \t]+(?=\S)"
 )
-MAX_PASSAGE_CHARACTERS = 200  # maximum number of characters kept of the passage that a value was read from
+MAX_PASSAGE_CHARACTERS = 200  # maximum number of characters that are kept of the passage from which a value was read
 
 
 class Reading(NamedTuple):
-    """One value read from one reply, with the passage it was read from (`raw`).
+    """One value read from one reply, with the passage from which it was read (`raw`).
 
-    `value` is None if nothing could be read. `correct` is then None, or False if the scoring counts an unreadable reply
+    If no value could be read, `value` is None, and `correct` is None, or False if the scoring counts unreadable replies
     as wrong.
     """
 
@@ -42,7 +42,7 @@ def unread_reply(raw: str, why: str, criterion: str | None = None) -> Reading:
 
 
 def plain_notation(text: str) -> str:
-    """Return a text without Markdown marks, list dashes, and zero-width and direction marks, in NFKC form.
+    """Return a text in NFKC form, without Markdown marks, list dashes and invisible characters.
 
     Superscripts and one-character fractions are written out: 3½ is 3 1/2, 10² is 10^2. The exponents of units (cm²,
     m^2) are removed.

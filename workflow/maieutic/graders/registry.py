@@ -1,4 +1,4 @@
-"""Registry of the graders, by the names that task cards use."""
+"""Registry of the graders, under the names that task cards use."""
 
 from __future__ import annotations
 

@@ -11,13 +11,13 @@ from maieutic.graders.yes_no import read_yes_no
 
 
 def released_yes_no(text: str) -> bool:
-    """Parse a reply as the released code does (Q5): False for `no` (even in `know`) without `yes`, True otherwise."""
+    """Parse a reply as the released code does: False if it has `no` (even in `know`) but not `yes`, otherwise True."""
     lowered = text.strip().lower()
     return "yes" in lowered or "no" not in lowered
 
 
 def grade_yes_no(item: Item, text: str, scoring: Scoring) -> list[Reading]:
-    """Grade solution correctness (MathTutorBench task 3). Yes means that the student's solution is incorrect."""
+    """Grade solution correctness (MathTutorBench task 3). "Yes" means that the student's solution is incorrect."""
     gold = bool(item.reference["incorrect"])
     if scoring == "paper_compat":
         value = released_yes_no(text)
@@ -31,7 +31,7 @@ def grade_yes_no(item: Item, text: str, scoring: Scoring) -> list[Reading]:
 
 
 def released_step(text: str) -> int:
-    """Return the first integer of a reply, else 0, as the released code does (Q4).
+    """Return the first integer of a reply, or 0 without one, as the released code does.
 
     Raises ValueError if the integer has more than 4,300 digits.
     """
@@ -40,7 +40,7 @@ def released_step(text: str) -> int:
 
 
 def grade_step(item: Item, text: str, scoring: Scoring) -> list[Reading]:
-    """Grade mistake location (MathTutorBench task 4): the first wrong step, 0 for no mistake."""
+    """Grade mistake location (MathTutorBench task 4). The answer is the first wrong step, or 0 for no mistake."""
     gold = int(item.reference["step"])
     if scoring == "paper_compat":
         try:

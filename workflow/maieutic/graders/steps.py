@@ -1,7 +1,8 @@
 """Read the first wrong step that a reply names (MathTutorBench mistake location, KMP-Bench error detection).
 
-Each mention of a step is replaced by a mark with its number: `⟨2⟩`; several steps, `⟨1,2⟩`; alternatives, `⟨2|3⟩`. A
-sentence then states an answer ("So ⟨2⟩.", "Answer: 0"), names the first error, or calls marked steps right or wrong.
+Mentions of steps are first replaced by marks with their numbers: `⟨2⟩` for one step, `⟨1,2⟩` for several steps, `⟨2|3⟩`
+for alternatives. The parser then looks for sentences that state an answer ("So ⟨2⟩.", "Answer: 0"), name the first
+error, or call marked steps right or wrong.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from maieutic.graders.polarity import clause_polarity, word_verdicts
 from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS
 from maieutic.graders.verdict_text import prepare_verdict_text, sentences_after_withdrawals
 
-MAX_STEP_NUMBER = 40  # a larger number is not a step but a number of the problem
+MAX_STEP_NUMBER = 40  # a larger number is not a step but a number in the problem
 WORDS = tuple(ONES.split()[:13])  # words for the numbers from zero to twelve
 ORDINALS = (
     "zeroth",
@@ -242,8 +243,8 @@ REPORTS = re.compile(
 class SentencePosition(NamedTuple):
     """Position of a sentence in a reply.
 
-    among_last: True for the last CLOSING_SENTENCES sentences. listed: True if the reply lists steps. before: the
-    last step named in an earlier sentence, in a list; empty without such a step.
+    among_last: True for the last CLOSING_SENTENCES sentences. listed: True if the reply lists steps. before: list of
+    the last step that earlier sentences name, or an empty list.
     """
 
     first: bool
@@ -254,7 +255,7 @@ class SentencePosition(NamedTuple):
 
 
 class StatedStep(NamedTuple):
-    """Step that a sentence states as the answer, with the sentence. step: None if it is unclear or one of several."""
+    """Step that a sentence states as the answer, with the sentence. step: None if the sentence names no single step."""
 
     step: int | None
     text: str
@@ -289,7 +290,7 @@ def prepare_step_reply(text: str) -> str:
 
 
 def is_first_of(match: re.Match[str]) -> bool:
-    """Return True if a condition follows "the first step" ("that is wrong"), so that it does not mean step 1."""
+    """Return True if "the first step" does not mean step 1, because a condition follows it ("that is wrong")."""
     before, after = match.string[: match.start()], match.string[match.end() :]
     return (
         match["nth"].casefold() in ("first", "1st")
@@ -310,7 +311,7 @@ def mark_roman(match: re.Match[str]) -> str:
 
 
 def step_in_match(match: re.Match[str]) -> int | None:
-    """Return the step that a match states: 0 for no error, None for several steps or one above MAX_STEP_NUMBER."""
+    """Return the step that a match states: 0 for no error, None for several steps or a number above MAX_STEP_NUMBER."""
     if match.groupdict().get("none"):
         return 0
     if match["marks"]:
@@ -319,7 +320,7 @@ def step_in_match(match: re.Match[str]) -> int | None:
         return step_number(match["word"])
     value = int(match["digits"])
     if value == 1 and re.search(r"(?:^|[\s:=\"(])-$", match.string[: match.start("digits")]):
-        return 0  # ProcessBench marks a solution without errors by -1
+        return 0  # in ProcessBench, -1 means that a solution has no error
     return max(0, value) if value <= MAX_STEP_NUMBER else None
 
 
@@ -354,7 +355,7 @@ def stated_step(sentence: str, place: SentencePosition) -> StatedStep | None:
 
 
 def singled_out_step(sentence: str) -> StatedStep | None:
-    """Return the step that the last sentence alone blames ("it goes off the rails in step 3"), or None."""
+    """Return the only step that a last sentence blames ("it goes off the rails in step 3"), or None."""
     named, digits = set(marked_steps(sentence)), re.findall(r"(?<![\d.,])\d+(?![\d%]|[.,]\d)", MARK.sub(" ", sentence))
     if "=" in sentence or False in word_verdicts(sentence) or not re.search(r"[.!)\"*\u201d]\W*$", sentence):
         return None
@@ -366,7 +367,7 @@ def singled_out_step(sentence: str) -> StatedStep | None:
 
 
 def is_admissible(match: re.Match[str], sentence: str, place: SentencePosition) -> bool:
-    """Return True if a match is an answer, rather than a count, a number of the problem, or a step called right."""
+    """Return True if a match is an answer, rather than a count, a number in the problem, or a step called right."""
     if match.groupdict().get("none"):
         return True
     if match["digits"] and not (place.first or place.among_last):
@@ -380,7 +381,7 @@ def is_admissible(match: re.Match[str], sentence: str, place: SentencePosition) 
 
 
 def step_nearest_first_error(sentence: str, named: Sequence[int]) -> int:
-    """Return the step closest to the words that name the first error."""
+    """Return the step that is closest to the sentence's words for the first error. named: steps in the sentence."""
     if len(set(named)) == 1:
         return named[0]
     first = FIRST.search(sentence)
@@ -414,8 +415,8 @@ FLAGGED_FIRST_ERROR = re.compile(
     re.IGNORECASE,
 )
 LIST_HEAD = re.compile(r"^\W*\u27e8\d+\u27e9\s*(?:[:;(\u2013\u2014]|-\s|[\u2713\u2714\u2717\u2718\u2705\u274c])")
-SHORT_REPLY_SENTENCES = 4  # a reply of more sentences without a stated answer must end in verdicts on steps
-CLOSING_SENTENCES = 3  # number of final sentences in which a bare number can be the answer
+SHORT_REPLY_SENTENCES = 4  # a longer reply without a stated answer is read only if it ends in verdicts on steps
+CLOSING_SENTENCES = 3  # a bare number can be the answer only in this many sentences at the end of a reply
 CANNOT_SAY = re.compile(
     r"\b(?:can(?:not|'t)|(?:not\s+|un)able\s+to|(?:not\s+(?:possible|clear)|impossible|hard"
     r"|difficult)\s+to)\s+(?:\w+\s+)?(?:tell|say|decide|determine|judge|know|name|see|grade|help"
@@ -432,15 +433,16 @@ ALSO = re.compile(r"\b(?:as well|too|also)\b", re.IGNORECASE)
 
 
 def continues_list(parts: Sequence[str]) -> bool:
-    """Return True if the last sentence is the next item of a list of steps."""
+    """Return True if the last sentence is the next step in a list of steps."""
     heads = [int(marked_steps(match[0])[0]) for part in parts if (match := LIST_HEAD.match(part))]
     return len(heads) > 1 and bool(LIST_HEAD.match(parts[-1])) and heads[-2] < heads[-1]
 
 
 class StepVerdicts(NamedTuple):
-    """Steps that a text calls wrong and right.
+    """Steps that a text calls wrong and steps that it calls right.
 
-    finds_no_error: True if the text finds no error. unplaced_error: True if it reports an error without naming a step.
+    finds_no_error: True if the text states that there is no error. unplaced_error: True if the text reports an error
+    without naming a step.
     """
 
     wrong: set[int]
@@ -450,7 +452,7 @@ class StepVerdicts(NamedTuple):
 
 
 def collect_step_verdicts(parts: Sequence[str]) -> StepVerdicts:
-    """Return the steps that sentences call right and wrong. A clause without a step refers to the last named step."""
+    """Return the steps that sentences call right or wrong. A clause without a step is about the step named last."""
     wrong: set[int] = set()
     right: set[int] = set()
     about: list[int] = []
@@ -466,7 +468,7 @@ def collect_step_verdicts(parts: Sequence[str]) -> StepVerdicts:
             if steps and verdict is False and EXCEPTION_WORDS.search(sentence):
                 verdict = True  # the step is wrong, as in "step 2 is correct except for the sum"
             if verdict is None and before is not None and ELLIPSIS.search(clause):
-                verdict = not before  # the opposite, as in "step 1 is right, step 2 is not"
+                verdict = not before  # the opposite of the last verdict, as in "step 1 is right, step 2 is not"
                 if not steps:
                     doubt = True
                     continue
@@ -496,9 +498,9 @@ def clauses_of(sentence: str) -> Iterator[str]:
 def read_step(text: str) -> tuple[int, str] | None:
     """Return the first wrong step that a reply names (0: no error) and its sentence, or None without a single answer.
 
-    A plain list of steps is not an answer, and withdrawn text does not count. Apart from closings (offers, questions,
-    checks), the last sentence that states an answer or names the first error decides. Without one, the result is the
-    first step called wrong, or 0 if the reply finds no error or calls every step from the first one on right.
+    A plain list of steps is not an answer. Withdrawn text and closings (offers, questions, checks) are ignored. The
+    last sentence that states an answer or names the first error decides. If there is no such sentence, the result is
+    the first step called wrong, or 0 if the reply finds no error or calls every step from step 1 on right.
     """
     cleaned = prepare_step_reply(text)
     if BREAKS_OFF.search(cleaned):
@@ -510,14 +512,14 @@ def read_step(text: str) -> tuple[int, str] | None:
 
 
 def closing_states_answer(closing: str) -> bool:
-    """Return True if a sentence in the form of a closing states the answer ("Great job, every step is correct!")."""
+    """Return True if a sentence that reads like a closing states the answer ("Great job, every step is correct!")."""
     return not NO_STATEMENT.search(closing) and (
         whole_is_right(closing) or (bool(FIRST.search(closing)) and len(marked_steps(closing)) == 1)
     )
 
 
 def concerns_other_steps(sentence: str) -> bool:
-    """Return True if a sentence only calls the other steps right ("Everything above it is fine")."""
+    """Return True if a sentence only calls other steps right ("Everything above it is fine")."""
     limited = LIMITED.search(sentence) and not marked_steps(sentence) and not FIRST.search(sentence)
     return bool(limited) and {*word_verdicts(sentence)} == {False} and OTHER_STEPS.match(sentence) is not None
 
@@ -551,7 +553,7 @@ def step_of_sentences(parts: list[str]) -> StatedStep | None:
         or any(map(LIST_HEAD.match, parts[-CLOSING_SENTENCES:]))
     )
     if len(parts) > SHORT_REPLY_SENTENCES and not understood:
-        return None  # verdicts on single steps are not an answer if the reply's last sentences are not understood
+        return None  # verdicts on single steps are no answer if the last sentences are not understood
     if whole.wrong:
         return StatedStep(min(whole.wrong), " ".join(parts)[-MAX_PASSAGE_CHARACTERS:])
     if whole.unplaced_error:

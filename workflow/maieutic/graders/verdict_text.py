@@ -1,4 +1,4 @@
-"""Prepare replies for the verdict parsers (steps, yes or no), and drop withdrawn statements."""
+"""Prepare replies for the parsers of steps and of yes-or-no verdicts, and drop withdrawn statements."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WITHDRAWN = re.compile(
 
 
 def prepare_verdict_text(text: str) -> str:
-    """Return a reply in plain notation without struck-out text and sources, with boxes, fields and tables as lines."""
+    """Return a reply in plain notation, without struck-out text and sources, with boxes, fields and tables as lines."""
     text = without_sources(without_struck_text(CONTROL.sub("", shorten_reply(text))))
     text = ONE_ROW_TABLE.sub(cells_as_lines, text) if "|" in text else text
     text = boxes_as_lines(fields_as_lines(text))
@@ -56,15 +56,15 @@ def prepare_verdict_text(text: str) -> str:
 
 
 def keep_ticked_options(text: str) -> str:
-    """Remove the marks of ticked boxes and the options of unticked boxes; unchanged if no box is ticked."""
+    """Remove the marks of ticked boxes, and unticked boxes with their options. Without a ticked box, change nothing."""
     return TICKED.sub("", UNTICKED.sub(" ", text)) if TICKED.search(text) else text
 
 
 def sentences_after_withdrawals(text: str) -> Iterator[list[str]]:
     """Yield the sentences after the last withdrawal ("wait, no"), then after each earlier one, then all sentences.
 
-    Only the last MOST_WITHDRAWN withdrawals count. Statements that the writer abandons ("I first thought ..., but") are
-    removed.
+    Only the last MOST_WITHDRAWN withdrawals are considered. Statements that the writer abandons ("I first thought ...,
+    but") are removed.
     """
     withdrawn = [match.end() for match in WITHDRAWN.finditer(text)]
     for start in [*withdrawn[: -MOST_WITHDRAWN - 1 : -1], 0]:

@@ -1,9 +1,10 @@
 """Score of an item from the verdicts on its weighted criteria (TutorBench, equation 1).
 
-ARR_w = sum of w_i * 1[r_i] / sum of w_i * 1[w_i > 0], where w_i is the weight of criterion i, and r_i its verdict. In
-the released data a criterion of weight -5 is a prohibition, so that passing it is good. In the paper's Figure 1 it
-names the fault itself ("The response reveals the final answer"), so that passing it is bad. The run's reading of
-negative weights (`NegativeWeights`) therefore decides when a negative weight counts.
+ARR_w = sum of w_i * 1[r_i] / sum of w_i * 1[w_i > 0], where w_i is the weight of criterion i, and r_i is true if the
+criterion is passed. In the released data a criterion with weight -5 is phrased as a prohibition, so that passing it is
+good. In the paper's Figure 1 such a criterion names the fault itself ("The response reveals the final answer"), so that
+passing it is bad. The run's reading of negative weights (`NegativeWeights`) therefore decides when a negative weight
+counts.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import NamedTuple, get_args
 from maieutic.core.records import NegativeWeights
 
 NEGATIVE_WEIGHT_READINGS: tuple[NegativeWeights, ...] = get_args(NegativeWeights)
-# Criterion names of the item scores: ARR_w under the run's reading of negative weights, the same score clipped to
-# [0, 1], and ARR_w under each reading.
+# Item scores are recorded as criteria with these names: ARR_w under the run's reading of negative weights, the same
+# score clipped to [0, 1], and ARR_w under each reading.
 ARR_W = "arr_w"
 ARR_W_CLIPPED = f"{ARR_W}_clipped"
 ARR_W_READINGS: dict[NegativeWeights, str] = {reading: f"{ARR_W}_{reading}" for reading in NEGATIVE_WEIGHT_READINGS}
@@ -43,14 +44,14 @@ def is_prohibition(criterion: str) -> bool:
 
 
 def is_unclear_negation(criterion: str) -> bool:
-    """Return True if a criterion has a negation but is not a prohibition. It is treated as a fault, maybe wrongly."""
+    """Return True if a criterion has a negation but is not a prohibition. Treating it as a fault may then be wrong."""
     return not is_prohibition(criterion) and ANY_NEGATION.search(criterion) is not None
 
 
 def weight_counts(criterion: WeightedCriterion, passed: bool, reading: NegativeWeights) -> bool:
     """Return True if a criterion's weight counts in the score.
 
-    A positive weight counts if the criterion is passed. `reading` decides when a negative one counts.
+    A positive weight counts if the criterion is passed. `reading` decides when a negative weight counts.
     """
     if criterion.weight > 0 or reading == "satisfied":
         return passed

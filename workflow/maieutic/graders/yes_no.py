@@ -124,7 +124,7 @@ SOLUTION_NAMED = re.compile(
     r"|\byou(?:'ve|\s+have)?\s+(?:solved|got)\s+(?:it|this|that|everything|the\s+problem)\b",
     re.IGNORECASE,
 )
-CLOSING_VERDICT_SENTENCES = 2  # number of final sentences in which a verdict within the sentence counts
+CLOSING_VERDICT_SENTENCES = 2  # number of sentences at the end of a reply in which a verdict may be inside the sentence
 REPORTED = re.compile(
     r"\b(?:answer|report|stand\s+by|enter|reply|verdict|record(?:ed)?|settle\s+on|stays?|remains?)\b[\s,:]*(?:with|is|as|a|an)?[\s\"'*]*"
     rf"({NO}|{YES})(?![\w'])(?!\s+(?:error|mistake|step|problem|doubt)s?\b)",
@@ -134,11 +134,14 @@ SOLUTION_IS = re.compile(
     r"\bsolution(?:\s+as\s+a\s+whole)?\s+(?:is|was|isn't)\s+(?:\w+\s+)?(?:incorrect|correct|wrong|right|not\s+(?:correct|right))\b",
     re.IGNORECASE,
 )
-MAX_WORDS_AFTER_LABEL = 4  # maximum number of words that may follow a label without explaining it
+MAX_WORDS_AFTER_LABEL = 4  # up to this many words may follow a label without being a reason for it
 
 
 class LabelVerdict(NamedTuple):
-    """Verdict on a solution, with the sentence that states it. incorrect: None if it is contradictory or undecided."""
+    """Verdict on a solution, with the sentence that states it.
+
+    incorrect: True if the solution is called incorrect, None if the verdict is contradictory or undecided.
+    """
 
     incorrect: bool | None
     text: str
@@ -167,16 +170,16 @@ def is_yes(word: str) -> bool:
 
 
 def prepare_yes_no_reply(text: str) -> str:
-    """Return a reply with its fields as lines, without symbols and brackets around labels."""
+    """Return a reply with its fields as lines, without symbols such as emoji, and without brackets around labels."""
     return SYMBOL.sub(" ", prepare_verdict_text(text)).replace("\u2019", "'")
 
 
 def read_yes_no(text: str) -> tuple[bool, str] | None:
     """Return the verdict of a reply (True: the solution is incorrect) and its sentence, or None without a verdict.
 
-    Apart from closings (offers, questions, checks), the last sentence with a verdict decides; withdrawn text does not
-    count. A verdict is a label ("Yes", "Answer: no", "so the answer is yes"), a repeated question with a label
-    ("Correct? No"), or a statement about the whole solution. A label that contradicts its statement is not a verdict.
+    The last sentence with a verdict decides. Withdrawn text and closings (offers, questions, checks) are ignored. A
+    verdict is a label ("Yes", "Answer: no", "so the answer is yes"), a repeated question with a label ("Correct? No"),
+    or a statement about the whole solution. A label that contradicts the statement after it is not a verdict.
     """
     cleaned = prepare_yes_no_reply(text)
     if BREAKS_OFF.search(cleaned):
@@ -194,7 +197,7 @@ def last_solution_verdict(text: str) -> bool | None:
 
 
 def verdict_of_sentences(parts: list[str]) -> LabelVerdict | None:
-    """Return the last plain label or the verdict of the last sentence; without either, the first label."""
+    """Return the last plain label or the verdict of the last sentence. If neither exists, return the first label."""
     parts = join_questions([part for part in parts if not AFFIRMS.match(part)])
     parts = [
         part
@@ -232,7 +235,7 @@ def verdict_of_sentences(parts: list[str]) -> LabelVerdict | None:
 
 
 def closing_verdict(sentence: str) -> LabelVerdict | None:
-    """Return the verdict of a sentence in the form of a closing, or None."""
+    """Return the verdict of a sentence that reads like a closing ("Well done, ..."), or None if it states none."""
     return (
         LabelVerdict(verdict_of_solution(sentence), sentence)
         if is_closing(sentence) and closing_states_verdict(sentence)
@@ -241,7 +244,7 @@ def closing_verdict(sentence: str) -> LabelVerdict | None:
 
 
 def closing_states_verdict(closing: str) -> bool:
-    """Return True if a sentence in the form of a closing states a verdict ("Well done, your solution is right!")."""
+    """Return True if a sentence that reads like a closing states a verdict ("Well done, your solution is right!")."""
     return (
         not NO_STATEMENT.search(closing)
         and SOLUTION_NAMED.search(closing) is not None
@@ -262,7 +265,7 @@ def solution_sentence_verdict(sentence: str) -> LabelVerdict | None:
 
 
 def reported_verdict(sentence: str) -> LabelVerdict | None:
-    """Return the only label of a sentence that reports one ("so I answer Yes and leave the rest to you"), or None."""
+    """Return the label that a sentence reports ("so I answer Yes and leave the rest to you"), or None."""
     labels = REPORTED.findall(without_quotations(sentence))
     return LabelVerdict(is_yes(labels[0]), sentence) if len(labels) == 1 and not BOTH.search(sentence) else None
 
@@ -276,13 +279,13 @@ def concluded_verdict(sentence: str) -> LabelVerdict | None:
 
 
 def plain_label_value(sentence: str) -> bool | None:
-    """Return the verdict of a sentence's plain label, or None."""
+    """Return the verdict of a sentence's plain label (True: incorrect), or None if there is no such label."""
     label = plain_label(sentence)
     return None if label is None else label.incorrect
 
 
 def is_explained_label(sentence: str) -> bool:
-    """Return True if a sentence ends with its label, gives a reason for it, or adds only a few words."""
+    """Return True if a sentence ends with its label, or adds only a reason or a few words to it."""
     match = BARE_LABEL.match(INNER_LABEL.split(without_quotations(sentence))[-1])
     if match is None:
         return bool(CONCLUDES.search(sentence))
@@ -321,7 +324,7 @@ def without_quotations(sentence: str) -> str:
 
 
 def plain_label(sentence: str) -> LabelVerdict | None:
-    """Return the verdict of a label that is alone or follows a marker, a question or "so"; None without one."""
+    """Return the verdict of a label that is alone or follows a marker, a question or "so". Otherwise return None."""
     bare = without_quotations(sentence)
     both, bare = BOTH.search(bare), BOTH.sub(" ", bare).lstrip(" ?,")
     if match := KEY.match(bare):
@@ -343,7 +346,7 @@ def plain_label(sentence: str) -> LabelVerdict | None:
 def label_verdict(sentence: str) -> LabelVerdict | None:
     """Return the verdict of a label that begins or ends a sentence, or None if there is no label.
 
-    Its value is None if the rest of the sentence contradicts the label.
+    Field `incorrect` of the verdict is None if the rest of the sentence contradicts the label.
     """
     if plain := plain_label(sentence):
         return plain
@@ -358,7 +361,7 @@ def label_verdict(sentence: str) -> LabelVerdict | None:
 
 
 def is_label(match: re.Match[str]) -> bool:
-    """Return True if a leading yes or no is a verdict, rather than the negation of a noun ("no errors")."""
+    """Return True if a leading "yes" or "no" is a verdict, rather than the negation of a noun ("no errors")."""
     rest = match["rest"]
     if statement_verdict(rest) == is_yes(match["label"]):
         return True
@@ -382,7 +385,7 @@ def is_label(match: re.Match[str]) -> bool:
 
 
 def asks_for_errors(question: str) -> bool | None:
-    """Return True if a repeated question asks for errors, False if for correctness, None if it asks something else."""
+    """Return True if a repeated question asks for errors, False if it asks for correctness, and None otherwise."""
     last = re.split(r"[.?!\n]\s+", question)[-1]
     if re.search(r"\b(?:solution|it|work|answer)\s+is\b", last, re.IGNORECASE) and not re.search(
         r"\bwhether\b", last, re.IGNORECASE
@@ -406,9 +409,10 @@ def asks_for_errors(question: str) -> bool | None:
 
 
 def statement_verdict(text: str, after_label: bool = False) -> bool | None:
-    """Return True if a text calls the whole solution incorrect, False if correct, None if neither.
+    """Return True if a text calls the whole solution incorrect, False if it calls it correct, None if neither.
 
-    after_label: True for the text after a label. It may be the label's reason, so only unmistakable statements count.
+    after_label: True for the text after a label. Such a text may be the label's reason, so only unmistakable statements
+    count.
     """
     text = LEADING_LABEL.sub("", text).strip(" ,.;-\u2013\u2014")
     clause, *rest = STATEMENT_END.split(text, maxsplit=1)

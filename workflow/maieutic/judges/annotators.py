@@ -16,8 +16,8 @@ def cell_is_yes(value: object) -> bool:
 def aggregate_votes(votes: Sequence[Label]) -> str | None:
     """Return the aggregated label of one reply under one criterion, or None if the annotators are divided.
 
-    A unanimous label is kept. Otherwise the most frequent label of the resolvers (annotators who settle disagreements)
-    counts, or that of all annotators if there is no resolver.
+    A unanimous label is kept. Otherwise, the most frequent label counts: among the resolvers (annotators who settle
+    disagreements) if there are any, or else among all annotators.
     """
     annotators = {vote.label for vote in votes if not vote.resolves}
     if len(annotators) == 1:

@@ -1,7 +1,7 @@
 """Parse a judge's answer: the last verdict in the required form counts. A verdict that cannot be parsed is missing.
 
-No default replaces a missing verdict. An answer may be prose, fenced JSON, two verdicts, half of the criteria, NaN, a
-megabyte of text, or text in another language.
+A missing verdict is not replaced by a default. An answer can be any text: prose, JSON in a code fence, two verdicts,
+verdicts for only half of the criteria, NaN, a megabyte of text, or text in another language.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from maieutic.judges.rubrics import Criterion, Rubric, allowed_answers
 RESULT = re.compile(r"\[RESULT\][\s:*\"'`(]*(\S{0,12})", re.IGNORECASE)
 WHOLE_NUMBER_TOKEN = re.compile(r"(\d+)[)\]}.,;:*\"'`]*")
 LETTER = re.compile(r"\[\[\s*([A-Za-z]+)\s*\]\]")
-# A verdict at the very end of an answer.
+# A verdict at the very end of an answer
 FINAL_VERDICT = re.compile(r"(?:\[RESULT\][\s:*\"'`(]*\d[)*\"'`.]*|\[\[\s*[A-Za-z]\s*\]\][*\"'`.]*)$", re.IGNORECASE)
 SEARCHED_TAIL = 20_000  # only this many characters at the end of an answer are searched for verdicts
 LONGEST_REASON = 500  # maximum number of characters of a judge's reason in the results
@@ -36,7 +36,7 @@ class ConflictingValues:
 
 
 def object_from_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build a JSON object; a key with two different values gets a `ConflictingValues` marker."""
+    """Build a JSON object. A key with two different values gets a `ConflictingValues` marker as its value."""
     mapping: dict[str, Any] = {}
     for key, value in pairs:
         mapping[key] = ConflictingValues() if key in mapping and mapping[key] != value else value
@@ -46,12 +46,15 @@ def object_from_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 DECODER = json.JSONDecoder(parse_constant=reject_constant, object_pairs_hook=object_from_pairs)
 CURLY = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u2018": "'", "\u2019": "'"})
 TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
-# A key or a value in single quotation marks, at a position where JSON allows one.
+# A key or a value in single quotation marks, at a position where JSON allows a string
 SINGLE_QUOTED = re.compile(r"(?<=[{\[,:])(\s*)'((?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*)'(?=\s*[,:}\]])")
 
 
 def parse_verdicts(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, finish: str | None) -> list[Verdict]:
-    """Return one verdict for each criterion in the question, in order, or a single verdict for a pair."""
+    """Return one verdict for each criterion in the question, in order, or a single verdict if it has no criteria.
+
+    finish: reason why the model stopped, such as `length`.
+    """
     names: list[str | None] = [*criteria] or [None]
     if not text.strip():
         return [Verdict(criterion=name, value=None, why_none="empty answer") for name in names]
@@ -61,12 +64,15 @@ def parse_verdicts(rubric: Rubric, criteria: Mapping[str, Criterion], text: str,
         rubric, criteria, text[-SEARCHED_TAIL:].rstrip()
     )
     if finish == "length" and value is not None and not FINAL_VERDICT.search(text.rstrip()):
-        value, why = None, "cut by max_tokens"  # the match may be a quotation, with the actual verdict cut off
+        value, why = None, "cut by max_tokens"  # the match may be quoted text, and the verdict may be cut off
     return [Verdict(criterion=name, value=value, why_none=why) for name in names]
 
 
 def parse_result(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) -> tuple[str | None, str | None]:
-    """Return the label of the score after the last [RESULT] (Prometheus' form) and None, or None and the reason."""
+    """Return the label for the score after the last [RESULT], as in Prometheus, and None.
+
+    If there is no valid score, return None and the reason.
+    """
     [criterion] = criteria.values()
     results = RESULT.findall(text)
     if not results:
@@ -79,7 +85,10 @@ def parse_result(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) -
 
 
 def parse_letter(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) -> tuple[str | None, str | None]:
-    """Return the letter of the last [[A]] or [[B]] (MathTutorBench, Figure 6) and None, or None and the reason."""
+    """Return the letter in the last [[A]] or [[B]] (MathTutorBench, Figure 6) and None.
+
+    If there is no valid letter, return None and the reason.
+    """
     letters = LETTER.findall(text)
     if not letters:
         return None, "no [[A]] or [[B]]"
@@ -97,10 +106,11 @@ def objects_in(text: str) -> list[dict[str, Any]]:
 
 
 def parse_object(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, finish: str | None) -> list[Verdict]:
-    """Return the verdicts of the last object that names the most criteria or, for a pair, that has a verdict.
+    """Return the verdicts in the last of those objects that name the most criteria or, for a pair, contain a verdict.
 
-    A judge may quote one criterion after an object with all of them. If no object names all criteria, objects that do
-    so together are joined, for example one object for each problem; the last value of a repeated criterion counts.
+    An earlier object with more criteria takes precedence, since a judge may quote a single criterion after it. If no
+    object names all criteria but several together do, for example one object for each criterion, they are joined. The
+    last value of a repeated criterion counts.
     """
     keys = [*criteria] or ["verdict"]
     names, recovered = [key.casefold() for key in keys], False
@@ -111,7 +121,7 @@ def parse_object(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, f
     if not answer:
         why = "cut by max_tokens" if finish == "length" else "no JSON object with a criterion of the question"
         return [Verdict(criterion=key if criteria else None, value=None, why_none=why) for key in keys]
-    cut = finish == "length" or not complete  # a criterion missing from a truncated or fragmented answer has not failed
+    cut = finish == "length" or not complete  # omission from a truncated or fragmented answer is not a fail
     verdicts = [
         verdict_under_key(rubric, criteria.get(key), key if criteria else None, answer, key, cut) for key in keys
     ]
@@ -119,20 +129,21 @@ def parse_object(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, f
 
 
 def casefold_keys(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return copies of objects with casefolded keys."""
+    """Return copies of the objects with casefolded keys."""
     return [{str(key).strip().casefold(): value for key, value in mapping.items()} for mapping in objects]
 
 
 def repair_json(text: str) -> str:
-    """Return a text with JSON's quotation marks in place of curly and single ones, and without trailing commas."""
+    """Return a text with curly and single quotation marks replaced by JSON's, and without trailing commas."""
     straight = TRAILING_COMMA.sub("", text.translate(CURLY))
     return SINGLE_QUOTED.sub(lambda match: match[1] + json.dumps(match[2].replace("\\'", "'")), straight)
 
 
 def most_complete_object(objects: Sequence[dict[str, Any]], keys: Sequence[str]) -> tuple[dict[str, Any], bool]:
-    """Return the last of the objects with the most keys, and False if it is one of several incomplete objects.
+    """Return the last of those objects that contain the most keys, and False if the answer is fragmented.
 
-    Several objects that together have all keys are joined, with True. Without any key the object is empty.
+    An answer is fragmented if several objects contain some keys, but not all keys together. Objects that contain all
+    keys only together are joined. If no object contains a key, the returned object is empty.
     """
     named = [(mapping, {key for key in keys if key in mapping}) for mapping in objects]
     named = [(mapping, names) for mapping, names in named if names]
@@ -157,7 +168,7 @@ def verdict_under_key(
     if key.casefold() not in answer:
         if cut:
             return Verdict(criterion=name, value=None, why_none="left out of a cut or fragmented answer")
-        if rubric.rules.omission_fails:  # by a rule that the rubric states, a criterion not shown to be met fails
+        if rubric.rules.omission_fails:  # the rubric states that a criterion fails unless it is shown to be met
             return Verdict(criterion=name, value=False)
         return Verdict(criterion=name, value=None, why_none="left out")
     verdict, reason = answer[key.casefold()], None
@@ -174,7 +185,10 @@ def verdict_under_key(
 
 
 def match_label(verdict: Any, labels: Sequence[str]) -> str | None:
-    """Return the label that a verdict names, ignoring case and outer marks. JSON's true and false are pass and fail."""
+    """Return the label that a verdict names, ignoring case and surrounding marks.
+
+    The values true and false of JSON mean pass and fail.
+    """
     if isinstance(verdict, bool):
         return ("pass" if verdict else "fail") if "pass" in labels else None
     if not isinstance(verdict, str):

@@ -25,7 +25,7 @@ CONDITIONS: dict[str, Callable[[Item, Sequence[str]], bool]] = merged_plugin_tab
 
 
 def rubric_for_card(key: str, judge: JudgeModel, card: Card) -> LoadedRubric:
-    """Return the first of a judge's rubrics that fits a task's card. key: the judge's key in the config, for errors."""
+    """Return the first of a judge's rubrics that fits a task's card. key: the judge's config key, for messages."""
     for name in chosen_rubrics(judge.rubrics, card.rubrics):
         return read_rubric(name)
     task, names = f"{card.benchmark}/{card.task}", ", ".join(judge.rubrics) or "none"
@@ -39,14 +39,14 @@ def rubric_for_labels(judge: JudgeModel, about: LabelSetDescription) -> LoadedRu
 
 
 def case_of_reply(loaded: LoadedRubric, item: Item, reply: Reply) -> Case:
-    """Return the case of one tutor's reply to one item: turn by turn for a conversation, or with the reference."""
+    """Return the case of one tutor's reply to one item. The texts shown to the judge depend on the rubric's kind."""
     rubric, criteria = loaded.rubric, item_criteria(loaded, item)
     texts = rubric.rules.texts(item, reply, rubric.about_tutor)
     return Case(item.id, item.task, reply.tutor, judged_variables(item), texts, criteria, tuple(item.images))
 
 
 def judged_variables(item: Item) -> dict[str, str]:
-    """Return the item's texts for a judge's prompt: its variables, and the reference's solution and response."""
+    """Return the item's texts for a judge's prompt: its variables, and the solution and response of its reference."""
     solution = item.reference.get("solution")
     return {
         **({"reference_response": str(item.reference["text"] or NO_RESPONSE)} if "text" in item.reference else {}),
@@ -58,8 +58,8 @@ def judged_variables(item: Item) -> dict[str, str]:
 def item_criteria(loaded: LoadedRubric, item: Item) -> dict[str, Criterion]:
     """Return the item's own criteria (`reference.criteria`), or the rubric's criteria that apply to the item.
 
-    If the item names groups (`reference.groups`), these are the criteria of those groups and those without a group.
-    Returns an empty mapping for an item with neither key.
+    If the item names groups (`reference.groups`), the criteria in these groups and the criteria without a group apply.
+    Returns an empty mapping for an item with neither key, to which all criteria of the rubric apply.
     """
     if criteria := item.reference.get("criteria"):
         return {name: Criterion.model_validate(criterion) for name, criterion in criteria.items()}
@@ -73,14 +73,14 @@ def item_criteria(loaded: LoadedRubric, item: Item) -> dict[str, Criterion]:
 
 
 def offered_variables(card: Card, loaded: LoadedRubric, variables: set[str]) -> set[str]:
-    """Return the variables that a rubric's prompt may use for a task's replies. variables: variables of the items."""
+    """Return the variables that a rubric's prompt may use for a task's replies. variables: the items' variables."""
     return variables | loaded.rubric.rules.variables(len(card.turns), loaded.rubric.about_tutor)
 
 
 def reply_cases(
     loaded: LoadedRubric, items: Mapping[tuple[str, str], Item], replies: Sequence[Reply], all_of_them: bool = False
 ) -> JudgeWork:
-    """Return the cases of replies that the server did not refuse and whose items are known.
+    """Return the cases of those replies that the tutor's server did not refuse and whose items are known.
 
     all_of_them: True to ignore the condition in the rubric's `when`, for replies that people have labelled.
     """
@@ -95,19 +95,19 @@ def reply_cases(
 
 
 def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, replies: Sequence[Path]) -> JudgeWork:
-    """Return the cases of all replies to the cards' tasks, without those of baselines that a card does not name."""
+    """Return the cases of all replies to the cards' tasks, except replies by baselines that the card does not name."""
     cases = read_items(items_dir, [card.task for card in cards])
     all_replies = [reply for path in replies for reply in read_checked_records(path, Reply, cases, tutor=...)]
     work: JudgeWork = []
     for card in cards:
         items = {(item.task, item.id): item for item in cases if item.task == card.task}
         subset = [reply for reply in all_replies if reply.task == card.task]
-        # A tutor that takes no pictures has no replies to a task with pictures, so it is not counted for that task.
+        # A tutor that does not accept pictures has no replies to a task with pictures, so it is not counted there.
         for tutor, number in Counter(reply.tutor for reply in subset).items():
             if number != len(items):
                 raise UserError(
                     ", ".join(map(str, replies)),
-                    f"expected {len(items)} replies of {tutor} to {card.task}, found {number}",
+                    f"expected {len(items)} replies by {tutor} to {card.task}, found {number}",
                     "delete these files and run again",
                 )
         subset = [reply for reply in subset if not reply.trivial or reply.tutor in card.baselines.named]
@@ -118,7 +118,7 @@ def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, r
 def work_on_labels(judge: JudgeModel, folders: Sequence[Path], limit: int | None, seed: int) -> JudgeWork:
     """Return the cases of labelled replies, or of a random sample of each set. folders: results/labels/SET of each set.
 
-    A set without labels is not sampled: all its replies are judged, by the criteria in its description.
+    A set without labels is not sampled: all its replies are judged, under the criteria in its description.
     """
     work: JudgeWork = []
     for folder in folders:

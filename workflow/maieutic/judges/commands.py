@@ -21,8 +21,9 @@ from maieutic.serving.backends import JobFiles
 class AskJudge(Job):
     """Base class of jobs that ask a judge.
 
-    entry: the judge's configuration, with the rubrics of this job; answering: configuration of the model that answers;
-    seed: sampling seed of the answers; stop_above: share of missing verdicts by one rubric above which the job stops.
+    judge: name of the judge; entry: the judge's configuration, with only the rubrics of this job; answering:
+    configuration of the judge's model; seed: sampling seed of the answers; stop_above: the job stops if the share of
+    missing verdicts by one rubric exceeds this value.
     """
 
     judge: str
@@ -32,11 +33,11 @@ class AskJudge(Job):
     stop_above: float = STOP_ABOVE
 
     def ask(self, work: JudgeWork, files: JobFiles, out: Path) -> None:
-        """Ask all questions of the work, and write a record for each question."""
+        """Ask all questions about the cases in `work`, and write a record for each question."""
         run_judge(self.panel(), work, files, out)
 
     def panel(self) -> JudgeSettings:
-        """Return the settings of the job: the judge, the model that answers, the seed and the limit."""
+        """Return the settings of the job: judge, model, seed, and limit on missing verdicts."""
         return JudgeSettings(self.judge, self.entry, self.answering, self.seed, self.stop_above)
 
 
@@ -47,15 +48,15 @@ class JudgeReplies(AskJudge):
     tasks: list[str]
 
     def cards(self) -> list[Card]:
-        """Return the cards of the tasks."""
+        """Return the cards of the job's tasks."""
         return [loaded.card for loaded in load_cards(self.benchmark, self.tasks, "released")]
 
 
 class JudgeLabelled(AskJudge):
     """Job in which a judge judges labelled replies and pairs.
 
-    limit: maximum number of labelled replies of each release, and of pairs (None: no maximum); probes: number of
-    replies of each set in `probed` about which the probes ask again.
+    limit: maximum number of labelled replies per release, and of pairs per set (None if unlimited); probes: number of
+    replies per release about which each probe asks again; probed: releases to whose replies the probes apply.
     """
 
     limit: int | None = None
@@ -66,8 +67,8 @@ class JudgeLabelled(AskJudge):
 class JudgeAllReplies(Job):
     """Job in which a judge judges the replies of one batch of tutors to several benchmarks.
 
-    parts: one job for each benchmark, None if this judge does not judge these tutors on it; tutors: number of reply
-    files of each part.
+    parts: one job for each benchmark, or None for a benchmark on which this judge does not judge these tutors; tutors:
+    number of reply files for each part.
     """
 
     judge: str
@@ -88,8 +89,8 @@ def judge_replies(
 ) -> None:
     """Ask a judge about every reply of some tutors.
 
-    items: folder of the benchmark's items; weights: weights manifest of the judge's model, empty if another server
-    answers; pictures: store of the items' pictures.
+    items: folder of the benchmark's items; weights: weights manifest of the judge's model, empty if this run does not
+    serve the model; pictures: store of the items' pictures.
     """
     work = work_on_replies(job.entry, job.cards(), items, replies)
     job.ask(work, JobFiles(next(iter(weights), None), journal, server_log, pictures), out)
@@ -108,8 +109,9 @@ def judge_all_replies(
 ) -> None:
     """Ask a judge about some tutors' replies to all benchmarks at once. The outputs equal those of separate jobs.
 
-    items, journal, out: paths of each benchmark's own job, one for each part; replies: reply files of all parts, in the
-    parts' order; weights: weights manifest of the judge's model; pictures: store of the items' pictures.
+    items, journal, out: paths for each part, the same as in a separate job for its benchmark; replies: reply files of
+    all parts, in the parts' order; weights: weights manifest of the judge's model; pictures: store of the items'
+    pictures.
     """
     files, parts = iter(replies), []
     for part, number, folder, part_journal, part_out in zip(job.parts, job.tutors, items, journal, out, strict=True):
@@ -134,9 +136,9 @@ def judge_labelled(
 ) -> None:
     """Ask a judge about replies that people have labelled, and about pairs in both orders.
 
-    labels: files of labelled releases, each in the folder of its release; pairs: file of the test pairs, or empty;
-    weights: weights manifest of the judge's model, empty if another server answers; probes_out: output file of each
-    probe, in the order of `PROBES`, or empty.
+    labels: files of labelled releases, each in the folder of its release; pairs: files of the sets of test pairs;
+    weights: weights manifest of the judge's model, empty if this run does not serve the model; probes_out: one output
+    file for each probe, in the order of `PROBES`, or empty if the judge is not probed.
     """
     releases = list(dict.fromkeys(path.parent for path in labels))
     work = work_on_labels(job.entry, releases, job.limit, job.seed)

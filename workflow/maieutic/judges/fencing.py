@@ -19,10 +19,10 @@ NOTICE = (
 )
 EMPTY_REPLY = "(the reply is empty)"
 KEPT_JOINERS = "\u200c\u200d"  # zero-width joiners that emoji and several scripts need
-# Characters without width, and fillers that no Unicode category identifies.
+# Zero-width characters and fillers that cannot be recognised by their Unicode category
 FILLERS = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]")
-# Control tokens of chat templates, which a tokeniser would read as the end of the message, for example <|im_end|>,
-# <\uff5cUser\uff5c>, </s>, <start_of_turn>, [INST] and <<SYS>>; and the forms in which judges give verdicts.
+# Control tokens of chat templates, which a tokeniser could read as the end of the message (for example <|im_end|>,
+# <\uff5cUser\uff5c>, </s>, <start_of_turn>, [INST] and <<SYS>>), and the forms in which judges give verdicts.
 CONTROL_TOKENS = re.compile(
     r"<(?=[|\uff5c])|[|\uff5c](?=>)|<(?=/?[a-z_0-9]{1,30}>)|\[(?=/?[A-Za-z_]{2,30}\])|<(?=<)|\[(?=\s*\[)", re.IGNORECASE
 )
@@ -39,10 +39,10 @@ def fence_delimiter(texts: Mapping[str, str]) -> str:
 
 
 def neutralise_text(text: str) -> str:
-    """Return the text with uniform line ends, without invisible characters, and with control tokens made harmless.
+    """Return the text with uniform line endings, without invisible characters, and with control tokens made harmless.
 
-    A blank is inserted into control tokens, and into verdict forms, so that a judge's quotation of the reply is not
-    parsed as the judge's verdict.
+    A space is inserted into control tokens. It is also inserted into forms of verdicts, so that a judge's quotation of
+    the reply is not parsed as the judge's verdict.
     """
     lines = re.sub(r"\r\n?|[\u2028\u2029\u0085\x0b\x0c]", "\n", text)
     removed = {ord(char): None for char in set(lines) if is_invisible(char) and char not in KEPT_JOINERS}

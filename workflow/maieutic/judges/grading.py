@@ -41,14 +41,14 @@ CommonFields = dict[str, Any]  # fields that all grades of one reply by one judg
 
 
 class WeightedItems(NamedTuple):
-    """Items with weighted criteria, by task and id. reading: rule by which negative weights count in their scores."""
+    """Items with weighted criteria, by task and id. reading: rule by which negative weights count in a score."""
 
     items: Mapping[tuple[str, str], Item]
     reading: NegativeWeights
 
     @classmethod
     def of(cls, items: Iterable[Item], reading: NegativeWeights) -> WeightedItems:
-        """Return the instance for the given items. reading: rule by which their negative weights count."""
+        """Create an instance from items. reading: rule by which negative weights count in a score."""
         return cls({(item.task, item.id): item for item in items}, reading)
 
 
@@ -83,7 +83,11 @@ def grade_verdicts(*, job: GradeVerdicts, verdicts: Path, items: Path, out: Path
 def grades_by_judge(
     judge: str, judgements: Sequence[Judgement], tutor: str, weighing: WeightedItems | None = None
 ) -> list[Grade]:
-    """Return the grades of one tutor by one judge. They are equal under both scorings, as the verdicts are the same."""
+    """Return the grades of one tutor's replies by one judge, once for each scoring.
+
+    The grades of both scorings are equal, since a judge's verdicts do not depend on the scoring. weighing: items with
+    weighted criteria, None if no task has any.
+    """
     by_reply: dict[tuple[str, str, str], list[Judgement]] = defaultdict(list)
     for judgement in judgements:
         if judgement.tutor == tutor:
@@ -99,7 +103,7 @@ def grades_by_judge(
 def grades_by_rubric(
     judge: str, judgements: Sequence[Judgement], scoring: Scoring, weighing: WeightedItems | None = None
 ) -> list[Grade]:
-    """Return the grades of one reply by one rubric: each criterion's verdict, and the shares of desired verdicts."""
+    """Return the grades of one reply by one rubric: each criterion's verdict, and scores computed from the verdicts."""
     first = judgements[0]
     rubric = read_rubric(first.rubric).rubric
     common: CommonFields = {"id": first.id, "task": first.task, "kind": JUDGE, "by": judge, "scoring": scoring}
@@ -139,9 +143,9 @@ def weighted_criteria(item: Item) -> dict[str, WeightedCriterion]:
 def item_scores(
     criteria: Mapping[str, WeightedCriterion], grades: Sequence[Grade], reading: NegativeWeights, common: CommonFields
 ) -> list[Grade]:
-    """Return grades with a reply's ARR_w: by the run's reading of negative weights, the same clipped, and by each one.
+    """Return grades with a reply's ARR_w by the run's reading of negative weights, also clipped, and by every reading.
 
-    The values are None if a criterion has no verdict. reading: the run's reading.
+    reading: the run's reading. The values are None if a criterion has no verdict.
     """
     passed = {str(grade.criterion): bool(grade.value) for grade in grades if grade.value is not None}
     complete = criteria.keys() <= passed.keys()
@@ -160,9 +164,9 @@ def item_scores(
 
 
 def desired_share_grades(rubric: Rubric, grades: Sequence[Grade], common: CommonFields) -> list[Grade]:
-    """Return grades with the share of desired verdicts over all criteria and in each group.
+    """Return grades with the share of desired verdicts among all criteria and in each group of criteria.
 
-    A share is None if one of its verdicts is missing.
+    The share is None if one of these verdicts is missing.
     """
     groups: dict[str, list[Grade]] = defaultdict(list)
     for grade in grades:
@@ -182,7 +186,7 @@ def desired_share_grades(rubric: Rubric, grades: Sequence[Grade], common: Common
 
 
 def order_consistency_grade(judgements: Sequence[Judgement], common: CommonFields) -> Grade:
-    """Return a grade: the share of criteria with the same verdict in both orders of the two replies."""
+    """Return a grade whose value is the share of criteria with the same verdict in both orders of the replies."""
     pairs = [
         [verdict.value for verdict, _ in verdicts.values()]
         for verdicts in verdicts_by_order(judgements).values()

@@ -1,4 +1,4 @@
-"""Run a judge's jobs: send all questions of all cases concurrently to one server, except those in the journal."""
+"""Run a judge's jobs: send all questions concurrently to one server, unless the journal contains their answers."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from maieutic.serving.backends import JobFiles, backend_of
 from maieutic.serving.pictures import with_pictures
 
 log = logging.getLogger(__name__)
-PREFIX_BLOCK = 256  # characters in a block: about sixty tokens, a few blocks of a server's prefix cache
-MAX_RAW_CHARACTERS = 20_000  # maximum number of characters of an answer in the results; the journal has it whole
+PREFIX_BLOCK = 256  # characters in a block: about sixty tokens, or a few blocks of a server's prefix cache
+MAX_RAW_CHARACTERS = 20_000  # maximum number of characters of an answer in the results; the journal keeps it whole
 JudgeWork = list[tuple[LoadedRubric, Case]]
 
 
 FIRST_VERDICTS = 100  # minimum number of verdicts by one rubric before missing verdicts can stop a job
-STOP_ABOVE = 0.5  # share of missing verdicts above which further requests would not help
+STOP_ABOVE = 0.5  # default share of missing verdicts above which a job stops
 
 
 class JudgeSettings(NamedTuple):
@@ -56,7 +56,7 @@ class JudgeSettings(NamedTuple):
 
 
 class MissingVerdictMonitor:
-    """Counts of missing verdicts by rubric, which stop a job if too many answers cannot be parsed."""
+    """Counter of missing verdicts by rubric, which stops a job if too many answers cannot be parsed."""
 
     def __init__(self, panel: JudgeSettings) -> None:
         self.panel = panel
@@ -75,8 +75,9 @@ class MissingVerdictMonitor:
         [(why, times)] = reasons.most_common(1)
         raise UserError(
             self.panel.name,
-            f"{missing} of the first {seen} verdicts by {loaded.name} cannot be parsed, most often ({times}): {why}",
-            f"{self.likely_fix(loaded, why)}. All answers are kept",
+            f"{missing} of the first {seen} verdicts by {loaded.name} cannot be parsed, and answers so far are kept; "
+            f"the most frequent reason ({times} times) is: {why}",
+            self.likely_fix(loaded, why),
         )
 
     def likely_fix(self, loaded: LoadedRubric, why: str) -> str:
@@ -105,7 +106,7 @@ def judge_request(loaded: LoadedRubric, case: Case, question: Question, panel: J
     endpoint = model.endpoint or "chat"
     pictures = bool(model.images) and endpoint != "completions"
     messages = question_messages(loaded, case, question, pictures)
-    apart = endpoint != "completions" and model.prompt_role != "user"  # some chat templates refuse system messages
+    apart = endpoint != "completions" and model.prompt_role != "user"  # some chat templates reject system messages
     prompt = messages if apart else as_single_message(messages)
     max_tokens = panel.judge.max_tokens
     bound = max_tokens + model.thinking_tokens if max_tokens else model.token_limit(rubric.max_tokens)
@@ -142,7 +143,7 @@ def verdicts_of_entry(loaded: LoadedRubric, question: Question, entry: FinishedR
 async def judge_case(
     loaded: LoadedRubric, case: Case, question: Question, job: ModelRequests, panel: JudgeSettings
 ) -> list[Judgement]:
-    """Ask a question, then ask again about criteria that the answer omits, with at most `asks` requests in all."""
+    """Ask a question, then ask again about criteria that the answer omits. The rubric's `asks` limits the requests."""
     judgements: list[Judgement] = []
     left = question
     for attempt in range(1, loaded.rubric.asks + 1):
@@ -151,7 +152,7 @@ async def judge_case(
         missing = [
             verdict.criterion for verdict in verdicts if verdict.value is None and verdict.criterion in left.criteria
         ]
-        # If nothing could be parsed, the same question would get the same answer.
+        # If nothing could be parsed, do not ask again, since the same question would get the same answer.
         again = attempt < loaded.rubric.asks and 0 < len(missing) < len(left.criteria)
         kept = [verdict for verdict in verdicts if not again or verdict.criterion not in missing]
         judgements.append(judgement_record(loaded, case, left, entry, kept))
@@ -208,7 +209,7 @@ def follow_up_work(work: JudgeWork, judgements: Sequence[Judgement]) -> JudgeWor
 
 
 def prefix_sort_key(messages: Messages) -> bytes:
-    """Return a sort key that puts messages with a common beginning side by side: a short digest of each text block.
+    """Return a sort key by which messages with a common beginning are neighbours: a digest of each block of text.
 
     Requests with a common beginning then reach a server's prefix cache before the beginning is evicted.
     """
@@ -222,7 +223,7 @@ def prefix_sort_key(messages: Messages) -> bytes:
 async def ask_questions(work: JudgeWork, job: ModelRequests, panel: JudgeSettings) -> list[Judgement]:
     """Ask all questions concurrently, sorted by their prompts; return the judgements in the order of the work.
 
-    Raises UserError if some questions stayed unanswered.
+    Raises UserError if some questions remain unanswered.
     """
     from maieutic.serving.client import Unanswered
 
@@ -264,7 +265,7 @@ def run_judge(panel: JudgeSettings, work: JudgeWork, files: JobFiles, out: Path)
 def run_judges(parts: Sequence[tuple[JudgeSettings, JudgeWork, Path, Path]], files: JobFiles) -> None:
     """Write the judgements of several pieces of work, which run concurrently against one server.
 
-    parts: judge, work, journal and output of each piece; files: the job's files, apart from the journals.
+    parts: judge, work, journal and output of each piece; files: the job's other files.
     """
     panel = parts[0][0]
     with ExitStack() as stack:
@@ -279,7 +280,7 @@ def run_judges(parts: Sequence[tuple[JudgeSettings, JudgeWork, Path, Path]], fil
         outcomes = run_with_grace(run_concurrently(works, backend), panel.model.grace)
     for (_, _, _, out), judgements in zip(parts, outcomes, strict=True):
         for why, number in missing_reasons(judgements).most_common(5):
-            log.warning("%s: %d verdict(s) without a value: %s", panel.name, number, why)
+            log.warning("%s: %d missing verdict(s): %s", panel.name, number, why)
         if recovered := sum(judgement.recovered for judgement in judgements):
-            log.warning("%s: %d verdict(s) from invalid JSON that was repaired", panel.name, recovered)
+            log.warning("%s: %d verdict(s) were parsed from repaired JSON", panel.name, recovered)
         write_records(out, judgements)

@@ -1,4 +1,4 @@
-"""Labelled replies in a user's table (docs/people.md): a line for each label, or for each reply with its labels."""
+"""Labelled replies in a user's table (docs/people.md): a line for each label, or for each reply with all its labels."""
 
 from __future__ import annotations
 
@@ -28,13 +28,17 @@ LABEL_COLUMNS = (
     "comment",
 )
 FIXED_COLUMNS = ("id", "tutor", *REPLY_COLUMNS, *LABEL_COLUMNS, "problem")
-# Columns that are stored in an item's reference instead of its prompt variables, each with its key there.
+# Columns that are stored in an item's reference instead of its prompt variables, with their keys in the reference
 REFERENCE_COLUMNS = {"reference": "text", "reference_solution": "solution"}
 REQUIRED_FIELDS = "id, tutor, reply, criterion and label"
 
 
 class LabelLine(NamedTuple):
-    """One label of a table: its place in the file, the reply's item and tutor, and the annotator."""
+    """One label in a user's table.
+
+    place: place in the file, for messages; item, tutor: item and tutor of the labelled reply; resolves: True if the
+    annotator settles disagreements; probability: probability with which the reply was sampled, None if unknown.
+    """
 
     place: str
     item: str
@@ -76,7 +80,7 @@ def label_table_columns(path: Path) -> list[str]:
     records = table_records(path)
     if not records:
         raise UserError(
-            str(path), "expected at least one record, found none", f"add a line for each label: {REQUIRED_FIELDS}"
+            str(path), "expected at least one record, found none", f"add a line for each label, with {REQUIRED_FIELDS}"
         )
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict):
@@ -86,22 +90,23 @@ def label_table_columns(path: Path) -> list[str]:
     reply = [name for name in REPLY_COLUMNS if name in columns] or ["reply"]
     label = ["labels"] if "labels" in columns else ["criterion", "label"]
     check_columns(
-        str(path), columns, ["id", "tutor", reply[0], *label], f"write a line for each label: {REQUIRED_FIELDS}"
+        str(path), columns, ["id", "tutor", reply[0], *label], f"write a line for each label, with {REQUIRED_FIELDS}"
     )
     return columns
 
 
 def label_on_scale(scale: Scale, text: str) -> str | None:
-    """Return the label of a scale that a text names, ignoring case and blanks, or None if no label matches."""
+    """Return the label of a scale that equals a text, ignoring case and whitespace, or None if no label matches."""
     whole = text.strip().removesuffix(".0")  # spreadsheets write 1.0 for 1
     return match_known_word(text, scale.labels) or match_known_word(whole, scale.labels)
 
 
 def labelled_table(scales: Scales, *sources: Sequence[SourceRecord], where: str = "") -> LabelledSet:
-    """Return the replies and labels of a table. Raises UserError naming every invalid line.
+    """Return the replies and labels in a table. Raises UserError that names every invalid line.
 
-    where: prefix of a record's number in messages. Several annotators' labels of a reply are aggregated: a unanimous
-    label counts, otherwise the resolver's, otherwise the majority's. If the annotators are divided, there is no label.
+    where: text before a record's number in messages. If several annotators label a reply, a unanimous label counts,
+    otherwise the resolvers' most frequent label, or without resolvers the annotators' most frequent one. If they are
+    divided, the reply has no label.
     """
     faults: list[UserError] = []
     items: dict[str, Item] = {}
@@ -114,10 +119,12 @@ def labelled_table(scales: Scales, *sources: Sequence[SourceRecord], where: str 
             if (known := items.setdefault(item.id, item)) != item:
                 names = {*known.vars, *item.vars}
                 apart = [name for name in sorted(names) if known.vars.get(name) != item.vars.get(name)]
-                what = f"another context ({', '.join(apart) or 'reference, problem'})"
+                what = f"a different context ({', '.join(apart) or 'reference, problem'})"
                 raise UserError(place, f"{item.id} has {what} in an earlier line", "give each item its own id")
             if replies.setdefault((reply.id, reply.tutor), reply) != reply:
-                raise UserError(place, f"{item.id} has another reply in an earlier line", "give each item its own id")
+                raise UserError(
+                    place, f"{item.id} has a different reply in an earlier line", "give each item its own id"
+                )
             lines += label_lines(place, record, item, reply, scales)
         except UserError as error:
             faults += error.all
@@ -156,12 +163,12 @@ def required_text(place: str, record: Mapping[str, Any], column: str) -> str:
     """Return the text of a required cell. Raises UserError if it is empty."""
     value = record.get(column)
     if value is None or not str(value).strip():
-        raise UserError(place, f"{column} is missing", f"fill in every line's {REQUIRED_FIELDS}")
+        raise UserError(place, f"{column} is missing", f"fill in {REQUIRED_FIELDS} in every line")
     return str(value).strip()
 
 
 def labelled_item(place: str, record: SourceRecord) -> Item:
-    """Return the item of a record. Every column without a fixed meaning is a variable of the judge's prompt."""
+    """Return the item of a record. Columns without a fixed meaning become variables of the judge's prompt."""
     name = required_text(place, record, "id")
     others = {
         key: value
@@ -170,7 +177,7 @@ def labelled_item(place: str, record: SourceRecord) -> Item:
     }
     if lists := [key for key, value in others.items() if isinstance(value, list | dict)]:
         problem = f"expected text in {lists[0]}, found {type(others[lists[0]]).__name__}"
-        raise UserError(place, problem, "write a dialogue as lines: Tutor: ..., Student: ...")
+        raise UserError(place, problem, "write a dialogue as one text with lines such as Tutor: ... and Student: ...")
     variables = {key: str(value) for key, value in others.items()}
     reference = {key: str(record[column]) for column, key in REFERENCE_COLUMNS.items() if record.get(column)}
     problem = str(record.get("problem") or name)
@@ -187,7 +194,7 @@ def labelled_reply(place: str, record: SourceRecord) -> Reply:
         if isinstance(text, str) and text.strip()
     ]
     if not turns or len(turns) < len(texts):
-        fix = "write a string, or in JSON lines a list of strings, one for each turn"
+        fix = "write a string, or in a JSON Lines file a list of strings, one for each turn"
         raise UserError(place, "reply is not text", fix)
     return Reply(
         id=required_text(place, record, "id"),
@@ -199,10 +206,10 @@ def labelled_reply(place: str, record: SourceRecord) -> Reply:
 
 
 def label_lines(place: str, record: SourceRecord, item: Item, reply: Reply, scales: Scales) -> Iterator[LabelLine]:
-    """Yield the labels of one record. Raises UserError naming each label that is not on its criterion's scale."""
+    """Yield the labels in one record. Raises a UserError for each label that is not on its criterion's scale."""
     several = record.get("labels")
     if several is not None and not isinstance(several, Mapping):
-        fix = "write each criterion with its label, or use the columns criterion and label"
+        fix = "write a mapping from criteria to labels, or use the columns criterion and label"
         raise UserError(place, f"expected a mapping in labels, found {type(several).__name__}", fix)
     labels = several or {required_text(place, record, "criterion"): required_text(place, record, "label")}
     annotator = str(record.get("annotator") or "").strip() or None
@@ -237,12 +244,14 @@ def probability_of(place: str, value: Any) -> float | None:
         number = 0.0
     if not 0 < number <= 1:
         problem = f"expected a probability above 0 and at most 1, found {str(value)[:20]!r}"
-        raise UserError(place, problem, "write the probability with which the reply was sampled")
+        raise UserError(
+            place, problem, "write the probability with which the reply was sampled, or leave the cell empty"
+        )
     return number
 
 
 def duplicate_labels(lines: Sequence[LabelLine]) -> Iterator[UserError]:
-    """Yield an error for each line that repeats a label: same annotator, reply and criterion as an earlier line."""
+    """Yield an error for each line that has the same annotator, reply and criterion as an earlier line."""
     seen: dict[tuple[str, str, str, str | None], str] = {}
     for line in lines:
         key = line.item, line.tutor, line.criterion, line.annotator
@@ -250,7 +259,7 @@ def duplicate_labels(lines: Sequence[LabelLine]) -> Iterator[UserError]:
             who = line.annotator or "an unnamed annotator"
             yield UserError(
                 line.place,
-                f"{who} already labelled {line.item}, {line.tutor}, {line.criterion} in {seen[key]}",
-                "remove one of the two lines, or add a column annotator",
+                f"{who} already labelled {line.criterion} for {line.item} and {line.tutor} in {seen[key]}",
+                "remove one of the two lines, or add a column `annotator`",
             )
         seen.setdefault(key, line.place)

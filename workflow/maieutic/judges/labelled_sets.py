@@ -46,13 +46,13 @@ class LabelledData(NamedTuple):
 
 
 def table_source(rubric: str, columns: Iterable[str], where: str) -> LabelSource:
-    """Return the loader of a table labelled by a rubric card's criteria. where: the table's name in messages."""
+    """Return the loader of a table whose labels follow a rubric card. where: text before record numbers in messages."""
     scales = annotation_scales(read_rubric(rubric).rubric)
     return LabelSource(partial(labelled_table, scales, where=where), scales, table_variables(columns), rubric=rubric)
 
 
 def check_table(entry: LabelSet) -> None:
-    """Raise UserError for all invalid lines of the user's file of a set, if the set has one."""
+    """Raise UserError that names all invalid lines in the user's file of a set, if the set has such a file."""
     if entry.file and entry.rubric:
         path = Path(entry.file)
         table_source(entry.rubric, (), f"{path}, ").load(table_records(path))
@@ -61,7 +61,7 @@ def check_table(entry: LabelSet) -> None:
 def label_source(name: str, entry: LabelSet, fields: Iterable[str]) -> LabelSource:
     """Return the loader of a registered set. fields: fields of its datasets. Raises UserError for an unknown loader."""
     if entry.loader == TABLE_LOADER:
-        assert entry.rubric is not None, "the entry is checked"
+        assert entry.rubric is not None, "a set with the table loader has a rubric"
         return table_source(
             entry.rubric, label_table_columns(Path(entry.file)) if entry.file else fields, f"labels/{name}, "
         )
@@ -73,7 +73,7 @@ def label_source(name: str, entry: LabelSet, fields: Iterable[str]) -> LabelSour
 
 
 def rubric_fits_labels(about: LabelSetDescription, loaded: LoadedRubric) -> bool:
-    """Return True if a rubric can validate a judge on a set: it is the set's own rubric, or uses the same labels."""
+    """Return True if a rubric can be used to validate a judge on a set, since it uses the set's criteria and labels."""
     if about.rubric is not None:
         return about.rubric in (loaded.name, loaded.like)
     criteria = loaded.rubric.criteria
@@ -88,7 +88,7 @@ def rubric_fits_labels(about: LabelSetDescription, loaded: LoadedRubric) -> bool
 
 
 class MakeLabels(Job):
-    """Job that writes a labelled set. forms: formats of the source files; rubric: card with the labels of a table."""
+    """Job that writes a labelled set. forms: formats of the source files; rubric: rubric card of a user's table."""
 
     release: str
     loader: str
@@ -97,7 +97,7 @@ class MakeLabels(Job):
 
 
 def make_labels(*, job: MakeLabels, sources: list[Path], out: Path) -> None:
-    """Write items, replies, labels and statistics of a labelled set. out: file of the items, beside all other files."""
+    """Write the files of a labelled set. out: path of its items; all other files are written to the same folder."""
     records = [read_source(path, form) for path, form in zip(sources, job.forms, strict=True)]
     if job.rubric:
         source = table_source(job.rubric, (), f"labels/{job.release}, ")
@@ -107,17 +107,19 @@ def make_labels(*, job: MakeLabels, sources: list[Path], out: Path) -> None:
 
 
 def write_labels(name: str, source: LabelSource, records: Sequence[list[SourceRecord]], out: Path) -> None:
-    """Write items, replies, labels, single annotations, statistics and scales of a set to the folder `out`.
+    """Write a set's items, replies, labels, single annotations, statistics and scales to the folder `out`.
 
-    records: records of each dataset of the set. Raises UserError naming the set if the loader cannot read them.
+    records: one list of records for each dataset of the set. Raises UserError if the loader cannot read the records.
     """
     try:
         labelled = source.load(*records)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        problem = f"its sources cannot be read: {type(error).__name__}: {error}"
-        raise UserError(f"labels/{name}", problem, "correct the fields of the sources") from error
+        problem = f"the sources of the set cannot be read: {type(error).__name__}: {error}"
+        raise UserError(f"labels/{name}", problem, "correct the fields of these sources") from error
     if not labelled.labels and source.labelled:
-        raise UserError(f"labels/{name}", "this set has no labels", "name a labelled release in run.labels")
+        raise UserError(
+            f"labels/{name}", "this set has no labels", "add labels to its sources, or remove it from run.labels"
+        )
     write_records(out / "items.jsonl", labelled.items)
     write_records(out / "replies.jsonl", labelled.replies)
     write_records(out / "labels.jsonl", labelled.labels)
@@ -144,7 +146,7 @@ def read_labelled_data(folder: Path) -> LabelledData:
 
 
 def sample_replies(replies: Sequence[Reply], limit: int | None, seed: int) -> list[Reply]:
-    """Return a random sample of replies in their original order. Larger samples contain the smaller ones."""
+    """Return a random sample of replies in their original order. A larger sample contains every smaller one."""
     if limit is None or limit >= len(replies):
         return list(replies)
     chosen = set(ranked_by_seed((f"{reply.id}/{reply.tutor}" for reply in replies), seed)[:limit])

@@ -1,4 +1,4 @@
-"""Panels: verdicts of several judges combined by majority, by mean, or weighted by their agreement with people."""
+"""Panels of judges: their verdicts are combined by majority, by mean, or weighted by agreement with people."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ JudgeWeights = Mapping[str, float]  # weight of each judge
 class CombineVerdicts(Job):
     """Job that combines the verdicts of a panel's judges by a voting rule.
 
-    rubrics: rubrics of the panel's verdicts; sources: sets of pairs on which the judges are validated; seed: seed of
-    the folds of a fitted vote.
+    vote: voting rule; rubrics: rubrics by which the panel judges; sources: sets of pairs on which the judges are
+    validated; seed: seed for the division into folds, if the vote is fitted.
     """
 
     panel: str
@@ -45,9 +45,9 @@ class CombineVerdicts(Job):
 class PanelWeights(BaseModel):
     """Weights of the judges' verdicts in a panel.
 
-    weights, agreement: values by criterion (empty text for a rubric without criteria) and judge; agreement: share of
-    verdicts that equal people's labels; labels: number of labels for each criterion. All are empty if nothing was
-    fitted.
+    weights: weight by criterion and judge; agreement: share of verdicts that equal people's labels, by criterion and
+    judge; labels: number of labels by criterion. A rubric without criteria has the key "". The three mappings are empty
+    if nothing was fitted.
     """
 
     vote: str
@@ -64,7 +64,7 @@ class PanelWeights(BaseModel):
 class Vote(NamedTuple):
     """One judge's verdict on a labelled reply or pair.
 
-    group: dialogue or problem that is held out as a whole in cross-validation; is_right: True if the verdict equals
+    group: dialogue or problem, which cross-validation holds out as a whole; is_right: True if the verdict equals
     people's label; values: number of possible verdicts.
     """
 
@@ -90,9 +90,9 @@ def combine_verdicts(*, job: CombineVerdicts, verdicts: list[Path], weights: Pat
 
 
 def triggered_follow_ups(judgements: Iterable[Judgement]) -> set[tuple[str, str, str | None, str]]:
-    """Return the follow-up questions to which a panel's verdicts lead: rubric, task, tutor and item of each.
+    """Return the rubric, task, tutor and item of each follow-up question to which a panel's verdicts lead.
 
-    Questions to which only single judges' verdicts lead are left out.
+    A question is left out if only the verdicts of single judges lead to it.
     """
     by_case: dict[tuple[str, str, str | None, str], list[Judgement]] = defaultdict(list)
     for record in judgements:
@@ -110,10 +110,12 @@ def combine_labelled(
 ) -> None:
     """Write a panel's verdicts on human-labelled data that all of its judges judged, and the judges' weights.
 
-    The verdicts of a fitted panel are cross-validated: a dialogue's verdict uses weights from the other folds, so that
-    agreement with people is measured on held-out dialogues. The weights in the file are fitted to all folds. verdicts:
-    a file for each judge; labels: files of labelled sets, each in the folder of its set; pairs: a file for each of the
-    job's sources.
+    The verdicts of a fitted panel are cross-validated: the verdict on a dialogue uses weights that are fitted to the
+    other folds, so that agreement with people is measured on held-out dialogues. The weights in the output file are
+    fitted to all folds.
+
+    verdicts: one file for each judge; labels: files of labelled sets, each in the folder of its set; pairs: one file
+    for each of the job's sources.
     """
     by_question = judgements_by_question(job.judges, [read_records(path, Judgement) for path in verdicts])
     by_question = {
@@ -130,7 +132,7 @@ def combine_labelled(
     }
     counts = {
         fold: fit_weights(job, [vote for vote in votes if fold_of[vote.group] != fold])
-        for fold in {*fold_of.values(), None}  # None: the weights are fitted to all folds
+        for fold in {*fold_of.values(), None}  # for None, the weights are fitted to all folds
     }
     write_json(weights, counts[None].model_dump(mode="json"))
     folds = {key: fold_of.get(groups.get((key[1], key[3]), "")) for key in by_question}
@@ -140,7 +142,10 @@ def combine_labelled(
 def judgements_by_question(
     judges: Sequence[str], by_judge: Sequence[Sequence[Judgement]]
 ) -> dict[QuestionKey, dict[str, list[Judgement]]]:
-    """Return each judge's judgements by question, in the order of the first judge's. by_judge: in the judges' order."""
+    """Return each judge's judgements of each question, with the questions in the order of the first judge.
+
+    by_judge: judgements of each judge, in the order of `judges`.
+    """
     by_question: dict[QuestionKey, dict[str, list[Judgement]]] = defaultdict(dict)
     for judge, judgements in zip(judges, by_judge, strict=True):
         for record in judgements:
@@ -152,16 +157,16 @@ def judgements_by_question(
 def human_labels_of(
     labels: Iterable[Path], pairs: Mapping[str, Path]
 ) -> tuple[dict[tuple[str, str], str], dict[tuple[str, ...], str]]:
-    """Return the held-out groups by set and item, and people's labels by set, item, tutor and criterion.
+    """Return the groups for cross-validation by set and item, and people's labels by set, item, tutor and criterion.
 
-    The preferred reply of a pair is the first one. A tied pair has no label.
+    The label of a pair is `first`, since its first reply is the preferred one. A tied pair has no label.
     """
     groups: dict[tuple[str, str], str] = {}
     truths: dict[tuple[str, ...], str] = {}
     for folder in dict.fromkeys(path.parent for path in labels):
         labelled = read_labelled_data(folder)
         for label in labelled.labels:
-            # Several sets may contain a dialogue, with other ids and fields, so it is identified by its text.
+            # Several sets may contain the same dialogue with different ids, so it is identified by its text.
             text = labelled.items[label.id].vars.get("history", "") if label.id in labelled.items else ""
             groups[folder.name, label.id] = cluster_of(text) if text else f"{folder.name}/{label.problem}"
             truths[folder.name, label.id, label.tutor, label.criterion] = label.label
@@ -178,7 +183,10 @@ def labelled_votes(
     groups: Mapping[tuple[str, str], str],
     truths: Mapping[tuple[str, ...], str],
 ) -> list[Vote]:
-    """Return the verdicts on replies and pairs that people have labelled. Missing verdicts are not votes."""
+    """Return the verdicts on replies and pairs that people have labelled. Missing verdicts are not votes.
+
+    groups, truths: as returned by `human_labels_of`.
+    """
     votes = []
     for (name, task, tutor, item, _), answers in by_question.items():
         rubric = read_rubric(name).rubric
@@ -195,11 +203,11 @@ def labelled_votes(
 
 
 def fit_weights(job: CombineVerdicts, votes: Iterable[Vote]) -> PanelWeights:
-    """Fit each judge's weight: the log odds of the right verdict against any one other verdict.
+    """Fit each judge's weight under each criterion: the log odds of the right verdict against any one wrong verdict.
 
-    These weights are optimal for judges that err independently (Nitzan and Paroush 1982; with K values the odds are
-    (K - 1) p / (1 - p)). p is smoothed by one right and one wrong verdict. A judge that is no better than chance has
-    weight 0; if this is true of all judges, all have weight 1.
+    With K possible verdicts and a share p of right verdicts, the odds are (K - 1) p / (1 - p). These weights are
+    optimal for judges that err independently (Nitzan and Paroush 1982). To smooth p, one right and one wrong verdict
+    are added. A judge that is no better than chance has weight 0; if this is true of all judges, all have weight 1.
     """
     tallies: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     values: dict[str, int] = {}
@@ -219,14 +227,17 @@ def fit_weights(job: CombineVerdicts, votes: Iterable[Vote]) -> PanelWeights:
 
 
 def latest_verdicts(records: Sequence[Judgement]) -> dict[str | None, Verdict]:
-    """Return one judge's verdict under each criterion. A later judgement replaces an earlier one."""
+    """Return a judge's latest verdict under each criterion. records: the judge's judgements, oldest first."""
     return {verdict.criterion: verdict for record in records for verdict in record.verdicts}
 
 
 def panel_judgement(
     job: CombineVerdicts, key: QuestionKey, answers: Mapping[str, Sequence[Judgement]], counts: PanelWeights
 ) -> Judgement:
-    """Return the panel's judgement: combined verdicts, the judges' total usage, and their verdicts as raw text."""
+    """Return the panel's judgement of a question, with the judges' total usage, and their verdicts as raw answer.
+
+    counts: weights of the judges.
+    """
     name, task, tutor, item, order = key
     rubric = read_rubric(name).rubric
     by_judge = {judge: latest_verdicts(records) for judge, records in answers.items()}
@@ -261,7 +272,7 @@ def verdict_text(verdict: Verdict) -> str:
 def combine_votes(
     vote: str, rubric: Rubric, criterion: str | None, verdicts: Mapping[str, Verdict], weights: JudgeWeights
 ) -> Verdict:
-    """Combine the judges' verdicts into one. A missing verdict is not a vote; the judge named first breaks ties."""
+    """Combine the judges' verdicts into one. A missing verdict is not a vote; ties go to the judge listed first."""
     values = {judge: verdict.value for judge, verdict in verdicts.items() if verdict.value is not None}
     if not values:
         why = next((verdict.why_none for verdict in verdicts.values() if verdict.why_none), "no judge answered")
@@ -272,7 +283,7 @@ def combine_votes(
 
 
 def weighted_vote(values: Mapping[str, VerdictValue], weights: JudgeWeights) -> VerdictValue:
-    """Return the verdict with the largest total weight; the judge named first breaks ties."""
+    """Return the verdict with the largest total weight. Ties go to the judge listed first."""
     votes = {judge: weights.get(judge, 0.0) for judge in values}
     if not any(votes.values()):  # all judges that gave a verdict have weight 0
         votes = dict.fromkeys(values, 1.0)
@@ -285,13 +296,16 @@ def weighted_vote(values: Mapping[str, VerdictValue], weights: JudgeWeights) -> 
 
 
 def ordered_labels(rubric: Rubric, criterion: str | None) -> tuple[str, ...]:
-    """Return the labels under a criterion in the order of its scale; `first` and `second` for a pair."""
+    """Return a criterion's labels in the order of its scale, or `first` and `second` for a pair."""
     known = rubric.criteria.get(criterion or "")
     return rubric.rules.annotator_labels(known.labels if known else []) or ("first", "second")
 
 
 def nearest_to_mean(rubric: Rubric, criterion: str | None, values: Mapping[str, VerdictValue]) -> VerdictValue:
-    """Return the label nearest on its scale to the mean position of all verdicts; the first verdict breaks ties."""
+    """Return the label whose position on the scale is nearest to the mean position of the verdicts.
+
+    Ties go to the label that is nearer to the first verdict.
+    """
     places = {word: place for place, word in enumerate(ordered_labels(rubric, criterion))}
     by_word = {verdict_label(value): value for value in values.values()}
     mean = sum(places[verdict_label(value)] for value in values.values()) / len(values)

@@ -1,4 +1,4 @@
-"""Probes of a judge: repeated questions about labelled replies, with changes that should not change its verdicts."""
+"""Probes of a judge: repeated questions about labelled replies, with changes that should not affect its verdicts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Probe = Callable[[LoadedRubric, Case, int], ProbeCase | None]
 
 
 def repeat_case(loaded: LoadedRubric, case: Case, seed: int) -> ProbeCase | None:
-    """Return the same case with `repeat` set, so that the judge is asked again."""
+    """Return the same case with `repeat` set, so that the judge is asked the same question again."""
     return loaded, case._replace(repeat=1)
 
 
 def reword_case(loaded: LoadedRubric, case: Case, seed: int) -> ProbeCase | None:
-    """Return the case with the rubric's alternative wording (same criteria and labels), or None if it has none."""
+    """Return the case with the reworded rubric (same criteria and labels), or None if the rubric has no such card."""
     for name in alternative_wording(loaded.name):
         other = read_rubric(name)
         return other, case._replace(criteria={key: other.rubric.criteria[key] for key in case.criteria})
@@ -32,7 +32,7 @@ def reword_case(loaded: LoadedRubric, case: Case, seed: int) -> ProbeCase | None
 
 
 def shuffle_criteria(loaded: LoadedRubric, case: Case, seed: int) -> ProbeCase | None:
-    """Return the case with its criteria in another order, or None if a question has only one criterion."""
+    """Return the case with its criteria in another order, or None if each question has only one criterion."""
     names = list(case.criteria or loaded.rubric.criteria)
     if loaded.rubric.separate or len(names) < 2:
         return None
@@ -45,7 +45,7 @@ def shuffle_criteria(loaded: LoadedRubric, case: Case, seed: int) -> ProbeCase |
 
 
 def pad_replies(loaded: LoadedRubric, case: Case, seed: int) -> ProbeCase | None:
-    """Return the case with each reply doubled in length by a repetition of its text, or None if a reply is empty."""
+    """Return the case with the text of each reply repeated, which doubles its length, or None if a reply is empty."""
     if not all(text.strip() for text in case.replies.values()):
         return None
     return loaded, case._replace(
@@ -62,15 +62,15 @@ PROBES: dict[str, Probe] = {
 
 
 def probe_task(probe: str, release: str) -> str:
-    """Return the task name of a probe's questions, which separates them from unchanged questions in the same job."""
+    """Return the task name for a probe's questions, by which they differ from unchanged questions of the same job."""
     return f"{release}/{probe}"
 
 
 def work_on_probes(judge: JudgeModel, folders: Sequence[Path], number: int, limit: int | None, seed: int) -> JudgeWork:
     """Return the questions of all probes about a random sample of each labelled set.
 
-    The sample is part of the replies that the job also judges unchanged. folders: folders of sets with labels,
-    results/labels/SET; number: number of probed replies of each set; limit: maximum number of judged replies of a set.
+    The job also asks the unchanged questions about these replies. folders: folders of sets with labels,
+    results/labels/SET; number: number of probed replies per set; limit: maximum number of judged replies per set.
     """
     work: JudgeWork = []
     plain = work_on_labels(judge, folders, min(number, limit or number), seed) if number else []
@@ -84,7 +84,7 @@ def work_on_probes(judge: JudgeModel, folders: Sequence[Path], number: int, limi
 def separate_probes(
     judgements: Iterable[Judgement], releases: Iterable[str]
 ) -> tuple[list[Judgement], dict[str, list[Judgement]]]:
-    """Return the judgements of unchanged questions, and those of each probe with the set's name as task."""
+    """Return the judgements of unchanged questions, and the judgements of each probe, with the set's name as task."""
     probed = {probe_task(probe, release): (probe, release) for probe in PROBES for release in releases}
     plain: list[Judgement] = []
     by_probe: dict[str, list[Judgement]] = {name: [] for name in PROBES}

@@ -1,4 +1,4 @@
-"""Questions to a judge: their messages, and the combination of the verdicts in both orders."""
+"""Questions to a judge: their messages, and the combination of verdicts on a pair in both orders."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric
 class Case(NamedTuple):
     """One reply, or a pair of replies, with its context.
 
-    variables: trusted texts of the benchmark; replies: tutors' texts, which are fenced: `response` (and `response_1`,
-    ... for a conversation), or `first` and `second` for a pair; criteria: the item's criteria, in place of the
-    rubric's; images: files of the picture store, for judges that take pictures; repeat: number of earlier questions
-    with the same content.
+    variables: trusted texts of the benchmark; replies: tutors' texts, which are fenced, by the name `response`, or
+    `response_1`, ... for a conversation, or `first` and `second` for a pair; criteria: criteria that replace the
+    rubric's, if any; images: files in the picture store, for judges that accept pictures; repeat: number of earlier
+    questions with the same content.
     """
 
     id: str
@@ -41,10 +41,10 @@ class Question(NamedTuple):
 
 
 def questions_about(rubric: Rubric, case: Case) -> list[Question]:
-    """Return the questions about one case: one per criterion or one for all, and for a pair in one or both orders."""
+    """Return the questions about a case: one per criterion or one for all criteria, in one or both orders of a pair."""
     criteria = dict(case.criteria or rubric.criteria)
     if not criteria and rubric.rules.needs_criteria:
-        problem = f"neither the item nor {rubric.rubric} has criteria"
+        problem = f"neither the item nor the rubric {rubric.rubric} has criteria"
         raise UserError(f"{case.task}/{case.id}", problem, "add criteria to the item or to the rubric")
     parts = [{name: criterion} for name, criterion in criteria.items()] if rubric.separate else [criteria]
     orders: list[Order | None] = ["ab", "ba"] if rubric.both_orders else ["ab"] if rubric.rules.paired else [None]
@@ -60,7 +60,7 @@ def replies_by_variable(case: Case, order: Order | None) -> dict[str, str]:
 
 
 def question_messages(loaded: LoadedRubric, case: Case, question: Question, pictures: bool = False) -> Messages:
-    """Return the system and user messages, with a notice about the fences unless the prompt contains it itself.
+    """Return a question's system and user messages, with a notice about fences unless the prompt contains the notice.
 
     pictures: True if the request includes the item's pictures, which a prompt may mention.
     """
@@ -77,7 +77,7 @@ def question_messages(loaded: LoadedRubric, case: Case, question: Question, pict
         "picture_shown": pictures and bool(case.images),
     }
     user = {"role": "user", "content": render(loaded.prompt, variables, "")}
-    # A prompt may place the notice itself, so that the text before it can be cached. Without replies nothing is fenced.
+    # Some prompts contain the notice, so that the text before it can be cached. Without replies, nothing is fenced.
     placed = "notice" in template_variables(loaded.prompt) or not case.replies
     if not loaded.system:
         return [user if placed else {"role": "user", "content": f"{notice}\n\n{user['content']}"}]
@@ -101,7 +101,8 @@ def resolve_verdict(rubric: Rubric, question: Question, value: str | bool | None
 def verdict_of_both_orders(values: Mapping[Order, str | bool | None]) -> str | bool | None:
     """Return the verdict of both orders combined: the common verdict, a tie if they differ, None if one is missing.
 
-    Different verdicts are a tie because a judge that prefers one position in both orders has judged the position.
+    Different verdicts count as a tie: a judge that prefers the same position in both orders has judged the position,
+    not the replies.
     """
     if None in values.values() or len(values) < 2:
         return None

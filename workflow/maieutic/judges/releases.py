@@ -18,13 +18,13 @@ def plain_counts(labelled: LabelledSet) -> SetStatistics:
 
 
 class LabelSource(NamedTuple):
-    """Loader of a set of replies, with people's labels or for labels to be predicted, and the set's properties.
+    """Loader and properties of a set of replies, which people have labelled or a judge is to label.
 
-    load: function that takes the records of each dataset, in order; scales: annotators' labels by criterion; variables:
-    variables that a judge's prompt may use; judged_criteria: criteria that a judge of an unlabelled set answers;
-    labelled: True if the set has people's labels; taxonomy: True if reward models and classifiers train on its labels,
-    and the tables of labelled tutors use them; statistics: function that counts the set; rubric: card that defines the
-    scales.
+    load: function that reads the set from the records of each of its datasets; scales: annotators' labels by criterion;
+    variables: variables that a judge's prompt may use; judged_criteria: criteria under which a judge labels an
+    unlabelled set; labelled: True if the set has people's labels; taxonomy: True if the labels can train reward models
+    and classifiers, and appear in the tables of labelled tutors; statistics: function that returns the set's
+    statistics; rubric: rubric card that defines the scales, if any.
     """
 
     load: Callable[..., LabelledSet]

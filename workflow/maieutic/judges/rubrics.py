@@ -9,52 +9,56 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from maieutic.config.cards import CARDS, read_text, read_with_base
+from maieutic.config.cards import card_folders, card_of_prompt, read_text, read_with_base
 from maieutic.config.faults import validation_fault
 from maieutic.config.models import StrictModel
 from maieutic.config.prompts import template_variables
 from maieutic.core.errors import UserError
+from maieutic.core.extensions import resource_folders
 from maieutic.core.paths import RESOURCES
 from maieutic.core.records import Scale
 from maieutic.judges.kinds import KINDS
 from maieutic.judges.kinds.base import PASS_FAIL, RubricKind
 
-USER_RUBRICS = RESOURCES / "rubrics"  # users' own cards; a benchmark's cards are in its folder
+USER_RUBRICS = RESOURCES / "rubrics"  # folder of users' cards; a benchmark's cards are in the benchmark's folder
 if TYPE_CHECKING:
     KindName = str
 else:
     KindName = Literal[tuple(KINDS)]
 AnswerForm = Literal["result", "letter", "json"]
-# Variables that every prompt has, whatever data are judged.
+# Variables that every prompt can use, regardless of the judged data
 BUILT_IN_VARIABLES = {"criteria", "definition", "scoring", "notice", "order", "picture_shown"}
 
 
 class Criterion(StrictModel):
-    """One criterion of a rubric. `labels` are in the order of the scores 1, 2, 3 of a printed rubric."""
+    """One criterion of a rubric. Its labels are listed by rising score, or by falling score with `scores_fall`."""
 
     title: str
-    definition: str = Field(description="The question that the judge answers")
-    scoring: str = Field("", description="Scoring rubric of the criterion as printed in the source, verbatim")
-    aspects: list[str] = Field([], description="Aspects to look at, in the order of the prompt")
+    definition: str = Field(description="Question that the judge answers")
+    scoring: str = Field("", description="Scoring rubric of the criterion, verbatim from its source")
+    aspects: list[str] = Field([], description="Aspects that the judge considers, in the order of the prompt")
     group: str | None = Field(
         None,
-        description="Group of criteria; its share of desired verdicts is a grade. Items may name the groups that apply",
+        description="Group of the criterion. The share of desired verdicts in each group is a grade. Items may name "
+        "the groups that apply to them",
     )
-    source: str = Field("", description="Printed source, or a note that the criterion is ours")
+    source: str = Field("", description="Publication that defines the criterion, or a note that the criterion is ours")
     labels: list[str] = Field([], description="Allowed answers, spelt as in the data")
     desired: str | None = Field(None, description="Label of a good reply; null if no label is better than another")
     level: Literal["ordinal", "nominal"] = Field(
         "ordinal", description="ordinal: the labels are ordered as listed; nominal: they have no order"
     )
-    weight: float | None = Field(None, description="Weight in a weighted rubric")
+    weight: float | None = Field(None, description="Weight of the criterion in a weighted rubric")
 
 
 class FollowUp(StrictModel):
-    """Further question about replies with a certain verdict."""
+    """Follow-up question about replies that received a certain verdict."""
 
     rubric: str
     criterion: str
-    value: str = Field(description="Verdict that leads to the question, as stored in grades: win, tie or lose")
+    value: str = Field(
+        description="Verdict that leads to the follow-up question, as stored in grades: win, tie or lose"
+    )
 
 
 def kinds_with(condition: Callable[[RubricKind], bool]) -> str:
@@ -63,38 +67,47 @@ def kinds_with(condition: Callable[[RubricKind], bool]) -> str:
 
 
 class Rubric(StrictModel):
-    """Content of a rubric card. Prompt files are in the folder of the card."""
+    """Content of a rubric card. Its prompt files are stored in the card's folder."""
 
     rubric: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
-    version: int = Field(ge=1, description="Number to increase whenever the meaning of verdicts changes")
+    version: int = Field(
+        ge=1, description="Version of the rubric, to be increased whenever the meaning of verdicts changes"
+    )
     title: str
-    source: str = Field(description="Paper and figure, and the parts that are ours")
+    source: str = Field(description="Paper and figure that contain the rubric, and a note on the parts that are ours")
     kind: KindName
     answer: AnswerForm = Field(
-        description="result: [RESULT] n; letter: [[A]]; json: an object, by schema where the server supports it"
+        description="Form of the answer. result: [RESULT] and a score; letter: [[A]] or [[B]]; json: an object, "
+        "constrained by a schema if the server supports it"
     )
     system: str | None = Field(None, description="Template of the system message")
     prompt: str = Field(description="Template of the user message")
     scores_fall: bool = Field(
         False,
-        description="For `answer: result`: the first label has the highest score, and the last label has score 1",
+        description="For `answer: result`: true if the first label has the highest score and the last one has score 1",
     )
-    separate: bool = Field(False, description="Ask one question for each criterion instead of one for all")
-    both_orders: bool = Field(False, description="Show two replies in both orders")
+    separate: bool = Field(
+        False, description="Ask one question for each criterion instead of one question for all criteria"
+    )
+    both_orders: bool = Field(False, description="Ask about two replies twice, in both orders")
     about_tutor: bool = Field(
-        False, description="For win_tie_lose: the answer is Win, Tie or Lose for the tutor's reply, not A, tie or B"
+        False,
+        description="For win_tie_lose: the answer is Win, Tie or Lose for the tutor's reply, instead of A, tie or B",
     )
     about: Literal["replies", "items", "criteria"] = Field(
         "replies",
-        description="Objects that the rubric applies to. `run.taggers` tag items and criteria; judges judge replies",
+        description="Objects that the rubric is about. Judges judge replies; `run.taggers` tag items and criteria",
     )
     when: str | None = Field(
         None, description="Condition that a reply must satisfy to be judged; other replies get no grade"
     )
-    follow_up: FollowUp | None = Field(None, description="Further question about replies with a certain verdict")
+    follow_up: FollowUp | None = Field(
+        None, description="Follow-up question about replies that received a certain verdict"
+    )
     filled_in: list[str] = Field(
         [],
-        description="Our words for passages of a quoted prompt that are illegible in its source; the report marks them",
+        description="Passages of a quoted prompt that are in our words, because they are illegible in its source; the "
+        "report marks them",
     )
     asks: int = Field(
         1,
@@ -103,7 +116,7 @@ class Rubric(StrictModel):
         description="Maximum number of requests; later requests ask about criteria that an answer omitted",
     )
     reworded: str | None = Field(
-        None, description="Card with the same criteria and labels in other words, for `run.probes`"
+        None, description="Rubric card with the same criteria and labels in other words, for `run.probes`"
     )
     criteria: dict[str, Criterion] = Field({}, description="Criteria of the card; empty if every item has its own")
     temperature: float = Field(0.0, ge=0)
@@ -125,7 +138,7 @@ class Rubric(StrictModel):
         if self.scores_fall and self.answer != "result":
             raise ValueError("scores_fall requires answer: result")
         if self.both_orders and not kind.paired:
-            raise ValueError(f"both_orders requires two replies, so kind: {kinds_with(lambda rules: rules.paired)}")
+            raise ValueError(f"both_orders requires two replies, so set kind: {kinds_with(lambda rules: rules.paired)}")
         if self.about != "replies" and not kind.tags:
             raise ValueError(f"about: items and about: criteria require kind: {kinds_with(lambda rules: rules.tags)}")
         if self.about_tutor and not kind.against_reference:
@@ -134,7 +147,7 @@ class Rubric(StrictModel):
 
     @property
     def rules(self) -> RubricKind:
-        """Kind of the rubric, with its rules."""
+        """Rules of the rubric's kind."""
         return KINDS[self.kind]
 
 
@@ -154,8 +167,10 @@ class LoadedRubric(StrictModel):
 
 
 def rubric_folders() -> list[Path]:
-    """Return the folders of rubric cards: users' own, then each benchmark's."""
-    return [USER_RUBRICS, *sorted(CARDS.glob("*/rubrics"))]
+    """Return the folders of rubric cards: the users' folder, each benchmark's folder, and those of extensions."""
+    folders = [folder / "rubrics" for folder in resource_folders()]
+    of_benchmarks = [path for folder in card_folders() for path in sorted(folder.glob("*/rubrics"))]
+    return [folders[0], *of_benchmarks, *folders[1:]]
 
 
 def rubric_names() -> list[str]:
@@ -164,7 +179,10 @@ def rubric_names() -> list[str]:
 
 
 def rubric_path(name: str) -> Path:
-    """Return a rubric card's path, in USER_RUBRICS if no card has the name. Raises UserError if two cards have it."""
+    """Return the path of a rubric card, in USER_RUBRICS if no such card exists.
+
+    Raises UserError if two cards have the name.
+    """
     paths = [path for folder in rubric_folders() if (path := folder / f"{name}.yaml").is_file()]
     if len(paths) > 1:
         raise UserError(str(paths[0]), f"{paths[1]} has the same name", "rename one of the two cards")
@@ -172,7 +190,7 @@ def rubric_path(name: str) -> Path:
 
 
 def chosen_rubrics(names: Sequence[str], on_card: Sequence[str]) -> list[str]:
-    """Return the judge's rubrics (`names`) that are on a task card (`on_card`), or that extend a rubric on the card."""
+    """Return those of a judge's rubrics (`names`) that a task card lists (`on_card`) or that extend a listed rubric."""
     return [name for name in names if name in on_card or (on_card and read_rubric(name).like in on_card)]
 
 
@@ -184,10 +202,10 @@ def files_of_rubric(name: str) -> list[Path]:
 
 
 def alternative_wording(name: str) -> list[str]:
-    """Return a list with the name of a rubric's reworded card, empty if the rubric has none.
+    """Return a list with the name of a rubric's reworded card, or an empty list if the rubric has no such card.
 
-    A card that extends another does not inherit its reworded card if criteria or labels differ. Raises UserError if
-    the criteria or labels of any other card differ from those of its reworded card.
+    Raises UserError if the two cards have different criteria or labels. If the rubric's card only inherits the reworded
+    card from the card that it extends, the list is empty in this case.
     """
     loaded = read_rubric(name)
     rubric = loaded.rubric
@@ -206,7 +224,7 @@ def alternative_wording(name: str) -> list[str]:
 
 @lru_cache(maxsize=64)
 def read_rubric(name: str) -> LoadedRubric:
-    """Read and check a rubric card. Raises UserError naming the file and the key."""
+    """Read and check a rubric card. Raises UserError that names the file and the key."""
     path = rubric_path(name)
     if not path.is_file():
         known = ", ".join(rubric_names())
@@ -233,18 +251,13 @@ def read_rubric(name: str) -> LoadedRubric:
     return LoadedRubric(rubric=card, files=tuple(files), like=like.stem if like else None, **texts)
 
 
-def card_of_prompt(path: Path, like: Path | None, file: str | None) -> Path:
-    """Return the card in whose folder a prompt file is stored: the rubric's own card, or the one that it extends."""
-    return like if like and file and not (path.parent / file).is_file() else path
-
-
 def prompt_file_text(card: Path, key: str, name: str | None) -> str:
     """Return the text of a prompt file in the card's folder. Raises UserError if it is not a valid template."""
     text = read_text(card, key, name)
     try:
         template_variables(text)
     except ValueError as error:
-        raise UserError(f"{card}: {key}", f"{name} is not a template: {error}", "correct the template") from None
+        raise UserError(f"{card}: {key}", f"{name} is not a valid template: {error}", "correct the template") from None
     return text
 
 
@@ -255,7 +268,7 @@ def check_rubric_variables(loaded: LoadedRubric, offered: set[str]) -> None:
         raise UserError(
             str(rubric_path(loaded.name)),
             f"the prompt uses undefined variables: {', '.join(sorted(unknown))}",
-            f"use the variables of the judged data: {', '.join(sorted(offered | BUILT_IN_VARIABLES))}",
+            f"use only these variables: {', '.join(sorted(offered | BUILT_IN_VARIABLES))}",
         )
 
 
@@ -265,12 +278,12 @@ def allowed_answers(rubric: Rubric, criterion: Criterion | None) -> list[str]:
 
 
 def desired_verdict(rubric: Rubric, criterion: Criterion | None) -> str | bool | None:
-    """Return the verdict of a good reply as stored in grades, or None if no verdict is better."""
+    """Return the verdict on a good reply, as stored in grades, or None if no verdict is better than the others."""
     return rubric.rules.desired(criterion.desired if criterion else None)
 
 
 def annotation_scales(rubric: Rubric) -> dict[str, Scale]:
-    """Return each criterion's scale for annotators: labels, pass and fail, or win, tie and lose."""
+    """Return the scale of labels that annotators use under each criterion."""
     return {
         name: Scale(
             labels=rubric.rules.annotator_labels(criterion.labels),

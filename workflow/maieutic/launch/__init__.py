@@ -1,1 +1,1 @@
-"""The side of a run that faces Snakemake: lines of rules, checks and messages at its start and end, new requests."""
+"""Interface to Snakemake: shell lines of rules, checks and messages at the start and end of a run, request counts."""

@@ -1,4 +1,4 @@
-"""Check SLURM before anything is submitted: its commands, partitions, time limits and GPUs."""
+"""Checks of SLURM before jobs are submitted: its commands, partitions, time limits and GPUs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from maieutic.core.errors import UserError
 SECONDS = 30.0
 GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
 TIME_LIMIT = re.compile(r"(?:(?P<days>\d+)-)?(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d+)")
-LONGEST_POLL_SECONDS = 200  # maximum time between two polls of a job: the executor polls at least every three minutes
+LONGEST_POLL_SECONDS = 200  # maximum time between two polls of a job; the executor polls at least every three minutes
 
 
 def check_gpus(config: Config, models: list[str], total: int | None) -> None:
     """Raise UserError if a model needs more GPUs than all jobs of the run together may use.
 
-    Snakemake would cap the request silently. total: `server_gpus` (or `gpu`) of the profile's `resources`; None if
-    there is no limit.
+    Without this check, Snakemake would silently reduce the request. models: names of models; total: number in
+    `server_gpus` (or `gpu`) of the profile's `resources`, None if there is no limit.
     """
     for name in models:
         needed = config.models[name].needs.gpus
@@ -34,7 +34,11 @@ def check_gpus(config: Config, models: list[str], total: int | None) -> None:
 
 
 class JobResources(NamedTuple):
-    """Resources that a job requests from SLURM. partition: as given to `sbatch`; None for the cluster's default."""
+    """Resources that a job requests from SLURM.
+
+    model: names of the job's models, for messages; minutes: requested run time; partition: one or several names
+    separated by commas, None for the cluster's default; step: name of the job's rule.
+    """
 
     model: str
     gpus: int
@@ -53,13 +57,13 @@ class Partition(NamedTuple):
 def check_slurm(jobs: list[JobResources], status_command: str | None) -> None:
     """Check that SLURM is available, and that every requested partition exists and can run its jobs.
 
-    status_command: command by which the executor polls its jobs.
+    status_command: command with which the executor polls its jobs.
     """
     if shutil.which("sbatch") is None:
         raise UserError(
             "executor: slurm",
             "sbatch is not on the PATH",
-            "run snakemake on the cluster's login node (module load slurm?), or without --profile slurm",
+            "run snakemake on the cluster's login node (try `module load slurm`), or without --profile slurm",
         )
     check_status_command(status_command, run_slurm_command("scontrol", "show", "config"))
     known = parse_partitions(run_slurm_command("sinfo", "--all", "--noheader", "--format=%P|%l|%G"))
@@ -68,7 +72,10 @@ def check_slurm(jobs: list[JobResources], status_command: str | None) -> None:
 
 
 def check_job(job: JobResources, known: dict[str, Partition]) -> None:
-    """Raise UserError unless a job's partition exists and can run the job. If a job names several, one suffices."""
+    """Raise UserError unless one of the partitions that a job names exists and can run the job.
+
+    known: partitions of the cluster by name.
+    """
     if job.partition is None:
         return
     names = job.partition.split(",")
@@ -80,7 +87,7 @@ def check_job(job: JobResources, known: dict[str, Partition]) -> None:
     if job.gpus > (most := max(partition.gpus for partition in candidates)):
         raise UserError(
             f"models.{job.model}.needs.gpus",
-            f"expected at most {most}, the GPUs of a node of partition {job.partition}, found {job.gpus}",
+            f"expected at most {most}, the number of GPUs on a node of partition {job.partition}, found {job.gpus}",
             f"pass --set-resources {job.step}:slurm_partition=NAME (`sinfo -o '%P %G'` lists partitions), "
             "or lower needs.gpus",
         )
@@ -95,7 +102,10 @@ def check_job(job: JobResources, known: dict[str, Partition]) -> None:
 
 
 def parse_partitions(output: str) -> dict[str, Partition]:
-    """Return the partitions in output of `sinfo --format="%P|%l|%G"`, as `gpu*|8:00:00|gpu:a100:4(S:0-1)`, by name."""
+    """Return the partitions in the output of `sinfo --format="%P|%l|%G"` by name.
+
+    A line of the output is, for example, `gpu*|8:00:00|gpu:a100:4(S:0-1)`.
+    """
     by_name: dict[str, Partition] = {}
     for line in filter(None, output.splitlines()):
         name, limit, resources = (part.strip() for part in line.split("|", 2))
@@ -106,7 +116,7 @@ def parse_partitions(output: str) -> dict[str, Partition]:
 
 
 def minutes_of(limit: str) -> int | None:
-    """Return in minutes a SLURM time limit of the form `[days-][hours:]minutes:seconds`; None if unlimited."""
+    """Return the minutes in a SLURM time limit of the form `[days-][hours:]minutes:seconds`; None if unlimited."""
     if not (match := TIME_LIMIT.fullmatch(limit)):
         return None
     days, hours, minutes = (int(match[part] or 0) for part in ("days", "hours", "minutes"))
@@ -114,34 +124,35 @@ def minutes_of(limit: str) -> int | None:
 
 
 def check_status_command(command: str | None, config: str) -> None:
-    """Raise UserError if the executor's status command cannot detect the end of a job, so that the run never ends.
+    """Raise UserError if the executor's status command cannot detect the end of a job, so that a run would never end.
 
     config: output of `scontrol show config`.
     """
     if command == "sacct" and slurm_setting(config, "AccountingStorageType") != "accounting_storage/slurmdbd":
         raise UserError(
             "slurm-status-command",
-            "found sacct, but this cluster keeps no accounting database",
+            "found sacct, but this cluster has no accounting database",
             "pass --slurm-status-command squeue, or set it in profiles/slurm/config.yaml",
         )
     age = slurm_setting(config, "MinJobAge").split()
     if command == "squeue" and age and int(age[0]) < LONGEST_POLL_SECONDS:
         raise UserError(
             "slurm-status-command",
-            f"found squeue, but this cluster forgets a job {age[0]} s after its end (MinJobAge), before the next poll",
+            f"found squeue, but this cluster deletes a job's record {age[0]} s after its end (MinJobAge), before the "
+            "next poll",
             "pass --slurm-status-command sacct, or set it in profiles/slurm/config.yaml",
         )
 
 
 def slurm_setting(config: str, key: str) -> str:
-    """Return the value of a key in the output of `scontrol show config`, "" if the key is absent."""
+    """Return the value of a key in the output of `scontrol show config`; "" if the key is absent."""
     return next(
         (line.partition("=")[2].strip() for line in config.splitlines() if line.split("=")[0].strip() == key), ""
     )
 
 
 def run_slurm_command(*command: str) -> str:
-    """Return the output of a SLURM command. Raises UserError if it fails or does not answer."""
+    """Return the output of a SLURM command. Raises UserError if the command fails or does not answer in time."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
     except subprocess.TimeoutExpired:

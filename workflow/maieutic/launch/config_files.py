@@ -1,8 +1,8 @@
-"""Check the registries and run files before use, since Snakemake's own YAML reader accepts unsafe files.
+"""Checks of registries and run files before use, because Snakemake's own YAML reader accepts unsafe files.
 
-Snakemake's reader resolves Python names, expands aliases without limit, keeps the last of two equal keys without a
-warning, and can evaluate expressions in a file. Registries are checked before they are read. A run file has already
-been read when the rules are loaded, so an unsafe one is refused before it is used.
+Snakemake's reader resolves Python names, expands aliases without limit, keeps the last value of a repeated key without
+a warning, and can evaluate expressions in a file. Registries are checked before they are read. Run files have already
+been read when the rules are loaded, so an unsafe run file is refused before its settings are used.
 """
 
 from __future__ import annotations
@@ -18,6 +18,6 @@ REGISTRIES = (Path("config/models.yaml"), Path("config/datasets.yaml"))
 
 
 def check_config_files(workflow: Workflow) -> None:
-    """Check that all registries and run files can be read safely. Raises UserError if not."""
+    """Raise UserError unless all registries and run files can be read safely."""
     registries = [path for path in REGISTRIES if path.is_file()]
     check_all(partial(read_yaml, path) for path in dict.fromkeys([*registries, *read_config_files(workflow)]))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from maieutic.config.models import HostedModel, JudgeModel
-from maieutic.core import paths
+from maieutic.core import extensions, paths
 from maieutic.core.errors import UserError
 from maieutic.core.ledger import utc_now
 from maieutic.core.progress import format_duration
@@ -42,20 +42,26 @@ STARTED_AT, STARTED_AT_SECONDS = utc_now(), time.time()
 
 
 def interpreter(plan: RulePlan, workflow: Workflow, stack: str) -> str:
-    """Return the Python interpreter of an environment; in containers, that of the image."""
+    """Return the Python interpreter of an environment. In containers, it is the interpreter of the image.
+
+    stack: name of the environment, `driver` or `serve`.
+    """
     if uses_containers(workflow):
         return "python3"
     return getattr(plan.config.interpreters, stack) or sys.executable
 
 
 def shared_servers_variable(plan: RulePlan, workflow: Workflow) -> dict[str, str]:
-    """Return the variable that lets jobs share servers; empty for containers, whose processes end with their job."""
+    """Return the environment variable that lets jobs share servers.
+
+    Its value is empty in containers, because the processes in a container end with their job.
+    """
     value = "" if uses_containers(workflow) else SnakemakeRun.here(plan.config.servers.linger).variable()
     return {RUN_VARIABLE: value}
 
 
 def budget_variable(plan: RulePlan) -> dict[str, str]:
-    """Return the variable that passes the run's budget to its jobs; empty if the run has no budget."""
+    """Return the environment variable that passes the run's budget to its jobs. It is empty if there is no budget."""
     if not plan.run.budget.is_limited():
         return {BUDGET_VARIABLE: ""}
     models = {name: plan.answering_entry(name) for name, entry in plan.models.items() if isinstance(entry, JudgeModel)}
@@ -67,7 +73,7 @@ def budget_variable(plan: RulePlan) -> dict[str, str]:
 
 
 def run_files_variable(workflow: Workflow) -> dict[str, str]:
-    """Return the environment variable with this run's files, which jobs insert into the commands that they print."""
+    """Return the environment variable that lists the run files. Jobs insert them into the commands that they print."""
     here, files = Path.cwd(), snakemake_compat.run_files(workflow)
     return {
         run_files_of_jobs: shlex.join(
@@ -79,9 +85,9 @@ def run_files_variable(workflow: Workflow) -> dict[str, str]:
 def model_resources(plan: RulePlan, workflow: Workflow) -> dict[str, Any]:
     """Return the resources of a rule that calls a model. Each further attempt of a job gets more time and memory.
 
-    A profile limits `server_gpus`, whichever resource requests the GPUs.
+    The GPUs are requested as `gpu` or `gres`. They are also counted as `server_gpus`, which a profile can limit.
     """
-    # Name of the GPU resource in cluster jobs; GPUs are requested as `gpu` without it.
+    # Name of the GPU resource on a cluster. If the profile does not set it, GPUs are requested as `gpu`.
     gres = default_resource(workflow, "gpu_gres")
 
     def gres_of(wildcards: JobWildcards) -> str:
@@ -105,14 +111,17 @@ def called_models(plan: RulePlan, jobs: Iterable[Job]) -> list[str]:
 
 
 def used_images(plan: RulePlan, jobs: Iterable[Job]) -> dict[str, tuple[str, str]]:
-    """Return the images that planned jobs run in: for each environment, the address in the config and the file."""
+    """Return the container images in which planned jobs run: the address and the file of each, by environment."""
     files = dict(image for job in jobs if (image := image_of_job(job)))
     named = plan.config.containers.model_dump()
     return {stack: (url, files[url]) for stack, url in named.items() if url in files}
 
 
 def slurm_request(plan: RulePlan, job: Job) -> cluster.JobResources:
-    """Return the resources that a planned job requests from SLURM; no partition if it goes to another cluster."""
+    """Return the resources that a planned job requests from SLURM.
+
+    The partition is None if the job goes to another cluster.
+    """
     elsewhere = any(job.resources.get(name) for name in ("cluster", "clusters", "slurm_cluster"))
     partition = None if elsewhere else job.resources.get("slurm_partition")
     return cluster.JobResources(
@@ -124,8 +133,13 @@ def slurm_request(plan: RulePlan, job: Job) -> cluster.JobResources:
     )
 
 
+def extensions_variable() -> dict[str, str]:
+    """Return the environment variable with the folders of the run's extensions."""
+    return {extensions.VARIABLE: os.environ.get(extensions.VARIABLE, "")}
+
+
 def gpu_total(workflow: Workflow) -> int | None:
-    """Return how many GPUs all jobs together may use, by the profile's `resources`; None if there is no limit."""
+    """Return the number of GPUs that all jobs together may use, by the profile's `resources`; None if unlimited."""
     totals = [resource_total(workflow, name) for name in ("server_gpus", "gpu")]
     return min((total for total in totals if total is not None), default=None)
 
@@ -144,8 +158,7 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     prepared = {dict(job.wildcards.items())["model"] for job in jobs if job.rule.name == "prepare_weights"}
     preflight.check_run(plan.config, serve, sorted({*models, *prepared}), messages.models_to_call(plan, jobs))
     add_time_left(workflow)
-    if not snakemake_compat.shows_failed_logs(workflow):
-        snakemake_compat.filter_records(workflow, adds_to_output)  # `.snakemake/log` has all output
+    snakemake_compat.filter_records(workflow, adds_to_output)  # the log in `.snakemake/log` stays complete
     Path(paths.RUN_SPENDING).unlink(missing_ok=True)
     job = saved(plan)
     if other := overwrite_warning(Path(plan.run_path(paths.CONFIG)), job.config["run"]):
@@ -156,10 +169,10 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
 def lock_results(lock: Path = Path(paths.RUN_LOCK)) -> None:
     """Lock the results until this process ends. Raises UserError if a run of another checkout has locked them.
 
-    Snakemake's own lock is not enough: it is stored in a checkout, and checkouts can share results by a symlink.
+    Snakemake's own lock is not enough: it is stored in a checkout, but checkouts can share results by a symlink.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
-    handle = open(lock, "a+", encoding="utf-8")  # noqa: SIM115 - open as long as the process runs
+    handle = open(lock, "a+", encoding="utf-8")  # noqa: SIM115 - kept open until the process ends
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -172,7 +185,7 @@ def lock_results(lock: Path = Path(paths.RUN_LOCK)) -> None:
                 "wait until it ends, or link another results folder into this checkout",
             ) from None  # fmt: skip
         return
-    except OSError as error:  # a file system without locks
+    except OSError as error:  # the file system does not support locks
         log.warning("%s cannot be locked (%s): do not start another run on these results", lock, error.strerror)
         return
     handle.truncate(0)
@@ -182,15 +195,15 @@ def lock_results(lock: Path = Path(paths.RUN_LOCK)) -> None:
 
 
 def add_time_left(workflow: Workflow) -> None:
-    """Add the estimated time left to the terminal's progress bars, which show only the elapsed time."""
+    """Add the estimated time left to the terminal's progress bars, which otherwise show only the elapsed time."""
     bars = snakemake_compat.progress_bars(workflow)
-    if not bars:  # a logger without bars: rich may not be installed
+    if not bars:  # the logger has no progress bars, for example because rich is not installed
         return
     from rich.progress import ProgressColumn, Task
     from rich.text import Text
 
     class TimeLeft(ProgressColumn):
-        """Time left, from the mean time of finished jobs: rich's own estimate covers only the last seconds."""
+        """Column with the time left, from the mean time of finished jobs. rich's column uses only the last seconds."""
 
         def render(self, task: Task) -> Text:
             if not task.completed or not task.total or task.finished or task.elapsed is None:
@@ -204,9 +217,9 @@ def add_time_left(workflow: Workflow) -> None:
 def adds_to_output(jobs: dict[int, dict[str, Any]], record: logging.LogRecord) -> bool:
     """Return True if a log record of Snakemake contains anything that the job itself has not printed.
 
-    A failed job has printed its error, and the run's last lines name its cause and log.
+    A failed job has printed its own error, and the run's last lines repeat the error with the path of the job's log.
 
-    jobs: the logger's data on each job; the log files of a failed job are removed from these data.
+    jobs: the logger's data on each job. The log files of a failed job are removed from these data.
     """
     event = getattr(record, "event", None)
     if event == "job_error" and (job := jobs.get(getattr(record, "jobid", -1))):
@@ -215,7 +228,10 @@ def adds_to_output(jobs: dict[int, dict[str, Any]], record: logging.LogRecord) -
 
 
 def overwrite_warning(saved_config: Path, run: dict[str, Any]) -> str | None:
-    """Return a warning if the folder contains the page of a run with other settings, or None."""
+    """Return a warning if this run will overwrite the page of a run with other settings, else None.
+
+    saved_config: configuration saved with the existing page; run: settings of this run.
+    """
     from maieutic.launch.runs import saved_run
 
     if not saved_config.is_file():
@@ -225,12 +241,12 @@ def overwrite_warning(saved_config: Path, run: dict[str, Any]) -> str | None:
     if not changed:
         return None
     settings = ", ".join(changed)
-    problem = f"contains the page of a run with other settings ({settings}), which this run overwrites"
-    return f"{saved_config.parent} {problem}. Fix: set run.name to keep both"
+    problem = f"contains the page of a run with other settings ({settings}), and this run overwrites that page"
+    return f"{saved_config.parent} {problem}. Fix: set run.name to keep both pages"
 
 
 def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
-    """Print a dry run's requests and their cost when this process ends: Snakemake has no hook for this."""
+    """Print a dry run's requests and their cost when this process ends, since Snakemake has no hook for dry runs."""
 
     def print_requests() -> None:
         jobs = snakemake_compat.planned_jobs_of_dry_run(workflow)
@@ -238,7 +254,7 @@ def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
             return
         try:
             print(messages.requests_line(plan, messages.planned_requests(plan, jobs)))
-        except Exception as error:  # ignore any error: the dry run is useful without this line of output
+        except Exception as error:  # ignore any error, because the dry run is useful without this line of output
             print(f"new requests: not counted ({type(error).__name__}: {error})")
 
     atexit.register(print_requests)
@@ -252,10 +268,10 @@ def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
 
 
 def partial_report_command(plan: RulePlan, workflow: Workflow) -> str | None:
-    """Return the command that writes the partial report of a failed run; None if the full report exists already."""
+    """Return the command that writes the partial report of a failed run; None if the full report is already written."""
     if not any(job.rule.name == "build_report" for job in planned_jobs(workflow)):
         return None
-    # The partial report has its own file names: under the final ones, Snakemake would never complete the report.
+    # The partial report has its own file names, so that Snakemake does not take it for the finished report.
     partial = plan.run_path(paths.PARTIAL_REPORT)
     return (
         f"-m maieutic build-report --config {paths.RUN_CONFIG} --provenance {paths.RUN_PROVENANCE}"

@@ -1,4 +1,4 @@
-"""Check container images: they exist, and they were built from this checkout's locks."""
+"""Checks that container images exist and were built from this checkout's lock files."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 from maieutic.core.errors import UserError
 
 LOCK_LABEL = "maieutic.lock"
-USER_BUILT = "own"  # label of a user's own image, whose packages are not checked
+USER_BUILT = "own"  # label of an image that a user built; its packages are not checked
 SECONDS = 120.0
-ROOT = Path(__file__).parents[3]  # the checkout
+ROOT = Path(__file__).parents[3]  # root of the checkout
 
 
 def check_images(images: Mapping[str, tuple[str, str]]) -> None:
-    """Raise UserError if an image does not exist, or was not built from this checkout's lock.
+    """Raise UserError if an image does not exist, or was not built from this checkout's lock file.
 
-    images: for each environment (driver, serve), the config's value and the image's file.
+    images: (address in the configuration, file) of the image for each environment (driver, serve).
     """
     for stack, (configured, file) in images.items():
         fix = f"run containers/build {stack}"
@@ -38,7 +38,7 @@ def check_images(images: Mapping[str, tuple[str, str]]) -> None:
 
 
 def lock_of_image(file: str) -> str | None:
-    """Return the hash of the lock that an image was built from, as labelled; None if it has no such label."""
+    """Return the hash of the lock file from which an image was built, as in its label; None without this label."""
     engine = shutil.which("apptainer") or shutil.which("singularity")
     if engine is None:
         raise UserError("--sdm apptainer", "apptainer is not on the PATH", "load or install apptainer")
@@ -51,6 +51,6 @@ def lock_of_image(file: str) -> str | None:
 
 
 def lock_hashes(stack: str) -> list[str]:
-    """Return the hashes of an environment's locks in this checkout, one for each variant."""
+    """Return the hashes of an environment's lock files in this checkout, one for each variant of the environment."""
     done = subprocess.run([ROOT / "envs/setup", "--print-lock", stack], capture_output=True, text=True, check=True)
     return done.stdout.split()

@@ -1,4 +1,4 @@
-"""Lines that a run prints about itself: its requests before it starts; its page, costs and failed jobs at the end."""
+"""Lines that a run prints: its new requests at the start; its failed jobs, costs and report page at the end."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from maieutic.launch.runs import shorten_names
 from maieutic.plan.plan import Plan
 from maieutic.replies.reply_counts import ReplyCounts, count_replies
 
-Job = Any  # a job of Snakemake
+Job = Any  # a Snakemake job
 MOST_FAILURES = 10
-MOST_CAUSE_CHARS = 300  # maximum number of characters of a printed cause of failure
+MOST_CAUSE_CHARS = 300  # maximum number of characters in the printed cause of a failure
 ERROR, FIX = " ERROR ", " Fix: "
-LEAST_PROBLEM_CHARS = 80  # a problem is never shortened to fewer characters than this: the fix is shortened instead
+LEAST_PROBLEM_CHARS = 80  # minimum number of characters that are kept of a problem; the fix is cut instead
 BUDGET_KEY = "run.budget"
-MOST_NAMED_TUTORS = 8  # if more tutors than this have the same number of requests, only the first are named
+MOST_NAMED_TUTORS = 8  # maximum number of tutors that are named if several have the same number of requests
 
 
 def registry_cost(
     plan: Plan, model: str, prompt_tokens: float, answer_tokens: float, cached_tokens: float = 0
 ) -> float | None:
-    """Return the cost in US dollars by the registry's price of a model; None if the model has no price."""
+    """Return the cost of requests in US dollars, from the price in a model's registry entry; None without a price."""
     price = getattr(plan.models[model], "price", None)
     return None if price is None else price.usd(prompt_tokens, answer_tokens, cached_tokens)
 
@@ -36,7 +36,7 @@ def registry_cost(
 def cost_text(plan: Plan, amounts: Iterable[tuple[str, float, float, float]]) -> str:
     """Return the total cost of requests as text, with the names of hosted models that have no price.
 
-    amounts: model, and its numbers of tokens in prompts, in answers, and in prompts read from a cache.
+    amounts: (model, tokens in prompts, tokens in answers, tokens in prompts that were read from a cache) tuples.
     """
     total, priced, unpriced = 0.0, False, []
     for model, prompt, answer, cached in amounts:
@@ -51,7 +51,7 @@ def cost_text(plan: Plan, amounts: Iterable[tuple[str, float, float, float]]) ->
 
 
 def planned_requests(plan: Plan, jobs: Sequence[Job]) -> list[NewRequests]:
-    """Count the requests of planned jobs; a job whose requests cannot be counted is listed with its models."""
+    """Count the requests of planned jobs. A job whose requests cannot be counted is listed with its models."""
     asking = [job for job in jobs if job.resources.get("server_gpus") is not None]
     planned = [(str(job.rule.name).removesuffix("_locally"), dict(job.wildcards.items())) for job in asking]
     with Rehearsal(plan, {str(file) for job in jobs for file in job.output}) as rehearsal:
@@ -61,19 +61,22 @@ def planned_requests(plan: Plan, jobs: Sequence[Job]) -> list[NewRequests]:
 
 
 def models_to_call(plan: Plan, jobs: Sequence[Job]) -> set[str]:
-    """Return the models that planned jobs will send requests to."""
+    """Return the models to which planned jobs will send requests."""
     return {part.model for part in planned_requests(plan, jobs) if part.requests != 0 or not part.exact}
 
 
 def uncounted_models(plan: Plan, job: Job) -> list[str]:
-    """Return the models of a job whose requests cannot be counted beforehand (curation, tagging); else empty."""
+    """Return a job's models if its requests cannot be counted in advance (curation, tagging), else an empty list."""
     asks = job.rule.name.startswith(("make_components", "write_flows", "write_dialogues", "rate_", "tag_items"))
     models: list[str] = plan.models_of(job.wildcards) if asks else []  # type: ignore[attr-defined]
     return models
 
 
 def request_counts(numbers: Mapping[str, str], tutors: Container[str]) -> list[str]:
-    """Return the number of requests of each tutor and judge as text. Many tutors with one number share a text."""
+    """Return each tutor's and judge's number of requests as text. Many tutors with the same number share one text.
+
+    numbers: formatted number of requests of each tutor and judge; tutors: names of the tutors.
+    """
     alike: dict[str, list[str]] = defaultdict(list)
     for name, number in numbers.items():
         if name in tutors:
@@ -89,7 +92,7 @@ def request_counts(numbers: Mapping[str, str], tutors: Container[str]) -> list[s
 
 
 def requests_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
-    """Return one line about new requests: `new requests: far-away 100, my-judge 50; about 0.02 USD`."""
+    """Return one line about new requests, such as `new requests: far-away 100, my-judge 50; about 0.02 USD`."""
     counts: Counter[str] = Counter()
     checks: Counter[str] = Counter()
     supposed, unknown = set(), set()
@@ -118,7 +121,7 @@ def requests_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
 
 
 def thinking_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
-    """Return the extra cost if every request used all its `thinking_tokens`, as text; "" if it rounds to zero."""
+    """Return as text the extra cost if every request used all its `thinking_tokens`; "" if it rounds to zero."""
     most = 0.0
     for part in planned:
         tokens = (part.requests or 0) * getattr(plan.models[part.model], "thinking_tokens", 0)
@@ -127,7 +130,7 @@ def thinking_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
 
 
 def spent_line(plan: Plan, spent: Sequence[JobSpending]) -> str:
-    """Return one line about requests sent, tokens and costs, from the ledgers."""
+    """Return one line about the requests sent, their tokens and their cost. spent: entries in the ledgers."""
     by_asker: dict[str, list[JobSpending]] = defaultdict(list)
     for line in spent:
         by_asker[line.asker].append(line)
@@ -143,13 +146,16 @@ def spent_line(plan: Plan, spent: Sequence[JobSpending]) -> str:
 
 
 def tokens_spent(lines: Sequence[JobSpending]) -> tuple[int, int, int]:
-    """Return the numbers of tokens in prompts, in answers, and in prompts read from a cache."""
+    """Return the numbers of tokens in prompts, in answers, and in prompts that were read from a cache."""
     prompt, answer = sum(line.prompt_tokens for line in lines), sum(line.completion_tokens for line in lines)
     return prompt, answer, sum(line.cached_tokens for line in lines)
 
 
 def last_error_of(log: Path, since: float) -> str | None:
-    """Return the last error in a job's log; None if this run did not write the log. since: seconds since 1970."""
+    """Return the last error in a job's log; None if this run did not write the log.
+
+    since: start of the run, in seconds since 1970.
+    """
     if not log.is_file() or log.stat().st_mtime < since:
         return None
     lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
@@ -158,7 +164,7 @@ def last_error_of(log: Path, since: float) -> str | None:
 
 
 def shorten_error(line: str) -> str:
-    """Return an error line of at most MOST_CAUSE_CHARS characters: its problem is cut rather than its fix."""
+    """Shorten an error line to MOST_CAUSE_CHARS characters. The problem is shortened rather than the fix."""
     if len(line) <= MOST_CAUSE_CHARS:
         return line
     problem, mark, fix = line.partition(FIX)
@@ -167,7 +173,10 @@ def shorten_error(line: str) -> str:
 
 
 def failure_lines(jobs: Iterable[Job], since: float) -> list[str]:
-    """Return a line for each failed job with its name and the last error in its log."""
+    """Return a line for each failed job, with its name and the last error in its log.
+
+    All jobs that stopped for lack of budget share one line. since: start of the run, in seconds since 1970.
+    """
     lines, unpaid = [], []
     for job in jobs:
         names: Mapping[str, str] = dict(job.wildcards.items())
@@ -187,7 +196,7 @@ MOST_UNKNOWN_MARKERS = 0.05  # share of answers with unknown reasoning markers a
 
 
 def poorly_answered(plan: Plan, results: Path) -> Iterator[tuple[str, str, ReplyCounts]]:
-    """Yield benchmark, tutor and counts if few items are answered, or many answers have an unknown reasoning marker.
+    """Yield (benchmark, tutor, counts) if few items are answered, or many answers have an unknown reasoning marker.
 
     The limits on these shares are `report.least_readable` and MOST_UNKNOWN_MARKERS.
     """
@@ -217,11 +226,14 @@ def poorly_answered_lines(plan: Plan) -> list[str]:
 
 
 def is_handled(entry: Model, kind: str, line: str) -> bool:
-    """Return True if a model's entry already has the setting that `line`, about a silent change, recommends."""
+    """Return True if a model's entry already has the setting that a message about a silent change recommends.
+
+    kind: kind of change, such as `max_tokens`; line: the message.
+    """
     omitted = getattr(entry, "omit", [])
     if kind == "model":
         model = getattr(entry, "model", None)
-        # The second form is in ledgers of earlier versions.
+        # Ledgers of earlier versions contain the second form.
         return f" answers requests for {model}: " not in line and f" where {model} is asked: " not in line
     if kind == "max_tokens" and line.endswith(f"max_tokens_as: {getattr(entry, 'max_tokens_as', None)}"):
         return True
@@ -229,7 +241,7 @@ def is_handled(entry: Model, kind: str, line: str) -> bool:
 
 
 def unhandled_changes(plan: Plan, spent: Iterable[JobSpending]) -> list[tuple[str, str]]:
-    """Return asker and message for each silent change of an endpoint that the asker's entry does not handle yet."""
+    """Return (asker, message) for each silent change by an endpoint that the asker's entry does not handle yet."""
     askers = {*plan.run.tutors, *plan.run.judges}
     entries = [entry for entry in spent if entry.asker in askers]
     lines = {(entry.asker, kind): line for entry in entries for kind, line in entry.unheeded.items()}

@@ -1,4 +1,4 @@
-"""Checks before the first job: the serving environment exists, every hosted endpoint answers and accepts its key."""
+"""Checks before the first job: the serving environment exists, and hosted endpoints answer and accept their keys."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ENDPOINT_SECONDS = 15.0
 
 
 def check_run(config: Config, serve: str, models: list[str], pending: Container[str]) -> None:
-    """Check the models that this run's jobs call. Raises UserError for the first one that would fail.
+    """Check the models that this run's jobs call. Raises UserError for the first model that would fail.
 
-    serve: interpreter of the serving environment, a path or a command inside the container; pending: models with
-    requests that are not answered on file. The endpoint and key of any other hosted model are not needed or checked.
+    serve: interpreter of the serving environment, as a path or as a command in the container; pending: models with
+    requests whose answers are not on file. The endpoints and keys of other hosted models are not needed or checked.
     """
     for name in models:
         model = config.models[name]
@@ -35,15 +35,15 @@ def check_run(config: Config, serve: str, models: list[str], pending: Container[
 
 
 def check_serving_environment(serve: str, name: str) -> None:
-    """Check that the interpreter of the serving environment exists. Raises UserError if not."""
+    """Raise UserError if the interpreter of the serving environment does not exist. name: model that needs it."""
     if "/" in serve and not Path(serve).exists():
         raise UserError("interpreters.serve", f"{serve} does not exist, and {name} needs it", "run `make env`")
 
 
 def proxy_fix(base_url: str) -> str:
-    """Return the fix for an endpoint that is reached through a proxy set in the environment; "" if no proxy applies.
+    """Return the fix for an endpoint that does not answer through a proxy; "" if the environment sets no proxy for it.
 
-    The proxy's address is not printed: it may contain a password.
+    The proxy's address is not printed, because it may contain a password.
     """
     from requests.utils import get_environ_proxies
 
@@ -53,7 +53,7 @@ def proxy_fix(base_url: str) -> str:
         return ""
     known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
     hosts = f"{known},{address.hostname}" if known else str(address.hostname)
-    return f"correct the proxy of {kind}_proxy, or bypass the proxy: export no_proxy={shlex.quote(hosts)}"
+    return f"correct the proxy address in {kind}_proxy, or bypass the proxy: export no_proxy={shlex.quote(hosts)}"
 
 
 def list_endpoint_models(name: str, model: HostedModel) -> list[str]:
@@ -63,7 +63,7 @@ def list_endpoint_models(name: str, model: HostedModel) -> list[str]:
     headers = model_list_headers(model.base_url, hosted_key(name, model))
     try:
         address = f"{model.base_url.rstrip('/')}/models"
-        # Follow no redirect: it would send the key to another host.
+        # Do not follow a redirect, because it would send the key to another host.
         answer = requests.get(address, headers=headers, timeout=ENDPOINT_SECONDS, allow_redirects=False)
         status = answer.status_code
     except (requests.RequestException, ValueError) as error:
@@ -91,7 +91,7 @@ def list_endpoint_models(name: str, model: HostedModel) -> list[str]:
 
 
 def unlisted_model_fix(model: HostedModel, listed: list[str]) -> str:
-    """Return the fix for a model that its endpoint does not list; "" if it is listed, or if the list is empty."""
+    """Return the fix for a model that its endpoint does not list; "" if the model is listed or the list is empty."""
     known = {name.removeprefix("models/") for name in listed}  # Gemini lists its models with this prefix
     if not known or model.model in known:
         return ""

@@ -1,7 +1,7 @@
 """Provenance of a run: commit of the code, checksums of cards, prompts, rubrics and data, and changes to shipped files.
 
-`resources/shipped.json` lists the checksums of all shipped files and pins that affect a number. The report page marks
-every number that depends on a file or pin that differs from this list.
+`resources/shipped.json` lists the checksums of shipped files and the pins of datasets that affect a number. The report
+page marks every number that depends on a file or a pin that differs from this list.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from maieutic.config import cards
 from maieutic.config.cards import JUDGE, Card
 from maieutic.config.datasets import Dataset, DatasetFile, Edition
 from maieutic.config.models import JudgeModel, RewardModel
+from maieutic.core.extensions import listed_name
 from maieutic.core.files import sha256_of, write_json
 from maieutic.core.machine import Machine
-from maieutic.core.paths import RESOURCES, shipped_name
+from maieutic.core.paths import RESOURCES
 from maieutic.core.yaml_files import read_yaml
 from maieutic.graders.registry import GRADERS
 from maieutic.judges import rubrics
@@ -29,7 +30,7 @@ from maieutic.plan.plan import Plan
 
 SHIPPED = RESOURCES / "shipped.json"
 SHIPPED_FOLDERS = (cards.CARDS, rubrics.USER_RUBRICS, RESOURCES / "rewards")
-# Paths that affect numbers: a checkout with changes elsewhere (docs, tests) counts as unedited.
+# Paths that affect numbers. A checkout with changes only in other paths (docs, tests) counts as unedited.
 PATHS_BEHIND_NUMBERS = ("Snakefile", "workflow", "resources", "config", "envs", "containers")
 MOST_EDITED = 20
 
@@ -37,8 +38,8 @@ MOST_EDITED = 20
 class CodeState(BaseModel):
     """State of the checkout.
 
-    commit: None outside a git checkout; edited: files that affect numbers and differ from the commit, at most
-    MOST_EDITED of them; n_edited: number of all such files.
+    commit: hash of the commit, None outside a git checkout; edited: files that affect numbers and differ from the
+    commit, at most MOST_EDITED of them; n_edited: number of all such files.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -49,7 +50,7 @@ class CodeState(BaseModel):
 
     @property
     def as_line(self) -> str:
-        """The state in one line, for the report page."""
+        """State of the checkout in one line, for the report page."""
         if self.commit is None:
             return "not a git checkout: the commit is unknown"
         if not self.edited:
@@ -58,12 +59,12 @@ class CodeState(BaseModel):
 
 
 class Provenance(BaseModel):
-    """Record of the code, files and data that a run was made from.
+    """Record of the code, files and data that the numbers of a run depend on.
 
-    files: SHA-256 by path; versions: versions of cards and rubrics, by path; readers: versions of the parsers, by name;
-    data: SHA-256 or hub commit of each source file, by dataset; differs: files and data that are not as shipped, each
-    with its kind of difference; machine: where the workflow ran, None in records of earlier versions. The machines of
-    servers are recorded separately.
+    files: SHA-256 by path; versions: versions of cards and rubrics by path; readers: versions of the parsers by name;
+    data: SHA-256 or hub commit of each source file by dataset; differs: files and data that are not as shipped, each
+    with its kind of difference; machine: machine on which the workflow ran, None in records of earlier versions. The
+    machines of servers are recorded separately.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -78,7 +79,7 @@ class Provenance(BaseModel):
 
 
 def git_output(*arguments: str, folder: Path = Path()) -> str | None:
-    """Return the output of a git command in a folder; None without git or outside a checkout."""
+    """Return the output of a git command in a folder; None if git is not installed or the command fails."""
     where = ["-C", str(folder)] if folder != Path() else []
     try:
         done = subprocess.run(["git", *where, *arguments], capture_output=True, text=True, check=False, timeout=60)
@@ -93,7 +94,7 @@ def code_state(folder: Path = Path()) -> CodeState:
         git_output("rev-parse", "--show-toplevel", folder=folder),
         git_output("rev-parse", "HEAD", folder=folder),
     )
-    # If this folder is a part of another checkout, that checkout's commit does not describe this code.
+    # If this folder is part of another checkout, that checkout's commit does not describe this code.
     if top is None or commit is None or Path(top.strip()).resolve() != folder.resolve():
         return CodeState(commit=None)
     edited = [
@@ -104,14 +105,14 @@ def code_state(folder: Path = Path()) -> CodeState:
 
 
 def pin_of_copy(copy: DatasetFile | None) -> str | None:
-    """Return the pin of a source file: its SHA-256, or the commit on the hub."""
+    """Return the pin of a source file: its SHA-256, or its commit on the hub; None if it has no pin."""
     if copy is None:
         return None
     return copy.sha256 or (copy.hub.revision if copy.hub else None)
 
 
 def current_checksums(datasets: Mapping[str, Dataset]) -> dict[str, dict[str, str]]:
-    """Return the content of resources/shipped.json for the current files. datasets: the registry as shipped."""
+    """Return the content of resources/shipped.json for the current files. datasets: the registry of datasets."""
     paths = sorted(
         path for folder in SHIPPED_FOLDERS for path in folder.rglob("*") if path.is_file() and path.suffix != ".md"
     )
@@ -121,29 +122,29 @@ def current_checksums(datasets: Mapping[str, Dataset]) -> dict[str, dict[str, st
         for edition, copy in (("demo", dataset.demo), ("published", dataset.published))
         if (pin := pin_of_copy(copy))
     }
-    return {"files": {shipped_name(path): sha256_of(path) for path in paths}, "data": pins}
+    return {"files": {listed_name(path): sha256_of(path) for path in paths}, "data": pins}
 
 
 def export_shipped(datasets: Path, out: Path) -> None:
-    """Write the checksums of all shipped files and pins. datasets: the registry, config/datasets.yaml."""
+    """Write the checksums of all shipped files and pins to `out`. datasets: the registry, config/datasets.yaml."""
     raw = read_yaml(datasets)["datasets"]
     write_json(out, current_checksums({name: Dataset.model_validate(entry) for name, entry in raw.items()}))
 
 
 def source_file_name(dataset: str, edition: str) -> str:
-    """Return the name under which a dataset's source file of one edition is listed in checksums and provenance."""
+    """Return the name under which checksums and provenance list a dataset's source file of one edition."""
     return f"{dataset} ({edition})"
 
 
 @cache
 def shipped_checksums() -> dict[str, dict[str, str]]:
-    """Return the checksums of resources/shipped.json."""
+    """Return the checksums in resources/shipped.json."""
     checksums: dict[str, dict[str, str]] = json.loads(SHIPPED.read_text(encoding="utf-8"))
     return checksums
 
 
 def card_paths(plan: Plan, card: Card) -> list[Path]:
-    """Return the card and prompt files of a task, for the protocol of every tutor."""
+    """Return the card and prompt files of a task under the run's protocol and the protocols of its tutors."""
     path = cards.card_path(card.benchmark, card.task)
     tutors = [name for name in plan.run.tutors if plan.can_answer(card, name)]
     protocols = dict.fromkeys([plan.run.protocol, *(plan.protocol_of(name) for name in tutors)])
@@ -152,7 +153,7 @@ def card_paths(plan: Plan, card: Card) -> list[Path]:
 
 
 def grader_paths(plan: Plan, card: Card, grader: str | None) -> list[Path]:
-    """Return the files by which a reward model or judge grades a task's replies; empty for a parser."""
+    """Return the files that a reward model or judge uses to grade a task's replies; an empty list for a parser."""
     model = plan.models.get(grader or "")
     if isinstance(model, JudgeModel) and JUDGE in card.graders and grader in plan.judges_of_card(card):
         return rubrics.files_of_rubric(rubric_for_card(str(grader), model, card).name)
@@ -160,7 +161,7 @@ def grader_paths(plan: Plan, card: Card, grader: str | None) -> list[Path]:
 
 
 def files_behind_numbers(plan: Plan) -> list[Path]:
-    """Return every file of a run that affects a number: cards, prompts, rubrics, instructions of reward models."""
+    """Return every file that affects a number of a run: cards, prompts, rubrics, instructions of reward models."""
     paths = [path for card_path in plan.cards for path in card_paths(plan, plan.cards[card_path].card)]
     paths += [path for rubric in rubrics_used(plan) for path in rubrics.files_of_rubric(rubric)]
     rewards = [plan.models[name] for name in (*plan.run.reward_models, *plan.run.reward_comparisons)]
@@ -169,12 +170,12 @@ def files_behind_numbers(plan: Plan) -> list[Path]:
 
 
 def instruction_of(model: RewardModel) -> list[Path]:
-    """Return the file of a reward model's instruction, if it has one, as a list."""
+    """Return a list with the file of a reward model's instruction; empty if the model has no instruction."""
     return [] if model.prompt == "none" else [RESOURCES / f"rewards/{model.prompt}.txt"]
 
 
 def rubrics_used(plan: Plan) -> list[str]:
-    """Return every rubric card of the run's judges and taggers, and the reworded cards that judges are probed with."""
+    """Return the rubrics of the run's judges and taggers, and the reworded rubrics with which judges are probed."""
     named = [rubric for name in (*plan.run.judges, *plan.run.taggers) for rubric in plan.rubric_names(name)]
     return list(
         dict.fromkeys([*named, *(other for name in plan.probed_judges for other in plan.reworded_rubrics(name))])
@@ -182,8 +183,11 @@ def rubrics_used(plan: Plan) -> list[str]:
 
 
 def provenance_of_plan(plan: Plan, code: CodeState) -> Provenance:
-    """Return the provenance of a run. plan: plan of a configuration reduced to what the run uses."""
-    files = {shipped_name(path): sha256_of(path) for path in files_behind_numbers(plan)}
+    """Return the provenance of a run.
+
+    plan: plan of a configuration that contains only what the run uses; code: state of the checkout.
+    """
+    files = {listed_name(path): sha256_of(path) for path in files_behind_numbers(plan)}
     data = {
         name: pin
         for name, dataset in plan.datasets.items()
@@ -205,39 +209,39 @@ def provenance_of_plan(plan: Plan, code: CodeState) -> Provenance:
 
 
 def parser_versions(plan: Plan) -> dict[str, int]:
-    """Return the versions of the parsers that read the run's replies, by name."""
+    """Return the versions of the parsers that read the run's replies, by parser."""
     names = {name for loaded in plan.cards.values() for name in loaded.card.graders}
     return {name: GRADERS[name].version for name in sorted(names & GRADERS.keys())}
 
 
 def card_versions(plan: Plan) -> dict[str, int]:
-    """Return the versions of a run's cards and rubrics, by file. A version rises when results change their meaning."""
-    versions = {shipped_name(path): loaded.card.version for path, loaded in plan.cards.items()}
+    """Return the versions of a run's cards and rubrics, by file. A version rises if the meaning of results changes."""
+    versions = {listed_name(path): loaded.card.version for path, loaded in plan.cards.items()}
     read = {name: rubrics.read_rubric(name).rubric for name in rubrics_used(plan)}
-    return versions | {shipped_name(rubrics.rubric_path(name)): rubric.version for name, rubric in read.items()}
+    return versions | {listed_name(rubrics.rubric_path(name)): rubric.version for name, rubric in read.items()}
 
 
 def copy_of_edition(dataset: Dataset, edition: Edition) -> DatasetFile | None:
-    """Return a dataset's file of one edition."""
+    """Return a dataset's source file in one edition, None if the dataset does not have this edition."""
     return dataset.demo if edition == "demo" else dataset.published
 
 
 def changed_files_of_task(
     provenance: Provenance | None, plan: Plan, card: Card, grader: str | None = None
 ) -> list[str]:
-    """Return the changed files and data behind a task's numbers by one grader, each as `file, kind of difference`."""
+    """Return the changed files and data that affect one grader's numbers on a task, as `NAME, KIND OF DIFFERENCE`."""
     if provenance is None:
         return []
-    names = [shipped_name(path) for path in (*card_paths(plan, card), *grader_paths(plan, card, grader))]
+    names = [listed_name(path) for path in (*card_paths(plan, card), *grader_paths(plan, card, grader))]
     names.append(source_file_name(card.dataset, plan.edition))
     return changed_files(provenance, names)
 
 
 def changed_files(provenance: Provenance, names: Iterable[str]) -> list[str]:
-    """Return the given files and data that differ from the shipped ones, each with its kind of difference."""
+    """Return the named files and data that differ from the shipped versions, as `NAME, KIND OF DIFFERENCE`."""
     return [f"{name}, {provenance.differs[name]}" for name in dict.fromkeys(names) if name in provenance.differs]
 
 
 def read_provenance(path: Path) -> Provenance | None:
-    """Read the provenance of a run; None if the file does not exist."""
+    """Read the provenance of a run from a file; None if the file does not exist."""
     return Provenance.model_validate_json(path.read_text(encoding="utf-8")) if path.exists() else None

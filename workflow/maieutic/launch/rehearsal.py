@@ -1,7 +1,7 @@
 """Rehearsal of a run: its cheap steps are executed beforehand, with their outputs in a temporary folder.
 
 `maieutic estimate` and the dry run count the requests of a run from these files. The results folder alone is not
-enough: it may contain items and replies of an earlier run under the same names.
+enough, because it may contain items and replies of an earlier run under the same names.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from maieutic.rewards.pairs import make_pairs
 from maieutic.serving.backends import Backend, hosted_identity
 from maieutic.serving.server import vllm_identity as served_identity
 
-NO_FILE = Path("-")  # stands for the journal, log and picture store in a job that calls no model
+NO_FILE = Path("-")  # placeholder for the journal, the log and the picture store of a job that calls no model
 
 
 class NotOnFile(Exception):
-    """Raised for a request whose answer is not in a journal."""
+    """Error for a request whose answer is not in a journal."""
 
 
 class AnswersOnFile(ModelRequests):
-    """A model that is never called: its answers are read from journals.
+    """A model that is never called, because its answers are read from journals.
 
-    unanswered_lengths: for each request without an answer, the length of its messages, by request key.
+    unanswered_lengths: number of characters in the messages of each request without an answer, by request key.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class AnswersOnFile(ModelRequests):
 
     @property
     def has_answers(self) -> bool:
-        """True if a journal has any answer."""
+        """True if any of the journals contains an answer."""
         answers = self.journal.answers
         return bool(len(answers)) or any(len(other) for other in answers.others)
 
     async def ask(self, request: dict[str, Any]) -> FinishedRequest:
-        """Return the answer on file. Raises NotOnFile, and records the request, if there is no answer."""
+        """Return the answer on file. Without an answer, record the length of the request and raise NotOnFile."""
         key = request_key(request, self.identity)
         if (known := self.journal.answers.get(key)) is not None:
             return known
@@ -73,12 +73,12 @@ class AnswersOnFile(ModelRequests):
 
 
 async def refuse_client() -> Any:
-    """Raise NotOnFile in place of starting a client."""
+    """Raise NotOnFile instead of starting a client."""
     raise NotOnFile
 
 
 def discard_prompt(prompt: Prompt) -> None:
-    """Discard the prompt of a request, since a rehearsal sends no requests."""
+    """Discard the prompt of a request, because a rehearsal sends no requests."""
 
 
 def request_identity(model: VllmModel | HostedModel, weights: Iterable[str]) -> dict[str, Any] | None:
@@ -92,9 +92,9 @@ def request_identity(model: VllmModel | HostedModel, weights: Iterable[str]) -> 
 async def run_conversations_on_file(
     work: TutorWork, on_file: AnswersOnFile, limits: RequestLimits
 ) -> tuple[list[Reply], int]:
-    """Run every conversation until its first turn whose answer is not on file.
+    """Run every conversation up to its first turn whose answer is not on file.
 
-    Returns the finished replies, and the total number of turns after these unanswered turns.
+    Returns the finished replies, and the number of turns after the unanswered turns, added up over all conversations.
     """
     replies, later = [], 0
     for loaded, item in work:
@@ -107,7 +107,7 @@ async def run_conversations_on_file(
 
 @contextmanager
 def logging_disabled() -> Iterator[None]:
-    """Suppress logging during a rehearsal, since each step logs its findings when it really runs."""
+    """Suppress logging during a rehearsal, because each step logs its findings when the run executes it."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -117,7 +117,7 @@ def logging_disabled() -> Iterator[None]:
 
 
 class Rehearsal:
-    """Datasets, items, replies, labels and pairs of a run, if existing files are enough to build them.
+    """Datasets, items, replies, labels and pairs of a run, as far as existing files are enough to build them.
 
     A results file that the run will keep is used unchanged. Any other file is built from its sources, in a temporary
     folder with the same layout. Methods return None for a file that cannot be built without the network or a model.
@@ -130,9 +130,8 @@ class Rehearsal:
         """
         self.plan, self.rewritten_files = plan, remade
         self.made: dict[tuple[str, ...], Path | None] = {}
-        self.counts_by_settings: dict[
-            tuple[Any, ...], Any
-        ] = {}  # counts of requests to tutors without answers on file, by the settings that the requests depend on
+        # Counts of requests to tutors without answers on file, by the settings that the requests depend on.
+        self.counts_by_settings: dict[tuple[Any, ...], Any] = {}
         self.folder = tempfile.TemporaryDirectory(prefix="maieutic-")
         self.root = Path(self.folder.name)
 
@@ -149,17 +148,17 @@ class Rehearsal:
         return self.rewritten_files is not None and file not in self.rewritten_files and Path(file).is_file()
 
     def make_once(self, key: tuple[str, ...], make: Callable[[], Path | None]) -> Path | None:
-        """Return the result of `make`, called once per key; None if it fails or its sources do not exist."""
+        """Return the result of `make`, which is called once per key; None if `make` fails or its sources are absent."""
         if key not in self.made:
             try:
                 with logging_disabled():
                     self.made[key] = make()
-            except Exception:  # ignore any error: the step itself will report it
+            except Exception:  # ignore any error, because the run will report it when it executes the step
                 self.made[key] = None
         return self.made[key]
 
     def all_or_none(self, paths_made: Iterable[Path | None]) -> list[Path] | None:
-        """Return the files, or None if one of them is None."""
+        """Return the files as a list, or None if any of them is None."""
         files = list(paths_made)
         return [path for path in files if path is not None] if None not in files else None
 
@@ -173,7 +172,7 @@ class Rehearsal:
             return Path(file)
         entry = plan.datasets[dataset]
         copy = entry.file_of(dataset, plan.edition)
-        if copy.sha256 is None and copy.hub is None:  # a dataset that the run itself generates
+        if copy.sha256 is None and copy.hub is None:  # the run itself generates this dataset
             return existing_file(Path(file)) if self.rewritten_files is None else None
         folder = Path(plan.config.data_dir) if plan.config.data_dir else None
         if copy.hub is None and (local := local_copy(copy, plan.edition, folder, paths.DEMO_DATA)) is not None:
@@ -184,7 +183,7 @@ class Rehearsal:
         return Path(file)
 
     def items(self, benchmark: str, tasks: Iterable[str]) -> Path | None:
-        """Return a folder with a file of items for each of a benchmark's given tasks; None if one cannot be made."""
+        """Return a folder with one file of items for each given task of a benchmark; None if any cannot be made."""
         if self.all_or_none(self.task_items(benchmark, task) for task in tasks) is None:
             return None
         return paths.ITEM_FOLDER.within(self.root, benchmark=benchmark)
@@ -252,7 +251,7 @@ class Rehearsal:
         return out
 
     def labels(self, release: str) -> Path | None:
-        """Return the folder of a labelled release; None if it cannot be made."""
+        """Return the folder of a labelled set; None if it cannot be made."""
         return self.make_once(("labels", release), lambda: self.make_labels(release))
 
     def make_labels(self, release: str) -> Path | None:
@@ -288,10 +287,10 @@ class Rehearsal:
         return out
 
     def sources(self, datasets: Sequence[str]) -> list[Path] | None:
-        """Return the source files of some datasets, or None if one is missing."""
+        """Return the source files of the given datasets; None if any cannot be made."""
         return self.all_or_none(self.source(dataset) for dataset in datasets)
 
 
 def existing_file(file: Path) -> Path | None:
-    """Return the path if it is an existing file, or None."""
+    """Return the path of a file if the file exists, else None."""
     return file if file.is_file() else None

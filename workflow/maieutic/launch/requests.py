@@ -1,7 +1,7 @@
-"""New requests of each job of a run: those whose answers are not on file.
+"""New requests of each job of a run. A request is new if its answer is not on file.
 
 If a task's items exist, its new requests are counted by looking up every request in the journals. If not, they are
-estimated from the card's number of items and the measured sizes of such requests (resources/sizes.csv).
+estimated from the card's number of items and the measured size of the task's requests (resources/sizes.csv).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from maieutic.plan.plan import Plan
 from maieutic.replies.generate import GenerateReplies, RequestLimits, Shard
 
 CHARS_A_TOKEN = 4.0
-VERDICT_TOKENS = 120  # typical length in tokens of the answer of a judge that gives reasons
+VERDICT_TOKENS = 120  # typical number of tokens in a judge's answer that includes reasons
 SIZES_FILE = paths.RESOURCES / "sizes.csv"
 
 
 class NewRequests(NamedTuple):
     """Requests that one job will send.
 
-    stage: tutors, judges, or checks (of judges, on labelled replies); asker: tutor or judge; model: the entry that
-    answers; requests: None if unknown; prompt_tokens, answer_tokens: estimates, of all requests together; exact: True
-    if the requests were counted, False if they were estimated.
+    stage: `tutors`, `judges`, or `checks` (of judges on labelled replies); asker: name of the tutor or judge; model:
+    registry entry that answers; requests: number of requests, None if unknown; prompt_tokens, answer_tokens: estimated
+    sums over all requests; exact: True if the requests were counted, False if they were estimated.
     """
 
     stage: str
@@ -49,7 +49,7 @@ class NewRequests(NamedTuple):
 
 
 class EstimatedRequests(NamedTuple):
-    """Estimate for a part of a job whose inputs do not exist yet. The fields are those of NewRequests."""
+    """Estimate for a part of a job whose input files do not exist yet. The fields are the same as in NewRequests."""
 
     requests: int | None
     prompt_tokens: float = 0.0
@@ -57,9 +57,10 @@ class EstimatedRequests(NamedTuple):
 
 
 class RequestSize(NamedTuple):
-    """Size of the requests of a task, measured on the published or the demo data.
+    """Size of a task's requests, measured on the published data or the demo data.
 
-    items: number of items; requests: number per item; prompt_chars, answer_chars: mean characters per request.
+    items: number of items; requests: number of requests per item; prompt_chars, answer_chars: mean numbers of
+    characters per request.
     """
 
     items: int
@@ -70,7 +71,7 @@ class RequestSize(NamedTuple):
 
 @cache
 def measured_sizes(path: Path = SIZES_FILE) -> dict[tuple[str, str, str], RequestSize]:
-    """Return the measured sizes by benchmark, task and rubric ("" for requests to a tutor)."""
+    """Return the measured sizes by benchmark, task and rubric. The rubric is "" for requests to a tutor."""
     with open(path, encoding="utf-8", newline="") as handle:
         return {
             (row["benchmark"], row["task"], row["rubric"]): RequestSize(
@@ -84,7 +85,7 @@ def measured_sizes(path: Path = SIZES_FILE) -> dict[tuple[str, str, str], Reques
 
 
 def new_replies(plan: Plan, benchmark: str, tutor: str, rehearsal: Rehearsal, shard: str | None = None) -> NewRequests:
-    """Count the requests of one hosted or served tutor on a benchmark, or on a shard of it."""
+    """Count a tutor's requests on a benchmark, or on one shard of it. The tutor is a hosted or served model."""
     model = plan.models[tutor]
     assert isinstance(model, VllmModel | HostedModel)
     identity = request_identity(model, inputs.tutor_weights(plan, tutor))
@@ -100,7 +101,7 @@ def new_replies(plan: Plan, benchmark: str, tutor: str, rehearsal: Rehearsal, sh
     if on_file.has_answers:
         later = count_later_turns(job, items, on_file)
         return unanswered_requests("tutors", tutor, tutor, on_file, later, mean_answer_tokens(on_file, loaded_cards))
-    # Tutors without any answer on file get the same requests if their settings are the same: count these only once.
+    # Tutors without any answer on file get the same requests if their settings are the same: count them only once.
     alike = (
         benchmark, *job.tasks, job.protocol, job.shard, job.max_tokens, type(model), model.endpoint, model.prompt_role,
         model.user_last, model.max_tokens, model.thinking_tokens,
@@ -114,13 +115,13 @@ def new_replies(plan: Plan, benchmark: str, tutor: str, rehearsal: Rehearsal, sh
 
 
 def count_later_turns(job: GenerateReplies, items: Path, on_file: AnswersOnFile) -> int:
-    """Return the number of turns that cannot be rendered yet, since they follow a turn whose answer is not on file."""
+    """Return the number of turns that cannot be rendered yet, because they follow a turn without an answer on file."""
     _, later = asyncio.run(run_conversations_on_file(job.work(items), on_file, RequestLimits(job.max_tokens, job.seed)))
     return later
 
 
 def shard_share(whole: NewRequests, shard: Shard) -> NewRequests:
-    """Return a shard's share of the estimated requests of a benchmark."""
+    """Return one shard's share of the estimated requests of a whole benchmark."""
     return whole._replace(
         requests=None if whole.requests is None else len(range(shard.number - 1, whole.requests, shard.parts)),
         prompt_tokens=whole.prompt_tokens / shard.parts,
@@ -129,14 +130,14 @@ def shard_share(whole: NewRequests, shard: Shard) -> NewRequests:
 
 
 def all_new_replies(plan: Plan, tutor: str, rehearsal: Rehearsal) -> NewRequests:
-    """Count the requests of one tutor on all benchmarks, which one job sends."""
+    """Count a tutor's requests on all benchmarks, for a job that sends them all."""
     return total_requests(
         "tutors", tutor, tutor, [new_replies(plan, name, tutor, rehearsal) for name in plan.benchmarks]
     )
 
 
 def estimated_replies(plan: Plan, loaded: LoadedCard) -> EstimatedRequests:
-    """Estimate the requests of a task to a tutor."""
+    """Estimate the requests that a tutor gets for a task."""
     card = loaded.card
     size = measured_sizes().get((card.benchmark, card.task, ""))
     items = item_count_of(plan, card)
@@ -149,7 +150,7 @@ def estimated_replies(plan: Plan, loaded: LoadedCard) -> EstimatedRequests:
 
 
 def item_count_of(plan: Plan, card: Card) -> int | None:
-    """Return the number of a task's items in this run, from card and registry; None if neither has it."""
+    """Return the number of a task's items in this run, from the card or the registry; None if neither states it."""
     dataset = plan.datasets[card.dataset]
     published = card.items or dataset.published.records
     items = published
@@ -163,14 +164,14 @@ def item_count_of(plan: Plan, card: Card) -> int | None:
 
 
 def panel_of(plan: Plan, judge: str) -> JudgeSettings:
-    """Return the settings of a judge's jobs: its entry, the model that answers for it, and the seed."""
+    """Return the settings of a judge's jobs: its entry, the model that answers for it, and the random seed."""
     entry, model = plan.judge_entry(judge), plan.models[plan.answering_entry(judge)]
     assert isinstance(model, VllmModel | HostedModel)
     return JudgeSettings(judge, entry, model, plan.run.seed)
 
 
 def new_verdicts(plan: Plan, judge: str, benchmark: str, batch: str, rehearsal: Rehearsal) -> NewRequests:
-    """Count one judge's requests about a batch of tutors; estimate them for tutors without replies on file."""
+    """Count a judge's requests about the replies of a batch of tutors; estimate them if replies are not on file."""
     panel, cards = panel_of(plan, judge), plan.judge_cards(benchmark, judge)
     identity = request_identity(panel.model, inputs.answering_weights(plan, judge))
     items = rehearsal.items(benchmark, [card.task for card in cards])
@@ -192,13 +193,13 @@ def new_verdicts(plan: Plan, judge: str, benchmark: str, batch: str, rehearsal: 
 
 
 def all_new_verdicts(plan: Plan, judge: str, batch: str, rehearsal: Rehearsal) -> NewRequests:
-    """Count one judge's requests about a batch of tutors on all benchmarks, which one job sends."""
+    """Count a judge's requests about a batch of tutors on all benchmarks, for a job that sends them all."""
     parts = [new_verdicts(plan, judge, name, batch, rehearsal) for name in plan.benchmarks_of_batch(judge, batch)]
     return total_requests("judges", judge, plan.answering_entry(judge), parts)
 
 
 def estimated_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> EstimatedRequests | None:
-    """Estimate a judge's requests about one tutor's replies to a task; None if the tutor does not answer the task."""
+    """Estimate a judge's requests about a tutor's replies to a task; None if the tutor does not answer the task."""
     if not plan.is_answered_by(card, tutor):
         return None
     [rubric, *_] = chosen_rubrics(plan.judge_entry(judge).rubrics, card.rubrics)
@@ -211,7 +212,7 @@ def estimated_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> Estima
 
 
 def new_label_checks(plan: Plan, judge: str, rehearsal: Rehearsal) -> NewRequests:
-    """Count one judge's requests about labelled replies and pairs."""
+    """Count a judge's requests about labelled replies and preference pairs."""
     panel = panel_of(plan, judge)
     identity = request_identity(panel.model, inputs.answering_weights(plan, judge))
     releases = plan.judged_releases(judge)
@@ -232,7 +233,7 @@ def new_label_checks(plan: Plan, judge: str, rehearsal: Rehearsal) -> NewRequest
 
 
 def estimated_label_checks(plan: Plan, judge: str) -> list[EstimatedRequests]:
-    """Estimate a judge's requests about labelled releases and pairs whose files do not exist yet."""
+    """Estimate a judge's requests about labelled replies and preference pairs whose files do not exist yet."""
     entry, limit = plan.judge_entry(judge), plan.label_limit(judge)
     keys = [
         ("labels", release, rubric.name)
@@ -257,14 +258,14 @@ def estimated_label_checks(plan: Plan, judge: str) -> list[EstimatedRequests]:
 def count_verdict_requests(
     plan: Plan, panel: JudgeSettings, identity: Mapping[str, Any], work: JudgeWork, journal: Path
 ) -> NewRequests:
-    """Count a judge's requests for some work, including follow-up questions about verdicts that are on file."""
+    """Count a judge's new requests for some work, including follow-up questions about verdicts on file."""
     on_file = AnswersOnFile(panel.name, panel.model, identity, journal)
     asyncio.run(verdicts_on_file(work, on_file, panel))
     return unanswered_requests("judges", panel.name, plan.answering_entry(panel.name), on_file, 0, VERDICT_TOKENS)
 
 
 async def verdicts_on_file(work: JudgeWork, on_file: AnswersOnFile, panel: JudgeSettings) -> None:
-    """Look up the answers to a judge's questions; then those to the follow-up questions that its verdicts lead to."""
+    """Look up the answers to a judge's questions, then the answers to the follow-up questions about its verdicts."""
     while work:
         judgements = []
         for loaded, case in work:
@@ -280,12 +281,12 @@ async def verdicts_on_file(work: JudgeWork, on_file: AnswersOnFile, panel: Judge
 
 
 def tokens_of_chars(chars: float) -> float:
-    """Return the estimated number of tokens of a text with this many characters."""
+    """Return the estimated number of tokens in a text with the given number of characters."""
     return chars / CHARS_A_TOKEN
 
 
 def mean_answer_tokens(on_file: AnswersOnFile, loaded_cards: Sequence[LoadedCard]) -> float:
-    """Return the mean number of tokens per answer: of answers on file, or without any, as measured for these tasks."""
+    """Return the mean number of tokens per answer, from answers on file or else from the tasks' measured sizes."""
     journals = [on_file.journal.answers, *on_file.journal.answers.others]
     entries = (entry for answers in journals for entry in answers.values())
     known = [entry.completion_tokens for entry in entries if entry.completion_tokens]
@@ -299,7 +300,7 @@ def mean_answer_tokens(on_file: AnswersOnFile, loaded_cards: Sequence[LoadedCard
 def unanswered_requests(
     stage: str, asker: str, model: str, on_file: AnswersOnFile, later: int, answer: float
 ) -> NewRequests:
-    """Return the count of the requests without an answer on file, with their estimated tokens.
+    """Count the requests without an answer on file, and estimate their tokens.
 
     later: number of requests that depend on missing answers; answer: estimated number of tokens per answer.
     """
@@ -312,7 +313,7 @@ def unanswered_requests(
 def estimated_total(
     stage: str, asker: str, model: str, parts: Sequence[EstimatedRequests | NewRequests]
 ) -> NewRequests:
-    """Add up the parts of one job as an estimate. The number of requests is None if it is None for any part."""
+    """Add up the parts of one job as an estimate. The number of requests is None if that of any part is None."""
     known = [part.requests for part in parts if part.requests is not None]
     return NewRequests(
         stage,
@@ -329,7 +330,7 @@ def total_requests(stage: str, asker: str, model: str, parts: Sequence[NewReques
     return estimated_total(stage, asker, model, parts)._replace(exact=all(part.exact for part in parts))
 
 
-JobNames = Mapping[str, str]  # a job's wildcards: their values by name
+JobNames = Mapping[str, str]  # values of a job's wildcards, by name
 REQUEST_COUNTERS: dict[str, Callable[..., NewRequests]] = {
     "generate_replies": new_replies,
     "generate_shard": new_replies,
@@ -371,7 +372,7 @@ def countable_jobs(plan: Plan) -> Iterator[tuple[str, dict[str, str]]]:
 def new_requests(
     plan: Plan, rehearsal: Rehearsal, planned: Collection[tuple[str, JobNames]] | None = None
 ) -> list[NewRequests]:
-    """Count a run's requests, job by job. planned: rule and wildcards of the jobs to count; all jobs if None."""
+    """Count the new requests of a run by job. planned: rule and wildcards of the jobs to count; all jobs if None."""
     chosen = None if planned is None else {(rule, frozenset(names.items())) for rule, names in planned}
     return [
         REQUEST_COUNTERS[rule](plan, **names, rehearsal=rehearsal)

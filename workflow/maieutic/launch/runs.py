@@ -1,4 +1,4 @@
-"""`maieutic runs`: list the runs of this folder with their pages."""
+"""Command `maieutic runs`, which lists the runs in this folder with their report pages."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.yaml_files import read_yaml
 
-NO_NAME = "(no name)"  # shown for a run whose run file has no `run.name`
+NO_NAME = "(no name)"  # shown for a run whose run file does not set `run.name`
 
 
 class RunFolder(NamedTuple):
-    """A run, as saved in its folder. page: None if the run never finished; written: time of the page or the config."""
+    """A run as saved in its folder.
+
+    limit: maximum number of items per task, None for all; page: path of the report page, None if the run did not
+    finish; written: time at which the page was written, or the configuration if there is no page.
+    """
 
     name: str
     tutors: list[str]
@@ -26,7 +30,7 @@ class RunFolder(NamedTuple):
 
 
 def runs() -> None:
-    """List the runs of this folder: name, time, page, tutors, tasks, items per task."""
+    """List the runs in this folder: name, time, page, tutors, tasks, items per task."""
     folders = list(run_folders(Path(paths.ROOT)))
     if not folders:
         fix = "run `snakemake --cores all --configfile my.yaml`"
@@ -39,7 +43,7 @@ def runs() -> None:
 
 
 def run_folders(results: Path) -> Iterable[RunFolder]:
-    """Yield each run below a results folder."""
+    """Yield each run in a results folder."""
     for path in saved_configs(results):
         run = saved_run(path)
         page = path.parent / "index.html"
@@ -54,21 +58,21 @@ def run_folders(results: Path) -> Iterable[RunFolder]:
 
 
 def saved_configs(results: Path) -> Iterator[Path]:
-    """Yield the saved configuration of each run below a results folder."""
+    """Yield the saved configuration file of each run in a results folder."""
     return (path for folder in paths.REPORT_FOLDERS for path in results.glob(f"{folder}/config.yaml"))
 
 
 def saved_config(config: Path) -> dict[str, Any]:
-    """Return the saved configuration of a run. Raises UserError if it cannot be read."""
-    return read_yaml(config, "delete it: the next run rewrites it") or {}
+    """Return the saved configuration of a run. Raises UserError if the file cannot be read."""
+    return read_yaml(config, "delete the file: the next run writes it again") or {}
 
 
 def saved_run(config: Path) -> dict[str, Any]:
-    """Return the `run` section of a saved configuration. Raises UserError if it cannot be read."""
+    """Return the `run` section of a saved configuration. Raises UserError if the file cannot be read."""
     return saved_config(config).get("run", {})
 
 
 def shorten_names(names: list[str], most: int = 3) -> str:
-    """Return the first names, and the number of the others, as text: `a, b, c and 2 more`."""
+    """Return the first `most` names and the number of further names as text, such as `a, b, c and 2 more`."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

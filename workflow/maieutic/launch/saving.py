@@ -1,4 +1,4 @@
-"""Save the effective configuration and the provenance of a run next to its results."""
+"""Job that saves the effective configuration and the provenance of a run next to its results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from maieutic.core.machine import this_machine
 
 
 class SaveConfig(Job):
-    """The checked configuration, reduced to what the run uses, and its provenance: code, checksums and versions."""
+    """Job that saves a checked configuration, reduced to what the run uses, and the run's provenance."""
 
     config: dict[str, Any]
     provenance: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Shell line of a rule: the command with its flags for the job, the files and the log."""
+"""Shell lines of rules: each is a command with its flags for the job, the files and the log."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_.]*)\}")
 
 
 class LiteralWord(str):
-    """Text that is used as it is: braces in it are not placeholders."""
+    """Text that is used unchanged: braces in it are not placeholders."""
 
     __slots__ = ()
 
 
 def escape_braces(line: str) -> str:
-    """Escape the braces of a line, so that Snakemake leaves it unchanged."""
+    """Escape the braces in a line, so that Snakemake does not take them for placeholders."""
     return line.replace("{", "{{").replace("}", "}}")
 
 
 def quote_placeholders(line: str) -> str:
-    """Quote a LiteralWord as one shell word; in other text, have Snakemake quote each placeholder's value (`:q`)."""
+    """Quote a LiteralWord as one shell word. In other text, let Snakemake quote each placeholder's value (`:q`)."""
     return escape_braces(shlex.quote(line)) if isinstance(line, LiteralWord) else PLACEHOLDER.sub(r"{\1:q}", line)
 
 
 def environment_assignments(**values: str) -> str:
     """Return the assignments of environment variables that precede a command in a shell line of Snakemake.
 
-    The values are literal: braces in them are not placeholders.
+    The values are literal, so braces in them are not placeholders.
     """
     settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in values.items())
     return escape_braces(settings)
 
 
 def command(name: str, python: str = DRIVER, job: bool = True, **files: str) -> str:
-    """Return the shell line that runs a command, with placeholders for Snakemake to fill in.
+    """Return the shell line that runs a command, with placeholders that Snakemake fills in.
 
-    python: interpreter. job: True if the command takes a job. files: values of further flags, by flag. The line with
-    its placeholders filled in is written to the log, and can be run by hand.
+    name: name of the command; python: interpreter; job: True if the command has the flag `--job`; files: values of
+    further flags, by flag. The filled-in line is written to the log and can be run by hand.
     """
     flags = {"job": "{params.job}"} if job else {}
     flags |= {flag.replace("_", "-"): value for flag, value in files.items()} | {"log": "{log}"}

@@ -1,6 +1,6 @@
-"""Undocumented attributes of Snakemake that this package reads, all in one place (Snakemake 9).
+"""Access to all undocumented attributes of Snakemake 9 that this package reads.
 
-`tests/unit/test_snakemake_compat.py` checks each of them on the pinned version.
+`tests/unit/test_snakemake_compat.py` checks each attribute in the pinned version of Snakemake.
 """
 
 from __future__ import annotations
@@ -19,50 +19,50 @@ def uses_containers(workflow: Workflow) -> bool:
 
 
 def run_files(workflow: Workflow) -> list[Path]:
-    """Return the files that the command line named with --configfile."""
+    """Return the files that are named with --configfile on the command line."""
     return [Path(str(file)) for file in workflow.overwrite_configfiles]
 
 
 def read_config_files(workflow: Workflow) -> list[Path]:
-    """Return all configuration files that Snakemake has read before the rules."""
+    """Return all configuration files that Snakemake read before it loaded the rules."""
     return [Path(str(file)) for file in workflow.config_settings.configfiles or ()]
 
 
 def default_resource(workflow: Workflow, name: str) -> str | None:
-    """Return the profile's default of a resource as text, or None."""
+    """Return the profile's default value of a resource as text; None if the profile does not set one."""
     defaults = workflow.resource_settings.default_resources or {}
     return str(defaults[name].raw).strip("'\"") if name in defaults else None
 
 
 def resource_total(workflow: Workflow, name: str) -> int | None:
-    """Return how much of a resource all jobs together may use, or None if the profile sets no limit."""
+    """Return the amount of a resource that all jobs together may use; None if the profile sets no limit."""
     totals = workflow.global_resources
     return totals[name].value if name in totals else None
 
 
 def planned_jobs(workflow: Workflow) -> list[Job]:
-    """Return the jobs of a run that are not finished."""
+    """Return the jobs of a run that remain to be executed."""
     return list(workflow.dag.needrun_jobs())
 
 
 def planned_jobs_of_dry_run(workflow: Workflow) -> list[Job] | None:
-    """Return the jobs that a dry run planned; None for another run, or if its jobs were never computed."""
+    """Return the jobs that a dry run planned; None if the run is not a dry run or its jobs were never computed."""
     dag = getattr(workflow, "_dag", None)
     return None if dag is None or not workflow.dryrun else list(dag.needrun_jobs(exclude_finished=False))
 
 
 def failed_jobs(workflow: Workflow) -> list[Job]:
-    """Return the failed jobs of a run by rule and wildcards; empty for a run that never started."""
+    """Return the failed jobs of a run, sorted by rule and wildcards; empty if the run never started."""
     return sorted(getattr(workflow.scheduler, "failed", ()), key=lambda job: (job.rule.name, str(job.wildcards)))
 
 
 def slurm_status_command(workflow: Workflow) -> str | None:
-    """Return the command by which the SLURM executor polls its jobs; None for another executor."""
+    """Return the command with which the SLURM executor polls its jobs; None for any other executor."""
     return workflow.executor_settings.status_command if workflow.executor_plugin.name == "slurm" else None
 
 
 def image_of_job(job: Job) -> tuple[str, str] | None:
-    """Return the address and the file of the image that a job runs in, or None."""
+    """Return the address and the file of the container image in which a job runs; None without a container."""
     return (job.container_img_url, job.container_img_path) if job.container_img else None
 
 
@@ -71,15 +71,10 @@ def progress_bars(workflow: Workflow) -> list[Any]:
     return [handler.progress for handler in workflow.logger_manager.get_log_handlers() if hasattr(handler, "progress")]
 
 
-def shows_failed_logs(workflow: Workflow) -> bool:
-    """Return True if the command line asks for the logs of failed jobs (--show-failed-logs)."""
-    return bool(workflow.output_settings.show_failed_logs)
-
-
 def filter_records(workflow: Workflow, keep: Callable[[dict[int, dict[str, Any]], Any], bool]) -> None:
     """Filter the records of the terminal's log handlers.
 
-    keep: takes the handler's data on jobs, by number of the job, and a log record; returns False to leave it out.
+    keep: function of the handler's data on jobs, by job number, and of a log record; returns False to drop the record.
     """
 
     def filter_of(jobs: dict[int, dict[str, Any]]) -> Callable[[Any], bool]:

@@ -1,4 +1,4 @@
-"""Wildcard constraints: exactly the names that occur in a run, so that no two rules can write the same file."""
+"""Wildcard constraints: they match exactly the names in a run, so that no two rules can write the same file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from maieutic.rewards.pairs import PAIR_SOURCES
 
 
 def one_of(names: Iterable[str]) -> str:
-    """Return a pattern for exactly these names; without names, a pattern that matches nothing."""
+    """Return a pattern that matches exactly the given names; without names, a pattern that matches nothing."""
     return "|".join(map(re.escape, names)) or "(?!)"
 
 
 def constraints_of(plan: Plan) -> dict[str, str]:
-    """Return the constraint of every wildcard."""
+    """Return the constraint of every wildcard, by name of the wildcard."""
     return {
         "benchmark": one_of(plan.benchmarks),
         "task": "[a-z][a-z0-9_]*",
@@ -40,6 +40,6 @@ def datasets_with_pictures(plan: Plan) -> list[str]:
 
 
 def judges_with_engine(plan: Plan, judges: Iterable[str], *engines: str) -> list[str]:
-    """Return the judges whose model is run by one of some engines."""
+    """Return the given judges whose model is run by any of the given engines."""
     models = plan.with_engine(*engines)
     return [name for name in judges if plan.answering_entry(name) in models]

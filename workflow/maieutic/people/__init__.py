@@ -1,1 +1,1 @@
-"""Human labels: blind samples for annotators, their answers read back, and plans of how many labels to collect."""
+"""Human labels: blind samples for annotators, readers of annotators' answers, and plans of sample sizes."""

@@ -1,4 +1,4 @@
-"""Files of a sample for annotators: a page that needs no server, a CSV sheet, files for Label Studio and Potato."""
+"""Files of a sample for annotators: pages that need no server, CSV sheets, and files for Label Studio and Potato."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ PageContent = dict[str, Any]
 
 
 class SampleBrief(NamedTuple):
-    """Content of a sample that all of its annotators see. version: as `Key.version`; pictures: folder of pictures."""
+    """Content of a sample that all of its annotators see.
+
+    version: digest of the texts, as in `Key.version`; pictures: folder of the items' pictures.
+    """
 
     sample: str
     version: str
@@ -123,7 +126,7 @@ def context_text(unit: Unit) -> str:
 
 
 def write_sheets(folder: Path, sheets: Mapping[str, Sequence[Unit]], units: Sequence[Unit], brief: SampleBrief) -> None:
-    """Write one CSV of all units, and a CSV per annotator with a row per unit and criterion, `answer` left empty."""
+    """Write a CSV with all units, and a sheet for each annotator: one row per unit and criterion, `answer` empty."""
     rows = ([unit.name, context_text(unit), *[*replies_to_show(unit, brief.compared), ""][:2]] for unit in units)
     write_csv(folder / "instances.csv", INSTANCE_COLUMNS, rows)
     for annotator, sheet in sheets.items():
@@ -149,7 +152,7 @@ def question_text(question: CriterionQuestion) -> str:
 
 
 def label_studio_form(brief: SampleBrief, units: Sequence[Unit]) -> str:
-    """Return the labelling interface of Label Studio: texts, and the question and choices of each criterion."""
+    """Return Label Studio's labelling interface as XML: the texts, and the question and choices of each criterion."""
     view = ElementTree.Element("View")
     names = ["context", "response_1", *(["response_2"] if brief.compared else [])]
     for name in names:
@@ -172,7 +175,7 @@ def label_studio_form(brief: SampleBrief, units: Sequence[Unit]) -> str:
 
 
 def write_label_studio(folder: Path, sheets: Mapping[str, Sequence[Unit]], brief: SampleBrief) -> None:
-    """Write the labelling interface and each annotator's tasks for Label Studio. Its JSON exports can be read back."""
+    """Write a labelling interface and each annotator's tasks for Label Studio, whose JSON exports can be read back."""
     units = list({unit.name: unit for sheet in sheets.values() for unit in sheet}.values())
     every = {name for unit in units for name in unit.candidate.criteria}
     for annotator, sheet in sheets.items():
@@ -228,7 +231,7 @@ def write_potato(folder: Path, units: Sequence[Unit], brief: SampleBrief) -> Non
 def write_annotation_files(
     folder: Path, sheets: Mapping[str, Sequence[Unit]], units: Sequence[Unit], brief: SampleBrief
 ) -> None:
-    """Write a sample's files for annotators in every form, and the content from which further pages can be built."""
+    """Write all of a sample's files for annotators, and the content from which more pages can be built later."""
     content = sample_content(units, brief)
     write_json(folder / CONTENT_FILE, content)
     for annotator, sheet in sheets.items():

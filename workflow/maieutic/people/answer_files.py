@@ -1,6 +1,6 @@
-"""Reader of annotators' files: checks annotator, guideline, scale and time of every label.
+"""Reader of annotators' files, which checks the annotator, guideline, scale and time of every label.
 
-Nothing is guessed: all faults are reported, in one error.
+It does not guess what an annotator meant. All faults are reported in one error.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from maieutic.people.labels import COLUMNS, OPTIONAL_COLUMNS
 from maieutic.people.sample import Key
 
 FORMAT = "maieutic labels 1"
-MIN_SECONDS = 0.3  # minimum time per label; a faster annotator cannot have read the unit
-DEPTH = 12  # maximum nesting of a file
+MIN_SECONDS = 0.3  # minimum seconds per label; a faster annotator cannot have read the unit
+DEPTH = 12  # maximum nesting depth of a JSON file
 PEOPLE_COLUMNS = [*COLUMNS, *OPTIONAL_COLUMNS, "seconds", "comment"]
-COPY_SUFFIX = re.compile(r" ?\(\d+\)$")  # suffix that browsers add to the name of a repeated download
+COPY_SUFFIX = re.compile(r" ?\(\d+\)$")  # suffix that web browsers add to the name of a repeated download
 
 
 class AnnotatorAnswer(NamedTuple):
@@ -71,7 +71,7 @@ def read_files(
         by_name[read.annotator] += [answer.place for answer in read.answers[:1]]
     for name, places in by_name.items():
         if len(places) > 1:
-            fix = "pass only the last file of each annotator"
+            fix = "pass only the latest file of each annotator"
             faults.append(UserError(places[1], f"found {len(places)} files of annotator {name}", fix))
     if faults:
         raise UserError.of(faults)
@@ -79,7 +79,7 @@ def read_files(
 
 
 def read_file(path: Path, key: Key, resolver: str | None, most_mb: float, fast: bool = False) -> list[AnswerFile]:
-    """Read one file: a saved page, a sheet, or a Label Studio export, which can contain several annotators."""
+    """Read one file: a saved page, a sheet, or a Label Studio export, which can have answers of several annotators."""
     fix = "pass a file saved by a page, a sheet-NAME.csv, or a JSON export of Label Studio"
     try:
         if path.stat().st_size > most_mb * MB:
@@ -100,7 +100,7 @@ def read_file(path: Path, key: Key, resolver: str | None, most_mb: float, fast: 
 def read_saved_page(
     path: Path, content: Mapping[str, Any], key: Key, resolver: str | None, fast: bool = False
 ) -> AnswerFile:
-    """Return the answers in a saved page. Raises UserError for another sample or guideline, or an invalid file."""
+    """Return the answers in a saved page. Raises UserError if the file is invalid or of another sample or guideline."""
     if content.get("sample") != key.sample:
         problem = f"expected sample {key.sample}, found {content.get('sample')!r}"
         raise UserError(str(path), problem, "pass the folder of the file's sample as --sample")
@@ -123,7 +123,7 @@ def read_saved_page(
         seconds = answer.get("seconds")
         timed = isinstance(seconds, int | float) and math.isfinite(seconds)
         if labels and not fast and (not timed or seconds < MIN_SECONDS * len(labels)):
-            problem = f"{len(labels)} labels in {seconds} seconds is too fast to have read the unit"
+            problem = f"{len(labels)} labels in {seconds} seconds: the annotator was too fast to have read the unit"
             fix = "ask the annotator to label the unit again, or pass --fast to accept such labels"
             faults.append(UserError(f"{path}: {unit}", problem, fix))
         share = float(seconds) / len(labels) if labels and timed else None
@@ -137,7 +137,7 @@ def read_saved_page(
 
 
 def read_answer_sheet(path: Path, key: Key, resolver: str | None) -> AnswerFile:
-    """Return the answers of a filled-in sheet, named after its annotator. An empty answer is an open question."""
+    """Return the answers in a filled-in sheet, sheet-ANNOTATOR.csv. An empty answer is an open question."""
     annotator = COPY_SUFFIX.sub("", path.stem.removeprefix("sheet-"))
     units = annotator_units(str(path), annotator, key, resolver)
     answers: list[AnnotatorAnswer] = []
@@ -153,7 +153,7 @@ def read_answer_sheet(path: Path, key: Key, resolver: str | None) -> AnswerFile:
 
 
 def read_label_studio(path: Path, tasks: Sequence[Any], key: Key, resolver: str | None) -> list[AnswerFile]:
-    """Return the answers in a Label Studio export by annotator (`completed_by`), with their times (`lead_time`)."""
+    """Return each annotator's answers in a Label Studio export, from its `completed_by` and `lead_time`."""
     by_annotator: dict[str, list[AnnotatorAnswer]] = defaultdict(list)
     faults: list[UserError] = []
     for number, task in enumerate(tasks):
@@ -210,7 +210,7 @@ def check_answers(
 ) -> AnswerFile:
     """Return the answers of one annotator if all are valid. Raises UserError that names every invalid answer.
 
-    units: units that were assigned to the annotator. faults: faults already found in the file, reported as well.
+    units: units that were assigned to the annotator. faults: faults already found in the file, which are reported too.
     """
     assigned = set(units)
     seen: dict[tuple[str, str], str] = {}
@@ -227,7 +227,9 @@ def check_answers(
             faults.append(UserError(answer.place, f"the unit has no criterion {answer.criterion[:40]!r}", fix))
         elif answer.value not in key.criteria[answer.criterion]:
             fix = f"choose one of {', '.join(key.criteria[answer.criterion])}"
-            faults.append(UserError(answer.place, f"{answer.criterion}: {answer.value[:40]!r} is not an answer", fix))
+            faults.append(
+                UserError(answer.place, f"{answer.criterion}: {answer.value[:40]!r} is not an allowed answer", fix)
+            )
         elif question in seen:
             problem = f"{answer.unit}, {answer.criterion} was already answered in {seen[question]}"
             faults.append(UserError(answer.place, problem, "remove one of the two answers"))
@@ -240,7 +242,7 @@ def check_answers(
 
 
 def label_of_answer(answer: AnnotatorAnswer, key: Key) -> str:
-    """Return an answer as a label of the tutor's reply: win, tie or lose if two responses are compared."""
+    """Convert an answer to a label of the tutor's reply, which is win, tie or lose if two responses are compared."""
     if not key.compared:
         return answer.value
     if answer.value == "tie":

@@ -7,7 +7,7 @@ const IDLE = 120; // seconds without input after which a unit's clock stops
 const AT = "\0at"; // key of the current position; no unit has this name
 // Objects keyed by names have no prototype, so that a name such as `constructor` matches only stored entries.
 let answers = { __proto__: null }, undone = [], at = 0, seen = performance.now(), alive = performance.now(), store = null, ready = false;
-const touched = new Set(); // units answered in this tab; only they are written, so that other tabs' answers are kept
+const touched = new Set(); // units answered in this tab; only these are written, so that other tabs' answers are kept
 
 function element(kind, text, ...classes) {
   const node = document.createElement(kind);
@@ -52,7 +52,7 @@ function restore() {
     request.onerror = () => { warnNotStored(); resolve(); };
   });
 }
-// Replace answers of this page by newer ones from a file or database. Return the number of units that changed.
+// Replace answers of this page by newer answers from a file or database. Return the number of units that changed.
 function mergeNewer(others) {
   let taken = 0;
   for (const [name, other] of Object.entries(others)) {
@@ -160,7 +160,7 @@ async function load(file) {
   const before = structuredClone(answers), taken = mergeNewer(valid(content.answers));
   for (const name of Object.keys(answers)) touched.add(name);
   undone.push(["file", before]);
-  notify(`${taken} of ${data.units.length} units loaded from ${file.name}. Newer answers on this page were kept. Undo reverts the loading.`);
+  notify(`${taken} of ${data.units.length} units loaded from ${file.name}. Newer answers on this page were kept. Undo restores the answers from before the file was loaded.`);
   keep(); show(); meter();
 }
 function guideline() {

@@ -18,7 +18,7 @@ from maieutic.judges.label_table import group_by_reply, label_on_scale, probabil
 
 COLUMNS = ("task", "item", "tutor", "criterion", "label")
 OPTIONAL_COLUMNS = ("annotator", "resolves", "probability", "stratum", "stratum_size")
-ITEM_CRITERION = re.compile(r"c\d{2,}")  # name of a criterion that an item itself defines; the first is c01
+ITEM_CRITERION = re.compile(r"c\d{2,}")  # name of a criterion that an item itself defines, such as c01
 PASSED = PASS_FAIL[0]
 PASS_FAIL_SCALE = Scale(labels=PASS_FAIL, desired=PASSED)  # label scale of criteria that items themselves define
 
@@ -38,7 +38,7 @@ class ReadsHumanLabels(SampledJob):
         return [label for _, label in self.lines_in(people)]
 
     def lines_in(self, people: Path) -> list[tuple[str, Label]]:
-        """Return the human labels in `people`, a CSV file, each with file and line.
+        """Return the human labels in the CSV file `people`, each with its place (file and line).
 
         Raises UserError that names every invalid line.
         """
@@ -55,8 +55,9 @@ def read_human_labels(
 def read_label_lines(
     path: Path, scales: Mapping[str, Scales], rated_tasks: Sequence[str] = (), limits: Limits = DEFAULT_LIMITS
 ) -> list[tuple[str, Label]]:
-    """Return the labels in a CSV with the columns task, item, tutor, criterion and label, each with file and line.
+    """Return the labels in a CSV file, each with its place (file and line).
 
+    Required columns: task, item, tutor, criterion and label.
     Optional columns: `annotator`, required if there are several annotators; `resolves`, "yes" in the lines of the
     person who decides where annotators differ; `probability`, the probability with which the reply was sampled;
     `stratum`, the group of replies from which it was sampled; `stratum_size`, the number of replies in that stratum.
@@ -144,7 +145,7 @@ def label_of_row(
 
 
 def resolved_labels(labels: Sequence[Label]) -> list[tuple[Label, str | None]]:
-    """Return one label per reply and criterion, with the aggregated label, or None if the annotators are divided."""
+    """Return, for each reply and criterion, a label and the aggregated label (None if the annotators are divided)."""
     return [(votes[0], aggregate_votes(votes)) for votes in group_by_reply(labels)]
 
 
@@ -154,5 +155,5 @@ def parse_stratum_size(place: str, text: str | None) -> int | None:
         return None
     if not str(text).strip().isdecimal() or int(str(text)) < 1:
         fix = "write the number of replies in the stratum as a whole number"
-        raise UserError(place, f"expected a whole number in stratum_size, found {str(text)[:20]!r}", fix)
+        raise UserError(place, f"expected a positive whole number in stratum_size, found {str(text)[:20]!r}", fix)
     return int(str(text))

@@ -45,7 +45,7 @@ PREFERENCE_VALUES = {"1": "first", "2": "second", "tie": "tie"}
 
 
 def history_text(item: Item, unit: Unit) -> str:
-    """Return the dialogue before the responses, as the column `history` of a table of preferences."""
+    """Return the dialogue before the responses, for the column `history` of a table of preferences."""
     turns = "\n".join(
         f"{'Tutor' if turn['role'] == 'assistant' else 'Student'}: {turn['content']}" for turn in item.history
     )
@@ -53,7 +53,7 @@ def history_text(item: Item, unit: Unit) -> str:
 
 
 def pair_columns(units: Sequence[Unit]) -> dict[str, dict[str, str]]:
-    """Return, by unit, the columns of a table of preferences other than the responses and answers."""
+    """Return the columns of a table of preferences, by unit, except the responses and answers."""
     return {
         unit.name: {
             "history": history_text(unit.candidate.item, unit),

@@ -1,4 +1,4 @@
-"""Command `maieutic read-labels`: convert annotators' files to `run.human_labels` and print their agreement."""
+"""Command `maieutic read-labels`, which converts annotators' files and prints the annotators' agreement."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def read_labels(
 ) -> None:
     """Write the labels in annotators' files as the CSV for `run.human_labels`, and print the annotators' agreement.
 
-    For pairs (`label --against`), write a table of preferences. Set it as `file` of an entry of `preferences`.
+    For pairs (`label --against`), write a table of preferences instead. Set it as `file` in an entry of `preferences`.
 
     sample: folder that `maieutic label` wrote. files: files saved from labelling pages, filled-in sheets, or an export
     of Label Studio.
-    resolver: person who decides where annotators differ; a page with those units is written for the resolver.
+    resolver: person who decides where annotators differ; a page with the units to decide is written for this person.
     partial: accept files with open questions, and leave those questions out.
     fast: accept labels that were given faster than the unit can be read.
     Raises UserError that names every fault of every file; in that case, nothing is written.
@@ -63,7 +63,7 @@ def read_labels(
     if resolver and open_:
         # The new page replaces the previous one, so it also contains the units that are already resolved.
         units = sorted({unit for unit, _ in differing})
-        print(f"units to resolve, for {resolver}: {len(units)}, in {write_label_page(sample, resolver, units)}")
+        print(f"units to resolve by {resolver}: {len(units)}, on the page {write_label_page(sample, resolver, units)}")
     if key.against:
         write_preferences(out, answers, key, sample, resolver)
     else:
@@ -94,7 +94,7 @@ def check_complete(reads: Sequence[AnswerFile], key: Key, resolver: str | None, 
     ]
     senders = {read.annotator for read in reads if read.annotator != resolver}
     if lacking := [name for name in key.annotators if name not in senders]:
-        plan = f"{key.overlap} annotators per unit were planned" if key.overlap > 1 else "annotators share no units"
+        plan = f"{key.overlap} annotators per unit were planned" if key.overlap > 1 else "their units have no labels"
         fix = "add the missing files to --files, or pass --partial to continue without them"
         faults.append(UserError(", ".join(lacking), f"found no file of labels; {plan}", fix))
     if faults and not partial:
@@ -102,7 +102,7 @@ def check_complete(reads: Sequence[AnswerFile], key: Key, resolver: str | None, 
 
 
 def annotator_votes(answers: Iterable[AnnotatorAnswer], resolver: str | None) -> Votes:
-    """Return the answers of all annotators but the resolver, by criterion and unit."""
+    """Return the answers of all annotators except the resolver, by criterion and unit."""
     votes: Votes = defaultdict(lambda: defaultdict(dict))
     for answer in answers:
         if answer.annotator != resolver:
@@ -111,7 +111,7 @@ def annotator_votes(answers: Iterable[AnnotatorAnswer], resolver: str | None) ->
 
 
 def agreement_lines(answers: Sequence[AnnotatorAnswer], key: Key, resolver: str | None) -> list[str]:
-    """Return a table of agreement by criterion: Fleiss' and Cohen's kappa, Krippendorff's alpha, seconds per label."""
+    """Return the lines of a table with the agreement of annotators and their median seconds, by criterion."""
     lines = [f"{'criterion':32} {'units':>5} {'both':>5} {'Fleiss':>7} {'Cohen':>7} {'alpha':>7} {'seconds':>8}"]
 
     def cell(value: float | None) -> str:

@@ -1,8 +1,8 @@
-"""Blind samples of replies for people to label, drawn from strata with known probabilities, by one random seed.
+"""Blind samples of replies for people to label, drawn at random from strata with known probabilities.
 
-The default is a random sample of each tutor's replies. Favouring replies on which judges differ needs fewer labels if
-one of the judges errs on these replies, and somewhat more otherwise (`bench/label_sampling.py`). Which case applies is
-unknown beforehand. Every scheme records each reply's sampling probability.
+The default is a random sample of each tutor's replies. A sample that favours replies on which judges differ needs fewer
+labels if one of the judges errs on these replies, and slightly more labels otherwise (`bench/label_sampling.py`). Which
+case applies is not known in advance. Every scheme records each reply's sampling probability.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Unit(NamedTuple):
     """A sampled reply, under a name that does not identify it.
 
     stratum: group of replies from which it was sampled. probability: probability of being sampled. first: True if the
-    reply is shown before the one with which it is compared.
+    reply is shown before the response with which it is compared.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Unit(NamedTuple):
 
 
 class CriterionQuestion(NamedTuple):
-    """Question about one criterion, for people. answers: allowed values, each with its meaning."""
+    """Question about one criterion, for annotators. answers: allowed values, each with its meaning."""
 
     title: str
     question: str
@@ -77,9 +77,9 @@ class CriterionQuestion(NamedTuple):
 class Key(Record):
     """Key of a sample, which annotators do not see: the reply behind each unit, assignments and design.
 
-    version: digest of all texts that annotators see besides replies. overlap: number of annotators per unit. strata:
-    number of replies and number of sampled replies in each stratum. criteria: allowed answers by criterion. against:
-    tutor with whose replies all others are compared. assigned: units of each annotator.
+    version: digest of the guideline and the questions. overlap: number of annotators per unit. strata: number of
+    replies and number of sampled replies in each stratum. criteria: allowed answers by criterion. against: tutor with
+    whose replies all other replies are compared. assigned: units of each annotator.
     """
 
     sample: str
@@ -116,13 +116,13 @@ class Key(Record):
 def check_annotator_name(place: str, name: str) -> None:
     """Raise UserError if an annotator's name cannot be part of a file name."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}", name):
-        raise UserError(place, f"{name!r} cannot be a file name", "use letters, digits, - and _")
+        raise UserError(place, f"{name!r} cannot be part of a file name", "use letters, digits, - and _")
 
 
 def strata_of(candidates: Iterable[Candidate], scheme: Scheme) -> dict[str, list[Candidate]]:
-    """Return the replies by stratum: by task and tutor, and also by what the scheme distinguishes.
+    """Group replies into strata by task and tutor, and by a property that depends on the scheme.
 
-    Scheme "verdict" distinguishes the leading judge's verdicts, "disagreement" replies on which judges differ.
+    Scheme "verdict" also groups by the leading judge's verdict, and scheme "disagreement" by whether judges differ.
     """
     strata: dict[str, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
@@ -138,7 +138,7 @@ def strata_of(candidates: Iterable[Candidate], scheme: Scheme) -> dict[str, list
 def allocate_sample(sizes: Mapping[str, int], weights: Mapping[str, float], n: int) -> dict[str, int]:
     """Return the number of replies to sample from each stratum: n in total, by weight, at least two where possible.
 
-    Raises UserError if n exceeds the number of replies, or is too small for the strata.
+    Raises UserError if n exceeds the number of replies, or if n is smaller than these minimums.
     """
     if n > sum(sizes.values()):
         raise UserError("--n", f"{n} replies requested, but there are only {sum(sizes.values())}", "set a smaller --n")
@@ -148,7 +148,7 @@ def allocate_sample(sizes: Mapping[str, int], weights: Mapping[str, float], n: i
         raise UserError("--n", problem, f"set --n to {sum(least.values())} or more")
     chosen = dict(least)
     for _ in range(n - sum(least.values())):
-        # Largest remainders, one by one: the next reply goes to the stratum farthest below its share.
+        # Add the other replies one by one: the next reply goes to the stratum that is farthest below its share.
         open_ = [name for name in sizes if chosen[name] < sizes[name]]
         total = sum(weights[name] for name in open_)
         chosen[min(open_, key=lambda name: (chosen[name] - n * weights[name] / total, name))] += 1
@@ -160,9 +160,10 @@ def draw_sample(
 ) -> list[Unit]:
     """Return a random sample of n replies in random order, each with its probability of being sampled.
 
-    Tutors have equal shares. A tutor's strata are sampled in proportion to their size, times DISAGREEMENT_FACTOR for
-    strata on which judges differ under scheme "disagreement". Replies of a stratum are equally likely. salt: random
-    text that is not stored, so that a unit's name does not identify its reply.
+    Tutors have equal shares. A tutor's strata are sampled in proportion to their size. Scheme "disagreement" multiplies
+    the weight of strata on which judges differ by DISAGREEMENT_FACTOR. All replies in a stratum are equally likely.
+
+    salt: random text that is not stored, so that a unit's name does not identify its reply.
     """
     strata = strata_of(candidates, scheme)
     of_tutor: Counter[str] = Counter(candidate.tutor for candidate in candidates)
@@ -210,7 +211,7 @@ def criterion_questions(rubric: Rubric, criteria: Mapping[str, Criterion]) -> di
 
 
 def guideline_version(rubric: Rubric, units: Sequence[Unit], guideline: str) -> str:
-    """Return a digest of all texts that annotators see besides replies."""
+    """Return a digest of the rubric's title, the guideline and the questions of all units."""
     questions = {
         unit.name: {
             name: question._asdict() for name, question in criterion_questions(rubric, unit.candidate.criteria).items()
@@ -222,7 +223,7 @@ def guideline_version(rubric: Rubric, units: Sequence[Unit], guideline: str) -> 
 
 
 def context_sections(item: Item) -> list[dict[str, Any]]:
-    """Return the context of a reply for people: texts with a title, dialogues turn by turn, without repetitions."""
+    """Return the context of a reply as titled sections. Dialogues are split into turns, and repeated texts left out."""
     sections: list[dict[str, Any]] = []
     seen: set[str] = set()
     solution = item.reference.get("solution")
@@ -250,7 +251,7 @@ def context_sections(item: Item) -> list[dict[str, Any]]:
 
 
 def replies_to_show(unit: Unit, compared: bool) -> list[str]:
-    """Return the texts to show: the reply with all its turns, or, if `compared`, both replies in the unit's order."""
+    """Return the texts to show: the reply with all its turns or, if `compared`, both responses in the unit's order."""
     reply = "\n\n".join(unit.candidate.texts)
     if not compared:
         return [reply]

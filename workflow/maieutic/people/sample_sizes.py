@@ -54,7 +54,7 @@ def estimate_pilot(
     spread = []
     for verdict in (0.0, 1.0):
         group = judge == verdict
-        # Add half a desired and half an undesired label: otherwise a small group could seem not to vary at all.
+        # Add half a desired and half an undesired label, so that a small group of equal labels has a spread above 0.
         share = ((people * mass)[group].sum() + 0.5) / (mass[group].sum() + 1)
         spread.append(math.sqrt(share * (1 - share)))
     return Pilot(rate, max(rho, 0.0), len(pairs), (spread[0], spread[1]), source)
@@ -83,7 +83,7 @@ def labels_for(pilot: Pilot, population: int, half: float) -> int | None:
 
 
 def labels_without_judge(n: int, rho: float) -> float:
-    """Return the number of labels needed without the judge for the precision of n labels with its verdicts.
+    """Return the number of labels that are, without the judge, as precise as n labels with the judge's verdicts.
 
     The formula assumes a large population.
     """
@@ -91,7 +91,7 @@ def labels_without_judge(n: int, rho: float) -> float:
 
 
 def label_plan_lines(candidates: Sequence[Candidate], pilots: Mapping[str, Pilot], n: int) -> list[str]:
-    """Return the lines of the printed plan: by criterion, the half width for each number of labels."""
+    """Return the lines of the plan to print: for each criterion, the half width by number of labels."""
     if not pilots:
         return ["no criterion has a desired label: there is no rate to correct"]
     sizes = Counter(candidate.tutor for candidate in candidates)
@@ -100,7 +100,7 @@ def label_plan_lines(candidates: Sequence[Candidate], pilots: Mapping[str, Pilot
     known = (
         f"the judge's agreement with people is known from {source}"
         if source
-        else "the judge's agreement with people is unknown: rho = 0"
+        else "the judge's agreement with people is unknown, so rho = 0 is assumed"
     )
     lines = [
         f"{len(sizes)} tutors with {smallest} to {max(sizes.values())} replies each; {known}",
@@ -126,14 +126,14 @@ def label_plan_lines(candidates: Sequence[Candidate], pilots: Mapping[str, Pilot
         for pilot in sorted(pilots.values(), key=lambda pilot: pilot.rho)
     ]
     lines += [
-        f"--n {n} is {each} labels per tutor; without the judge, {saved[0]} to {saved[-1]} more would be needed",
+        f"--n {n} means {each} labels per tutor; without the judge, {saved[0]} to {saved[-1]} more would be needed",
         scheme_advice(pilots),
     ]
     return lines
 
 
 def scheme_advice(pilots: Mapping[str, Pilot]) -> str:
-    """Return advice on the sampling scheme. Labels help most in strata that are large or vary much (Neyman)."""
+    """Return advice on the sampling scheme. By Neyman allocation, labels help most in large or highly varied strata."""
     known = [pilot for pilot in pilots.values() if pilot.source]
     if not known:
         return "use --scheme random: without labels it is unknown in which strata labels help most"

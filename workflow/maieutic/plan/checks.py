@@ -61,7 +61,8 @@ def check_config(raw: dict[str, Any]) -> Config:
 def check_selection(plan: Plan) -> None:
     """Check that everything a run selects exists, is available and fits together.
 
-    Raises UserError with the faults of the first group of checks that fails. Missing pins do not stop later groups.
+    Raises UserError with the faults of the first group of checks that fails. If the only faults of a group are missing
+    pins, the later groups are checked too.
     """
     run = plan.run
     tutors = enumerate(run.tutors)
@@ -101,14 +102,14 @@ def check_data_folder(config: Config) -> None:
 
 
 def check_budget(plan: Plan) -> None:
-    """Raise UserError if a budget names an unknown or unsuitable model, or limits costs but a model has no price."""
+    """Raise UserError if the budget names an unknown model or a judge, or limits costs but a model has no price."""
     budget = plan.run.budget
     for name in budget.models:
         if name not in plan.models:
             raise unknown_name(f"run.budget.models.{name}", name, list(plan.models), "config/models.yaml")
         judge = plan.models[name]
         if isinstance(judge, JudgeModel) and judge.model is None:
-            fix = f"set budgets for the models behind {', '.join(judge.judges)}" if judge.judges else "remove this key"
+            fix = f"set budgets for the models of {', '.join(judge.judges)}" if judge.judges else "remove this key"
             raise UserError(f"run.budget.models.{name}", f"{name} is a judge without a model", fix)
         if (answering := plan.answering_entry(name)) != name:
             raise UserError(
@@ -132,10 +133,10 @@ def check_name_of_tutor(plan: Plan, number: int, name: str) -> None:
 
 
 def check_tutor(plan: Plan, name: str) -> None:
-    """Raise UserError if a tutor's baseline is unknown, its file of replies is missing, or its weights are unpinned."""
+    """Raise UserError if a tutor is an unknown baseline, lacks its file of replies, or has unpinned weights."""
     model = plan.models[name]
     if isinstance(model, BaselineModel) and model.tutor not in TUTORS:
-        raise unknown_name(f"models.{name}.tutor", model.tutor, list(TUTORS), "the trivial tutors")
+        raise unknown_name(f"models.{name}.tutor", model.tutor, list(TUTORS), "the list of baseline tutors")
     if isinstance(model, RecordedModel):
         for file in (file for file in model.files if not Path(file).is_file()):
             raise UserError(f"models.{name}.file", f"{file} does not exist", "set it to the file with the replies")
@@ -144,7 +145,7 @@ def check_tutor(plan: Plan, name: str) -> None:
 
 
 def check_own_protocol(plan: Plan, name: str) -> None:
-    """Check the prompts of a tutor with a protocol of its own: the cards' loaders provide all their variables."""
+    """If a tutor has its own protocol, check that the cards' loaders provide all variables in its prompts."""
     if plan.protocol_of(name) == plan.run.protocol:
         return
     for loaded in (loaded_card for benchmark in plan.benchmarks for loaded_card in plan.cards_for(benchmark, name)):
@@ -153,52 +154,50 @@ def check_own_protocol(plan: Plan, name: str) -> None:
 
 
 def check_pictures(plan: Plan, name: str) -> None:
-    """Raise UserError if a tutor can answer none of the selected tasks, for example since all have pictures."""
+    """Raise UserError if a tutor can answer none of the selected tasks, for example because all have pictures."""
     if any(plan.can_answer(loaded.card, name) for loaded in plan.cards.values()):
         return
     if isinstance(plan.models[name], BaselineModel):
         raise UserError(
-            f"models.{name}.tutor", "no task of run.tasks has human replies", f"remove {name} from run.tutors"
+            f"models.{name}.tutor", "no task in run.tasks has human replies", f"remove {name} from run.tutors"
         )
     raise UserError(
         f"models.{name}.images",
-        "every task of run.tasks has pictures, but this tutor does not accept pictures",
+        "every task in run.tasks has pictures, but this tutor does not accept pictures",
         "set images: true if the model accepts pictures, or remove the tutor from run.tutors",
     )
 
 
 def check_completions(plan: Plan, name: str) -> None:
-    """Raise UserError if a tutor with the completions endpoint, which takes one prompt, has a conversation task."""
+    """Raise UserError if a tutor uses the completions endpoint, which takes a single prompt, for a conversation."""
     if getattr(plan.models[name], "endpoint", None) != "completions":
         return
     for loaded in (loaded_card for benchmark in plan.benchmarks for loaded_card in plan.cards_for(benchmark, name)):
         if len(loaded.card.turns) > 1 or loaded.card.system:
             raise UserError(
                 f"models.{name}.endpoint",
-                f"{loaded.card.benchmark}/{loaded.card.task} is a conversation, but a completion has a single prompt",
-                "set endpoint: chat, remove the key (the card uses chat), or remove the task from run.tasks",
+                f"{loaded.card.benchmark}/{loaded.card.task} is a conversation, but a completion takes a single prompt",
+                "set endpoint: chat, remove the key (the default is chat), or remove the task from run.tasks",
             )
 
 
 def check_replies_format(plan: Plan, name: str) -> None:
-    """Raise UserError for a file of replies of an unknown format, or of several tutors without `speaker` set."""
+    """Raise UserError if a file of replies has an unknown format, or has several tutors and `speaker` is not set."""
     model = plan.models[name]
     if not isinstance(model, RecordedModel) or model.form is None:
         return
     if model.form not in FORMS:
-        raise unknown_name(
-            f"models.{name}.form", model.form, list(FORMS), "the formats of benchmarks' files of replies"
-        )
+        raise unknown_name(f"models.{name}.form", model.form, list(FORMS), "the list of formats for files of replies")
     if FORMS[model.form].several and model.speaker is None:
-        problem = f"a file of the form {model.form} has several tutors' replies"
-        raise UserError(f"models.{name}.speaker", problem, "set it to a tutor's name in that file")
+        problem = f"a file of the form {model.form} contains replies by several tutors"
+        raise UserError(f"models.{name}.speaker", problem, "set it to the name of one tutor in that file")
 
 
 TUTOR_CHECKS = (check_replies_format, check_tutor, check_own_protocol, check_completions, check_pictures)
 
 
 def check_protocol(plan: Plan) -> None:
-    """Raise UserError if a protocol of the run or a tutor is neither `released` nor a variant of a selected card."""
+    """Raise UserError if the run's or a tutor's protocol is neither `released` nor a variant of a selected card."""
     known = {cards.RELEASED} | {variant for loaded in plan.cards.values() for variant in loaded.card.variants}
     if plan.run.protocol not in known:
         raise unknown_name("run.protocol", plan.run.protocol, list(known), "the selected cards' variants")
@@ -228,28 +227,28 @@ def check_card(plan: Plan, path: Path, loaded: LoadedCard) -> None:
         check_entry(plan.models, f"{path}: baselines", name, (BaselineModel,), "a baseline tutor")
     copy = plan.datasets[card.dataset].file_of(card.dataset, plan.edition)
     folder = Path(plan.config.data_dir) if plan.config.data_dir else None
-    # A dataset with neither URL, Hub repository nor checksum is made by the run itself.
+    # A dataset without a URL, a Hub repository and a checksum is made by the run itself.
     from_file = copy.url is None and copy.hub is None and copy.sha256 is not None
     if plan.edition == "published" and from_file and local_copy(copy, "published", folder, paths.DEMO_DATA) is None:
         where = f"{copy.path} is neither in data_dir ({folder or 'null'}) nor in the current folder"
         raise UserError(
             f"datasets.{card.dataset}.published.path",
             f"{where}, and has no URL; {path} needs the file",
-            "correct path, set data_dir to the folder that contains it, or remove the task from run.tasks",
+            "correct this path, set data_dir to the folder that contains it, or remove the task from run.tasks",
         )
     cards.check_variables(path, loaded, LOADERS[card.loader].variables)
 
 
-# reward models and classifiers
+# reward models and classifiers ----------------------------------------------------------------------------------------
 
 
 def listed_graders(plan: Plan) -> list[str]:
-    """Return the reward models and classifiers that a run lists."""
+    """Return the names of the reward models and classifiers that a run lists."""
     return [*plan.run.reward_models, *plan.run.reward_comparisons, *plan.run.classifiers]
 
 
 def check_names_of_graders(plan: Plan) -> None:
-    """Raise UserError if a listed reward model or classifier is unknown, has another engine, or is listed twice."""
+    """Raise UserError if a listed reward model or classifier is unknown, of another kind, or listed twice."""
     run = plan.run
     listed = listed_graders(plan)
 
@@ -271,7 +270,7 @@ def check_names_of_graders(plan: Plan) -> None:
 
 
 def check_grader(plan: Plan, name: str) -> None:
-    """Check that a reward model's or classifier's base and weights are pinned, and its pairs and criteria exist."""
+    """Check a reward model or classifier: base model and weights are pinned, and training pairs and criteria exist."""
     model = plan.models[name]
     assert isinstance(model, RewardModel | CriteriaModel)
     if isinstance(model, RewardModel) and model.weights is not None:
@@ -286,7 +285,7 @@ def check_grader(plan: Plan, name: str) -> None:
     for criterion in model.train.criteria if isinstance(model, CriteriaModel) else []:
         known = list(plan.label_source(plan.classifier_release).scales)
         if criterion not in known:
-            raise unknown_name(f"models.{name}.train.criteria", criterion, known, "the criteria of people's labels")
+            raise unknown_name(f"models.{name}.train.criteria", criterion, known, "the criteria of the human labels")
     for source in training_pair_sources(model):
         if source not in PAIR_SOURCES:
             raise unknown_name(f"models.{name}: source of pairs", source, list(PAIR_SOURCES), "the sources of pairs")
@@ -296,7 +295,7 @@ def check_grader(plan: Plan, name: str) -> None:
 
 
 def check_preferences(plan: Plan) -> None:
-    """Check that sets of preference pairs have unique names, and that the data of those in this run are available."""
+    """Check that sets of preference pairs have unique names, and that the data of this run's sets are available."""
     for name, entry in plan.config.preferences.items():
         if name in PAIR_SOURCES and entry.loader != name:
             raise UserError(
@@ -315,7 +314,7 @@ def check_preferences(plan: Plan) -> None:
         if name in (plan.run.preferences or [])[:number]:
             raise UserError(f"run.preferences[{number}]", f"{name} is listed twice", "list it once")
     if not plan.preferences and (plan.reward_models or plan.classifiers):
-        fix = "list a set of `preferences`, or remove the key"
+        fix = "list at least one set from `preferences`, or remove this key"
         raise UserError("run.preferences", "there are no pairs to validate reward models and classifiers on", fix)
     for name in plan.preferences if plan.used_sources else ():
         for dataset in plan.pair_datasets(name):
@@ -325,7 +324,10 @@ def check_preferences(plan: Plan) -> None:
 
 
 def check_pair_source(plan: Plan, name: str, source: str) -> None:
-    """Check that the datasets of a source of pairs are in the registry, and pinned for the run's edition."""
+    """Check that the datasets of a source of pairs are in the registry, and pinned for the run's edition.
+
+    name: reward model that is trained on the pairs, for error messages.
+    """
     for dataset in plan.pair_datasets(source):
         if dataset not in plan.datasets:
             raise unknown_name(f"source of pairs {source}", dataset, list(plan.datasets), "the registry")
@@ -333,15 +335,15 @@ def check_pair_source(plan: Plan, name: str, source: str) -> None:
             plan.datasets[dataset].file_of(dataset, plan.edition)
         except UserError as error:
             fix = f"{error.fix}, or remove {name} from run.reward_models and run.reward_comparisons"
-            problem = f"{name} is trained on {source}: {error.place}: {error.problem}"
+            problem = f"{name} is trained on {source}, which is not available: {error.place}: {error.problem}"
             raise type(error)(f"models.{name}", problem, fix) from None
 
 
-# judges
+# judges ---------------------------------------------------------------------------------------------------------------
 
 
 def check_names_of_judges(plan: Plan) -> None:
-    """Raise UserError if a judge or tagger is unknown, listed twice, or without the rubrics that it needs."""
+    """Raise UserError if a judge or tagger is unknown, is listed twice, or lacks the rubrics that it needs."""
 
     def check(key: str, name: str, names: list[str]) -> None:
         check_entry(plan.models, key, name, (JudgeModel,), "a judge")
@@ -365,9 +367,9 @@ def check_names_of_judges(plan: Plan) -> None:
 
 
 def check_coverage(plan: Plan) -> None:
-    """Raise UserError if a judge has no rubric for any selected task or labelled set.
+    """Raise UserError if a judge has a rubric for none of the selected tasks and labelled sets.
 
-    A task for which no judge has a rubric is no fault: its other graders still score it.
+    A task for which no judge has a rubric is not an error, because its other graders still score it.
     """
     for number, name in enumerate(plan.run.judges):
         entry = plan.models[name]
@@ -382,7 +384,7 @@ def check_coverage(plan: Plan) -> None:
             rubrics = sorted({rubric for card in shipped for rubric in card.rubrics})
             raise UserError(
                 f"run.judges[{number}]",
-                f"{name} has no rubric for any task of run.tasks",
+                f"{name} has no rubric for any task in run.tasks",
                 f"add one of {', '.join(rubrics)} (rubrics of these tasks) to models.{name}.rubrics, or remove {name}",
             )
 
@@ -390,15 +392,21 @@ def check_coverage(plan: Plan) -> None:
 def check_people_labels(plan: Plan) -> None:
     """Check the human labels of this run's replies.
 
-    Called only when a run starts, since the report does not need the file of labels.
+    This check runs only when a run starts, because the report can be built without the file of labels.
     """
     if plan.run.human_labels is None:
         return
     if not plan.run.judges:
-        raise UserError("run.human_labels", "human labels correct a judge, but run.judges is empty", "add a judge")
+        raise UserError(
+            "run.human_labels",
+            "human labels correct a judge's scores, but run.judges is empty",
+            "add a judge to run.judges, or remove this key",
+        )
     if not any(JUDGE in loaded.card.graders for loaded in plan.cards.values()):
         raise UserError(
-            "run.human_labels", "no selected task is judged", "add mrbench to run.tasks, or remove this key"
+            "run.human_labels",
+            "no selected task is graded by a judge",
+            "add mrbench to run.tasks, or remove this key",
         )
     check_all(partial(check_shared_scales, plan, task) for task in plan.people_rubrics)
     lines = read_label_lines(
@@ -417,7 +425,7 @@ def check_shared_scales(plan: Plan, task: str) -> None:
         for criterion, scale in annotation_scales(read_rubric(name).rubric).items():
             other, known = scales.setdefault(criterion, (name, scale))
             if known.labels != scale.labels:
-                problem = f"{name} and {other} define different labels for the criterion {criterion} of {task}"
+                problem = f"{name} and {other} define different labels for the criterion {criterion} of the task {task}"
                 raise UserError("run.judges", problem, "rename the criterion in one rubric, or remove its judge")
 
 
@@ -440,7 +448,7 @@ def check_judge(plan: Plan, name: str) -> None:
         condition = read_rubric(rubric).rubric.when
         if condition is not None and condition not in CONDITIONS:
             raise unknown_name(
-                f"{rubric_path(rubric)}: when", condition, list(CONDITIONS), "the benchmarks' conditions"
+                f"{rubric_path(rubric)}: when", condition, list(CONDITIONS), "the list of conditions for rubrics"
             )
         if named.count(rubric) > 1:
             raise UserError(key, f"{rubric} is listed twice", "list it once")
@@ -453,7 +461,11 @@ def check_judge(plan: Plan, name: str) -> None:
             kinds = kinds_with(lambda kind: kind.compares_labelled_pairs)
             raise UserError(f"{key}.pairs", f"{rubric} has kind {loaded.rubric.kind}", f"use a rubric of kind {kinds}")
         if not loaded.rubric.both_orders:
-            raise UserError(str(rubric_path(rubric)), "a single order allows position bias", "set both_orders: true")
+            raise UserError(
+                str(rubric_path(rubric)),
+                "showing pairs in only one order allows position bias",
+                "set both_orders: true",
+            )
         check_rubric_variables(loaded, PAIR_VARIABLES)
     for loaded_card in plan.cards.values():
         card = loaded_card.card
@@ -482,7 +494,7 @@ def check_encoders(plan: Plan) -> None:
 
 
 def check_members(plan: Plan, name: str) -> None:
-    """Raise UserError if a panel's judge is a panel too or is not in the run, or if its judges share no rubric."""
+    """Raise UserError if a panel contains another panel or a judge outside the run, or its judges share no rubric."""
     panel, key = plan.judge_entry(name), f"models.{name}"
     for number, member in enumerate(panel.judges):
         place = f"{key}.judges[{number}]"
@@ -503,13 +515,13 @@ def check_members(plan: Plan, name: str) -> None:
 
 
 def check_panel(plan: Plan, name: str) -> None:
-    """Raise UserError if a judge lacks a rubric of its panel, or if the panel's vote cannot be computed."""
+    """Raise UserError if a judge lacks a rubric of its panel, or if the panel's verdicts cannot be combined."""
     panel, key = plan.judge_entry(name), f"models.{name}"
     for member, key_of_rubrics in ((member, field) for member in panel.judges for field in ("rubrics", "pairs")):
         rubrics = getattr(plan.judge_entry(member), key_of_rubrics)
         if strange := [rubric for rubric in getattr(panel, key_of_rubrics) if rubric not in rubrics]:
             problem = f"{strange[0]} is not a rubric of {member}"
-            fix = "remove the key: a panel uses the rubrics that its judges share"
+            fix = "remove this key, so that the panel uses the rubrics that its judges share"
             raise UserError(f"{key}.{key_of_rubrics}", problem, fix)
     for member in panel.judges:
         check_same_rubrics(plan, name, member)
@@ -518,27 +530,27 @@ def check_panel(plan: Plan, name: str) -> None:
         for rubric in (*panel.rubrics, *(more.rubric for more in further if more)):
             levels = {title: criterion.level for title, criterion in read_rubric(rubric).rubric.criteria.items()}
             if nominal := [title for title, level in levels.items() if level == "nominal"]:
-                problem = f"the labels of {nominal[0]} ({rubric}) have no order, so they have no mean"
+                problem = f"the labels of the criterion {nominal[0]} ({rubric}) have no order, so they have no mean"
                 raise UserError(f"{key}.vote", problem, "set vote: majority, or vote: fitted")
     if panel.vote == "fitted" and not plan.validating_releases(name) and not panel.pairs:
-        problem = "the panel's rubrics apply to no replies that people have labelled, so there is nothing to fit"
+        problem = "the panel has no rubric for human-labelled replies, so its judges' weights cannot be fitted"
         raise UserError(f"{key}.vote", problem, "set vote: majority, or add a labelled set to run.labels")
 
 
 def check_word_lists(plan: Plan, name: str) -> None:
-    """Raise UserError if a judge that applies word lists has a rubric without any word list."""
+    """Raise UserError if a word-list judge has a rubric that contains no criterion with a word list."""
     from maieutic.validation.grader_baselines import HEURISTICS
 
     for rubric in plan.judge_entry(name).rubrics:
         card = read_rubric(rubric).rubric
         if card.rules.paired or not set(card.criteria) & set(HEURISTICS):
-            problem = f"no criterion of {rubric} has a list of words"
+            problem = f"no criterion of {rubric} has a word list"
             fix = f"use a rubric with at least one of these criteria: {', '.join(HEURISTICS)}"
             raise UserError(f"models.{name}.rubrics", problem, fix)
 
 
 def check_same_rubrics(plan: Plan, name: str, member: str) -> None:
-    """Raise UserError if a judge of a panel uses a different rubric from the panel for a task or a labelled set."""
+    """Raise UserError if a panel's judge uses another rubric than the panel for some task or labelled set."""
     panel, judge = plan.judge_entry(name), plan.judge_entry(member)
     fix = f"list the rubrics of {name} and {member} in the same order"
     for path, loaded in plan.cards.items():
@@ -564,7 +576,7 @@ def rubrics_that_fit(about: LabelSetDescription) -> list[str]:
 
 
 def check_labels(plan: Plan) -> None:
-    """Check that the labelled sets exist, and that the data of those in this run are pinned for its edition."""
+    """Check that all labelled sets are valid, and that this run's sets have data that are pinned for its edition."""
     check_all(partial(plan.label_source, name) for name in plan.label_sets)
     check_all(partial(check_table, plan.label_sets[name]) for name in plan.releases)
     for key, names, labelled in (
@@ -582,15 +594,15 @@ def check_labels(plan: Plan) -> None:
                 raise UserError(f"run.{key}[{number}]", f"{name} is listed twice", "list it once")
     if plan.run.predictions and not any(plan.predicted_releases(judge) for judge in plan.run.judges):
         fix = "add a judge with the rubric mrbench_taxonomy"
-        raise UserError("run.predictions", "no judge of run.judges has a rubric for these releases", fix)
+        raise UserError("run.predictions", "no judge in run.judges has a rubric for these releases", fix)
     for number, name in enumerate(plan.run.labels or []):
-        # The report shows human labels of MRBench's dimensions; any other release is read only to validate judges.
+        # The report shows human labels of MRBench's dimensions. Any other release is used only to validate judges.
         if name not in plan.taxonomy_releases and not any(
             plan.rubric_for_release(judge, name) for judge in plan.run.judges
         ):
             by = ", ".join(rubrics_that_fit(plan.label_source(name).about))
-            fix = f"add a judge with a fitting rubric (rubrics: [{by}]) to run.judges, or remove the release"
-            raise UserError(f"run.labels[{number}]", f"no judge of run.judges has a rubric for {name}", fix)
+            fix = f"add a judge with a fitting rubric (one of [{by}]) to run.judges, or remove the release"
+            raise UserError(f"run.labels[{number}]", f"no judge in run.judges has a rubric for {name}", fix)
     for source in plan.releases:
         for dataset in plan.label_datasets(source):
             if dataset not in plan.datasets:

@@ -1,13 +1,13 @@
-"""Digest of the code that decides a command's results: Snakemake runs a job again if the digest changes.
+"""Digest of the code on which a command's results depend: if it changes, Snakemake runs the command's jobs again.
 
-A definition is a function, a class or an assignment at the top level of a module. The closure of a definition is itself
-and every definition of the package that its syntax names, followed through imports into further modules. The digest
-covers their syntax trees without comments, docstrings, descriptions of fields, the words of errors and log lines, and
-layout, so that only an edit that can change a result changes it. An edit of a definition that a command does not use
-leaves the command's digest unchanged, even in a module that the command uses.
+A definition is a function, a class or an assignment at the top level of a module. The closure of a definition contains
+the definition itself and every definition of the package that it uses, directly or through other definitions, in any
+module. The digest covers the syntax trees of the closure. It leaves out comments, docstrings, descriptions of fields,
+layout, and texts of errors and log lines, so that edits of these do not re-run jobs. Edits of a definition that the
+command does not use do not re-run jobs either, even if the command uses other definitions in the same module.
 
-Parsing the whole package takes a second, so its definitions are cached in the user's cache folder by the checksum of
-the sources. After an edit only the changed modules are parsed again.
+Parsing the whole package takes a second, so the definitions are cached in the user's cache folder, by the checksums of
+their modules. After an edit only the changed modules are parsed again.
 """
 
 from __future__ import annotations
@@ -24,28 +24,30 @@ from typing import Any
 from maieutic.commands import all_commands as commands_by_stage
 from maieutic.commands import name_of_command as command_name
 from maieutic.core.caching import cache_folder, delete_old_files, newest_first
+from maieutic.core.extensions import code_folders
 from maieutic.core.files import atomic_file
 from maieutic.core.plugins import PACKAGE, plugin_packages
 from maieutic.plan.syntax import OTHER_STATEMENTS, WHOLE_MODULE, Definition, Module, Name, definitions_of
 
 HERE = Path(__file__).parents[1]  # folder of the package
 
-# Modules that the digest leaves out because no result depends on them, each with the reason.
+# Modules that the digest leaves out, each with the reason why no result depends on it.
 NEUTRAL_MODULES = {
-    "core.plugins": "finds the plug-ins of benchmarks, whose code is followed separately",
-    "serving.connections": "opens and retries connections; requests and answers are decided elsewhere",
+    "core.extensions": "finds the folders of extensions, whose files are inputs of jobs",
+    "core.plugins": "finds the plug-ins of benchmarks; their code is followed separately",
+    "serving.connections": "opens and retries connections; does not change requests or answers",
     "serving.devices": "waits for a free device and returns its name",
     "serving.budget": "counts spending, and stops a job that exceeds its budget",
     "serving.environment_allow_list": "selects the environment variables that a server inherits",
     "core.shutdown": "collects answers in flight at a graceful shutdown",
     "core.caching": "caches values under keys of everything that they depend on",
-    "core.errors": "texts of errors",
-    "core.visible": "replaces control characters by visible signs",
-    "core.secrets": "removes keys of endpoints from texts",
-    "config.server_options": "refuses arguments and environment variables of servers",
-    "config.faults": "texts of errors",
+    "core.errors": "contains only texts of errors",
+    "core.visible": "replaces control characters by visible characters",
+    "core.secrets": "removes endpoints' API keys from texts",
+    "config.server_options": "rejects arguments and environment variables that servers must not be given",
+    "config.faults": "contains only texts of errors",
     "core.files": "writes files atomically",
-    "serving.run_environment": "names of environment variables, and the run that a job belongs to",
+    "serving.run_environment": "defines names of environment variables, and finds the run of a job",
     "serving.lease_manager": "passes a server from one job to the next",
     "serving.leased_server": "reuses a running server, or starts one with the same arguments",
     "serving.eviction": "shuts idle servers down when their memory or devices are needed",
@@ -53,13 +55,13 @@ NEUTRAL_MODULES = {
     "core.journal": "stores finished answers under given keys",
     "core.ledger": "records requests",
     "core.logs": "chooses where log lines go",
-    "core.names": "refuses names that are unsafe as file names",
-    "core.progress": "progress lines",
-    "rewards.progress_callback": "progress lines of training",
-    "core.run_files": "texts of commands in messages",
+    "core.names": "rejects names that are unsafe as file names",
+    "core.progress": "writes progress lines",
+    "rewards.progress_callback": "writes progress lines of training",
+    "core.run_files": "builds command lines that messages suggest",
     "core.spool": "buffers records until they are written",
-    "serving.failure_causes": "texts of a server's errors",
-    "serving.silent_changes": "reports silent changes by an endpoint; answers stay unchanged",
+    "serving.failure_causes": "explains a server's errors",
+    "serving.silent_changes": "reports silent changes by an endpoint; does not change answers",
     "serving.server": "starts and stops a server; its arguments are parameters of the rule",
 }
 
@@ -69,14 +71,14 @@ Source = Callable[[str], str | None]
 
 
 class PackageCode:
-    """Definitions of a package. source: returns a module's text by its dotted name; None for an unknown module."""
+    """Definitions of a package. source: function that returns a module's text by its dotted name, None if unknown."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.modules: dict[str, Module | None] = {}
 
     def module(self, name: str) -> Module | None:
-        """Return a module's definitions by their names; None if the module does not exist."""
+        """Return a module's definitions by name; None if the module does not exist."""
         if name not in self.modules:
             text = self.source(name)
             self.modules[name] = None if text is None else definitions_of(name, text, self.is_module)
@@ -87,7 +89,7 @@ class PackageCode:
         return self.source(name) is not None if name not in self.modules else self.modules[name] is not None
 
     def arguments(self, function: Name) -> list[Name]:
-        """Return the definitions that the annotations of a function's arguments name.
+        """Return the definitions that are named in the annotations of a function's arguments.
 
         Raises LookupError if the function is unknown.
         """
@@ -97,10 +99,10 @@ class PackageCode:
         return sorted(module[function.name].arguments)
 
     def closure(self, roots: Iterable[Name], instead: DefinitionReplacements) -> set[Name]:
-        """Return the roots and every definition that they use, directly or not, except those in NEUTRAL_MODULES.
+        """Return the roots and all definitions that they use, directly or indirectly, except those in NEUTRAL_MODULES.
 
-        instead: definitions that are replaced by others: for example, the table of all loaders by the one loader that
-        a job uses.
+        instead: for some definitions, the definitions that replace them. For example, the loader that a job uses
+        replaces the table of all loaders.
         """
         definitions: set[Name] = set()
         ahead = list(roots)
@@ -124,7 +126,7 @@ class PackageCode:
         return {use for use in definitions if use.name != WHOLE_MODULE}
 
     def digest(self, closure: Iterable[Name]) -> str:
-        """Return a digest of some definitions as 16 hexadecimal digits."""
+        """Return a digest of the definitions in a closure, as 16 hexadecimal digits."""
         hasher = hashlib.sha256()
         for definition in sorted(closure):
             module = self.module(definition.module)
@@ -134,27 +136,29 @@ class PackageCode:
 
 
 def as_definition(function: Callable[..., object]) -> Name:
-    """Return the name of the definition of a function of the package."""
+    """Return the module and the name of a function of the package."""
     return Name(function.__module__.removeprefix(f"{PACKAGE}."), function.__qualname__)
 
 
 # commands -------------------------------------------------------------------------------------------------------------
 
 CACHE_ERRORS = (OSError, ValueError, TypeError, AttributeError)  # errors of a missing or damaged cache file
-PARSER_SOURCES = ("plan/syntax.py", "plan/digest.py")  # code that parses and caches definitions
-CACHED_VERSIONS = 4  # number of package versions whose definitions stay in the cache
+PARSER_SOURCES = ("plan/syntax.py", "plan/digest.py")  # modules that parse and cache definitions
+CACHED_VERSIONS = 4  # number of versions of the package whose definitions are kept in the cache
 
 
 def package_sources() -> dict[str, bytes]:
-    """Return the source of every module, by its path relative to the package."""
-    return {str(path.relative_to(HERE)): path.read_bytes() for path in HERE.rglob("*.py")}
+    """Return the source of every module, also of extensions, by its path relative to the package."""
+    sources = {str(path.relative_to(HERE)): path.read_bytes() for path in HERE.rglob("*.py")}
+    more = ((folder, path) for folder in code_folders() for path in folder.rglob("*.py"))
+    return {**sources, **{f"benchmarks/{path.relative_to(folder)}": path.read_bytes() for folder, path in more}}
 
 
 def module_checksums(sources: Mapping[str, bytes]) -> dict[str, str]:
-    """Return a checksum of everything that the definitions of each module depend on, by the module's dotted name.
+    """Return, for each module, a checksum of everything that its definitions depend on, by the module's dotted name.
 
-    The checksum covers the module's text, the names of all modules, the benchmarks and features that plug in, the
-    Python version, and the code that parses and caches definitions.
+    The checksum covers the module's text, the names of all modules, the list of benchmarks and features that plug in,
+    the Python version, and the code that parses and caches definitions.
     """
     around = f"{sys.version}\n{sorted(sources)}\n{plugin_packages()}\n".encode()
     around += b"".join(sources.get(name, b"") for name in PARSER_SOURCES)
@@ -163,15 +167,15 @@ def module_checksums(sources: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def definitions_cache_file(folder: Path, checksums: Mapping[str, str]) -> Path:
-    """Return the cache file for the definitions of a package with these module checksums."""
+    """Return the path of the cache file for the definitions of a package whose modules have these checksums."""
     return folder / f"{hashlib.sha256(json.dumps(checksums, sort_keys=True).encode()).hexdigest()}.json"
 
 
 def write_definitions(code: PackageCode, path: Path, checksums: Mapping[str, str]) -> None:
-    """Cache the definitions of the whole package, and delete old versions from the cache.
+    """Write the definitions of the whole package to its cache file `path`, and delete the files of old versions.
 
-    checksums: as `module_checksums` returns them. Nothing is cached if the folder cannot be written, or if a module
-    that no command uses has imports that cannot be followed.
+    checksums: as returned by `module_checksums`. Nothing is cached if the folder is not writable, or if an import in
+    some module cannot be followed.
     """
     with contextlib.suppress(OSError, ValueError):
         modules = {
@@ -211,7 +215,7 @@ def read_definitions(path: Path, checksums: Mapping[str, str]) -> dict[str, Modu
 
 
 def unchanged_definitions(folder: Path, checksums: Mapping[str, str]) -> dict[str, Module | None]:
-    """Return the newest cached definitions of the modules that have not changed since; empty without a cache."""
+    """Return those definitions in the newest cache file whose modules are unchanged; empty if there is no such file."""
     try:
         return read_definitions(newest_first(folder, "*.json")[0], checksums)
     except (*CACHE_ERRORS, IndexError):
@@ -254,21 +258,21 @@ def command_functions() -> dict[str, Name]:
 
 
 def roots_of(function: Name, code: PackageCode) -> list[Name]:
-    """Return the definitions from which a command's code is traced: its function and the classes of its arguments."""
+    """Return the definitions from which a command's closure is built: its function and its arguments' classes."""
     return [function, *code.arguments(function)]
 
 
 def closure_of(command: str, instead: DefinitionReplacements | None = None) -> set[Name]:
-    """Return every definition that a command uses. instead: replaced definitions, as in `PackageCode.closure`."""
+    """Return every definition that a command uses. instead: as in `PackageCode.closure`."""
     code = package_code()
     return code.closure(roots_of(command_functions()[command], code), instead or {})
 
 
 def code_of(command: str, instead: DefinitionReplacements | None = None, files: Iterable[Path] = ()) -> str:
-    """Return a digest of the code that decides a command's results, as 16 hexadecimal digits.
+    """Return a digest of the code on which a command's results depend, as 16 hexadecimal digits.
 
-    instead: replaced definitions, as in `PackageCode.closure`. files: templates and style sheets that the digest also
-    covers. Raises KeyError for an unknown command, and LookupError for a missing definition.
+    instead: as in `PackageCode.closure`. files: templates and style sheets that the digest also covers. Raises KeyError
+    for an unknown command, and LookupError for a missing definition.
     """
     hasher = hashlib.sha256(f"{package_code().digest(closure_of(command, instead))}\n".encode())
     for path in sorted(files):

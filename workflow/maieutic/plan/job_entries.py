@@ -1,4 +1,4 @@
-"""Registry entries as passed to jobs, without fields that cannot change results, so that an edit re-runs nothing."""
+"""Registry entries as passed to jobs, without fields that cannot change results, so that their edits re-run nothing."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TypeVar
 from maieutic.config.models import Model, PreferenceTraining, RewardModel
 
 E = TypeVar("E", bound=Model)
-# `protocol` is listed here because jobs receive a tutor's protocol in a separate field.
+# `protocol` is among these fields because jobs receive a tutor's protocol in a separate field.
 REPORT_FIELDS = {"label", "group", "paper", "notice", "price", "protocol", "size", "licence"}
 PLAN_FIELDS = {"shards"}
-JUDGE_LIMIT_FIELDS = {"label_limit", "max_unreadable"}  # limits on a judge's answers; no request depends on them
+JUDGE_LIMIT_FIELDS = {"label_limit", "max_unreadable"}  # limits of a judge that do not change its requests
 SCORING_FIELDS = {"token_budget", "dtype", "trained_on", "max_length", "overlong", "adapter"}
 
 
@@ -20,7 +20,7 @@ def without_fields(entry: E, fields: set[str]) -> E:
 
 
 def entry_for_asking(entry: E) -> E:
-    """Return the entry of a tutor, judge or answering model with its needs and the fields that can change an answer."""
+    """Return the entry of a tutor, judge or answering model with `needs` and the fields that can change an answer."""
     return without_fields(entry, REPORT_FIELDS | PLAN_FIELDS | JUDGE_LIMIT_FIELDS)
 
 
@@ -30,7 +30,7 @@ def entry_for_training(entry: E) -> E:
 
 
 def entry_for_scoring(entry: RewardModel) -> RewardModel:
-    """Return a reward model's entry with the fields that scoring uses: of its training, the base and length limits."""
+    """Return a reward model's entry with the fields that scoring uses. `train` keeps only base and length limits."""
     train = entry.train and PreferenceTraining(
         base=entry.train.base, max_length=entry.train.max_length, overlong=entry.train.overlong
     )

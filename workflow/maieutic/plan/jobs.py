@@ -1,4 +1,4 @@
-"""Jobs of rules: the function named after a rule returns the job for the rule's command, from the rule's wildcards."""
+"""Jobs of rules. The function named like a rule returns the job for the rule's command, from the rule's wildcards."""
 
 from __future__ import annotations
 
@@ -265,7 +265,8 @@ def validate_criteria_on_labels(plan: Plan, classifier: str) -> ValidateCriteria
 def judge_job_fields(plan: Plan, judge: str, **rubrics: list[str]) -> dict[str, Any]:
     """Return the fields of a job that sends requests to a judge.
 
-    rubrics: the entry's lists of rubric cards, without those that the job does not use: editing these re-runs nothing.
+    rubrics: values that replace the entry's lists of rubrics. They leave out the rubrics that the job does not use, so
+    that editing those re-runs nothing.
     """
     return {
         "judge": judge,
@@ -332,7 +333,10 @@ def combine_labelled(plan: Plan, judge: str) -> CombineVerdicts:
 
 
 def grade_verdicts(plan: Plan, judge: str, benchmark: str, tutor: str) -> GradeVerdicts:
-    """Return the job that grades a tutor by a judge. `negative_weights` is set only if a task has weighted criteria."""
+    """Return the job that grades a tutor's replies by a judge's verdicts.
+
+    `negative_weights` is set only if a task has weighted criteria.
+    """
     answered = plan.tasks_for(benchmark, tutor)
     weighted = [task for task in plan.weighted_tasks(judge, benchmark) if task in answered]
     reading = plan.run.negative_weights if weighted else None
@@ -371,7 +375,7 @@ def check_judges(plan: Plan) -> CheckJudges:
 def absent_grader_kinds(plan: Plan, benchmark: str) -> list[str]:
     """Return the kinds of model graders that a benchmark's cards name but the run lacks.
 
-    If a kind is absent, the cards' stand-in metrics lead the tables.
+    If a kind is absent, the tables lead with the substitute metrics that the cards define.
     """
     here = [path for path, loaded in plan.cards.items() if loaded.card.benchmark == benchmark]
     shipped = {kind for path in here for kind in plan.shipped_card(path, plan.run.protocol).card.graders}
@@ -380,7 +384,7 @@ def absent_grader_kinds(plan: Plan, benchmark: str) -> list[str]:
 
 
 def scoring_fields(plan: Plan, benchmark: str, judged: list[Card]) -> dict[str, Any]:
-    """Return the fields of a scoring job: the graders of a benchmark's tasks. judged: cards that judges grade."""
+    """Return the fields that all scoring jobs of a benchmark share. judged: cards whose replies judges grade."""
     return {
         "benchmark": benchmark,
         "judging": {card.task: plan.judges_of_card(card) for card in judged},
@@ -391,18 +395,18 @@ def scoring_fields(plan: Plan, benchmark: str, judged: list[Card]) -> dict[str, 
 
 
 def score_replies(plan: Plan, benchmark: str, tutor: str) -> ScoreReplies:
-    """Return the scoring job of a tutor, without judges if the tutor's replies are not judged.
+    """Return the job that scores a tutor's replies, without judges if no judge judges these replies.
 
-    Such a tutor has no headline score on tasks where other tutors are judged.
+    A tutor that is not judged has no headline score on tasks that judges grade.
     """
     judged = plan.judge_cards(benchmark) if plan.judges_of(benchmark, tutor) else []
     return ScoreReplies(tutor=tutor, tasks=plan.tasks_for(benchmark, tutor), **scoring_fields(plan, benchmark, judged))
 
 
 def compare_tutors(plan: Plan, benchmark: str) -> CompareTutors:
-    """Return the job that compares tutors, by every grader that any of them has.
+    """Return the job that compares tutors on a benchmark, by each grader that at least one of them has.
 
-    `tutors` names a tutor once for each of its grade files.
+    The job's `tutors` repeats the name of a tutor for each of its grade files.
     """
     return CompareTutors(
         tutors=[name for name in plan.compared_tutors(benchmark) for _ in all_grades(plan, benchmark, name)],

@@ -24,14 +24,14 @@ Batches = dict[str, list[str]]
 
 
 def training_pair_sources(model: Model) -> list[str]:
-    """Return the pair sources that a reward model was trained on."""
+    """Return the pair sources that a reward model is trained on; empty for any other entry."""
     if not isinstance(model, RewardModel):
         return []
     return sorted({*model.train.pretrain, *model.train.mix} if model.train else model.trained_on)
 
 
 class Plan(Selection):
-    """Selection of a run: tasks, tutors, reward models, classifiers, judges, labels. Each card is read only once.
+    """Selection of a run: tasks, tutors, reward models, classifiers, judges and labels. Each card is read only once.
 
     slices: parts of the plan that features and benchmarks add (`SlicePlan`).
     """
@@ -41,23 +41,23 @@ class Plan(Selection):
     # jobs of tutors ---------------------------------------------------------------------------------------------------
 
     def shards_of(self, tutor: str) -> list[str]:
-        """Return the names of the shards of a tutor's items, such as `1-of-4`; empty if the items are not split."""
+        """Return the names of a tutor's shards, such as `1-of-4`; empty if its items are not split."""
         number = getattr(self.models[tutor], "shards", 1)
         return [f"{place}-of-{number}" for place in range(1, number + 1)] if number > 1 else []
 
     def sharded_tutors(self, *engines: str) -> list[str]:
-        """Return the tutors that use one of some engines and whose items are split into several jobs per benchmark."""
+        """Return the tutors with one of these engines whose items are split into several jobs per benchmark."""
         return [name for name in self.with_engine(*engines) if self.shards_of(name)]
 
     @cached_property
     def packed_tutors(self) -> list[str]:
-        """The tutors with a single job for all benchmarks."""
+        """The tutors that use a single job for all benchmarks."""
         if not self.config.servers.pack or len(self.benchmarks) < 2:
             return []
         return [name for name in self.with_engine("vllm") if not self.shards_of(name)]
 
     def tutors_per_benchmark_job(self, *engines: str) -> list[str]:
-        """Return the tutors that use one of some engines and have one job per benchmark."""
+        """Return the tutors with one of these engines that use one job per benchmark."""
         others = {*self.sharded_tutors(*engines), *self.packed_tutors}
         return [name for name in self.with_engine(*engines) if name not in others]
 
@@ -65,7 +65,7 @@ class Plan(Selection):
 
     @property
     def reward_models(self) -> list[str]:
-        """The run's reward models, followed by those that are only measured on pairs."""
+        """The run's reward models, followed by those that are only validated on pairs."""
         return [*self.run.reward_models, *self.run.reward_comparisons]
 
     @property
@@ -80,12 +80,12 @@ class Plan(Selection):
 
     @property
     def judges_of_pairs(self) -> list[str]:
-        """The judges that are measured on the test pairs."""
+        """The judges that are validated on the test pairs."""
         return [name for name in self.run.judges if getattr(self.models[name], "pairs", None)]
 
     @cached_property
     def used_sources(self) -> list[str]:
-        """The pair sources of a run: training data of its reward models, and the test pairs."""
+        """The pair sources that a run uses: training data of its reward models, and the test pairs."""
         if not (self.reward_models or self.classifiers or self.judges_of_pairs):
             return []
         trained = (source for name in self.reward_models for source in training_pair_sources(self.models[name]))
@@ -101,7 +101,7 @@ class Plan(Selection):
 
     @property
     def leading_pairs(self) -> str:
-        """The set of pairs behind the traffic lights and the comparison with the papers' tables."""
+        """The set of test pairs on which the traffic lights and the comparison with the papers' tables are based."""
         return self.preferences[0]
 
     @property
@@ -115,31 +115,34 @@ class Plan(Selection):
         return pair_source(source, self.config.preferences.get(source))
 
     def pair_datasets(self, source: str) -> list[str]:
-        """Return the datasets that a set of pairs is built from; empty for a set with its own file."""
+        """Return the datasets that a set of pairs is built from; empty for a set that is read from a user's file."""
         entry = self.config.preferences.get(source)
         return entry.datasets if entry else list(self.pair_source(source).datasets)
 
     @cached_method
     def reward_cards(self, benchmark: str) -> list[Card]:
-        """Return the cards of a benchmark's selected tasks whose replies reward models score."""
+        """Return the selected cards of a benchmark whose replies are scored by reward models."""
         return [loaded.card for loaded in self.benchmarks[benchmark] if REWARD in loaded.card.graders]
 
     @cached_property
     def rewarded_benchmarks(self) -> list[str]:
-        """The benchmarks with a task whose replies reward models score."""
+        """The benchmarks with at least one task whose replies are scored by reward models."""
         return [benchmark for benchmark in self.benchmarks if self.reward_cards(benchmark)]
 
     @cached_method
     def reward_batches(self, benchmark: str) -> Batches:
-        """Return the batches of tutors, by name: a reward model's weights are loaded once for all tutors of a batch.
+        """Return the tutors of each batch, by the batch's name. A reward model loads its weights once per batch.
 
-        A failed tutor delays only its own batch. All baselines, the human reference included, share one batch, since
-        they cannot fail.
+        A tutor that fails delays only its own batch. All baselines, including the human reference, are in one batch,
+        since they cannot fail.
         """
         return self.batches_of(self.reward_cards(benchmark), self.run.tutors_per_reward_job)
 
     def batches_of(self, cards: list[Card], size: int) -> Batches:
-        """Return the batches of tutors that share a job, by name: one of all the cards' baselines, others of `size`."""
+        """Return the tutors of each batch, by the batch's name. The tutors of a batch share a job.
+
+        One batch contains all baselines of the cards. Each other batch contains at most `size` tutors.
+        """
         named = {name for card in cards for name in card.baselines.named}
         models = self.models
         baselines = [name for name in self.tutors if isinstance(models[name], BaselineModel) and name in named]
@@ -152,13 +155,13 @@ class Plan(Selection):
         return batches
 
     def human_reference(self, benchmark: str) -> str:
-        """Return the baseline that a reward model compares replies with: the ceiling of the cards that it scores."""
+        """Return the baseline with which reward models compare replies: the ceiling baseline of a benchmark's cards."""
         return self.reward_cards(benchmark)[0].baselines.ceiling
 
     # judges -----------------------------------------------------------------------------------------------------------
 
     def answering_entry(self, name: str) -> str:
-        """Return the name of the entry that answers for an entry: a judge's model, or else the entry itself."""
+        """Return the entry that answers requests to `name`: a judge's model, or `name` itself if it is no judge."""
         model = self.models[name]
         return model.model or name if isinstance(model, JudgeModel) else name
 
@@ -186,13 +189,13 @@ class Plan(Selection):
 
     @cached_method
     def judge_cards(self, benchmark: str, judge: str | None = None) -> list[Card]:
-        """Return the cards of a benchmark's selected tasks that a judge judges. judge: None for any judge."""
+        """Return the selected cards of a benchmark whose replies a judge judges. judge: None for any judge."""
         judged = [loaded.card for loaded in self.benchmarks[benchmark] if JUDGE in loaded.card.graders]
         return [card for card in judged if judge is None or judge in self.judges_of_card(card)]
 
     @cached_method
     def judged_benchmarks(self, judge: str | None = None) -> list[str]:
-        """Return the benchmarks with a task that a judge judges. judge: None for any judge."""
+        """Return the benchmarks with a task whose replies a judge judges. judge: None for any judge."""
         return [benchmark for benchmark in self.benchmarks if self.judge_cards(benchmark, judge)]
 
     @cached_method
@@ -203,26 +206,26 @@ class Plan(Selection):
 
     @cached_method
     def weighted_tasks(self, judge: str, benchmark: str) -> list[str]:
-        """Return the tasks of a benchmark that a judge judges by the weighted criteria that each item brings."""
+        """Return the tasks of a benchmark that a judge judges by each item's own weighted criteria."""
         entry = self.judge_entry(judge)
         cards = self.judge_cards(benchmark, judge)
         return [card.task for card in cards if rubric_for_card(judge, entry, card).rubric.rules.weighted]
 
     @cached_method
     def judge_batches(self, benchmark: str) -> Batches:
-        """Return the batches of tutors, by name: a judge's server starts once for all tutors of a batch."""
+        """Return the tutors of each batch, by the batch's name. A judge's server starts once per batch."""
         return self.batches_of(self.judge_cards(benchmark), self.run.tutors_per_judge_job)
 
     @cached_property
     def packed_judges(self) -> list[str]:
-        """The judges that judge each batch of tutors in a single job, which covers all benchmarks."""
+        """The judges that use a single job per batch of tutors, for all benchmarks."""
         if not self.config.servers.pack or len(self.judged_benchmarks()) < 2:
             return []
         served = self.with_engine("vllm")
         return [name for name in self.run.judges if self.answering_entry(name) in served]
 
     def benchmarks_of_batch(self, judge: str, batch: str) -> list[str]:
-        """Return the benchmarks for which a judge judges the replies of a batch of tutors."""
+        """Return the benchmarks on which a judge judges the replies of a batch of tutors."""
         return [name for name in self.judged_benchmarks(judge) if batch in self.judge_batches(name)]
 
     def judge_batch(self, benchmark: str, tutor: str) -> str | None:
@@ -257,7 +260,7 @@ class Plan(Selection):
         return self.pooled_judges(benchmark)[0]
 
     def is_blind(self, judge: str, card: Card) -> bool:
-        """Return True if a task has pictures but a judge of its replies is not shown them."""
+        """Return True if a task has pictures but a judge of its replies, alone or in a panel, is not shown them."""
         members = self.judge_entry(judge).judges or [judge]
         return card.images and not all(
             getattr(self.models[self.answering_entry(name)], "images", False) for name in members
@@ -269,7 +272,7 @@ class Plan(Selection):
         return self.run.max_unreadable if limit is None else limit
 
     def rubric_names(self, judge: str) -> list[str]:
-        """Return every rubric card that a judge may use."""
+        """Return the names of all rubric cards that a judge may use."""
         entry = self.judge_entry(judge)
         return [*entry.rubrics, *entry.pairs, *entry.tags]
 
@@ -277,7 +280,7 @@ class Plan(Selection):
 
     @cached_property
     def label_sets(self) -> dict[str, LabelSet]:
-        """The labelled sets, with those of users moved to the end: merging puts the keys of run files first."""
+        """The labelled sets, with users' sets at the end: merging configurations puts the keys of run files first."""
         return dict(sorted(self.config.labels.items(), key=lambda pair: pair[1].loader == TABLE_LOADER))
 
     @cached_method
@@ -294,14 +297,14 @@ class Plan(Selection):
 
     @property
     def classifier_release(self) -> str:
-        """The labelled set that classifiers learn from, and whose held-out part they are validated on."""
+        """The labelled set on which classifiers are trained, and whose held-out part validates them."""
         if not self.taxonomy_releases:
-            problem = "expected a labelled set that classifiers learn from, found none"
-            raise UserError("labels", problem, "keep the sets of config/datasets.yaml")
+            problem = "expected a labelled set for training classifiers, found none"
+            raise UserError("labels", problem, "restore the labelled sets in config/datasets.yaml")
         return self.taxonomy_releases[0]
 
     def rubric_for_release(self, judge: str, release: str) -> LoadedRubric | None:
-        """Return the rubric by which a judge is validated on a labelled set."""
+        """Return the rubric by which a judge is validated on a labelled set; None if no rubric of the judge fits."""
         return rubric_for_labels(self.judge_entry(judge), self.label_source(release).about)
 
     @cached_property
@@ -320,7 +323,7 @@ class Plan(Selection):
 
     @cached_property
     def releases(self) -> list[str]:
-        """The releases that this run reads: those chosen, those to predict, and those that validate its graders."""
+        """The releases that a run reads: chosen ones, those to predict, and those that validate its graders."""
         chosen = {*self.chosen_releases, *self.run.predictions}
         if self.reward_models:
             chosen.add(self.reward_release)
@@ -330,7 +333,10 @@ class Plan(Selection):
 
     @property
     def reward_release(self) -> str:
-        """The labelled release that validates reward models: the first chosen one with MRBench's dimensions."""
+        """The release that validates reward models: the first chosen release with MRBench's dimensions.
+
+        If no chosen release has them, the release on which classifiers are trained.
+        """
         return (
             next((name for name in self.chosen_releases if name in self.taxonomy_releases), None)
             or self.classifier_release
@@ -338,7 +344,7 @@ class Plan(Selection):
 
     @cached_method
     def label_datasets(self, release: str) -> list[str]:
-        """Return the datasets of a release that exist in the run's edition: the demo edition lacks some of them."""
+        """Return the datasets of a release that exist in the run's edition; some are missing in the demo edition."""
         names = list(self.label_sets[release].datasets)
         if self.edition == "published":
             return names
@@ -349,8 +355,8 @@ class Plan(Selection):
     def validating_releases(self, grader: str) -> list[str]:
         """Return the labelled releases that validate a grader.
 
-        Judges are validated on the releases that they have a rubric for, classifiers on the release that they learn
-        from, reward models on one with MRBench's dimensions.
+        A judge is validated on the chosen releases for which it has a rubric, a classifier on the release on which it
+        is trained, and a reward model on a release with MRBench's dimensions.
         """
         model = self.models[grader]
         if isinstance(model, CriteriaModel):
@@ -365,21 +371,21 @@ class Plan(Selection):
 
     @cached_method
     def predicted_releases(self, judge: str) -> list[str]:
-        """Return the releases without labels for which a judge predicts labels."""
+        """Return the unlabelled releases for which a judge predicts labels."""
         return [name for name in self.run.predictions if self.rubric_for_release(judge, name)]
 
     def judged_releases(self, judge: str) -> list[str]:
-        """Return the releases that a judge judges: those that validate it, then those that it predicts labels for."""
+        """Return the releases that a judge judges: first those that validate it, then those with labels to predict."""
         return [*self.validating_releases(judge), *self.predicted_releases(judge)]
 
     def label_rubrics(self, judge: str) -> list[str]:
-        """Return the rubrics by which a judge judges labelled releases and predicts the labels of others."""
+        """Return the rubrics by which a judge judges labelled releases and predicts the labels of unlabelled ones."""
         loaded = [self.rubric_for_release(judge, name) for name in self.judged_releases(judge)]
         return list(dict.fromkeys(rubric.name for rubric in loaded if rubric))
 
     @cached_property
     def people_rubrics(self) -> dict[str, list[str]]:
-        """The rubrics by which people can label each judged task: its card's, its judges', and their follow-ups."""
+        """The rubrics by which people can label each judged task: those of its card and judges, and follow-ups."""
         by_task: dict[str, list[str]] = {}
         for benchmark in self.benchmarks:
             for card in self.judge_cards(benchmark):
@@ -399,13 +405,13 @@ class Plan(Selection):
 
     @cached_property
     def tasks_with_own_criteria(self) -> list[str]:
-        """The judged tasks whose items bring their own criteria."""
+        """The judged tasks whose items have their own criteria."""
         rules = {task: [read_rubric(name).rubric for name in names] for task, names in self.people_rubrics.items()}
         return [task for task, rubrics in rules.items() if any(rubric.rules.weighted for rubric in rubrics)]
 
     @cached_method
     def tasks_by_rubric(self, judge: str) -> dict[str, list[str]]:
-        """Map each rubric that has criteria to the tasks that a judge judges by it. People use the same rubrics."""
+        """Map each of a judge's rubrics that people can use too to the tasks that the judge judges by this rubric."""
         tasks: dict[str, list[str]] = {}
         for benchmark in self.judged_benchmarks(judge):
             for card in self.judge_cards(benchmark, judge):
@@ -418,12 +424,12 @@ class Plan(Selection):
 
     @property
     def probes(self) -> list[str]:
-        """The names of the probes to which this run subjects its judges."""
+        """The names of the probes that this run applies to its judges."""
         return list(PROBES) if self.run.probes else []
 
     @cached_method
     def reworded_rubrics(self, judge: str) -> list[str]:
-        """Return the rubric cards with alternative wording that a judge is probed with."""
+        """Return the reworded rubric cards with which a judge is probed."""
         return (
             [name for rubric in self.label_rubrics(judge) for name in alternative_wording(rubric)]
             if self.probes
@@ -432,7 +438,7 @@ class Plan(Selection):
 
     @cached_property
     def probed_judges(self) -> list[str]:
-        """The judges that are probed, or tested for bias in favour of labelled replies by their own model family."""
+        """The judges that are probed, or that are tested for bias in favour of their own model family."""
         return [
             name
             for name in self.judges_with_model
@@ -440,7 +446,10 @@ class Plan(Selection):
         ]
 
     def label_limit(self, judge: str) -> int | None:
-        """Return the limit on labelled replies per release, and on pairs per set, that a judge judges; None without."""
+        """Return the maximum number of labelled replies per release, and of pairs per set, that a judge judges.
+
+        None if the number is not limited.
+        """
         if members := self.judge_entry(judge).judges:
             return min(filter(None, (self.label_limit(name) for name in members)), default=None)
         return self.judge_entry(judge).label_limit or self.run.label_limit

@@ -1,4 +1,4 @@
-"""Parts of a rule that follow from the plan: its input files, the job of its command, the digest of its code."""
+"""Parts of a rule that depend on the plan: its input files, the job for its command, and the digest of its code."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from inspect import signature
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
@@ -14,6 +15,7 @@ from maieutic.config.models import Needs
 from maieutic.config.pins import fill_pins, read_pins
 from maieutic.config.settings import read_config
 from maieutic.core.errors import Unpinned, UserError, check_in_turn
+from maieutic.core.extensions import check_extensions
 from maieutic.core.plugins import plugin_folders, plugin_objects
 from maieutic.plan import digest, inputs, jobs
 from maieutic.plan.checks import check_people_labels, check_selection
@@ -23,14 +25,11 @@ from maieutic.plan.used_code import REPLACEMENTS, code_with_replacements
 
 TEMPLATES = {
     "write-model-card": ("validation/card.*.jinja",),
-    "build-report": (
-        *("report/*.css", "report/*.js", "report/vendor/*.js", "report/*.jinja"),
-        *(f"{place}/*.jinja" for place in plugin_folders()),
-    ),
+    "build-report": ("report/*.css", "report/*.js", "report/vendor/*.js", "report/*.jinja"),
 }
 SLICES: tuple[SlicePlan, ...] = tuple(plugin_objects("planning", "PLANNING").values())
 INPUTS: tuple[ModuleType, ...] = (inputs, *(part.inputs for part in SLICES))
-# Modules with one function per rule, named like the rule.
+# Modules that contain one function for each rule, named like the rule.
 JOBS: tuple[ModuleType, ...] = (jobs, *(part.jobs for part in SLICES))
 INPUT_SECTION = re.compile(
     r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:\n(?:    .*\n)*?    input:\n((?:        .*\n)+)", re.MULTILINE
@@ -48,9 +47,9 @@ class RulePlan(Plan):
     """A plan that provides the inputs, jobs, code digests and resources of rules."""
 
     def select(self, function: Callable[..., Selected], **fixed: str) -> Callable[[JobWildcards], Selected]:
-        """Return an input function for a rule, which passes a job's wildcards to `function`.
+        """Return an input function for a rule, which calls `function` with the plan and a job's wildcards.
 
-        function: takes a plan, those wildcards that it needs, and `fixed`; returns paths.
+        function: takes the plan, the wildcards that it needs, and the arguments `fixed`; returns paths.
         """
         needed = signature(function).parameters.keys() - fixed.keys()
         return lambda wildcards: function(
@@ -58,7 +57,7 @@ class RulePlan(Plan):
         )
 
     def inputs_of(self, rule: str) -> Callable[[JobWildcards], dict[str, str | list[str]]]:
-        """Return the function that maps a rule's wildcards to its input files, by input name, as its rule file does."""
+        """Return the function that maps a rule's wildcards to the rule's input files, by input name."""
         sources = input_sources(rule)
         return lambda wildcards: {
             name: self.select(source)(wildcards)
@@ -78,14 +77,14 @@ class RulePlan(Plan):
     def job_parameters(self, command: str, rule: str | None = None) -> dict[str, Any]:
         """Return the parameters of a rule that runs a command: the digest of its code, and its job as JSON.
 
-        rule: name of the function that makes the job, if it differs from the command's.
+        rule: name of the function that makes the job, if it differs from the command's name.
         """
         return {"code": self.code_of(command), "job": self.job_of(rule or command)}
 
     def code_of(self, rule: str) -> str | Callable[[JobWildcards], str]:
-        """Return the digest of the code behind a rule's results; a function if the digest depends on the wildcards."""
+        """Return the digest of the code behind a rule's results, or a function that maps wildcards to the digest."""
         command = rule.replace("_", "-")
-        files = [file for pattern in TEMPLATES.get(command, ()) for file in digest.HERE.glob(pattern)]
+        files = template_files(command)
         tables = [REPLACEMENTS, *(part.used_code for part in self.slices)]
         instead = next((table[rule] for table in tables if rule in table), None)
         if instead is None:
@@ -97,7 +96,7 @@ class RulePlan(Plan):
     # machines ---------------------------------------------------------------------------------------------------------
 
     def models_of(self, wildcards: JobWildcards) -> list[str]:
-        """Return the registry entries that a job calls or trains; for a judge, the entry that answers."""
+        """Return the registry entries that a job calls or trains. For a judge, this is the entry of its model."""
         names = dict(wildcards.items())
         for part in self.slices:
             if (models := part.models_of(self, names)) is not None:
@@ -105,7 +104,7 @@ class RulePlan(Plan):
         return [self.answering_entry(names[kind]) for kind in MODEL_WILDCARDS if kind in names]
 
     def threads(self, wildcards: JobWildcards) -> int:
-        """Return the number of cores of a job that calls a model."""
+        """Return the number of CPU cores of a job that calls a model."""
         return self.needs(wildcards).cpus
 
     def memory(self, wildcards: JobWildcards) -> int:
@@ -122,9 +121,16 @@ class RulePlan(Plan):
         return self.models[model].needs
 
 
+def template_files(command: str) -> list[Path]:
+    """Return the templates and style sheets that a command uses."""
+    files = [file for pattern in TEMPLATES.get(command, ()) for file in digest.HERE.glob(pattern)]
+    more = plugin_folders() if command == "build-report" else []
+    return [*files, *(file for folder in more for file in folder.glob("*.jinja"))]
+
+
 @cache
 def input_sources(rule: str) -> dict[str, Any]:
-    """Return the named inputs of a rule, read from its rule file: paths with wildcards, or selections.
+    """Return the inputs of a rule by name, read from its rule file: paths with wildcards, or functions.
 
     Raises KeyError if no rule has this name.
     """
@@ -134,12 +140,12 @@ def input_sources(rule: str) -> dict[str, Any]:
 
 
 def input_source(value: ast.expr) -> Any:
-    """Return a literal path or list of paths, or the function in `plan.select(MODULE.FUNCTION, ...)`."""
+    """Return the literal path or paths in a rule's input, or the function in `plan.select(MODULE.FUNCTION, ...)`."""
     if isinstance(value, ast.Call) and isinstance(value.args[0], ast.Attribute):
         name = value.args[0].attr
         function = next(getattr(module, name) for module in INPUTS if hasattr(module, name))
         return partial(function, **{str(word.arg): ast.literal_eval(word.value) for word in value.keywords})
-    # In an f-string, only {RUN} occurs: it is filled in like a wildcard.
+    # The f-strings of rules contain only {RUN}, which is filled in like a wildcard.
     return ast.literal_eval(ast.unparse(value).removeprefix("f"))
 
 
@@ -151,7 +157,7 @@ def input_sections() -> dict[str, str]:
 
 
 def filled(source: str | list[str], names: Mapping[str, str]) -> str | list[str]:
-    """Return a path, or each path of a list, with its wildcards filled in."""
+    """Return a path, or a list of paths, with the wildcards filled in. names: values of the wildcards."""
     return source.format(**names) if isinstance(source, str) else [path.format(**names) for path in source]
 
 
@@ -160,7 +166,7 @@ MODEL_WILDCARDS = ("encoder", "judge", "tagger", "reward_model", "classifier", "
 
 @cache
 def extended_plan_class() -> type[RulePlan]:
-    """Return the plan class with all slices and their mixins."""
+    """Return the plan class with the slices and their mixin classes."""
     mixins = [part.plan for part in SLICES if part.plan is not Plan]
     return type("ExtendedPlan", (RulePlan, *mixins), {"slices": SLICES})
 
@@ -173,8 +179,10 @@ def plan_of(raw: dict[str, Any]) -> RulePlan:
 
 
 def unchecked_plan(raw: dict[str, Any]) -> RulePlan:
-    """Return the plan of a configuration whose keys are valid, without checking its selection."""
-    plan: RulePlan = extended_plan_class()(read_config(fill_pins(raw, read_pins())))
+    """Return the plan of a configuration. The keys are checked, but not the selection."""
+    config = read_config(fill_pins(raw, read_pins()))
+    check_extensions(config.extensions)
+    plan: RulePlan = extended_plan_class()(config)
     return plan
 
 
@@ -185,7 +193,7 @@ def check_plan(plan: RulePlan) -> None:
 
 
 def plan_before_pins(raw: dict[str, Any]) -> tuple[RulePlan, list[UserError]]:
-    """Return a checked plan and the errors of its missing pins. Raises UserError for any other fault."""
+    """Return a plan and the errors about missing pins. Raises UserError if a check fails for another reason."""
     plan = unchecked_plan(raw)
     try:
         check_plan(plan)

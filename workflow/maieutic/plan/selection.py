@@ -1,4 +1,4 @@
-"""Tasks and tutors of a run, from its configuration alone. `plan.plan` adds the graders."""
+"""Tasks and tutors of a run, determined by its configuration alone. The module `plan.plan` adds the graders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 def cached_method(method: Callable[P, R]) -> Callable[P, R]:
-    """Cache a method's results in its object's `__dict__`: a dry run makes the same call thousands of times."""
+    """Cache a method's results in its object's `__dict__`, since a dry run makes the same call thousands of times."""
 
     @wraps(method)
     def cached(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -54,7 +54,7 @@ class Selection:
 
     @property
     def run_folder(self) -> str:
-        """This run's own folder below results/; runs of other names do not write to it."""
+        """This run's own folder below results/. Runs with other names do not write to it."""
         return f"runs/{self.run.name}" if self.run.name else "report"
 
     def run_path(self, pattern: Pattern) -> str:
@@ -63,14 +63,14 @@ class Selection:
 
     @cached_property
     def cards(self) -> dict[Path, LoadedCard]:
-        """The selected cards by their path, benchmark by benchmark, tasks in alphabetical order."""
-        benchmarks = sorted(folder.name for folder in cards.CARDS.iterdir() if folder.is_dir())
+        """The selected cards by path, in alphabetical order of benchmarks and tasks."""
+        benchmarks = cards.benchmarks_with_cards()
         paths: list[Path] = []
         for number, name in enumerate(self.run.tasks):
             benchmark, _, task = name.partition("/")
             if benchmark not in benchmarks:
                 raise unknown_name(f"run.tasks[{number}]", name, benchmarks, "resources/benchmarks")
-            known = sorted((cards.CARDS / benchmark).glob("*.yaml"))
+            known = cards.cards_of(benchmark)
             if task and task not in [path.stem for path in known]:
                 names = [f"{benchmark}/{path.stem}" for path in known]
                 raise unknown_name(f"run.tasks[{number}]", name, names, "resources/benchmarks")
@@ -79,25 +79,25 @@ class Selection:
 
     @cached_method
     def shipped_card(self, path: Path, protocol: str) -> LoadedCard:
-        """Return a shipped card under a protocol, independent of the run's graders."""
+        """Return a card under a protocol with all its graders, even those that the run lacks."""
         return cards.read_card(path, protocol)
 
     @cached_method
     def selected_card(self, path: Path, protocol: str) -> LoadedCard:
-        """Return a card as this run uses it: under a protocol, without the graders that the run does not have."""
+        """Return a card under a protocol, without the graders that the run lacks."""
         loaded = self.shipped_card(path, protocol)
         return loaded.model_copy(
             update={"card": cards.card_without_graders(loaded.card, self.absent_graders(loaded.card))}
         )
 
     def absent_graders(self, card: Card) -> list[str]:
-        """Return the kinds of model graders that a run lacks for a task. A judge needs a rubric for the task."""
+        """Return the kinds of model graders that a run lacks for a task. A judge must have a rubric for the task."""
         rubrics = [name for judge in self.judges_of_replies for name in self.judge_entry(judge).rubrics]
         present = {cards.REWARD: self.run.reward_models, cards.JUDGE: chosen_rubrics(rubrics, card.rubrics)}
         return [kind for kind in cards.MODEL_GRADERS if not present[kind]]
 
     def why_not_graded(self, card: Card) -> str | None:
-        """Return the reason, with a fix, why a task has no headline score in this run; None if it has one."""
+        """Return the reason why a task has no headline score in this run, with a fix; None if it has a score."""
         kind = card.missing_grader
         if kind is None:
             return None
@@ -108,7 +108,7 @@ class Selection:
 
     @cached_property
     def tasks_without_rubric(self) -> dict[str, list[str]]:
-        """The judged tasks of each benchmark for which no judge of the run has a rubric; empty without judges."""
+        """The tasks of each benchmark that need a judge, but for which no judge has a rubric; empty without judges."""
         by_benchmark: dict[str, list[str]] = {}
         for path, loaded in self.cards.items() if self.judges_of_replies else ():
             shipped = self.shipped_card(path, self.run.protocol).card
@@ -118,7 +118,7 @@ class Selection:
 
     @cached_property
     def judges_of_replies(self) -> list[str]:
-        """The run's judges that judge tutors' replies; the others are only measured on pairs."""
+        """The run's judges that judge tutors' replies; the others are only validated on pairs."""
         return [name for name in self.run.judges if getattr(self.models.get(name), "rubrics", None)]
 
     def judge_entry(self, name: str) -> JudgeModel:
@@ -141,18 +141,18 @@ class Selection:
 
     @cached_property
     def tutors(self) -> list[str]:
-        """The run's tutors, then the baselines that the selected cards name: every table has its floor and ceiling."""
+        """The run's tutors, then the selected cards' baselines, which provide the floor and ceiling of each table."""
         baselines = {name for loaded in self.cards.values() for name in loaded.card.baselines.named}
         return [*self.run.tutors, *sorted(name for name in baselines if name not in self.run.tutors)]
 
     @cached_method
     def tutors_on(self, benchmark: str) -> list[str]:
-        """Return the tutors of a benchmark: the run's, and the baselines that its selected cards name."""
+        """Return the tutors that answer a benchmark: the run's, and the baselines that its selected cards name."""
         cards_here = [loaded.card for loaded in self.benchmarks[benchmark]]
         return [name for name in self.tutors if any(self.is_answered_by(card, name) for card in cards_here)]
 
     def is_answered_by(self, card: Card, tutor: str) -> bool:
-        """Return True if a tutor answers a task. A baseline does if the card or the run names it."""
+        """Return True if a tutor answers a task. A baseline does so only if the card or the run names it."""
         return self.can_answer(card, tutor) and (tutor in self.run.tutors or tutor in card.baselines.named)
 
     def can_answer(self, card: Card, tutor: str) -> bool:
@@ -160,7 +160,7 @@ class Selection:
         return self.why_not_answerable(card, tutor) is None
 
     def why_not_answerable(self, card: Card, tutor: str) -> str | None:
-        """Return the reason, as printed on the page, why a tutor cannot answer a task; None if it can.
+        """Return the reason why a tutor cannot answer a task, as shown on the report page; None if it can.
 
         A task with pictures needs a model that accepts them, and the human reference needs human replies.
         """
@@ -175,7 +175,7 @@ class Selection:
 
     @cached_method
     def cards_for(self, benchmark: str, tutor: str) -> list[LoadedCard]:
-        """Return the selected cards of a benchmark that a tutor can answer, under its protocol."""
+        """Return the cards of a benchmark's selected tasks that a tutor can answer, under the tutor's protocol."""
         protocol = self.protocol_of(tutor)
         return [
             loaded if protocol == self.run.protocol else self.selected_card(path, protocol)
@@ -189,7 +189,7 @@ class Selection:
         return [loaded.card.task for loaded in self.cards_for(benchmark, tutor)]
 
     def protocol_of(self, tutor: str) -> str:
-        """Return the protocol of a tutor's prompts: that of its entry, or else the run's."""
+        """Return the protocol of a tutor's prompts: its entry's protocol if set, otherwise the run's."""
         return getattr(self.models[tutor], "protocol", None) or self.run.protocol
 
     def compared_tutors(self, benchmark: str) -> list[str]:
@@ -197,7 +197,7 @@ class Selection:
         return [name for name in self.tutors_on(benchmark) if name in self.run.tutors]
 
     def with_engine(self, *engines: str) -> list[str]:
-        """Return the registry entries with one of some engines."""
+        """Return the names of the registry entries with one of these engines."""
         return [name for name, model in self.models.items() if engine_of(model) in engines]
 
 

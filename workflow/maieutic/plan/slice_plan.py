@@ -1,4 +1,4 @@
-"""The part of a run's plan that a slice adds: a feature, or a benchmark with stages of its own."""
+"""The part of a run's plan that a slice adds. A slice is a feature, or a benchmark with stages of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def no_steps(plan: Any) -> Iterator[Step]:
 
 
 def no_verdicts(plan: Any) -> dict[str, list[str]]:
-    """Return no verdicts."""
+    """Return no files of verdicts."""
     return {}
 
 
@@ -34,15 +34,17 @@ def accept_selection(plan: Any) -> None:
 
 
 class SlicePlan(NamedTuple):
-    """Parts of the plan that a slice adds. Each function receives a plan that includes the mixin `plan`.
+    """Parts of a run's plan that a slice adds. Each function takes a plan, whose class includes the slice's mixin.
 
-    inputs: module with the selections of the slice's rules (as in `maieutic.plan.inputs`); jobs: module with one
-    function per rule of the slice, named like the rule; plan: mixin class of the plan; check: raises UserError for a
-    faulty selection, before any job; report_files: files that the report reads; last_files: files that a run makes
-    beside its report; verdict_files: files of model answers whose missing share is limited, by the model's name;
-    journals: journals of requests; steps: steps that compute scores without a model, in an order in which they can
-    run; used_code: code that the digests of rules leave out, by rule (as in `maieutic.plan.used_code`); models_of,
-    needs_of: models that a job calls and resources that it needs, from its wildcards; None for other jobs.
+    inputs: module with the functions that select input files of the slice's rules (as in `maieutic.plan.inputs`); jobs:
+    module with one function for each rule of the slice, named like the rule; plan: the slice's mixin class for the
+    plan; check: raises UserError for an invalid selection before any job runs; report_files: files that the report
+    reads; last_files: files that a run makes in addition to its report; verdict_files: files of model answers for
+    which the share of missing answers is limited, by the model's name; journals: journals of the slice's requests;
+    steps: steps that compute scores without a model, in an order in which they can run; used_code: functions that
+    return the code that a rule's digest leaves out, by rule (as in `maieutic.plan.used_code`); models_of: returns the
+    models that a job calls, from its wildcards, or None for a job outside the slice; needs_of: returns the resources
+    that such a job needs, or None.
     """
 
     inputs: ModuleType

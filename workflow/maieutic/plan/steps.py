@@ -8,14 +8,15 @@ from typing import Any, NamedTuple, get_type_hints
 
 from maieutic.core.paths import Pattern
 
-Outputs = dict[str, str | list[str]]  # by parameter name of a command
+Outputs = dict[str, str | list[str]]  # output files by the names of a command's parameters
 
 
 class Step(NamedTuple):
-    """One step of the workflow that computes files from other files, without calling a model.
+    """Step of the workflow that computes files from other files, without calling a model.
 
-    rule: name of the Snakemake rule; names: the rule's wildcards; function: the step's command, which takes a job, the
-    rule's inputs by name, `items` (a folder) and the outputs; outputs: output files by parameter name.
+    rule: name of the Snakemake rule; names: values of the rule's wildcards; function: command of the rule, whose
+    parameters are a job, the rule's inputs by name, `items` (a folder) and the outputs; outputs: output files by
+    parameter name.
     """
 
     rule: str
@@ -34,5 +35,5 @@ class Step(NamedTuple):
 
 
 def one_output_step(function: Callable[..., None], pattern: Pattern, **names: str) -> Step:
-    """Return a step with one output and the rule of its function's name. names: the rule's wildcards."""
+    """Return a step with a single output, `pattern`, for the rule named like the function. names: wildcards' values."""
     return Step(function.__name__, function, names, {"out": pattern.of(**names)})

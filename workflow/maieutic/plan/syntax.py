@@ -1,7 +1,7 @@
-"""Definitions of a module, and the names of the package that each of them uses, read from the syntax.
+"""Definitions of a module, and the package's names that each definition uses, read from the syntax.
 
-Only names in the syntax are followed. Imports by a computed name, such as that of a command's function, are not.
-Imports of plug-ins (`core.plugins`) are followed as well, since their names are constants in the call.
+Only names that appear in the syntax are followed. An import by a computed name, such as the import of a command's
+function, is not followed. Imports of plug-ins (`core.plugins`) are followed, since their calls contain constant names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from maieutic.core.plugins import PACKAGE, plugin_packages
 
 
 class Name(NamedTuple):
-    """Name of a definition: its module, relative to the package, and its name there, or WHOLE_MODULE."""
+    """Module of a definition, relative to the package, and its name there (WHOLE_MODULE for all definitions)."""
 
     module: str
     name: str
@@ -22,8 +22,8 @@ class Name(NamedTuple):
 
 WHOLE_MODULE = "*"
 PLUGIN_LOADERS = (Name("core.plugins", "plugin_objects"), Name("core.plugins", "merged_plugin_tables"))
-USER_ERRORS = {"UserError", "Unpinned"}  # no result contains the text of one
-OTHER_STATEMENTS = ""  # name of a module's other statements, which run whenever the module is imported
+USER_ERRORS = {"UserError", "Unpinned"}  # errors whose texts are not part of any result
+OTHER_STATEMENTS = ""  # name for statements that define nothing, which run whenever their module is imported
 
 
 class Definition(NamedTuple):
@@ -41,7 +41,10 @@ Module = Mapping[str, Definition]
 
 
 class Imports:
-    """Names that a module imports from the package: definitions, and whole modules."""
+    """Names that a module imports from the package: definitions, and whole modules.
+
+    is_module: function that returns True if the package has a module with a given name.
+    """
 
     def __init__(self, is_module: Callable[[str], bool]) -> None:
         self.is_module = is_module
@@ -49,7 +52,7 @@ class Imports:
         self.modules: dict[str, str] = {}
 
     def add(self, statement: ast.Import | ast.ImportFrom) -> None:
-        """Add the names of one statement. Raises ValueError for an import that cannot be followed."""
+        """Add the names that a statement imports. Raises ValueError for an import that cannot be followed."""
         if isinstance(statement, ast.Import):
             if any(module.name.split(".")[0] == PACKAGE for module in statement.names):
                 raise ValueError(f"line {statement.lineno}: write `from {PACKAGE}... import ...`")
@@ -69,7 +72,7 @@ class Imports:
                 self.definitions[alias.asname or alias.name] = Name(within, alias.name)
 
     def with_imports_in(self, nodes: Iterable[ast.AST]) -> Imports:
-        """Return these imports together with those among some nodes, such as the imports inside a function."""
+        """Return these imports together with those among `nodes`, for example the imports inside a function."""
         statements = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
         if not statements:
             return self
@@ -81,7 +84,10 @@ class Imports:
 
 
 def definitions_of(module: str, text: str, is_module: Callable[[str], bool]) -> Module:
-    """Return the definitions of a module by name, its other statements under OTHER_STATEMENTS."""
+    """Return a module's definitions by name, and its other statements under the name OTHER_STATEMENTS.
+
+    text: source of the module; is_module: as for `Imports`.
+    """
     imports = Imports(is_module)
     bodies: dict[str, list[ast.stmt]] = {}
     for statement in without_texts(ast.parse(text)).body:
@@ -109,7 +115,7 @@ def definitions_of(module: str, text: str, is_module: Callable[[str], bool]) -> 
 
 
 def without_texts(tree: ast.Module) -> ast.Module:
-    """Remove docstrings, descriptions of fields, and the words of errors and log lines from a module, in place."""
+    """Remove docstrings, descriptions of fields, and texts of errors and log lines from a module, in place."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and is_message(node.func):
             for part in ast.walk(node):
@@ -129,14 +135,14 @@ def without_texts(tree: ast.Module) -> ast.Module:
 
 
 def is_message(function: ast.expr) -> bool:
-    """Return True if a call of this function only makes an error for users, or writes a line to the log."""
+    """Return True if a call of this function only creates an error for users or writes a line to the log."""
     if isinstance(function, ast.Name):
         return function.id in USER_ERRORS
     return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "log"
 
 
 def is_never_imported(statement: ast.stmt) -> bool:
-    """Return True if a statement is only for type checkers, or for running the module as a script."""
+    """Return True if a statement is only executed by type checkers, or when the module runs as a script."""
     if not isinstance(statement, ast.If):
         return False
     named = {node.id for node in ast.walk(statement.test) if isinstance(node, ast.Name)}
@@ -160,7 +166,7 @@ def defined_names(statement: ast.stmt) -> list[str]:
 
 
 def annotations_of(statement: ast.stmt) -> list[ast.expr]:
-    """Return the annotations of a function's arguments."""
+    """Return the annotations of a function's arguments; empty for any other statement."""
     if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
         return []
     arguments = [*statement.args.posonlyargs, *statement.args.args, *statement.args.kwonlyargs]
@@ -168,10 +174,10 @@ def annotations_of(statement: ast.stmt) -> list[ast.expr]:
 
 
 def uses_of(statement: ast.AST, module: str, defined: set[str], imports: Imports) -> Iterable[Name]:
-    """Yield the package's names that one statement uses. defined: names that its module defines."""
+    """Yield the package's names that a statement of a module uses. defined: names that the module defines."""
     nodes = list(walk_evaluated(statement))
     known = imports.with_imports_in(nodes)
-    owners: set[str] = set()  # imported modules of which the statement uses an attribute
+    owners: set[str] = set()  # imported modules whose attributes the statement uses
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in known.modules:
             owners.add(node.value.id)
@@ -191,7 +197,7 @@ def uses_of(statement: ast.AST, module: str, defined: set[str], imports: Imports
 
 
 def plugin_names(call: ast.Call, known: Imports) -> Iterable[Name]:
-    """Yield the names that a call of `plugin_objects` or `merged_plugin_tables` imports.
+    """Yield the names of the objects that a call of `plugin_objects` or `merged_plugin_tables` imports.
 
     Raises ValueError if an argument is not a constant.
     """
@@ -208,7 +214,7 @@ def plugin_names(call: ast.Call, known: Imports) -> Iterable[Name]:
 
 
 def walk_evaluated(node: ast.AST) -> Iterable[ast.AST]:
-    """Yield the nodes of a syntax tree, without functions' annotations, since these are not evaluated."""
+    """Yield the nodes of a syntax tree, except the annotations of functions, which are not evaluated."""
     yield node
     for field, value in ast.iter_fields(node):
         if (isinstance(node, ast.arg) and field == "annotation") or field == "returns":

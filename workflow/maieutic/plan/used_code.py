@@ -1,7 +1,7 @@
-"""Code that a job uses: the definitions that its digest leaves out or replaces, since the job cannot reach them.
+"""Definitions that the digest of a job leaves out or replaces, because the job does not use them.
 
-A table of plug-ins, such as that of all graders, has entries of every benchmark. The digest of a job follows only the
-tables that have an entry that the job uses, so that adding or editing a benchmark re-runs no job of another one.
+Each benchmark has its own tables of plug-ins, such as a table of graders. The digest of a job covers only the tables
+with an entry that the job uses, so that adding or editing a benchmark does not re-run the jobs of another benchmark.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from maieutic.plan import digest
 from maieutic.plan.plan import Plan
 from maieutic.plan.syntax import Name
 
-Replacements = dict[Name, tuple[Name, ...]]
+Replacements = dict[Name, tuple[Name, ...]]  # definitions that replace a definition; none if it is left out
 Tables = Mapping[str, Mapping[str, Any]]  # tables of one kind of plug-in, by benchmark or feature
 LOADERS: Tables = plugin_objects("loaders", "LOADERS")
 GRADERS: Tables = plugin_objects("graders", "GRADERS")
@@ -29,7 +29,7 @@ HEURISTICS: Tables = plugin_objects("heuristics", "HEURISTICS")
 MEASURES: Tables = plugin_objects("toolkit", "MEASURES")
 RELEASES: Tables = plugin_objects("releases", "RELEASES")
 RECORDED: Tables = plugin_objects("recorded", "RECORDED")
-# All tutors share one command; these are the definitions in it that one kind of tutor never uses.
+# All kinds of tutors share one command. These are the definitions that one kind of tutor never uses.
 UNUSED_BY_SERVED: Replacements = {Name("replies.baselines", "baseline_reply"): ()}
 UNUSED_BY_BASELINES: Replacements = {
     Name("serving.backends", "backend_of"): (),
@@ -38,7 +38,10 @@ UNUSED_BY_BASELINES: Replacements = {
 
 
 def unused_tables(module: str, name: str, tables: Tables, used: Iterable[str]) -> Replacements:
-    """Leave out the tables `name` of the plug-in modules `module` that have none of the used entries."""
+    """Return replacements that leave out each plug-in's table `module.name` if it contains none of the `used` names.
+
+    tables: the plug-ins' tables, by benchmark or feature.
+    """
     packages, names = plugin_packages(), set(used)
     return {
         Name(f"{packages[owner].removeprefix(f'{PACKAGE}.')}.{module}", name): ()
@@ -48,7 +51,7 @@ def unused_tables(module: str, name: str, tables: Tables, used: Iterable[str]) -
 
 
 def unused_on_cards(plan: Plan, benchmark: str) -> Replacements:
-    """Leave out the graders and metrics that no card of a benchmark names."""
+    """Return replacements that leave out the graders and metrics that no card of a benchmark names."""
     cards = [loaded.card for loaded in plan.benchmarks[benchmark]]
     functions = {metric.function or name for card in cards for name, metric in card.metrics.items()}
     return {
@@ -58,7 +61,10 @@ def unused_on_cards(plan: Plan, benchmark: str) -> Replacements:
 
 
 def unused_by_rubrics(names: Iterable[str], criteria: Iterable[str] = ()) -> Replacements:
-    """Leave out the conditions and word lists that rubrics do not name. criteria: further criteria that are used."""
+    """Return replacements that leave out the conditions and word lists that the named rubrics do not use.
+
+    criteria: further criteria, whose word lists are used.
+    """
     rubrics = [read_rubric(name).rubric for name in names]
     conditions = {rubric.when for rubric in rubrics if rubric.when}
     used = {*criteria, *(name for rubric in rubrics for name in rubric.criteria)}
@@ -69,7 +75,7 @@ def unused_by_rubrics(names: Iterable[str], criteria: Iterable[str] = ()) -> Rep
 
 
 def used_by_make_items(plan: Plan, benchmark: str, task: str) -> Replacements:
-    """Replace the table of loaders by the loader of the task's card."""
+    """Return replacements of the table of all loaders by the loader that the task's card names."""
     from maieutic.datasets.registry import LOADERS
 
     loader = LOADERS[plan.card(benchmark, task).loader].load
@@ -77,7 +83,7 @@ def used_by_make_items(plan: Plan, benchmark: str, task: str) -> Replacements:
 
 
 def used_by_make_pairs(plan: Plan, source: str) -> Replacements:
-    """Replace the table of pair sources by the source that the job builds."""
+    """Return replacements of the table of all pair sources by the source whose pairs the job makes."""
     entry = plan.config.preferences.get(source)
     if entry is not None and entry.loader == TABLE_LOADER:
         return {Name("rewards.pairs", "PAIR_SOURCES"): (Name("rewards.sources", "PairSource"),)}
@@ -86,12 +92,12 @@ def used_by_make_pairs(plan: Plan, source: str) -> Replacements:
 
 
 def used_by_make_labels(plan: Plan, release: str) -> Replacements:
-    """Leave out the releases of other benchmarks than that of the labels."""
+    """Return replacements that leave out the labelled releases of other benchmarks."""
     return unused_tables("releases", "RELEASES", RELEASES, {plan.label_sets[release].loader})
 
 
 def used_by_generate_replies(plan: Plan, tutor: str, **others: str) -> Replacements:
-    """Leave out the code of baselines for a model; for a baseline, that of conversations and of other baselines."""
+    """Return replacements that leave out code of other kinds of tutors, and other benchmarks' baselines."""
     entry = plan.models[tutor]
     if not isinstance(entry, BaselineModel):
         return UNUSED_BY_SERVED
@@ -99,7 +105,7 @@ def used_by_generate_replies(plan: Plan, tutor: str, **others: str) -> Replaceme
 
 
 def used_by_read_replies(plan: Plan, tutor: str, **others: str) -> Replacements:
-    """Leave out the formats and loaders that a recorded tutor does not use."""
+    """Return replacements that leave out the formats and loaders that the job for a recorded tutor does not use."""
     entry = plan.models[tutor]
     assert isinstance(entry, RecordedModel)
     loaders = {loaded.card.loader for loaded in plan.cards.values()}
@@ -110,35 +116,35 @@ def used_by_read_replies(plan: Plan, tutor: str, **others: str) -> Replacements:
 
 
 def used_on_benchmark(plan: Plan, benchmark: str, **others: str) -> Replacements:
-    """Leave out the graders and metrics that no card of a benchmark names."""
+    """Return replacements that leave out the graders and metrics that no card of a benchmark names."""
     return unused_on_cards(plan, benchmark)
 
 
 def used_by_judge_replies(plan: Plan, judge: str, benchmark: str, **others: str) -> Replacements:
-    """Leave out the conditions and word lists that a judge's rubrics for a benchmark do not name."""
+    """Return replacements that leave out conditions and word lists that the rubrics for a benchmark do not use."""
     return unused_by_rubrics(plan.reply_rubrics(judge, benchmark))
 
 
 def used_by_judge_all_replies(plan: Plan, judge: str, **others: str) -> Replacements:
-    """Leave out the conditions and word lists that a judge's rubrics do not name."""
+    """Return replacements that leave out conditions and word lists that a judge's rubrics do not use."""
     return unused_by_rubrics(
         {rubric for benchmark in plan.judged_benchmarks(judge) for rubric in plan.reply_rubrics(judge, benchmark)}
     )
 
 
 def used_by_judge_labelled(plan: Plan, judge: str) -> Replacements:
-    """Leave out the conditions and word lists that a judge's rubrics for labelled sets do not name."""
+    """Return replacements that leave out conditions and word lists that rubrics for labelled data do not use."""
     entry = plan.judge_entry(judge)
     return unused_by_rubrics([*(plan.label_rubrics(judge) or entry.rubrics), *entry.pairs])
 
 
 def used_by_validation(plan: Plan, judge: str = "", classifier: str = "") -> Replacements:
-    """Leave out the word lists for criteria that the labelled sets of a grader do not have."""
+    """Return replacements that leave out the word lists for criteria that the labelled sets of a grader do not have."""
     return unused_by_rubrics((), criteria_of_labels(plan, plan.validating_releases(judge or classifier)))
 
 
 def used_by_score_labels(plan: Plan, release: str) -> Replacements:
-    """Leave out the measures of criteria that a labelled set does not have."""
+    """Return replacements that leave out the measures of criteria that a labelled set does not have."""
     return unused_tables("toolkit", "MEASURES", MEASURES, criteria_of_labels(plan, [release]))
 
 

@@ -1,1 +1,1 @@
-"""A finished run for other programs and archives: exports, a crate with checksums, verification of received runs."""
+"""Finished runs for other programs and archives: exports, crates with checksums, verification of received runs."""

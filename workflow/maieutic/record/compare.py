@@ -24,7 +24,7 @@ from maieutic.report.tables import display_label, items_of_task
 from maieutic.scores.differences import ComparisonKey, tutor_differences
 from maieutic.scores.score import GradeIndex, Measurement, index_grades, measure_task
 
-IGNORED_KEYS = {"report", "containers", "interpreters", "servers", "limits"}  # keys that do not affect scores
+IGNORED_KEYS = {"report", "containers", "interpreters", "servers", "limits"}  # top-level keys that do not affect scores
 DIGITS = 3
 NO_DIFFERENCE = ("–", "–", "–")
 log = logging.getLogger(__name__)
@@ -99,10 +99,10 @@ def config_changes(first: Path, second: Path) -> list[str]:
 
 
 def provenance_changes(before: FinishedRun, after: FinishedRun) -> list[str]:
-    """Return a line for each difference in code, machine, parsers, cards and data, as recorded in two provenances."""
+    """Return a line for each difference in code, machine, parsers, cards and data between two runs' provenances."""
     earlier, later = before.provenance, after.provenance
     if earlier is None or later is None:
-        return ["not compared: a run has no record of its code, cards and data (provenance.json)"]
+        return ["not compared, because one of the runs has no record of its code, cards and data (provenance.json)"]
     lines = [f"code: {earlier.code.as_line} -> {later.code.as_line}"] if earlier.code != later.code else []
     if earlier.machine and later.machine and earlier.machine != later.machine:
         lines.append(f"machine: {earlier.machine.summary} -> {later.machine.summary}")
@@ -121,7 +121,7 @@ def parser_changes(first: Mapping[str, int], second: Mapping[str, int]) -> list[
     if bool(first) != bool(second):
         return [f"parsers: versions not recorded in the {'second' if first else 'first'} run, so grades may differ"]
     return [
-        f"parser {name}: version {first[name]} -> {second[name]}, so the same reply may get another grade"
+        f"parser {name}: version {first[name]} -> {second[name]}, so the same reply may get a different grade"
         for name in sorted(first.keys() & second.keys())
         if first[name] != second[name]
     ]
@@ -154,7 +154,7 @@ def reply_changes(before: FinishedRun, after: FinishedRun) -> list[str]:
 
 
 def score_changes(before: FinishedRun, after: FinishedRun) -> Iterator[tuple[str, ...]]:
-    """Yield a row of the score comparison for each task and tutor that have a headline score in both runs."""
+    """Yield a row of the score comparison for each task and tutor with a headline score in both runs."""
     both = [name for name in before.plan.benchmarks if name in after.plan.benchmarks]
     for benchmark in both:
         cards = {loaded.card.task: loaded.card for loaded in after.plan.benchmarks[benchmark]}
@@ -183,17 +183,17 @@ def score_change_row(
     shared: list[Item],
     indexes: Sequence[GradeIndex],
 ) -> tuple[str, ...]:
-    """Return one row of the score comparison: both values, and the paired difference on the items of both runs.
+    """Return one row of the score comparison: both values, and the paired difference on the items in both runs.
 
-    first, second: the score in the earlier and in the later run; shared: items of both runs; indexes: the tutor's
+    first, second: the score in the earlier and in the later run; shared: items in both runs; indexes: the tutor's
     grades in the later run, then in the earlier run.
     """
     label = display_label(after.plan, str(second.tutor))
     row = (f"{card.benchmark}/{card.task}", label, second.metric, number_cell(first.value), number_cell(second.value))
     if first.metric != second.metric:
-        return (*row, *NO_DIFFERENCE, f"another headline metric: {first.metric}")
+        return (*row, *NO_DIFFERENCE, f"different headline metric in the first run: {first.metric}")
     if first.by != second.by:
-        return (*row, *NO_DIFFERENCE, f"another grader: {first.by or 'parser'}, {second.by or 'parser'}")
+        return (*row, *NO_DIFFERENCE, f"different graders: {first.by or 'parser'}, {second.by or 'parser'}")
     if not shared:
         return (*row, *NO_DIFFERENCE, "no identical items")
     difference = paired_headline_difference(card, second.by, shared, indexes)
@@ -209,7 +209,7 @@ def score_change_row(
 def paired_headline_difference(
     card: Card, by: str | None, items: list[Item], indexes: Sequence[GradeIndex]
 ) -> Difference | None:
-    """Return the later run's headline metric minus the earlier run's, on the given items; None if a run lacks grades.
+    """Return the headline metric on `items` in the later run minus that in the earlier; None if a run lacks grades.
 
     by: judge or reward model whose grades the metric uses, None for a parser; indexes: grades of the later run, then of
     the earlier run.

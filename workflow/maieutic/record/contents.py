@@ -7,6 +7,7 @@ from pathlib import Path
 
 from maieutic.core import paths
 from maieutic.core.errors import UserError
+from maieutic.core.extensions import LISTED, extension_folders, listed_name, listed_path
 from maieutic.core.files import MB
 from maieutic.core.ledger import SUFFIX
 from maieutic.graders.parsing import parse_replies
@@ -27,7 +28,7 @@ from maieutic.validation.validation_jobs import (
     validate_reward_on_labels,
 )
 
-LARGEST_SOURCE = 64 * MB  # size limit, in bytes, of a file that only validations read; larger ones are not packed
+LARGEST_SOURCE = 64 * MB  # maximum size, in bytes, of a packed file that only validations read
 
 
 class StepWildcards(dict[str, str]):
@@ -93,7 +94,7 @@ def all_validation_steps(plan: RulePlan) -> Iterator[Step]:
 
 
 def validation_outputs(grader: str) -> tuple[Outputs, Outputs]:
-    """Return the outputs of a grader's validations on the leading preferences and on labels."""
+    """Return the outputs of two validations of a grader: on the first set of preference pairs, and on labels."""
     return {"out": paths.PAIR_VALIDATION.of(grader=grader)}, {"out": paths.LABEL_VALIDATION.of(grader=grader)}
 
 
@@ -108,7 +109,7 @@ def flat_paths(files: Mapping[str, str | list[str]]) -> Iterator[str]:
         yield from [value] if isinstance(value, str) else value
 
 
-# Patterns of the files in a run's own folder. The folder contains nothing else of the run but OWN_SUBFOLDERS.
+# Patterns of the files in a run's own folder. The run's only subfolders of this folder are OWN_SUBFOLDERS.
 OWN_FOLDER_FILES = (
     paths.CONFIG, paths.PROVENANCE, paths.PAGE, paths.SCORE_TABLE, paths.SCORE_PARQUET, paths.DIFFERENCE_TABLE,
     paths.TRUST_TABLE, paths.RUNTIME_TABLE, paths.PROBLEMS, paths.REPORT_CHECK, paths.JUDGE_CHECK,
@@ -119,8 +120,8 @@ OWN_SUBFOLDERS = (paths.TABLES, paths.FIGURES, paths.ITEM_DATA)
 def crate_files(plan: RulePlan, results: Path, journals: bool) -> dict[str, Path]:
     """Return the files of a run, with its cards and rubrics, by their names in a crate.
 
-    Every name begins with results/ or resources/. journals: whether to include the journals of requests and answers.
-    Raises UserError if files are absent, or if a link leads out of the results folder.
+    Every name begins with results/, resources/ or extensions/. journals: if True, include the journals of requests and
+    answers. Raises UserError if a file is absent, or if a link leads out of the results folder.
     """
     listed: dict[str, None] = {}
     for step in score_steps(plan):
@@ -132,8 +133,8 @@ def crate_files(plan: RulePlan, results: Path, journals: bool) -> dict[str, Path
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise UserError(
             str(results),
-            f"expected all files of the run, not found: {', '.join(missing[:3])}{more}",
-            "finish the run first",
+            f"expected all files of the run, did not find {', '.join(missing[:3])}{more}",
+            "run the workflow to its end first",
         )
     optional = [
         paths.SERVER_RECORD,
@@ -149,7 +150,9 @@ def crate_files(plan: RulePlan, results: Path, journals: bool) -> dict[str, Path
     for folder in (base / plan.run_path(path) for path in OWN_SUBFOLDERS):
         optional += [str(path.relative_to(base)) for path in sorted(folder.glob("[!.]*")) if path.is_file()]
     places |= {name: base / name for name in optional if (base / name).is_file()}
-    outside = [name for name, place in places.items() if not is_below_any(place, results, paths.HOME)]
+    outside = [
+        name for name, place in places.items() if not is_below_any(place, results, paths.HOME, *extension_folders())
+    ]
     if outside:
         raise UserError(
             outside[0], "is a link that points outside the results folder", "replace the link with a copy of the file"
@@ -169,10 +172,8 @@ def name_in_crate(path: str) -> str | None:
     """Return the name that a file of the run has in a crate; None for a user's file outside results and resources."""
     if path.startswith(f"{paths.ROOT}/"):
         return path
-    place = Path(path)
-    if place.is_absolute():
-        place = place.relative_to(paths.HOME) if place.is_relative_to(paths.HOME) else Path("/")
-    return str(place) if place.parts[:1] == ("resources",) else None
+    name = Path(listed_name(Path(path)))
+    return str(name) if name.parts[:1] in (("resources",), (LISTED,)) else None
 
 
 def is_below_any(place: Path, *folders: Path) -> bool:
@@ -209,4 +210,4 @@ def run_journals(plan: RulePlan) -> Iterator[str]:
 
 def source_path(base: Path, path: str) -> Path:
     """Return the path of a run's file: below `base` for results, in this checkout for cards and rubrics."""
-    return base / path if path.startswith(f"{paths.ROOT}/") else paths.HOME / path
+    return base / path if path.startswith(f"{paths.ROOT}/") else listed_path(path)

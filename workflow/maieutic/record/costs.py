@@ -1,4 +1,4 @@
-"""Cost of a run by tutor or judge and stage: requests, tokens, money, and GPU hours and energy of shared servers."""
+"""Costs of a run by tutor, judge and stage: requests, tokens, money, and GPU hours and energy of shared servers."""
 
 from __future__ import annotations
 
@@ -112,10 +112,10 @@ def with_server_shares(
 ) -> Iterator[tuple[StageCost, dict[str, MeasuredNumber]]]:
     """Yield each cost in `work_list` with its measured quantities and its share of the servers' busy time and energy.
 
-    A server does not record for whom it processes tokens. Busy GPU hours and joules are therefore divided in proportion
-    to prompt and generated tokens. Start-up and idle time are not divided. model_tokens: number of tokens by model over
-    all runs of the results folder. If a model has fewer tokens there than in `work_list`, ledger lines are missing, and
-    the shares of its costs are None.
+    A server does not record for which tutor or judge it processes tokens. Busy GPU hours and joules are therefore
+    divided in proportion to prompt and generated tokens. Start-up and idle time are not divided. model_tokens: number
+    of tokens by model over all runs in the results folder. If this number is smaller than in `work_list`, ledger lines
+    are missing, and the shares of the model's costs are None.
     """
     tokens: dict[str, int] = defaultdict(int)
     for work in work_list:
@@ -130,7 +130,7 @@ def with_server_shares(
 
 
 def format_quantity(name: str, number: MeasuredNumber) -> str:
-    """Format a quantity with as many digits as its name calls for; None becomes NOT_MEASURED."""
+    """Format a quantity with the number of decimals usual for its name; None becomes NOT_MEASURED."""
     if number is None:
         return NOT_MEASURED
     return {"GPU hours": f"{number:.3f}", "joules": f"{number:.0f}"}.get(name, f"{number}")

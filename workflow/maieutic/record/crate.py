@@ -50,11 +50,11 @@ def describe_crate(run: FinishedRun, folder: Path, digests: Mapping[str, str], a
     digests: SHA-256 of each file by its path relative to the folder; author: name of the person who made the run.
     """
     write_text(folder / "README.md", crate_readme(run))
-    crate = ROCrate(version="1.1")  # the version that the profiles require
+    crate = ROCrate(version="1.1")  # the RO-Crate version that the profiles require
     tutors = ", ".join(display_label(run.plan, name) for name in run.plan.run.tutors[:3])
     crate.name = f"Maieutic: {tutors} on {', '.join(run.plan.benchmarks)}"
     crate.description = "Tutoring benchmarks: configuration, items, replies, grades, scores and the page of one run."
-    # Archives read only this licence field, so it lists all licences. Each data set's entity also states its own.
+    # Archives read only this licence field, so it lists all licences. Each data set's entity also has its own licence.
     crate.license = "; ".join(dict.fromkeys(["Apache-2.0 (workflow)", *dataset_licences(run).values()]))
     root = crate.root_dataset
     root["conformsTo"] = [
@@ -119,7 +119,7 @@ def add_parameter(crate: ROCrate, name: str, file: Any) -> Any:
 def add_action(run: FinishedRun, crate: ROCrate) -> Any:
     """Add the run as an action, and return the action's entity.
 
-    Its start is the time at which the run's configuration was written, and its end the time at which the page was.
+    The action starts when the run's configuration was written, and it ends when the report page was written.
     """
     began, ended = (
         datetime.fromtimestamp(run.path_of(path).stat().st_mtime, UTC).isoformat(timespec="seconds")
@@ -181,7 +181,7 @@ def add_models(run: FinishedRun, crate: ROCrate) -> list[Any]:
 
 
 def add_costs(run: FinishedRun, crate: ROCrate) -> list[Any]:
-    """Add the costs of tutors and judges by stage and those of servers by activity, and return their entities."""
+    """Add the costs of tutors and judges by stage and the costs of servers by activity, and return their entities."""
     servers_by_model = server_costs(run)
     entities = [
         add_value(crate, f"cost-{safe_name(work.name)}", work.title, format_quantities(measured))
@@ -211,8 +211,8 @@ def crate_readme(run: FinishedRun) -> str:
         "",
         f"Open `{run.plan.run_path(paths.PAGE)}` in a browser. It needs no network.",
         "",
-        "- Checksums: `sha256sum -c manifest-sha256.txt`",
-        "- Grades, scores and page, recomputed from the replies without a server: `maieutic verify FOLDER`",
+        "- To check the checksums: `sha256sum -c manifest-sha256.txt`",
+        "- To recompute grades, scores and page from the replies, without a server: `maieutic verify FOLDER`",
         "- Code, inputs, models and costs of the run: `ro-crate-metadata.json` (RO-Crate, Workflow Run profile)",
         "",
         "Items and labels remain under the licences of their data sets:",

@@ -50,14 +50,14 @@ JSON_LD_CONTEXT = {
     "subField": "cr:subField",
     "transform": "cr:transform",
 }
-# Croissant requires a checksum for every file. For a repository, which has none, its authors use this address instead.
+# Croissant requires a checksum for every file. For repositories, which have none, its authors use this address instead.
 NO_CHECKSUM = "https://github.com/mlcommons/croissant/issues/80"
 
 
 def croissant_of(name: str, dataset: Dataset, copy: DatasetFile | None, form: str) -> dict[str, Any]:
     """Return the Croissant description of one edition of a data set.
 
-    name: name of the data set in the registry; copy: this edition's file, if there is one; form: format of this file.
+    name: name of the data set in the registry; copy: the edition's file, if there is one; form: format of the data.
     """
     hub = copy.hub if copy else None
     if hub is not None:

@@ -1,4 +1,4 @@
-"""Export of a run in the Every Eval Ever schema (every_eval_ever 0.3): a file of scores and one of samples a tutor."""
+"""Export of a run in the Every Eval Ever schema (every_eval_ever 0.3). Each tutor has a score and a sample file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from maieutic.report.tables import display_label, score_file
 from maieutic.scores.printed import paper_title
 
 SCHEMA_VERSION = "0.3.0"
-RECORD_NAMESPACE = uuid.UUID("6f5f7f2a-3a63-4c1e-9d0b-6e3b2a0f7c11")  # random; all identifiers depend on it
+RECORD_NAMESPACE = uuid.UUID("6f5f7f2a-3a63-4c1e-9d0b-6e3b2a0f7c11")  # random; record identifiers are derived from it
 INTERVAL_METHOD = (
     "over problems: Clopper-Pearson on their effective number, percentile bootstrap for correlations and kappa"
 )
@@ -71,7 +71,7 @@ def agreement_texts(run: FinishedRun, grader: str) -> dict[str, str]:
 def evaluation_result(
     run: FinishedRun, card: Card, score: ReportedScore, result_id: str, command: str
 ) -> dict[str, Any]:
-    """Return one headline score as an evaluation result of the schema. command: shell command that made the run."""
+    """Return one headline score as an evaluation result of the schema. command: shell command that executes the run."""
     plan, metric = run.plan, card.metrics[score.metric]
     shares = score.value is not None and 0 <= score.value <= 1
     config: dict[str, Any] = {
@@ -175,9 +175,9 @@ def instance_record(
 
 
 def write_evaluation_records(run: FinishedRun, out: Path, written: int, command: str) -> list[Path]:
-    """Write a file of scores and a file of samples for each tutor, and return the paths of the files of scores.
+    """Write a score file and a sample file for each tutor, and return the paths of the score files.
 
-    written: time of the export, in seconds since 1970; command: shell command that made the run.
+    written: time of the export, in seconds since 1970; command: shell command that executes the run.
     """
     plan, files = run.plan, []
     config = sha256_of(run.path_of(paths.CONFIG))

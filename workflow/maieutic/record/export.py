@@ -29,7 +29,7 @@ def export(format: ExportFormat, *, run: Path = DEFAULT_RUN, out: Path) -> None:
         ]
     for path in written[:3]:
         log.info("%s", path)
-    log.info("%d file%s of %s", len(written), "" if len(written) == 1 else "s", format)
+    log.info("%d file%s in the format %s", len(written), "" if len(written) == 1 else "s", format)
 
 
 def write_format(format: ExportFormat, loaded_run: FinishedRun, out: Path) -> list[Path]:

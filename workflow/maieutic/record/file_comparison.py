@@ -14,11 +14,11 @@ from typing import Any
 from maieutic.core import paths
 from maieutic.core.files import MB
 
-# Two numbers count as equal if they differ by no more than this: machines round the last digits differently.
+# Numbers that differ within these tolerances count as equal, since machines round the last digits differently.
 ABSOLUTE_TOLERANCE = 1e-9
 RELATIVE_TOLERANCE = 1e-12
 NUMBER_TEXT = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
-# Columns that identify a row, if a table has them. Without any of these columns, rows are matched by position.
+# Columns that identify a row in the tables that have them. In other tables, rows are matched by position.
 ROW_KEYS = (
     "file", "benchmark", "task", "tutor", "first", "second", "grader", "metric", "criterion", "subset", "release", "by",
     "scoring",
@@ -45,14 +45,14 @@ def compare_report_files(received: Path, recomputed: Path) -> list[str]:
         path for folder in REPORT_SUBFOLDERS for path in sorted((received / folder).rglob("*")) if path.is_file()
     ]
     return faults + [
-        f"{name}: the report has no such file"
+        f"{name}: the recomputed report has no such file"
         for path in present
         if (name := str(path.relative_to(received))) not in files
     ]
 
 
 def file_difference(received: Path, recomputed: Path) -> str | None:
-    """Return the first difference between a received file and the recomputed one, None if they agree."""
+    """Return the first difference between a received file and the recomputed one; None if they agree."""
     if filecmp.cmp(received, recomputed, shallow=False):
         return None
     size, expected = received.stat().st_size, recomputed.stat().st_size
@@ -84,7 +84,7 @@ def parquet_difference(received: Path, recomputed: Path) -> str | None:
     if first.metadata.num_rows != second.metadata.num_rows:
         return f"found {first.metadata.num_rows:,} rows, recomputed {second.metadata.num_rows:,}"
     if not first.schema_arrow.equals(second.schema_arrow):
-        return "its columns or their types differ"
+        return "the columns or their types differ"
 
     def rows(file: pq.ParquetFile) -> list[list[Any]]:
         table = file.read()
@@ -94,7 +94,7 @@ def parquet_difference(received: Path, recomputed: Path) -> str | None:
 
 
 def table_difference(received: Rows, recomputed: Rows) -> str | None:
-    """Return the first difference between two tables in header, row count, row order or cells, None if they agree.
+    """Return the first difference between two tables in header, row count, row order or cells; None if they agree.
 
     The first row is the header. Rows are matched by the columns of ROW_KEYS, or by position if several rows have the
     same values in these columns.
@@ -115,17 +115,17 @@ def table_difference(received: Rows, recomputed: Rows) -> str | None:
     if before.keys() != now.keys():
         extra, absent = before.keys() - now.keys(), now.keys() - before.keys()
         first = "/".join(map(str, next(iter(extra or absent))))
-        return f"{len(extra)} extra rows and {len(absent)} missing rows, the first is {first}"
+        return f"{len(extra)} extra rows and {len(absent)} missing rows, the first of them {first}"
     for key, row in before.items():
         for name, cell, expected in zip(header, row, now[key], strict=True):
             if not nearly_equal(cell, expected):
                 place = "/".join(str(part) for part in key if part not in ("", None))
                 return f"row {place}, {name}: found {short_repr(cell)}, recomputed {short_repr(expected)}"
-    return None if list(before) == list(now) else "its rows are in another order"
+    return None if list(before) == list(now) else "the rows are in another order"
 
 
 def rows_by_key(rows: Rows, columns: Sequence[int]) -> dict[tuple[Any, ...], Sequence[Any]]:
-    """Return rows by their cells in the columns with these indices; by row number from 1 if `columns` is empty."""
+    """Return rows by their cells in the columns with the given indices, or without indices by row number from 1."""
     return {tuple(row[column] for column in columns) if columns else (n,): row for n, row in enumerate(rows, 1)}
 
 
@@ -139,7 +139,7 @@ def read_json_records(path: Path) -> list[Any]:
 
 
 def record_difference(received: Sequence[Any], recomputed: Sequence[Any]) -> str | None:
-    """Return the first difference between two lists of records; None if numbers differ only in their last digits."""
+    """Return the first difference between two lists of records; None if at most the last digits of numbers differ."""
     if len(received) != len(recomputed):
         return f"found {len(received)} records, recomputed {len(recomputed)}"
     for number, (record, expected) in enumerate(zip(received, recomputed, strict=True), 1):
@@ -178,12 +178,12 @@ def short_repr(value: Any) -> str:
 
 
 def nearly_equal_numbers(first: float, second: float) -> bool:
-    """Return True if two numbers differ by at most ABSOLUTE_TOLERANCE or by a share of at most RELATIVE_TOLERANCE."""
+    """Return True if two numbers differ by at most ABSOLUTE_TOLERANCE, or relatively by at most RELATIVE_TOLERANCE."""
     return math.isclose(first, second, rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE)
 
 
 def text_difference(received: str, recomputed: str) -> str | None:
-    """Return the first passage in which two texts differ, None if they are equal."""
+    """Return the first passage in which two texts differ; None if they are equal."""
     if received == recomputed:
         return None
     before, now = received.split("\n"), recomputed.split("\n")

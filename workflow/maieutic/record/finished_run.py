@@ -11,6 +11,7 @@ import pandas as pd
 
 from maieutic.core import paths
 from maieutic.core.errors import UserError
+from maieutic.core.extensions import require_active
 from maieutic.core.records import ReportedScore
 from maieutic.core.yaml_files import read_yaml
 from maieutic.launch.provenance import Provenance, read_provenance
@@ -18,7 +19,7 @@ from maieutic.plan.rules import RulePlan, unchecked_plan
 from maieutic.record.received import unpack_run
 from maieutic.report.tables import breakdown_scores, complete_scores, score_table
 
-DEFAULT_RUN = Path(paths.PAGE.of(run="report")).parent  # the own folder of a run that has no name
+DEFAULT_RUN = Path(paths.PAGE.of(run="report")).parent  # own folder of a run without a name
 # ROW_COLUMNS identify a row of a score table. Numbers that differ by at most ROUNDING_TOLERANCE count as equal.
 ROW_COLUMNS = ["benchmark", "task", "tutor", "metric", "criterion", "subset", "release", "by", "scoring"]
 ROUNDING_TOLERANCE = 1e-6
@@ -28,8 +29,8 @@ NUMBER_COLUMNS = ["value", "low", "high", "n"]
 class FinishedRun(NamedTuple):
     """A finished run.
 
-    folder: the run's own folder, with config.yaml; results: results folder, which several runs may share; scores: all
-    scores by benchmark.
+    folder: the run's own folder, which contains config.yaml; results: results folder, which several runs may share;
+    scores: all scores by benchmark.
     """
 
     plan: RulePlan
@@ -60,7 +61,7 @@ def single_run_folder(folder: Path) -> Path:
     if len(folders) != 1:
         raise UserError(
             str(folder),
-            f"expected the folder of one run, found {len(folders)}",
+            f"expected the folder of one run, found {len(folders)} runs",
             "pass a run's own folder (maieutic runs lists them), or share the run again",
         )
     return folders[0]
@@ -68,13 +69,13 @@ def single_run_folder(folder: Path) -> Path:
 
 @contextmanager
 def run_folder_at(place: Path) -> Iterator[Path]:
-    """Yield the own folder of a run. place: this folder, the run's name, or a path that `maieutic share` wrote."""
+    """Yield the own folder of a run. place: this folder, the run's name, or an output of `maieutic share`."""
     by_name = len(place.parts) == 1 and not place.exists()
     own_folder = Path(paths.PAGE.of(run=f"runs/{place}")).parent if by_name else place
     if (own_folder / Path(paths.CONFIG).name).is_file():
         yield own_folder
         return
-    if place.is_dir():  # a folder that was shared, or a checkout whose results contain one run
+    if place.is_dir():  # a shared folder, or a checkout with one run in its results folder
         yield single_run_folder(place)
         return
     with unpack_run(place) as folder:
@@ -103,7 +104,9 @@ def plan_of_run(folder: Path) -> RulePlan:
             "expected a run's configuration, found no file",
             "pass a run's own folder (maieutic runs lists them)",
         )
-    return unchecked_plan(read_yaml(config, "run the workflow again, which rewrites the file"))
+    raw = read_yaml(config, "run the workflow again, which rewrites the file")
+    require_active(raw.get("extensions") or [])
+    return unchecked_plan(raw)
 
 
 def load_finished_run(folder: Path) -> FinishedRun:
@@ -123,13 +126,13 @@ def load_finished_run(folder: Path) -> FinishedRun:
         raise UserError(
             str(folder),
             f"the run's tables no longer match the scores in {results}, which a later run replaced: {changed}",
-            "run the workflow of this run again: no finished request is repeated",
+            "run the workflow of this run again, which repeats no finished request",
         )
     return run
 
 
 def changed_scores(run: FinishedRun) -> str | None:
-    """Describe how the score table in the run's own folder differs from the results' scores; None if they agree."""
+    """Describe how the scores in the run's own folder differ from those in the results folder; None if they agree."""
     path = run.path_of(paths.SCORE_TABLE)
     if not path.is_file():
         return f"{path.name} not found"
@@ -151,7 +154,7 @@ def changed_scores(run: FinishedRun) -> str | None:
     name = "/".join(part for part in first if part)
     [column, *_] = differing_columns(before[first], after[first])
     was, now_is = before[first][column], after[first][column]
-    return f"{len(changed)} of {len(before)} rows differ; {name} has {column} {now_is:g} and had {was:g}"
+    return f"{len(changed)} of {len(before)} rows differ; in {name}, {column} was {was:g} and is now {now_is:g}"
 
 
 def differing_columns(first: Mapping[str, float], second: Mapping[str, float]) -> list[str]:

@@ -82,8 +82,8 @@ def build_inspect_log(run: FinishedRun, card: Card, tutor: str, samples: list[Sa
     written = modification_time(path)
     settings = request_settings(run.plan, card, tutor)
     values = [score for score in run.scores.get(card.benchmark, []) if score.tutor == tutor and score.task == card.task]
-    # Several judges or reward models may grade a task. A metric of the leading one has no grader in its name; for the
-    # others, the name of the grader is appended.
+    # Several judges or reward models may grade a task. A metric's name ends with the name of its grader, unless this
+    # grader is the leading one.
     metrics = {
         (name := f"{score.metric}_{score.scoring}{'' if is_leading(run.plan, score) else f'_{score.by}'}"): {
             "name": name,
@@ -133,7 +133,7 @@ def build_inspect_log(run: FinishedRun, card: Card, tutor: str, samples: list[Sa
 
 
 def log_file_name(log: dict[str, Any], tutor: str) -> str:
-    """Return a log's file name as Inspect requires it: time, task and identifier, joined by `_` (none contains `_`)."""
+    """Return a log's file name as Inspect requires it: time, task and identifier, without `_` and joined by `_`."""
     time = log["eval"]["created"].replace(":", "-")
     task = re.sub(r"[^A-Za-z0-9.+-]", "-", f"{log['eval']['task']}-{tutor}")
     return f"{time}_{task}_{log['eval']['eval_id']}.json"

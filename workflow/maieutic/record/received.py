@@ -19,14 +19,14 @@ from maieutic.config.limits import DEFAULT_LIMITS
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB, sha256_of
 
-MANIFEST = "manifest-sha256.txt"  # in the format of `sha256sum -c`
+MANIFEST = "manifest-sha256.txt"  # list of checksums that `sha256sum -c` can read
 SIGNATURE = f"{MANIFEST}.sig"
 ASK_SENDER = "ask the sender for an unaltered copy"
-MOST_ERROR_CHARACTERS = 300  # limit for a quoted file name, or another error's text, in an error message
+MOST_ERROR_CHARACTERS = 300  # maximum number of characters of a quoted name or error
 MOST_LISTED_FAULTS = 10  # maximum number of faults listed in an error message
 MOST_RUN_MB = 4096  # maximum total size of a run's files, in MB
 
-# Maximum number of files. A run of the four papers' benchmarks with twenty tutors has about 3,000.
+# Maximum number of files. A run of the four papers' benchmarks with twenty tutors has about 3,000 files.
 MOST_FILES = 100_000
 LONGEST_NAME = 1000  # maximum number of characters in a file's path
 MOST_FOLDER_DEPTH = 32  # maximum number of folders in a file's path
@@ -159,7 +159,7 @@ def read_archived_manifest(archive: zipfile.ZipFile, received: Path) -> dict[str
 
 
 def parse_manifest(content: bytes, received: Path) -> dict[str, str]:
-    """Return the checksums in a manifest, by file name. Raises UserError if a line is not `SHA-256  NAME`."""
+    """Return the checksums in a manifest, by file name. Raises UserError if a line is not a checksum and a name."""
     if len(content) > LONGEST_INDEX:
         raise UserError(str(received), f"{MANIFEST} is larger than {LONGEST_INDEX // MB} MB", ASK_SENDER)
     listed = {}
@@ -177,10 +177,10 @@ def parse_manifest(content: bytes, received: Path) -> dict[str, str]:
 def check_entries(
     received: Path, entries: Mapping[str, ReceivedFile], manifest: Mapping[str, str] | None, most_mb: float
 ) -> None:
-    """Raise UserError if files have faults, are not the files of the manifest, or are too many or too large.
+    """Raise UserError if a file has a fault, or if the files differ from the manifest or are too many or too large.
 
-    entries: files by name; manifest: checksums by file name, or None if there is no manifest.
-    most_mb: maximum total size.
+    entries: files by name; manifest: checksums by file name, or None if there is no manifest; most_mb: maximum total
+    size of the files, in MB.
     """
     faults = [f"{name[:MOST_ERROR_CHARACTERS]!r}: {problem}" for name in entries if (problem := name_fault(name))]
     faults += [f"{name} {entry.fault}" for name, entry in entries.items() if entry.fault]
@@ -197,17 +197,17 @@ def check_entries(
 
 
 def name_fault(name: str) -> str | None:
-    """Return the fault of a received file's name, None if the name is safe."""
+    """Return the fault of a received file's name; None if the name is safe."""
     parts = PurePosixPath(name).parts
     if not parts or PurePosixPath(name).is_absolute() or ".." in parts or "\\" in name:
-        return "leads out of its folder"
+        return "leads out of the run's folder"
     if len(name) > LONGEST_NAME or len(parts) > MOST_FOLDER_DEPTH:
         return f"has more than {LONGEST_NAME} characters, or is more than {MOST_FOLDER_DEPTH} folders deep"
     return "contains a control character" if any(ord(letter) < 32 for letter in name) else None
 
 
 def manifest_differences(present: Iterable[str], listed: Iterable[str]) -> list[str]:
-    """Return a line for each file that the manifest lists but the run lacks, and for each file in the reverse case.
+    """Return a line for each file that is only in the manifest, and for each file that is only in the run.
 
     present: names of the run's files; listed: names in the manifest.
     """
@@ -217,7 +217,7 @@ def manifest_differences(present: Iterable[str], listed: Iterable[str]) -> list[
 
 
 def join_faults(faults: list[str]) -> str:
-    """Join the first MOST_LISTED_FAULTS faults to one line, which ends with the number of further faults, if any."""
+    """Join the first MOST_LISTED_FAULTS faults into one line. If there are further faults, append their number."""
     more = len(faults) - MOST_LISTED_FAULTS
     return "; ".join([*faults[:MOST_LISTED_FAULTS], *([f"and {more} more"] if more > 0 else [])])
 
@@ -251,7 +251,7 @@ def check_json_sizes(folder: Path, names: Iterable[str]) -> None:
 
 
 def size_fault(path: Path) -> str | None:
-    """Return why a JSON, JSON Lines, CSV or Parquet file is too large to parse; None for any other file."""
+    """Return the reason why a JSON, JSON Lines, CSV or Parquet file is too large to parse; None for other files."""
     size = path.stat().st_size
     if path.suffix == ".jsonl":
         with open(path, "rb") as handle:
@@ -264,11 +264,11 @@ def size_fault(path: Path) -> str | None:
                     return f"line {number} has more than {MOST_JSON_VALUES:,} values"
     elif path.suffix == ".json":
         if size > LONGEST_DOCUMENT:
-            return f"it has {size / MB:,.0f} MB, more than {LONGEST_DOCUMENT // MB}"
+            return f"it has {size / MB:,.0f} MB, more than {LONGEST_DOCUMENT // MB} MB"
         if count_json_values(path.read_bytes()) > 4 * MOST_JSON_VALUES:
             return f"it has more than {4 * MOST_JSON_VALUES:,} values"
     elif path.suffix in {".csv", ".parquet"} and size > DEFAULT_LIMITS.labels_mb * MB:
-        return f"it has {size / MB:,.0f} MB, more than {DEFAULT_LIMITS.labels_mb:.0f}"
+        return f"it has {size / MB:,.0f} MB, more than {DEFAULT_LIMITS.labels_mb:.0f} MB"
     return None
 
 

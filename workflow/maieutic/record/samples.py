@@ -73,7 +73,7 @@ def headline_value_by_item(card: Card, items: list[Item], index: GradeIndex) -> 
 
 
 def read_samples(run: FinishedRun, benchmark: str, tutor: str) -> dict[str, list[Sample]]:
-    """Return one tutor's samples on a benchmark by task, in the order of the replies. Each file is read only once."""
+    """Return one tutor's samples on a benchmark by task, in the order of the replies. Every file is read once."""
     plan, results = run.plan, run.results
     path = paths.REPLIES.within(results, benchmark=benchmark, tutor=tutor)
     if not path.exists():
@@ -108,7 +108,7 @@ def read_samples(run: FinishedRun, benchmark: str, tutor: str) -> dict[str, list
 
 
 def find_headline_grade(card: Card, grades: list[Grade]) -> Grade | None:
-    """Return the grade that the task's headline metric counts, from the grades of one reply; None if it is absent."""
+    """Return the grade that the task's headline metric counts among one reply's grades; None if it is absent."""
     metric = card.headline_metric
     if metric is None:
         return None
@@ -117,7 +117,7 @@ def find_headline_grade(card: Card, grades: list[Grade]) -> Grade | None:
 
 
 def public_model_name(plan: Plan, name: str) -> str:
-    """Return a model's public name: its repository on the hub, or else its endpoint's name for it, or else `name`."""
+    """Return a model's public name: its repository on the hub, its name at the endpoint or, without both, `name`."""
     model = plan.models[name]
     if isinstance(model, VllmModel):
         return getattr(model.weights, "repo", None) or name
@@ -125,7 +125,7 @@ def public_model_name(plan: Plan, name: str) -> str:
 
 
 def request_settings(plan: Plan, card: Card, tutor: str) -> dict[str, Any]:
-    """Return the settings of a tutor's requests for a task, as exports record them: protocol, temperature and so on."""
+    """Return the request settings that exports record for a tutor and task, such as protocol and temperature."""
     return {
         "temperature": card.temperature,
         "max_tokens": card.max_tokens,

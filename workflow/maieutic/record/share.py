@@ -20,8 +20,8 @@ from maieutic.record.signing import sign_manifest, ssh_keygen_path
 from maieutic.record.staging import staged_output
 
 log = logging.getLogger(__name__)
-KEY_SEARCH_BYTES = 1 << 24  # size of a block that is searched for keys, without its overlap
-KEY_SEARCH_OVERLAP = 1 << 14  # overlap of two blocks in bytes
+KEY_SEARCH_BYTES = 1 << 24  # size, in bytes, of the blocks that are searched for keys, without overlap
+KEY_SEARCH_OVERLAP = 1 << 14  # overlap, in bytes, of consecutive blocks
 
 
 def share(
@@ -43,7 +43,7 @@ def share(
     if out.exists():
         raise UserError(str(out), "already exists", "pass another --out, or delete the existing one")
     if sign:
-        ssh_keygen_path()  # raises now, before any work is done, if ssh-keygen is not installed
+        ssh_keygen_path()  # if ssh-keygen is not installed, raise the error before any work is done
     files = crate_files(plan_of_run(run), results_folder_of(run), journals)
     loaded_run = load_finished_run(run)
     check_no_keys(loaded_run.plan, files)
@@ -64,11 +64,11 @@ def share(
             sign_manifest(folder, sign)
         if packed:
             shutil.make_archive(str(folder), "zip", folder)
-    log.info("%s: %d files; to check it, run: maieutic verify %s", out, len(lines) + 1, out)
+    log.info("%s: %d files; to check the run, type: maieutic verify %s", out, len(lines) + 1, out)
 
 
 def check_no_keys(plan: RulePlan, files: Mapping[str, Path]) -> None:
-    """Raise UserError naming the files that contain an API key or another secret, as it is or encoded.
+    """Raise UserError naming the files that contain an API key or another secret, in plain text or encoded.
 
     The secrets are: values of the environment variables that the run's models name (`key_env`), values of variables
     whose names suggest a secret, and texts in the format of known services' keys.
@@ -93,7 +93,7 @@ def check_no_keys(plan: RulePlan, files: Mapping[str, Path]) -> None:
 
 
 def overlapping_blocks(path: Path) -> Iterator[str]:
-    """Yield a file's text in overlapping blocks, so that a key cut off at a block's end is complete in the next."""
+    """Yield a file's text in overlapping blocks, so that a key that is cut off in one is complete in the next."""
     with open(path, "rb") as handle:
         before = b""
         while part := handle.read(KEY_SEARCH_BYTES):

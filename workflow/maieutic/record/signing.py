@@ -11,7 +11,7 @@ from maieutic.core.errors import UserError
 from maieutic.record.received import ASK_SENDER, MANIFEST, SIGNATURE
 
 SSH_KEYGEN = "ssh-keygen"
-SIGNATURE_NAMESPACE = "maieutic"  # ssh-keygen accepts no signature that was made for another namespace
+SIGNATURE_NAMESPACE = "maieutic"  # ssh-keygen rejects signatures made for another namespace
 SIGNER_IDENTITY = "signer"
 INSTALL_OPENSSH = "install OpenSSH's client (Debian: apt install openssh-client)"
 MOST_OUTPUT_CHARACTERS = 300  # maximum length of ssh-keygen's output in an error message
@@ -54,11 +54,11 @@ def check_signature(received: Path, folder: Path, signed_by: Path | None) -> str
 
     received: path of the crate as the user passed it; folder: the unpacked crate; signed_by: file with one public key
     per line, as in id_ed25519.pub; if None, nothing is checked. Raises UserError if there is no signature, or if it
-    was made with none of the keys.
+    was not made with one of these keys.
     """
     signature = folder / SIGNATURE
     if signed_by is None:
-        return "; signed, check the signer with --signed-by KEY.pub" if signature.is_file() else ""
+        return "; signed (to check the signer, pass --signed-by KEY.pub)" if signature.is_file() else ""
     if not signature.is_file():
         raise UserError(
             str(received),

@@ -14,7 +14,7 @@ DISK_FULL_TEXT = "No space left on device"  # the operating system's message, wh
 
 @contextmanager
 def staged_output(out: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `out`. On success its files move to `out`, replacing files of the same name.
+    """Yield a temporary path beside `out`. On success, its files move to `out`, replacing files of the same name.
 
     Raises UserError naming the folder if the disk is full or the folder is not writable. No file is then left behind.
     """

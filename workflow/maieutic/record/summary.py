@@ -47,7 +47,7 @@ def task_heading(run: FinishedRun, card: Card, light: LightOf) -> str:
 
 
 def light_lines(run: FinishedRun, light: LightOf) -> list[str]:
-    """Return a line with traffic light and reason for each kind of a grader's verdicts behind a headline score."""
+    """Return a line with traffic light and reason for each grader and kind of verdict behind a headline score."""
     cards = [loaded.card for loaded in run.plan.cards.values()]
     used = [
         (by, kind)
@@ -67,7 +67,7 @@ def run_markdown(run: FinishedRun) -> str:
     plan = run.plan
     light = light_lookup(plan, run.results)
     commit = run.provenance.code.as_line if run.provenance else "code not recorded"
-    limit = f", a sample of {plan.run.limit} items a task" if plan.run.limit else ""
+    limit = f", a sample of {plan.run.limit} items per task" if plan.run.limit else ""
     lines = [f"## Maieutic: {len(plan.run.tutors)} tutors, {plan.edition} data{limit}", "", f"{commit}.", ""]
     if claim := claim_of(plan, tutor_contrasts(plan, run.results)):
         first, second = (markdown_cell(display_label(plan, name)) for name in (claim.first, claim.second))
@@ -91,14 +91,14 @@ def run_markdown(run: FinishedRun) -> str:
     if explained := light_lines(run, light):
         lines += ["Agreement of graders with people:", "", *explained, ""]
     lines.append(
-        "95 % intervals over problems; answers read by the `robust` parsers. "
+        "95 % intervals over problems; replies are read by the `robust` parsers. "
         "A baseline is a trivial tutor or the human reference."
     )
     return "\n".join(lines) + "\n"
 
 
 def leaderboard_columns(benchmark: str, cards: list[str]) -> list[tuple[str, str]]:
-    """Return (task, metric) of each column in the paper's table, leaving out tasks that are not in `cards`."""
+    """Return task and metric of each column in the paper's table, leaving out tasks that are not in `cards`."""
     return list(dict.fromkeys((cell.task, cell.metric) for cell in printed_values(benchmark) if cell.task in cards))
 
 

@@ -24,7 +24,7 @@ EXPORTED_TABLES = {"differences": paths.DIFFERENCE_TABLE, "trust": paths.TRUST_T
 
 
 def grade_files(run: FinishedRun, benchmark: str, tutor: str) -> Iterator[Path]:
-    """Yield the grade files for one tutor's replies: those of parsers, reward models and judges."""
+    """Yield the files that contain the grades of one tutor's replies by parsers, reward models and judges."""
     folder = paths.PARSED.within(run.results, benchmark=benchmark, tutor=tutor).parent.parent
     graders = ["_parsers", *run.plan.reward_models, *run.plan.run.judges]
     for grader in graders:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from maieutic.core import paths
 from maieutic.core.errors import UserError
+from maieutic.core.extensions import LISTED, listed_path
 from maieutic.launch.provenance import CodeState, Provenance, code_state, read_provenance
 from maieutic.plan.rules import RulePlan
 from maieutic.plan.steps import Step
@@ -41,7 +42,7 @@ from maieutic.record.signing import check_signature
 from maieutic.report import write_report
 
 log = logging.getLogger(__name__)
-# Exceptions that unexpected content of a received file may raise
+# Exceptions that may be raised if a received file has unexpected content
 READING_ERRORS = (OSError, ValueError, KeyError, AttributeError, TypeError, IndexError, RecursionError, UserError)
 
 
@@ -99,10 +100,10 @@ def altered_run_error(
 ) -> UserError:
     """Return the error for a run whose files differ from the recomputed ones.
 
-    code_changes: differences between this checkout and the code and cards that made the run. Without any, the run was
-    altered; otherwise they may explain why its files differ.
+    code_changes: differences between this checkout and the code and cards that made the run. Without such
+    differences, the run was altered; otherwise, they may be the cause.
     """
-    more = [f"and {len(faults) - MOST_LISTED_FAULTS} more like these"] if len(faults) > MOST_LISTED_FAULTS else []
+    more = [f"{len(faults) - MOST_LISTED_FAULTS} more faults"] if len(faults) > MOST_LISTED_FAULTS else []
     lines = [*faults[:MOST_LISTED_FAULTS], *more]
     if not code_changes:
         return UserError.of([UserError(str(received), f"was altered: {fault}", ASK_SENDER) for fault in lines])
@@ -148,12 +149,15 @@ def code_differences(provenance: Provenance | None, folder: Path) -> list[str]:
 
 
 def card_differences(folder: Path) -> list[str]:
-    """Return a line for each card, prompt and rubric of a run that differs from this checkout's file."""
+    """Return a line for each card, prompt and rubric of a run that differs from the file in this checkout.
+
+    Files of extensions are compared with those of the active extensions.
+    """
     faults = []
-    for path in sorted((folder / "resources").rglob("*")):
+    for path in sorted(path for name in ("resources", LISTED) for path in (folder / name).rglob("*")):
         name = path.relative_to(folder)
         if path.is_file():
-            current = paths.HOME / name
+            current = listed_path(str(name))
             if not current.is_file() or current.read_bytes() != path.read_bytes():
                 faults.append(f"{name} differs from the file in this checkout")
     return faults
@@ -165,7 +169,7 @@ def recompute_run(plan: RulePlan, run: Path, folder: Path, provenance: Provenanc
     run: the run's own folder; folder: the crate's folder.
     """
     done = recompute_steps(plan, folder)
-    if done.faults:  # skip the report: if scores are faulty, it would repeat each of their faults
+    if done.faults:  # skip the report, which would repeat each fault of the scores
         return done
     with tempfile.TemporaryDirectory() as place:
         write_report(plan, provenance, results_folder_of(run), Path(place))
@@ -200,7 +204,7 @@ def has_all_inputs(plan: RulePlan, step: Step, folder: Path) -> bool:
 
 
 def path_for_received(folder: Path, path: str) -> Path:
-    """Return the path of a file that a rule names: in the crate's folder, or in this checkout for cards and rubrics."""
+    """Return the path of a rule's file: in the crate's folder or, for cards and rubrics, in this checkout."""
     return source_path(folder, name_in_crate(path) or path)
 
 

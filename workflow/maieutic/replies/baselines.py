@@ -1,4 +1,4 @@
-"""Tutors that need no server. The best trivial tutor sets a metric's floor, and the human reference its ceiling."""
+"""Tutors that need no server: trivial tutors, the best of which is a metric's floor, and the human reference."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from maieutic.core.plugins import merged_plugin_tables
 from maieutic.core.records import NO_REPLY, NO_REQUEST, Item, Reply, Turn, known_solution
 from maieutic.replies.sentences import last_sentence
 
-GENERIC_QUESTION = "Can you explain how you got your answer?"  # suits any dialogue and refers to no detail of it
+GENERIC_QUESTION = "Can you explain how you got your answer?"  # a question that fits any dialogue
 
 
 def reveal_solution(item: Item) -> str | None:
-    """Return a reply that states the reference solution, or None if the item has no solution (Bridge: "N/A")."""
+    """Return a reply that states the reference solution, or None if the item has no solution ("N/A" in Bridge)."""
     solution = known_solution(str(item.reference.get("solution", item.reference["text"])).strip())
     return None if solution is None else f"The answer is: {solution}"
 
 
 def human_reply(item: Item) -> str | list[str] | None:
-    """Return an item's human reply (a list if it has several turns), or None if the item has no human reply."""
+    """Return an item's human reply, or None if the item has no human reply. A reply with several turns is a list."""
     replies = item.reference.get("replies")
     if replies:
         return [str(text) for text in replies]
@@ -36,13 +36,15 @@ TUTORS: dict[str, Callable[[Item], str | list[str] | None]] = {
 }
 
 
-REFERENCE_TUTORS = {"reference", "reveal"}  # tutors that reply only to items with a human reply or with a solution
+REFERENCE_TUTORS = {"reference", "reveal"}  # tutors that reply only to items with a human reply or a solution
 
 
 def baseline_reply(name: str, tutor: str, item: Item, turns: int) -> Reply:
-    """Return a trivial tutor's reply with `turns` turns. A tutor with fewer texts repeats its last one.
+    """Return a baseline tutor's reply with `turns` turns. A tutor with fewer texts repeats its last text.
 
     If the tutor has no text for the item, the reply has no turns and the error `NO_REPLY`, and is not judged.
+
+    name: registry entry of the tutor; tutor: its key in `TUTORS`.
     """
     reply = TUTORS[tutor](item)
     if reply is None:

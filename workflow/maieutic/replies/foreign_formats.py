@@ -1,10 +1,11 @@
-"""Read replies in other tools' formats. Each is converted to a record with `reply`, and with `id` or `prompt`.
+"""Read replies in other tools' formats. Each reply is converted to a record with `reply`, and with `id` or `prompt`.
 
-- lm-evaluation-harness with `--log_samples`: `arguments` and `resps`; samples are matched by the prompt's text.
-- Inspect: `.eval` archives (a zip with one JSON file per sample) and `.json` logs, matched by the sample's id or input.
+- lm-evaluation-harness with `--log_samples`: `arguments` and `resps`. Samples are matched to items by the prompt.
+- Inspect: `.eval` archives (zip files with one JSON file per sample) and `.json` logs. Samples are matched by their id
+  or input.
 - OpenAI's batch API: `custom_id` and `response.body`.
-- Chat messages: `messages`, of which the assistant's last message is the reply; or a reply that is given as a message,
-  a list of content parts, or a completion.
+- Chat messages: `messages`, the last of which is the assistant's reply.
+- A reply in the form of a message, a list of content parts, or a completion.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from maieutic.core.json_text import json_value
 from maieutic.datasets.sources import read_source
 
 ForeignRecord = dict[str, Any]
-MAX_UNPACKED_MB = 2048  # maximum unpacked size of an archive in MB
+MAX_UNPACKED_MB = 2048  # maximum size of an archive in MB when unpacked
 SAMPLES_FOLDER = "samples/"
 TUTOR_ROLES = {"assistant", "model", "tutor", "teacher", "ai", "bot"}  # roles that mark a message as the tutor's
 
 
 def read_foreign_replies(path: Path) -> list[Any]:
-    """Read a file of replies in any of this module's formats. Records in the project's own format stay unchanged.
+    """Read a file of replies in any format of this module. Records in Maieutic's own format are returned unchanged.
 
     Raises UserError if the file is not in one of these formats.
     """
@@ -50,7 +51,7 @@ def read_each(path: Path, records: list[Any], read: Callable[[ForeignRecord], Fo
 
 
 def inspect_log(path: Path) -> list[ForeignRecord] | None:
-    """Return the samples of an Inspect log in JSON, or None if the file is not a JSON object."""
+    """Return the samples of an Inspect log in JSON, or None if the file does not contain a JSON object."""
     with open(path, "rb") as handle:
         if not handle.read(64).lstrip(b"\xef\xbb\xbf \r\n\t").startswith(b"{"):
             return None
@@ -60,13 +61,14 @@ def inspect_log(path: Path) -> list[ForeignRecord] | None:
         raise UserError(str(path), f"the file is not valid JSON: {error}", "export the file again") from None
     samples = content.get("samples")
     if not isinstance(samples, list) or "eval" not in content:
-        keys = ", ".join(list(content)[:8]) or "nothing"
-        raise UserError(str(path), f"expected a list of replies or a log of Inspect, found {keys}", "write JSON lines")
+        keys = ", ".join(list(content)[:8]) or "none"
+        problem = f"expected a list of replies or a log of Inspect, found an object with the keys: {keys}"
+        raise UserError(str(path), problem, "save the replies as JSON lines")
     return samples
 
 
 def archive_samples(path: Path) -> Iterator[ForeignRecord]:
-    """Yield the samples of an Inspect archive. Raises UserError if it is not one, or is too large when unpacked."""
+    """Yield the samples of an Inspect archive. Raises UserError if the file is not an archive, or is too large."""
     fix = "export the log with `inspect log convert --to json`, or run the evaluation again"
     try:
         with zipfile.ZipFile(path) as archive:
@@ -74,11 +76,11 @@ def archive_samples(path: Path) -> Iterator[ForeignRecord]:
             if (size := sum(member.file_size for member in members) / MB) > MAX_UNPACKED_MB:
                 raise UserError(
                     str(path),
-                    f"expected at most {MAX_UNPACKED_MB} MB when unpacked, found {size:,.0f} MB",
+                    f"expected an archive of at most {MAX_UNPACKED_MB} MB when unpacked, found {size:,.0f} MB",
                     "split the archive",
                 )
             if not members:
-                raise UserError(str(path), "the archive contains no folder samples/", fix)
+                raise UserError(str(path), "the archive contains no files in the folder samples/", fix)
             for member in sorted(members, key=lambda member: member.filename):
                 yield json_value(archive.read(member))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
@@ -86,11 +88,11 @@ def archive_samples(path: Path) -> Iterator[ForeignRecord]:
 
 
 def inspect_record(sample: ForeignRecord) -> ForeignRecord:
-    """Convert an Inspect sample to a record with its id, its input as the prompt, and the model's text as the reply."""
+    """Convert an Inspect sample to a record: its id, its input as `prompt`, and the model's output as `reply`."""
     output = sample.get("output") or {}
     choices = output.get("choices") or []
     text = content_text(choices[0].get("message")) if choices else output.get("completion")
-    # An id occurs once per epoch. Only the reply of the first epoch is read.
+    # A sample's id occurs once per epoch, and only the reply of the first epoch is used.
     return {
         "id": sample.get("id"),
         "prompt": prompt_texts(sample.get("input")),
@@ -100,12 +102,15 @@ def inspect_record(sample: ForeignRecord) -> ForeignRecord:
 
 
 def later_epoch_mark(sample: ForeignRecord) -> ForeignRecord:
-    """Return `{"left_out": True}` for a sample of any epoch after the first, otherwise an empty mapping."""
+    """Return `{"left_out": True}` for a sample of a later epoch than the first, and an empty mapping otherwise."""
     return {"left_out": True} if sample.get("epoch", 1) != 1 else {}
 
 
 def normalise_record(record: ForeignRecord) -> ForeignRecord:
-    """Convert another tool's record to one with `reply`, and with `id` or `prompt`; keep a record in our own format."""
+    """Convert another tool's record to one with `reply`, and with `id` or `prompt`.
+
+    A record in Maieutic's own format is returned unchanged.
+    """
     if "custom_id" in record and ("response" in record or "error" in record):
         response = record.get("response") or {}
         answered = response.get("status_code", 200) == 200 and not record.get("error")
@@ -132,19 +137,20 @@ def normalise_record(record: ForeignRecord) -> ForeignRecord:
 
 
 def sample_text(resps: Any) -> str:
-    """Return a sample's text from the `resps` of lm-evaluation-harness. Raises TypeError for log-likelihoods."""
+    """Return the reply's text in the field `resps` of lm-evaluation-harness. Raises TypeError for log-likelihoods."""
     texts = resps
     while isinstance(texts, list) and texts and isinstance(texts[0], list):
         texts = texts[0]
     if isinstance(texts, list) and len(texts) == 2 and str(texts[1]) in {"True", "False"}:
-        raise TypeError("expected text, found likelihoods of choices")
+        raise TypeError("expected text, found log-likelihoods of choices")
     return str(texts[0] if isinstance(texts, list) and texts else texts or "")
 
 
 def reply_texts(content: dict[str, Any] | list[Any]) -> str | list[str] | None:
-    """Return a reply's text if it is an object, or the text of each of the tutor's messages in a list of messages.
+    """Return the text of a reply that is not plain text, or a list with the text of each tutor message.
 
-    Returns None for a list of plain strings.
+    content: a message, a completion, a list of content parts, or a list of messages. For a list of plain strings, or if
+    a tutor message has no text, returns None.
     """
     if isinstance(content, dict):
         return content_text(content)
@@ -163,7 +169,7 @@ def ends_with_assistant(messages: list[Any]) -> bool:
 
 
 def first_argument(arguments: Any) -> Any:
-    """Return a sample's prompt from the `arguments` of lm-evaluation-harness: a list of calls, or a mapping of them."""
+    """Return the prompt in the field `arguments` of lm-evaluation-harness: the first argument of the first call."""
     while isinstance(arguments, list | dict) and arguments:
         arguments = arguments[0] if isinstance(arguments, list) else next(iter(arguments.values()))
     if isinstance(arguments, str) and arguments.lstrip().startswith('[{"role"'):
@@ -175,9 +181,10 @@ def first_argument(arguments: Any) -> Any:
 
 
 def prompt_texts(prompt: Any) -> list[str]:
-    """Return the texts by which a prompt may be matched to an item, the likeliest first.
+    """Return the texts that may match the prompt of an item, the likeliest first.
 
-    For a string: the string itself. For messages: the joined text of all messages, then the text of the last one.
+    For a string, this is the string itself. For a list of messages, it is the joined text of all messages, and then the
+    text of the last message.
     """
     if isinstance(prompt, str):
         return [prompt]
@@ -188,7 +195,7 @@ def prompt_texts(prompt: Any) -> list[str]:
 
 
 def content_text(content: Any) -> str | None:
-    """Return the text of a message, of a list of content parts, or of an OpenAI completion; None for anything else."""
+    """Return the text of a message, a list of content parts, or an OpenAI completion, and None for anything else."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -201,10 +208,10 @@ def content_text(content: Any) -> str | None:
         return content_text(choice.get("message") or choice.get("text"))
     names = [name for name in ("content", "output", "text") if name in content]
     texts = [content_text(content[name]) for name in names]
-    # A message with an empty text is an empty reply. An object without any of these fields is not a reply (None).
+    # A message with an empty text is an empty reply. An object without any of these fields is not a reply.
     return next((text for text in texts if text), "" if names else None)
 
 
 def part_type(part: Any) -> str | None:
-    """Return the type of a message part, or None if it has no type."""
+    """Return the type of a content part, or None if the part has no type."""
     return part.get("type") if isinstance(part, Mapping) else None

@@ -1,4 +1,4 @@
-"""Generate tutors' replies: all items of a benchmark concurrently against one server."""
+"""Generate a tutor's replies to all items of a benchmark, with concurrent requests to one server."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from maieutic.serving.pictures import as_sent, with_pictures
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-TutorWork = Collection[tuple[LoadedCard, Item]]  # must yield the same order each time that it is iterated
-# Number of conversations in progress per request slot. The additional conversations wait for an identical request, for
-# their next attempt, or for the disk.
+TutorWork = Collection[tuple[LoadedCard, Item]]  # every iteration must yield the same order
+# Number of conversations in progress per concurrent request. More conversations than requests keep the server busy,
+# since some conversations wait for an identical request, for their next attempt, or for the disk.
 CONVERSATIONS_PER_REQUEST = 2
-EMPTY_TURN = "(no answer)"  # sent in place of a tutor's empty turn to providers that refuse empty turns
+EMPTY_TURN = "(no answer)"  # replaces a tutor's empty turns for providers that refuse them
 
 
 class Shard(NamedTuple):
-    """A part of a benchmark's items: every `parts`-th item from the `number`-th on, both counted from 1."""
+    """A part of a benchmark's items: every `parts`-th item, starting at item `number` (1-based)."""
 
     number: int
     parts: int
@@ -48,15 +48,16 @@ UNSHARDED = Shard(1, 1)
 
 
 class CardItems(Collection[tuple[LoadedCard, Item]]):
-    """Items of several cards, each paired with its card. Iteration reads them from their files.
+    """Pairs of a card and an item, for all items of several cards. Iteration reads the items from their files.
 
-    folder: folder of a benchmark's items, with one file per task; shard: the part of the items to yield, counted over
-    all cards.
+    folder: folder of a benchmark's items, with one file per task; shard: part of the items to yield, where items are
+    numbered across all cards.
     """
 
     def __init__(self, cards: Iterable[LoadedCard], folder: Path, shard: Shard = UNSHARDED) -> None:
         self.shard = shard
-        self.files: list[tuple[LoadedCard, Path, int]] = []  # card, file of its items, index of the shard's first item
+        # card, file of its items, and index of the first item in this file that belongs to the shard
+        self.files: list[tuple[LoadedCard, Path, int]] = []
         number = 0
         for loaded in cards:
             path = folder / f"{loaded.card.task}.jsonl"
@@ -78,14 +79,14 @@ class CardItems(Collection[tuple[LoadedCard, Item]]):
 
 
 class ConversationResults(NamedTuple):
-    """Results of a job's conversations: replies by the number of their item, and prompts that were sent, by hash."""
+    """Results of a job's conversations: replies by the number of their item, and sent prompts by their hash."""
 
     replies: Spool[int, Reply]
     prompts: Spool[str, Prompt]
 
     @classmethod
     def beside(cls, out: Path) -> ConversationResults:
-        """Return empty results, which are buffered on the same disk as the output file."""
+        """Return empty results, which are buffered in the folder of the output file."""
         return cls(Spool(out.parent), Spool(out.parent))
 
     def write(self, out: Path, prompts: Path) -> None:
@@ -95,7 +96,7 @@ class ConversationResults(NamedTuple):
 
 
 class ModelRequests:
-    """Requests of one model on one benchmark. The journal answers them, or the server if the journal has no answer."""
+    """Requests to one model about one benchmark. They are sent to the server only if the journal has no answer."""
 
     def __init__(
         self,
@@ -107,7 +108,10 @@ class ModelRequests:
         pictures: Path | None = None,
         answering: str | None = None,
     ) -> None:
-        """pictures: folder of the pictures; answering: registry entry that answers for a judge (default: `name`)."""
+        """Prepare the requests of the tutor or judge `name`.
+
+        pictures: folder of the pictures; answering: registry entry of the model that answers (default: `name`).
+        """
         self.answering = answering or name
         self.pictures = pictures
         self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
@@ -121,12 +125,12 @@ class ModelRequests:
         return {**request, "messages": as_sent(request["messages"], self.pictures)}
 
     async def record_and_close(self) -> None:
-        """Append the usage to the ledger, and stop the server."""
+        """Append the server's usage to the ledger, and stop the server."""
         self.record_usage()
         await self.backend.close()
 
     def record_usage(self) -> None:
-        """Log the server's usage and append it to the ledger, if the server was started."""
+        """Log the server's usage and append it to the ledger, unless the server was never started."""
         if self.backend.busy_from:
             seconds = time.monotonic() - self.backend.busy_from
             log.info("%d requests in %.1f s of server time%s", self.requests, seconds, self.cache_share())
@@ -147,7 +151,10 @@ class ModelRequests:
             )
 
     async def within_budget(self, client: Any, request: dict[str, Any]) -> Any:
-        """Return the server's answer. Raises Interrupted if the budget is spent; requests already sent continue."""
+        """Send a request and return the server's answer. Raises Interrupted if the budget is spent.
+
+        Requests that were already sent continue.
+        """
         from maieutic.serving.client import Interrupted
 
         purse = self.backend.budget_file
@@ -158,7 +165,7 @@ class ModelRequests:
         reserved = False
 
         def reserve_and_fill(request: dict[str, Any]) -> dict[str, Any]:
-            """Reserve budget just before the request is sent, since a request in the queue costs nothing yet."""
+            """Reserve budget for a request just before it is sent, because a queued request costs nothing yet."""
             nonlocal reserved
             if not reserved:
                 try:
@@ -171,13 +178,16 @@ class ModelRequests:
 
         try:
             return await client.ask(request, reserve_and_fill)
-        except Exception:  # not CancelledError: a cancelled request was sent, and may be billed
+        except Exception:  # excludes CancelledError, because a cancelled request was sent and may be billed
             if reserved:
                 purse.release()
             raise
 
     def check_unanswered(self, progress: Progress, what: str) -> None:
-        """Raise UserError if requests stayed unanswered, with their number and reasons. what: plural noun ("items")."""
+        """Raise UserError if requests stayed unanswered, with their number and the reasons.
+
+        what: plural noun for the message, such as "items".
+        """
         if self.budget_error is not None:
             raise self.budget_error
         if progress.failed:
@@ -185,13 +195,13 @@ class ModelRequests:
             raise UserError(self.name, problem, "run again: only unanswered requests are sent")
 
     def cache_share(self) -> str:
-        """Return a phrase for the log on the share of prompt tokens that were cached; "" if the server reports none."""
+        """Return a phrase for the log with the share of cached prompt tokens, or "" if the server reports none."""
         if not (self.cached_tokens and self.prompt_tokens):
             return ""
         return f", {100 * self.cached_tokens // self.prompt_tokens} % of the prompt tokens from its cache"
 
     async def ask(self, request: dict[str, Any]) -> FinishedRequest:
-        """Return the answer to a request from the journal, or else from the server. New answers enter the journal."""
+        """Return the answer to a request from the journal, or else from the server, and journal a new answer."""
         key = request_key(request, self.identity)
         if known := self.journal.answers.get(key):
             return known
@@ -207,7 +217,7 @@ class ModelRequests:
                 self.count_probes(client)
             entry = FinishedRequest(key=key, **vars(answer))
             self.journal.append(entry)
-            # Settled after the append, so that the journal has every paid answer even if this step fails.
+            # Settle after the append, so that the journal contains every paid answer even if settling fails.
             if self.backend.budget_file is not None:
                 self.backend.budget_file.settle(
                     entry.prompt_tokens or 0, entry.completion_tokens or 0, entry.cached_tokens or 0
@@ -217,25 +227,25 @@ class ModelRequests:
             return entry
         except BaseException as error:
             future.set_exception(error)
-            future.exception()  # marks the exception as retrieved: perhaps no other request waits for this future
+            future.exception()  # marks the exception as retrieved, since there may be no request that waits for it
             raise
         finally:
             del self.waiting[key]
 
     def count(self, answer: FinishedRequest | Answer) -> None:
-        """Count one request and its tokens."""
+        """Add one request and its tokens to the counts."""
         self.requests += 1
         self.prompt_tokens += answer.prompt_tokens or 0
         self.completion_tokens += answer.completion_tokens or 0
         self.cached_tokens += answer.cached_tokens or 0
 
     def count_probes(self, client: Any) -> None:
-        """Count the client's answered probes, which are billed although they answer no item."""
+        """Count the client's probes that were answered. They are billed like other requests."""
         while client.probe_answers:
             answer = client.probe_answers.pop()
             self.count(answer)
             if self.backend.budget_file is not None:
-                with suppress(UserError):  # if the budget is spent, the next request ends the job
+                with suppress(UserError):  # if the budget is spent, the next request raises the error
                     self.backend.budget_file.reserve()
                     self.backend.budget_file.settle(
                         answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.cached_tokens or 0
@@ -243,14 +253,14 @@ class ModelRequests:
 
 
 class TurnLog:
-    """Current turn of each conversation. Logs when the first conversation of a task reaches each later turn."""
+    """Log of the turns of conversations. Logs each turn but the first when a task's first conversation reaches it."""
 
     def __init__(self) -> None:
         self.turn_of: dict[tuple[str, str], int] = {}
         self.logged: set[tuple[str, int]] = set()
 
     def enter(self, item: Item, number: int, turns: int) -> None:
-        """Record that an item's conversation begins turn `number` of `turns`."""
+        """Record that an item's conversation begins turn `number` of `turns` turns."""
         self.turn_of[item.task, item.id] = number
         if number == 1 or (item.task, number) in self.logged:
             return
@@ -267,14 +277,14 @@ class TurnLog:
 
 
 class RequestLimits:
-    """Settings of all requests of a run: the limit on answer tokens, and the sampling seed."""
+    """Settings for all requests of a run: the limit on the tokens of an answer, and the sampling seed."""
 
     def __init__(self, max_tokens: int | None, seed: int) -> None:
         self.max_tokens, self.seed = max_tokens, seed
 
 
 def tutor_request(loaded: LoadedCard, messages: Messages, model: ServedModel, limits: RequestLimits) -> dict[str, Any]:
-    """Return a tutor's request, with the fields of OpenAI's API and `endpoint`, which selects the kind of endpoint."""
+    """Return a tutor's request: fields of OpenAI's API, and `endpoint`, the kind of endpoint to use."""
     card = loaded.card
     return {
         "endpoint": model.endpoint or card.endpoint,
@@ -295,7 +305,10 @@ def merge_system_message(messages: Messages) -> Messages:
 
 
 def append_message(messages: Messages, role: str, content: str) -> Messages:
-    """Append a message, or merge it into the last one if both have the same role: many chat templates require this."""
+    """Append a message, or merge it into the last message if both have the same role.
+
+    Many chat templates require that roles alternate.
+    """
     if messages and messages[-1]["role"] == role != "system":
         return [*messages[:-1], {"role": role, "content": f"{messages[-1]['content']}\n\n{content}"}]
     return [*messages, {"role": role, "content": content}]
@@ -311,9 +324,9 @@ def first_messages(
 ) -> Messages:
     """Return the messages of the first request: system message, history, the card's first turn, and the pictures.
 
-    prompt_role: role of prompts in the model's registry entry, `user` if the model takes no system message; user_last:
+    prompt_role: `prompt_role` of the model's registry entry, `user` if the model accepts no system message; user_last:
     True if the model refuses conversations that end with an assistant message, so that the last message gets the role
-    `user`; usual_role: role of a prompt without a history if neither the registry entry nor the card sets one.
+    `user`; usual_role: role of a prompt without a history if neither the registry entry nor the card sets a role.
     """
     system = [{"role": "system", "content": render(loaded.system, item.vars, "")}] if loaded.card.system else []
     before = [*system, *item.history]
@@ -327,7 +340,7 @@ def first_messages(
 async def send_messages(
     loaded: LoadedCard, messages: Messages, job: ModelRequests, limits: RequestLimits, keep: Callable[[Prompt], None]
 ) -> tuple[FinishedRequest, dict[str, Any], str]:
-    """Send messages. Return the answer, the request, and the messages' hash. keep: called with the prompt."""
+    """Send messages. Returns the answer, the request, and the hash of the messages. keep: called with the prompt."""
     request, sent = tutor_request(loaded, messages, job.model, limits), canonical_digest(messages)
     keep(Prompt(messages=sent, content=messages))
     return await job.ask(request), request, sent
@@ -346,9 +359,9 @@ def without_empty_turns(messages: Messages) -> Messages:
 async def converse(
     loaded: LoadedCard, item: Item, job: ModelRequests, limits: RequestLimits, keep: Callable[[Prompt], None]
 ) -> Reply:
-    """Hold one item's conversation, in which later turns quote the tutor's answers. keep: called with each prompt."""
+    """Run the conversation about one item and return the tutor's reply. keep: called with each prompt that is sent."""
     turns: list[Turn] = []
-    # Several hosted endpoints refuse a conversation that has only a system message.
+    # Several hosted endpoints refuse a conversation that consists of only a system message.
     usual = "user" if isinstance(job.model, HostedModel) else "system"
     messages = first_messages(loaded, item, job.model.prompt_role, job.model.user_last, usual)
     for number, template in enumerate(loaded.templates, 1):
@@ -359,19 +372,23 @@ async def converse(
         job.rounds.enter(item, number, len(loaded.templates))
         entry, request, sent = await send_messages(loaded, messages, job, limits, keep)
         if entry.error and (filled := without_empty_turns(messages)) != messages:
-            messages = filled  # try again without empty turns, which some providers refuse
+            messages = filled  # retry without empty turns, since some providers refuse them
             entry, request, sent = await send_messages(loaded, messages, job, limits, keep)
         fields = {name: getattr(entry, name) for name in Turn.model_fields if name not in {"messages", "endpoint"}}
         turns.append(Turn(messages=sent, endpoint=request["endpoint"], **fields))
         if entry.error:
             break
     job.rounds.leave(item)
-    # A card has at least one turn, so `entry` is set. The key of the last request covers the whole conversation.
+    # A card has at least one turn, so `entry` is set. The last request contains the whole conversation, so its key is
+    # the key of the reply.
     return Reply(id=item.id, task=item.task, tutor=job.name, key=entry.key, turns=turns, error=entry.error)
 
 
 async def converse_all(work: TutorWork, job: ModelRequests, limits: RequestLimits, kept: ConversationResults) -> None:
-    """Hold the conversations of all items concurrently. Raises UserError at the end if requests stayed unanswered."""
+    """Run the conversations about all items concurrently. Raises UserError at the end if requests stayed unanswered.
+
+    kept: receives the replies and the prompts.
+    """
     from maieutic.serving.client import Unanswered
 
     progress = Progress(job.name, len(work))
@@ -403,11 +420,12 @@ async def converse_all(work: TutorWork, job: ModelRequests, limits: RequestLimit
 async def run_watched(
     coroutines: Iterable[Coroutine[Any, Any, None]], watch: Callable[[], None], under_way: int, grace: float
 ) -> None:
-    """Run coroutines concurrently, and check every second that the server is alive. The first error ends all of them.
+    """Run coroutines concurrently, and check every second that the server is alive. The first error ends the others.
 
     After a UserError, the coroutines in progress have `grace` seconds to finish, because their requests are billed.
-    coroutines: iterable from which each coroutine is taken when it can run; watch: raises if the server has ended;
-    under_way: maximum number of coroutines in progress.
+
+    coroutines: iterable from which each coroutine is taken when it can start; watch: function that raises an error if
+    the server has ended; under_way: maximum number of coroutines in progress.
     """
     waiting, faults, faulty = iter(coroutines), list[UserError](), asyncio.Event()
 
@@ -449,10 +467,10 @@ async def run_watched(
 
 
 class GenerateReplies(Job):
-    """A tutor's registry entry and the tasks of one benchmark that the tutor answers, under one protocol.
+    """Job that generates one tutor's replies to tasks of one benchmark, under one protocol.
 
-    max_tokens: upper bound on the token limits of the cards; seed: sampling seed; shard: part of the items (default:
-    all).
+    entry: registry entry of the tutor; max_tokens: maximum value of a card's `max_tokens` in this run; seed: sampling
+    seed; shard: part of the items to answer (default: all items).
     """
 
     tutor: str
@@ -465,9 +483,9 @@ class GenerateReplies(Job):
     shard: Shard = UNSHARDED
 
     def journals(self, journal: Path) -> list[Path]:
-        """Return the tutor's other journals on this benchmark: those for all items, and those for single shards.
+        """Return the tutor's other journals for this benchmark: those of all items, and those of single shards.
 
-        journal: this job's journal, in the folder of the benchmark's journals (for a shard, two folders below that).
+        journal: this job's journal. It is in the folder of the benchmark's journals, or two levels lower for a shard.
         """
         folder = journal.parent if self.shard == UNSHARDED else journal.parents[2]
         return [path for path in reply_journals(folder, self.tutor) if path != journal]
@@ -490,8 +508,8 @@ def generate_replies(
 ) -> None:
     """Write one Reply per item, and the prompts that were sent. Answers in the tutor's journals are reused.
 
-    items: folder of the benchmark's items; weights: manifest of the model if the run serves it, otherwise empty;
-    pictures: folder of the items' pictures; journal: this job's journal.
+    items: folder of the benchmark's items; weights: manifest of the model's weights if the run serves the model,
+    otherwise empty; pictures: folder of the items' pictures; journal: this job's journal.
     """
     work = job.work(items)
     if isinstance(job.entry, BaselineModel):
@@ -524,7 +542,7 @@ def ask_tutor(
 async def run_conversations(
     work: TutorWork, job: ModelRequests, limits: RequestLimits, kept: ConversationResults
 ) -> None:
-    """Hold the conversations, and then record the usage, even after an error."""
+    """Run the conversations about all items, and then record the server's usage, even after an error."""
     try:
         return await converse_all(work, job, limits, kept)
     finally:
@@ -532,9 +550,9 @@ async def run_conversations(
 
 
 async def run_concurrently(parts: Iterable[Coroutine[Any, Any, T]], backend: Backend) -> list[T]:
-    """Run coroutines concurrently against one server, stop the server, and return the results.
+    """Run coroutines that use one server concurrently, stop the server, and return the results.
 
-    If a coroutine fails, the others continue. At the end, raises one UserError for the errors of all coroutines.
+    If a coroutine fails, the others continue. At the end, one UserError with the errors of all coroutines is raised.
     """
     try:
         outcomes = await asyncio.gather(*parts, return_exceptions=True)

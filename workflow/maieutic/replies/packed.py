@@ -1,4 +1,4 @@
-"""Replies of one tutor to all benchmarks in one job: all items concurrently, against one server."""
+"""Generate one tutor's replies to all benchmarks in one job, which sends all requests to one server concurrently."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from maieutic.serving.backends import JobFiles, backend_of
 
 
 class GenerateAllReplies(Job):
-    """A tutor whose model the run serves. parts: the tutor's jobs, one for each benchmark."""
+    """Job that generates all replies of a tutor whose model the run serves. parts: one job for each benchmark."""
 
     tutor: str
     parts: list[GenerateReplies]
@@ -38,13 +38,13 @@ def generate_all_replies(
     out: list[Path],
     prompts: list[Path],
 ) -> None:
-    """Write one Reply per item of each benchmark, and the prompts that were sent, exactly as separate jobs would.
+    """Write one Reply per item of each benchmark, and the prompts that were sent, just as separate jobs would do.
 
     items, journal, out, prompts: for each part, the path that a separate job would use; weights: manifest of the model;
     pictures: folder of the items' pictures.
     """
     model = job.parts[0].entry
-    assert isinstance(model, VllmModel), "only models that the run serves have this job"
+    assert isinstance(model, VllmModel), "this job requires a model that the run serves"
     works = [part.work(folder) for part, folder in zip(job.parts, items, strict=True)]
     kept = [ConversationResults.beside(path) for path in out]
     with ExitStack() as stack:

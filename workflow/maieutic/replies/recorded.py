@@ -1,4 +1,4 @@
-"""Recorded replies: a tutor whose replies are read from files is graded, judged and scored like any other."""
+"""Recorded replies, which are read from files. They are graded, judged and scored like those of any other tutor."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ log = logging.getLogger(__name__)
 REPLIES = ("reply", "replies", "response")  # columns that may contain the reply
 FORMS: dict[str, RecordedForm] = merged_plugin_tables("recorded", "RECORDED")
 COLUMNS = ("id", "prompt", "task", *REPLIES)
-MAX_LISTED_LINES = 5  # maximum number of lines that fit no item and are listed one by one
+MAX_LISTED_LINES = 5  # maximum number of unmatched lines that are listed one by one
 MAX_SHOWN_CHARACTERS = 40  # maximum length of an id or prompt in a message
 ItemKey = tuple[str, str, str]  # identity of an item: benchmark, task, id
 
 
 class ReadReplies(Job):
-    """A tutor whose replies are read from files, and the tasks of one benchmark that it answers.
+    """Job that reads one tutor's replies to the tasks of a benchmark from files.
 
     forms: for each BENCHMARK/TASK of which the run uses only a sample, the format of the source file with all items;
-    form: format of the files of replies if the benchmark's authors released them; speaker: the tutor to read in files
-    with several tutors.
+    form: name of the files' format if the benchmark's authors released the files, otherwise None; speaker: name of the
+    tutor in files with several tutors.
     """
 
     tutor: str
@@ -54,9 +54,10 @@ class ReadReplies(Job):
 
 
 class ReplyLine(NamedTuple):
-    """A record in a file of replies: its place in error messages, task, id, prompts, and the texts of the reply.
+    """A record in a file of replies.
 
-    prompts: texts that may match the prompt of the item, the likeliest first.
+    place: place of the record in error messages; task, id: task and id of the item, or None; prompts: texts that may
+    match the item's prompt, the likeliest first; texts: texts of the reply's turns.
     """
 
     place: str
@@ -67,7 +68,7 @@ class ReplyLine(NamedTuple):
 
     @property
     def prompt(self) -> str:
-        """The likeliest prompt on one line; "" for a record without a prompt."""
+        """The likeliest prompt on one line, or "" if the record has no prompt."""
         return collapse_whitespace(self.prompts[0]) if self.prompts else ""
 
 
@@ -76,9 +77,9 @@ def read_replies(
 ) -> None:
     """Write one Reply per item of the benchmark. An item without a reply in the files gets a Reply with an error.
 
-    file: files in JSON lines, CSV or another tool's format; items: files of all tasks that the tutor answers in this
-    run, so that records for another benchmark are recognised; sources: the source files for `forms`, in the same order.
-    Raises UserError, which names the records that fit no item.
+    file: files in JSON lines, CSV or another tool's format; items: item files of all tasks that the tutor answers in
+    this run, in which records for other benchmarks are found; sources: source files for `forms`, in the same order.
+    Raises UserError if a record matches no item.
     """
     of_run = {(path.parent.name, path.stem): read_records(path, Item) for path in items}
     cards = {(benchmark, task): read_card(card_path(benchmark, task), job.protocol) for benchmark, task in of_run}
@@ -94,7 +95,7 @@ def read_replies(
     for (name, kind), source in zip(job.forms.items(), sources, strict=True):
         benchmark, _, task = name.partition("/")
         undrawn.add(cards[benchmark, task], read_source(source, kind))
-    # A file that the benchmark's authors released may contain replies to items that are not in this run.
+    # A file released by the benchmark's authors may contain replies to items that are not in this run.
     texts = texts_by_item(lines, of_run, prompts_by_text(cards, of_run), undrawn, job.form is not None)
     replies = [
         recorded_reply(
@@ -112,13 +113,16 @@ def read_replies(
 
 
 class AllTaskItems(NamedTuple):
-    """All items of tasks that the run samples: their ids, and for each prompt the ids of its items in source order."""
+    """All items of the tasks of which the run uses a sample.
+
+    ids: ids of the items; prompts: for each prompt, the ids of the items with this prompt, in source order.
+    """
 
     ids: set[str]
     prompts: dict[str, list[str]]
 
     def add(self, loaded: LoadedCard, records: list[Any]) -> None:
-        """Add all items of a task. records: records in the task's source file."""
+        """Add all items of a task. records: records of the task's source file."""
         for item in LOADERS[loaded.card.loader].load(records, loaded.card.task):
             self.ids.add(item.id)
             self.prompts.setdefault(collapse_whitespace(first_prompt(loaded, item)), []).append(item.id)
@@ -131,7 +135,10 @@ class AllTaskItems(NamedTuple):
 def prompts_by_text(
     cards: Mapping[tuple[str, str], LoadedCard], of_run: Mapping[tuple[str, str], Sequence[Item]]
 ) -> dict[str, list[ItemKey]]:
-    """Return the items under the text of their first prompt. Several items may have the same prompt."""
+    """Map the text of each first prompt to the keys of the items with this prompt.
+
+    cards: card of each (benchmark, task); of_run: items of each (benchmark, task).
+    """
     keys: dict[str, list[ItemKey]] = {}
     for (benchmark, task), items in of_run.items():
         for item in items:
@@ -148,7 +155,7 @@ def collapse_whitespace(text: str) -> str:
 def read_reply_lines(path: Path, place: str) -> list[ReplyLine]:
     """Return the records of a file of replies.
 
-    Raises UserError if a record has neither id nor prompt, or if a reply is not text.
+    place: config key for messages. Raises UserError if a record has neither id nor prompt, or if a reply is not text.
     """
     records = read_foreign_replies(path)
     faults: list[UserError] = []
@@ -160,7 +167,7 @@ def read_reply_lines(path: Path, place: str) -> list[ReplyLine]:
         where = f"{path}, record {number}"
         if not isinstance(record, dict):
             problem = f"expected a mapping, found {type(record).__name__}"
-            faults.append(UserError(where, problem, "write a mapping with id and reply"))
+            faults.append(UserError(where, problem, "write each record as a mapping with id and reply"))
             continue
         column = next((column for column in REPLIES if record.get(column) not in (None, "")), None)
         content = record[column] if column else []
@@ -171,7 +178,7 @@ def read_reply_lines(path: Path, place: str) -> list[ReplyLine]:
                 UserError(where, "the record has neither id nor prompt", "add the id or the prompt of the item")
             )
         elif not all(isinstance(text, str) for text in texts):
-            fix = "write a string, or a list of strings, one for each turn"
+            fix = "write a string, or a list of strings with one string for each turn"
             faults.append(UserError(where, f"{column} is not text", fix))
         else:
             name = None if identity in (None, "") else str(identity)
@@ -181,12 +188,12 @@ def read_reply_lines(path: Path, place: str) -> list[ReplyLine]:
     if faults:
         raise UserError.of(faults)
     if not lines:
-        raise UserError(place, f"{path} has no records", "write a line for each item: id and reply")
+        raise UserError(place, f"{path} has no records", "write a line with id and reply for each item")
     return lines
 
 
 def check_reply_columns(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
-    """Raise UserError if no record has a column for the item (`id` or `prompt`), or none has one for the reply."""
+    """Raise UserError if no record identifies its item (by `id` or `prompt`), or if no record has a reply column."""
     columns = list(dict.fromkeys(str(name) for record in records for name in record))
     for names, first in ((("id", "prompt"), "id"), (REPLIES, "reply")):
         if records and not set(names) & set(columns):
@@ -198,8 +205,9 @@ def read_recorded_form(
 ) -> list[ReplyLine]:
     """Return one tutor's replies in a file that the benchmark's authors released. Prompts identify the items.
 
-    The result is empty if the file's task is not in the run. Raises UserError if the file has no replies of this tutor,
-    or if a record is malformed.
+    speaker: name of the tutor in the file, optional if the file has one tutor; place: config key for messages; cards:
+    cards of the run by benchmark and task. If the file's task is not in the run, the result is empty. Raises UserError
+    if the file has no replies of this tutor, or if a record is malformed.
     """
     task = form.task_of(path)
     records = read_source(path, path.suffix[1:], str(path))
@@ -207,13 +215,13 @@ def read_recorded_form(
         replies_of = [(form.tutors(record), form.item(record)) for record in records]
     except (KeyError, TypeError, AttributeError) as error:
         problem = f"the file does not have the format of {form.benchmark}: {type(error).__name__}: {error}"
-        raise UserError(str(path), problem, "use a file in the format of its authors, or JSON lines") from None
+        raise UserError(str(path), problem, "use the file that the authors released, or JSON lines") from None
     known = sorted({name for replies, _ in replies_of for name in replies})
     if speaker is None and len(known) == 1:
         [speaker] = known
     if speaker is None:
         raise UserError(
-            place, f"{path} has the replies of {len(known)} tutors", f"set speaker to one of {', '.join(known)}"
+            place, f"{path} contains replies of {len(known)} tutors", f"set speaker to one of {', '.join(known)}"
         )
     if speaker not in known:
         raise unknown_name(place, speaker, known, f"the tutors of {path}")
@@ -234,11 +242,13 @@ def texts_by_item(
     undrawn: AllTaskItems,
     released: bool,
 ) -> dict[ItemKey, list[str]]:
-    """Return the texts of each item's reply. Raises UserError if a line fits no item, or if two lines disagree.
+    """Return the texts of each item's reply. Raises UserError if a line matches no item, or if two lines disagree.
 
-    If several lines have the same prompt, they are matched in order to the items with that prompt. undrawn: all items
-    of the tasks that the run samples; lines for items outside the sample are ignored. released: True for a file by the
-    benchmark's authors, in which lines that fit no item are ignored if at least one line fits.
+    Several lines with the same prompt are matched in order to the items with that prompt.
+
+    of_run: items of the run by benchmark and task; by_prompt: keys of the items with each prompt; undrawn: all items of
+    the tasks of which the run uses a sample, so that lines for items outside the sample are ignored; released: True for
+    a file by the benchmark's authors, in which lines that match no item are ignored if at least one line matches.
     """
     by_id: dict[str, list[ItemKey]] = {}
     for (benchmark, task), items in of_run.items():
@@ -258,7 +268,7 @@ def texts_by_item(
             known = next((text for text in map(collapse_whitespace, line.prompts) if text in by_prompt), "")
             keys = by_prompt.get(known, [])
             order = undrawn.prompts.get(known, [])
-            if len(order) > 1 and alike[line.prompt] == len(order):  # as many lines as items: match them in order
+            if len(order) > 1 and alike[line.prompt] == len(order):  # as many lines as items, so match them in order
                 keys = [key for key in keys if key[2] == order[met[known]]]
                 met[known] += 1
             elif alike[line.prompt] > 1 and (several or alike[line.prompt] == len(keys)):
@@ -272,13 +282,13 @@ def texts_by_item(
             unknown.append(line)
         for key in keys:
             if line.texts and texts.setdefault(key, line.texts) != line.texts:
-                problem = f"{key[2]} has a different reply in an earlier record"
+                problem = f"item {key[2]} has a different reply in an earlier record"
                 faults.append(UserError(line.place, problem, "keep one of the two records"))
     named = {line.id for line in lines}
     everything = {name: None for name in (*by_id, *undrawn.ids) if name not in named}  # ids that no line has
     faults += [unknown_item_error(line, everything) for line in unknown[:MAX_LISTED_LINES]]
     if more := unknown[MAX_LISTED_LINES:]:
-        problem = f"further records that match no item: {len(more)}"
+        problem = f"{len(more)} more records match no item, starting with this one"
         faults.append(UserError(more[0].place, problem, items_command()))
     if passed and not texts and not faults:
         place = lines[0].place.partition(",")[0]
@@ -293,14 +303,14 @@ def texts_by_item(
 
 
 def items_command() -> str:
-    """Return a fix for error messages: the command that lists the ids of this run's items."""
+    """Return a fix for error messages: run the command that writes the ids of this run's items."""
     return f"run `{with_run_files('maieutic items')}`, and copy the ids from its files"
 
 
 def unknown_item_error(line: ReplyLine, known: Mapping[str, Any]) -> UserError:
-    """Return the error for a line that fits no item. It suggests the most similar id."""
+    """Return the error for a line that matches no item. Its fix suggests the most similar id in `known`."""
     if line.id is None:
-        return UserError(line.place, "no item has this prompt", f"add ids: {items_command()}")
+        return UserError(line.place, "no item has this prompt", f"add an id to each record: {items_command()}")
     near = difflib.get_close_matches(line.id, known, 1)
     fix = f"did you mean {near[0]!r}?" if near else items_command()
     task = f" in task {line.task}" if line.task else ""
@@ -308,7 +318,7 @@ def unknown_item_error(line: ReplyLine, known: Mapping[str, Any]) -> UserError:
 
 
 def recorded_reply(tutor: str, item: Item, texts: Sequence[str] | None, turns: int) -> Reply:
-    """Return an item's reply. It has an error if there is no text, or if there are fewer texts than turns."""
+    """Return an item's reply. The reply has an error if there is no text, or if there are fewer texts than turns."""
     error = None
     if not texts:
         error = NO_REPLY
@@ -320,7 +330,7 @@ def recorded_reply(tutor: str, item: Item, texts: Sequence[str] | None, turns: i
 
 
 def recorded_turn(text: str) -> Turn:
-    """Return a recorded text as a turn. Inline reasoning is split off, as it is for a served model."""
+    """Return a recorded text as a turn. Inline reasoning is separated from the answer, as for a served model."""
     answer, reasoning = split_thinking(text)
     raw = None if answer == text else text
     return Turn(messages=NO_REQUEST, text=answer, raw=raw, reasoning=reasoning)
@@ -330,7 +340,7 @@ def recorded_turn(text: str) -> Turn:
 
 
 class WriteQuestions(Job):
-    """A task whose items are answered outside the run."""
+    """Job for a task whose items are answered outside the run."""
 
     benchmark: str
     task: str
@@ -338,16 +348,16 @@ class WriteQuestions(Job):
 
 
 def write_questions(*, job: WriteQuestions, items: Path, out: Path) -> None:
-    """Write each item's id and the messages of its first prompt, as well as the later prompts if there are several.
+    """Write each item's id, the messages of its first prompt, and its later prompts, if the task has several turns.
 
-    Where a later prompt quotes the tutor's answers, it contains the placeholders `{answer 1}`, `{answer 2}`, ...
+    Later prompts contain the placeholders `{answer 1}`, `{answer 2}`, ... in place of the tutor's answers.
     """
     [loaded] = load_cards(job.benchmark, [job.task], job.protocol)
     write_json_lines(out, (question_record(loaded, item) for item in read_items(items.parent, [job.task])))
 
 
 def question_record(loaded: LoadedCard, item: Item) -> dict[str, Any]:
-    """Return an item as a record to be answered outside the run; its field `reply` is empty."""
+    """Return an item as a record to be answered outside the run. The record's field `reply` is empty."""
     answers = [f"{{answer {number}}}" for number in range(1, len(loaded.templates) + 1)]
     later = [
         render(template, {**item.vars, "answers": answers[:number]}, loaded.shots)

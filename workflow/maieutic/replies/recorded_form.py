@@ -1,4 +1,4 @@
-"""Formats of files in which a benchmark's authors release the replies of one or several tutors to its items."""
+"""Type of the file formats in which the authors of benchmarks release tutors' replies."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ RecordedRecord = Mapping[str, Any]
 class RecordedForm(NamedTuple):
     """Format of a benchmark's files of recorded replies.
 
-    task_of: returns the task of a file, given its path; tutors: returns the replies in a record by tutor; item: returns
-    a record's item, with the variables for its prompt; several: True if a file contains the replies of several tutors.
+    task_of: function that returns the task of a file, given its path; tutors: function that maps each tutor in a record
+    to its reply; item: function that returns a record's item, with the variables for its prompt; several: True if a
+    file contains the replies of several tutors.
     """
 
     benchmark: str

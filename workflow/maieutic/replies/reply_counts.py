@@ -1,4 +1,4 @@
-"""Count the items that a tutor answered, and the reasons for missing answers."""
+"""Count the items that a tutor answered, and the reasons why other items have no answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maieutic.core.records import NO_REPLY, Reply, iter_records
 from maieutic.core.thinking import has_unknown_mark
 
 MAX_MESSAGE_CHARACTERS = 160  # maximum length of an endpoint's error message
-RECORDED_ERRORS = (NO_REPLY, "recorded replies")  # how the errors of recorded replies begin: missing, not refused
+RECORDED_ERRORS = (NO_REPLY, "recorded replies")  # beginnings of errors of recorded replies, which count as missing
 
 
 class ReplyCounts(NamedTuple):
@@ -36,7 +36,7 @@ class ReplyCounts(NamedTuple):
 
     @property
     def cause(self) -> str:
-        """Summary of the reasons for missing answers, on one line."""
+        """One-line summary of the reasons why items have no answer."""
         error = self.most_frequent_error
         is_recorded = error.startswith(RECORDED_ERRORS)
         parts = [

@@ -17,5 +17,5 @@ def last_sentence(item: Item) -> str:
 
 
 def student_solution(item: Item) -> str:
-    """Return the student's solution, uncorrected."""
+    """Return the student's solution without corrections, or the last sentence if the item has no solution."""
     return item.vars.get("student_solution") or last_sentence(item)

@@ -1,4 +1,4 @@
-"""Merge the replies of one tutor to one benchmark from jobs that each answer a shard of its items."""
+"""Merge one tutor's replies to one benchmark, which several jobs have written, one for each shard of the items."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def gather_shards(replies: list[Path], prompts: list[Path], out: Path, prompts_o
         for group in zip_longest(*lines):
             handle.writelines(filter(None, group))
     with ExitStack() as stack, atomic_file(prompts_out, "wb") as handle:
-        # Each line begins with the hash of its prompt, by which every file is sorted.
+        # Each line begins with the hash of its prompt, and each file is sorted by this hash.
         merged = heapq.merge(*(stack.enter_context(open(path, "rb")) for path in prompts))
         handle.writelines(line for line, _ in groupby(merged))
 
 
 def check_shard_sizes(replies: list[Path]) -> None:
-    """Raise UserError if the sizes of the shards are not those that result from dealing out the items in turn."""
+    """Raise UserError if the shards' sizes differ from those that result when items are assigned to shards in turn."""
     counts = []
     for path in replies:
         with open(path, "rb") as handle:
@@ -39,5 +39,5 @@ def check_shard_sizes(replies: list[Path]) -> None:
         raise UserError(
             str(replies[place]),
             f"expected {dealt[place]} of {sum(counts)} replies in this shard, found {counts[place]}",
-            "delete the folder of the shards and run again: the run rebuilds the shards from the journals",
+            "delete the folder of the shards and run again, which restores the replies from the journals",
         )

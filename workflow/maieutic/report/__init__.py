@@ -1,4 +1,4 @@
-"""The report of a run: one HTML page, files for items that do not fit in it, and all numbers as CSV and Parquet."""
+"""The report of a run: one HTML page, files for items too large to embed in it, and all numbers as CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def build_report(
     """Write the page, its tables and problems.json into the folder `out`.
 
     The tables are scores.csv, scores.parquet, differences.csv, trust.csv and runtime.csv. The folder tables/ contains
-    the tables that the page shows, figures/ its pictures, and items/ the items that do not fit in the page itself.
+    the tables that the page shows, figures/ its pictures, and items/ the items that are too large to embed in the page.
 
-    missing_ok: mark a tutor whose job failed as absent, instead of raising UserError. A part of the page that cannot be
-    made becomes a box with the error, which is also recorded in problems.json. A complete report deletes `out`/partial,
-    the partial report that an earlier failed run left.
+    missing_ok: mark a tutor whose job failed as absent, instead of raising UserError. If a part of the page cannot be
+    made, a box with the error takes its place, and the error is recorded in problems.json. A complete report deletes
+    `out`/partial, the partial report of an earlier failed run.
     """
     from maieutic.launch.provenance import read_provenance
     from maieutic.plan.checks import check_config
@@ -39,7 +39,7 @@ def build_report(
 
 
 def write_report(plan: Plan, record: Provenance | None, results: Path, out: Path, missing_ok: bool = False) -> None:
-    """Write the report of a plan, as `build_report` does. record: provenance of the run's code, cards and data."""
+    """Write the report of a plan, like `build_report`. record: provenance of the run's code, cards and data."""
     from maieutic.core.paths import ITEM_DATA
     from maieutic.report.contrasts import difference_table, tutor_contrasts
     from maieutic.report.exports import FIGURE_FOLDER, TABLE_FOLDER, write_figures, write_tables
@@ -88,7 +88,7 @@ def write_report(plan: Plan, record: Provenance | None, results: Path, out: Path
 
 
 def check_report(problems: Path, out: Path) -> None:
-    """Write the file `out` if every part of the page was made; otherwise raise UserError naming the failed parts.
+    """Raise UserError naming the failed parts if parts of the page could not be made; otherwise write the file `out`.
 
     problems: problems.json, in which `build_report` records the failed parts.
     """

@@ -34,7 +34,7 @@ def cut_text(text: str) -> str:
 
 
 def outcome_of(grade: Grade) -> str:
-    """Return a grade's outcome: "right", "wrong", "value" (neither right nor wrong) or "none" (no value)."""
+    """Return "right" or "wrong". For a grade that is neither, return "value" if it has a value and "none" otherwise."""
     if grade.correct is not None:
         return "right" if grade.correct else "wrong"
     return "none" if grade.value is None else "value"
@@ -46,8 +46,8 @@ GradeKind = tuple[str, str, str, str | None]  # task, kind, scoring and criterio
 def grade_entries(grades: Iterable[Grade], heads: Container[GradeKind]) -> list[dict[str, Any]]:
     """Return a reply's grades as JSON objects for the page.
 
-    If several grades were given to the same text, only the first of them contains the text. heads: kinds of grades that
-    the tasks' headline metrics count.
+    If a grader gave several grades in the same text, only the first of these grades contains the text. heads: kinds of
+    grades that the tasks' headline metrics count.
     """
     entries: list[dict[str, Any]] = []
     passages: set[tuple[str, str | None, str]] = set()
@@ -60,7 +60,7 @@ def grade_entries(grades: Iterable[Grade], heads: Container[GradeKind]) -> list[
 
 
 def grade_entry(grade: Grade, heads: Container[GradeKind]) -> dict[str, Any]:
-    """Return a grade as a JSON object for the page. It contains `head` if its kind is in `heads`."""
+    """Return a grade as a JSON object for the page. The object has the key `head` if the grade's kind is in `heads`."""
     value = round(grade.value, 4) if isinstance(grade.value, float) else grade.value
     name = f"{grade.kind}/{grade.scoring}{f' {grade.criterion}' if grade.criterion else ''}"
     entry = {"by": name, "value": value, "outcome": outcome_of(grade), "why": grade.why_none, "reason": grade.reason}
@@ -83,7 +83,7 @@ def head_kinds(cards: Iterable[Card]) -> set[GradeKind]:
 
 
 def reference_text(item: Item) -> str:
-    """Return the reference of an item: its text or, if it has none, the item's own criteria with their weights."""
+    """Return an item's reference text or, if it has none, the item's own criteria with their weights."""
     criteria = item.reference.get("criteria", {})
     lines = [f"{name} ({criterion['weight']:+g}): {criterion['definition']}" for name, criterion in criteria.items()]
     return str(item.reference.get("text") or "\n".join(lines))
@@ -91,7 +91,7 @@ def reference_text(item: Item) -> str:
 
 @lru_cache(maxsize=512)
 def thumbnail(results: Path, file: str) -> str:
-    """Return a picture of an item as a data URL, scaled down for the page; empty if the picture's file is missing."""
+    """Return a picture of an item as a data URL, scaled down for the page; an empty string if the file is missing."""
     from PIL import Image, ImageOps
 
     path = paths.PICTURE_STORE.within(results) / file
@@ -116,8 +116,8 @@ class GradePass(NamedTuple):
     """Data collected in one pass over all grades of a benchmark.
 
     readings: outcomes and values of the grades that each task's headline metric counts. grades_by_reply: all grades of
-    replies to the items that the browser shows. divided: replies to these items on which the judges disagree, with a
-    line for each criterion in dispute.
+    replies to the items that the browser shows. divided: replies to these items on which the judges disagree, each with
+    one line per disputed criterion.
     """
 
     readings: Readings
@@ -150,7 +150,7 @@ def pass_grades(plan: Plan, results: Path, benchmark: str) -> GradePass:
 def divided_replies(
     plan: Plan, results: Path, benchmark: str, places: Container[tuple[str, str]]
 ) -> dict[ReplyKey, list[str]]:
-    """Return the replies on which the run's judges disagree, each with a line of verdicts per criterion in dispute.
+    """Return the replies on which the run's judges disagree, each with the verdicts in one line per disputed criterion.
 
     places: task and id of the items to consider. Panels of judges are left out, and so are judges that only search for
     words from a list.
@@ -181,7 +181,7 @@ def divided_replies(
 
 
 def add_reading(to: tuple[Outcomes, list[float]], grade: Grade) -> None:
-    """Count a grade's outcome in `to`, and add the grade's value to the values in `to` if it is a number."""
+    """Add a grade to `to`: count its outcome, and append its value to the list of values if it is a number."""
     outcomes, values = to
     outcomes[outcome_of(grade)] += 1
     if isinstance(grade.value, int | float):
@@ -189,16 +189,16 @@ def add_reading(to: tuple[Outcomes, list[float]], grade: Grade) -> None:
 
 
 class TaskItems(NamedTuple):
-    """The items of one task with every tutor's reply, and the prompts of these replies by hash."""
+    """Items of one task, each with every tutor's reply, and the prompts of these replies by hash."""
 
     items: list[dict[str, Any]]
     prompts: dict[str, Messages]
 
 
 def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Iterator[tuple[str, TaskItems]]:
-    """Yield, for each task, the name `benchmark/task` and a sample of its items, one benchmark after the other.
+    """Yield the name `benchmark/task` and a sample of the items of each task, one benchmark after the other.
 
-    grades: function that returns a benchmark's grades; it reads them only once.
+    grades: cached function that returns the grades of a benchmark.
     """
     for benchmark, loaded_cards in plan.benchmarks.items():
         items = chosen_items(plan, results, benchmark)
@@ -234,16 +234,16 @@ def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Ite
 
 
 def items_seen_in_training(plan: Plan, results: Path, benchmark: str) -> dict[tuple[str, str], list[str]]:
-    """Return items (task, id) that also occur in the first reward model's training data, with a line per overlap."""
+    """Return items that occur in the first reward model's training data, by task and id, with a line per overlap."""
     seen: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name in plan.run.reward_models[:1] if benchmark in plan.rewarded_benchmarks else ():
         for source in training_pair_sources(plan.models[name]):
             by_task = read_json(paths.OVERLAP.within(results, source=source, benchmark=benchmark)) or {}
             for task, overlap in by_task.items():
                 for item in overlap["problems"]:
-                    seen[task, item].append(f"its problem, in {source}")
+                    seen[task, item].append(f"the item's problem, in {source}")
                 for item in overlap["leaked"]:
-                    seen[task, item].append(f"its human reply, in {source}")
+                    seen[task, item].append(f"the item's human reply, in {source}")
     return seen
 
 
@@ -253,8 +253,8 @@ NO_ITEMS: dict[str, dict[str, Any]] = {"prompts": {}, "tasks": {}, "beside": {}}
 def write_items(tasks: Iterable[tuple[str, TaskItems]], folder: Path, most: float) -> dict[str, dict[str, Any]]:
     """Return the data of the items. If they exceed `most` bytes, write them to files and return the files' names.
 
-    Each task's file is a script in `folder`, since a page opened from disk can load scripts but no other data. The
-    folder stays empty if the page itself contains all items.
+    Each task's file is a script in `folder`, because a page that is opened from disk can load scripts but no other
+    data. The folder stays empty if the page itself contains all items.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -280,7 +280,7 @@ def write_items(tasks: Iterable[tuple[str, TaskItems]], folder: Path, most: floa
 
 
 def all_grades(plan: Plan, results: Path, benchmark: str, model: str) -> Iterator[Grade]:
-    """Yield one tutor's grades in this order: each task's first judge, the first reward model, the parsers."""
+    """Yield one tutor's grades: by each task's first judge, then by the first reward model, then by the parsers."""
     files = [
         paths.REWARD_GRADES.within(results, benchmark=benchmark, reward_model=name, tutor=model)
         for name in plan.run.reward_models[:1]
@@ -292,7 +292,7 @@ def all_grades(plan: Plan, results: Path, benchmark: str, model: str) -> Iterato
 
 
 def judge_grades(plan: Plan, results: Path, benchmark: str, model: str) -> list[Grade]:
-    """Return each task's first judge's grades of one tutor's replies. These are the same under both scorings."""
+    """Return the grades of one tutor's replies by each task's first judge. They are the same under both scorings."""
     leads = {card.task: plan.judges_of_card(card)[0] for card in plan.judge_cards(benchmark)}
     return [
         grade
@@ -317,7 +317,7 @@ def add_replies(
     prompts: dict[str, Messages],
     grades: GradePass,
 ) -> None:
-    """Add one tutor's replies to `by_item` and their prompts to `prompts`. keys: task and id of the items to add."""
+    """Add one tutor's replies to `by_item` and their prompts to `prompts`. keys: task and id of the included items."""
     replies = paths.REPLIES.within(results, benchmark=benchmark, tutor=model)
     if not paths.PARSED.within(results, benchmark=benchmark, tutor=model).exists() or not replies.exists():
         return

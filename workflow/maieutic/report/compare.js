@@ -33,13 +33,13 @@ function decimals(value, sign) {
   return (sign && value > 0 ? "+" : "") + value.toFixed(Math.abs(value) < 0.01 && value !== 0 ? 3 : 2);
 }
 
-// Returns the text of each name, with an addition if several names have the same text.
+// Returns the text of each name. An addition distinguishes names that have the same text.
 function distinct(names, textOf, more) {
   const texts = names.map(textOf);
   return Object.fromEntries(names.map((name, at) => [name, texts.filter((text) => text === texts[at]).length > 1 ? `${texts[at]} (${more(name)})` : texts[at]]));
 }
 
-// Vega stores values in plain objects, where names like `constructor` already exist: an invisible joiner is added to such names.
+// Vega stores values in plain objects. An invisible joiner is added to names like `constructor`, which exist there already.
 const neutral = (text) => (text in {} ? text + "\u2060" : text);
 const neutralOf = (names) => Object.setPrototypeOf(Object.fromEntries(Object.entries(names).map(([name, text]) => [name, neutral(text)])), null);
 const titleOf = neutralOf(distinct(Object.keys(data.titles), (task) => data.titles[task], (task) => data.names[task.split("/")[0]]));
@@ -119,7 +119,7 @@ function tableOf(rows, tutor, withOther) {
   const body = rows.map((row) => {
     const values = row.task.values;
     const ahead = row.wins === null
-      ? [itemsLink(row, tutor, "differ", "items that differ", "the items where one of the two is ahead")]
+      ? [itemsLink(row, tutor, "differ", "items that differ", "the items on which one of the two tutors is ahead")]
       : [itemsLink(row, tutor, "first", String(row.wins), `items that only ${data.labels[tutor]} has right`), " : ", itemsLink(row, tutor, "second", String(row.losses), `items that only ${data.labels[row.other]} has right`)];
     return make("tr", {},
       make("th", { class: "name", scope: "row" }, withOther ? data.labels[row.other] : data.titles[row.task.task], ...(withOther ? [] : [make("small", { class: "group" }, data.names[row.task.task.split("/")[0]])])),
@@ -159,7 +159,7 @@ async function versus(place, parameters) {
   try {
     await contrastRows(first);
   } catch {
-    place.replaceChildren(fields, make("p", { class: "notice failed" }, `The differences of this tutor are not in the page: they are in ${data.compare.beside[first]} beside it. Copy that folder together with the page.`));
+    place.replaceChildren(fields, make("p", { class: "notice failed" }, `The differences of this tutor are not in the page but in ${data.compare.beside[first]} beside it. Copy that folder together with the page.`));
     return;
   }
   if (choiceNumber !== latestChoice) return;

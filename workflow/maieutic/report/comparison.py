@@ -21,15 +21,16 @@ from maieutic.scores.printed import (
     printed_values,
 )
 
-MOST_DIGITS = 6  # maximum number of decimal places of a printed number
+MOST_DIGITS = 6  # maximum number of decimal places of a number in a paper
 
 
 class Cell(NamedTuple):
-    """This run's value, shown below the paper's printed value.
+    """A value of this run, which the page shows below the value published in the paper.
 
-    note: the reason why the two values were not measured in the same way, if so. verdict: `not comparable` if there is
-    a note; otherwise `reproduced` if the printed value, allowing for its rounding, lies in this run's 95 % interval (or
-    equals this run's value, if there is no interval); otherwise `differs`.
+    difference: this run's value minus the paper's. note: the reason why the two values were not measured in the same
+    way, or None if they were. verdict: `not comparable` if there is a note; otherwise `reproduced` if the paper's
+    value, allowing for its rounding, lies in this run's 95 % interval (or equals this run's value, if there is no
+    interval); otherwise `differs`.
     """
 
     value: float
@@ -39,7 +40,7 @@ class Cell(NamedTuple):
 
 
 def rounding_of(values: Iterable[float]) -> float:
-    """Return the largest rounding error of a column of printed values: half a unit of the last printed digit."""
+    """Return the largest rounding error in a column of published values: half a unit of the last decimal place."""
     digits = [len(f"{value:.{MOST_DIGITS}f}".rstrip("0").partition(".")[2]) for value in values]
     return 0.5 * 10.0 ** -max(digits, default=0)
 
@@ -47,7 +48,10 @@ def rounding_of(values: Iterable[float]) -> float:
 def verdict_on(
     printed: float, score: Score, note: str | None, rounding: float
 ) -> Literal["reproduced", "differs", "not comparable"]:
-    """Return whether our score reproduces a printed value. rounding: largest rounding error of the printed value."""
+    """Return the verdict on whether a score reproduces a published value.
+
+    note: the reason why the two are not comparable, if any. rounding: largest rounding error of the published value.
+    """
     if note is not None or score.value is None:
         return "not comparable"
     low = score.value if score.low is None else score.low
@@ -56,11 +60,11 @@ def verdict_on(
 
 
 class Tally(NamedTuple):
-    """Counts over a paper's table.
+    """Counts for the comparison of a paper's table with this run.
 
-    cells: printed values. measured: printed values for which this run has at least one value. values: this run's
-    values, more than `measured` if several tutors of the run correspond to one in the paper. reproduced, differs: this
-    run's values with this verdict.
+    cells: number of published values; measured: number of published values for which this run has at least one value;
+    values: number of this run's values, more than `measured` if several tutors of the run match one in the paper;
+    reproduced, differs: number of this run's values with this verdict.
     """
 
     cells: int
@@ -71,7 +75,7 @@ class Tally(NamedTuple):
 
 
 def tally_of(rows: Sequence[Mapping[str, Any]]) -> Tally:
-    """Count a paper's printed values and how many of them this run measured. rows: rows from `against_paper`."""
+    """Count a paper's published values, and this run's values by verdict. rows: table rows made by `against_paper`."""
     cells = measured = 0
     verdicts: list[str] = []
     for row in rows:
@@ -83,7 +87,7 @@ def tally_of(rows: Sequence[Mapping[str, Any]]) -> Tally:
 
 
 class Column(NamedTuple):
-    """A column of a paper's table: one task and metric for every tutor."""
+    """A column of a paper's table, with the values of one metric on one task."""
 
     task: str
     metric: str
@@ -93,7 +97,7 @@ class Column(NamedTuple):
 def paper_columns(printed: Sequence[PrintedResult], cards: Sequence[Card]) -> list[Column]:
     """Return the columns of the paper's table for the selected tasks and their pools (tasks scored together).
 
-    Returns all columns if the paper's data has not been released.
+    Returns all columns if the data of the paper's benchmark has not been released.
     """
     titles = {card.task: card.title for card in cards} | {str(card.pool): "Overall" for card in cards if card.pool}
     names = dict.fromkeys((cell.task, cell.metric) for cell in printed)
@@ -108,7 +112,7 @@ def paper_columns(printed: Sequence[PrintedResult], cards: Sequence[Card]) -> li
 def our_scores(
     plan: Plan, results: Path, cards: Sequence[Card], scores: Sequence[ReportedScore], provenance: Provenance | None
 ) -> list[ReportedScore]:
-    """Return the scores to compare with the paper's: leading graders' `paper_compat` scores, and people's rates."""
+    """Return the leading graders' `paper_compat` scores and people's rates, to compare them with the paper's scores."""
     own_scores = [score for score in scores if score.scoring == "paper_compat" and is_leading(plan, score)]
     benchmark = cards[0].benchmark
     pools = {str(card.pool) for card in cards if card.pool}
@@ -123,20 +127,20 @@ def our_scores(
 
 
 def leads_pool(plan: Plan, cards: Sequence[Card], score: Score) -> bool:
-    """Return True if a pool's score is by the first judge of one of its tasks (a pool: tasks scored together)."""
+    """Return True if the score of a pool (tasks scored together) is by the leading grader of one of its tasks."""
     return any(
         is_leading(plan, score.model_copy(update={"task": card.task})) for card in cards if card.pool == score.task
     )
 
 
 def pool_changed(plan: Plan, cards: Sequence[Card], score: Score, provenance: Provenance | None) -> bool:
-    """Return True if a file that affects a pool's score is not as shipped (a pool: tasks scored together)."""
+    """Return True if a file that affects the score of a pool (tasks scored together) is not as shipped."""
     pool_cards = [card for card in cards if card.pool == score.task]
     return any(changed_files_of_task(provenance, plan, card, score.by) for card in pool_cards)
 
 
 def people_rates(plan: Plan, results: Path, cards: Sequence[Card]) -> list[ReportedScore]:
-    """Return the judge's rates corrected with people's labels of this run's replies (run.human_labels)."""
+    """Return the first judge's rates, corrected with people's labels of this run's replies (`run.human_labels`)."""
     if not plan.run.human_labels or not plan.run.judges:
         return []
     scores = score_file(paths.CORRECTED.within(results, judge=plan.run.judges[0]))
@@ -160,7 +164,7 @@ def against_paper(
     scores: Sequence[ReportedScore],
     provenance: Provenance | None = None,
 ) -> dict[str, Any] | None:
-    """Return the paper's table with the matching tutors of this run below each row; None if there is no such table."""
+    """Return the paper's table with the matching tutors of this run below each row; None without matching columns."""
     printed = printed_values(benchmark)
     columns = paper_columns(printed, cards)
     if not columns:
@@ -194,7 +198,7 @@ def against_paper(
 
 
 def released_scores(plan: Plan, results: Path, benchmark: str) -> dict[tuple[str, str, str], Score]:
-    """Return rates computed from the labels that the paper released, by row name, task and metric of the paper's table.
+    """Return the rates computed from the paper's released labels, by row, task and metric of the paper's table.
 
     Returns an empty dict if the paper released no labels or if the run does not use the published data.
     """
@@ -210,7 +214,7 @@ def label_cells(
     released: Mapping[tuple[str, str, str], Score],
     printed: Sequence[PrintedResult],
 ) -> list[Cell | None]:
-    """Return, for each printed value, the rate computed from the released labels and its difference from the value."""
+    """Return a cell with the rate computed from the released labels for each published value, None without a rate."""
     rounding = roundings(printed)
     result: list[Cell | None] = []
     for cell in cells:
@@ -224,7 +228,7 @@ def label_cells(
 
 
 def roundings(printed: Iterable[PrintedResult]) -> dict[tuple[str, str], float]:
-    """Return the largest rounding error of each printed column, by task and metric."""
+    """Return the largest rounding error of each column of published values, by task and metric."""
     columns: dict[tuple[str, str], list[float]] = defaultdict(list)
     for cell in printed:
         columns[cell.task, cell.metric].append(cell.value)
@@ -238,7 +242,7 @@ def our_cells(
     cells: Sequence[PrintedResult | None],
     by_tutor: Mapping[tuple[str, str, str], ReportedScore],
 ) -> list[Cell | None]:
-    """Return this run's value of a tutor for each printed value, with the difference and, if needed, a note."""
+    """Return a cell with a tutor's value in this run for each published value, None where either value is missing."""
     result: list[Cell | None] = []
     rounding = roundings(printed_values(cards[0].benchmark))
     for cell in cells:

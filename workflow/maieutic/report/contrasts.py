@@ -40,7 +40,8 @@ class Contrast(NamedTuple):
     """A difference between two tutors on a task, with the verdict.
 
     detectable: smallest true difference that the task's items would reveal with a power of 80 % at the 5 % level,
-    before Holm's correction; None without an interval. silent: those of the two tutors that answered too few items.
+    before Holm's correction; None without an interval. silent: names of the compared tutors that answered too few
+    items.
     """
 
     difference: Difference
@@ -50,7 +51,7 @@ class Contrast(NamedTuple):
 
 
 def verdict_of(difference: Difference, higher_is_better: bool, equivalence: float) -> Verdict:
-    """Return the verdict on a difference's first tutor. equivalence: largest absolute difference that is negligible."""
+    """Return the verdict on the first tutor of a difference. equivalence: largest difference that is negligible."""
     value, p = difference.value, difference.p_holm
     if value and p is not None and p < ALPHA:
         return "BETTER" if (value > 0) == higher_is_better else "WORSE"
@@ -83,7 +84,7 @@ def tutor_contrasts(plan: Plan, results: Path) -> list[Contrast]:
             card, both = cards.get(difference.task), {difference.first, difference.second}
             metric = card.metrics.get(difference.metric) if card else None
             if card is None or metric is None or not both <= {*plan.run.tutors}:
-                continue  # the task or tutor belongs to another run
+                continue  # skip a difference that was computed for another run's tasks or tutors
             if any(is_own_reference(card, metric, tutor) for tutor in both):
                 continue
             better = metric.higher_is_better is not False
@@ -96,7 +97,7 @@ def tutor_contrasts(plan: Plan, results: Path) -> list[Contrast]:
 
 
 def silent_on(plan: Plan, results: Path) -> set[tuple[str, str]]:
-    """Return (task, tutor) where the tutor answered too few items to be ranked (`report.least_readable`)."""
+    """Return the pairs (task, tutor) where the tutor answered too few items to be ranked (`report.least_readable`)."""
     return {
         (score.task, tutor)
         for benchmark in plan.benchmarks
@@ -113,13 +114,13 @@ def difference_table(contrasts: Sequence[Contrast]) -> pd.DataFrame:
         for contrast in contrasts
     ]
     table = pd.DataFrame(rows, columns=[*Difference.model_fields, "verdict", "detectable"])
-    # p values are not rounded: small ones would become 0
+    # Do not round p values, since small ones would become 0.
     rounded = dict.fromkeys(("value", "low", "high", "detectable"), DIGITS)
     return table.round(rounded).map(safe_cell)
 
 
 class Ranks(NamedTuple):
-    """Range of a tutor's ranks on a task. best, worst: best and worst possible rank; of: number of tutors ranked."""
+    """Range of a tutor's ranks on a task. best, worst: best and worst possible rank; of: number of ranked tutors."""
 
     best: int
     worst: int
@@ -159,10 +160,10 @@ def by_task(contrasts: Sequence[Contrast], scoring: str) -> dict[tuple[str, str]
 
 
 def leading_pair(contrasts: Sequence[Contrast], tutors: Sequence[str]) -> tuple[str, str] | None:
-    """Return the two tutors with the highest number of BETTER minus WORSE verdicts, None for fewer than two tutors.
+    """Return the two tutors with the most BETTER verdicts, less their WORSE verdicts; None for fewer than two tutors.
 
-    A tutor that answered too few items of a task gets a further WORSE for each comparison on this task, so that a tutor
-    cannot lead by leaving items unanswered.
+    For each comparison on a task of which a tutor answered too few items, this tutor is given a further WORSE verdict.
+    A tutor therefore cannot lead by leaving items unanswered.
     """
     credit = dict.fromkeys(tutors, 0)
     for contrast in contrasts:

@@ -23,7 +23,7 @@ FIGURE_FOLDER = Path(FIGURES).name
 HEADINGS = "preceding::*[self::h2 or self::h3 or self::h4 or self::summary][1]"
 NO_VALUE = "\u2013"  # the page's dash for a missing number
 TASK_LINK_MARK = "\u25b8"  # symbol at the end of a link to a task's page
-# Elements that a browser sets apart from the text before them: on a new line, in a box, or after a gap.
+# Elements that a browser separates from the preceding text by a new line, a box or a gap.
 SEPARATE_ELEMENTS = re.compile(r"<(?:small|br|span|button|a|b|li|p|div)\b")
 # A number in the page's format, with its unit or interval. The pattern never matches a spreadsheet formula.
 NUMBER = re.compile(r"[-+]?\d[\w\s.,%\[\]\u2013\u2264-]*")
@@ -41,12 +41,12 @@ class ExportedTable(NamedTuple):
 def exported_tables(page: Page, named: Counter[str]) -> list[ExportedTable]:
     """Return the tables of one page in order. Each is named after the page and the heading above the table.
 
-    named: how often each name was used on this and earlier pages; updated in place.
+    named: number of uses of each name on this and earlier pages; updated in place.
     """
     place = page.address.removeprefix("#/") or "leaderboard"
     exported: list[ExportedTable] = []
     for table in html.fragment_fromstring(str(page.html), create_parent="div").iter("table"):
-        if table.get("data-shown-only") is not None:  # skip: a page may have hundreds of these tables
+        if table.get("data-shown-only") is not None:  # skip a table that is only shown: a page may have hundreds
             continue
         above = table.xpath(HEADINGS)
         heading = heading_text(above[0]) if above else page.menu or place
@@ -56,13 +56,13 @@ def exported_tables(page: Page, named: Counter[str]) -> list[ExportedTable]:
 
 
 def unused_name(name: str, named: Counter[str]) -> str:
-    """Return `name`, with a number if it was used before. named: uses of each name so far, updated in place."""
+    """Return `name`, followed by a number if it was used before. named: uses of each name; updated in place."""
     named[name] += 1
     return f"{name}-no-{named[name]}" if named[name] > 1 else name
 
 
 def heading_text(element: html.HtmlElement) -> str:
-    """Return the text of a heading element, leaving out its <small> elements."""
+    """Return the text of a heading, leaving out its <small> elements."""
     parts = [
         element.text or "",
         *(f"{'' if child.tag == 'small' else child.text_content()}{child.tail or ''}" for child in element),
@@ -137,7 +137,7 @@ HEADING = re.compile(r"<(?:h2|h3)[^>]*>(.*?)</(?:h2|h3)>", re.DOTALL)
 def exported_figures(page: Page, named: Counter[str]) -> list[ExportedFigure]:
     """Return the pictures of one page in order. Each is named after the page and the heading above the picture.
 
-    named: how often each name was used on this and earlier pages; updated in place.
+    named: number of uses of each name on this and earlier pages; updated in place.
     """
     text = str(page.html)
     place = page.address.removeprefix("#/") or "results"

@@ -1,4 +1,4 @@
-"""Charts as inline SVG (Altair), which need no script or network and scale to small screens."""
+"""Charts as inline SVG, drawn with Altair. They need no script or network, and they scale to small screens."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ import vl_convert
 from maieutic.core.caching import cached_text
 from maieutic.core.visible import visible_text
 
-# Okabe and Ito's colours, which colour-blind readers can distinguish; every mark differs in shape or label too.
+# Okabe and Ito's colours, which colour-blind readers can distinguish. Marks also differ in shape or label.
 BLUE, ORANGE, GREY, GREEN, INK = "#0072B2", "#E69F00", "#8a8a8a", "#009E73", "#1b1f24"
 OUTCOME_COLOURS = {"right": BLUE, "wrong": ORANGE, "no answer": GREY}
 SERIES = [BLUE, ORANGE, GREEN, GREY, "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"]
 MANY_COLOURS = alt.Scale(scheme="tableau20")
-# Attributes to remove: styles, which the page's security policy blocks (page.css has those that are needed), and roles
-# and labels that do not help screen readers.
+# Attributes to remove: styles, which the page's security policy blocks (page.css contains the necessary ones), and
+# roles and labels that do not help screen readers.
 STYLE = re.compile(r' style="[^"]*"| role="graphics-[a-z]+"| aria-(?:roledescription|label)="[^"]*"')
 WIDTH = 340
 ROW = 26
-SIDES: tuple[Literal["left", "right", "center"], ...] = ("left", "right", "center")  # alignments of axis titles
+SIDES: tuple[Literal["left", "right", "center"], ...] = ("left", "right", "center")  # alignments of radar axis titles
 BINS, STEPS = 40, 200
 QUANTILES = ("p05", "p25", "p50", "p75", "p95")
 Array = npt.NDArray[np.float64]
-# Version of the renderer, part of the cache key of rendered charts. Charts are cached since rendering one takes 0.05
+# Version of the renderer, which is part of a cached chart's key. Charts are cached because rendering one takes 0.05
 # seconds, and most charts are unchanged when a page is built again.
 LIBRARY = f"vl-convert {version('vl-convert-python')}"
 FONTS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.fonts", "~/.local/share/fonts")
@@ -54,7 +54,7 @@ CHART_STYLE: dict[str, dict[str, Any]] = {
 
 @cache
 def font_digest() -> str:
-    """Return a digest of this machine's fonts. The renderer lays out charts by the size of texts in these fonts."""
+    """Return a digest of this machine's fonts. Charts depend on the fonts, with which the renderer measures texts."""
     files = [
         path for folder in FONTS for path in Path(folder).expanduser().rglob("*") if path.suffix.lower() in FONT_FILES
     ]
@@ -63,13 +63,13 @@ def font_digest() -> str:
 
 
 def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
-    """Return the chart as an SVG element that takes the width of its container."""
+    """Return the chart as an SVG element. On the page, it is as wide as its container."""
     # Altair's limit of 5,000 rows of data is never reached: charts show counts, quantiles and means, never single
     # items. Validation against Vega-Lite's schema would take a third of the time; the renderer rejects invalid charts.
     described = chart.to_dict(validate=False)
-    for part, look in CHART_STYLE.items():  # not by Altair's configure methods, which copy the chart's data each time
+    for part, look in CHART_STYLE.items():  # Altair's configure methods would copy the chart's data at each call
         described["config"].setdefault(part, {}).update(look)
-    # Remove control characters first, since one in a label would crash the process.
+    # Remove control characters, since one in a label would crash the process.
     spec = json.dumps(clean_spec(described))
     svg = cached_text("charts", f"{LIBRARY} {font_digest()} {spec}", lambda: vl_convert.vegalite_to_svg(spec), CHARTS)
     return STYLE.sub("", svg.replace(JOINER, "")).replace("<svg ", '<svg role="img" ', 1)
@@ -86,7 +86,7 @@ DRAW = (
 def chart_library() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script, which draws the charts that readers compose on the page.
 
-    The versions are those of the package that renders the other charts. The script contains no `</script>`.
+    The script is from the package that also renders the other charts. It contains no `</script>`.
     """
     bundle = cached_text("scripts", f"{LIBRARY} {DRAW}", lambda: vl_convert.javascript_bundle(snippet=DRAW), SCRIPTS)
     return f"(() => {{{bundle}}})();"
@@ -115,7 +115,7 @@ def clean_spec(content: Any) -> Any:
 
 
 def colours_of(names: Sequence[str]) -> alt.Scale:
-    """Return a colour scale for the names: from SERIES, whose colours differ most, if it has enough colours."""
+    """Return a colour scale for the names. It consists of SERIES, whose colours differ most, if these suffice."""
     return alt.Scale(domain=list(names), range=SERIES) if len(names) <= len(SERIES) else MANY_COLOURS
 
 
@@ -147,7 +147,10 @@ def interval_chart(table: pd.DataFrame, title: str) -> str:
 
 
 def outcome_chart(table: pd.DataFrame) -> str:
-    """Draw each tutor's shares of right, wrong and unanswered items. table: columns label, outcome, share, rank."""
+    """Draw each tutor's shares of right, wrong and unanswered items.
+
+    table: columns label, outcome, share, rank (position of the outcome in the bar).
+    """
     order = list(dict.fromkeys(table["label"]))
     domain = list(OUTCOME_COLOURS)
     chart = (
@@ -209,9 +212,10 @@ def bar_chart(table: pd.DataFrame, title: str) -> str:
 
 
 def agreement_chart(table: pd.DataFrame) -> str:
-    """Draw agreement with people by criterion and grader. Dashed lines: moderate (0.4), substantial (0.6) agreement.
+    """Draw agreement with people by criterion and grader.
 
-    table: columns criterion, grader, value, low, high.
+    Dashed lines mark 0 and the limits of moderate (0.4) and substantial (0.6) agreement. table: columns criterion,
+    grader, value, low, high.
     """
     criteria, graders = list(dict.fromkeys(table["criterion"])), list(dict.fromkeys(table["grader"]))
     colour = alt.Color(
@@ -236,7 +240,7 @@ def agreement_chart(table: pd.DataFrame) -> str:
 
 
 def density_chart(scores: Mapping[tuple[str, str], Sequence[float]]) -> str:
-    """Draw the distributions of the scores of experts' and novices' replies, one panel per model.
+    """Draw the distributions of the scores of experts' and novices' replies, one panel per reward model.
 
     scores: the scores of all replies, by model and teacher (expert or novice). The chart contains no single scores: a
     model's range of scores is divided into BINS equal intervals, and the share of replies in each interval is drawn.
@@ -253,7 +257,7 @@ def density_chart(scores: Mapping[tuple[str, str], Sequence[float]]) -> str:
         edges = np.histogram_bin_edges(everything, BINS)
         for teacher, values in by_teacher.items():
             counts, _ = np.histogram(values, edges)
-            # the added 0 at the last edge closes the area
+            # The additional 0 at the last edge closes the area.
             for at, count in zip(edges, [*counts, 0], strict=True):
                 rows.append({"model": model, "teacher": teacher, "score": at, "share": count / max(1, len(values))})
     colour = alt.Color(
@@ -277,9 +281,10 @@ def density_chart(scores: Mapping[tuple[str, str], Sequence[float]]) -> str:
 
 
 def line_chart(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """Draw loss and accuracy over the steps of a training. curves: points (step, value) of `loss` and of `accuracy`.
+    """Draw loss and accuracy over the steps of a training run.
 
-    A curve of more than STEPS points is divided into STEPS parts, and the mean of each part is drawn.
+    curves: points (step, value) of `loss` and of `accuracy`. A curve with more than STEPS points is divided into STEPS
+    parts, and the mean of each part is drawn.
     """
     parts = [
         {"curve": curve, "step": float(np.mean(steps)), "value": float(np.mean(values))}
@@ -314,7 +319,8 @@ def split_curve(points: Sequence[tuple[float, float]]) -> tuple[list[Array], lis
 def levels_chart(table: pd.DataFrame, title: str, tutors: list[str], bars: bool = False) -> str:
     """Draw each tutor's value and 95 % interval at each level. A diamond marks the mean of the paper's models.
 
-    table: columns level, tutor, value, low, high, paper (NaN if the paper prints no value). tutors: all, in order.
+    table: columns level, tutor, value, low, high, paper (NaN if the paper publishes no value). tutors: all tutors, in
+    the order of the legend. bars: draw the values as bars instead of points.
     """
     levels = list(dict.fromkeys(table["level"]))
     colour = alt.Color(
@@ -359,10 +365,10 @@ def counts_chart(table: pd.DataFrame) -> str:
 
 
 def share_chart(table: pd.DataFrame) -> str:
-    """Draw how often each label is assigned, with one panel per dimension and one bar per person or grader.
+    """Draw the share of each label among all assigned labels, with one panel per dimension and one bar per rater.
 
-    table: columns dimension, by (person or grader), label, place (the label's position on its scale), share. Labels
-    with the same place have the same colour.
+    table: columns dimension, by (the rater: a person or grader), label, place (the label's position on its scale),
+    share. Labels with the same place have the same colour.
     """
     dimensions, by = list(dict.fromkeys(table["dimension"])), list(dict.fromkeys(table["by"]))
     places = {0: "first label", 1: "second", 2: "third", 3: "fourth"}
@@ -386,7 +392,7 @@ def share_chart(table: pd.DataFrame) -> str:
 
 
 def title_alignment(x: float) -> str:
-    """Return the alignment of a radar chart's axis title that keeps it off the chart. x: offset from the centre."""
+    """Return the alignment that keeps an axis title outside a radar chart. x: the title's offset from the centre."""
     return "center" if abs(x) < 0.1 else "left" if x > 0 else "right"
 
 
@@ -436,9 +442,9 @@ def radar_chart(rings: Mapping[str, Sequence[float]], axes: Sequence[str]) -> st
 
 
 def raters_chart(people: list[float], judge: float | None) -> str:
-    """Draw a histogram of people's agreement with the other raters, one value per person. A line marks the judge's.
+    """Draw a histogram of people's agreement with the other raters. A line marks the judge's agreement with them.
 
-    Source: TutorBench, Figure 6.
+    people: one value per person. Source: TutorBench, Figure 6.
     """
     bars = (
         alt.Chart(pd.DataFrame({"agreement": people}))
@@ -455,7 +461,7 @@ def raters_chart(people: list[float], judge: float | None) -> str:
 def overview_chart(table: pd.DataFrame) -> str:
     """Draw every tutor's value and interval, one panel per benchmark. Groups differ in colour and shape.
 
-    table: columns tutor, group, benchmark, value, low, high, floor, ceiling.
+    Dashed lines mark floor and ceiling. table: columns tutor, group, benchmark, value, low, high, floor, ceiling.
     """
     benchmarks, groups = list(dict.fromkeys(table["benchmark"])), list(dict.fromkeys(table["group"]))
     order = list(dict.fromkeys(table["tutor"]))
@@ -496,7 +502,10 @@ def overview_chart(table: pd.DataFrame) -> str:
 
 
 def scatter_chart(table: pd.DataFrame, x: str, y: str) -> str:
-    """Draw one labelled point per row. Kinds differ in colour and shape. table: columns label, kind, `x` and `y`."""
+    """Draw one labelled point per row. Kinds differ in colour and shape. x, y: names of columns in `table`.
+
+    table: columns label, kind, and the two columns with the coordinates.
+    """
     kinds = list(dict.fromkeys(table["kind"]))
     legend = alt.Legend(orient="top", title=None)
     base = alt.Chart(table).encode(

@@ -1,6 +1,6 @@
 """The page on reward models and criteria classifiers: training, agreement with experts, overlap with training data.
 
-It shows the paper's Tables 2, 3, 5, 6 and 7 and Figures 3 and 4 (MathTutorBench) with the values of this run added.
+It shows Tables 2, 3, 5, 6 and 7 and Figures 3 and 4 of the MathTutorBench paper, with the values of this run added.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from maieutic.scores.papers import PrintedRow, printed_rows
 from maieutic.scores.printed import PAPERS, paper_name
 from maieutic.validation.rewards import BEST_3
 
-EXAMPLES = 3  # number of replies shown for each quartile
+EXAMPLES = 3  # number of replies shown for each range of scores
 QUARTILES = {"top": "top quarter", "middle": "middle half", "bottom": "bottom quarter"}
 ENSEMBLES: dict[str | None, str] = {None: "all", BEST_3: BEST_3}  # criterion -> name of the ensemble in the paper
 
@@ -46,16 +46,16 @@ def paper_values(table: int, metric: str) -> dict[str, float]:
     return {row.row: row.value for row in printed_table(table) if row.metric == metric}
 
 
-MeasuredByGrader = dict[str, dict[Quantity, Score]]  # grader -> quantity -> score; empty if a grader's job failed
+MeasuredByGrader = dict[str, dict[Quantity, Score]]  # grader -> quantity -> score; inner dict empty if a job failed
 
 
 def scores_of(results: Path, name: str) -> dict[Quantity, Score]:
-    """Return all scores of one grader on pairs, by quantity; empty if the grader's validation job failed."""
+    """Return all scores of one grader on pairs, by quantity; an empty dict if the grader's validation job failed."""
     return {score.quantity: score for score in score_file(paths.PAIR_VALIDATION.within(results, grader=name))}
 
 
 def accuracy_rows(plan: Plan, measured: MeasuredByGrader) -> list[dict[str, Any]]:
-    """Return a row for each grader with results on the test pairs: accuracy, score margin, ties, effect of length.
+    """Return a row per grader with its results on the test pairs: accuracy, score margin, ties and effect of length.
 
     The last row is a baseline that always prefers the longer reply.
     """
@@ -109,7 +109,10 @@ def accuracy_rows(plan: Plan, measured: MeasuredByGrader) -> list[dict[str, Any]
 
 
 def judge_rows(plan: Plan, name: str, judge: JudgeModel, scores: dict[Quantity, Score]) -> list[dict[str, Any]]:
-    """Return two rows for each rubric of a judge: mean accuracy over both reply orders, and share right in both."""
+    """Return two rows for each rubric of a judge: mean accuracy over both reply orders, and share right in both.
+
+    A pair is right in both orders if the judge prefers the expert's reply whichever of the two replies comes first.
+    """
     rows = []
     for rubric in judge.pairs:
         for metric, addition in (("pair_accuracy", ""), ("consistent_accuracy", ", both orders")):
@@ -133,7 +136,7 @@ def judge_rows(plan: Plan, name: str, judge: JudgeModel, scores: dict[Quantity, 
 
 
 def ablation_rows(plan: Plan, measured: MeasuredByGrader) -> list[dict[str, Any]]:
-    """Return Table 3: the paper's six mixes of training data, each with this run's reward models for that mix."""
+    """Return the rows of the paper's Table 3: six mixes of training data, each with the matching models of this run."""
     margins = paper_values(3, "mean_margin")
     return [
         {
@@ -155,7 +158,7 @@ def ablation_rows(plan: Plan, measured: MeasuredByGrader) -> list[dict[str, Any]
 
 
 def pair_source_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Return Table 2: the number of pairs from each source, and the number in the paper."""
+    """Return the rows of the paper's Table 2: the number of pairs from each source, in this run and in the paper."""
     rows = []
     order = [*PAIR_SOURCES, *plan.config.preferences]
     for source in sorted(plan.used_sources, key=order.index):
@@ -168,7 +171,10 @@ def pair_source_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def overlap_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Return, for each task and source of training pairs, how many human replies and problems occur in both."""
+    """Return the number of human replies and problems that a task and a source of training pairs have in common.
+
+    There is one row for each source and task.
+    """
     rows = []
     sources = {source for name in plan.run.reward_models for source in training_pair_sources(plan.models[name])}
     for benchmark in plan.rewarded_benchmarks:
@@ -190,7 +196,7 @@ def overlap_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def training_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Return the training data, settings and curves of each reward model that was trained in this project."""
+    """Return the training data, settings and curves of each reward model that was trained by the workflow."""
     rows = []
     for name in plan.reward_models:
         model = plan.models[name]
@@ -216,7 +222,7 @@ def training_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def density_figure(plan: Plan, results: Path) -> str:
-    """Return Figure 3: the distributions of experts' and novices' reply scores, one panel per reward model."""
+    """Return the paper's Figure 3 for this run: distributions of the scores of experts' and novices' replies."""
     scores: dict[tuple[str, str], list[float]] = defaultdict(list)
     for name in plan.reward_models:
         path = paths.PAIR_REWARDS.within(results, reward_model=name)
@@ -228,7 +234,10 @@ def density_figure(plan: Plan, results: Path) -> str:
 
 
 def criteria_rows(plan: Plan, measured: MeasuredByGrader) -> list[dict[str, Any]]:
-    """Return Table 5: each classifier's results on held-out dialogues and test pairs, and the accuracy in the paper."""
+    """Return the rows of the paper's Table 5, one for each classifier and criterion.
+
+    A row contains this run's results on held-out dialogues and test pairs, and the paper's accuracy.
+    """
     five = paper_values(5, "accuracy")
     rows = []
     for name in plan.run.classifiers:
@@ -250,7 +259,7 @@ def criteria_rows(plan: Plan, measured: MeasuredByGrader) -> list[dict[str, Any]
 
 
 def classifier_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Return a description of the training data of each set of criteria classifiers."""
+    """Return a row for each set of criteria classifiers, with a description of its training data."""
     rows = []
     for name in plan.run.classifiers:
         record = read_json(paths.CLASSIFIER_TRAINING.within(results, classifier=name))
@@ -260,7 +269,10 @@ def classifier_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def quartile_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Return Table 7: examples of novices' replies in test pairs, by quartile of the first reward model's scores."""
+    """Return the rows of the paper's Table 7 for this run: novices' replies with high, middle and low scores.
+
+    The replies are from the test pairs, and the scores are those of the run's first reward model.
+    """
     if not plan.run.reward_models:
         return []
     path = paths.PAIR_REWARDS.within(results, reward_model=plan.run.reward_models[0])
@@ -293,7 +305,7 @@ Rewards = dict[tuple[str, str], list[Reward]]  # (reward model, benchmark) -> sc
 
 
 def read_rewards(plan: Plan, results: Path, reward: str, benchmark: str) -> list[Reward]:
-    """Return one reward model's scores of a benchmark's replies, from the jobs that have finished."""
+    """Return one reward model's scores for a benchmark's replies, from the jobs that have finished."""
     files = [
         paths.REWARDS.within(results, reward_model=reward, benchmark=benchmark, batch=batch)
         for batch in plan.reward_batches(benchmark)
@@ -318,7 +330,10 @@ def replies_by_item(plan: Plan, results: Path, benchmark: str) -> dict[tuple[str
 
 
 def example_dialogue(plan: Plan, results: Path, rewards: Rewards) -> dict[str, Any] | None:
-    """Return Table 6: the dialogue with the widest range of scores, with every tutor's reply, sorted by score."""
+    """Return the paper's Table 6 for this run: the dialogue whose replies have the widest range of scores.
+
+    Every tutor's reply to this dialogue is included, in order of score. Returns None if no dialogue has two scores.
+    """
     for benchmark in plan.rewarded_benchmarks if plan.run.reward_models else []:
         tasks = {card.task for card in plan.reward_cards(benchmark)}
         by_item: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
@@ -352,7 +367,7 @@ def example_dialogue(plan: Plan, results: Path, rewards: Rewards) -> dict[str, A
 
 
 def speed_rows(plan: Plan, rewards: Rewards) -> list[dict[str, Any]]:
-    """Return how many tokens and how much time each reward model's scoring took, and how many pairs it scored a second.
+    """Return a row per reward model with the tokens and time of its scoring, and the number of pairs scored per second.
 
     As in the paper, a pair consists of a tutor's reply and the human reply to the same item.
     """
@@ -384,7 +399,7 @@ def speed_rows(plan: Plan, rewards: Rewards) -> list[dict[str, Any]]:
 
 
 def accuracy_figure(rows: list[dict[str, Any]]) -> str:
-    """Return Figure 4: accuracy of every grader on the test pairs, with its interval and the value in the paper."""
+    """Return the paper's Figure 4 for this run: every grader's accuracy on the test pairs, with interval."""
     table = [
         {
             "label": row["label"],
@@ -401,7 +416,7 @@ def accuracy_figure(rows: list[dict[str, Any]]) -> str:
 
 
 def grader_section(plan: Plan, results: Path) -> dict[str, Any] | None:
-    """Return the template variables of the page on reward models and classifiers; None if the run has neither."""
+    """Return the template variables of the page on reward models and classifiers; None without graders of pairs."""
     names = [*plan.reward_models, *plan.run.classifiers, *plan.judges_of_pairs]
     if not names:
         return None

@@ -20,7 +20,7 @@ DataTable.type("cell", "order", { asc: (a, b) => inOrder(a, b, 1), desc: (a, b) 
 // A table that DataTables cannot handle stays unchanged.
 DataTable.ext.errMode = (settings, number, message) => console.error(message);
 
-// Creates the grid of a table when the table's page is first shown: a page with a hundred tutors has sixty tables.
+// Creates the grid of a table when its page is first shown, because a report on a hundred tutors has sixty tables.
 function gridOf(table) {
   if (!grids.has(table)) {
     const heads = [...table.tHead.rows].at(-1).cells;

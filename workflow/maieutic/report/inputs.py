@@ -1,4 +1,4 @@
-"""Input files of the report, which depend on the run's selection (as in `maieutic.plan.inputs`)."""
+"""Paths of the report's input files, which depend on the run's tasks, tutors and graders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maieutic.scores.printed import PAPERS
 
 
 def files_by_tutor(plan: Plan, pattern: paths.Pattern) -> list[str]:
-    """Return a path of the pattern for each benchmark and each tutor that answers the benchmark."""
+    """Return the path that a pattern yields for each benchmark and each tutor that answers the benchmark."""
     return [
         pattern.of(benchmark=benchmark, tutor=tutor)
         for benchmark in plan.benchmarks
@@ -19,7 +19,7 @@ def files_by_tutor(plan: Plan, pattern: paths.Pattern) -> list[str]:
 
 
 def report_files(plan: Plan) -> list[str]:
-    """Return the files that the report reads, except its configuration: scores, grades, replies, validations."""
+    """Return the paths of all files that the report reads, such as scores and replies, except the configuration."""
     differences = [
         paths.DIFFERENCES.of(benchmark=name) for name in plan.benchmarks if len(plan.compared_tutors(name)) > 1
     ]
@@ -42,12 +42,12 @@ def report_files(plan: Plan) -> list[str]:
 
 
 def printed_files(plan: Plan) -> list[str]:
-    """Return the files that contain the papers' published tables, which the report compares with this run's numbers."""
+    """Return the paths of the papers' published tables, which the report compares with this run's numbers."""
     return [str(path) for path in map(printed_file, {**plan.benchmarks, **PAPERS}) if path.exists()]
 
 
 def grader_files(plan: Plan) -> list[str]:
-    """Return the files for the report's section on reward models and classifiers."""
+    """Return the paths of the files that the report's section on reward models and classifiers reads."""
     graders = [*plan.reward_models, *plan.classifiers]
     files = [paths.PAIR_VALIDATION.of(grader=name) for name in graders]
     files += [paths.SET_VALIDATION.of(grader=name, source=source) for name in graders for source in plan.further_pairs]
@@ -70,7 +70,7 @@ def grader_files(plan: Plan) -> list[str]:
 
 
 def validation_files(plan: Plan) -> list[str]:
-    """Return the files for the report's sections on validation and on labels."""
+    """Return the paths of the files that the report's sections on validation and on labels read."""
     judges = plan.run.judges
     files = [paths.LABEL_VALIDATION.of(grader=name) for name in (*plan.reward_models, *plan.classifiers, *judges)]
     files += [paths.PAIR_VALIDATION.of(grader=name) for name in judges]

@@ -17,7 +17,7 @@ function loaded(task) {
   }));
 }
 
-// Returns the grade that the task's headline counts, or else one under the `robust` scoring, or else the first.
+// Returns the grade that counts for the task's headline; without one, the first under `robust`, or the first of all.
 function gradeOf(reply) {
   return reply.grades.find((grade) => grade.head) || reply.grades.find((grade) => grade.by.includes("/robust")) || reply.grades[0];
 }
@@ -26,8 +26,8 @@ function outcomeOf(reply) {
   return gradeOf(reply)?.outcome ?? "none";
 }
 
-// Returns the quality of a reply as a number, higher for the better of two replies. A reply that cannot be read counts as
-// wrong. NaN for a missing reply and for a verdict that is a word.
+// Returns the quality of a reply as a number, which is higher for the better of two replies. A reply that cannot be read
+// counts as wrong. The result is NaN for a missing reply and for a verdict that is a word.
 function standing(reply) {
   const grade = reply && gradeOf(reply);
   if (!grade) return NaN;
@@ -44,7 +44,7 @@ function markOf(reply) {
   return make("span", { class: "mark-" + outcome }, outcome === "value" ? String(gradeOf(reply).value) : WORDS[outcome]);
 }
 
-// The line of an item: its name, the outcome of each shown tutor, the beginning of the first reply.
+// The line of an item: its name, the outcomes of the first tutors, and the beginning of the first reply.
 function entry(row, replies, withTask) {
   const { item } = row;
   const marks = replies.slice(0, MARKS).map((reply) => make("span", { class: "of-tutor" }, markOf(reply), " " + data.labels[reply.model]));
@@ -99,7 +99,7 @@ function replyBox(reply, prompted) {
   return box;
 }
 
-// Shows the items of one task. Without a task: of all tasks if the page contains their items, otherwise of the first task.
+// Shows the items of one task. Without a task, shows those of all tasks if the page contains them, or else of the first.
 function browse(place, requested, parameters = {}) {
   const names = Object.keys(data.beside);
   const task = requested && Object.hasOwn(data.titles, requested) ? requested : "";
@@ -111,11 +111,11 @@ function browse(place, requested, parameters = {}) {
     () => {
       delete loading[chosen];
       const choice = place.dataset.task ? [] : [make("div", { class: "filters" }, taskField(place, chosen))];
-      place.replaceChildren(...choice, make("p", { class: "notice failed" }, `The items of this task are not in the page: they are in ${data.beside[chosen]} beside it. Copy that folder together with the page.`));
+      place.replaceChildren(...choice, make("p", { class: "notice failed" }, `The items of this task are not in the page but in ${data.beside[chosen]} beside it. Copy that folder together with the page.`));
     });
 }
 
-// The field that chooses a task on the page of all items.
+// The field for the choice of a task on the page of all items.
 function taskField(place, task) {
   const names = Object.keys(data.beside).length ? Object.keys(data.beside) : ["", ...Object.keys(data.tasks)];
   const tasks = choice(names.map((name) => [name, name ? data.titles[name] : "all tasks"]), task);
@@ -127,12 +127,12 @@ function linkTo(task, parameters) {
   return "#/items?" + new URLSearchParams({ task, ...parameters });
 }
 
-// Filters of items by two tutors' replies: label and condition.
+// Filters of items by two tutors' replies, each with its label and condition.
 const RELATIONS = {
   "": ["any", () => true],
-  first: ["the first tutor ahead", (a, b) => standing(a) > standing(b)],
-  second: ["the second tutor ahead", (a, b) => standing(b) > standing(a)],
-  differ: ["one of the two ahead", (a, b) => standing(a) > standing(b) || standing(b) > standing(a)],
+  first: ["the first tutor is ahead", (a, b) => standing(a) > standing(b)],
+  second: ["the second tutor is ahead", (a, b) => standing(b) > standing(a)],
+  differ: ["one of the two is ahead", (a, b) => standing(a) > standing(b) || standing(b) > standing(a)],
 };
 
 function browser(place, task, parameters) {
@@ -155,7 +155,7 @@ function browser(place, task, parameters) {
   let limit = PAGE;
   let single = parameters.item;
   const field = (text, control) => make("label", {}, text + " ", control);
-  const relationField = field("Items with", relation);
+  const relationField = field("Items where", relation);
   const wordsOf = ({ item }, reply) => [reply.text, item.id, item.tags, item.reference, ...(reply.prompt ? data.prompts[reply.prompt].map((part) => part[1]) : [])];
   const matching = (row) => {
     const { item } = row;
@@ -208,7 +208,7 @@ function keysField() {
     keys = control.checked;
     for (const other of document.querySelectorAll(".keys input")) other.checked = keys;
   });
-  return make("p", { class: "hint keys" }, make("label", {}, control, " Keys"), ": j and k move through the items, Enter opens an item, / searches.");
+  return make("p", { class: "hint keys" }, make("label", {}, control, " Keys"), ": j and k move through the items, Enter opens an item, / starts a search.");
 }
 
 addEventListener("keydown", (event) => {

@@ -16,13 +16,13 @@ from maieutic.replies.reply_counts import ReplyCounts
 from maieutic.report.contrasts import Contrast, Verdict, leading_pair, with_first_tutor
 from maieutic.report.tables import display_label
 
-OVERALL = "overall"  # metric of a pool: the value of the whole benchmark
+OVERALL = "overall"  # metric of a pool (tasks scored together): the value on the whole benchmark
 MOST_NAMED = 4  # maximum number of tasks or tutors that one sentence names
 Headlines = Mapping[tuple[str, str], ReportedScore]  # headline scores of one benchmark, by task and tutor
 
 
 class Summary(NamedTuple):
-    """A tutor's value on a whole benchmark. low, high, floor, ceiling: None unless every task has this value."""
+    """A tutor's value on a whole benchmark. Each bound (low, high, floor, ceiling) is None unless every task has it."""
 
     value: float
     low: float | None
@@ -32,24 +32,24 @@ class Summary(NamedTuple):
 
 
 def distinct_labels(plan: Plan) -> dict[str, str]:
-    """Return each tutor's label by name. If several tutors share a label, their names are appended to it."""
+    """Return each tutor's label by name. If several tutors share a label, each one's name is appended to the label."""
     labels = {name: display_label(plan, name) for name in plan.tutors}
     shared = Counter(labels.values())
     return {name: f"{label} ({name})" if shared[label] > 1 else label for name, label in labels.items()}
 
 
 def complete_mean(numbers: Iterable[float | None]) -> float | None:
-    """Return the mean of the numbers, None if one of them is None or if there are no numbers."""
+    """Return the mean of the numbers; None if one of them is None or if there are no numbers."""
     values = list(numbers)
     present = [number for number in values if number is not None]
     return sum(present) / len(present) if present and len(present) == len(values) else None
 
 
 def summary_of(scores: Sequence[ReportedScore | None]) -> Summary | None:
-    """Return the mean of the tasks' headline scores, None if a task has no value.
+    """Return the mean of the tasks' headline scores; None if a task has no value.
 
-    The bounds of the mean's interval are the means of the tasks' bounds. This is exact if the errors of the tasks are
-    perfectly correlated, and too wide otherwise, so the interval is never too narrow when tasks share problems.
+    The bounds of the mean's interval are the means of the tasks' bounds. The interval is exact if the errors of the
+    tasks are perfectly correlated, and too wide otherwise. It is therefore never too narrow if tasks share problems.
     """
     known = [score for score in scores if score is not None and score.value is not None]
     if not known or len(known) < len(scores):
@@ -65,8 +65,9 @@ def summary_of(scores: Sequence[ReportedScore | None]) -> Summary | None:
 def summaries(
     plan: Plan, benchmark: str, cards: Sequence[Card], headlines: Headlines, pooled: Sequence[ReportedScore]
 ) -> dict[str, Summary]:
-    """Return every tutor's value on a benchmark: the overall score if the tasks are scored together, or else the mean.
+    """Return every tutor's value on a benchmark.
 
+    The value is the overall score if the tasks are scored together, and otherwise the mean of their headline scores.
     pooled: the benchmark's scores by tag. They include the overall score if the tasks are scored together.
     """
     pools = {card.pool for card in cards}
@@ -124,7 +125,10 @@ def chart_rows(plan: Plan, names: Mapping[str, str], by_benchmark: Mapping[str, 
 
 
 class VerdictSentence(NamedTuple):
-    """Content of a sentence on two tutors. tasks: number of tasks with verdict `how`; examples: largest differences."""
+    """Content of a sentence that compares two tutors.
+
+    tasks: number of tasks with the verdict `how`; examples: largest differences among these tasks.
+    """
 
     tasks: int
     how: Verdict
@@ -132,7 +136,7 @@ class VerdictSentence(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Comparison of two tutors. tasks: number of tasks that both answered; verdict_sentences: one per verdict."""
+    """Comparison of two tutors. tasks: number of tasks that both answered; verdict_sentences: one for each verdict."""
 
     first: str
     second: str
@@ -143,7 +147,7 @@ class Claim(NamedTuple):
 def claim_of(plan: Plan, contrasts: Sequence[Contrast], silent: Collection[str] = ()) -> Claim | None:
     """Compare the two leading tutors under the `robust` scoring. Returns None for fewer than two tutors.
 
-    silent: tutors that answered too few items of every benchmark. They are never named.
+    silent: tutors that answered too few items of every benchmark. They are left out.
     """
     robust = [
         contrast
@@ -176,7 +180,7 @@ def claim_of(plan: Plan, contrasts: Sequence[Contrast], silent: Collection[str] 
 
 
 class AboveFloor(NamedTuple):
-    """Number of tasks on which a tutor is above the floor.
+    """Counts of the tasks on which a tutor is compared with the floor.
 
     above: number of tasks on which the tutor's whole interval is above the floor; tasks: number of tasks that have an
     interval and a floor.
@@ -188,7 +192,7 @@ class AboveFloor(NamedTuple):
 
 
 def above_floor(plan: Plan, by_benchmark: Mapping[str, Headlines]) -> list[AboveFloor]:
-    """Return, for each tutor of the run, the number of tasks on which it is above the trivial tutors (the floor)."""
+    """Return, for each tutor of the run that is not a baseline, the number of tasks on which it is above the floor."""
     rows = []
     for tutor in plan.run.tutors:
         scores = [
@@ -201,7 +205,10 @@ def above_floor(plan: Plan, by_benchmark: Mapping[str, Headlines]) -> list[Above
 
 
 def silent_tutors(plan: Plan, unasked: Sequence[tuple[str, str, ReplyCounts]]) -> set[str]:
-    """Return the tutors that answered too few items of every benchmark on which they are run."""
+    """Return the tutors that answered too few items of every benchmark on which they are run.
+
+    unasked: benchmark, tutor and reply counts, as yielded by `poorly_answered`.
+    """
     return {
         tutor
         for tutor in plan.run.tutors
@@ -211,7 +218,7 @@ def silent_tutors(plan: Plan, unasked: Sequence[tuple[str, str, ReplyCounts]]) -
 
 
 def join_first(names: Sequence[str]) -> str:
-    """Join the first MOST_NAMED names with commas, followed by the number of further names."""
+    """Join the first MOST_NAMED names with commas. If there are further names, append their number."""
     more = len(names) - MOST_NAMED
     return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
@@ -219,10 +226,10 @@ def join_first(names: Sequence[str]) -> str:
 def missing_lines(
     plan: Plan, selected: Mapping[str, Sequence[Card]], scores: Mapping[str, Sequence[ReportedScore]]
 ) -> list[str]:
-    """Return a line for each task and reason for which headline scores are missing, with the tutors' names."""
+    """Return lines that explain missing headline scores: for each task and reason, a line with the tutors' names."""
     lines: list[str] = []
     for benchmark, cards in selected.items():
-        headlines = headlines_of(scores.get(benchmark, []), [])  # without cards, no score of a reference is left out
+        headlines = headlines_of(scores.get(benchmark, []), [])  # without cards, scores of references are included
         for card in cards:
             if why := plan.why_not_graded(card):
                 lines.append(f"{card.title}: {why}")
@@ -231,7 +238,7 @@ def missing_lines(
             for tutor in (name for name in plan.run.tutors if name in plan.tutors):
                 score = headlines.get((card.task, tutor))
                 if score is None or score.value is None:
-                    why = plan.why_not_answerable(card, tutor) or "no score: its job failed, or nothing can be graded"
+                    why = plan.why_not_answerable(card, tutor) or "no score: the job failed, or nothing can be graded"
                     missing.setdefault(why, []).append(display_label(plan, tutor))
             lines += [f"{card.title}: {why} ({join_first(tutors)})" for why, tutors in missing.items()]
     return lines
@@ -250,8 +257,8 @@ def overview_section(
     """Return the template variables of the overview.
 
     names: benchmark -> title. pooled: scores by tag. claim: comparison of the two leading tutors. unasked: benchmark,
-    tutor and reply counts wherever most items have no answer. unheeded: tutors or judges whose endpoint silently
-    changed a request, with a description of the change.
+    tutor and reply counts wherever too few items have a usable answer. unheeded: tutors or judges whose endpoint
+    silently changed a request, with a description of the change.
     """
     from maieutic.report.figures import overview_chart
 

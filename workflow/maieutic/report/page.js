@@ -1,5 +1,5 @@
 "use strict";
-// Texts of models enter the page through textContent only, so that none can become markup.
+// Texts written by models enter the page through textContent only, so that they cannot become markup.
 const data = JSON.parse(document.getElementById("data").textContent);
 // These objects are looked up by names of tutors, groups and tasks, so they must not inherit keys like `constructor`.
 for (const names of [data.labels, data.titles, data.names, data.tasks, data.beside]) if (names) Object.setPrototypeOf(names, null);
@@ -33,14 +33,14 @@ function save(name, text, kind) {
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
 
-// The texts of a table's visible cells, row by row.
+// Returns the texts of a table's visible cells, row by row.
 function cellsOf(table) {
   const text = (cell) => cell.innerText.replace(/\s+/g, " ").replace(/[↕↑↓▸]/g, "").trim();
   const spread = (row) => [...row.cells].filter((cell) => !cell.hidden).flatMap((cell) => [text(cell), ...Array(cell.colSpan - 1).fill("")]);
   return [...table.rows].filter((row) => row.offsetParent !== null && !row.querySelector(".dt-empty")).map(spread);
 }
 
-// Texts that a spreadsheet interprets as a formula, as in core/files.py. A number with sign or interval is not a formula.
+// Texts that a spreadsheet interprets as formulas, as in core/files.py. Numbers with a sign or an interval are allowed.
 const FORMULA = /^[\s\x00-\x20\u00ad\u200b-\u200f\u2060\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r]/;
 const NUMBER = /^[-+]?\d[\d\s.,%[\]\u2013-]*(?:to [-+]?[\d.]+)?$/;
 

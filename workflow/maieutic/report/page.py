@@ -15,6 +15,7 @@ from markupsafe import Markup
 from maieutic.config.cards import JUDGE, Card
 from maieutic.config.models import BaselineModel
 from maieutic.core import paths
+from maieutic.core.extensions import listed_name
 from maieutic.core.files import atomic_file
 from maieutic.core.ledger import latest_spending
 from maieutic.core.plugins import plugin_folders, plugin_objects
@@ -44,9 +45,9 @@ from maieutic.report.trust import trust_section
 from maieutic.scores.printed import paper_title, printed_values
 
 HERE = Path(__file__).parent
-ScoresByTag = Mapping[str, list[ReportedScore]]  # each benchmark's scores on subsets of items with the same tag
+ScoresByTag = Mapping[str, list[ReportedScore]]  # benchmark -> scores on subsets of items that share a tag
 HeadlineValues = Mapping[tuple[str, str, str, str], float | None]  # (benchmark, task, scoring, tutor) -> value
-# Size limit, in bytes, of the differences embedded in the page, since a browser parses them before it renders anything
+# Maximum size, in bytes, of the differences embedded in the page. A browser parses them before it renders anything.
 MOST_CONTRASTS = 1 << 21
 MOST_ROWS = 1500  # maximum number of rows of a table: a browser takes seconds to render more
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
@@ -77,7 +78,10 @@ RanksOf = Mapping[tuple[str, str], Mapping[str, Ranks]]  # (task, scoring) -> tu
 def leaderboard(
     plan: Plan, cards: list[Card], scores: list[ReportedScore], scoring: str, ranked: RanksOf | None = None
 ) -> list[dict[str, Any]]:
-    """Return a row per tutor with a cell per task. The best tutor on each task is marked; it is never a baseline."""
+    """Return a row per tutor with a cell per task. The best tutor on each task is marked; it is never a baseline.
+
+    ranked: range of each tutor's ranks, by task and scoring.
+    """
     ranked = ranked or {}
     headlines = [score for score in scores if score.headline]
     by_cell = {(score.tutor, score.task): score for score in headlines if score.scoring == scoring}
@@ -125,7 +129,7 @@ def best_tutor(
     readable: Mapping[tuple[str, str], float | None],
     ranked: Mapping[str, Ranks],
 ) -> str | None:
-    """Return the tutor to mark as best in a task's column, None if no tutor qualifies.
+    """Return the tutor to mark as best in a task's column; None if no tutor qualifies.
 
     The best tutor is not a baseline, its whole interval is above the floor, enough of its replies are readable, and it
     is better than every other tutor of the run by the paired test with Holm's correction. ranked: ranks by this test.
@@ -187,7 +191,7 @@ def unique(names: Iterable[str]) -> list[str]:
 
 
 def judged_matrix(plan: Plan, card: Card, scores: list[ReportedScore]) -> dict[str, Any] | None:
-    """Return the first judge's scores by tutor and dimension, None for a task without a judge."""
+    """Return the first judge's scores by tutor and dimension; None for a task without a judge."""
     if JUDGE not in card.graders:
         return None
     judge = plan.judges_of_card(card)[0]
@@ -228,7 +232,7 @@ def intervals_figure(plan: Plan, card: Card, scores: list[ReportedScore]) -> str
 
 
 def outcomes_figure(plan: Plan, readings: Readings, card: Card) -> tuple[str, bool]:
-    """Return the chart of a task's grades, with True if the grades are numbers and False if they are right or wrong."""
+    """Return the chart of a task's grades, and True if the grades are numbers instead of right and wrong."""
     shares: list[dict[str, Any]] = []
     spread: dict[str, list[float]] = {}
     for model in (name for name in tutors_in_order(plan) if plan.is_answered_by(card, name)):
@@ -288,7 +292,7 @@ def board_section(run: ReportInput, benchmark: str, cards: list[Card], contrasts
 
 
 def in_paper_order(benchmark: str, cards: list[Card]) -> list[Card]:
-    """Sort cards as the columns of the paper's table; tasks not in it come last. Tasks of one skill stay together."""
+    """Sort cards like the columns of the paper's table, with other tasks last. Tasks of one skill stay together."""
     columns = list(dict.fromkeys(cell.task for cell in printed_values(benchmark)))
     place = {card.task: columns.index(card.task) if card.task in columns else len(columns) for card in cards}
     skills = {card.skill: min(place[other.task] for other in cards if other.skill == card.skill) for card in cards}
@@ -296,7 +300,7 @@ def in_paper_order(benchmark: str, cards: list[Card]) -> list[Card]:
 
 
 def skill_spans(cards: list[Card]) -> list[tuple[str, int]]:
-    """Return each skill with its number of cards, which is the number of table columns under the skill's heading."""
+    """Return each skill with its number of cards. The skill's heading in the table spans this number of columns."""
     spans: dict[str, int] = {}
     for card in cards:
         spans[card.skill] = spans.get(card.skill, 0) + 1
@@ -342,12 +346,12 @@ def plain_number(value: float | None) -> str:
 
 
 def format_share(value: float) -> str:
-    """Format a share as a percentage, rounded down: only a share of 1 becomes 100 %."""
+    """Format a share as a percentage. It is rounded down, so that only a share of 1 becomes 100 %."""
     return f"{int(1000 * value + 1e-9) / 10:.1f}".removesuffix(".0") + "\u00a0%"
 
 
 def not_as_shipped(run: ReportInput, benchmark: str | None = None) -> list[str]:
-    """List the files behind a benchmark's numbers that differ from the files as shipped.
+    """List the files that affect a benchmark's numbers and differ from the shipped files.
 
     benchmark: if None, list the changed files that belong to no task. These affect the numbers about graders.
     """
@@ -357,7 +361,7 @@ def not_as_shipped(run: ReportInput, benchmark: str | None = None) -> list[str]:
     graders = [None, *run.plan.run.judges, *run.plan.run.reward_models]
     benchmark_cards = [card for card in cards if card.benchmark == benchmark]
     of_tasks = changed_files(
-        run.provenance, (paths.shipped_name(path) for card in cards for path in card_paths(run.plan, card))
+        run.provenance, (listed_name(path) for card in cards for path in card_paths(run.plan, card))
     )
     if benchmark is None:
         return [
@@ -374,7 +378,10 @@ def not_as_shipped(run: ReportInput, benchmark: str | None = None) -> list[str]:
 
 
 def published_departures(run: ReportInput) -> list[str]:
-    """List how the run departs from the published configuration (sampled items, say), without cards and prompts."""
+    """List the run's departures from the published configuration, such as sampled items.
+
+    Changed cards and prompts are left out; see `not_as_shipped`.
+    """
     plan, edited = run.plan, run.provenance.code.n_edited if run.provenance else 0
     protocols = {name: plan.protocol_of(name) for name in plan.run.tutors if plan.protocol_of(name) != "released"}
     by_commit = [
@@ -387,14 +394,14 @@ def published_departures(run: ReportInput) -> list[str]:
         *([f"a sample of {plan.run.limit} items per task"] if plan.run.limit else []),
         *(f"{display_label(plan, name)} uses the protocol {protocol}" for name, protocol in protocols.items()),
         *([f"{edited} file{'' if edited == 1 else 's'} of the code edited"] if edited else []),
-        *([f"read from data_dir, where the hub's commit is not checked: {', '.join(by_commit)}"] if by_commit else []),
+        *([f"read from data_dir without a check of the hub's commit: {', '.join(by_commit)}"] if by_commit else []),
     ]
 
 
 def environment_of(run: ReportInput, light: LightOf) -> Environment:
     """Return the environment of the page's templates, with the filters and functions that templates call."""
     plan = run.plan
-    folders = [HERE, *(HERE.parent / place for place in plugin_folders())]
+    folders = [HERE, *plugin_folders()]
     environment = Environment(
         loader=FileSystemLoader(folders),
         autoescape=True,
@@ -431,13 +438,13 @@ def board_of(
 
 
 def paper_of(run: ReportInput, parts: PartRenderer, benchmark: str, cards: list[Card]) -> Markup:
-    """Render the comparison of a benchmark's scores with the paper's; empty if there is no table of the paper."""
+    """Render the comparison of a benchmark's scores with the paper's; empty if the paper has no matching table."""
 
     def produce() -> dict[str, Any] | None:
         scores = run.scores.get(benchmark, [])
         return against_paper(run.plan, run.results, benchmark, cards, scores, run.provenance)
 
-    return parts.part(f"{benchmark} against its paper", "paper", produce)
+    return parts.part(f"the comparison of {benchmark} with its paper", "paper", produce)
 
 
 def task_pages(
@@ -479,15 +486,15 @@ def pages_of(
     claim: Claim | None,
     by_tag: ScoresByTag,
 ) -> list[Page]:
-    """Return every page: first those of the menu, in its order, then those of single tasks.
+    """Return every page: first the pages in the menu, in its order, then the pages of single tasks.
 
-    grades: function that returns a benchmark's grades; it reads them only once. contrasts: differences between tutors.
-    claim: comparison of the two leading tutors, None with fewer than two. by_tag: scores by tag.
+    grades: cached function that returns a benchmark's grades. contrasts: differences between tutors. claim: comparison
+    of the two leading tutors, None for fewer than two. by_tag: scores by tag.
     """
     plan, results = run.plan, run.results
     selected = selected_cards(plan)
     first = parts.part(
-        "the first screen",
+        "the overview",
         "overview",
         lambda: overview_section(
             plan,
@@ -550,7 +557,7 @@ DATATABLES = HERE / "vendor/dataTables.min.js"  # DataTables, downloaded by `mak
 
 
 def write_contrasts(contrasts: list[Contrast], values: HeadlineValues, folder: Path, most: float) -> dict[str, Any]:
-    """Return the data of the differences. If they exceed `most` bytes, write them to one file per tutor in `folder`.
+    """Return the data of the differences between tutors. If its rows exceed `most` bytes, write a file per tutor.
 
     In that case, the returned data contains no rows, and `beside` maps each tutor to its file.
     """
@@ -596,8 +603,7 @@ def render_page(
         "all_differs": run.provenance.differs if run.provenance else {},
     }
     parts = PartRenderer(environment, shared)
-    # Prepare the item browser first: it alone needs the grades of each reply, and frees them after use. The other pages
-    # need only counts.
+    # Prepare the item browser first. No other page needs the grades of each reply, which the browser frees after use.
     browsed = parts.data(
         "the items of the browser",
         lambda: write_items(browse(plan, run.results, grades), items, most),

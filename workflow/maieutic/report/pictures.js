@@ -1,4 +1,4 @@
-// Export of pictures: those of the page, and tables as they appear.
+// Export of pictures: the page's charts, and its tables as they appear on screen.
 const SVG = "http://www.w3.org/2000/svg";
 
 function textOf(svg) {
@@ -12,7 +12,7 @@ function savePng(svg, name) {
     const canvas = Object.assign(document.createElement("canvas"), { width: 2 * width, height: 2 * height });
     canvas.getContext("2d").drawImage(picture, 0, 0, 2 * width, 2 * height);
     const file = canvas.toDataURL("image/png");
-    if (file.length < 100) alert("This browser cannot make a picture of this size. Save the SVG instead, or show fewer rows.");
+    if (file.length < 100) alert("This browser cannot create a picture of this size. Save the SVG instead, or show fewer rows.");
     else make("a", { href: file, download: name }).click();
   });
   picture.src = "data:image/svg+xml;base64," + btoa(unescape(encodeURIComponent(textOf(svg))));
@@ -47,7 +47,7 @@ function linesOf(node) {
   return lines.map((line) => ({ ...line, text: line.text.replace(/ +/g, " ").trim() }));
 }
 
-// The background of a light's word.
+// Returns the background of the word in a traffic light.
 function boxOf(badge, at) {
   const [place, style] = [badge.getBoundingClientRect(), getComputedStyle(badge)];
   const { x, y } = at(place);
@@ -56,7 +56,7 @@ function boxOf(badge, at) {
   return shape("rect", { x, y: y.toFixed(1), width: place.width, height: place.height, rx: place.height / 2, ...ground });
 }
 
-// A table as it appears, drawn with texts and lines only, so that any program can open it without the page.
+// Returns a table as it appears on screen, drawn with texts and lines only, so that any program can open it.
 function pictureOf(table) {
   const box = table.closest(".scroll");
   if (box) box.scrollTop = box.scrollLeft = 0;

@@ -1,4 +1,4 @@
-"""The parts of the page, rendered one by one: if a part fails, a box replaces it and the others still appear."""
+"""The parts of the page, rendered one by one. If a part fails, a box replaces it, and the other parts still appear."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST = 300  # maximum number of characters of an error shown on the page
 class ReportInput(NamedTuple):
     """Inputs of the page's parts.
 
-    unanswered: benchmark, tutor and reply counts wherever a tutor left most of a benchmark's items unanswered.
+    unanswered: benchmark, tutor and reply counts wherever a tutor left too many of a benchmark's items unanswered.
     unheeded: each tutor or judge whose endpoint silently changed a request, with a description of the change.
     """
 
@@ -39,9 +39,9 @@ class ReportInput(NamedTuple):
 class Section(NamedTuple):
     """A page that a benchmark or an extension adds.
 
-    address: `#/NAME`. menu: title in the menu. template: name, without `.html.jinja`, of the template in the
-    benchmark's folder. produce: function that returns the template's variables, or None if the run has nothing to show.
-    filters: template filters by name.
+    address: address of the page, in the form `#/NAME`. menu: title of the page in the menu. template: name of the
+    template in the benchmark's folder, without `.html.jinja`. produce: function that returns the template's variables,
+    or None if the run has nothing to show. filters: template filters by name.
     """
 
     address: str
@@ -52,14 +52,14 @@ class Section(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A part of the page that could not be made, and the error in one line."""
+    """A part of the page that could not be made, and the error as one line."""
 
     part: str
     error: str
 
 
 class Page(NamedTuple):
-    """One page of the document. menu: title in the menu, None for a page that only links lead to."""
+    """One page of the document. menu: title in the menu, None for a page that is reached only by links."""
 
     address: str
     menu: str | None
@@ -95,12 +95,12 @@ class PartRenderer:
     def page(
         self, address: str, menu: str | None, title: str, template: str, produce: Callable[[], Variables | None]
     ) -> list[Page]:
-        """Render a part as a page of its own. Return a list with this page, or an empty list if it has no content."""
+        """Render a part as a separate page. Return a list with this page, or an empty list if there is no content."""
         html = self.part(title, template, produce)
         return [Page(address, menu, html)] if html else []
 
     def data(self, title: str, produce: Callable[[], T], instead: T) -> T:
-        """Return the data that `produce` makes, or `instead` if it raises."""
+        """Return the data that `produce` returns, or `instead` if it raises an error. title: name of the data."""
         try:
             return produce()
         except Exception as error:
@@ -110,5 +110,5 @@ class PartRenderer:
 
 
 def as_problem(title: str, error: Exception) -> Problem:
-    """Return the Problem for a failed part, with the error on one line. title: title of the part."""
+    """Return the Problem for a failed part, with the error as one line. title: title of the part."""
     return Problem(title, f"{type(error).__name__}: {' '.join(str(error).split())[:LONGEST]}")

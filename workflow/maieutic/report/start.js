@@ -69,7 +69,7 @@ for (const buttons of document.querySelectorAll(".board-of .buttons")) {
   offer("SVG", "svg", (table, name) => save(name, textOf(pictureOf(table)), "image/svg+xml"));
   offer("PNG", "png", (table, name) => savePng(pictureOf(table), name));
 }
-// For keyboards and screen readers: scrolling tables can be focused, pictures have a label.
+// For keyboards and screen readers: scrolling tables can receive the focus, and pictures have a label.
 for (const place of document.querySelectorAll(".scroll")) place.tabIndex = 0;
 for (const picture of document.querySelectorAll("svg[role=img]")) {
   const headings = [...(picture.closest("section") ?? document).querySelectorAll("h2, h3, summary")];

@@ -33,19 +33,19 @@ from maieutic.serving.answers import REFUSAL
 
 DIGITS = 6
 TUTOR_FIELDS = {"benchmark", "headline", "version"}  # fields of tutors' scores that graders' scores do not have
-# Columns of floats and of texts, even if all of their values are None
+# Columns with the type float (NUMBERS) or text (TEXTS), even if all of their values are None
 NUMBERS = ("value", "low", "high", "readable", "normal", "floor", "ceiling", "paper")
 TEXTS = ("criterion", "subset", "release")
 
 
 def items_of_task(results: Path, benchmark: str, task: str) -> list[Item]:
-    """Return the items of a task, empty if the job that selects them failed."""
+    """Return the items of a task; an empty list if the job that selects them failed."""
     path = paths.ITEMS.within(results, benchmark=benchmark, task=task)
     return read_records(path, Item) if path.exists() else []
 
 
 def score_file(path: Path) -> list[Score]:
-    """Return the scores in a file. The list is empty if the file does not exist, because a job failed."""
+    """Return the scores in a file; an empty list if the file does not exist because a job failed."""
     if not path.exists():
         return []
     return [Score.model_validate(entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
@@ -56,13 +56,13 @@ def read_scores(results: Path, benchmark: str, models: Iterable[str]) -> dict[st
     by_model = {}
     for model in models:
         path = paths.SCORES.within(results, benchmark=benchmark, tutor=model)
-        # Scores without replies are from an earlier run: Snakemake deletes only the outputs of the job that failed.
+        # Scores whose replies are absent are from an earlier run: Snakemake deletes only the failed job's outputs.
         if path.exists() and (paths.REPLIES.within(results, benchmark=benchmark, tutor=model)).exists():
             by_model[model] = score_file(path)
     return by_model
 
 
-ReadingKey = tuple[str, str, str | None]  # metric, scoring, and judge or reward model (None: parser)
+ReadingKey = tuple[str, str, str | None]  # metric, scoring, and judge or reward model (None for a parser)
 
 
 def reading_key(score: Score) -> ReadingKey:
@@ -78,7 +78,7 @@ def is_leading(plan: Plan, score: Score) -> bool:
 
 
 def score_bounds(card: Card, scores: dict[str, list[Score]]) -> dict[ReadingKey, tuple[float | None, float | None]]:
-    """Return the best trivial tutor's value and the human reference's value for each metric, scoring and grader."""
+    """Return the floor (best trivial tutor) and ceiling (human reference) for each metric, scoring and grader."""
 
     def values(models: Iterable[str], key: ReadingKey) -> list[float]:
         return [
@@ -177,9 +177,9 @@ def prompting_difference(plan: Plan, benchmark: str, tutor: str) -> str | None:
         return None
     ran = paper.served.get(paper_name(model.paper, benchmark) or "")
     if ran is not None and getattr(model, "model", ran) != ran:
-        return f"another model: the paper ran {ran}"
+        return f"another model: the paper used {ran}"
     if not paper.prints_prompt:
-        return "a prompt of ours: the paper prints none"
+        return "a prompt of this project: the paper publishes none"
     if note := paper.other_protocols.get(plan.protocol_of(tutor)):
         return note
     return paper.user_last if getattr(model, "user_last", False) else None
@@ -192,11 +192,11 @@ def judging_difference(plan: Plan, benchmark: str, cards: Sequence[Card], judge:
     ours = [name for card in cards for name in chosen_rubrics(entry.rubrics, card.rubrics) if name not in printed]
     if not ours:
         return None
-    return f"judged by a prompt of ours, {ours[0]}" + ("" if printed else ": the paper prints none")
+    return f"judged with a prompt of this project, {ours[0]}" + ("" if printed else ": the paper publishes none")
 
 
 def is_whole(cards: Sequence[Card], score: Score, least_readable: float) -> bool:
-    """Return True if a score covers all published items. A metric that counts only some of the items passes, too.
+    """Return True if a score covers all published items, or if its metric counts only some items by definition.
 
     Returns False if the share of items with a grade is below `least_readable`.
     """
@@ -214,12 +214,12 @@ def is_silent(plan: Plan, readable: float | None) -> bool:
 
 
 def display_label(plan: Plan, name: str) -> str:
-    """Return a model's display name."""
+    """Return a model's display name: its label or, if it has none, its name."""
     return plan.models[name].label or name
 
 
 def breakdown_scores(plan: Plan, results: Path) -> dict[str, list[ReportedScore]]:
-    """Return every score by tag, for benchmarks with a pool (tasks scored together). The scores' task is the pool."""
+    """Return the scores by tag of each benchmark with a pool (tasks scored together). Their `task` is the pool."""
     by_benchmark = {}
     for benchmark in plan.pooled_benchmarks:
         by_benchmark[benchmark] = [
@@ -231,7 +231,7 @@ def breakdown_scores(plan: Plan, results: Path) -> dict[str, list[ReportedScore]
 
 
 def score_table(plan: Plan, scores: dict[str, list[ReportedScore]]) -> pd.DataFrame:
-    """Return a table with one row per score."""
+    """Return a table with one row per score. scores: scores by benchmark."""
     rows = [
         {
             "benchmark": benchmark,
@@ -253,12 +253,12 @@ def score_table(plan: Plan, scores: dict[str, list[ReportedScore]]) -> pd.DataFr
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; None if the file does not exist, because a job failed."""
+    """Return the content of a JSON file; None if the file does not exist because a job failed."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def trust_table(plan: Plan, results: Path) -> pd.DataFrame:
-    """Return a table of all measurements of graders and labels, one per row. `file` names the file with the number."""
+    """Return a table of all measurements of graders and labels, one per row. The column `file` names their sources."""
     graders = [
         *plan.run.judges,
         *plan.run.reward_models,
@@ -286,7 +286,7 @@ def trust_table(plan: Plan, results: Path) -> pd.DataFrame:
 
 
 def runtime_table(plan: Plan, results: Path) -> pd.DataFrame:
-    """Return a table of requests, tokens, summed request seconds and cost for each tutor and benchmark."""
+    """Return a table with the requests, tokens, total request seconds and cost of each tutor on each benchmark."""
     rows = []
     for benchmark in plan.benchmarks:
         for model in plan.tutors_on(benchmark):
@@ -299,7 +299,7 @@ def runtime_table(plan: Plan, results: Path) -> pd.DataFrame:
 
 
 def reply_costs(replies: Path, model: Model) -> dict[str, Any]:
-    """Return the summed requests, tokens, seconds and costs of a file of replies, read one reply at a time."""
+    """Return the total requests, tokens, seconds and costs of a file of replies, which is read one reply at a time."""
     counts: Counter[str] = Counter()
     seconds = 0.0
     for reply in iter_records(replies, Reply):
@@ -324,7 +324,7 @@ def reply_costs(replies: Path, model: Model) -> dict[str, Any]:
 
 
 def cost(model: Model, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float | None:
-    """Return the cost in US dollars at the price in the model registry, None if the model has no price."""
+    """Return the cost in US dollars at the price in the model registry; None if no price is registered."""
     if not isinstance(model, HostedModel) or model.price is None:
         return None
     return round(model.price.usd(prompt_tokens, completion_tokens, cached_tokens), 4)

@@ -27,7 +27,8 @@ from maieutic.validation.trust import MEAN_KAPPA, WEIGHTED_KAPPA
 PAIRS, LABELS = "pairs", "labels"
 TITLES = {PAIRS: "which of two replies is better", LABELS: "the criteria learnt in training"}
 BRIDGE = "Bridge pairs"
-# Agreement with people on this run's replies: (plan, results, judge, kind) -> kappas, None for kinds of other slices
+# Function of a slice: (plan, results, judge, kind) -> the judge's kappas with people on this run's replies, or None if
+# the kind of verdict belongs to another slice
 Agreement = Callable[[Plan, Path, str, str], list[Score] | None]
 AGREEMENTS: tuple[Agreement, ...] = tuple(plugin_objects("agreement", "AGREEMENT").values())
 Measured = dict[Quantity, Score]  # scores of a grader by quantity
@@ -35,7 +36,7 @@ LightOf = Callable[..., Light]  # (grader, kind of verdict, optional tutor and c
 
 
 def all_graders(plan: Plan) -> list[str]:
-    """Return the names of all graders of the run that are models, judges first."""
+    """Return the names of the run's graders, judges first. Parsers are left out."""
     return [*plan.run.judges, *plan.reward_models, *plan.classifiers]
 
 
@@ -57,7 +58,7 @@ def kinds_of_grader(plan: Plan, name: str) -> list[str]:
 
 
 def release_rubric(plan: Plan, judge: str, release: str) -> str | None:
-    """Return the name of the rubric with which a judge is checked on a release of labels, None if no rubric fits."""
+    """Return the name of the rubric with which a judge is checked on a release of labels; None if no rubric fits."""
     loaded = plan.rubric_for_release(judge, release)
     return loaded.name if loaded else None
 
@@ -65,7 +66,8 @@ def release_rubric(plan: Plan, judge: str, release: str) -> str | None:
 def kind_on(plan: Plan, name: str, card: Card, metric: str | None = None) -> str | None:
     """Return the kind of a grader's verdicts on a task's replies; None if `name` is not a grader of this run.
 
-    metric: metric of the task. If it counts a criterion of a judge's follow-up rubric, this rubric is the kind.
+    metric: metric of the task. If the metric counts a criterion of the judge's follow-up rubric, the follow-up rubric
+    is the kind.
     """
     model = plan.models.get(name)
     if name not in all_graders(plan):
@@ -81,13 +83,13 @@ def kind_on(plan: Plan, name: str, card: Card, metric: str | None = None) -> str
 
 
 def criterion_on(card: Card, metric: str) -> str | None:
-    """Return the criterion that a task's metric counts; None if it counts none or the task lacks the metric."""
+    """Return the criterion that a task's metric counts; None if there is no criterion or no metric with this name."""
     definition = all_metrics(card).get(metric)
     return definition.criterion if definition else None
 
 
 def kinds_on(plan: Plan, cards: Iterable[Card], names: Callable[[Card], Iterable[str]]) -> list[tuple[str, str]]:
-    """Return the pairs of grader and kind of verdict on the given tasks, each pair once.
+    """Return the distinct pairs of grader and kind of verdict on the given tasks.
 
     names: function that returns the names of a task's graders.
     """
@@ -120,7 +122,7 @@ def measured_of(plan: Plan, results: Path, name: str) -> Measured:
 
 
 def criteria_of_kind(plan: Plan, name: str, kind: str) -> list[str]:
-    """Return the criteria of a kind of verdict. The list is empty for pairs and for criteria that belong to items."""
+    """Return the criteria of a kind of verdict, empty for verdicts on pairs and for criteria that belong to items."""
     model = plan.models[name]
     if isinstance(model, CriteriaModel):
         return model.train.criteria
@@ -167,7 +169,7 @@ def people_kappa(plan: Plan, results: Path, judge: str, kind: str, criterion: st
 
 
 def states_of(plan: Plan, results: Path, judge: str, kind: str) -> dict[str, dict[str, tuple[AuditState, Score]]]:
-    """Return how well a judge agrees with people on each tutor: state and bias, by labelled tutor and criterion."""
+    """Return a judge's agreement with people, as the state of a check and a bias, by labelled tutor and criterion."""
     if not plan.run.human_labels or kind not in plan.tasks_by_rubric(judge):
         return {}
     criteria = read_rubric(kind).rubric.criteria
@@ -180,23 +182,27 @@ def states_of(plan: Plan, results: Path, judge: str, kind: str) -> dict[str, dic
 
 
 def light_on_tutor(light: Light, state: AuditState, margin: float) -> Light:
-    """Return a judge's light for one tutor. It stays green only if the check on this tutor has the state PASS."""
+    """Return a judge's light for one tutor. A green light stays green only if the check on this tutor has passed."""
     if state == "FAIL":
-        return light._replace(colour="red", why=f"{light.why}; on this tutor its rate is off by more than {margin}")
+        why = f"{light.why}; on this tutor, the judge's rate is off by more than {margin}"
+        return light._replace(colour="red", why=why)
     if light.colour == "green" and state != "PASS":
         return light._replace(colour="amber", why=f"{light.why}; on this tutor: {state.lower()}")
     return light
 
 
 def headline_grader(plan: Plan, card: Card) -> str | None:
-    """Return the reward model or judge that grades a task's headline metric, None if a parser grades it."""
+    """Return the reward model or judge that grades a task's headline metric; None if a parser grades it."""
     first = {REWARD: plan.run.reward_models[:1], JUDGE: plan.judges_of_card(card)[:1]}
     metric = card.headline_metric
     return next(iter(first.get(str(metric.grader), [])), None) if metric else None
 
 
 def light_lookup(plan: Plan, results: Path) -> LightOf:
-    """Return a cached function that returns the light of a grader and kind (optionally, on one tutor or criterion)."""
+    """Return a cached function that returns a grader's light for a kind of verdict.
+
+    A tutor and a criterion may be passed as well; otherwise the light is for all tutors and for all criteria.
+    """
 
     on_all = cache(partial(light_on, plan, results))
     states = cache(partial(states_of, plan, results))

@@ -1,4 +1,4 @@
-"""The trust page: the agreement of every grader of the run with people, summarized as a traffic light."""
+"""The trust page: the agreement of every grader of the run with people, summarised as a traffic light."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pandas as pd
 
 from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
 from maieutic.core import paths
+from maieutic.core.extensions import listed_name
 from maieutic.core.records import Difference, Judgement, Quantity, Score, read_records
 from maieutic.judges.panels import PanelWeights
 from maieutic.judges.probes import PROBES
@@ -62,7 +63,7 @@ def criterion_title(criterion: str) -> str:
 
 
 def floors_of(results: Path, name: str) -> dict[str, Measured]:
-    """Return, for each floor (trivial grader), its agreement with people on the replies that a grader judged."""
+    """Return the agreement of each floor (trivial grader) with people on the replies that the grader `name` judged."""
     floors: dict[str, Measured] = {floor: {} for floor in FLOORS}
     for score in score_file(paths.LABEL_VALIDATION.within(results, grader=name)):
         if score.grader in floors and score.by == name and score.scoring == "robust":
@@ -71,7 +72,7 @@ def floors_of(results: Path, name: str) -> dict[str, Measured]:
 
 
 def summary_rows(plan: Plan, results: Path, name: str, lights: LightOf) -> list[dict[str, Any]]:
-    """Return a grader's rows in the summary table, one per kind of verdict, with the floors (trivial graders)."""
+    """Return a grader's rows in the summary table, one per kind of verdict, each with the floors (trivial graders)."""
     rows: list[dict[str, Any]] = []
     scores, floors, model = measured_of(plan, results, name), floors_of(results, name), plan.models[name]
     learnt = any(score.value for quantity, score in scores.items() if quantity.metric == SEEN_IN_TRAINING)
@@ -110,7 +111,7 @@ def summary_rows(plan: Plan, results: Path, name: str, lights: LightOf) -> list[
 def dimension_lights(
     plan: Plan, name: str, kind: str, scores: Measured, lights: LightOf
 ) -> list[tuple[str, Light, Score | None]]:
-    """Return title, light and weighted kappa of each separately checked criterion, empty if fewer than two are."""
+    """Return title, light and weighted kappa of each separately checked criterion; an empty list for fewer than two."""
     release, subset = release_of(plan, name, kind), label_subset(plan.models[name])
     checked = {
         criterion: scores.get(Quantity(WEIGHTED_KAPPA, criterion, subset, release))
@@ -144,7 +145,7 @@ def leniency_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def leniency_word(by_length: Sequence[Score | None]) -> str:
-    """Return a word for how lenient a judge is on replies of different length, from the signs of the intervals.
+    """Return a phrase that describes how lenient a judge is on replies of different length; empty without intervals.
 
     by_length: the judge's leniency on the short, the middle and the long third of the replies.
     """
@@ -180,7 +181,7 @@ DIMENSION_MEASURES = (
 
 
 def dimension_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Return a table for each grader and labelled release: every measure by dimension."""
+    """Return a table for each grader and labelled release, with every measure for each dimension."""
     tables = []
     for name in all_graders(plan):
         scores, floors = measured_of(plan, results, name), floors_of(results, name)
@@ -231,7 +232,7 @@ def agreement_figure(plan: Plan, results: Path) -> str:
 
 
 def reward_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Return a row per reward model checked on labels: rank correlation with desired labels, and AUC by dimension."""
+    """Return a row per reward model checked on labels, with its rank correlation with desired labels and its AUCs."""
     rows = []
     for name in plan.reward_models:
         scores, release = measured_of(plan, results, name), plan.taxonomy_release(name)
@@ -272,7 +273,7 @@ def why_uncorrected(corrected: Score) -> str:
 
 
 def corrected_rate_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Return three rates per labelled tutor: by a judge, by people, and by the judge after correction with labels."""
+    """Return rows with a judge's rate, people's rate and the corrected rate for each labelled tutor and criterion."""
     rows = []
     tutors = plan.tutors
     for name in plan.run.judges:
@@ -326,7 +327,7 @@ def state_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def labelled_range(plan: Plan, results: Path, judge: str, kind: str) -> tuple[float, float] | None:
-    """Return the lowest and the highest of a judge's mean rates of tutors, in the release on which it was checked."""
+    """Return the lowest and highest mean rate that a judge gave to a tutor, in the release on which it was checked."""
     release = release_of(plan, judge, kind)
     scores = score_file(paths.LABEL_VALIDATION.within(results, grader=judge)) if release else []
     rates: dict[str, list[float]] = {}
@@ -340,7 +341,8 @@ def labelled_range(plan: Plan, results: Path, judge: str, kind: str) -> tuple[fl
 def held_out_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """Return the rows of the check with held-out tutors, one per judge, tutor and criterion.
 
-    A row contains the bias of the judge's rate, and that of the rate corrected without the held-out tutor's labels.
+    A row contains the bias of the judge's rate, the bias of the rate corrected without the held-out tutor's labels,
+    and kappa.
     """
     rows = []
     for name in plan.run.judges:
@@ -460,12 +462,15 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
 def judging_usd(
     plan: Plan, name: str, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0
 ) -> float | None:
-    """Return a judge's cost in US dollars at the price of the model that answers; None if the model has no price."""
+    """Return a judge's cost in US dollars at the price of the judge's model; None if this model has no price."""
     return cost(plan.models[plan.answering_entry(name)], prompt_tokens, completion_tokens, cached_tokens)
 
 
 def panel_usd(plan: Plan, results: Path, panel: str, what: str, judgements: Sequence[Judgement]) -> float | None:
-    """Return the cost in US dollars of the judgements that a panel combined; None if one of its judges has no price."""
+    """Return the cost in US dollars of the judgements that a panel combined; None if one of its judges has no price.
+
+    what: what was judged, a key of the dict that `judged_files` returns.
+    """
     amounts = []
     used = {key for judgement in judgements for key in judgement.key.split("+")}
     for judge in plan.judge_entry(panel).judges:
@@ -476,7 +481,7 @@ def panel_usd(plan: Plan, results: Path, panel: str, what: str, judgements: Sequ
 
 
 def panel_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Return a row per panel: the weight of each judge under each criterion, and the gain over the best judge."""
+    """Return a row per panel: the weight of each judge for each criterion, and the panel's gain over the best judge."""
     rows = []
     for name in plan.panels:
         entry = read_json(paths.PANEL_WEIGHTS.within(results, judge=name))
@@ -513,7 +518,7 @@ PROBE_MEASURES = (*(f"{probe}_same" for probe in PROBES), PADDED_GAIN, SELF_PREF
 
 
 def probe_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Return each probed judge's rows: probe results on each labelled set, and flips on pairs shown in both orders."""
+    """Return each probed judge's rows: results of probes on each labelled set, and flips on pairs in both orders."""
     rows = []
     for name in plan.probed_judges:
         by_set: dict[str | None, dict[str, Score]] = {}
@@ -534,7 +539,7 @@ def probe_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def judge_pair_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Return a row per judge and rubric for pairs: accuracy, flips, bias to the first reply and to the longer one."""
+    """Return a row per judge and rubric for pairs: accuracy, flips, bias towards the first and the longer reply."""
     rows = []
     for name in plan.run.judges:
         scores = measured_of(plan, results, name)
@@ -556,7 +561,7 @@ PREFERENCE_MEASURES = (
 
 
 def preference_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Return a table per set of preference pairs, with a row per grader checked on it (judges: a row per rubric)."""
+    """Return a table per set of preference pairs, with a row per checked grader. A judge has a row per rubric."""
     tables = []
     for place, source in enumerate(plan.preferences):
         counts = read_json(paths.PAIR_COUNTS.within(results, source=source))
@@ -576,7 +581,7 @@ def preference_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def judges_on_tutors(plan: Plan) -> list[tuple[str, str]]:
-    """Return label pairs (judge, tutor) for each judge that runs on the same model as a tutor of the run."""
+    """Return the labels of judge and tutor for each judge that runs on the same model as a tutor of the run."""
     answering = [(name, plan.answering_entry(name)) for name in plan.judges_with_model]
     return [
         (display_label(plan, name), display_label(plan, model)) for name, model in answering if model in plan.run.tutors
@@ -594,7 +599,7 @@ def marked_passages(loaded: LoadedRubric) -> list[tuple[str, bool]]:
 
 
 def answering_description(judge: JudgeModel) -> str:
-    """Return a description of what is behind a judge: a model, a panel of judges or lists of words."""
+    """Return a description of the source of a judge's verdicts: a model, a panel of judges or lists of words."""
     return judge.model or (f"panel of {', '.join(judge.judges)}" if judge.judges else "lists of words")
 
 
@@ -610,7 +615,7 @@ def rubric_rows(plan: Plan) -> list[dict[str, Any]]:
                     "answers": answering_description(plan.judge_entry(name)),
                     "title": card.title,
                     "source": card.source,
-                    "file": paths.shipped_name(rubric_path(rubric)),
+                    "file": listed_name(rubric_path(rubric)),
                     "prompt": marked_passages(read_rubric(rubric)),
                 }
             )
@@ -618,7 +623,7 @@ def rubric_rows(plan: Plan) -> list[dict[str, Any]]:
 
 
 def label_counts(plan: Plan, results: Path) -> dict[str, Any] | None:
-    """Return the number of dialogues and of replies in the first labelled release, or None if there is no release."""
+    """Return the number of dialogues and of replies in the first labelled release; None if there is no release."""
     for release in plan.releases:
         path = paths.LABEL_STATISTICS.within(results, release=release)
         if path.exists():

@@ -1,6 +1,6 @@
-"""Adapters for published reward models that are not sequence classifiers in transformers.
+"""Adapters for published reward models that transformers does not provide as sequence classifiers.
 
-An adapter runs the code of the model's pinned commit. Heavy libraries are imported inside the functions.
+An adapter runs code from the pinned commit of the model's repository. Heavy libraries are imported inside functions.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from maieutic.rewards.loading import read_model_config
 class Adapter(NamedTuple):
     """Adapter for one class of reward models.
 
-    architecture: the class's name in config.json; end_token_id: returns the id of the token that ends each
-    conversation, given the content of config.json; load: returns a model with `logits` outputs (conversations x 1),
-    given folder and dtype.
+    architecture: name of the class in config.json; end_token_id: function that returns the id of the token that ends
+    each conversation, given the content of config.json; load: function that returns a model with `logits` outputs
+    (conversations x 1), given the folder of the weights and the dtype.
     """
 
     architecture: str
@@ -28,7 +28,7 @@ class Adapter(NamedTuple):
 
 
 class ScalarModel:
-    """Wrapper for a model whose first output is one number per conversation, with a sequence classifier's interface."""
+    """Interface of a sequence classifier for a model whose first output is one number per conversation."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.config = model, model.config
@@ -44,12 +44,12 @@ class ScalarModel:
         return self
 
     def __call__(self, **inputs: Any) -> SimpleNamespace:
-        """Return the scores of padded conversations, as `logits`."""
+        """Return an object whose attribute `logits` contains the scores of padded conversations."""
         return SimpleNamespace(logits=self.model(**inputs)[0].reshape(-1, 1))
 
 
 def load_internlm2(folder: Path, dtype: str) -> ScalarModel:
-    """Load InternLM2's reward model, whose head reads the hidden state of the conversation's last token."""
+    """Load an InternLM2 reward model, which computes scores from the hidden state of a conversation's last token."""
     import torch
     from transformers import AutoModel
 
@@ -65,12 +65,16 @@ ADAPTERS = {
 
 
 def end_token(name: str, adapter: str, folder: Path) -> int:
-    """Return the id of the token at which scores are read. Raises UserError if the adapter does not fit the model."""
+    """Return the id of the token that ends each conversation. Raises UserError if the adapter does not fit the model.
+
+    name: registry entry of the model; folder: folder of its weights.
+    """
     config, selected = read_model_config(folder), ADAPTERS[adapter]
     if selected.architecture not in (config.get("architectures") or []) or "reward_token_id" not in config:
         architectures = ", ".join(config.get("architectures") or []) or "none"
         problem = (
-            f"{adapter} requires {selected.architecture} with reward_token_id in config.json, found {architectures}"
+            f"adapter {adapter} requires the architecture {selected.architecture} and the key reward_token_id in "
+            f"config.json, which has the architecture {architectures}"
         )
         raise UserError(f"models.{name}.adapter", problem, "remove the adapter, or choose a model that it supports")
     return selected.end_token_id(config)

@@ -1,4 +1,4 @@
-"""Checkpoints of a training: saved at time intervals, reused only if complete and from the same training."""
+"""Training checkpoints, saved at time intervals. Only a complete checkpoint of the same training is resumed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ IDENTITY_MARK = "identity"
 
 
 def checkpoint_step(folder: Path) -> int:
-    """Return the step of a checkpoint folder: 120 for `checkpoint-120`."""
+    """Return the training step in the name of a checkpoint folder, such as 120 for `checkpoint-120`."""
     return int(folder.name.rpartition("-")[2])
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
-    """Return all checkpoint folders of a training, the newest last."""
+    """Return all checkpoint folders in the folder of a training, from the oldest to the newest."""
     return sorted(folder.glob("checkpoint-[0-9]*"), key=checkpoint_step)
 
 
 def discard_checkpoints(folder: Path) -> None:
-    """Remove the folder of a training or checkpoint: marks first, so that no partly removed checkpoint is resumed."""
+    """Remove the folder of a training or a checkpoint.
+
+    Marker files are removed first, so that a partly removed checkpoint is never resumed.
+    """
     for mark in (IDENTITY_MARK, COMPLETE_MARK):
         for file in list(folder.rglob(mark)):
             file.unlink()
@@ -30,13 +33,14 @@ def discard_checkpoints(folder: Path) -> None:
 
 
 def resume_from(folder: Path, identity: str) -> Path | None:
-    """Return the newest complete checkpoint of the training `identity`, or None.
+    """Return the newest complete checkpoint of the training with this identity, or None.
 
-    Incomplete checkpoints and those of another training are removed."""
+    Incomplete checkpoints and the files of a training with another identity are removed from `folder`.
+    """
     mark = folder / IDENTITY_MARK
     if not mark.is_file() or mark.read_text(encoding="utf-8") != identity:
         discard_checkpoints(folder)
-        folder.mkdir(parents=True, exist_ok=True)  # may exist: network file systems keep open files
+        folder.mkdir(parents=True, exist_ok=True)  # the folder may remain, since network file systems keep open files
         mark.write_text(identity, encoding="utf-8")
         return None
     for incomplete in [
@@ -49,26 +53,27 @@ def resume_from(folder: Path, identity: str) -> Path | None:
 def make_callback(kind: type, *args: Any) -> Any:
     """Return an instance of `kind` that is also a transformers callback.
 
-    transformers is imported here, because not every environment has it."""
+    transformers is imported inside the function, because not every environment has it.
+    """
     from transformers import TrainerCallback
 
     return type(kind.__name__, (kind, TrainerCallback), {})(*args)
 
 
 class SaveByTime:
-    """Trainer callback that saves a checkpoint every `seconds` and marks it as complete once it is on disk."""
+    """Trainer callback that saves a checkpoint every `seconds` seconds, and marks it as complete once it is on disk."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.saved = time.monotonic()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-        """Request a checkpoint after an optimiser step if the interval has passed and steps are left."""
+        """Request a checkpoint after an optimiser step if the interval has passed and training is not finished."""
         control.should_save = time.monotonic() - self.saved >= self.seconds and state.global_step < state.max_steps
         return control
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-        """Mark the new checkpoint as complete and remove the older ones. Called when all of its files are on disk."""
+        """Mark the new checkpoint, whose files are all on disk, as complete, and remove older checkpoints."""
         newest = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         (newest / COMPLETE_MARK).touch()
         for old in list_checkpoints(Path(args.output_dir)):

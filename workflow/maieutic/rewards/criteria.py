@@ -1,6 +1,6 @@
 """Binary classifiers, one per MRBench criterion, trained on MRBench's labels (MathTutorBench, Appendix D).
 
-Training and held-out labels are split by dialogue.
+Labels are held out by problem: all dialogues about a problem are either for training or held out.
 
 Heavy libraries are imported inside the functions, since only the serving environment has them.
 """
@@ -32,25 +32,26 @@ from maieutic.serving.weights import MANIFEST
 
 log = logging.getLogger(__name__)
 Probabilities = Callable[[Sequence[Ids]], list[float | None]]  # an entry is None if the output is not finite
-TOKENS_PER_PASS = {"cpu": 4096, "cuda": 65536}  # maximum number of tokens per forward pass, padding included
-# Other criteria's most negative label is "No". Revealing a correct answer is worse than a wrong one, which leaves work.
+TOKENS_PER_PASS = {"cpu": 4096, "cuda": 65536}  # maximum number of tokens per forward pass, including padding
+# The most negative label of all other criteria is "No". Revealing a correct answer is worse than revealing a wrong one,
+# because a wrong one still leaves the student something to work out.
 MOST_NEGATIVE = {"Tutor_Tone": "Offensive", "Revealing_of_the_Answer": "Yes (and the answer is correct)"}
 
 
 def binary_label(criterion: str, label: str) -> int:
-    """Return 0 for the most negative label, 1 for every other (MathTutorBench, Appendix D)."""
+    """Return 0 for the criterion's most negative label, and 1 for any other label (MathTutorBench, Appendix D)."""
     return int(label != MOST_NEGATIVE.get(criterion, "No"))
 
 
 class Split(NamedTuple):
-    """Labelled replies for training, and those of held-out dialogues."""
+    """Labelled replies for training, and labelled replies of held-out dialogues."""
 
     train: list[LabelledReply]
     test: list[LabelledReply]
 
 
 def split_by_dialogue(replies: Sequence[LabelledReply], share: float, seed: int) -> Split:
-    """Hold out a `share` of the problems, each with all of its dialogues, so that no problem is on both sides.
+    """Hold out the replies to a random `share` of the problems, so that no problem is in both parts of the split.
 
     A share above 0 holds out at least one problem.
     """
@@ -63,7 +64,7 @@ def split_by_dialogue(replies: Sequence[LabelledReply], share: float, seed: int)
 
 
 def encode_replies(tokenizer: Any, replies: Sequence[LabelledReply], longest: int | None) -> list[Ids]:
-    """Return the token ids of each dialogue with its reply. Above `longest` tokens, the oldest tokens are cut off."""
+    """Return the token ids of each dialogue with its reply, without the oldest tokens if there are over `longest`."""
     return list(
         encode_conversations(
             tokenizer, [messages_to_score(reply.messages, reply.reply, "") for reply in replies], longest
@@ -72,7 +73,7 @@ def encode_replies(tokenizer: Any, replies: Sequence[LabelledReply], longest: in
 
 
 class TrainCriteria(Job):
-    """Registry entry of criteria classifiers to train. form: format of the file of labels."""
+    """Job that trains the criteria classifiers of a registry entry. form: format of the labels' file."""
 
     classifier: str
     entry: CriteriaModel
@@ -82,11 +83,13 @@ class TrainCriteria(Job):
 def train_criteria(
     *, job: TrainCriteria, base: Path, labels: Path, pairs: Path, journal: Path, out: Path, gpus: int, threads: int
 ) -> None:
-    """Write the classifiers' probabilities on held-out dialogues (`out`), and bridge.jsonl and training.json beside it.
+    """Train one classifier per criterion, and write their probabilities for held-out replies.
 
-    A killed job resumes after its finished criteria, whose weights stay in `journal` until all criteria are trained.
+    bridge.jsonl, training.json and the classifiers are written beside `out`. A killed job resumes after its finished
+    criteria, whose weights stay in `journal` until all criteria are trained.
 
-    base: the manifest of the base weights; labels: MRBench's file of labels; pairs: file of the test pairs.
+    base: manifest of the base weights; labels: file of MRBench with its labels; pairs: file of the test pairs;
+    out: file for the probabilities.
     """
     records = read_source(labels, job.form)
     train_classifiers(job, base.parent, records, pairs, journal, out.parent, JobDevices(gpus, threads))
@@ -101,7 +104,10 @@ def train_classifiers(
     out: Path,
     machine: JobDevices,
 ) -> None:
-    """Train the classifiers. Writes heldout.jsonl (Labelling), bridge.jsonl (PairReward) and training.json."""
+    """Train the classifiers, and write them into the folder `out`, with their predictions and training.json.
+
+    The predictions are heldout.jsonl (Labelling records) and bridge.jsonl (PairReward records).
+    """
     from maieutic.rewards.checkpoints import discard_checkpoints
     from maieutic.rewards.loading import context_limit, load_tokenizer, take_device
 
@@ -148,7 +154,10 @@ def train_classifiers(
 
 
 class ClassifyPairs(Job):
-    """Trained classifiers, one per criterion. max_length: maximum number of tokens of a conversation."""
+    """Job that classifies pairs with one trained classifier per criterion.
+
+    max_length: maximum number of tokens of a conversation, or None for the classifiers' own limit.
+    """
 
     classifier: str
     criteria: list[str]
@@ -156,9 +165,10 @@ class ClassifyPairs(Job):
 
 
 def classify_pairs(*, job: ClassifyPairs, trained: Path, pairs: Path, out: Path, gpus: int, threads: int) -> None:
-    """Write trained classifiers' probabilities for both replies of each pair in a set.
+    """Write the probabilities that trained classifiers predict for both replies of each pair in a set.
 
-    trained: the classifiers' training.json."""
+    trained: training.json in the folder of the classifiers.
+    """
     from maieutic.rewards.loading import context_limit, load_tokenizer, take_device
 
     device = take_device(job.classifier, JobDevices(gpus, threads))
@@ -181,7 +191,10 @@ def classify_pairs(*, job: ClassifyPairs, trained: Path, pairs: Path, out: Path,
 def labellings(
     criterion: str, replies: Sequence[LabelledReply], encoded: Sequence[Ids], probabilities: Probabilities
 ) -> list[Labelling]:
-    """Return a classifier's probabilities for held-out replies, with the human labels."""
+    """Return a classifier's probabilities for held-out replies, with the binary human labels.
+
+    encoded: token ids of each reply with its dialogue.
+    """
     return [
         Labelling(
             id=f"{reply.dialogue}-{reply.tutor}",
@@ -200,7 +213,7 @@ def pair_rewards(
 ) -> list[PairReward]:
     """Return a classifier's probabilities for both replies of each pair.
 
-    sides: token ids of the chosen and of the rejected replies.
+    sides: token ids of the conversations that end with the chosen replies, and of those with the rejected replies.
     """
     chosen, rejected = map(probabilities, sides)
     return [
@@ -219,9 +232,10 @@ def train_classifier(
     identity: str,
     device: str,
 ) -> list[dict[str, Any]]:
-    """Train one criterion's classifier and save it in folder/model, unless that exists. Returns the log of the steps.
+    """Train one criterion's classifier, unless it is in `folder/model` already. Returns the loss of each step.
 
-    examples: `input_ids` and `labels`, one of each per labelled reply.
+    what: name in log messages; examples: the columns `input_ids` and `labels`, with one row per labelled reply;
+    identity: hash of everything that affects the training.
     """
     import transformers
     from datasets import Dataset
@@ -238,7 +252,7 @@ def train_classifier(
     transformers.set_seed(train.seed)
     classifier = load_classifier(base, tokenizer, train.layers, labels=2)
     freeze_token_embeddings(classifier, train)
-    # The classifier accepts the number of items in a step but ignores it, so the trainer must scale the loss itself.
+    # The classifier accepts `num_items_in_batch` but ignores it, so the trainer must scale the loss itself.
     kind = type("CriterionTrainer", (transformers.Trainer,), {"loss_is_scaled_for_ga": False})
     trainer = kind(
         model=classifier,
@@ -256,7 +270,7 @@ def train_classifier(
 
 
 def predictor(folder: Path, tokenizer: Any, device: str) -> Probabilities:
-    """Return a function that maps token ids of conversations to their probabilities of label 1."""
+    """Return a function that predicts the probability of label 1 for conversations, given their token ids."""
     from maieutic.rewards.loading import load_classifier
     from maieutic.rewards.scorer import forward_of
 
@@ -282,7 +296,10 @@ def write_classifier_history(
     histories: dict[str, list[dict[str, Any]]],
     out: Path,
 ) -> None:
-    """Write training.json: settings, counts and the log of every step."""
+    """Write training.json: settings, counts and the loss of every step.
+
+    cut: number of conversations with more than `longest` tokens; histories: losses by criterion.
+    """
     dialogues = [len({reply.dialogue for reply in part}) for part in split]
     content = {
         "model": name,

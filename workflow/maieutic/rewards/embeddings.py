@@ -1,4 +1,4 @@
-"""Grader baseline without training: similarity of labelled replies to their dialogues, by an encoder's embeddings.
+"""Grader baseline without training: similarity of labelled replies to their dialogues in an encoder's embedding space.
 
 An embedding is the mean of the last hidden states over a text's tokens. Texts are compared by cosine similarity, as is
 usual with sentence encoders (Reimers and Gurevych, 2019). Heavy libraries are imported inside the functions, since only
@@ -22,15 +22,15 @@ Embed = Callable[[Sequence[str]], list[list[float]]]
 
 
 class EmbedReplies(Job):
-    """Encoder of the registry, by which replies are compared with dialogues."""
+    """Job that compares replies with dialogues. encoder: registry entry of the encoder."""
 
     encoder: str
 
 
 def embed_replies(*, job: EmbedReplies, weights: Path, labels: list[Path], out: Path, gpus: int, threads: int) -> None:
-    """Write the similarity of each labelled reply to the dialogue and to the student's last turn.
+    """Write the similarity of each labelled reply to its dialogue and to the student's last turn.
 
-    weights: the encoder's manifest; labels: the files of a labelled set, all in its folder.
+    weights: manifest of the encoder; labels: the files of one labelled set, all in the same folder.
     """
     from maieutic.rewards.loading import take_device
 
@@ -39,7 +39,10 @@ def embed_replies(*, job: EmbedReplies, weights: Path, labels: list[Path], out: 
 
 
 def closeness(labels: LabelledData, embed: Embed) -> list[Closeness]:
-    """Return the cosine similarity of each reply to its dialogue and to the last student turn; None for empty texts."""
+    """Return the cosine similarity of each reply to its dialogue and to the last student turn.
+
+    A similarity is None if one of the two texts is empty.
+    """
     before = {name: item.vars.get("history", "").strip() for name, item in labels.items.items()}
     last = {name: last_student_turn(history) for name, history in before.items()}
     replies = {(reply.id, reply.tutor): reply.text.strip() for reply in labels.replies}
@@ -64,7 +67,7 @@ def cosine(first: Sequence[float] | None, second: Sequence[float] | None) -> flo
 
 
 def load_encoder(folder: Path, device: str) -> Embed:
-    """Return a function that embeds texts as unit vectors. Texts that exceed the context lose their first tokens."""
+    """Return a function that embeds texts as unit vectors. Texts that are too long lose their first tokens."""
     import torch
     from transformers import AutoModel
 

@@ -1,4 +1,4 @@
-"""Grades from a reward model's scores: whether a reply scores above the human teacher's reply, and by what margin."""
+"""Grades by a reward model, which compare the score of each reply with the score of the human teacher's reply."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.records import SCORINGS, Grade, Item, Reply, Reward, read_items, read_records, write_records
 
-# Criteria of wins: for all items, for items whose human reply is not in the reward model's training pairs, and for
-# items whose human reply and problem are both not in these pairs.
+# `win` covers all items. `win_clean` leaves out items whose human reply is in the reward model's training pairs.
+# `win_clean_problems` also leaves out items whose problem is in these pairs.
 WINS = ("win", "win_clean", "win_clean_problems")
 MEASURES = ("score", "reference_score", "margin")
 
@@ -22,10 +22,13 @@ def grades_by_reward_model(
 ) -> list[Grade]:
     """Return the grades of one reply: wins, both scores and the margin. A reply that ties with the human reply loses.
 
-    by: name of the reward model; leaked: True if the model was trained on the item's human reply; known: True if it was
-    trained on the item's problem. `win_clean` is left out if `leaked`, `win_clean_problems` if `leaked` or `known`.
-    robust: an empty or refused reply never wins, whatever its score. paper_compat: scores are those of the text that
-    the released scorer reads. Source: MathTutorBench, section 4.3 and the released scorer.
+    by: name of the reward model; text: text of the reply; reward, reference: rewards of the reply and of the human
+    reply; leaked: True if the model was trained on the item's human reply; known: True if it was trained on the item's
+    problem. `win_clean` is left out if `leaked`, `win_clean_problems` if `leaked` or `known`.
+
+    With `robust` scoring, an empty or refused reply never wins, whatever its score. With `paper_compat` scoring, the
+    scores are those of the text that the released scorer reads. Source: MathTutorBench, section 4.3 and the released
+    scorer.
     """
     grades: list[Grade] = []
     wins = WINS[:1] if leaked else WINS[:2] if known else WINS
@@ -50,7 +53,7 @@ def grades_by_reward_model(
 
 
 class GradeByRewards(Job):
-    """One tutor, its tasks, and the reward model that grades its replies. ceiling: the human reference tutor."""
+    """Job that grades one tutor's replies with a reward model. ceiling: name of the human reference tutor."""
 
     reward_model: str
     tutor: str
@@ -61,11 +64,11 @@ class GradeByRewards(Job):
 def grade_by_rewards(
     *, job: GradeByRewards, items: Path, replies: Path, rewards: list[Path], overlaps: list[Path], out: Path
 ) -> None:
-    """Write the grades of one tutor's replies by one reward model.
+    """Write a reward model's grades of one tutor's replies. Raises UserError if a reply has no reward.
 
-    items: the folder of the benchmark's items; rewards: files with the rewards of the tutor and of the human reference;
-    overlaps: for each source that the reward model was trained on, the leaked items. Raises UserError for a reply that
-    has no reward.
+    items: folder of the benchmark's items; rewards: files with the rewards of the tutor and of the human reference;
+    overlaps: for each source of the model's training pairs, the file that lists the items with leaked replies or
+    problems.
     """
     scores = {
         (reward.tutor, reward.task, reward.id): reward
@@ -84,7 +87,7 @@ def grade_by_rewards(
             except KeyError:
                 raise UserError(
                     ", ".join(map(str, rewards)),
-                    f"found no score of {task}/{item.id}",
+                    f"found no score for item {task}/{item.id}",
                     "delete these files and run again",
                 ) from None
             flags = item.id in leaked, item.id in known

@@ -1,7 +1,7 @@
-"""Overlap of a benchmark's items with a reward model's training pairs: a leakage check that the paper does not make.
+"""Overlap of a benchmark's items with a reward model's training pairs, a leakage check that MathTutorBench lacks.
 
-MathTutorBench separates its Bridge test pairs from the topics of the training pairs, but does not separate the items
-that the trained model then judges. In its two sets of 1,150 and 327 items, 49 and 27 human replies are also replies in
+MathTutorBench leaves out Bridge test pairs on topics of the training pairs, but does not leave out such items when the
+trained model grades replies. In its two sets of 1,150 and 327 items, 49 and 27 human replies are also replies in
 MRBench, and 200 and 131 items share a problem with MRBench's dialogues.
 """
 
@@ -18,17 +18,20 @@ from maieutic.serving.conversations import Message, stated_problem
 
 
 def strip_to_words(text: str) -> str:
-    """Return a text in lower case without blanks and punctuation, so that 10,000 equals 10000."""
+    """Return a text in lower case without whitespace and punctuation. For example, "10,000" becomes "10000"."""
     return "".join(re.findall(r"\w+", text.casefold()))
 
 
 def last_user_message(messages: Sequence[Message]) -> str:
-    """Return the last user message, or an empty text. Callers leave out the first message, which states the problem."""
+    """Return the text of the last user message, or an empty text if no message is from the user.
+
+    messages: a dialogue without its first message, which states the problem.
+    """
     return next((message["content"] for message in reversed(messages) if message["role"] == "user"), "")
 
 
 def seen_replies(pairs: Sequence[Pair]) -> set[tuple[str, str]]:
-    """Return (student's last turn, reply) of all replies in the tutoring pairs, normalised by `strip_to_words`."""
+    """Return each reply in the tutoring pairs with the student turn before it, normalised by `strip_to_words`."""
     return {
         (strip_to_words(last_user_message(pair.prompt[1:])), strip_to_words(reply))
         for pair in pairs
@@ -38,13 +41,19 @@ def seen_replies(pairs: Sequence[Pair]) -> set[tuple[str, str]]:
 
 
 def has_seen_reply(pair: Pair, seen: set[tuple[str, str]]) -> bool:
-    """Return True if one of a pair's replies occurs in the training pairs, after the same student turn."""
+    """Return True if a reply of the pair occurs after the same student turn in training pairs.
+
+    seen: result of `seen_replies` for the training pairs.
+    """
     turn = strip_to_words(last_user_message(pair.prompt[1:]))
     return any((turn, strip_to_words(reply)) in seen for reply in (pair.chosen, pair.rejected))
 
 
 def dialogue_of(pair: Pair) -> str:
-    """Return the normalised dialogue before a pair's replies, without the solution, which only some sets have."""
+    """Return the problem and the dialogue before a pair's replies, normalised by `strip_to_words`.
+
+    The solution is left out, because only some sets of pairs have it.
+    """
     return strip_to_words(" ".join([stated_problem(pair.prompt), *(message["content"] for message in pair.prompt[1:])]))
 
 
@@ -54,7 +63,7 @@ def seen_dialogues(pairs: Sequence[Pair]) -> set[str]:
 
 
 def leaked_items(items: Sequence[Item], pairs: Sequence[Pair]) -> list[str]:
-    """Return the ids of items whose human reply occurs verbatim in the pairs, after the same student turn."""
+    """Return the ids of items whose human reply occurs with the same words after the same student turn in the pairs."""
     seen = seen_replies(pairs)
     return [
         item.id
@@ -65,13 +74,13 @@ def leaked_items(items: Sequence[Item], pairs: Sequence[Pair]) -> list[str]:
 
 
 def items_with_seen_problems(items: Sequence[Item], pairs: Sequence[Pair]) -> list[str]:
-    """Return the ids of items whose problem is that of a training dialogue. Dialogues without a problem never match."""
+    """Return the ids of items whose problem is also stated in a tutoring pair."""
     seen = {strip_to_words(stated_problem(pair.prompt)) for pair in pairs if pair.tutoring} - {""}
     return [item.id for item in items if strip_to_words(item.vars["question"]) in seen]
 
 
 class FindOverlap(Job):
-    """Tasks of a benchmark whose human replies and problems are searched for in training pairs."""
+    """Job that searches training pairs for the human replies and problems of a benchmark's tasks."""
 
     tasks: list[str]
 
@@ -79,9 +88,9 @@ class FindOverlap(Job):
 def find_overlap(*, job: FindOverlap, items: Path, pairs: Path, out: Path) -> None:
     """Write the overlap of each task's items with training pairs: {task: {items: n, leaked: [ids], problems: [ids]}}.
 
-    `leaked` are items whose human reply occurs in the pairs, `problems` those whose problem does.
+    `leaked` lists the items whose human reply occurs in the pairs, and `problems` the items whose problem occurs there.
 
-    items: the folder of the benchmark's items; pairs: file of the training pairs.
+    items: folder of the benchmark's items; pairs: file of the training pairs.
     """
     training_pairs = read_records(pairs, Pair)
     overlaps = {}

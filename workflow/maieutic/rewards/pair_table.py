@@ -15,7 +15,7 @@ from maieutic.datasets.text import cluster_of
 from maieutic.judges.annotators import aggregate_votes, cell_is_yes
 from maieutic.serving.conversations import UNKNOWN_SOLUTION, merge_turns, messages_before_reply, parse_turns
 
-REQUIRED_PAIR_COLUMNS, OPTIONAL_PAIR_COLUMNS = PAIR_COLUMNS[:4], PAIR_COLUMNS[4:]  # required and optional columns
+REQUIRED_PAIR_COLUMNS, OPTIONAL_PAIR_COLUMNS = PAIR_COLUMNS[:4], PAIR_COLUMNS[4:]
 FIRST, SECOND, TIE = "first", "second", "tie"
 CHOICE_WORDS = {
     **dict.fromkeys(("first", "1", "a"), FIRST),
@@ -26,7 +26,10 @@ CRITERION = "preference"
 
 
 class PreferenceLine(NamedTuple):
-    """One preference: a pair and an annotator's choice between its replies."""
+    """One line of a preference table: a pair, and an annotator's choice between its replies.
+
+    place: place of the line in messages; resolves: True if the annotator decides where others disagree.
+    """
 
     place: str
     pair: Pair
@@ -41,11 +44,12 @@ def preferences_of_table(
     *sources: Sequence[SourceRecord],
     values: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Pair]:
-    """Return the pairs of a table, the preferred reply first. Raises a UserError that lists all invalid lines.
+    """Return the pairs of a table, with the preferred replies as chosen ones. Raises UserError for all invalid lines.
 
-    columns: column of docs/people.md -> column in the file; values: preference in the file -> its meaning (`first`,
-    `second` or `tie`), empty for the usual words. Where a pair's annotators disagree, a resolver decides, else the
-    majority. A pair without a majority is a tie.
+    If a pair's annotators disagree, a resolver decides, or else the majority. A pair without a majority is a tie.
+
+    name: name of the set; columns: maps each column of docs/people.md to a column in the file; sources: records of the
+    table's files; values: maps each preference in the file to `first`, `second` or `tie` (empty: the usual words).
     """
     faults: list[UserError] = []
     lines: list[PreferenceLine] = []
@@ -65,7 +69,10 @@ def preferences_of_table(
 
 
 def cell_text(record: Mapping[str, Any], column: str, columns: Mapping[str, str]) -> str:
-    """Return a cell's text, empty for a missing cell."""
+    """Return the text of a cell, empty if the cell is missing.
+
+    column: name of the column in docs/people.md; columns: maps such names to columns in the file.
+    """
     value = record.get(columns.get(column, column))
     return "" if value is None else str(value).strip()
 
@@ -75,19 +82,19 @@ def preference_line(
 ) -> PreferenceLine:
     """Read one record as a preference. Raises UserError for a missing cell or an unknown preference.
 
-    words: the meaning of each preference, with lower-case keys.
+    words: maps each preference in lower case to `first`, `second` or `tie`.
     """
     texts = {column: cell_text(record, column, columns) for column in (*REQUIRED_PAIR_COLUMNS, *OPTIONAL_PAIR_COLUMNS)}
     if missing := [columns.get(column, column) for column in REQUIRED_PAIR_COLUMNS if not texts[column]]:
         raise UserError(
             place,
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
-            f"fill in {', '.join(REQUIRED_PAIR_COLUMNS)} in every line",
+            f"fill in the columns {', '.join(REQUIRED_PAIR_COLUMNS)} in every line",
         )
     choice = words.get(texts["preference"].casefold())
     if choice is None:
-        known = "first, second, tie (or 1, 2, 0; a, b)" if words is CHOICE_WORDS else ", ".join(words)
-        raise UserError(place, f"no such preference: {texts['preference'][:20]!r}", f"use one of {known}")
+        known = "first, second, tie (also: 1, 2, 0, a, b)" if words is CHOICE_WORDS else ", ".join(words)
+        raise UserError(place, f"unknown preference: {texts['preference'][:20]!r}", f"use one of {known}")
     turns = merge_turns(parse_turns(texts["history"])) or [{"role": "user", "content": texts["history"]}]
     prompt = messages_before_reply(texts["question"], known_solution(texts["solution"]) or UNKNOWN_SOLUTION, turns)
     content = cluster_of(" ".join([texts["question"], texts["history"], texts["first"], texts["second"]]))
@@ -104,27 +111,27 @@ def preference_line(
 
 
 def duplicate_errors(lines: Sequence[PreferenceLine]) -> Iterator[UserError]:
-    """Yield an error for each line whose id belongs to another pair, or whose annotator has already judged its pair."""
+    """Yield an error for each line that reuses the id of another pair or repeats an annotator's judgement of a pair."""
     pairs: dict[str, PreferenceLine] = {}
     seen: dict[tuple[str, str | None], str] = {}
     for line in lines:
         before = pairs.setdefault(line.pair.id, line)
         if before.pair != line.pair:
             yield UserError(
-                line.place, f"another pair has the same id, in {before.place}", "give each pair a unique id"
+                line.place, f"another pair in {before.place} has the same id", "assign a unique id to each pair"
             )
         key = line.pair.id, line.annotator
         if key in seen:
             who = line.annotator or "an unnamed annotator"
             problem = f"{who} already judged this pair in {seen[key]}"
             yield UserError(
-                line.place, problem, "remove one of the lines, or name the annotators in a column annotator"
+                line.place, problem, "remove one of the lines, or name the annotators in the column annotator"
             )
         seen.setdefault(key, line.place)
 
 
 def aggregate_choice(group: Sequence[PreferenceLine]) -> Pair:
-    """Return a pair with the aggregated choice of its annotators: the preferred reply first, or a tie."""
+    """Aggregate the lines about one pair. Returns the pair with the preferred reply as the chosen one, or as a tie."""
     pair = group[0].pair
     votes = [
         Label(

@@ -1,4 +1,4 @@
-"""Preference pairs of each source, made from its datasets. Pairs that express no preference are refused."""
+"""Preference pairs, made from the datasets of each source. Pairs that express no preference are left out."""
 
 from __future__ import annotations
 
@@ -35,12 +35,15 @@ def refusal_reason(pair: Pair) -> str | None:
 
 
 def turns_before(pair: Pair) -> int:
-    """Return the number of turns before the reply, where consecutive turns of one speaker count as one."""
+    """Return the number of turns before the reply, counting consecutive turns of one speaker as one turn."""
     return len(pair.prompt) - 1 if pair.tutoring else len(pair.prompt)
 
 
 def pair_source(name: str, entry: PreferenceSet | None) -> PairSource:
-    """Return the source of a set of pairs, found by the entry's loader, or by `name` for training pairs (no entry)."""
+    """Return the source of a set of pairs. Raises UserError if the entry's loader does not exist.
+
+    name: name of the set; entry: its registry entry, or None for training pairs, whose source has the same name.
+    """
     if entry is None:
         return PAIR_SOURCES[name]
     if entry.loader != TABLE_LOADER:
@@ -54,9 +57,10 @@ def pair_source(name: str, entry: PreferenceSet | None) -> PairSource:
 
 
 class MakePairs(Job):
-    """A source of preference pairs. forms: formats of its files; published: True if the files are the published ones.
+    """Job that makes the preference pairs of one source.
 
-    entry: registry entry of the set, or None for training pairs.
+    forms: formats of the source's files; published: True if the files are the published ones; entry: registry entry of
+    the set, or None for training pairs.
     """
 
     source: str
@@ -66,7 +70,7 @@ class MakePairs(Job):
 
 
 def make_pairs(*, job: MakePairs, sources: list[Path], out: Path, counts: Path) -> None:
-    """Write the pairs of one source, and their counts."""
+    """Write the preference pairs of one source, and counts of these pairs."""
     is_user_file = job.entry is not None and job.entry.file is not None
     records = [read_source(path, form, user_file=is_user_file) for path, form in zip(sources, job.forms, strict=True)]
     write_pairs(job.source, records, out, counts, job.published, job.entry)
@@ -80,11 +84,11 @@ def write_pairs(
     published: bool = False,
     entry: PreferenceSet | None = None,
 ) -> None:
-    """Write the pairs of one source, and their counts: pairs, refused pairs by reason, mean turns.
+    """Write the pairs of one source, and counts: valid pairs, refused pairs by reason, and mean number of turns.
 
-    records: the records of each of the source's datasets; published: True for the published files; entry: registry
-    entry of the set, or None for training pairs. Raises UserError if a field is missing in the records, if no pair is
-    left, or if the number of pairs differs from the published one although the source's rule is known exactly.
+    records: the records of each dataset of the source; published: True for the published files; entry: registry entry
+    of the set, or None for training pairs. Raises UserError if a field is missing in the records, if no pair is valid,
+    or if an exact source (`PairSource.exact`) does not yield the published number of pairs.
     """
     definition = pair_source(source, entry)
     try:
@@ -100,8 +104,8 @@ def write_pairs(
     if not kept:
         raise UserError(
             f"preferences/{source}",
-            f"expected valid pairs, found none among {len(pairs)}: {dict(refused)}",
-            "correct the files",
+            f"expected valid pairs, found none among {len(pairs)}; pairs by fault: {dict(refused)}",
+            f"correct the source files of {source}",
         )
     if published and definition.exact and len(kept) != definition.pairs:
         problem = f"expected the {definition.pairs} published pairs, found {len(kept)}"
@@ -121,4 +125,4 @@ def write_pairs(
     }
     write_records(out, kept)
     write_json(counts_out, counts)
-    log.info("%s: %d pairs, %.2f turns before the reply", source, len(kept), counts["turns"])
+    log.info("%s: %d pairs, on average %.2f turns before the reply", source, len(kept), counts["turns"])

@@ -1,4 +1,4 @@
-"""Prefix sharing: a causal model encodes a dialogue once, and its keys and values serve all replies to the dialogue.
+"""Prefix sharing: a causal model encodes a dialogue once, and reuses the keys and values for all replies to it.
 
 Heavy libraries are imported inside the functions, since only the serving environment has them.
 """
@@ -12,7 +12,7 @@ from maieutic.rewards.scorer import Forward, Group, Passes, forward_of, pad_rows
 
 
 def can_share(model: Any) -> bool:
-    """Return True if a model is transformers' own causal classifier with full attention in all layers."""
+    """Return True if a model is one of transformers' own causal classifiers, with full attention in all layers."""
     from transformers.modeling_layers import GenericForSequenceClassification
 
     config = model.config.get_text_config()
@@ -27,10 +27,10 @@ def can_share(model: Any) -> bool:
 
 
 def shared_forward_of(model: Any, pad: int, device: str, plain: Forward) -> Callable[[list[Group]], list[float]] | None:
-    """Return a function that scores several groups in two padded passes, or None if a model cannot share prefixes.
+    """Return a function that scores several groups in two padded passes, or None if the model cannot share prefixes.
 
-    The first pass encodes the dialogues, the second one all replies, with the cached keys and values. A batch that does
-    not fit in memory is scored by `plain`.
+    The first pass encodes the dialogues. The second pass encodes all replies, with the cached keys and values of the
+    dialogues. Groups that do not fit in GPU memory are scored by `plain`.
     """
     if not can_share(model):
         return None
@@ -55,7 +55,7 @@ def shared_forward_of(model: Any, pad: int, device: str, plain: Forward) -> Call
         cache.batch_select_indices(owner)
         replies, reply_mask = pad_rows([ids for group in groups for ids in group.suffixes], pad, device)
         mask = dialogue_mask[owner]
-        # Dialogues are padded, so the positions of a reply continue from its dialogue's length without padding.
+        # Dialogues are padded, so a reply's positions must start at the length of its dialogue without padding.
         places = mask.sum(1, keepdim=True) + torch.arange(replies.shape[1], device=device)
         hidden = base(
             input_ids=replies,

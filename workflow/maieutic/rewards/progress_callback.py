@@ -1,4 +1,4 @@
-"""Progress of a training, in the rule's log and on the terminal."""
+"""Progress of a training, which is shown in the rule's log and on the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class ProgressLog:
-    """Trainer callback that logs step, loss, accuracy and time left every few seconds."""
+    """Trainer callback that logs the step, the loss, the accuracy and the time left every few seconds."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -20,7 +20,7 @@ class ProgressLog:
         self.first = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Record the first step of this run, which is above 0 after resuming from a checkpoint."""
+        """Record the step at which this run starts, which is above 0 if it resumes from a checkpoint."""
         self.first, self.began = state.global_step, time.monotonic()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:

@@ -1,6 +1,7 @@
-"""Scores of conversations, computed in batches by token budget, longest first, and journaled so that none is repeated.
+"""Scoring of conversations in batches with a token budget, longest first. Each score is journaled and computed once.
 
-Replies to one dialogue share its tokens: a causal model encodes the dialogue once, then each reply (`prefix_sharing`).
+Replies to the same dialogue share its forward pass: a causal model encodes the dialogue once, and then each reply
+(`prefix_sharing`).
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ from maieutic.core.progress import Progress
 log = logging.getLogger(__name__)
 Ids = Sequence[int]
 Forward = Callable[[list[Ids]], list[float]]
-MIN_SHARED_TOKENS = 32  # conversations are grouped by a common prefix only if it has at least this many tokens
+MIN_SHARED_TOKENS = 32  # conversations are grouped only if their common prefix has at least this many tokens
 CACHED_BUDGETS = 8  # maximum number of tokens with cached keys and values, as a multiple of the token budget
 
 
 class Group(NamedTuple):
-    """Conversations with a common prefix: its tokens, each conversation's other tokens, and their positions."""
+    """Conversations with a common prefix.
+
+    prefix: tokens of the prefix; suffixes: the other tokens of each conversation; positions: position of each
+    conversation in the list of all conversations.
+    """
 
     prefix: Ids
     suffixes: list[Ids]
@@ -34,8 +39,8 @@ class Group(NamedTuple):
 class Passes(NamedTuple):
     """Forward passes of a loaded model.
 
-    plain: padded pass over conversations; shared: pass over groups, None if the model cannot share prefixes; pad: id of
-    the pad token.
+    plain: padded pass over conversations; shared: pass over groups, or None if the model cannot share prefixes;
+    pad: id of the pad token.
     """
 
     plain: Forward
@@ -44,11 +49,10 @@ class Passes(NamedTuple):
 
 
 def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Return batches of positions in `lengths`, longest first.
+    """Return batches of positions in `lengths`, those of the longest conversations first.
 
-    A batch's size times its longest length is at most `budget` tokens, unless the batch has only one position.
-
-    The order depends on the lengths alone, so a resumed job forms the same batches as the job that was killed.
+    The number of positions in a batch times its greatest length is at most `budget` tokens, unless the batch has only
+    one position. Batches depend on nothing but `lengths` and `budget`, so a resumed job forms the same batches.
     """
     chunks: list[list[int]] = []
     for position in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
@@ -60,15 +64,19 @@ def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
 
 
 def common_prefix_length(conversations: Sequence[Ids]) -> int:
-    """Return the length of the conversations' common prefix, limited so that each keeps at least one other token."""
+    """Return the length of the common prefix of conversations, which leaves each of them at least one more token."""
     ordered = sorted(map(tuple, conversations))
-    first, last = ordered[0], ordered[-1]  # in lexicographic order, these two share the least
+    first, last = ordered[0], ordered[-1]  # the first and last in lexicographic order share the shortest prefix
     same = next((place for place, (token, other) in enumerate(zip(first, last, strict=False)) if token != other), None)
     return min(same if same is not None else min(len(first), len(last)), min(map(len, conversations)) - 1)
 
 
 def groups_of(conversations: Sequence[Ids], dialogues: Sequence[str], budget: int, pad: int) -> list[Group]:
-    """Return groups of conversations on one dialogue, if they are worth a shared prefix, longest prefix first."""
+    """Group the conversations on the same dialogue whose common prefix is worth sharing, the longest prefix first.
+
+    dialogues: for each conversation, an identifier of its dialogue; budget: maximum number of tokens of a prefix;
+    pad: id of the pad token.
+    """
     members: dict[str, list[int]] = defaultdict(list)
     for position, dialogue in enumerate(dialogues):
         members[dialogue].append(position)
@@ -89,7 +97,10 @@ def groups_of(conversations: Sequence[Ids], dialogues: Sequence[str], budget: in
 
 
 def group_batches(groups: Sequence[Group], budget: int) -> list[list[Group]]:
-    """Return batches of groups. A batch's padded dialogues, replies and cached tokens each stay within a budget."""
+    """Return batches of groups, whose padded dialogues and padded replies have at most `budget` tokens each.
+
+    The number of cached tokens of a batch is at most CACHED_BUDGETS times `budget`.
+    """
     chunks: list[list[Group]] = []
     for group in groups:
         batch = [*chunks[-1], group] if chunks else [group]
@@ -104,7 +115,7 @@ def group_batches(groups: Sequence[Group], budget: int) -> list[list[Group]]:
 
 
 def score_key(ids: Ids, identity: str) -> str:
-    """Return the journal key of a conversation's score: a hash of the identity of the weights and of the token ids."""
+    """Return the journal key of a conversation's score: a hash of the weights' identity and the token ids."""
     return canonical_digest([identity, list(ids)])
 
 
@@ -119,8 +130,8 @@ def pending_passes(
 ) -> list[tuple[list[int], Callable[[], list[float]]]]:
     """Return the forward passes that are still needed, each with the positions of the conversations that it scores.
 
-    known: positions of conversations that already have a score. Groups are formed from all conversations, so that a
-    resumed job forms the same groups.
+    dialogues: for each conversation, an identifier of its dialogue; known: positions of conversations that already have
+    a score. These are left out only after grouping, so that a resumed job forms the same groups.
     """
     groups = groups_of(conversations, dialogues, budget, model.pad) if model.shared else []
     grouped = {position for group in groups for position in group.positions}
@@ -146,10 +157,12 @@ def score_all(
     budget: int,
     load: Callable[[], Passes],
 ) -> list[ScoredConversation]:
-    """Return each conversation's score. Equal conversations are scored once; the first missing score loads the model.
+    """Return each conversation's score. Equal conversations are scored once.
 
-    dialogues: for each conversation, an identifier of its dialogue. A forward pass is journaled as a whole, so a killed
-    job repeats at most one pass.
+    A forward pass is journaled as a whole, so a killed job repeats at most one pass.
+
+    what: name in log messages; dialogues: for each conversation, an identifier of its dialogue; identity: identity of
+    the weights; budget: number of tokens per pass; load: loads the model, called only if a score is not in the journal.
     """
     keys = [score_key(ids, identity) for ids in conversations]
     places = {key: place for place, key in reversed(list(enumerate(keys)))}  # first position of each key
@@ -177,7 +190,7 @@ def score_all(
 
 
 def pad_rows(rows: Sequence[Ids], pad: int, device: str) -> tuple[Any, Any]:
-    """Return token ids and attention mask, padded on the right (rows x longest row)."""
+    """Return the token ids, padded on the right with `pad`, and the attention mask (both rows x longest row)."""
     import torch
 
     longest = max(map(len, rows))
@@ -190,17 +203,20 @@ def pad_rows(rows: Sequence[Ids], pad: int, device: str) -> tuple[Any, Any]:
 
 
 def scores_of_logits(logits: Any) -> list[float]:
-    """Return a model's single output, or the log-odds of the second of two logits."""
+    """Return the scores of conversations: the single logit of each, or the log-odds of the second class of two."""
     chosen = logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
     return [float(value) for value in chosen.float().cpu()]
 
 
 def forward_of(model: Any, pad: int, device: str) -> Forward:
-    """Return a padded forward pass of a sequence classifier. A batch that exceeds the memory is halved."""
+    """Return a function that scores padded conversations. It halves a batch that does not fit in GPU memory.
+
+    model: sequence classifier; pad: id of the pad token.
+    """
     import torch
 
     model = model.to(device).eval()
-    # By default, a causal model would cache every layer's keys and values, although no token follows.
+    # By default, a causal model would cache every layer's keys and values, although no further token is computed.
     extra = {"use_cache": False} if hasattr(model.config.get_text_config(), "use_cache") else {}
 
     def forward(conversations: list[Ids]) -> list[float]:

@@ -49,9 +49,9 @@ log = logging.getLogger(__name__)
 class PreparedModel(NamedTuple):
     """A reward model prepared for scoring: its tokenizer is loaded, and `load` loads its weights.
 
-    longest: maximum tokens of a conversation; cut: True to cut longer ones; system: text of the system message;
-    identity: hash of weights and dtype; budget: tokens per forward pass; end_token_id: id of the token appended to each
-    conversation, if any.
+    longest: maximum number of tokens of a conversation; cut: True if longer conversations are cut; system: text of the
+    system message; identity: hash of the weights and the dtype; budget: number of tokens per forward pass;
+    end_token_id: id of a token to append to each conversation, or None.
     """
 
     tokenizer: object
@@ -65,7 +65,10 @@ class PreparedModel(NamedTuple):
 
 
 def prepare_model(name: str, model: RewardModel, weights: Path, machine: JobDevices) -> PreparedModel:
-    """Load all of a reward model except its weights. weights: folder of the weights, with manifest.json."""
+    """Load the tokenizer and the limits of a reward model, but not yet its weights.
+
+    weights: folder of the weights, with manifest.json.
+    """
     from maieutic.rewards.loading import check_scalar_head, context_limit, load_classifier, load_tokenizer, take_device
 
     end = None
@@ -105,7 +108,7 @@ def unscored_reason(ids: Ids, loaded: PreparedModel) -> str | None:
 
 
 class ConversationResult(NamedTuple):
-    """Result of one conversation: its length in tokens, and its score or the reason why it has none."""
+    """Result of scoring one conversation: its length in tokens, and its score or the reason why it has no score."""
 
     tokens: int
     scored: ScoredConversation | None
@@ -113,26 +116,26 @@ class ConversationResult(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Key of the conversation in the journal, or NO_REQUEST if it was not scored."""
+        """Journal key of the conversation's score, or NO_REQUEST if the conversation was not scored."""
         return self.scored.key if self.scored else NO_REQUEST
 
     @property
     def score(self) -> float | None:
-        """Scalar score, or None if the conversation was not scored."""
+        """Score of the conversation, or None if it has no score."""
         return self.scored.score if self.scored else None
 
 
 def score_conversations(
     name: str, loaded: PreparedModel, conversations: list[list[Message]], journal: Path
 ) -> list[ConversationResult]:
-    """Score every conversation. One that exceeds the model's context gets no score, unless the entry allows cuts."""
+    """Score every conversation. One above `loaded.longest` tokens gets no score, or is cut first if `loaded.cut`."""
     most = loaded.longest - (loaded.end_token_id is not None)
     tokens = encode_conversations(loaded.tokenizer, conversations, most if loaded.cut else None)
     if loaded.end_token_id is not None:
         tokens = [[*ids, loaded.end_token_id] for ids in tokens]
     reasons = [unscored_reason(ids, loaded) for ids in tokens]
     if unscored := sum(reason is not None for reason in reasons):
-        log.warning("%s: %d of %d conversations have no score: too long", name, unscored, len(tokens))
+        log.warning("%s: %d of %d conversations are too long and have no score", name, unscored, len(tokens))
     with Journal(journal, ScoredConversation) as answers:
         fitting = [number for number, reason in enumerate(reasons) if reason is None]
         records = score_all(
@@ -155,14 +158,14 @@ def score_conversations(
 
 
 class ScorePairs(Job):
-    """Registry entry of a reward model that scores the pairs of a set."""
+    """Job that scores a set of preference pairs with a reward model. entry: registry entry of the model."""
 
     reward_model: str
     entry: RewardModel
 
 
 class ScoreRewards(ScorePairs):
-    """Registry entry of a reward model, and the tasks of one benchmark whose replies it scores."""
+    """Job that scores the replies to tasks of one benchmark with a reward model."""
 
     tasks: list[str]
 
@@ -180,7 +183,7 @@ def score_rewards(
 ) -> None:
     """Write one Reward per reply of several tutors. A reply whose request the server refused has no score.
 
-    weights: the reward model's manifest; items: the folder of the benchmark's items.
+    weights: manifest of the reward model; items: folder of the benchmark's items; replies: one file per tutor.
     """
     cases = read_items(items, job.tasks)
     known_items = {(item.task, item.id): item for item in cases}
@@ -203,7 +206,10 @@ def score_rewards(
 def rewards_of(
     name: str, loaded: PreparedModel, items: dict[tuple[str, str], Item], replies: list[Reply], journal: Path
 ) -> list[Reward]:
-    """Return one Reward per reply, with scores of its stripped text and of the text that the released scorer reads."""
+    """Return one Reward per reply, with scores of its stripped text and of the text that the released scorer reads.
+
+    items: maps (task, id) to the item.
+    """
     texts = [scored_texts(reply) for reply in replies]
     conversations = [
         messages_to_score(scored_dialogue(items[reply.task, reply.id]), text, loaded.system)
@@ -234,7 +240,7 @@ def rewards_of(
 
 
 def scored_texts(reply: Reply) -> list[str]:
-    """Return the texts of a reply that are scored: none for a refused reply."""
+    """Return the texts of a reply that are scored. A refused reply has no such text."""
     return [] if reply.error else list(dict.fromkeys((reply.text.strip(), reply.released)))
 
 
@@ -256,8 +262,8 @@ def score_pairs(
 ) -> None:
     """Write the scores of both replies of every pair, and one Reward per labelled reply.
 
-    weights: the reward model's manifest; labels: the files of a labelled set, all in its folder, or None; out: the file
-    of the pairs' scores, then that of the labelled replies' rewards.
+    weights: manifest of the reward model; labels: the files of one labelled set, all in the same folder, or None;
+    out: file for the scores of the pairs, and with `labels` also a file for the rewards of the labelled replies.
     """
     name = job.reward_model
     loaded = prepare_model(name, job.entry, weights.parent, JobDevices(gpus, threads))

@@ -11,9 +11,9 @@ from maieutic.core.records import Pair
 class PairSource(NamedTuple):
     """A source of preference pairs. `load` takes the records of each dataset, in the order of `datasets`.
 
-    pairs, turns: published number of pairs and mean length of the dialogue before the reply (MathTutorBench, Table 2);
-    preferred, rejected: descriptions of the two replies; test: True for pairs that no reward model is trained on;
-    exact: True if `load` yields exactly the published number of pairs.
+    title: title in the report; pairs, turns: published number of pairs and mean number of turns before the reply
+    (MathTutorBench, Table 2); preferred, rejected: descriptions of the preferred and of the rejected reply; test: True
+    for pairs that no reward model is trained on; exact: True if `load` yields exactly the published number of pairs.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Training of a reward model on preference pairs with TRL, with the paper's settings. No pair is dropped silently.
+"""Training of a reward model on preference pairs with TRL and MathTutorBench's settings. Left-out pairs are counted.
 
 Heavy libraries are imported inside the functions, since only the serving environment has them.
 """
@@ -29,16 +29,16 @@ RUNTIME_ONLY = {"checkpoint_seconds"}  # settings that do not affect what is lea
 
 
 class EncodedPairs(NamedTuple):
-    """Pairs as token ids, and counts of left-out or cut pairs. columns: lists chosen_ids, rejected_ids and margin."""
+    """Pairs as token ids, and counts of pairs. columns: lists `chosen_ids`, `rejected_ids` and optionally `margin`."""
 
     columns: dict[str, list[Any]]
     counts: dict[str, int]
 
 
 def pairs_of_mix(mix: dict[str, float], files: Sequence[Path], seed: int) -> list[Pair]:
-    """Return the pairs of a mix, in a fixed order. A larger share of a source contains all pairs of a smaller one.
+    """Return the pairs of a mix, in a fixed order. A larger share of a source contains all pairs of a smaller share.
 
-    files: the pair file of each source, in a folder named after the source.
+    mix: share of the pairs to take from each source; files: pair file of each source, in a folder named after it.
     """
     chosen: list[Pair] = []
     by_source = {path.parent.name: path for path in files}
@@ -52,7 +52,10 @@ def pairs_of_mix(mix: dict[str, float], files: Sequence[Path], seed: int) -> lis
 def encode_pairs(
     tokenizer: Any, pairs: list[Pair], system: str, train: PreferenceTraining, longest: int
 ) -> EncodedPairs:
-    """Tokenise pairs. Pairs with over `longest` tokens on a side are left out or cut (`train.overlong`) and counted."""
+    """Tokenise pairs. A pair with a conversation of more than `longest` tokens is left out or cut, and counted.
+
+    system: text of the system message; train: settings, of which `overlong` decides between leaving out and cutting.
+    """
     texts = {
         name: [messages_to_score(pair.prompt, getattr(pair, name), system if pair.tutoring else "") for pair in pairs]
         for name in ("chosen", "rejected")
@@ -115,13 +118,16 @@ def freeze_token_embeddings(model: Any, train: Training) -> None:
 
 
 def training_identity(name: str, model: RewardModel, train: Training, base: Path, data: object) -> str:
-    """Return a hash of everything that determines what is learnt. Only checkpoints with an equal hash are resumed."""
+    """Return a hash of everything that determines what is learnt. Only checkpoints with an equal hash are resumed.
+
+    base: folder of the base weights; data: the training pairs as token ids.
+    """
     settings = train.model_dump(exclude=RUNTIME_ONLY | {"pretrain"})  # the pretraining pairs are part of `data`
     return canonical_digest([name, model.prompt, settings, sha256_of(base / MANIFEST), data])
 
 
 class TrainRewardModel(Job):
-    """Registry entry of a reward model to train."""
+    """Job that trains a reward model. entry: registry entry of the model."""
 
     reward_model: str
     entry: RewardModel
@@ -130,10 +136,10 @@ class TrainRewardModel(Job):
 def train_reward_model(
     *, job: TrainRewardModel, base: Path, pairs: list[Path], journal: Path, out: Path, gpus: int, threads: int
 ) -> None:
-    """Write the weights (safetensors), the tokenizer and training.json, then the manifest `out` beside them.
+    """Train a reward model. Writes its weights (safetensors), tokenizer and training.json, and then the manifest `out`.
 
-    base: the manifest of the base weights; pairs: the pair file of each source, in a folder named after the source;
-    journal: the folder of the checkpoints, from which a killed training resumes.
+    base: manifest of the base weights; pairs: pair file of each source, in a folder named after the source;
+    journal: folder of the checkpoints, from which a killed training resumes.
     """
     train_on_pairs(job.reward_model, job.entry, base.parent, pairs, journal, out.parent, JobDevices(gpus, threads))
 
@@ -146,7 +152,7 @@ def train_on_pairs(
     from maieutic.rewards.loading import context_limit, load_classifier, load_tokenizer, take_device
 
     train = model.train
-    assert train is not None, "only a reward model with `train` is trained"
+    assert train is not None, "the registry entry of a reward model to train must have `train`"
     with take_lock(journal.with_name(f"{journal.name}.lock")):
         device = take_device(name, machine)
         tokenizer = load_tokenizer(base)
@@ -160,7 +166,7 @@ def train_on_pairs(
             if stage.counts["pairs"] and not stage.counts["trained"]:
                 place = f"models.{name}.train.max_length"
                 raise UserError(
-                    place, f"every pair has more than {longest} tokens", "raise this key, or set train.overlong: cut"
+                    place, f"every pair has more than {longest} tokens", "raise max_length, or set train.overlong: cut"
                 )
         import transformers
 
@@ -201,13 +207,16 @@ def train_first_stage(
     identity: str,
     device: str,
 ) -> list[dict[str, Any]]:
-    """Train the first stage and save it in the folder `out`, unless that exists. Returns the log of the steps."""
+    """Train the first stage and save the model in `out`, unless it is already there. Returns the log of the steps.
+
+    identity: hash of everything that determines what is learnt.
+    """
     import transformers
 
     from maieutic.rewards.checkpoints import resume_from
     from maieutic.rewards.loading import load_classifier
 
-    resume_from(out.parent, identity)  # only to remove files of other trainings
+    resume_from(out.parent, identity)  # called only because it removes files of other trainings
     finished = out / "history.json"
     if finished.exists():
         log.info("the pretraining of %s is already finished", name)
@@ -240,7 +249,11 @@ def run_trainer(
     identity: str,
     device: str,
 ) -> list[dict[str, Any]]:
-    """Train, resuming from a complete checkpoint of the same training. Returns the log, one entry per step."""
+    """Train a classifier, resuming from a complete checkpoint of the same training if there is one.
+
+    Returns the log, with one entry per step. journal: folder of the checkpoints; identity: hash of everything that
+    determines what is learnt.
+    """
     from datasets import Dataset
     from trl import RewardConfig, RewardTrainer
 
@@ -268,7 +281,10 @@ def run_trainer(
 def write_history(
     name: str, model: RewardModel, facts: dict[str, Any], history: list[dict[str, Any]], out: Path
 ) -> None:
-    """Write training.json: settings, counts, the log of every step. Two equal runs write the same content."""
+    """Write training.json: settings, counts and the log of every step. Two equal runs write the same content.
+
+    facts: further keys of the file.
+    """
     content = {
         "model": name,
         "settings": model.model_dump(include={"train", "prompt"}),
@@ -279,6 +295,6 @@ def write_history(
 
 
 def reproducible_log(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the entries of a trainer's log without keys that differ between two equal runs, such as times."""
+    """Return the entries of a trainer's log without the keys whose values differ between equal runs, such as times."""
     kept = ("step", "loss", "accuracy", "margin", "mean_reward", "learning_rate", "grad_norm")
     return [{key: entry[key] for key in kept if key in entry} for entry in history]

@@ -1,1 +1,1 @@
-"""Scores with intervals from grades, and the papers' printed numbers."""
+"""Scores with intervals, computed from grades, and the numbers published in papers."""

@@ -1,7 +1,7 @@
 """Paired differences between tutors, on the items that both answered.
 
-Every headline metric has a difference with its interval over problems and its p value, both from Student's t with two
-pseudo-problems (`maieutic.core.intervals`). Metrics that are shares of right items also have McNemar's exact test.
+For every headline metric, the difference has an interval over problems and a p value, both from Student's t with two
+pseudo-problems (`maieutic.core.intervals`). For a metric that is a share of right items, McNemar's exact test is added.
 Holm's correction covers all pairs of tutors and all headline metrics of one benchmark under one scoring.
 """
 
@@ -23,7 +23,7 @@ from maieutic.core.records import Difference, Grade, Scoring, read_checked_recor
 from maieutic.core.stats import Interval, leave_one_out, sums_by_cluster
 from maieutic.scores.score import Measurement, ScoringJob, index_grades, measure_task, metric_function
 
-RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # metric functions that are shares of right items
+RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # functions of metrics that are shares of right items
 
 
 class CompareTutors(ScoringJob):
@@ -33,7 +33,7 @@ class CompareTutors(ScoringJob):
 
 
 class ComparisonKey(NamedTuple):
-    """Key of a comparison: a task's headline metric under one scoring, by one grader (None for a parser)."""
+    """Key of a comparison of tutors by a task's headline metric. by: the grader, None for a parser."""
 
     task: str
     scoring: Scoring
@@ -41,9 +41,10 @@ class ComparisonKey(NamedTuple):
 
 
 class TutorSide(NamedTuple):
-    """Values of one tutor on the items that both this tutor and another one answered.
+    """Metric of one tutor on the items that this tutor and another one both answered.
 
-    left_out: metric with each problem left out in turn; right: correctness of each item; bounds: range of the metric.
+    value: value of the metric; left_out: its values with each problem left out in turn; right: True for each item that
+    the tutor answered correctly; problems: number of problems; bounds: range of the metric, None if unknown.
     """
 
     value: float
@@ -56,7 +57,7 @@ class TutorSide(NamedTuple):
 def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: Path) -> None:
     """Write the differences of every pair of tutors as a JSON list.
 
-    items: folder of the benchmark's items; grades: grade files, each of the tutor at the same index of `job.tutors`; a
+    items: folder of the benchmark's items; grades: grades files, each of the tutor at the same index in `job.tutors`; a
     tutor may have several files.
     """
     cards = {task: job.card(task) for task in job.tasks}
@@ -84,17 +85,20 @@ def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: 
 
 
 def is_own_reference(card: Card, metric: Metric, tutor: str) -> bool:
-    """Return True if this tutor's replies are the reference of the metric, so that its own value is meaningless."""
+    """Return True if a metric compares replies with those of this very tutor, whose own value is then meaningless."""
     return tutor == card.baselines.ceiling and not metric.ceiling
 
 
 def tutor_differences(card: Card, compared: ComparisonKey, measured: Mapping[str, Measurement]) -> Iterator[Difference]:
-    """Yield the difference of every pair of tutors by one headline metric, in the order of the tutors."""
+    """Yield the difference of every pair of tutors by one headline metric, in the order of the tutors.
+
+    measured: measurement of the metric by tutor.
+    """
     answers = {
         tutor: {item.id: (item.cluster, graded) for item, graded in measurement.evidence.known}
         for tutor, measurement in measured.items()
     }
-    sides: dict[tuple[str, frozenset[str]], TutorSide] = {}  # by tutor and shared item ids
+    sides: dict[tuple[str, frozenset[str]], TutorSide] = {}  # keyed by the tutor and the ids of the shared items
 
     def side(tutor: str, shared: frozenset[str]) -> TutorSide:
         if (tutor, shared) not in sides:
@@ -147,25 +151,28 @@ def tutor_differences(card: Card, compared: ComparisonKey, measured: Mapping[str
 
 
 def within_range(interval: tuple[float, float], bounds: tuple[float, float] | None) -> tuple[float, float]:
-    """Return an interval, clipped to the possible differences of two values within `bounds`."""
+    """Return an interval clipped to the differences that are possible between two values within `bounds`."""
     most = bounds[1] - bounds[0] if bounds is not None else np.inf
     return max(interval[0], -most), min(interval[1], most)
 
 
 def smallest_p(contrast: StudentT | None, problems: int) -> float | None:
-    """Return the p value of no difference, or a sign test's smallest p value (2 / 2^problems) if that is larger."""
+    """Return the p value of a difference, but at least 2 / 2^problems, the smallest p value of a sign test."""
     return None if contrast is None else max(contrast.p_value(), 2.0 ** (1 - problems))
 
 
 def exact_mcnemar(wins: int, losses: int) -> float:
-    """Return McNemar's exact p value. wins, losses: numbers of items that only the first (second) tutor has right."""
+    """Return the p value of McNemar's exact test.
+
+    wins, losses: number of items that only the first or only the second tutor answered correctly.
+    """
     from statsmodels.stats.contingency_tables import mcnemar
 
     return float(mcnemar([[0, wins], [losses, 0]], exact=True).pvalue) if wins + losses else 1.0
 
 
 def holm_corrected(comparisons: Sequence[Difference]) -> list[Difference]:
-    """Return the differences with Holm-corrected p values. All differences under one scoring are corrected together."""
+    """Return the differences with p values after Holm's correction over all differences under one scoring."""
     from statsmodels.stats.multitest import multipletests
 
     corrected: dict[int, float] = {}

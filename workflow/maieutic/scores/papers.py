@@ -1,6 +1,7 @@
-"""Numbers printed in papers: `printed.csv` in the folder of each benchmark, one number per row.
+"""Numbers printed in papers, read from `printed.csv` in the folder of each benchmark, with one number per row.
 
-Columns: table (or section), group, row (tutor, judge or reward model), task, metric, subset, value as printed, text.
+Columns: `table` (or section), `group`, `row` (tutor, judge or reward model), `task`, `metric`, `subset`, `value` (as
+printed) and `text`.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from maieutic.config.cards import CARDS
+from maieutic.config.cards import card_folders
 from maieutic.core.records import Score
 
 PERCENT = 100.0
-PEOPLE = "people"  # value of `by` for a printed number that a paper's human graders assigned
+PEOPLE = "people"  # value of `PrintedResult.by` for a number from the paper's human graders
 
 
 class PrintedRow(NamedTuple):
-    """One printed number of a paper's table. `value` is NaN for a row that prints words, which are in `text`."""
+    """One number in a table of a paper. `value` is NaN if the paper prints words instead, which are in `text`."""
 
     table: str
     group: str
@@ -34,22 +35,24 @@ class PrintedRow(NamedTuple):
 
 def printed_file(benchmark: str) -> Path:
     """Return the path of the printed numbers of a benchmark's paper."""
-    return CARDS / benchmark / "printed.csv"
+    folders = [folder / benchmark for folder in card_folders()]
+    return next((path for folder in folders if (path := folder / "printed.csv").is_file()), folders[0] / "printed.csv")
 
 
 @cache
 def printed_rows(benchmark: str) -> tuple[PrintedRow, ...]:
-    """Return every printed number of a benchmark's paper. Cached, since a report shows many tables of one file."""
+    """Return every number printed in a benchmark's paper. Cached, since a report needs many tables from one file."""
     with open(printed_file(benchmark), encoding="utf-8", newline="") as handle:
         rows = [{**row, "value": float(row["value"] or "nan")} for row in csv.DictReader(handle)]
     return tuple(PrintedRow(**row) for row in rows)  # type: ignore[arg-type]
 
 
 class PrintedResult(NamedTuple):
-    """One printed number of one tutor.
+    """One number that a paper prints for one tutor.
 
-    model: the tutor's name in the paper; task: a card's task, or a pool of several tasks; value: on the scale of our
-    metric, with shares from 0 to 1; by: the grader (a reward model, a judge or `people`), None for a parser.
+    group: group of the tutor in the paper's table; model: the tutor's name in the paper; task: a card's task, or a pool
+    of several tasks; value: the number on the scale of our metric, with shares from 0 to 1; by: the grader (a reward
+    model, a judge or `people`), None for a parser; protocol: protocol of the requests.
     """
 
     group: str
@@ -62,10 +65,10 @@ class PrintedResult(NamedTuple):
 
 
 class ReleasedLabels(NamedTuple):
-    """Human labels released by a paper that also prints rates computed from them.
+    """Human labels released with a paper that also prints rates computed from them.
 
-    release: name of the label set; place_of: maps a score of these labels to its printed row, task and metric, or to
-    None if the paper does not print it.
+    release: name of the label set; place_of: function that maps a score of these labels to its row, task and metric in
+    the paper, or to None if the paper does not print it.
     """
 
     release: str
@@ -73,16 +76,17 @@ class ReleasedLabels(NamedTuple):
 
 
 class Paper(NamedTuple):
-    """Printed results of a benchmark's paper, and the conditions under which a run is comparable with them.
+    """Results printed in a benchmark's paper, and the conditions under which a run is comparable with them.
 
-    title: the benchmark's name in its paper; tables: tables with the results; values: results of tutors; judges,
-    reward_models: graders with results; note: remark for readers of the comparison.
+    title: the benchmark's name in its paper; tables: names of the tables with the results; values: function that
+    returns the tutors' results; judges: names of the judges with results; reward_models: function that returns the
+    names of the reward models with results; note: remark for readers of the comparison.
 
-    released: True if the paper's data are public, without which no number can be reproduced; prints_prompt: True if the
-    paper prints the tutors' prompt; served: hosted model behind a printed name, if the paper specifies it;
-    other_protocols: protocols that only approximate the paper's requests, each with the reason; user_last: effect of
-    the `user_last` setting on this benchmark's requests, or None if it has no effect; labels: human labels whose rates
-    the paper prints; judge_prompts: rubric cards whose prompt the paper prints.
+    released: True if the paper's data are public; otherwise no number can be reproduced; prints_prompt: True if the
+    paper prints the tutors' prompt; served: hosted model by the name that the paper prints for it, if the paper
+    specifies the model; other_protocols: protocols that only approximate the paper's requests, each with the reason;
+    user_last: effect of the `user_last` setting on this benchmark's requests, or None if it has no effect; labels:
+    human labels from which the paper prints rates; judge_prompts: rubric cards with a prompt printed in the paper.
     """
 
     title: str

@@ -1,7 +1,7 @@
-"""Printed results of all benchmarks' papers, and the conditions under which our numbers are comparable with them.
+"""Results printed in the benchmarks' papers, and the conditions under which our numbers are comparable with them.
 
-A difference is meaningful only if the same thing was measured: the same complete data, the same requests and the same
-grader. `difference_note` returns the first condition that is violated.
+Our number and the paper's are comparable only if both were measured on the same complete data, with the same requests
+and by the same grader. `difference_note` returns the first condition that is violated.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ PAPERS: dict[str, Paper] = plugin_objects("printed", "PRINTED")
 
 @cache
 def printed_values(benchmark: str) -> tuple[PrintedResult, ...]:
-    """Return the printed results of a benchmark's paper, or an empty tuple if none are recorded."""
+    """Return the results that a benchmark's paper prints for tutors; empty if no paper is recorded."""
     return tuple(PAPERS[benchmark].values()) if benchmark in PAPERS else ()
 
 
 def paper_title(benchmark: str) -> str:
-    """Return a benchmark's name as its paper writes it, or the folder name if no paper is recorded."""
+    """Return the name of a benchmark as its paper writes it, or the given folder name if no paper is recorded."""
     return PAPERS[benchmark].title if benchmark in PAPERS else benchmark
 
 
 @cache
 def printed_tutors() -> dict[str, tuple[str, ...]]:
-    """Return the names of tutors with printed results in each benchmark's paper."""
+    """Return, by benchmark, the names of the tutors for which its paper prints results."""
     return {name: tuple(dict.fromkeys(row.model for row in printed_values(name))) for name in PAPERS}
 
 
 def printed_names_for(model: Model) -> dict[str, Sequence[str]]:
-    """Return the printed names, by benchmark, that a registry entry of this kind can refer to in `paper`."""
+    """Return, by benchmark, the names in its paper that `paper` of a registry entry of this kind may contain."""
     if isinstance(model, JudgeModel):
         return {name: paper.judges for name, paper in PAPERS.items() if paper.judges}
     if isinstance(model, RewardModel):
@@ -46,9 +46,9 @@ def printed_names_for(model: Model) -> dict[str, Sequence[str]]:
 
 
 def check_papers(models: Mapping[str, Model]) -> None:
-    """Check that every model's `paper` names a row of a paper's table. Raises UserError for the first wrong one.
+    """Check that every model's `paper` names a row in a paper's table. Raises UserError for a name that does not.
 
-    A name without its benchmark must be in the tables of one benchmark only.
+    A name without a benchmark must be in the tables of exactly one paper.
     """
     faults = [fault for name, model in models.items() if (fault := fault_of_paper(name, model))]
     if faults:
@@ -64,7 +64,10 @@ def fault_of_paper(name: str, model: Model) -> UserError | None:
         for benchmark, printed in model.paper.items():
             if benchmark not in tables:
                 return unknown_name(
-                    f"{key}.{benchmark}", benchmark, list(tables), "the benchmarks whose papers print such models"
+                    f"{key}.{benchmark}",
+                    benchmark,
+                    list(tables),
+                    "the benchmarks with results of such models in a paper",
                 )
             if printed not in tables[benchmark]:
                 return unknown_name(
@@ -83,16 +86,20 @@ def fault_of_paper(name: str, model: Model) -> UserError | None:
 
 
 def paper_name(paper: str | dict[str, str] | None, benchmark: str) -> str | None:
-    """Return a model's name in a benchmark's paper. paper: the entry's `paper`; a plain name applies to all papers."""
+    """Return a model's name in a benchmark's paper, or None.
+
+    paper: value of `paper` in the model's registry entry; a plain name applies to all papers.
+    """
     return paper.get(benchmark) if isinstance(paper, dict) else paper
 
 
 class MeasurementConditions(NamedTuple):
-    """Conditions under which one of our numbers was measured, for the decision on comparability.
+    """Conditions under which one of our numbers was measured, to decide whether it is comparable with a paper's.
 
-    published: True for published data; whole: True if all of its items were used; changed: True if card, prompts or
-    rubric differ from the shipped ones; by: the grader's name in the papers, or its repository, None for a parser;
-    deviation: deviation from the paper's requests to this tutor.
+    published: True for published data, False for demo data; whole: True if all items were used; protocol: protocol of
+    the requests; changed: True if card, prompts or rubric differ from the shipped ones; by: the grader's name in the
+    papers, or its repository, None for a parser; deviation: how the requests to this tutor deviate from those in the
+    paper, None if they do not.
     """
 
     published: bool
@@ -103,11 +110,13 @@ class MeasurementConditions(NamedTuple):
     deviation: str | None = None
 
 
-SAME_PROTOCOLS = {"released": {"released", "paper"}}  # both protocols send the requests that the paper describes
+# Our protocols that send the same requests as a protocol in a paper. The protocol `paper` equals `released`, since both
+# send the requests that the paper describes.
+SAME_PROTOCOLS = {"released": {"released", "paper"}}
 
 
 def difference_note(printed: PrintedResult, benchmark: str, ours: MeasurementConditions) -> str | None:
-    """Return the reason why one of our numbers is not comparable with a printed one; None if it is comparable."""
+    """Return the reason why one of our numbers is not comparable with a paper's; None if it is comparable."""
     if benchmark in PAPERS and not PAPERS[benchmark].released:
         return "the paper's data are not released"
     if not ours.published:
@@ -126,5 +135,8 @@ def difference_note(printed: PrintedResult, benchmark: str, ours: MeasurementCon
 
 
 def find_printed(values: Sequence[PrintedResult], model: str, task: str, metric: str) -> PrintedResult | None:
-    """Return the printed number of a tutor, task and metric, or None."""
+    """Return the printed result for a tutor, task and metric, or None if the paper prints none.
+
+    model: the tutor's name in the paper.
+    """
     return next((row for row in values if (row.model, row.task, row.metric) == (model, task, metric)), None)

@@ -19,23 +19,23 @@ from maieutic.scores.metrics.registry import METRICS
 
 
 class GradeKey(NamedTuple):
-    """Key of a grade among those of one grader on one item: the grader's kind, the scoring and the criterion."""
+    """Key that distinguishes the grades of one grader on one item: the grader's kind, the scoring and the criterion."""
 
     kind: str
     scoring: Scoring
     criterion: str | None
 
 
-GradesByKey = dict[GradeKey, dict[str, Grade]]  # grades by grade key and item id
-GradeIndex = dict[tuple[str, str | None], GradesByKey]  # grades by task and grader; None for parsers
+GradesByKey = dict[GradeKey, dict[str, Grade]]  # grades by grade key, then by item id
+GradeIndex = dict[tuple[str, str | None], GradesByKey]  # grades by task and grader; the grader is None for parsers
 READABLE = "_readable"
-NO_LABEL = -1  # step number that no solution has, used as the label of a reply that names no step
+NO_LABEL = -1  # label of an unreadable reply where a number is expected; it equals no step number and no gold label
 
 
 def all_metrics(card: Card) -> dict[str, Metric]:
-    """Return a card's metrics. A metric of an objective parser is followed by its variant over readable answers.
+    """Return the metrics on a card, and for each metric of an objective parser a second one over readable answers.
 
-    An unreadable reply counts as wrong in the metric itself and is left out of the variant.
+    An unreadable reply counts as wrong in the first metric and is left out of the second.
     """
     metrics = {}
     for name, metric in card.metrics.items():
@@ -59,7 +59,7 @@ def index_grades(grades: Iterable[Grade]) -> GradeIndex:
 def grades_by_grader(
     kind: str, card: Card, index: GradeIndex, judges: Sequence[str] | None
 ) -> dict[str | None, GradesByKey]:
-    """Return the grades of one task by each grader of a kind, in the order of the run. The key None means parsers."""
+    """Return the grades of one task for each grader of a kind, in the order of the run. The key is None for parsers."""
     if kind not in MODEL_GRADERS:
         return {None: index.get((card.task, None), {})}
     known = list(
@@ -70,7 +70,7 @@ def grades_by_grader(
 
 
 class Measurement(NamedTuple):
-    """One metric of one tutor under one scoring, by one grader (`by`, None for a parser), with its graded items."""
+    """Metric of one tutor under one scoring, with the graded items. by: the grader, None for a parser."""
 
     name: str
     metric: Metric
@@ -82,11 +82,11 @@ class Measurement(NamedTuple):
 def measure_task(
     card: Card, items: list[Item], index: GradeIndex, judges: Sequence[str] | None = None
 ) -> Iterator[Measurement]:
-    """Yield every metric of one tutor on one task, by scoring and grader.
+    """Yield a measurement of one tutor on one task for each metric, grader and scoring.
 
-    A reply that a parser cannot read counts as wrong and unreadable. A grade that a model grader (judge, reward model)
-    did not produce counts as missing. If a kind has several graders, only the first grader's headline metric is the
-    task's headline.
+    A reply that a parser cannot read counts as wrong and unreadable. A grade that a model grader (judge or reward
+    model) did not produce counts as missing. If several graders of a kind have grades, only the first one's headline
+    metric is the headline of the task.
 
     index: the tutor's grades; judges: judges of this task, None for all judges with grades.
     """
@@ -97,7 +97,8 @@ def measure_task(
         for grader, source in grades_by_grader(kind, card, index, judges).items():
             # A judge of this task has no grades if the tutor's server refused every request: all items are missing.
             silent = kind == JUDGE and judges is not None and not source and not metric.parts and not metric.subset
-            for scoring in SCORINGS[1:] if metric.readable else SCORINGS:  # paper_compat has no unreadable answers
+            # Metrics over readable answers are not computed under paper_compat, which has no unreadable answers.
+            for scoring in SCORINGS[1:] if metric.readable else SCORINGS:
                 if silent:
                     evidence: MetricEvidence | None = all_missing(metric, items)
                 elif metric.parts:
@@ -106,7 +107,7 @@ def measure_task(
                     grades_of = source.get(GradeKey(kind, scoring, metric.criterion), {})
                     evidence = graded_items(metric, kind, scoring, items, grades_of)
                 if evidence is not None:
-                    leader = leader or grader  # a judge without a rubric for this task has no evidence and cannot lead
+                    leader = leader or grader  # without a rubric for this task, a judge has no evidence and cannot lead
                     reported = metric if grader == leader else metric.model_copy(update={"headline": False})
                     yield Measurement(name, reported, scoring, grader, evidence)
 
@@ -119,20 +120,20 @@ def score_task(
     sampling: BootstrapSettings,
     judges: Sequence[str] | None = None,
 ) -> list[Score]:
-    """Return every score of one tutor on one task. index, judges: as for `measure_task`."""
+    """Return every score of one tutor on one task. index, judges: see `measure_task`."""
     return [
         score_metric(card, tutor, measurement, sampling) for measurement in measure_task(card, items, index, judges)
     ]
 
 
-UNPARSED = GradedItem(None, None, None)  # a judge's answer that could not be parsed
+UNPARSED = GradedItem(None, None, None)  # stands in for a grade of a judge whose answer could not be parsed
 
 
 class MetricEvidence(NamedTuple):
-    """Graded items of a metric.
+    """Items and grades from which a metric is computed.
 
-    counted: number of items that the metric covers; missing: covered items without a complete grade; unreadable: known
-    items whose reply cannot be read and counts as wrong.
+    known: items with their grades; missing: number of covered items without a complete grade; counted: number of items
+    that the metric covers; unreadable: number of known items whose reply cannot be read and counts as wrong.
     """
 
     known: list[tuple[Item, GradedItem]]
@@ -150,7 +151,10 @@ def all_missing(metric: Metric, items: list[Item]) -> MetricEvidence:
 def graded_items(
     metric: Metric, kind: str, scoring: Scoring, items: list[Item], grades: dict[str, Grade]
 ) -> MetricEvidence | None:
-    """Return the items with their grades, or None if the grader has no grades for this task."""
+    """Return the evidence of a metric with one grade per item, or None if there are no grades.
+
+    kind: kind of the grader; grades: its grades by item id.
+    """
     if not grades:
         return None
     counted = covered_items(metric, items)
@@ -164,17 +168,17 @@ def graded_items(
 
 
 def covered_items(metric: Metric, items: list[Item]) -> list[Item]:
-    """Return the items that a metric covers."""
+    """Return the items that a metric covers: those with the tags that the metric requires."""
     return [item for item in items if metric.only.items() <= item.tags.items()]
 
 
 def is_empty_grade(grade: Grade | None) -> bool:
-    """Return True if a grade exists but has neither a value nor a correctness."""
+    """Return True if a grade exists but neither its value nor its correctness is set."""
     return grade is not None and grade.value is None and grade.correct is None
 
 
 def has_no_answer(kind: str, grade: Grade | None) -> bool:
-    """Return True if a parser found no answer in a tutor's reply."""
+    """Return True if a grade records that an objective parser found no answer in a tutor's reply."""
     return (
         kind in OBJECTIVE_GRADERS
         and grade is not None
@@ -185,7 +189,7 @@ def has_no_answer(kind: str, grade: Grade | None) -> bool:
 
 
 def metric_input(metric: Metric, kind: str, scoring: Scoring, grade: Grade | None) -> GradedItem | None:
-    """Return a metric's input for one item's grade, or None if the grade is absent or empty.
+    """Return a metric's input from the grade of one item, or None if the grade is absent or empty.
 
     Under `robust` scoring, an unreadable reply is wrong, unless the metric covers only readable answers.
     """
@@ -199,7 +203,7 @@ def metric_input(metric: Metric, kind: str, scoring: Scoring, grade: Grade | Non
 
 
 def wrong_label(gold: object) -> object:
-    """Return a value that is wrong for any intended answer: the opposite verdict, no step, or a quality of zero."""
+    """Return a wrong value for an unreadable reply: the opposite verdict, NO_LABEL, or 0 if there is no gold value."""
     if isinstance(gold, bool):
         return not gold
     return 0.0 if gold is None else NO_LABEL
@@ -208,10 +212,10 @@ def wrong_label(gold: object) -> object:
 def items_with_parts(
     metric: Metric, scoring: Scoring, items: list[Item], readings: GradesByKey
 ) -> MetricEvidence | None:
-    """Return the items with the parts of a composite metric, or None without grades. Items without parts are omitted.
+    """Return the evidence of a composite metric, or None if there are no grades. Items without any part are left out.
 
-    A judge is not asked about every item, so a composite metric is also computed without the judge's part. An item
-    whose judge's answer cannot be parsed is therefore included in the value, and also counted as missing.
+    A judge is not asked about every item, so an item is also evaluated without the judge's part. If the judge's answer
+    on an item cannot be parsed, the item is therefore included in the value and also counted as missing.
     """
     sources = [(part.grader, readings.get(GradeKey(part.grader, scoring, part.criterion), {})) for part in metric.parts]
     if not any(grades for _, grades in sources):
@@ -231,14 +235,14 @@ def items_with_parts(
 
 
 def metric_part(metric: Metric, scoring: Scoring, kind: str, grade: Grade | None) -> GradedItem | None:
-    """Return one part of a composite metric: UNPARSED if the answer was not parsed, None if no grade was requested."""
+    """Return one part of a composite metric: UNPARSED if a model's grade is empty, None if there is no grade."""
     if kind in MODEL_GRADERS and is_empty_grade(grade):
         return UNPARSED
     return metric_input(metric, kind, scoring, grade)
 
 
 def metric_function(name: str, metric: Metric, scoring: Scoring) -> Function:
-    """Return the function that computes a metric: under `paper_compat`, that of the released code if it differs."""
+    """Return the function that computes a metric. Under `paper_compat`, RELEASED takes precedence over METRICS."""
     function = metric.function or name
     return RELEASED.get(function, METRICS[function]) if scoring == "paper_compat" else METRICS[function]
 
@@ -281,7 +285,7 @@ class ScoreColumns(TypedDict, total=False):
 
 
 def score_from_estimate(result: Estimate, task: str, metric: str, **columns: Unpack[ScoreColumns]) -> Score:
-    """Return an estimate as a score. Scoring is `robust` unless set in the columns."""
+    """Return an estimate as a score. columns: further fields of the score; `scoring` is `robust` by default."""
     return Score(
         task=task,
         metric=metric,
@@ -296,10 +300,10 @@ def score_from_estimate(result: Estimate, task: str, metric: str, **columns: Unp
 
 
 class ScoringJob(SampledJob):
-    """Tasks of one benchmark, and the graders that grade them in this run.
+    """Base class of jobs that compute scores: tasks of one benchmark, and the graders that grade them in this run.
 
     judging: names of the judges with a rubric for each task; a task that is not listed is judged by all judges; absent:
-    kinds of grader (`reward`, `judge`) missing in the run, in whose place the cards' stand-in metrics are headlines;
+    kinds of grader (`reward`, `judge`) that the run lacks; the cards' stand-in metrics replace their headline metrics;
     unjudged: tasks for which no judge of the run has a rubric.
     """
 

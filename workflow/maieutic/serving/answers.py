@@ -1,4 +1,4 @@
-"""Parse a server's JSON: the answer to one request, or an excerpt of a body that contains no answer.
+"""Parse the JSON body of a server's response: the answer to one request, or an excerpt if it contains no answer.
 
 A body may have any shape. Metadata that cannot be parsed becomes None. A body without an answer raises MalformedAnswer.
 """
@@ -14,17 +14,17 @@ from maieutic.core.secrets import redact, redact_sent_keys
 from maieutic.core.thinking import cut_at_stop, split_thinking
 
 LARGEST_COUNT = 2**53  # exclusive upper bound on token counts: not every JSON reader stores larger integers exactly
-LONGEST_WORD = 100  # maximum length of a finish reason, or of an excerpt of a body
-LONGEST_BODY = 4096  # number of bytes at the start of a body from which an excerpt is taken
-MOST_DIGITS = 20  # a longer integer is parsed as None
+LONGEST_WORD = 100  # maximum number of characters of a finish reason, or of an excerpt of a body
+LONGEST_BODY = 4096  # an excerpt is taken from at most this many bytes at the start of a body
+MOST_DIGITS = 20  # an integer with more digits is parsed as None
 TAGS = re.compile(r"<(?:style|script)[^>]{0,200}>[^<]{0,2000}</(?:style|script)>|<[^<>]{0,200}>")
-# Finish reason of an answer whose text is in OpenAI's field `refusal`; its field `content` is null
+# Finish reason that is recorded if an answer's text is in OpenAI's field `refusal`, and its field `content` is null
 REFUSAL = "refusal"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Answer to one request. `error` is the text of a permanent refusal, which counts as an answer.
+    """Answer to one request. A permanent refusal also counts as an answer; `error` is then its text, otherwise None.
 
     raw: text as the server sent it, including inline reasoning, or None if equal to `text`; no_text: True if the server
     sent no text; cached_tokens: number of prompt tokens that the server had cached, if reported.
@@ -44,7 +44,7 @@ class Answer:
 
 
 class MalformedAnswer(Exception):
-    """Error for a response of status 200 without an answer. excerpt: beginning of the body on one line."""
+    """Error for a response with status 200 that has no answer. excerpt: beginning of the body on one line."""
 
     def __init__(self, problem: str, excerpt: str = "") -> None:
         super().__init__(problem)
@@ -57,7 +57,7 @@ def sanitise_text(text: str) -> str:
 
 
 def parse_body(body: bytes) -> Any:
-    """Parse JSON, with NaN and infinities as None. Raises MalformedAnswer for invalid or too deeply nested JSON."""
+    """Parse JSON, with NaN and infinity as None. Raises MalformedAnswer for invalid or too deeply nested JSON."""
     try:
         return json.loads(body, parse_constant=lambda _: None, parse_int=parse_json_integer)
     except (ValueError, RecursionError) as error:
@@ -65,7 +65,7 @@ def parse_body(body: bytes) -> Any:
 
 
 def parse_json_integer(digits: str) -> int | None:
-    """Parse an integer in JSON. Returns None above MOST_DIGITS digits, because Python may reject very long integers."""
+    """Parse an integer in JSON. Returns None for more than MOST_DIGITS digits, as Python may reject long integers."""
     return int(digits) if len(digits) <= MOST_DIGITS else None
 
 
@@ -83,14 +83,14 @@ def token_count(value: Any) -> int | None:
 
 
 def metadata_word(value: Any) -> str | None:
-    """Return a string such as a finish reason, shortened to LONGEST_WORD, or None if the value is not a string."""
+    """Return a string such as a finish reason, cut to LONGEST_WORD characters, or None if the value is not a string."""
     return sanitise_text(value)[:LONGEST_WORD] if isinstance(value, str) else None
 
 
 def message_text(content: Any) -> str | None:
-    """Return the text of a message: a string, or the text parts of a list; None for an empty list or any other value.
+    """Return the text of a message's content, or None if the content is neither a string nor a list with an element.
 
-    Raises MalformedAnswer, which names the types of the parts, for a list without a text part.
+    The text parts of a list are joined. Raises MalformedAnswer, with the types of the parts, if no part is a text.
     """
     if isinstance(content, str):
         return sanitise_text(content)
@@ -99,14 +99,15 @@ def message_text(content: Any) -> str | None:
     texts = [part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
     if not texts:
         kinds = {str(part.get("type")) if isinstance(part, dict) else type(part).__name__ for part in content}
-        raise MalformedAnswer(f"parts that are not text: {sanitise_text(', '.join(sorted(kinds)))[:LONGEST_WORD]}")
+        raise MalformedAnswer(f"no text part, only: {sanitise_text(', '.join(sorted(kinds)))[:LONGEST_WORD]}")
     return sanitise_text("".join(texts))
 
 
 def parse_completion(reply: Any, chat: bool, stops: list[str], seconds: float, attempt: int) -> Answer:
-    """Parse a completion of the chat or completions endpoint. Raises MalformedAnswer for a body without an answer.
+    """Parse a response of the chat or completions endpoint. Raises MalformedAnswer for a body without an answer.
 
-    reply: JSON of the body; chat: True for chat completions, False for completions; stops: stop strings.
+    reply: parsed JSON of the body; chat: True for chat completions, False for completions; stops: stop strings;
+    seconds: duration of the request; attempt: number of the attempt that was answered.
     """
     choices = reply.get("choices") if isinstance(reply, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -137,7 +138,7 @@ def parse_completion(reply: Any, chat: bool, stops: list[str], seconds: float, a
     counts = usage if isinstance(usage, dict) else {}
     details = counts.get("prompt_tokens_details")
     cut = cut_at_stop(text, stops)
-    # Cut the raw text at the same stop string, if the server did not apply it: the benchmarks' released code does so.
+    # If the server did not apply a stop string, cut the raw text there too, as the benchmarks' released code does.
     raw = sent.removesuffix(text) + cut if sent.endswith(text) else sent
     return Answer(
         text=cut,

@@ -23,15 +23,15 @@ from maieutic.serving.weights import has_chat_template
 log = logging.getLogger(__name__)
 
 
-# Flags that replace the chat template or the tokenizer of the weights
+# vLLM's flags that replace the chat template or the tokenizer stored with the weights
 TEMPLATE_FLAGS = {"--chat-template", "--tokenizer", "--tokenizer-mode"}
 
 
 class JobFiles(NamedTuple):
-    """Paths that a job needs to call a model, apart from its results.
+    """Paths of the files that a job uses when it calls a model, except its results.
 
-    weights: manifest of a local model's weights; pictures: folder of the pictures in messages; journals: other
-    journals whose answers are reused.
+    weights: manifest of a local model's weights; journal: journal of this job's answers; server_log: log of the local
+    server; pictures: folder of the pictures in messages; journals: journals of other jobs whose answers are reused.
     """
 
     weights: Path | None
@@ -42,7 +42,7 @@ class JobFiles(NamedTuple):
 
 
 class Backend:
-    """Server of a job, started for the first request that needs it."""
+    """Server or endpoint that answers a job's requests. A server is started for the first request that needs it."""
 
     def __init__(
         self,
@@ -51,9 +51,10 @@ class Backend:
         check: Callable[[], None] = lambda: None,
         refuse: Callable[[Mapping[str, Any]], None] = lambda request: None,
     ) -> None:
-        """start: starts the server and returns its client; stop: ends it; check: raises UserError if it has ended.
+        """start: function that starts the server and returns its client; stop: function that ends the server.
 
-        refuse: raises UserError for a request that the server could not answer. It is called before the server starts.
+        check: function that raises UserError if the server has ended; refuse: function that raises UserError for a
+        request that the server could not answer, called before the server starts.
         """
         self._start, self._stop, self.check, self.refuse = start, stop, check, refuse
         self.budget_file: BudgetFile | None = None
@@ -64,7 +65,7 @@ class Backend:
         self.busy_from = 0.0
 
     async def client(self) -> Any:
-        """Return the server's client. The first call starts the server. A failed start raises the same error again."""
+        """Return the server's client. The first call starts the server; if that fails, all calls raise the error."""
         async with self._lock:
             if self._fault is not None:
                 raise self._fault
@@ -78,13 +79,13 @@ class Backend:
             return self._client
 
     def new_retries(self) -> dict[str, int]:
-        """Return the number of failures of each kind since the last call, so that no two ledgers count the same."""
+        """Return the number of failures of each kind since the last call, so that no failure is in two ledgers."""
         met = Counter(self._client.retries if self._client is not None else {})
         new, self._reported = met - self._reported, met
         return dict(new)
 
     def silent_changes(self) -> dict[str, str]:
-        """Return a line for each kind of silent change that was found in the endpoint's answers, by kind."""
+        """Return one line of text for each kind of silent change in the endpoint's answers, with the kinds as keys."""
         return dict(self._client.watcher.lines) if self._client is not None else {}
 
     async def close(self) -> None:
@@ -96,7 +97,7 @@ class Backend:
 
 
 def backend_of(name: str, model: VllmModel | HostedModel, files: JobFiles) -> tuple[Backend, dict[str, Any]]:
-    """Return a registry entry's backend and request-key fields. Raises UserError for a local model without weights."""
+    """Return a registry entry's backend and request-key fields. Raises UserError if a local model has no weights."""
     if isinstance(model, HostedModel):
         backend, key_fields = hosted_backend(name, model)
     elif files.weights is None:
@@ -108,9 +109,10 @@ def backend_of(name: str, model: VllmModel | HostedModel, files: JobFiles) -> tu
 
 
 def client_of(entry: str, model: ServedModel, base_url: str, name: str, **where: str) -> Any:
-    """Return a client with the address and the limits of a model. entry: name of the registry entry.
+    """Return a client for a model's server, with the limits from the registry entry.
 
-    name: model name in requests; where: `socket` or `api_key`, passed on to ServerSettings.
+    entry: name of the registry entry; base_url: address of the server; name: model name in requests; where: `socket` or
+    `api_key`, passed on to ServerSettings.
     """
     from maieutic.serving.client import Client, ServerSettings
 
@@ -155,7 +157,10 @@ def hosted_identity(model: HostedModel) -> dict[str, Any]:
 
 
 def hosted_key(name: str, model: HostedModel) -> str | None:
-    """Return the API key from the environment variable `key_env`, or None. Raises UserError if unset or invalid."""
+    """Return the API key from the environment variable that `key_env` names, or None if `key_env` is not set.
+
+    Raises UserError if the variable is not set, or if its value is not a valid key.
+    """
     if model.key_env is None:
         return None
     key = os.environ.get(model.key_env, "").strip()
@@ -169,7 +174,7 @@ def hosted_key(name: str, model: HostedModel) -> str | None:
         raise UserError(
             f"models.{name}.key_env",
             f"the value of {model.key_env} has line breaks or characters that an HTTP header cannot contain",
-            f"export {model.key_env} with the key alone",
+            f"export {model.key_env} with only the key as its value",
         )
     return key
 
@@ -185,8 +190,8 @@ def server_of(name: str, model: VllmModel, weights: Path, server_log: Path) -> V
 def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -> tuple[Backend, dict[str, Any]]:
     """Return the backend and request-key fields of a local vLLM server.
 
-    The server and the folder of its socket are created for the first new request. A job whose journal has all answers
-    creates neither, because nothing would remove the folder.
+    The server and the folder of its socket are created for the first new request. If the journal already has all
+    answers, neither is created, because nothing would remove the folder.
     """
     servers: list[VllmServer | LeasedServer] = []
 

@@ -1,7 +1,7 @@
-"""Budget of a run: all its jobs share one file, to which each request and each answer adds a line.
+"""Budget of a run. All jobs of the run share one file, to which each request and each answer adds a line.
 
-Before each request, a job locks the file and reads the lines that other jobs have added. The reservations of a killed
-process remain, because its requests were sent and are billed.
+Before each request, a job locks the file and reads the lines that other jobs have added. If a process is killed, its
+reservations remain in the file, because its requests were sent and are billed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from maieutic.config.models import Price
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 
-# Environment variable that Snakemake sets for its jobs. The budget is not a job parameter, because changing a parameter
-# would recompute results.
+# Environment variable through which Snakemake passes the budget to its jobs. The budget is not a job parameter, because
+# a changed parameter would make Snakemake recompute results.
 BUDGET_VARIABLE = "MAIEUTIC_BUDGET"
 ANSWERS_KEPT = "all received answers are kept"
 
 
 class Allowance(Job):
-    """Value of BUDGET_VARIABLE: the run's budget, the file that records spending, and the registry's models and prices.
+    """Value of BUDGET_VARIABLE: the budget of a run, with what a job needs to record its spending.
 
-    models: for each judge, the registry entry that answers its requests; prices: price of each registry entry.
+    budget_file: file that records the run's spending; models: for each judge, the registry entry that answers its
+    requests; prices: price of each registry entry.
     """
 
     budget: Budget
@@ -50,18 +51,18 @@ class Amount(NamedTuple):
 
 
 def reached_limit(limits: Spending, spent: Amount) -> str | None:
-    """Return the first limit that is reached, as text, or None. Requests that are only reserved count as spent."""
+    """Return the first limit that `spent` has reached, as text, or None. Reserved requests count as spent."""
     if limits.requests is not None and spent.requests >= limits.requests:
-        return f"requests {limits.requests:,}"
+        return f"{limits.requests:,} requests"
     if limits.tokens is not None and spent.tokens >= limits.tokens:
-        return f"tokens {limits.tokens:,}"
+        return f"{limits.tokens:,} tokens"
     if limits.usd is not None and spent.usd >= limits.usd:
-        return f"usd {limits.usd:g}"
+        return f"{limits.usd:g} USD"
     return None
 
 
 class BudgetFile:
-    """File that records a run's spending, as used by the requests of one model."""
+    """File that records a run's spending. Each instance adds the requests and answers of one model."""
 
     def __init__(self, allowance: Allowance, asker: str) -> None:
         """asker: name of a tutor or judge in the registry."""
@@ -74,7 +75,7 @@ class BudgetFile:
 
     @contextmanager
     def locked(self) -> Iterator[IO[bytes]]:
-        """Open and lock the file, and read the lines that other jobs have added."""
+        """Lock the file while the context is open, and read the lines that other jobs have added."""
         with open(self.path, "a+b") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             handle.seek(self._read)
@@ -86,7 +87,7 @@ class BudgetFile:
             yield handle
 
     def add_to_total(self, model: str, *amount: float) -> None:
-        """Add an amount that was read from the file to its model's total."""
+        """Add an amount (requests, tokens, US dollars) to the total of a model."""
         requests, tokens, usd = amount
         self.spent[model] = self.spent.get(model, Amount()).plus(Amount(int(requests), int(tokens), usd))
 
@@ -98,7 +99,7 @@ class BudgetFile:
         self.add_to_total(self.model, *amount)
 
     def reserve(self) -> None:
-        """Reserve a request before it is sent. Raises UserError if a limit is reached."""
+        """Reserve one request before it is sent. Raises UserError if a limit of the budget is reached."""
         with self.locked() as handle:
             total = Amount()
             for amount in self.spent.values():
@@ -112,7 +113,7 @@ class BudgetFile:
                 if limits is not None and (limit := reached_limit(limits, spent)):
                     amounts = f"{spent.requests:,} requests, {spent.tokens:,} tokens, {spent.usd:.2f} USD"
                     fix = "raise this limit, or run again: each run starts with its full budget"
-                    raise UserError(key, f"{limit} is spent ({amounts}); {ANSWERS_KEPT}", fix)
+                    raise UserError(key, f"the budget of {limit} is spent ({amounts}); {ANSWERS_KEPT}", fix)
             self.add(handle, Amount(requests=1))
 
     def settle(self, prompt_tokens: int, answer_tokens: int, cached_tokens: int = 0) -> None:

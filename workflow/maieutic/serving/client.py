@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
 LONGEST_TLS = 200  # maximum length of a TLS error in an error message
-# Reasons that OpenSSL gives if the handshake failed because the server answers in plain HTTP
+# OpenSSL's reasons for a handshake that failed because the server answers in plain HTTP
 NO_TLS = {
     "WRONG_VERSION_NUMBER",
     "RECORD_LAYER_FAILURE",
@@ -51,14 +51,14 @@ NO_TLS = {
 HOST_MISMATCH = re.compile(r"hostname|doesn't match|not valid for", re.IGNORECASE)
 LONGEST_FAILURE_REASON = 120  # maximum length of a server's message that is logged as the reason for a failure
 FIRST_REQUESTS = 8  # maximum number of requests in flight to a hosted endpoint before its first answer
-# A probe is sent after this many consecutive refusals, even if similar requests were answered before. The number is
-# doubled after each answered probe.
+# A probe is sent after this many consecutive refusals, even if requests with the same parameters were answered before.
+# The number is doubled after each answered probe.
 PROBE_AFTER = 3
-AFFORDABLE_TOKENS = re.compile(r"can only afford (\d+)")  # OpenRouter's refusal if the credit is below max_tokens' cost
-MOST_REMEDIES = 5  # maximum number of changes to a registry entry that are tried one after another
+AFFORDABLE_TOKENS = re.compile(r"can only afford (\d+)")  # OpenRouter's refusal if the credit does not pay max_tokens
+MOST_REMEDIES = 5  # maximum number of changes to a registry entry that are tried, each on top of the previous ones
 MODELS_SHOWN = 8
-LONGEST_DATE = 64  # number of characters of a date in Retry-After that are parsed
-SHUTDOWN_CHECK_SECONDS = 0.5  # how often a waiting request checks whether the job is shutting down
+LONGEST_DATE = 64  # only this many characters of a date in Retry-After are parsed
+SHUTDOWN_CHECK_SECONDS = 0.5  # interval at which a waiting request checks whether the job is shutting down
 SHUTDOWN_REASON = "the job is shutting down"
 LOGGED_WAIT = 5.0  # a Retry-After is logged if it delays requests by more than this many additional seconds
 NOT_FOUND_STATUS = frozenset({400, 404, 405, 501})
@@ -83,13 +83,11 @@ class ServerSettings:
     longest: int = 32 << 20  # maximum size of a response body in bytes
     name: str = ""  # name of the registry entry
     max_tokens_as: str = "max_tokens"
-    thinking_tokens: int = (
-        0  # part of each request's token limit that is for thinking, on top of the entry's max_tokens
-    )
+    thinking_tokens: int = 0  # number of tokens for thinking, which are added to the entry's max_tokens in each request
 
 
 class Unanswered(Exception):
-    """Error for a request that failed for transient reasons at every attempt. A later run may send it again."""
+    """Error for a request that failed at every attempt for transient reasons. A later run may send it again."""
 
 
 class Interrupted(Unanswered):
@@ -113,7 +111,7 @@ def unchanged_request(request: dict[str, Any]) -> dict[str, Any]:
 
 
 class RateLimitGate:
-    """Gate for rate limits: delays all requests until the time that the server's Retry-After headers set."""
+    """Gate that delays all requests until the time that the server's Retry-After headers set."""
 
     def __init__(self) -> None:
         self.opens = 0.0
@@ -151,9 +149,9 @@ class Client:
         self.gate = RateLimitGate()
         self.retries: dict[str, int] = {}
         self.last = ""  # kind of the last failure
-        self.fault: UserError | None = None  # error that ends the job: no further request is sent
+        self.fault: UserError | None = None  # error that ends the job; after it no further request is sent
         self.deciding = asyncio.Lock()
-        # Send few requests until a hosted endpoint has answered one: with a wrong registry entry, all of them fail.
+        # Send only a few requests until a hosted endpoint has answered one: if the registry entry is wrong, all fail.
         self.first_slots = asyncio.Semaphore(FIRST_REQUESTS if server.socket is None else server.concurrency)
         self.all_slots_open = server.socket is not None
         self.answered: set[str] = set()  # digests of the parameters of answered requests
@@ -173,8 +171,10 @@ class Client:
     async def ask(self, request: dict[str, Any], prepare: Prepare = unchanged_request) -> Answer:
         """Send one request, with retries, until it is answered.
 
-        prepare: converts the request just before it is sent, because the pictures of all waiting requests would not fit
-        in memory. Raises Unanswered after the last attempt, and UserError if every request would be refused.
+        prepare: function that converts the request just before it is sent, so that memory need not contain the pictures
+        of all waiting requests.
+
+        Raises Unanswered after the last attempt, and UserError if every request would be refused.
         """
         for attempt in range(1, self.server.attempts + 1):
             async with self.slots, self.first_slots:
@@ -202,14 +202,14 @@ class Client:
         self._open()
 
     def _open(self) -> None:
-        """Lift the limit FIRST_REQUESTS: from now on, all slots may be used."""
+        """Lift the limit FIRST_REQUESTS, so that requests may use all slots."""
         if not self.all_slots_open:
             self.all_slots_open = True
             for _ in range(self.server.concurrency):
                 self.first_slots.release()
 
     async def _once(self, request: dict[str, Any], attempt: int, server: ServerSettings | None = None) -> Answer:
-        """Make one attempt. Raises ErrorStatus for a refusal. server: settings to use instead of the client's own."""
+        """Send a request once. Raises ErrorStatus for a refusal. server: settings that replace the client's own."""
         server, endpoint = server or self.server, request["endpoint"]
         if self.session is None:
             self.session = open_session(server.concurrency, server.socket, server.timeout, server.api_key)
@@ -226,7 +226,7 @@ class Client:
             reply = as_chat_answer(reply)
         stops = request.get("stop") or []
         answer = parse_completion(reply, endpoint != "completions", stops, time.monotonic() - began, attempt)
-        if server.socket is None:  # a local server is not checked: it makes no silent changes
+        if server.socket is None:  # local servers make no silent changes
             for line in self.watcher.check_answer(request, body, reply, answer):
                 log.warning("%s: %s", server.name or server.base_url, line)
         return answer
@@ -265,13 +265,13 @@ class Client:
         elif HOST_MISMATCH.search(words):
             fix = "set base_url to the host name in the server's certificate"
         elif "expired" in words:
-            fix = "renew the server's certificate, or set this machine's clock"
+            fix = "renew the server's certificate, or correct this machine's clock"
         else:
             fix = "export SSL_CERT_FILE=FILE with the certificate of the authority that signed the server's certificate"
         return UserError(place, f"cannot open an encrypted connection to {self.server.base_url}: {words}", fix)
 
     async def _refused_alone(self, request: dict[str, Any]) -> bool:
-        """Return True if the endpoint answers other requests with the same parameters, recently or in a probe now.
+        """Return True if the endpoint recently answered a request with the same parameters, or answers a probe now.
 
         Requests that are refused at the same time share one probe.
         """
@@ -338,13 +338,13 @@ class Client:
         if missing and (models := await self._models()) and self.server.model not in models:
             listing = ", ".join(models[:MODELS_SHOWN]) + (", ..." if len(models) > MODELS_SHOWN else "")
             return f"set model to one that the endpoint lists: {listing}"
-        fix = "check base_url, the model's name and the key variable"
+        fix = "check base_url, model and the environment variable that key_env names"
         if request["endpoint"] == "completions" and refusal.status in NOT_FOUND_STATUS:
             fix += ", and set endpoint: chat if the model does not support raw completions"
         return fix
 
     async def _remedies(self, refusal: Refusal, request: dict[str, Any]) -> list[Remedy]:
-        """Return the registry changes that the refusals ask for. Each is tried in a probe until one is answered."""
+        """Return the registry changes that fix the refusals. Each is tested with a probe, until a probe is answered."""
         remedies: list[Remedy] = []
         server, probe = self.server, probe_of(request)
         while len(remedies) < MOST_REMEDIES:
@@ -360,12 +360,12 @@ class Client:
                 break
             except ErrorStatus as error:
                 refusal = error.refusal
-            except Exception:  # any other failure has nothing to do with the registry entry
+            except Exception:  # any other failure is not caused by the registry entry
                 break
         return remedies
 
     async def _models(self) -> list[str]:
-        """Return the names of the models that the endpoint lists, sorted, or an empty list if it lists none."""
+        """Return the sorted names of the models that the endpoint lists, or an empty list if it lists no model."""
         assert self.session is not None
         try:
             base, longest = self.server.base_url.rstrip("/"), self.server.longest
@@ -407,9 +407,9 @@ class Client:
 
 
 def never_encrypted(error: Exception) -> bool:
-    """Return True if retries cannot help a failed TLS connection: a bad certificate, or a server without TLS.
+    """Return True if a TLS connection failed for a permanent reason: a bad certificate, or a server without TLS.
 
-    An interrupted handshake is a transient failure.
+    An interrupted handshake is a transient failure, so the result is False.
     """
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return True
@@ -431,7 +431,7 @@ def body_of(server: ServerSettings, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def parameters_of(request: Mapping[str, Any]) -> str:
-    """Return a digest of the parameters that an endpoint may refuse: all but the messages' content and the seed."""
+    """Return a digest of the parameters that an endpoint may refuse: all except the messages' content and the seed."""
     roles = [message["role"] for message in request["messages"]]
     kept = {key: value for key, value in request.items() if key not in {"messages", "seed", REPEAT}}
     return canonical_digest({**kept, "roles": [roles[0], roles[-1]]})
@@ -454,7 +454,7 @@ def probe_of(request: Mapping[str, Any]) -> dict[str, Any]:
 def apply_remedy(
     server: ServerSettings, probe: dict[str, Any], remedy: Remedy
 ) -> tuple[ServerSettings, dict[str, Any]]:
-    """Return the settings and the probe as they are after a remedy, which is a change to the model's registry entry."""
+    """Apply a remedy (a change to the model's registry entry) to the settings and the probe, and return both."""
     key, value = remedy
     if key == "omit":
         return replace(server, omit=(*server.omit, *value)), probe
@@ -478,7 +478,10 @@ def apply_remedy(
 
 
 def retry_after(headers: Mapping[str, str], patience: float) -> float | None:
-    """Return the seconds to wait by a Retry-After header (number or date), at most `patience`; None without one."""
+    """Return the seconds that a Retry-After header (a number or a date) asks to wait, at most `patience`.
+
+    Returns None if the header is missing or invalid.
+    """
     value = headers.get("Retry-After")
     if value is None:
         return None
@@ -490,6 +493,6 @@ def retry_after(headers: Mapping[str, str], patience: float) -> float | None:
             return None
         try:
             seconds = email.utils.mktime_tz(when) - time.time()
-        except (ValueError, OverflowError):  # the date is too far away for the clock
+        except (ValueError, OverflowError):  # the date is beyond the range of the system clock
             seconds = patience
     return min(max(seconds, 0.0), patience) if seconds == seconds else None

@@ -14,7 +14,7 @@ BLOCK = 1 << 16
 
 
 class Response(NamedTuple):
-    """Response of a server: status, headers, body."""
+    """Response of a server: status, headers and body."""
 
     status: int
     headers: Mapping[str, str]
@@ -26,14 +26,14 @@ class BodyTooLong(Exception):
 
 
 def tls_context() -> ssl.SSLContext:
-    """Return a TLS context that trusts the certificates that this machine trusts, wherever they are stored."""
+    """Return a TLS context that uses the operating system's store of trusted certificates."""
     import truststore
 
     return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def open_session(concurrency: int, socket: str | None, timeout: float, key: str | None) -> aiohttp.ClientSession:
-    """Open a session of `concurrency` connections through a unix socket, or over the network (and the site's proxy).
+    """Open a session with up to `concurrency` connections to a unix socket or, if `socket` is None, over the network.
 
     Call it in a running event loop. timeout: maximum number of seconds from request to answer; key: API key that every
     request sends.
@@ -48,7 +48,7 @@ def open_session(concurrency: int, socket: str | None, timeout: float, key: str 
         timeout=aiohttp.ClientTimeout(total=timeout),
         headers={"Authorization": f"Bearer {key}"} if key else {},
         cookie_jar=aiohttp.DummyCookieJar(),
-        # aiohttp's search for a proxy costs as much as the request, so enable it only if a proxy is set.
+        # aiohttp's search for a proxy takes as long as the request, so enable it only if a proxy is set.
         trust_env=socket is None and bool(urllib.request.getproxies()),
     )
 
@@ -62,7 +62,7 @@ async def get(
 
 
 async def post(session: aiohttp.ClientSession, url: str, body: Mapping[str, Any], longest: int) -> Response:
-    """Send a JSON body. Raises BodyTooLong for an answer of more than `longest` bytes. Redirects are not followed."""
+    """Post a JSON body. Raises BodyTooLong for an answer of more than `longest` bytes. Redirects are not followed."""
     data = json.dumps(body).encode()
     headers = {"Content-Type": "application/json"}
     async with session.post(url, data=data, headers=headers, allow_redirects=False) as response:
@@ -70,7 +70,7 @@ async def post(session: aiohttp.ClientSession, url: str, body: Mapping[str, Any]
 
 
 async def read_body(response: aiohttp.ClientResponse, longest: int) -> bytes:
-    """Read a whole body. If it has more than `longest` unpacked bytes, close the connection and raise BodyTooLong."""
+    """Read a body. If it exceeds `longest` bytes after decompression, close the connection and raise BodyTooLong."""
     parts, size = [], 0
     async for part in response.content.iter_chunked(BLOCK):
         size += len(part)

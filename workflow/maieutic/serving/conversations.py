@@ -1,8 +1,9 @@
 """Layout in which a reward model reads a dialogue and one tutor's reply, shared by training and scoring.
 
-It is that of the released scorer (eth-lre/mathtutorbench, reward_model/compute_scaffolding_score.py): a system message
-with the instruction, a user message with the problem and its solution, the teacher's turns as assistant messages, the
-student's turns as user messages, and the reply as the last assistant message. There is no generation prompt.
+The layout is that of the released scorer (eth-lre/mathtutorbench, reward_model/compute_scaffolding_score.py): a system
+message with the instruction, a user message with the problem and its solution, the teacher's turns as assistant
+messages, the student's turns as user messages, and the reply as the last assistant message. No generation prompt is
+added.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ Message = dict[str, str]
 Prompt = Literal["extended", "simple", "none"]
 
 PROMPTS = RESOURCES / "rewards"
-UNKNOWN_SOLUTION = "N/A"  # stands for a missing solution in the released data
+UNKNOWN_SOLUTION = "N/A"  # text that replaces a missing solution in the released data
 SPEAKERS = {"assistant": "Teacher", "user": "Student"}
 TURN_START = re.compile(r"^[^\S\n]*(?=(?:Tutor|Teacher|Student):)", re.MULTILINE)
 
 
 def merge_turns(turns: Iterable[tuple[str, str]]) -> list[Message]:
-    """Convert turns (role, text) to messages. Consecutive turns of one speaker are joined by a space."""
+    """Convert turns (role, text) to messages. Consecutive turns with the same role are joined by a space."""
     messages: list[Message] = []
     for role, text in turns:
         text = text.strip()
@@ -43,7 +44,7 @@ def role_of(speaker: str) -> str:
 
 
 def parse_turns(text: str) -> list[tuple[str, str]]:
-    """Parse the turns of a dialogue printed as lines `Tutor: ...` and `Student: ...`. A turn may span several lines."""
+    """Parse the turns of a dialogue with lines `Tutor: ...` and `Student: ...`. A turn may span several lines."""
     turns = []
     for part in TURN_START.split(text.replace("\u00a0", " ")):
         speaker, colon, content = part.strip().partition(":")
@@ -58,7 +59,7 @@ def task_message(problem: str, solution: str) -> Message:
 
 
 def stated_problem(messages: Sequence[Message]) -> str:
-    """Return the problem that the first message of a dialogue states; an empty string if the problem is blank."""
+    """Return the problem that the first message of a dialogue states, or an empty string if the problem is blank."""
     return messages[0]["content"].removeprefix("Problem: ").partition("\nReference Solution: ")[0]
 
 
@@ -68,18 +69,24 @@ def messages_before_reply(problem: str, solution: str, turns: Sequence[Mapping[s
 
 
 def system_instruction(prompt: Prompt) -> str:
-    """Return a prompt's system message: Figure 7 of the paper (`extended`), Figure 6 (`simple`) or "" (`none`)."""
+    """Return the system message of a prompt, or "" for `none`.
+
+    The texts of `extended` and `simple` are in Figures 7 and 6 of the MathTutorBench paper.
+    """
     return "" if prompt == "none" else (PROMPTS / f"{prompt}.txt").read_text(encoding="utf-8").strip()
 
 
 def messages_to_score(messages: Sequence[Message], reply: str, system: str) -> list[Message]:
-    """Return the messages that a reward model scores: system instruction, dialogue, reply."""
+    """Return the messages that a reward model scores: system instruction (if any), dialogue and reply."""
     first = [{"role": "system", "content": system}] if system else []
     return [*first, *messages, {"role": "assistant", "content": reply}]
 
 
 def scorer_text(tokenizer: Any, messages: Sequence[Message]) -> str:
-    """Return a conversation as text to tokenise, in the chat template or else as lines in the style of Figure 7."""
+    """Return a conversation as text to tokenise, in the tokenizer's chat template.
+
+    Without a template, the text has lines in the style of Figure 7 of the MathTutorBench paper.
+    """
     if tokenizer.chat_template:
         try:
             return str(tokenizer.apply_chat_template(list(messages), tokenize=False))
@@ -99,7 +106,7 @@ def encode_conversations(
 ) -> list[list[int]]:
     """Return the token ids of every conversation.
 
-    longest: maximum number of tokens, beyond which a conversation loses its oldest tokens; None: no limit.
+    longest: maximum number of tokens, or None for no limit. The oldest tokens of a longer conversation are removed.
     """
     if not conversations:
         return []

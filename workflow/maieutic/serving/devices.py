@@ -1,6 +1,6 @@
 """GPU allocation for servers: the GPUs that a scheduler granted, or the first free ones of a workstation.
 
-Each device has a lock file, so that no two servers of a machine use it. The server's processes inherit the locks
+Each device has a lock file, so that two servers never use it at once. The server's processes inherit the locks
 (engine.py passes them on), so the kernel frees a device when the last of these processes ends, even if it is killed.
 """
 
@@ -24,25 +24,25 @@ log = logging.getLogger(__name__)
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 FOLDER = Path("/tmp")
 POLL_SECONDS = 1.0
-LOG_INTERVAL = 60.0  # a process that waits for GPUs logs this at most once in this many seconds
-MILLIJOULES = 1000.0  # per joule: NVML counts in millijoules
+LOG_INTERVAL = 60.0  # minimum number of seconds between two log lines of a process that waits for GPUs
+MILLIJOULES = 1000.0  # number of millijoules in a joule, since NVML counts in millijoules
 
 
 class Grant(NamedTuple):
-    """Locked devices. They stay locked until every process that inherited the file descriptors has closed them."""
+    """Locked devices. They stay locked until all processes that inherited the file descriptors have closed them."""
 
     environment: dict[str, str]
     locks: tuple[int, ...]
     devices: tuple[str, ...] = ()
 
     def release(self) -> None:
-        """Close the locks in this process."""
+        """Close this process's file descriptors of the locks."""
         for handle in self.locks:
             os.close(handle)
 
 
 def gpu_names() -> list[str]:
-    """Return the names of this machine's NVIDIA GPUs in the order of PCI addresses; an empty list without a driver."""
+    """Return the names of this machine's NVIDIA GPUs, sorted by PCI address, or an empty list without a driver."""
     try:
         import pynvml
     except ImportError:  # a custom container image may lack pynvml
@@ -56,7 +56,7 @@ def gpu_names() -> list[str]:
 
 
 def energy_joules(devices: Sequence[str]) -> float | None:
-    """Return the energy in joules that GPUs have used since their driver was loaded, as counted by NVML.
+    """Return the total energy in joules that GPUs have used since their driver was loaded, as counted by NVML.
 
     devices: numbers or UUIDs, as in CUDA_VISIBLE_DEVICES. Returns None without devices, without a driver, or if a
     device does not count its energy.
@@ -81,9 +81,9 @@ def energy_joules(devices: Sequence[str]) -> float | None:
 
 
 def visible_devices(environment: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return the environment variable that names devices to a server, and the devices that this process may use.
+    """Return the environment variable that selects a server's devices, and the devices that this process may use.
 
-    They are the devices in a variable that the scheduler or the user has set, otherwise all devices of this machine.
+    If the scheduler or the user has set such a variable, only its devices may be used, otherwise all of this machine.
     """
     for variable in VARIABLES:
         if variable in environment:
@@ -93,7 +93,7 @@ def visible_devices(environment: Mapping[str, str]) -> tuple[str, list[str]]:
 
 
 def lock_file(device: str, environment: Mapping[str, str]) -> Path:
-    """Return the lock file of a device. Each SLURM job has its own, as device 0 may be another GPU in each job."""
+    """Return the lock file of a device. SLURM jobs use separate files, as device 0 may be another GPU in each job."""
     allocation = environment.get("SLURM_JOB_ID", "machine")
     clean = "".join(letter if letter.isalnum() else "-" for letter in f"{allocation}-{device}")
     return FOLDER / f"maieutic.gpu-{clean}.lock"
@@ -118,7 +118,7 @@ def try_lock(path: Path) -> int | None:
 def try_devices(devices: list[str], needed: int, environment: Mapping[str, str]) -> dict[str, int] | None:
     """Lock `needed` devices and return the locks by device. If fewer are free, lock none of them and return None.
 
-    Otherwise two jobs that each hold half of the devices would wait for each other for ever.
+    If jobs kept what they had locked, two jobs with half of the devices each would wait for each other forever.
     """
     held: dict[str, int] = {}
     for device in devices:
@@ -134,7 +134,7 @@ def try_devices(devices: list[str], needed: int, environment: Mapping[str, str])
 async def lock_gpus(name: str, needed: int, environment: Mapping[str, str]) -> Grant:
     """Lock `needed` GPUs for the server of model `name`. Wait while other processes of this machine use them.
 
-    Raises UserError if this process may use fewer than `needed`, since a scheduler may silently grant fewer.
+    Raises UserError if this process may use fewer GPUs, since a scheduler may silently grant fewer than requested.
     """
     if needed == 0:  # hide all devices, because none is locked
         log.info("%s runs on the CPU: its needs.gpus is 0", name)
@@ -160,7 +160,7 @@ async def lock_gpus(name: str, needed: int, environment: Mapping[str, str]) -> G
 
 
 def check_gpu_count(name: str, needed: int, environment: Mapping[str, str]) -> None:
-    """Raise UserError if a server may use fewer GPUs than it needs."""
+    """Raise UserError if the server of model `name` may use fewer GPUs than the `needed` number."""
     devices = visible_devices(environment)[1] if needed else []
     if len(devices) < needed:
         raise too_few_gpus(name, needed, len(devices), environment)
@@ -172,12 +172,12 @@ def too_few_gpus(name: str, needed: int, count: int, environment: Mapping[str, s
         fix = "raise server_gpus in the profile, choose another partition, or lower needs.gpus"
         return UserError(
             f"models.{name}.needs.gpus",
-            f"expected at most {count}, the GPUs granted to SLURM job {job}, found {needed}",
+            f"expected at most {count} (GPUs granted to SLURM job {job}), found {needed}",
             fix,
         )
     fix = (
         "lower needs.gpus, run on a machine with GPUs (check nvidia-smi), or set ROCR_VISIBLE_DEVICES=0,1 for AMD GPUs"
     )
     return UserError(
-        f"models.{name}.needs.gpus", f"expected at most {count}, the GPUs of this machine, found {needed}", fix
+        f"models.{name}.needs.gpus", f"expected at most {count} (GPUs of this machine), found {needed}", fix
     )

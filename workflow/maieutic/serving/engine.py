@@ -1,4 +1,4 @@
-"""`python -m maieutic.serving.engine serve ...`: the vLLM command, in processes that end with their parent.
+"""Command `python -m maieutic.serving.engine serve ...`: run vLLM in processes that end with their parent.
 
 The kernel kills each process when its parent ends (parent-death signal). Workers that vLLM spawns import this module
 again and so request the signal too; forked children request it after the fork. The signal fires when the *thread* that

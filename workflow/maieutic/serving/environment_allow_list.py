@@ -18,10 +18,10 @@ ALLOWED_VARIABLES = re.compile(
     r"|(?:VLLM|OMP|KMP|GOMP|MKL|OPENBLAS|BLIS|NUMEXPR|MALLOC|TCMALLOC|CUDA|CUBLAS|CUDNN|NVIDIA|NVTE|NCCL|RCCL|UCX|FI|GLOO"
     r"|HIP|HSA|ROCR|ROCM|AMD|MIOPEN|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|FLASHINFER|XLA|TPU|RAY|TOKENIZERS)_[A-Z0-9_]+"
 )
-# Variables that limit threads in jobs too small to gain from them. Servers do not inherit them and may use more threads
-# than such jobs.
+# Variables that limit the threads of jobs that are too small to gain from more. Servers do not inherit these variables,
+# because they can use more threads.
 JOB_ONLY_VARIABLES = {"OPENBLAS_NUM_THREADS"}
-EXTRA_VARIABLE = "MAIEUTIC_INHERIT"  # lists further variables that servers inherit, separated by commas
+EXTRA_VARIABLE = "MAIEUTIC_INHERIT"  # comma-separated names of further variables that servers inherit
 
 
 def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -37,7 +37,7 @@ def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_secret_variable(name: str, value: str) -> bool:
-    """Return True if a variable seems to contain an API key, judged by its name or because its value is a known key."""
+    """Return True if a variable seems to contain an API key, judging by its name, or has a known key as its value."""
     return is_named_as_secret(name) or value.strip() in redact.secrets
 
 

@@ -1,8 +1,8 @@
-"""Eviction of idle servers: a job that needs their devices or memory requests it, and they shut down.
+"""Eviction of idle servers: when a job requests their devices or memory, they shut down.
 
 Requests and idle servers are marked by shared locks on files, which the kernel drops when a process ends, even if it is
 killed. A waiting process locks the file of the resource that it needs. An idle server locks the file of idle servers.
-This works between users too.
+The locks also work between the users of a machine.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 FOLDER = Path("/tmp")
 POLL_SECONDS = 0.25
-EVICTION_SECONDS = 60.0  # seconds that a job waits for idle servers to shut down before it starts anyway
+EVICTION_SECONDS = 60.0  # maximum time that a job waits for idle servers to shut down before it starts anyway
 LOCK_TRIES, LOOK_SECONDS = 50, 0.01
 UNLIMITED = 1 << 60
-CGROUPS = (  # files of a container's or allocation's memory limit and memory in use: cgroup version 2, then version 1
+CGROUPS = (  # files with the memory limit and the memory in use of a container or job: cgroup version 2, then 1
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
     (
         Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
@@ -32,24 +32,24 @@ CGROUPS = (  # files of a container's or allocation's memory limit and memory in
 
 
 def memory_request_file() -> Path:
-    """Return the file that processes lock while they wait for memory."""
+    """Return the file that processes lock to request memory from idle servers."""
     return FOLDER / "maieutic.memory.wanted"
 
 
 def idle_servers_file() -> Path:
-    """Return the file that idle servers lock."""
+    """Return the file that servers lock while they are idle."""
     return FOLDER / "maieutic.idle"
 
 
 def open_shared(path: Path) -> int:
-    """Open a file that any user of this machine may lock, created if missing. Return its file descriptor."""
+    """Open a file that any user of this machine may lock, and create it if missing. Return its file descriptor."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(path, flags)
     except FileNotFoundError:
         handle = os.open(path, flags | os.O_CREAT, 0o444)
         with contextlib.suppress(PermissionError):  # another user created the file first
-            os.fchmod(handle, 0o444)  # independent of this user's umask
+            os.fchmod(handle, 0o444)  # os.open applies this user's umask to the mode
         return handle
 
 
@@ -82,7 +82,7 @@ def has_shared_lock(path: Path) -> bool:
 
 
 def read_kernel_number(path: Path) -> int:
-    """Return the number in a kernel file, or UNLIMITED if the file does not exist or contains no number."""
+    """Return the number in a cgroup file, or UNLIMITED if the file does not exist or contains no number."""
     try:
         text = path.read_text(encoding="ascii").strip()
     except OSError:
@@ -91,7 +91,7 @@ def read_kernel_number(path: Path) -> int:
 
 
 def memory_mb() -> tuple[int, int]:
-    """Return the free and the total memory in MB: of this cgroup if its limit is lower, else of the machine."""
+    """Return the free and the total memory in MB: of this machine, or of this cgroup if its limit is lower."""
     fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
     free, total = (int(fields[name].split()[0]) >> 10 for name in ("MemAvailable", "MemTotal"))
     for limit, used in CGROUPS:
@@ -102,9 +102,9 @@ def memory_mb() -> tuple[int, int]:
 
 
 async def wait_for_memory(name: str, needed_mb: int | None = None) -> None:
-    """Wait until enough memory is free, while idle servers shut down. Return at once if no server is idle.
+    """Wait up to EVICTION_SECONDS until idle servers have freed enough memory. Return at once if no server is idle.
 
-    needed_mb: memory that the waiting process needs; None: half of the machine's memory.
+    name: name of the model in the log line; needed_mb: memory that the process needs, by default half of the total.
     """
     began, requested = time.monotonic(), False
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,7 @@
-"""Find out why a vLLM server ended: its log's root error, above "engine core initialization failed", and a fix."""
+"""Find the error in a vLLM server's log that ended the server, and a fix for it.
+
+This root error is above the consequential error "engine core initialization failed".
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,16 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-START_MARK = "== maieutic starts a server of "  # marks each start in the log; only the part after the last is read
-LONGEST = 300  # maximum length of an error
+START_MARK = "== maieutic starts a server of "  # marks each start in the log; only the text after the last mark is read
+LONGEST = 300  # maximum number of characters of an error
 LAST_LINES = 4000
-# Prefix of a log line, each part optional: `(EngineCore_DP0 pid=12) ERROR 11-27 08:00:00 [core.py:842] `
+# Prefix of a log line, such as `(EngineCore_DP0 pid=12) ERROR 11-27 08:00:00 [core.py:842] `. All parts are optional.
 PREFIX = re.compile(
     r"^(?:\([\w ]+ ?pid=\d+\)\s*)?(?:(?:ERROR|WARNING|INFO|CRITICAL) [\d-]+ [\d:.,]+ \[[^\]]*\]\s?)?"
     r"(?:\([\w ]+ ?pid=\d+\)\s?)?"
 )
 ERROR = re.compile(r"^(?:[A-Za-z_][\w]*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)\b(?::\s*(.*))?$")
-# Errors that are mere consequences of an error in another process
+# Errors that are only consequences of an error in another process
 CONSEQUENTIAL_ERROR = re.compile(
     r"engine (?:core|process) .{0,20}fail|see (?:root cause|stack trace)|enginedead|engine core proc|workerproc"
     r"|systemexit|keyboardinterrupt|cancellederror|processraised|broken ?pipe|eoferror|connection(?:reset|refused)",
@@ -29,11 +32,11 @@ FIXES: tuple[tuple[str, str], ...] = (
     (r"out of memory|OutOfMemory|no available memory for the cache blocks", USE_LESS_MEMORY),
     (r"free memory on device", f"end other processes on the GPU, {USE_LESS_MEMORY}"),
     (r"KV cache", USE_LESS_MEMORY),
-    (r"quantization", "choose weights in a format that this vLLM and this device support"),
+    (r"quantization", "choose weights in a format that this version of vLLM and this device support"),
     (r"chat template", "set endpoint: completions, or choose an instruct model"),
     (r"trust_remote_code", "read the model's code, pin its revision, then set trust_remote_code: true"),
-    (r"unrecognized arguments|invalid choice", "correct engine_args or runtime_args of the entry"),
-    (r"architectures? .{0,80}not supported|not supported for now", "choose a model that this vLLM supports"),
+    (r"unrecognized arguments|invalid choice", "correct engine_args or runtime_args in the registry entry"),
+    (r"architectures? .{0,80}not supported|not supported for now", "choose a model that this version of vLLM supports"),
 )
 READ_LOG = "read this log, then run again"
 
@@ -46,7 +49,7 @@ class Cause(NamedTuple):
 
 
 def server_failure_cause(log: Path, code: int | None = None) -> Cause:
-    """Return from the log why the most recent server ended. code: exit code, negative if a signal ended it."""
+    """Return why the latest server in a log ended. code: its exit code, which is negative if a signal ended it."""
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     text = text.rpartition(START_MARK)[2].partition("\n")[2] if START_MARK in text else text
     lines = [PREFIX.sub("", line).rstrip() for line in text.splitlines()[-LAST_LINES:]]
@@ -67,7 +70,7 @@ def server_failure_cause(log: Path, code: int | None = None) -> Cause:
 
 
 def whole_error(lines: list[str], number: int) -> str:
-    """Return an error on one line. Pydantic's message is on the lines below the first one."""
+    """Return the error at a line number as one line. Pydantic's message is on the lines below that line."""
     line = lines[number]
     if re.search(r"ValidationError: \d+ validation error", line):
         message = " ".join(text.strip() for text in lines[number + 1 : number + 3] if not ERROR.match(text))

@@ -1,10 +1,12 @@
-"""Lease manager, `python -m maieutic.serving.lease_manager`: owns one server and leases it to one job at a time.
+"""Lease manager, `python -m maieutic.serving.lease_manager`: a process that leases one server to one job at a time.
 
-A connection is a lease. It begins with the manager's message `ready`, and ends when either side closes it or ends.
-Without a lease the server is idle. An idle server shuts down after `linger` seconds, when another process requests its
-devices or memory (eviction.py), or when its run has ended. The server's processes end with the manager.
+A lease is a job's connection to the manager. It begins with the manager's message `ready`, and ends when the job or the
+manager closes it. Without a lease the server is idle. An idle server shuts down after `linger` seconds, when another
+process requests its devices or memory (eviction.py), or when its run has ended. The server's processes end with the
+manager.
 
-Input: LeaseManagerSettings as JSON on standard input, the first lease and the lock of the folder as file descriptors.
+Standard input contains LeaseManagerSettings as JSON. The connection of the first job and the lock of the server's
+folder are inherited as file descriptors.
 """
 
 from __future__ import annotations
@@ -49,8 +51,8 @@ ACTIVITIES = ("start", "busy", "idle")
 class LeaseManagerSettings(Job):
     """Settings of a lease manager: the server that it runs, and the run that it belongs to.
 
-    weights: folder of the weights; log: log of the server; folder: private folder of the sockets; run: value of
-    RUN_VARIABLE; lease: file descriptor of the first job's connection.
+    name, model: registry entry of the model; weights: folder of the weights; log: log of the server; folder: private
+    folder of the sockets; run: value of RUN_VARIABLE; lease: file descriptor of the first job's connection.
     """
 
     name: str
@@ -63,13 +65,13 @@ class LeaseManagerSettings(Job):
 
 
 class Lease:
-    """Connection of the job that uses the server."""
+    """Connection to the job that uses the server."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
     def send(self, kind: str, content: Any) -> None:
-        """Send a message, unless the job has closed the connection."""
+        """Send a message of a kind such as `ready`, unless the job has closed the connection."""
         with contextlib.suppress(OSError, RuntimeError):
             self.writer.write(json.dumps({kind: content}).encode() + b"\n")
 
@@ -89,7 +91,7 @@ class JobLogHandler(logging.Handler):
         self.lease = lease
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send the message of a log record."""
+        """Send the text of a log record to the job."""
         self.lease.send("log", record.getMessage())
 
 
@@ -108,7 +110,7 @@ class UsageMeter:
         self.devices, self.joules = devices, energy_joules(devices)
 
     def add(self, activity: str) -> None:
-        """Add the time and energy since the last call to an activity. A missing measurement turns joules to None."""
+        """Count the time and energy since the last call as spent on an activity. Joules become None if not measured."""
         now, used, known = time.monotonic(), energy_joules(self.devices), self.joules_of[activity]
         self.seconds_of[activity] += now - self.since
         counted = used is not None and self.joules is not None and known is not None
@@ -116,7 +118,7 @@ class UsageMeter:
         self.since, self.joules = now, used
 
     def columns(self) -> dict[str, float | None]:
-        """Return seconds and joules as columns of a record; joules are null if they were not counted."""
+        """Return seconds and joules as columns of a record. Joules that were not measured are None."""
         columns: dict[str, float | None] = {
             f"{activity}_seconds": round(self.seconds_of[activity], 1) for activity in ACTIVITIES
         }
@@ -132,12 +134,12 @@ class LeaseManager:
         self.settings, self.run = orders, run
         self.server = VllmServer(orders.name, orders.model, orders.weights, orders.log, orders.folder)
         self.lease: Lease | None = None
-        self.terminated = 0.0  # time at which SIGTERM was received, 0 if it was not
+        self.terminated = 0.0  # time at which SIGTERM was received, or 0 before that
         self.began = self.changed = time.monotonic()
         self.started = datetime.now(UTC)
         self.meter = UsageMeter()
         self.jobs = 0
-        self.marks = contextlib.ExitStack()  # holds the lock that marks the server as idle
+        self.marks = contextlib.ExitStack()  # locks the file of idle servers while the server is idle
 
     async def run_server(self) -> None:
         """Start the server, lease it to jobs until it must end, then shut it down and record its use."""
@@ -161,7 +163,7 @@ class LeaseManager:
                 self.lease.writer.close()
 
     def terminate(self) -> None:
-        """Record the time of a SIGTERM. `watch` then shuts the server down."""
+        """Record the time of a SIGTERM. `watch` then returns, and the server is shut down."""
         self.terminated = time.monotonic()
 
     async def start(self, first: Lease) -> bool:
@@ -183,7 +185,7 @@ class LeaseManager:
         return True
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Lease the server to a job that connects, or answer `busy` if it is in use or unhealthy."""
+        """Lease the server to a job that connects, or answer `busy` if the server is in use or unhealthy."""
         lease = Lease(reader, writer)
         if self.lease is None and await self.server.is_healthy() and self.lease is None:
             self.begin_lease(lease)
@@ -192,7 +194,7 @@ class LeaseManager:
             writer.close()
 
     def begin_lease(self, lease: Lease) -> None:
-        """Lease the server to a job."""
+        """Begin a lease, and send the job `ready` with the address of the server."""
         self.marks.close()
         now = time.monotonic()
         self.meter.add("idle" if self.jobs else "start")
@@ -215,7 +217,7 @@ class LeaseManager:
         grant, grace = self.server.grant, self.settings.model.grace
         files = [device_request_file(device, {**os.environ, **grant.environment}) for device in grant.devices]
         while True:
-            # If the job is terminated at the same time, let it first receive the answers to its open requests.
+            # The job may be terminated too: let it receive the answers to its open requests before the server ends.
             if self.terminated and (self.lease is None or time.monotonic() - self.terminated > grace):
                 return "terminated by a signal"
             try:
@@ -234,7 +236,7 @@ class LeaseManager:
             await asyncio.sleep(POLL_SECONDS)
 
     def remove_run_folder(self) -> None:
-        """Remove the lock of the server's folder and, if empty, the run's folder, after the end of the run."""
+        """If the run has ended, remove the lock file of the server's folder, and the run's folder if it is empty."""
         if self.run.is_alive():
             return
         folder = self.settings.folder
@@ -243,7 +245,7 @@ class LeaseManager:
             folder.parent.rmdir()
 
     def record_use(self, reason: str) -> None:
-        """Append a line to the record of servers: seconds and joules by activity, idle time included."""
+        """Append a line with the server's seconds and joules, idle time included, to the record of servers."""
         self.meter.add("busy" if self.lease is not None else "idle" if self.jobs else "start")
         line = {
             "model": self.settings.name,
@@ -262,7 +264,7 @@ class LeaseManager:
 
 def main() -> int:
     """Run one lease manager until its server has shut down."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the run, and this process ends with the run
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the run, and this process ends by itself after the run
     log_to(None)
     orders = LeaseManagerSettings.model_validate_json(sys.stdin.buffer.read())
     pid, since, linger = orders.run.split(":")

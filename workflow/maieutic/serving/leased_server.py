@@ -1,4 +1,4 @@
-"""Shared servers: take an idle server from the run's pool, or start one that later jobs can use too."""
+"""Shared servers: lease an idle server from the run's pool, or start one that later jobs can also use."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pool_folder(run: SnakemakeRun) -> Path | None:
 
 
 def pool_key(model: VllmModel, weights: Path) -> str:
-    """Return the pool key of a server: a digest of its weights, arguments, environment and devices."""
+    """Return the key of a server in the pool: a digest of its weights, arguments, environment and number of GPUs."""
     settings = {"runtime_args": model.runtime_args, "environment": model.environment, "gpus": model.needs.gpus}
     code = model.trust_remote_code
     fields = {"weights": str(weights.resolve()), "code": code, **settings, "model": vllm_identity(model, weights)}
@@ -54,7 +54,7 @@ class LeasedServer:
     def __init__(
         self, run: SnakemakeRun, pool: Path, name: str, model: VllmModel, weights: Path, log_path: Path
     ) -> None:
-        """pool: folder of the run's servers; weights: folder of the weights; log_path: log of the server if started."""
+        """pool: folder of the run's servers; weights: folder of the weights; log_path: log of a new server."""
         self.run, self.pool = run, pool
         self.name, self.model, self.weights, self.log_path = name, model, weights, log_path
         self.socket = ""
@@ -63,7 +63,7 @@ class LeasedServer:
         self.message: asyncio.Task[dict[str, Any]] | None = None
 
     async def start(self) -> None:
-        """Lease an idle server, or start one. Afterwards `ready` waits until it answers."""
+        """Lease an idle server, or start one. Call `ready` afterwards to wait until it answers."""
         check_gpu_count(self.name, self.model.needs.gpus, {**os.environ, **self.model.environment})
         remove_stale_sockets(SOCKETS)
         key = pool_key(self.model, self.weights)
@@ -88,7 +88,7 @@ class LeasedServer:
         )
 
     def has_devices(self) -> bool:
-        """Return True if the devices for another server are free."""
+        """Return True if enough devices are free to start another server."""
         needed = self.model.needs.gpus
         if not needed:
             return True
@@ -98,7 +98,7 @@ class LeasedServer:
         return locks is not None
 
     async def lease_from(self, folder: Path) -> bool:
-        """Lease the server in a folder. Return False if it is in use or its lease manager has ended."""
+        """Lease the server of a folder. Return False if the server is in use or its lease manager has ended."""
         try:
             self.reader, self.writer = await asyncio.open_unix_connection(
                 folder / MANAGER_SOCKET, limit=LONGEST_LINE_BYTES
@@ -119,12 +119,12 @@ class LeasedServer:
 
     @staticmethod
     def uptime_and_log(ready: dict[str, Any]) -> tuple[Any, Any]:
-        """Return the seconds that a server has been running, and the path of its log."""
+        """Return a server's uptime in seconds and the path of its log, from the lease manager's message `ready`."""
         return ready["seconds"], ready["log"]
 
     async def start_manager(self, folder: Path, lock: int) -> None:
-        """Start a server in a folder. lock: descriptor of the folder's lock, which the lease manager inherits."""
-        shutil.rmtree(folder, ignore_errors=True)  # may be left from a killed lease manager
+        """Start a lease manager with a server. folder: folder of its sockets; lock: descriptor of the folder's lock."""
+        shutil.rmtree(folder, ignore_errors=True)  # a killed lease manager may have left files
         folder.mkdir(mode=0o700)
         ours, theirs = socket.socketpair()
         self.spawn(folder, theirs, lock)
@@ -133,7 +133,10 @@ class LeasedServer:
         self.reader, self.writer = await asyncio.open_connection(sock=ours, limit=LONGEST_LINE_BYTES)
 
     def spawn(self, folder: Path, lease: socket.socket, lock: int) -> None:
-        """Start the lease manager in a new session: Ctrl-C ends the run, and the manager ends with the run."""
+        """Start the lease manager in a new session, which Ctrl-C does not end: the manager ends after the run.
+
+        lease: socket that the manager inherits for the lease of this job.
+        """
         orders = LeaseManagerSettings(
             name=self.name,
             model=self.model,
@@ -169,7 +172,7 @@ class LeasedServer:
         return json.loads(line)
 
     def record_lease(self, ready: dict[str, Any]) -> None:
-        """Record the leased server, and wait in the background for the next message, which reports the server's end."""
+        """Record the leased server, and start to wait for the next message, which reports the server's end."""
         self.socket, self.log_path = ready["socket"], Path(ready["log"])
         self.message = asyncio.create_task(self.read())
 
@@ -190,7 +193,7 @@ class LeasedServer:
             raise UserError(*self.message.result()["ended"])
 
     def stop(self) -> None:
-        """Return the server to the pool."""
+        """End the lease, which returns the server to the pool."""
         if self.message is not None:
             self.message.cancel()
         if self.writer is not None:

@@ -1,4 +1,4 @@
-"""Pictures in messages. Stored requests and request keys name their files; requests are sent with data URLs."""
+"""Pictures in messages. Stored requests and request keys contain file names; sent requests contain data URLs."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def data_url(path: Path) -> str:
     except OSError:
         raise UserError(str(path), "the picture is missing", fix) from None
     if hashlib.sha256(data).hexdigest() != path.stem:
-        raise UserError(str(path), "the picture's SHA-256 differs from its file name: it was altered", fix)
+        raise UserError(str(path), "the picture was altered: its SHA-256 differs from its file name", fix)
     return f"data:{MEDIA_TYPES[path.suffix.removeprefix('.')]};base64,{base64.b64encode(data).decode()}"
 
 
 def readable_content(content: Any) -> str:
-    """Return a message's content as text for readers, with a placeholder for each picture."""
+    """Return a message's content as text for people, with a placeholder for each picture."""
     if isinstance(content, str):
         return content
     return "\n".join(part["text"] if part["type"] == "text" else f"[picture {part['file'][:12]}]" for part in content)

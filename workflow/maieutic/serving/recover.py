@@ -22,7 +22,7 @@ MANAGER_MODULE = b"maieutic.serving.lease_manager"
 
 
 class Owner(NamedTuple):
-    """Process that locks a journal. job: its SLURM job, if any."""
+    """Process that has locked a journal. job: number of its SLURM job, or None."""
 
     host: str
     pid: int
@@ -30,7 +30,7 @@ class Owner(NamedTuple):
 
 
 def lock_owner(path: Path) -> Owner | None:
-    """Return the process that locks a file, or None if the file is not locked or names no process."""
+    """Return the process that has locked a file, or None if the file is not locked or does not name the process."""
     with open(path, encoding="utf-8") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -41,7 +41,10 @@ def lock_owner(path: Path) -> Owner | None:
 
 
 def cancel_queued_jobs(folder: Path) -> None:
-    """Cancel the SLURM jobs that a killed Snakemake left queued for this folder: a rerun would submit them again."""
+    """Cancel the jobs that a killed Snakemake left in the SLURM queue, because a rerun would submit them again.
+
+    folder: folder in which Snakemake ran.
+    """
     if shutil.which("squeue") is None:
         return
     queue = subprocess.run(
@@ -57,7 +60,7 @@ def cancel_queued_jobs(folder: Path) -> None:
 
 
 def manager_pids(folder: Path) -> list[int]:
-    """Return the pids of the lease managers that this user's runs in a folder started on this machine."""
+    """Return the process ids of the lease managers that runs in a folder have started on this machine."""
     pids = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -68,7 +71,7 @@ def manager_pids(folder: Path) -> list[int]:
 
 
 def end_managers(folder: Path) -> None:
-    """End the servers that outlived their run: send SIGTERM, then SIGKILL, to their lease managers."""
+    """End the servers that outlived a run in a folder, by SIGTERM and then SIGKILL to their lease managers."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in manager_pids(folder):
             log.info("ending a server with its lease manager, pid %d", pid)
@@ -98,7 +101,7 @@ def recover(results: Path) -> None:
 
 
 def cancel_slurm_job(path: Path, job: str) -> None:
-    """Cancel a SLURM job and wait until its journal is unlocked."""
+    """Cancel a SLURM job and wait until its journal is unlocked. path: lock file of the journal."""
     done = subprocess.run(["scancel", job], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         log.warning("scancel %s: %s", job, done.stderr.strip())
@@ -115,7 +118,7 @@ def wait_until_unlocked(path: Path) -> bool:
 
 
 def end_driver(path: Path, pid: int) -> None:
-    """End a driver by SIGTERM, then SIGKILL; its server ends with it. path: locked file of the driver's journal."""
+    """End a driver, and so its server, by SIGTERM and then SIGKILL. path: lock file of the driver's journal."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)

@@ -1,7 +1,7 @@
-"""Parse an endpoint's refusals: their message, their scope (one request or all), and the registry key that helps.
+"""Parse an endpoint's refusals: message, scope (one request or all), and the change to the registry that fixes them.
 
-Endpoints use the same status for a filtered prompt, an unsupported parameter and an empty account. Error codes and
-known phrases settle the clear cases; for the others the client sends a short probe.
+Endpoints use the same status for a filtered prompt, an unsupported parameter and an account without credit. Error codes
+and known phrases settle the clear cases; in all other cases the client sends a short probe.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import yaml
 from maieutic.core.secrets import redact
 from maieutic.serving.answers import MalformedAnswer, parse_body
 
-SERVER_FAILED = 500  # lowest status of a failure behind the endpoint
+SERVER_FAILED = 500  # lowest HTTP status of a server error
 LONGEST_MESSAGE = 300
 TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 KEY_REFUSED, PAYMENT_REQUIRED, TOO_LARGE = 401, 402, 413
-# Error codes that concern one request only: it is too long, or its content is filtered
+# Error codes that concern one request only, because it is too long or its content is filtered
 SINGLE_REQUEST_CODES = frozenset(
     {
         "content_filter",
@@ -61,7 +61,7 @@ SINGLE_REQUEST_PHRASES = re.compile(
     r"|flagged|safety (?:system|check)|moderation|max_tokens must be at least 1",
     re.IGNORECASE,
 )
-# Phrases about a parameter or an account. If a message has one of them, its SINGLE_REQUEST_PHRASES are ignored.
+# Phrases about a parameter or an account. If a message contains one, its SINGLE_REQUEST_PHRASES are ignored.
 ALL_REQUESTS_PHRASES = re.compile(
     r"unsupported|not supported|unknown parameter|unrecognized|extra inputs|invalid (?:parameter|value|api)|header"
     r"|account|billing|credit|quota|api.?key|max_(?:completion_)?tokens.{0,20}too (?:large|high)",
@@ -74,7 +74,7 @@ ACCOUNT_PHRASES = re.compile(
     r"|purchase (?:more )?credits",
     re.IGNORECASE,
 )
-# Recognised by phrase, because several endpoints reject a key with status 400 instead of 401
+# Phrases about a rejected API key. Several endpoints reject a key with status 400 instead of 401.
 KEY_PHRASES = re.compile(
     r"api[ _%20-]{0,3}key\b.{0,40}\b(?:invalid|incorrect|not valid|not found|missing)"
     r"|\b(?:invalid|incorrect|missing|no)\b.{0,20}\bapi[ _%20-]{0,3}key",
@@ -98,7 +98,10 @@ Scope = Literal["passing", "one", "all", "unsure"]
 
 
 class Refusal(NamedTuple):
-    """Refusal by an endpoint: status, lower-case error codes from the body, message on one line with keys redacted."""
+    """Refusal by an endpoint.
+
+    status: HTTP status; codes: error codes in the body, in lower case; message: text on one line with keys redacted.
+    """
 
     status: int
     codes: frozenset[str]
@@ -115,14 +118,14 @@ def read_refusal(status: int, body: bytes) -> Refusal:
     try:
         content = parse_body(body)
     except MalformedAnswer as error:
-        # From status 500 on, the body may be a proxy's HTML page that describes the failure. Below 500, such a page is
-        # ignored, because the scope is found by phrases, which its words could match by chance.
+        # From status 500 on, use an HTML page as the message: a proxy may describe the failure there. Below 500, ignore
+        # such a page, because its words could match by chance the phrases that decide the scope.
         content = error.excerpt if status >= SERVER_FAILED else None
     return refusal_in(status, content)
 
 
 def refusal_in(status: int, content: Any) -> Refusal:
-    """Return the refusal in a body's JSON: `error` (OpenAI, Gemini), `detail` (FastAPI), a text, or bare fields."""
+    """Return the refusal in a body's JSON, in `error` (OpenAI, Gemini), `detail` (FastAPI) or the body itself."""
     if isinstance(content, list) and content:
         content = content[0]
     outer = content if isinstance(content, dict) else {}
@@ -150,7 +153,7 @@ def refusal_in(status: int, content: Any) -> Refusal:
 
 
 def detail_of(entry: Any) -> str:
-    """Return one error in FastAPI's `detail` as text, as in `body.temperature: Extra inputs are not permitted`."""
+    """Return one error in FastAPI's `detail` as text, such as `body.temperature: Extra inputs are not permitted`."""
     if not isinstance(entry, dict):
         return text_or_json(entry)
     place = entry.get("loc")
@@ -166,9 +169,9 @@ def text_or_json(value: Any) -> str:
 
 
 def error_in(content: Any) -> Refusal | None:
-    """Return the error in a body of status 200, or None: an `error` object, or a choice that ended with an error.
+    """Return the error in a body with status 200 (an `error` object, or a choice that ended with an error), or None.
 
-    The status of the result is the provider's error code, or 502 (a failure behind the endpoint) without one.
+    The status of the result is the provider's error code if that is an HTTP error status, otherwise 502.
     """
     if not isinstance(content, dict):
         return None
@@ -186,7 +189,7 @@ def error_in(content: Any) -> Refusal | None:
 def scope_of(refusal: Refusal, retry_after: bool) -> Scope:
     """Return the scope of a refusal: `passing` (retry), `one` (this request), `all` (every request), or `unsure`.
 
-    retry_after: True if the endpoint set a time for the retry (Retry-After).
+    retry_after: True if the response has a Retry-After header.
     """
     status, codes, message = refusal
     money = bool(ACCOUNT_PHRASES.search(message) or codes & ALL_REQUESTS_CODES) and not (
@@ -204,7 +207,8 @@ def scope_of(refusal: Refusal, retry_after: bool) -> Scope:
     if codes & ALL_REQUESTS_CODES or KEY_PHRASES.search(message):
         return "all"
     limited = OVERLOAD_PHRASES.search(message) or RETRY_PHRASES.search(message)
-    if status == TOO_LARGE and (limited or not about_one):  # the request is too large, or every request's max_tokens
+    # Either this request is too large, or max_tokens is too large in every request.
+    if status == TOO_LARGE and (limited or not about_one):
         return "unsure"
     if OVERLOAD_PHRASES.search(message):
         return "passing"
@@ -214,9 +218,9 @@ def scope_of(refusal: Refusal, retry_after: bool) -> Scope:
 
 
 class Remedy(NamedTuple):
-    """Change of a registry entry that fixes a refusal.
+    """Change to a registry entry that avoids a refusal.
 
-    key: key to set in the entry; value: its new value. Values of several remedies for `omit` are joined in one list.
+    key: key to set in the entry; value: its new value. If several remedies set `omit`, their values are joined.
     """
 
     key: str
@@ -243,8 +247,8 @@ def remedy_of(
 ) -> Remedy | None:
     """Return the change to the registry entry that a refusal asks for, or None if its message suggests no change.
 
-    endpoint: `chat`, `completions` or `responses`; sent: body of the request; extra, thinking: fields of the body from
-    the registry entry's `extra_body` and `thinking`.
+    endpoint: `chat`, `completions` or `responses`; sent: body of the request; extra: fields of the body that come from
+    `extra_body` in the registry entry; thinking: fields that come from `thinking`.
     """
     lower = re.sub(r"did you mean.*", "", refusal.message.lower())
     if "max_completion_tokens" in lower and "max_tokens" in sent:
@@ -288,13 +292,13 @@ def remedy_of(
 
 
 def is_field_refused(field: str, words: str) -> bool:
-    """Return True if a lower-case message refuses a field, named in snake case or in camel case."""
+    """Return True if a lower-case message refuses a field, under its name in snake case or in camel case."""
     name = rf"\b(?:{re.escape(field.lower())}|{re.escape(field.lower().replace('_', ''))})\b"
     return re.search(rf"(?:{REFUSES}).{{0,40}}{name}|{name}.{{0,40}}(?:{REFUSES})", words) is not None
 
 
 def keys_to_set(remedies: list[Remedy]) -> str:
-    """Return the registry keys to set as text: `max_tokens_as: max_completion_tokens and omit: [temperature, stop]`."""
+    """Return the registry keys to set, such as `max_tokens_as: max_completion_tokens and omit: [temperature, stop]`."""
     settings: dict[str, Any] = {}
     for key, value in remedies:
         if isinstance(value, list):

@@ -1,6 +1,7 @@
-"""Adapter for OpenAI's Responses API, a third kind of endpoint and the only one for some models (o3 Pro).
+"""Adapter for OpenAI's Responses API, the only endpoint of some models (o3 Pro).
 
-Requests are built and stored in the form of chat completions. This module converts them, and converts the answers back.
+Requests are built and stored in the form of chat completions. This module converts requests to the form of the
+Responses API, and the answers back to chat completions.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ FINISHES = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
 def as_response_request(body: dict[str, Any]) -> dict[str, Any]:
-    """Convert the body of a chat request. Stop strings have no counterpart in the API: answers are cut afterwards."""
+    """Convert a chat request's body for the Responses API. It has no stop strings, so answers are cut afterwards."""
     sent = {NAMES.get(name, name): value for name, value in body.items() if name not in {"stop", "response_format"}}
     sent["input"] = [{**message, "content": convert_content(message["content"])} for message in sent["input"]]
     if form := body.get("response_format"):
@@ -24,7 +25,7 @@ def as_response_request(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def convert_content(content: Any) -> Any:
-    """Convert a message's content: a text, or parts under the names of the Responses API."""
+    """Convert a message's list of parts to the form of the Responses API. A text is returned unchanged."""
     if isinstance(content, str):
         return content
     return [
@@ -36,7 +37,7 @@ def convert_content(content: Any) -> Any:
 
 
 def as_chat_answer(reply: Any) -> dict[str, Any]:
-    """Convert a response to a chat completion. Raises MalformedAnswer for a body without a message."""
+    """Convert an answer of the Responses API to a chat completion. Raises MalformedAnswer if it has no text."""
     output = reply.get("output") if isinstance(reply, dict) else None
     items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
     parts = [part for item in items if item.get("type") == "message" for part in object_list(item.get("content"))]
@@ -44,7 +45,7 @@ def as_chat_answer(reply: Any) -> dict[str, Any]:
     refusals = [part["refusal"] for part in parts if isinstance(part.get("refusal"), str)]
     incomplete = reply.get("incomplete_details") if isinstance(reply, dict) else None
     reason = incomplete.get("reason") if isinstance(incomplete, dict) else None
-    if not (texts or refusals or reason):  # a reason without text means an empty answer, cut off while thinking
+    if not (texts or refusals or reason):  # with a reason but no text, the answer was cut off during thinking
         raise MalformedAnswer("no output_text")
     thoughts = [part for item in items if item.get("type") == "reasoning" for part in object_list(item.get("summary"))]
     summary = "\n".join(part["text"] for part in thoughts if isinstance(part.get("text"), str))
@@ -61,5 +62,5 @@ def as_chat_answer(reply: Any) -> dict[str, Any]:
 
 
 def object_list(value: Any) -> list[dict[str, Any]]:
-    """Return the objects of a list, or an empty list for any other value."""
+    """Return the JSON objects in a list, or an empty list if the value is not a list."""
     return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []

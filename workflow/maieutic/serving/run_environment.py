@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-# Passes file descriptors, separated by commas, to a server's processes: those of the locks on the server's GPUs
+# Environment variable of a server's processes: comma-separated file descriptors of the locks on the server's GPUs
 LOCKS_VARIABLE = "MAIEUTIC_LOCKS"
-RUN_VARIABLE = "MAIEUTIC_RUN"  # environment variable that Snakemake sets for its jobs: see SnakemakeRun.variable
+RUN_VARIABLE = "MAIEUTIC_RUN"  # set by Snakemake for its jobs; the format is that of SnakemakeRun.variable
 
 
 def process_start_ticks(pid: int) -> str | None:
-    """Return the start time of a process in clock ticks, None if it has ended. Unlike a pid, it is not reused."""
+    """Return a process's start time in clock ticks, or None if it has ended. Unlike a pid, it is never reused."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[19]
     except (OSError, IndexError):
@@ -23,7 +23,7 @@ def process_start_ticks(pid: int) -> str | None:
 class SnakemakeRun(NamedTuple):
     """Snakemake process whose jobs share servers.
 
-    start_ticks: its start time in clock ticks; linger: idle timeout of its servers in seconds.
+    start_ticks: start time of the process in clock ticks; linger: idle timeout of the servers in seconds.
     """
 
     pid: int
@@ -37,7 +37,7 @@ class SnakemakeRun(NamedTuple):
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> SnakemakeRun | None:
-        """Return the run that an environment names; None if servers are not shared or the run's process has ended."""
+        """Return the run that RUN_VARIABLE names, or None if servers are not shared or the run's process has ended."""
         try:
             pid, since, linger = environment.get(RUN_VARIABLE, "").split(":")
             run = cls(int(pid), since, float(linger))
@@ -46,7 +46,7 @@ class SnakemakeRun(NamedTuple):
         return run if run.linger > 0 and run.is_alive() else None
 
     def variable(self) -> str:
-        """Return the value of the environment variable RUN_VARIABLE."""
+        """Return this run's value for the environment variable RUN_VARIABLE."""
         return f"{self.pid}:{self.start_ticks}:{self.linger:g}"
 
     def is_alive(self) -> bool:

@@ -1,4 +1,4 @@
-"""Local vLLM server on a unix socket: a process that ends with the process that started it."""
+"""Local vLLM server on a Unix socket. The server stops when its parent process ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from maieutic.serving.failure_causes import READ_LOG, START_MARK, server_failure
 from maieutic.serving.weights import MANIFEST
 
 log = logging.getLogger(__name__)
-# Use vLLM's sampling defaults, not the model's: a repetition penalty in generation_config.json changes greedy answers.
+# Use vLLM's sampling defaults: a repetition penalty in the model's generation_config.json would change greedy answers.
 GENERATION_CONFIG = "vllm"
 POLL_SECONDS = 0.5
 STOP_SECONDS = 30.0
@@ -53,7 +53,7 @@ def vllm_identity(model: VllmModel, weights: Path) -> dict[str, Any]:
 
 
 def served_dtype(model: VllmModel) -> str:
-    """Return the data type in which this machine computes the model, under vLLM's name for it."""
+    """Return the data type in which this machine runs the model, by vLLM's name."""
     if model.dtype == "bfloat16-or-float32":
         return "bfloat16" if has_bfloat16() else "float32"
     return model.dtype
@@ -68,7 +68,7 @@ def served_name(weights: Path) -> str:
 
 
 def remove_stale_sockets(parent: Path) -> None:
-    """Remove the socket folders of killed drivers. Other processes may remove them at the same time."""
+    """Remove the socket folders of killed processes. Other processes may remove them at the same time."""
     for folder in parent.glob("maieutic-*-*"):
         pid = folder.name.split("-")[1]
         if not pid.isdigit() or Path(f"/proc/{pid}").exists():
@@ -79,10 +79,10 @@ def remove_stale_sockets(parent: Path) -> None:
 
 
 class VllmServer:
-    """Server process. Start it from the main thread: the process ends with the thread that spawned it."""
+    """Process of a vLLM server. Start it from the main thread, because it ends with the thread that spawned it."""
 
     def __init__(self, name: str, model: VllmModel, weights: Path, log_path: Path, folder: Path | None = None) -> None:
-        """weights: folder of the weights; folder: private folder of the socket (default: new), removed by `stop`."""
+        """weights: folder of the weights; folder: private folder of the socket, created if None, removed by `stop`."""
         self.name, self.model, self.weights, self.log_path = name, model, weights, log_path
         # A unix socket's path is limited to about 100 characters, so the socket cannot be in the results folder.
         remove_stale_sockets(SOCKETS)
@@ -121,7 +121,7 @@ class VllmServer:
         ]
 
     async def start(self) -> None:
-        """Lock devices and start the process on them. `ready` waits until the server answers."""
+        """Lock devices and start the process on them. Call `ready` afterwards to wait until the server answers."""
         environment = {**inherited_environment(os.environ), **self.model.environment, **OFFLINE_VARIABLES}
         self.grant = await lock_gpus(self.name, self.model.needs.gpus, environment)
         await wait_for_memory(self.name, self.model.needs.mem_mb)
@@ -140,7 +140,7 @@ class VllmServer:
                 stderr=handle,
                 env=environment,
                 pass_fds=self.grant.locks,
-                start_new_session=True,  # keeps Ctrl-C from the server, so that the job receives the pending answers
+                start_new_session=True,  # Ctrl-C does not end the server, so that the job receives pending answers
             )
         where = (self.model.needs.gpus and ", ".join(gpu_names())) or "the CPU"
         log.info("vLLM server for %s starting on %s (log: %s)", self.name, where, self.log_path)
@@ -182,7 +182,7 @@ class VllmServer:
         if self.process is not None and (code := self.process.poll()) is not None:
             cause = server_failure_cause(self.log_path, code)
             fix = cause.fix if cause.fix == READ_LOG else f"{cause.fix} (models.{self.name})"
-            raise UserError(str(self.log_path), f"the vLLM server ended with {code}: {cause.error_line}", fix)
+            raise UserError(str(self.log_path), f"the vLLM server ended with exit code {code}: {cause.error_line}", fix)
 
     def stop(self) -> None:
         """End the server and wait for its end, so that the next job finds the device free."""

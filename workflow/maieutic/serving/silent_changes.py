@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from maieutic.serving.answers import Answer
 
-CHECKED_ANSWERS = 50  # number of answers, from a job's first one on, that are checked
-LEAST_PROMPT_TOKENS = 256  # smaller token counts are not checked, because they may exclude cached tokens
-# Tokenizers in common use never merge two alphabetic words into one token: a prompt has at least one token per word.
+CHECKED_ANSWERS = 50  # number of answers at the start of a job that are checked
+LEAST_PROMPT_TOKENS = 256  # smaller counts of prompt tokens are not checked, because they may exclude cached tokens
+# Common tokenizers never merge two alphabetic words into one token, so a prompt has at least one token per word.
 WORD = re.compile(r"[A-Za-z]+")
 LEAST_TOKENS_PER_WORD = 0.9  # a prompt with fewer tokens per word was shortened
-SLACK = 16  # an answer may have this many tokens above the limit, as some servers count its end-of-text tokens
-# Suffix of a model's name that does not change the model: a date, a number of three or more digits, a tag, a route
+SLACK = 16  # number of tokens by which an answer may exceed the limit, as some servers count end-of-text tokens
+# Suffix that does not change which model a name means: a date, a number of three or more digits, a tag, a route
 SNAPSHOT = re.compile(
     r"(?::[\w.-]+|@[\w.-]+|[-_](?:20\d\d-?\d\d-?\d\d|\d{3,}|latest|preview|exp|experimental|\d\d-\d\d))$"
 )
@@ -29,7 +29,7 @@ class SilentChange(NamedTuple):
 
 
 def is_same_model(requested: str, returned: str) -> bool:
-    """Return True if two names mean the same model, apart from folders, upper case and snapshot suffixes."""
+    """Return True if two model names are equal when folders, case and snapshot suffixes are ignored."""
     return without_snapshot(requested) == without_snapshot(returned)
 
 
@@ -44,7 +44,7 @@ def without_snapshot(name: str) -> str:
 
 
 def count_words_of_text(messages: list[Mapping[str, Any]]) -> int:
-    """Return the number of words in the messages' texts, which the prompt's number of tokens should not fall below."""
+    """Return the number of words in the messages' texts. The complete prompt has at least as many tokens."""
     contents = (message["content"] for message in messages)
     parts = [
         part if isinstance(part, str) else str(part.get("text", ""))
@@ -60,7 +60,7 @@ def content_parts(content: Any) -> list[Any]:
 
 
 def raw_reply_text(reply: Mapping[str, Any]) -> str:
-    """Return an answer's text as the server sent it."""
+    """Return the text of an answer as the server sent it, or an empty string if it is not a text."""
     choice = reply["choices"][0]
     content = choice["message"].get("content") if isinstance(choice.get("message"), dict) else choice.get("text")
     return content if isinstance(content, str) else ""
@@ -71,7 +71,7 @@ def silent_changes_in(
 ) -> Iterator[SilentChange]:
     """Yield the silent changes in one answer.
 
-    request: the job's request; body: JSON that was sent; reply: JSON that was received; answer: the parsed reply.
+    request: request of the job; body: JSON that was sent; reply: JSON that was received; answer: parsed `reply`.
     """
     requested, returned = str(body["model"]), reply.get("model")
     if isinstance(returned, str) and returned and not is_same_model(requested, returned):
@@ -103,10 +103,10 @@ def silent_changes_in(
 
 
 class SilentChangeWatcher:
-    """Checks the first answers of a job for silent changes, and keeps one line for each kind."""
+    """Watcher that checks the first answers of a job for silent changes, and keeps one line for each kind."""
 
     def __init__(self, names_models: bool = True) -> None:
-        """names_models: True if the endpoint's answers name the model as the requests do."""
+        """names_models: True if the endpoint uses the same model name in answers as in requests."""
         self.names_models = names_models
         self.seen = 0
         self.lines: dict[str, str] = {}
@@ -120,7 +120,7 @@ class SilentChangeWatcher:
         self.seen += 1
         try:
             changes = list(silent_changes_in(request, body, reply, answer))
-        except Exception:  # a failed check must not lose the answer, which is paid for
+        except Exception:  # a failed check must not discard an answer that was paid for
             return []
         new = {
             kind: line for kind, line in changes if kind not in self.lines and (self.names_models or kind != "model")

@@ -1,4 +1,4 @@
-"""Model weights on disk: safetensors with a manifest, from any source.
+"""Preparation of a model's weights: safetensors on disk with a manifest, from any source.
 
 Heavy libraries are imported inside the functions, because only the serving environment has them.
 """
@@ -23,11 +23,11 @@ from maieutic.core.run_files import with_run_files
 MANIFEST = "manifest.json"
 SOURCE = ".source"
 WEIGHT_SUFFIXES = {".safetensors", ".json", ".jinja", ".model", ".txt"}
-HUB_FILES = ["*.safetensors", "*.json", "*.jinja", "*.model", "*.txt"]  # no *.bin: loading a pickle can run any code
+HUB_FILES = ["*.safetensors", "*.json", "*.jinja", "*.model", "*.txt"]  # no *.bin: unpickling a file can run any code
 
 
 class PrepareWeights(Job):
-    """Source of a model's weights. with_code: include the Python files of a pinned hub commit (trust_remote_code)."""
+    """Job that prepares a model's weights. with_code: also download the repository's Python files."""
 
     model: str
     weights: AnyWeights
@@ -35,7 +35,7 @@ class PrepareWeights(Job):
 
 
 def prepare_weights(*, job: PrepareWeights, out: Path) -> None:
-    """Write a model's safetensors and tokenizer beside `out`, then `out`, the manifest of their checksums.
+    """Write a model's safetensors and tokenizer to the folder of `out`, then their checksums to `out`, the manifest.
 
     Raises UserError if the source is missing, not pinned, or differs from the registry entry.
     """
@@ -56,7 +56,7 @@ def prepare_weights(*, job: PrepareWeights, out: Path) -> None:
 def has_chat_template(folder: Path) -> bool:
     """Return True if weights in a folder have a chat template, in a separate file or in the tokenizer's settings.
 
-    Mistral's tokenizer (tekken.json) includes one.
+    Mistral's tokenizer (tekken.json) always includes one.
     """
     if any((folder / name).is_file() for name in ("chat_template.jinja", "chat_template.json", "tekken.json")):
         return True
@@ -65,7 +65,10 @@ def has_chat_template(folder: Path) -> bool:
 
 
 def prepare_weights_folder(out: Path, source: str, resumable: bool) -> None:
-    """Empty the folder, so that sources are never mixed. Keep an interrupted download if it has the same source."""
+    """Empty a folder, so that it never mixes files of two sources. Keep an interrupted download of the same source.
+
+    source: description of the source; resumable: True if a download from the source can be resumed.
+    """
     mark = out / SOURCE
     if not resumable or not mark.is_file() or mark.read_text(encoding="utf-8") != source:
         shutil.rmtree(out, ignore_errors=True)
@@ -112,7 +115,7 @@ def convert_packaged(name: str, weights: PackagedWeights, out: Path) -> None:
 
 @contextlib.contextmanager
 def cache_gguf_readers() -> Iterator[None]:
-    """Open each GGUF file once: transformers opens it for settings, tensors and tokenizer, which takes seconds each."""
+    """Open each GGUF file once. Otherwise transformers opens it three times, which takes several seconds each time."""
     import gguf
 
     reader = gguf.GGUFReader
@@ -143,7 +146,7 @@ def convert_gguf(source: Path, out: Path) -> None:
 
 
 def link_folder(name: str, source: Path, out: Path) -> None:
-    """Link the files of a folder of safetensors that is already on disk."""
+    """Link the files of a folder with safetensors that is already on disk."""
     if not list(source.glob("*.safetensors")):
         raise UserError(
             f"models.{name}.weights.path", f"{source} contains no *.safetensors", "choose a folder with safetensors"
@@ -157,7 +160,7 @@ def link_folder(name: str, source: Path, out: Path) -> None:
 
 def download_snapshot(repo: str, revision: str, out: Path, files: list[str]) -> None:
     """Download files of one pinned revision from the hub. An interrupted download resumes."""
-    os.environ.pop("HF_HUB_OFFLINE", None)  # before the import, because the library reads it only then
+    os.environ.pop("HF_HUB_OFFLINE", None)  # before the import, because the library reads the variable only then
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
@@ -174,7 +177,7 @@ def download_snapshot(repo: str, revision: str, out: Path, files: list[str]) -> 
 
 
 def write_manifest(name: str, out: Path) -> None:
-    """Write the manifest of every file's SHA-256, so that request keys change with the weights."""
+    """Write the manifest, which contains the SHA-256 of every file. Request keys contain these checksums."""
     files = {
         file.name: sha256_of(file)
         for file in sorted(out.iterdir())

@@ -1,1 +1,1 @@
-"""Commands for people: new run files, pins, estimates, checks, labelling sheets."""
+"""Commands that people run themselves, such as those for run files, pins, estimates, checks and labelling sheets."""

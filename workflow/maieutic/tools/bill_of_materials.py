@@ -1,4 +1,4 @@
-"""`maieutic sbom`: software bill of materials (SBOM, CycloneDX) of a run: packages, models and data with licences."""
+"""`maieutic sbom`: print a run's packages, models and data with licences, as a bill of materials (CycloneDX SBOM)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ PAGE = "page"
 ENVIRONMENTS = ("driver", "serve")
 PAGE_LOCK = Path(__file__).resolve().parents[1] / "report/vendor/package-lock.json"
 CLASSIFIER = "License :: OSI Approved :: "
-# maximum length of a licence field in characters: some packages put the whole licence text into it
+# Maximum length of a licence field in characters. Some packages put the whole text of the licence into the field.
 LONGEST_LICENCE = 80
 
 
 class SbomComponent(NamedTuple):
-    """Package, model or dataset. version: version, commit or checksum; source: environment, Hub repository or URL."""
+    """Package, model or dataset in a bill of materials.
+
+    version: version, commit or checksum; source: environment of a package, Hub repository, path or URL.
+    """
 
     kind: str
     name: str
@@ -39,7 +42,7 @@ class SbomComponent(NamedTuple):
 def sbom(*, configfile: list[Path] | None = None, out: Path | None = None) -> None:
     """Print packages, models and data with their versions and licences, and write them as CycloneDX (JSON) to `out`.
 
-    configfile: run files whose models and data are listed; every registry entry is listed if omitted.
+    configfile: run files whose models and data are listed; if omitted, all entries of the registries are listed.
     """
     raw = merged_configuration(configfile or [])
     if configfile:
@@ -55,7 +58,7 @@ def sbom(*, configfile: list[Path] | None = None, out: Path | None = None) -> No
     for part in parts:
         print("  ".join([f"{part.kind:8}", f"{part.name:40}", f"{part.version or '-':44}", part.licence or UNSTATED]))
     unstated = sum(part.licence is None for part in parts)
-    log.info("%d parts, %d without a stated licence", len(parts), unstated)
+    log.info("%d components, %d without a stated licence", len(parts), unstated)
     if out is not None:
         with atomic_file(out) as handle:
             handle.write(cyclonedx_json(parts))
@@ -71,7 +74,7 @@ def package_components() -> Iterator[SbomComponent]:
 
 
 def page_components() -> Iterator[SbomComponent]:
-    """Yield the libraries bundled in the report page, from npm's lock file."""
+    """Yield a component for each library that is bundled in the report page, from npm's lock file."""
     for place, entry in json.loads(PAGE_LOCK.read_text(encoding="utf-8"))["packages"].items():
         if place:  # the empty path is the root project
             yield SbomComponent(
@@ -116,7 +119,7 @@ def dataset_components(config: Config, names: list[str]) -> Iterator[SbomCompone
 
 
 def cyclonedx_json(parts: list[SbomComponent]) -> str:
-    """Return a bill of materials as CycloneDX 1.6 JSON. Each component has its environment or source as a property."""
+    """Return a bill of materials as CycloneDX 1.6 JSON. The source of each component is stored as a property."""
     from cyclonedx.contrib.license.factories import LicenseFactory
     from cyclonedx.model import HashAlgorithm, HashType, Property
     from cyclonedx.model.bom import Bom

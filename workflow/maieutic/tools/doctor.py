@@ -1,4 +1,4 @@
-"""`maieutic doctor`: check that this machine and a run file are ready, with a fix for each finding."""
+"""`maieutic doctor`: check that this machine and a run file are ready for a run, and print a fix for each fault."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core.errors import UserError
+from maieutic.core.extensions import folders_with_code
 from maieutic.launch import cluster, images, preflight
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import plan_before_pins, plan_of
@@ -25,7 +26,7 @@ RESULTS_MB = 5000  # disk space in MB needed for results, in addition to the wei
 
 
 class Finding(NamedTuple):
-    """Result of one check. fix: the action to take, empty if none is needed."""
+    """Result of one check. subject: the checked thing; fix: the action to take, empty if no action is needed."""
 
     subject: str
     state: State
@@ -37,7 +38,8 @@ def doctor(*, configfile: list[Path] | None = None, offline: bool = False) -> No
     """Check this machine and a run file: environments, disk, memory, GPUs, endpoints, keys, SLURM, images, pins.
 
     configfile: run files, as for snakemake; if omitted, only the machine is checked. offline: contact no endpoint, but
-    print which key each would be sent; use it for run files from others. Raises UserError if there are faults.
+    print which key each one would receive, and run no code of extensions; use this for run files from other people.
+    Raises UserError if there are faults.
     """
     from rich.console import Console
     from rich.markup import escape
@@ -55,10 +57,18 @@ def doctor(*, configfile: list[Path] | None = None, offline: bool = False) -> No
 
 
 def findings_of(files: Sequence[Path], offline: bool = False) -> Iterator[Finding]:
-    """Yield all findings on the run file, the machine and the endpoints."""
+    """Yield all findings on the run files, the machine and the endpoints."""
     plan = None
     if files:
         raw = merged_configuration(files)
+        if offline and (folders := folders_with_code(raw.get("extensions") or [])):
+            yield Finding(
+                "run file: extensions",
+                "fault",
+                f"{', '.join(map(str, folders))} contains code, which was not run",
+                "read the code, then run `maieutic doctor` without --offline",
+            )
+            return
         yield from findings_of_check("run file", partial(plan_of, raw), f"{', '.join(map(str, files))} is valid")
         try:
             plan, _ = plan_before_pins(raw)
@@ -75,7 +85,10 @@ def findings_of(files: Sequence[Path], offline: bool = False) -> Iterator[Findin
 
 
 def findings_of_check(what: str, check: Callable[[], object], passed: str) -> Iterator[Finding]:
-    """Run a check that raises UserError. Yield one finding per fault, or a single finding if it passes."""
+    """Run a check. Yield one finding per fault in its UserError, or a single finding if the check passes.
+
+    what: subject of the findings; passed: text of the finding if the check passes.
+    """
     try:
         check()
     except UserError as error:
@@ -92,7 +105,7 @@ def served_models(plan: Plan | None) -> dict[str, VllmModel]:
 
 
 def environments(plan: Plan | None) -> Iterator[Finding]:
-    """Yield a finding for each environment of this checkout: whether it exists and matches its lock."""
+    """Check that each environment of this checkout exists and matches its lock. Yield one finding per environment."""
     for stack, fix in (
         ("driver", "run `make driver`"),
         ("serve", "run `make env` (with a GPU: `make env VARIANT=cuda`)"),
@@ -118,14 +131,14 @@ def disk(plan: Plan | None) -> Finding:
     free = shutil.disk_usage(".").free >> 20
     sizes = [parameter_count(name, model) for name, model in served_models(plan).items()]
     needed = RESULTS_MB + sum(round(BYTES_PER_PARAMETER * size.total * 1000) for size in sizes if size)
-    unknown = f", {sum(size is None for size in sizes)} of unknown size" if None in sizes else ""
+    unknown = f" plus {sum(size is None for size in sizes)} model(s) of unknown size" if None in sizes else ""
     finding = f"{free // 1000} GB free, about {needed // 1000} GB needed{unknown}"
-    fix = "free disk space, or replace the folder results by a link to a larger disk"
+    fix = "free disk space, or replace the folder `results` with a link to a larger disk"
     return Finding("disk", "ok" if free > needed else "fault", finding, "" if free > needed else fix)
 
 
 def memory(plan: Plan | None) -> Finding:
-    """Return a finding on memory for the largest job."""
+    """Return a finding on the memory for the served model that needs most."""
     free, total = memory_mb()
     needs = {name: model.needs.mem_mb for name, model in served_models(plan).items()}
     largest = max(needs, key=lambda name: needs[name], default=None)
@@ -139,7 +152,7 @@ def memory(plan: Plan | None) -> Finding:
 
 
 def gpus(plan: Plan | None) -> Iterator[Finding]:
-    """Yield findings on GPUs and their driver, and on models that need more GPUs than this machine has."""
+    """Yield a finding on GPUs and their driver, and one for each model that needs more GPUs than this machine has."""
     names = gpu_names()
     _, devices = visible_devices(os.environ)
     yield Finding("GPUs", "ok" if names else "note", ", ".join(names) or "found no GPU, or no driver (nvidia-smi)")
@@ -160,7 +173,7 @@ def slurm() -> Finding:
         known = cluster.parse_partitions(cluster.run_slurm_command("sinfo", "--all", "--noheader", "--format=%P|%l|%G"))
     except UserError as error:
         return Finding("SLURM", "note", error.problem.partition("\n")[0], error.fix)
-    words = ", ".join(f"{name} ({partition.gpus} GPUs a node)" for name, partition in sorted(known.items()))
+    words = ", ".join(f"{name} ({partition.gpus} GPUs per node)" for name, partition in sorted(known.items()))
     return Finding("SLURM", "ok", f"partitions: {words}")
 
 
@@ -182,16 +195,16 @@ def containers(plan: Plan | None) -> Finding:
 
 
 def endpoints(plan: Plan, offline: bool) -> Iterator[Finding]:
-    """Yield a finding for each hosted model: whether its endpoint answers, accepts the key and lists the model.
+    """Check that the endpoint of each hosted model answers, accepts the key and lists the model. Yield the findings.
 
-    A model that is not listed is a note, since an endpoint may serve unlisted models. With `offline`, no endpoint is
-    contacted; the finding names the key that it would be sent.
+    A model that is not listed is only a note, since an endpoint may serve unlisted models. With `offline`, no endpoint
+    is contacted, and the finding names the key that the endpoint would receive.
     """
     for name in plan.used_models:
         model = plan.models[name]
         if isinstance(model, HostedModel) and offline:
             secret = f"the value of {model.key_env}" if model.key_env else "no key"
-            yield Finding(f"endpoint of {name}", "note", f"{model.base_url} would be sent {secret}")
+            yield Finding(f"endpoint of {name}", "note", f"{model.base_url} would receive {secret}")
         elif isinstance(model, HostedModel):
             listed: list[str] = []
             check = partial(collect_listed_models, listed, name, model)
@@ -206,5 +219,5 @@ def endpoints(plan: Plan, offline: bool) -> Iterator[Finding]:
 
 
 def collect_listed_models(listed: list[str], name: str, model: HostedModel) -> None:
-    """Check an endpoint, and add the models that it lists to `listed`."""
+    """Check the endpoint of the model `name`, and add the models that the endpoint lists to `listed`."""
     listed += preflight.list_endpoint_models(name, model)

@@ -1,4 +1,4 @@
-"""`maieutic estimate`: requests, tokens and costs of a run, before it starts."""
+"""`maieutic estimate`: print the estimated requests, tokens and costs of a run before it starts."""
 
 from __future__ import annotations
 
@@ -18,16 +18,21 @@ from maieutic.tools.serving_time import BANDWIDTH_SHARE, GPUS, PEAK_SHARE, param
 
 ASSUMPTIONS = (
     f"a token has {CHARS_A_TOKEN:.0f} characters",
-    f"an answer is as long as the human reference, a verdict has {VERDICT_TOKENS} tokens",
-    "answers on file are not requested again; requests are counted if a task's items exist, else estimated (about)",
-    "prices are those of the registry (models.*.price), retries are free",
-    f"a GPU reads prompts at {PEAK_SHARE:.0%} of peak, writes at {BANDWIDTH_SHARE:.0%} of bandwidth (docs/scale.md)",
-    "not included: tokens of pictures, training, reward models, requests of extensions, reasoning tokens",
+    f"an answer is as long as the human reference, and a verdict has {VERDICT_TOKENS} tokens",
+    "answers on file are not requested again",
+    'requests are counted if the items of a task exist, and otherwise estimated (marked "about")',
+    "prices are those in the registry (models.*.price), and retries are free",
+    f"a GPU reads prompts at {PEAK_SHARE:.0%} of its peak compute (docs/scale.md)",
+    f"a GPU writes answers at {BANDWIDTH_SHARE:.0%} of its memory bandwidth (docs/scale.md)",
+    "not included: reasoning tokens, tokens of pictures, training, reward models and requests of extensions",
 )
 
 
 class EstimateRow(NamedTuple):
-    """Estimate for one model in one stage. Fields that cannot be known in advance are None."""
+    """Estimate for one model in one stage. Fields that cannot be known in advance are None.
+
+    exact: True if all requests were counted, False if some were estimated.
+    """
 
     stage: str
     model: str
@@ -40,7 +45,7 @@ class EstimateRow(NamedTuple):
 
 
 def estimate_rows(plan: Plan, gpu: str) -> list[EstimateRow]:
-    """Return one row for each stage and answering model. gpu: type of the GPUs that serve models."""
+    """Return one row for each stage and each model that answers in it. gpu: type of the GPUs that serve models."""
     parts: dict[tuple[str, str], list[NewRequests]] = defaultdict(list)
     with Rehearsal(plan) as rehearsal:
         jobs = new_requests(plan, rehearsal)
@@ -66,7 +71,7 @@ def estimate_row(plan: Plan, stage: str, model: str, jobs: list[NewRequests], gp
 
 
 def estimate(*, configfile: list[Path], gpu: Literal["a10", "l40s", "a100", "h100", "h200", "b200"] = "h100") -> None:
-    """Print requests, tokens, money and GPU hours of a run, by stage and model, with the assumptions.
+    """Print the estimated requests, tokens, costs and GPU hours of a run by stage and model, with all assumptions.
 
     configfile: run files, as for snakemake. gpu: type of the GPUs for the models that this run serves itself.
     """
@@ -76,7 +81,7 @@ def estimate(*, configfile: list[Path], gpu: Literal["a10", "l40s", "a100", "h10
     plan, _ = plan_before_pins(merged_configuration(configfile))
     rows = estimate_rows(plan, gpu)
     if not rows:
-        raise UserError("run.tutors", "no model of this run is sent requests", "add a served or hosted tutor")
+        raise UserError("run.tutors", "this run sends no requests to any model", "add a served or hosted tutor")
     table = Table(title="Estimated requests of this run", padding=0)
     table.add_column("stage", no_wrap=True)
     table.add_column("model", overflow="fold", min_width=14)
@@ -100,7 +105,10 @@ def estimate(*, configfile: list[Path], gpu: Literal["a10", "l40s", "a100", "h10
 
 
 def estimate_total(rows: list[EstimateRow]) -> EstimateRow:
-    """Return the sum of all rows, without unknown costs and GPU hours. Its requests are None if any row's are."""
+    """Return the sum of all rows. Unknown costs and GPU hours are left out.
+
+    The number of requests is None if it is unknown for any row.
+    """
     known = [row.requests for row in rows if row.requests is not None]
     costs = [row.usd for row in rows if row.usd is not None]
     hours = [row.gpu_hours for row in rows if row.gpu_hours is not None]

@@ -1,4 +1,4 @@
-"""`maieutic forget`: drop refusals from a run's journals, so that the next run repeats the requests."""
+"""`maieutic forget`: drop refusals from a run's journals, so that the next run repeats the refused requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from maieutic.core.paths import Pattern
 from maieutic.launch.runs import NO_NAME, saved_config, saved_configs
 
 log = logging.getLogger(__name__)
-# Journals of requests, each with the outputs that are made from it.
+# journal of requests -> outputs that are made from it
 OUTPUTS_OF_JOURNAL: dict[Pattern, tuple[Pattern, ...]] = {
     paths.REPLY_JOURNAL: (paths.REPLIES,),
     paths.SHARD_JOURNAL: (paths.SHARD_REPLIES, paths.REPLIES),
@@ -29,7 +29,10 @@ OUTPUTS_OF_JOURNAL: dict[Pattern, tuple[Pattern, ...]] = {
 
 
 class RequestJournal(NamedTuple):
-    """Journal of a run: its file, the tutor, judge or tagger whose answers it stores, and the outputs made from it."""
+    """Journal of a run's requests.
+
+    model: tutor, judge or tagger whose answers the journal stores; outputs: files that are made from it.
+    """
 
     path: Path
     model: str
@@ -37,11 +40,12 @@ class RequestJournal(NamedTuple):
 
 
 def forget(run: str | None = None, *, refused: bool) -> None:
-    """Drop the refused requests of a run from its journals; the next run repeats them.
+    """Drop the refused requests of a run from its journals. The next run repeats them.
 
-    Outputs made from these journals are removed, so that Snakemake makes them anew. All other answers stay on file.
+    Outputs made from these journals are removed, so that Snakemake makes them anew. All other answers are kept.
 
-    run: name of the run (`maieutic runs`); every run of this folder if omitted. refused: drop refusals (required).
+    run: name of the run, as listed by `maieutic runs`; if omitted, all runs in this folder. refused: drop refusals
+    (required).
     """
     if not refused:
         raise UserError("maieutic forget", "expected a kind of answer to drop, found none", "add --refused")
@@ -50,7 +54,7 @@ def forget(run: str | None = None, *, refused: bool) -> None:
     for journal in journals():
         if names is None or journal.model in names:
             dropped += drop_refusals(journal)
-    log.info("refused requests dropped: %d%s", dropped, ", which the next run repeats" if dropped else "")
+    log.info("refused requests dropped: %d%s", dropped, "; the next run repeats them" if dropped else "")
 
 
 def asked_models_of_run(run: str | None) -> set[str] | None:
@@ -68,7 +72,7 @@ def asked_models_of_run(run: str | None) -> set[str] | None:
 
 
 def journals() -> Iterator[RequestJournal]:
-    """Yield the journals of requests below this folder's results."""
+    """Yield all journals of requests in the current folder's results."""
     for path in sorted(Path(paths.JOURNALS).rglob("*.jsonl")):
         for pattern, outputs in OUTPUTS_OF_JOURNAL.items():
             if match := path_regex(pattern).fullmatch(path.as_posix()):
@@ -79,19 +83,22 @@ def journals() -> Iterator[RequestJournal]:
 
 
 def path_regex(pattern: Pattern) -> re.Pattern[str]:
-    """Return a regular expression that matches the paths of a pattern, with a named group for each wildcard."""
+    """Return the regular expression for the paths that match a pattern, with a named group for each wildcard."""
     return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(pattern)))
 
 
 def drop_refusals(journal: RequestJournal) -> int:
-    """Drop a journal's refusals and the outputs made from it; return the number of refusals."""
+    """Remove all refusals from a journal, and return their number.
+
+    If there are any, the outputs made from the journal are removed as well.
+    """
     handle = take_lock(journal.path.with_suffix(".lock"))
     try:
         lines = journal.path.read_bytes().splitlines(keepends=True)
         kept = [line for line in lines if not is_refusal_line(line)]
         if len(kept) == len(lines):
             return 0
-        # Outputs are removed before the journal is rewritten: if the process is killed in between, they are made anew.
+        # Remove the outputs before rewriting the journal, so that they are made anew after a kill in between.
         for output in journal.outputs:
             output.unlink(missing_ok=True)
         with atomic_file(journal.path, "wb") as file:
@@ -102,7 +109,7 @@ def drop_refusals(journal: RequestJournal) -> int:
 
 
 def is_refusal_line(line: bytes) -> bool:
-    """Return True if a journal's line is a refusal; a damaged line is not."""
+    """Return True if a line of a journal is a refusal. A damaged line does not count as one."""
     try:
         entry = json.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`maieutic items`: write the items of a run, to be answered outside of it."""
+"""`maieutic items`: write the items of a run to files, to be answered outside of the run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ log = logging.getLogger(__name__)
 
 
 def items(*, configfile: list[Path], out: Path | None = None) -> None:
-    """Write the items of a run with their prompts, one JSON-lines file per task, each with an empty reply to fill in.
+    """Write the items of a run with their prompts to JSON-lines files, one per task.
 
-    configfile: run files, as for snakemake. out: folder; if omitted, the files stay in results/questions. Once filled
-    in, they are replies of a recorded tutor: `engine: recorded` (docs/models.md). Raises UserError if Snakemake fails.
+    Each line has an empty reply to fill in.
+
+    configfile: run files, as for snakemake. out: folder for the files; if omitted, they stay in results/questions. The
+    completed files can serve as replies of a recorded tutor (`engine: recorded`, see docs/models.md). Raises UserError
+    if Snakemake fails.
     """
     make_questions(configfile)
     made = Path(paths.QUESTIONS).parents[1]
@@ -29,7 +32,7 @@ def items(*, configfile: list[Path], out: Path | None = None) -> None:
 
 
 def make_questions(configfile: list[Path]) -> None:
-    """Download a run's data and write its items with Snakemake. Raises UserError if Snakemake fails."""
+    """Run Snakemake to download a run's data and write its items. Raises UserError if Snakemake fails."""
     line = [sys.executable, "-m", "snakemake", "questions", "--cores", "1"]
     ended = subprocess.run([*line, "--configfile", *map(str, configfile)]).returncode
     if ended != 0:

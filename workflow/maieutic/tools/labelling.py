@@ -1,4 +1,4 @@
-"""`maieutic label`: sample replies of a run for people to label, and estimate how many labels are enough."""
+"""`maieutic label`: sample replies of a run for people to label, or estimate how many labels are needed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ If you cannot decide, choose the middle label and leave a remark."""
 
 
 class JudgeVerdicts(NamedTuple):
-    """Judges' verdicts on replies: judge -> (item, tutor, criterion) -> label."""
+    """Judges' verdicts on replies. by_judge: judge -> (item, tutor, criterion) -> label, the leading judge first."""
 
     by_judge: dict[str, LabelsByReply]
 
@@ -81,14 +81,14 @@ class LabelOptions:
     """Options of `maieutic label` that define the sample: which replies, how many, and by which rubric."""
 
     rubric: Annotated[
-        str | None, Parameter(help="rubric card for the labels (default: the leading judge's rubric)")
+        str | None, Parameter(help="rubric card by which people label (default: the leading judge's rubric)")
     ] = None
     tasks: Annotated[
         list[str] | None, Parameter(help="tasks to sample replies from (default: all that use the rubric)")
     ] = None
-    tutors: Annotated[list[str] | None, Parameter(help="tutors to sample replies from (default: all of the run)")] = (
-        None
-    )
+    tutors: Annotated[
+        list[str] | None, Parameter(help="tutors to sample replies from (default: all tutors of the run)")
+    ] = None
     against: Annotated[
         str | None,
         Parameter(help="tutor to sample pairs for: each pair has a reply of this tutor and one of another tutor"),
@@ -115,13 +115,13 @@ def label(
     out: Annotated[Path | None, Parameter(help="folder to create for the sample")] = None,
     options: LabelOptions = LabelOptions(),
     plan: Annotated[
-        bool, Parameter(help="write no files; print confidence intervals for several numbers of labels")
+        bool, Parameter(help="write no files; print the expected confidence intervals for several numbers of labels")
     ] = False,
 ) -> None:
     """Draw a blind sample of a run's replies, and write a page for each annotator to label them.
 
-    With `plan`, print instead how precise several numbers of labels would be. Raises UserError for missing replies and
-    unsuitable options, before anything is written.
+    With `plan`, instead print the confidence intervals that are expected for several numbers of labels. Raises
+    UserError for missing replies and unsuitable options, before anything is written.
     """
     run_plan, _ = plan_before_pins(merged_configuration(configfile))
     if options.against is not None:
@@ -140,7 +140,7 @@ def label(
     check_annotators(names, overlap)
     folder = new_folder(out)
     if options.scheme == "disagreement" and len(judged.by_judge) < 2:
-        fix = "use --scheme random, which needs fewer labels"
+        fix = "use --scheme random, or add a judge to run.judges"
         raise UserError("--scheme", "disagreement needs at least two judges", fix)
     units = draw_sample(candidates, options.n, options.seed, options.scheme, secrets.token_hex(8))
     usual = GUIDELINE if options.against is None else GUIDELINE_OF_PAIRS
@@ -156,7 +156,7 @@ def label(
 
 
 def annotator_instructions(loaded: LoadedRubric, units: Sequence[Unit], guideline: str, seed: int) -> SampleBrief:
-    """Return the instructions for annotators. Their version, the seed and the units determine the sample's name."""
+    """Return the instructions for annotators, with a name of the sample that depends on all arguments."""
     version = guideline_version(loaded.rubric, units, guideline)
     named = ",".join([version, str(seed), *sorted(unit.name for unit in units)])
     sample = hashlib.sha256(named.encode()).hexdigest()[:10]
@@ -170,9 +170,10 @@ def make_sample_key(
     strata: Mapping[str, Sequence[Candidate]],
     options: LabelOptions,
 ) -> Key:
-    """Return the sample's key, which links each unit to its tutor and is kept from the annotators.
+    """Return the sample's key, which links each sampled reply or pair to its tutor and is kept from the annotators.
 
-    sheets: names of the units that each annotator labels. strata: all replies that could be drawn, by stratum.
+    units: the sampled replies or pairs; sheets: names of the units that each annotator labels; strata: all replies that
+    could be drawn, by stratum.
     """
     rubric = instructions.rubric
     questions = {unit.name: criterion_questions(rubric, unit.candidate.criteria) for unit in units}
@@ -223,7 +224,10 @@ def read_guideline(path: Path) -> str:
 
 
 def check_annotators(names: Sequence[str], overlap: int) -> None:
-    """Raise UserError if no annotator is named, a name is invalid or repeated, or `overlap` exceeds their number."""
+    """Raise UserError if no annotator is named, if a name is invalid or repeated, or if `overlap` is out of range.
+
+    overlap: number of annotators per reply.
+    """
     if not names:
         raise UserError(
             "--annotators",
@@ -240,7 +244,7 @@ def check_annotators(names: Sequence[str], overlap: int) -> None:
 
 
 def new_folder(out: Path | None) -> Path:
-    """Return the folder for a sample. Raises UserError if no folder is named or the folder exists already."""
+    """Return the path of the folder to create for a sample. Raises UserError if it is None or exists already."""
     if out is None:
         raise UserError("--out", "expected a folder, found none", "add --out labels-1")
     if out.exists():
@@ -249,9 +253,10 @@ def new_folder(out: Path | None) -> Path:
 
 
 def rubric_for_people(plan: Plan, rubric: str | None, tasks: Sequence[str] | None) -> LoadedRubric:
-    """Return the rubric by which people label: the named one, or else the leading judge's.
+    """Return the rubric by which people label, by default that of the leading judge.
 
-    Raises UserError if it fits none of the selected tasks.
+    rubric: name of the rubric, None for the default; tasks: tasks to label, None for all judged tasks. Raises UserError
+    if the rubric fits none of these tasks.
     """
     rubrics = {task: names for task, names in plan.people_rubrics.items() if tasks is None or task in tasks}
     if tasks and (strange := [task for task in tasks if task not in plan.people_rubrics]):
@@ -269,7 +274,10 @@ def rubric_for_people(plan: Plan, rubric: str | None, tasks: Sequence[str] | Non
 def candidates_of(
     plan: Plan, loaded: LoadedRubric, tasks: Sequence[str] | None, tutors: Sequence[str] | None
 ) -> tuple[list[Candidate], JudgeVerdicts]:
-    """Return every reply that may be drawn, and the judges' verdicts. Raises UserError if there are no replies."""
+    """Return every reply that may be drawn, and the judges' verdicts on these replies.
+
+    tasks, tutors: restrict the replies if not None. Raises UserError if there are no replies.
+    """
     candidates: list[Candidate] = []
     judged = JudgeVerdicts({})
     for benchmark in plan.benchmarks:
@@ -301,7 +309,7 @@ def candidates_of(
                 ]
     if not candidates:
         fix = "choose other --tutors, or another --rubric"
-        raise UserError("--tutors", "no reply of these tutors can be labelled by the rubric", fix)
+        raise UserError("--tutors", "no reply of these tutors can be labelled with the rubric", fix)
     return candidates, judged
 
 
@@ -315,7 +323,10 @@ def check_pair_options(options: LabelOptions, plan: bool) -> None:
 def comparison_candidates(
     plan: Plan, against: str, tasks: Sequence[str] | None, tutors: Sequence[str] | None
 ) -> list[Candidate]:
-    """Return every reply that can be paired with a different reply of the tutor `against` to the same item."""
+    """Return every reply that can be paired with a different reply of the tutor `against` to the same item.
+
+    tasks, tutors: restrict the replies if not None. Raises UserError if there are no pairs.
+    """
     known = list(dict.fromkeys(loaded.card.task for cards in plan.benchmarks.values() for loaded in cards))
     if strange := [name for name in tasks or () if name not in known]:
         raise unknown_name("--tasks", strange[0], known, "the tasks of this run")
@@ -351,7 +362,7 @@ def comparison_candidates(
 def reply_turns(
     benchmark: str, tutor: str, items: Mapping[str, Mapping[str, Item]]
 ) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return the texts of the turns of each reply, by task and item id; failed and empty replies are left out.
+    """Return the texts of each reply's turns, by task and item id. Failed and empty replies are left out.
 
     items: items by task, then by id.
     """
@@ -369,14 +380,14 @@ def task_items_by_id(benchmark: str, task: str) -> dict[str, Item]:
 
 
 def read_run_records(path: Path, kind: type[R]) -> list[R]:
-    """Read the records of a file that the run writes. Raises UserError if the file does not exist yet."""
+    """Return the records in a file that a run writes. Raises UserError if the file does not exist yet."""
     if not path.is_file():
         raise UserError(str(path), "does not exist", "run snakemake first: only existing replies can be labelled")
     return read_records(path, kind)
 
 
 def verdicts_by_judge(plan: Plan, loaded: LoadedRubric, benchmark: str) -> dict[str, LabelsByReply]:
-    """Return, for each judge, its existing verdicts on a benchmark's replies under one rubric.
+    """Return the existing verdicts of each judge on a benchmark's replies under one rubric.
 
     Items are named `task/id`.
     """
@@ -390,7 +401,7 @@ def verdicts_by_judge(plan: Plan, loaded: LoadedRubric, benchmark: str) -> dict[
 
 
 def candidate_of(loaded: LoadedRubric, item: Item, reply: Reply, judged: JudgeVerdicts) -> Candidate:
-    """Return a reply as a candidate for the sample, with its criteria and the judges' verdicts."""
+    """Return a reply as a candidate for the sample, with its criteria and what the judges decided on it."""
     criteria = item_criteria(loaded, item) or loaded.rubric.criteria
     name = f"{item.task}/{item.id}"
     first = next(iter(criteria), "")
@@ -404,9 +415,9 @@ def candidate_of(loaded: LoadedRubric, item: Item, reply: Reply, judged: JudgeVe
 def judge_pilots(
     plan: Plan, loaded: LoadedRubric, candidates: Sequence[Candidate], judged: JudgeVerdicts
 ) -> dict[str, Pilot]:
-    """Estimate how often the leading judge errs on each criterion, to plan the number of labels.
+    """Return estimates by criterion of how often the leading judge errs, to plan the number of labels.
 
-    The estimates are based on human labels of this run's replies if there are any, and else on a labelled set.
+    The estimates are based on human labels of this run's replies if there are any, and otherwise on a labelled set.
     """
     verdicts = next(iter(judged.by_judge.values()), {})
     pairs: dict[str, list[tuple[str, str, float]]] = defaultdict(list)
@@ -445,7 +456,10 @@ def judge_pilots(
 def add_labelled_pairs(
     plan: Plan, loaded: LoadedRubric, judge: str | None, pairs: dict[str, list[tuple[str, str, float]]]
 ) -> str:
-    """Add human labels and a judge's verdicts from a labelled set to `pairs`. Return the set's title, or ""."""
+    """Add human labels and a judge's verdicts from a labelled set to `pairs`. Return the set's title, or "".
+
+    pairs: label, verdict and weight of each reply, by criterion.
+    """
     if judge is None:
         return ""
     file = Path(paths.LABELLED_VERDICTS.of(judge=judge))

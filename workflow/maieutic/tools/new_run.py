@@ -27,7 +27,7 @@ from maieutic.plan.rules import plan_before_pins
 from maieutic.tools.pinning import merged_configuration
 
 DEFAULT_LABEL_LIMIT = (
-    200  # default `label_limit` of a judge that `init` adds; without a limit every labelled reply is judged
+    200  # `label_limit` of a judge that `init` adds; without a limit, the judge would judge all labelled replies
 )
 RUN_FILE_HEADER = """\
 # Written by `maieutic init`. config/README.md describes every key.
@@ -39,7 +39,11 @@ RUN_FILE_HEADER = """\
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Hosted:
-    """A hosted model that config/models.yaml lacks: base URL or provider, model name, variable with the API key."""
+    """Hosted model that config/models.yaml lacks.
+
+    address: base URL of the endpoint; model: the model's name at the endpoint; key_env: environment variable with the
+    API key; provider: known provider, whose base URL is the default for `address`.
+    """
 
     address: str | None = None
     model: str | None = None
@@ -48,10 +52,10 @@ class Hosted:
 
     @property
     def entry(self) -> dict[str, Any] | None:
-        """The model as an entry of `models`; None if no flag names a model.
+        """The model as an entry in `models`; None if no flag names a model.
 
-        An entry of a known provider gets its keys and price from resources/providers.yaml. Raises UserError if the
-        base URL or the model name is missing.
+        For a known provider, the entry's further keys and price come from resources/providers.yaml. Raises UserError
+        if only the base URL or only the model name is known.
         """
         address = providers()[self.provider].base_url if self.provider and not self.address else self.address
         if address is None and self.model is None:
@@ -69,7 +73,10 @@ NOT_HOSTED = Hosted()
 
 
 class RunFileChoices(NamedTuple):
-    """Choices for a new run file. hosted: entry of a model that the registry lacks; limit: number of items per task."""
+    """Choices for a new run file.
+
+    hosted: entry for a model that the registry lacks; limit: number of items per task, None for all.
+    """
 
     tutors: list[str]
     benchmarks: list[str]
@@ -90,14 +97,14 @@ def init(
     hosted: Hosted = NOT_HOSTED,
     force: bool = False,
 ) -> None:
-    """Write a run file. On a terminal, ask for whatever the flags leave out.
+    """Write a run file. On a terminal, ask for the choices that no flag sets.
 
-    out: path of the file; tutors: models of config/models.yaml; benchmarks: names of benchmarks; judge: a judge of
-    config/models.yaml, or any model (also the one that this file adds), which then judges by the cheapest rubric of
-    each task; limit: number of items per task; name: name of the run, which gets its own folder; hosted: a model that
-    config/models.yaml lacks, by its OpenAI-compatible base URL (address) or its provider, its name at that endpoint
-    (model) and the environment variable with its API key; force: overwrite an existing file. The file is checked like
-    a run before it is written. Raises UserError if a check fails.
+    out: path of the file; tutors: models in config/models.yaml; benchmarks: names of benchmarks; judge: a judge in
+    config/models.yaml, or any model, including the one that this file adds; such a model judges by the cheapest rubric
+    of each task; limit: number of items per task; name: name of the run, which gets its own folder; hosted: a model
+    that config/models.yaml lacks, described by its OpenAI-compatible base URL (address) or its provider, its name at
+    the endpoint (model) and the environment variable with the API key; force: overwrite an existing file. The content
+    is checked like that of any run file before it is written. Raises UserError if a check fails.
     """
     if out.exists() and not force:
         raise UserError(str(out), "the file already exists", "pass another path, or --force")
@@ -113,7 +120,7 @@ def init(
         raise UserError("--benchmarks", "expected a benchmark, found none", fix)
     for benchmark in choices.benchmarks:
         if benchmark not in benchmark_names():
-            raise unknown_name("--benchmarks", benchmark, list(benchmark_names()), "the benchmarks")
+            raise unknown_name("--benchmarks", benchmark, list(benchmark_names()), "the list of benchmarks")
     overlay = run_file_content(raw["models"], choices)
     plan = plan_of_run_file(raw, overlay)
     write_run_file(out, overlay)
@@ -123,18 +130,18 @@ def init(
 
 
 def tutor_entries(raw: dict[str, Any]) -> list[str]:
-    """Return the registry entries that answer as tutors."""
+    """Return the names of the registry entries for models that can be tutors."""
     return [name for name, entry in raw["models"].items() if entry.get("engine") in {"vllm", "hosted", "recorded"}]
 
 
 def judged_cards(benchmarks: Sequence[str]) -> list[Card]:
-    """Return the cards of the tasks in some benchmarks that judges can judge."""
+    """Return the cards in some benchmarks that have rubrics, so that judges can grade their tasks."""
     cards = [read_card(path).card for name in benchmarks for path in sorted((CARDS / name).glob("*.yaml"))]
     return [card for card in cards if card.rubrics]
 
 
 def cheapest_rubric(card: Card) -> str:
-    """Return a task's rubric with the fewest tokens per item; the card's first rubric if none was measured."""
+    """Return the rubric of a task with the fewest tokens per item; the card's first one if no sizes were measured."""
 
     def tokens_of(name: str) -> float:
         size = measured_sizes().get((card.benchmark, card.task, name))
@@ -174,19 +181,22 @@ def run_file_content(registry: dict[str, Any], choices: RunFileChoices) -> dict[
 
 
 def unused_entry_name(name: str, registry: dict[str, Any]) -> str:
-    """Return the name, with a number if the registry has it already: entries of the same name would be merged."""
+    """Return the name, with a number appended if the registry has it, since entries with one name would be merged."""
     taken = (f"{name}-{number}" for number in count(2))
     return name if name not in registry else next(other for other in taken if other not in registry)
 
 
 def entry_name_for(words: str) -> str:
-    """Return the name of a registry entry for a model, built from the model's name at its endpoint."""
+    """Return a valid name of a registry entry, made from a model's name at its endpoint."""
     name = "".join(sign if SAFE_NAME.fullmatch("a" + sign) else "-" for sign in words.rpartition("/")[2])[:64]
     return name if SAFE_NAME.fullmatch(name) else "my-model"
 
 
 def plan_of_run_file(raw: dict[str, Any], overlay: dict[str, Any]) -> Plan:
-    """Return the plan of a run file, and print missing pins. Raises UserError if a run would refuse the file."""
+    """Return the plan of a run file, and print the missing pins. Raises UserError if a run would refuse the file.
+
+    raw: configuration from the registries, which is updated; overlay: content of the run file.
+    """
     from snakemake.utils import update_config  # type: ignore[import-untyped]
 
     update_config(raw, overlay)
@@ -197,7 +207,10 @@ def plan_of_run_file(raw: dict[str, Any], overlay: dict[str, Any]) -> Plan:
 
 
 def write_run_file(out: Path, overlay: dict[str, Any]) -> None:
-    """Write a run file, headed by the commands to run it and the sources of its providers' entries."""
+    """Write a run file. Comments at its top contain the commands to run it and the sources of providers' entries.
+
+    overlay: content of the run file.
+    """
     import yaml
 
     with atomic_file(out) as handle:
@@ -212,7 +225,7 @@ def write_run_file(out: Path, overlay: dict[str, Any]) -> None:
 
 
 def ask_missing_choices(choices: RunFileChoices, known: Sequence[str]) -> RunFileChoices:
-    """Return the choices, completed by answers at the terminal. known: models of the registry."""
+    """Ask at the terminal for missing choices, and return all choices. known: names of models in the registry."""
     from rich.prompt import Confirm, IntPrompt
 
     tutors, benchmarks, judge, limit, name, entry = choices
@@ -230,19 +243,19 @@ def ask_missing_choices(choices: RunFileChoices, known: Sequence[str]) -> RunFil
         limit = IntPrompt.ask("Items per task (0: all)", default=50) or None if limit is None else limit
         name = name or ask_at_terminal("Name of the run (empty: none)") or None
         if judge is None and judged_cards(benchmarks):
-            judge = ask_at_terminal("Judge: an entry of config/models.yaml, or the model above (empty: none)") or None
+            judge = ask_at_terminal("Judge: an entry in config/models.yaml, or the model above (empty: none)") or None
     return RunFileChoices(tutors, benchmarks, judge, limit, name, entry)
 
 
 def ask_at_terminal(question: str, default: str = "") -> str:
-    """Return one line typed at the terminal."""
+    """Ask a question at the terminal and return the typed line, or `default` if it is empty."""
     from rich.prompt import Prompt
 
     return Prompt.ask(question, default=default, show_default=bool(default)).strip()
 
 
 def ask_for_names(question: str, known: Sequence[str], default: Sequence[str]) -> list[str]:
-    """Return names typed at the terminal. Asks again until all of them are known."""
+    """Ask for names at the terminal and return them. The question is repeated until all names are known."""
     while True:
         names = ask_at_terminal(f"{question} ({', '.join(known)})", " ".join(default)).replace(",", " ").split()
         if names and set(names) <= set(known):

@@ -1,4 +1,4 @@
-"""`maieutic pin`: look up commits and checksums of models and datasets, and write them into a lock file for review."""
+"""`maieutic pin`: look up commits and checksums of models and datasets, and write them to a lock file for review."""
 
 from __future__ import annotations
 
@@ -43,11 +43,12 @@ P = TypeVar("P", ModelPin, DatasetPin)
 
 
 def pin(*, configfile: list[Path] | None = None, update: list[str] | None = None, lock: Path = LOCK) -> None:
-    """Look up commits, checksums and record counts of the models and datasets of a run, and write them into the lock.
+    """Look up the commits, checksums and record counts of a run's models and datasets, and write them to the lock file.
 
-    configfile: run files, as for snakemake; without one, every entry of the registries is pinned. update: names to pin
-    anew; any other existing pin is kept, with a warning if its model or dataset has changed since. Without a network
-    nothing is changed. Raises UserError naming every failed look-up, after the successful ones are written.
+    configfile: run files, as for snakemake; if omitted, all entries of the registries are pinned. update: names to pin
+    anew; any other existing pin is kept, with a warning if its model or dataset has changed since. lock: path of the
+    lock file. Without a network, nothing is changed. Raises UserError with every failed look-up, after the results of
+    the successful ones are written.
     """
     raw = merged_configuration(configfile or [])
     pins = read_pins(lock)
@@ -75,9 +76,10 @@ def pin(*, configfile: list[Path] | None = None, update: list[str] | None = None
 def update_pin(
     pins: dict[str, P], name: str, again: set[str], faults: list[UserError], look_up: Callable[[], P | None]
 ) -> None:
-    """Store an entry's pin if the entry has none, if the registry names another revision, or if `again` has the entry.
+    """Look up an entry's pin, and store it if the entry is to be pinned anew or has no pin for its current revision.
 
-    again: names to pin anew; faults: collects the errors; look_up: returns the new pin, None if the entry needs none.
+    pins: pins by name of the entry, updated by this function; again: names to pin anew; faults: list to which errors
+    are added; look_up: function that returns the new pin, None if the entry needs no pin.
     """
     try:
         fresh = look_up()
@@ -92,7 +94,7 @@ def update_pin(
         log.info("%s: %s", name, pinned_version(fresh))
     elif pinned_version(known) != pinned_version(fresh):
         log.warning(
-            "%s is now %s; its pin stays %s. Fix: pass --update %s",
+            "%s is now %s; its pin remains %s. Fix: pass --update %s",
             name,
             pinned_version(fresh),
             pinned_version(known),
@@ -101,7 +103,7 @@ def update_pin(
 
 
 def pin_target(known: ModelPin | DatasetPin) -> tuple[str | None, ...]:
-    """Return the repository or address of a pin, and the revision that the registry named when the pin was set."""
+    """Return what a pin was set for: repository or address, and the revision in the registry at that time."""
     return (known.repo, known.wanted) if isinstance(known, ModelPin) else (known.address, known.wanted)
 
 
@@ -136,7 +138,7 @@ def merged_configuration(files: Sequence[Path]) -> dict[str, Any]:
 
 
 def used_entries(raw: dict[str, Any]) -> EntryNames:
-    """Return the models of a run, and its datasets that are downloaded (none in the demo edition)."""
+    """Return the models and the downloaded datasets of a run. The demo edition downloads no datasets."""
     from maieutic.plan.rules import extended_plan_class
 
     plan = extended_plan_class()(read_config(raw))
@@ -153,7 +155,10 @@ def all_entries(raw: dict[str, Any]) -> EntryNames:
 
 
 def pin_of_model(name: str, entry: Mapping[str, Any]) -> ModelPin | None:
-    """Look up the pin of a model on the hub; None for weights that are stored elsewhere or already name a commit."""
+    """Look up a model's commit on the hub and return its pin.
+
+    Returns None if the weights are stored elsewhere, or if the entry already names a commit.
+    """
     weights = hub_source_of(entry.get("weights"))
     if weights is None or weights.is_pinned:
         return None
@@ -162,7 +167,10 @@ def pin_of_model(name: str, entry: Mapping[str, Any]) -> ModelPin | None:
 
 
 def pin_of_dataset(name: str, entry: Mapping[str, Any]) -> DatasetPin | None:
-    """Look up a dataset's commit or checksum, and its number of records; None if it is pinned or has no address."""
+    """Look up a dataset's commit or checksum and its number of records, and return its pin.
+
+    Returns None if the registry entry already contains these, or if it has no address.
+    """
     place = f"datasets.{name}"
     try:
         dataset = Dataset.model_validate(entry)
@@ -190,7 +198,10 @@ def pin_of_dataset(name: str, entry: Mapping[str, Any]) -> DatasetPin | None:
 
 
 def check_blob(path: Path, copy: DatasetFile, place: str) -> None:
-    """Check a file against the git blob id of its registry entry. Raises UserError if they differ."""
+    """Raise UserError if a file does not have the git blob id in its registry entry, if that has one.
+
+    place: key of the entry in the message.
+    """
     if copy.blob is None:
         return
     content = path.read_bytes()
@@ -206,7 +217,7 @@ def utc_date() -> str:
 
 
 def write_lock(path: Path, pins: Pins) -> None:
-    """Write the pins into a lock file, sorted by name."""
+    """Write pins to a lock file, sorted by name."""
     import yaml
 
     content = {

@@ -1,4 +1,4 @@
-"""JSON schemas of workflow/schemas and tables of config/README.md, generated from the declarations in this package."""
+"""Generator of the JSON schemas in workflow/schemas and the tables in config/README.md from this package's classes."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ ENGINES: dict[str, tuple[type[BaseModel], str]] = {
 
 
 def config_keys() -> str:
-    """Return the tables of config/README.md: every key with its meaning and default."""
+    """Return the tables in config/README.md, which list every key with its meaning and default."""
     common, served = set(Model.model_fields), set(ServedModel.model_fields)
     models: set[type[BaseModel]] = set()
     parts = [
@@ -137,9 +137,9 @@ def config_keys() -> str:
 
 
 def keys_table(model: type[BaseModel], without: set[str], models: set[type[BaseModel]]) -> list[str]:
-    """Return the keys of a model as a Markdown table; keys of nested models have dotted paths.
+    """Return the keys of a Pydantic model as a Markdown table, in which keys of nested models have dotted paths.
 
-    without: keys to leave out; models: nested models with keys in an earlier table, extended by those of this table.
+    without: keys to leave out; models: nested models in earlier tables, to which those in this table are added.
     """
     rows = [
         f"| `{name}` | {words[0].upper()}{words[1:]} | {default} |".replace("  |", " |")
@@ -151,7 +151,10 @@ def keys_table(model: type[BaseModel], without: set[str], models: set[type[BaseM
 def described_keys(
     model: type[BaseModel], prefix: str, without: set[str], models: set[type[BaseModel]]
 ) -> Iterable[tuple[str, str, str]]:
-    """Yield each key with its description, and its default in YAML."""
+    """Yield the path, the description and the default of each key of a Pydantic model.
+
+    prefix: beginning of the paths; without: keys to leave out; models: see `keys_table`.
+    """
     for name, field in model.model_fields.items():
         if name in without or name == "engine":
             continue
@@ -169,7 +172,7 @@ def described_keys(
 
 
 def config_page() -> str:
-    """Return config/README.md with regenerated tables."""
+    """Return the text of config/README.md with regenerated tables."""
     text = CONFIG_PAGE.read_text(encoding="utf-8")
     before, rest = text.split(KEYS_BEGIN)
     return f"{before}{KEYS_BEGIN}\n\n{config_keys()}\n\n{KEYS_END}{rest.split(KEYS_END)[1]}"

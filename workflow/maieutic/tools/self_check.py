@@ -37,10 +37,10 @@ class GraderCheck(NamedTuple):
 
 
 def check_graders(*, configfile: list[Path]) -> None:
-    """Test every parser of a run on the run's items: it must accept the gold answer and refuse wrong ones.
+    """Test every parser of a run on the run's items: each must accept the gold answer and refuse wrong answers.
 
-    No model is called. A wrong answer is another value of the same kind: the other verdict, the next step, a number
-    that is larger by one. Both scorings are checked. configfile: run files, as for snakemake. Raises UserError with the
+    No model is called. A wrong answer is made from the gold answer: the other verdict, the next step, or a number that
+    is larger by one. Both scorings are checked. configfile: run files, as for snakemake. Raises UserError with the
     items that fail, or if Snakemake cannot build the items.
     """
     make_questions(configfile)
@@ -50,17 +50,17 @@ def check_graders(*, configfile: list[Path]) -> None:
 
 
 def read_task_items(card: Card) -> list[Item]:
-    """Read the items of a task from the results."""
+    """Return the items of a task, read from the results folder."""
     return read_items(Path(paths.ITEMS.of(benchmark=card.benchmark, task=card.task)).parent, [card.task])
 
 
 def check_card_on_gold(card: Card, items: list[Item]) -> list[GraderCheck]:
-    """Check each grader of a task on the task's items."""
+    """Check each grader of a task against the gold answers of the task's items."""
     return [check_grader_on_gold(f"{card.benchmark}/{card.task}", grader, items) for grader in card.graders]
 
 
 def check_grader_on_gold(task: str, grader: str, items: list[Item]) -> GraderCheck:
-    """Check one grader under both scorings. task: name of the task in the report."""
+    """Check one grader against the gold answers of items under both scorings. task: the task's name in the output."""
     if why := why_skipped(grader):
         return GraderCheck(task, grader, 0, [], why)
     failures = [failure for item in items for scoring in SCORINGS for failure in failures_on(grader, item, scoring)]
@@ -70,7 +70,7 @@ def check_grader_on_gold(task: str, grader: str, items: list[Item]) -> GraderChe
 def why_skipped(grader: str) -> str:
     """Return the reason why a grader cannot be checked with gold answers, or "" if it can."""
     if grader in MODEL_GRADERS:
-        return "a model grades, and the report validates it"
+        return "a model assigns the grades, and the report validates that model"
     if GRADERS[grader].descriptive:
         return "its grades describe replies and are neither right nor wrong"
     return "" if GRADERS[grader].gold_replies else "its items have no gold answer"

@@ -1,8 +1,9 @@
-"""Estimated time of a served model: reading prompts is limited by compute, writing answers by memory bandwidth.
+"""Estimate of the time that a served model needs for its requests.
 
-A forward pass costs two operations per parameter and token. Prompts are read at a share of the GPUs' peak (PEAK_SHARE).
-A decoding step reads all weights once for all sequences in flight, at a share of the bandwidth (BANDWIDTH_SHARE).
-docs/scale.md explains these assumptions, with results for several models and GPUs.
+Reading prompts is limited by compute: a forward pass costs two operations per parameter and token, and GPUs reach the
+share PEAK_SHARE of their peak. Writing answers is limited by memory bandwidth: a decoding step reads all weights once
+for all sequences in flight, and GPUs reach the share BANDWIDTH_SHARE of their bandwidth. docs/scale.md explains these
+assumptions, with results for several models and GPUs.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ from typing import NamedTuple
 from maieutic.config.models import Model, VllmModel
 
 PEAK_SHARE, BANDWIDTH_SHARE = 0.4, 0.6
-BYTES_PER_PARAMETER = 2.0  # bytes per parameter: bfloat16
+BYTES_PER_PARAMETER = 2.0  # for weights in bfloat16
 START_SECONDS = 90.0  # time to start a server, without reading its weights
 DISK_BYTES_PER_SECOND = 2e9  # bytes of weights read per second
 SIZE_IN_NAME = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)\s?b(?![a-z])", re.IGNORECASE)
 
 
 class Gpu(NamedTuple):
-    """Data-sheet figures of a GPU: dense bfloat16 operations per second, memory bandwidth and memory in bytes."""
+    """Figures from a GPU's data sheet.
+
+    operations: dense bfloat16 operations per second; bandwidth: memory bandwidth in bytes per second; memory: memory in
+    bytes.
+    """
 
     operations: float
     bandwidth: float
@@ -38,14 +43,14 @@ GPUS = {
 
 
 class ParameterCount(NamedTuple):
-    """Number of parameters in billions: all that are stored, and those that one token uses."""
+    """Numbers of parameters in billions. total: all stored parameters; active: the parameters used for one token."""
 
     total: float
     active: float
 
 
 def parameter_count(name: str, model: Model) -> ParameterCount | None:
-    """Return a model's size from its entry, or from a size in its names, such as 7B; None if neither states one."""
+    """Return a model's size from its registry entry, or from a name that contains one, such as 7B; None if unknown."""
     if not isinstance(model, VllmModel):
         return None
     if model.size is not None:
@@ -61,14 +66,15 @@ def parameter_count(name: str, model: Model) -> ParameterCount | None:
 def server_seconds(
     size: ParameterCount, gpu: Gpu, gpus: int, requests: float, prompts: float, answers: float, at_once: int
 ) -> float:
-    """Return the estimated seconds of one server for some requests, its start included.
+    """Return the estimated seconds that one server needs for some requests, including its start.
 
-    prompts, answers: tokens of all requests together; at_once: sequences in flight.
+    gpus: number of GPUs of the server; prompts, answers: total tokens of all prompts and of all answers; at_once:
+    maximum number of sequences in flight.
     """
     active, stored = size.active * 1e9, size.total * 1e9
     reading = 2 * active * prompts / (gpus * gpu.operations * PEAK_SHARE)
     batch = max(1.0, min(at_once, requests))
-    # One step serves the whole batch. A large batch touches all experts of a mixture of experts.
+    # A step reads each weight once for the whole batch. A large batch uses all experts of a mixture of experts.
     touched = min(stored, active * batch)
     memory = BYTES_PER_PARAMETER * touched / (gpus * gpu.bandwidth * BANDWIDTH_SHARE)
     arithmetic = 2 * active * batch / (gpus * gpu.operations * PEAK_SHARE)

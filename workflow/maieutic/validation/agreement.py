@@ -1,8 +1,8 @@
-"""Agreement of a grader with people. Each measure is computed from a table of counts, people's labels by the grader's.
+"""Measures of a grader's agreement with people, each computed from a table of counts.
 
-Rows are the labels of people. Columns are the labels of the grader, plus a last one for verdicts that cannot be
-parsed. Tables of single replies can be added, so the cluster bootstrap resamples dialogues by adding their tables.
-Values come from scikit-learn and scipy. The bootstrap uses vectorised forms, which return the same numbers.
+The rows of a table are the labels of people. Its columns are the labels of the grader, and a last column counts the
+verdicts that cannot be parsed. The cluster bootstrap adds the tables of the resampled dialogues. Reported values are
+computed by scikit-learn and scipy. The bootstrap uses vectorised functions that return the same numbers.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import numpy as np
 from maieutic.core.records import Scale
 from maieutic.core.stats import Array, BootstrapSettings, Estimate, Statistic, estimate_statistic, safe_ratio
 
-# Numeric codes of MRBench's labels, in the order of a scale whose first label is desired. People: 1, 0.5, 0, the coding
-# of the authors' own toolkit. The critic's printed scores 1, 2, 3 run in the opposite direction.
+# Numeric codes of MRBench's three labels; the first label of a scale is the desired one. People's labels are coded
+# 1, 0.5 and 0, as in the authors' toolkit. The critic's published scores 1, 2 and 3 run in the opposite direction.
 PEOPLE_CODES = (1.0, 0.5, 0.0)
 CRITIC_CODES = (1.0, 2.0, 3.0)
-PRINTED_CODES = CRITIC_CODES  # one printed code for each label of a scale
+PRINTED_CODES = CRITIC_CODES  # published codes, one for each of the three labels
 
 
 class Pairing(NamedTuple):
     """Label of one reply by people (`gold`) and by a grader (`verdict`), as indexes into the scale.
 
     verdict: None if the grader's verdict cannot be parsed; length: length of the reply in characters; weight: number
-    of replies that this one represents in a sample, 1 if all replies were equally likely to be labelled.
+    of replies that this one represents, 1 if all replies were equally likely to be labelled.
     """
 
     gold: int
@@ -39,10 +39,10 @@ class Pairing(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A measure of agreement, in two forms.
+    """A measure of agreement, as two functions.
 
-    value: computes the measure from people's labels, the verdicts and the number of labels; of_tables: computes it
-    from counts (... x labels x (labels + 1)); strict: True if unparsed verdicts may count as wrong.
+    value: function of people's labels, the verdicts and the number of labels in the scale; of_tables: function of
+    tables of counts (... x labels x (labels + 1)); strict: True if the measure can count unparsed verdicts as wrong.
     """
 
     value: Callable[[list[int], list[int], int], float]
@@ -61,19 +61,19 @@ def parsed_tables(tables: Array) -> Array:
 
 
 def accuracy_of(tables: Array) -> Array:
-    """Return the share of replies with equal labels on both sides. Verdicts that cannot be parsed count as wrong."""
+    """Return the share of replies that people and the grader label alike. Unparsed verdicts count as wrong."""
     return ratio_or_nan(np.trace(parsed_tables(tables), axis1=-2, axis2=-1), tables.sum((-2, -1)))
 
 
 def macro_f1_of(tables: Array) -> Array:
-    """Return the mean F1 over all labels of the protocol; 0 for a label that neither people nor the grader use."""
+    """Return the mean F1 over all labels of the scale. The F1 of a label that neither side uses is 0."""
     square = parsed_tables(tables)
     hits, verdicts, gold = np.diagonal(square, axis1=-2, axis2=-1), square.sum(-2), tables.sum(-1)
     return np.divide(2 * hits, verdicts + gold, out=np.zeros_like(hits), where=verdicts + gold > 0).mean(-1)
 
 
 def kappa_of(tables: Array, power: int) -> Array:
-    """Return Cohen's kappa with weights |i - j| ** power; with power 0 all disagreements weigh the same."""
+    """Return Cohen's kappa. A disagreement between labels i and j weighs |i - j| ** power, or 1 if `power` is 0."""
     square = parsed_tables(tables)
     places = np.arange(square.shape[-1])
     weights = (np.abs(places[:, None] - places) ** power).astype(float) if power else 1.0 - np.eye(len(places))
@@ -84,7 +84,10 @@ def kappa_of(tables: Array, power: int) -> Array:
 
 
 def table_correlation(tables: Array, gold_codes: Array, verdict_codes: Array) -> Array:
-    """Return Pearson's correlation of codes (... x labels) under the counts; NaN if one side is constant."""
+    """Return Pearson's correlation of people's and the grader's codes in each table; NaN if one side is constant.
+
+    gold_codes, verdict_codes: codes of the labels (... x labels).
+    """
     square = parsed_tables(tables)
     total = square.sum((-2, -1))[..., None, None]
     weights = ratio_or_nan(square, np.broadcast_to(total, square.shape))
@@ -97,7 +100,7 @@ def table_correlation(tables: Array, gold_codes: Array, verdict_codes: Array) ->
 
 
 def extend_codes(codes: Sequence[float], labels: int) -> list[float]:
-    """Return codes for `labels` labels: the printed codes, continued by the same step for longer scales."""
+    """Return one code for each of `labels` labels: those in `codes`, continued with the same step for longer scales."""
     if labels <= len(codes):
         return [*codes[:labels]]
     step = codes[1] - codes[0]
@@ -105,12 +108,12 @@ def extend_codes(codes: Sequence[float], labels: int) -> list[float]:
 
 
 def table_codes(codes: Sequence[float], tables: Array) -> Array:
-    """Return the codes of each table's labels: ... x labels."""
+    """Return the codes of each table's labels, as an array of shape ... x labels."""
     return np.broadcast_to(np.array(extend_codes(codes, tables.shape[-2])), tables.shape[:-1])
 
 
 def midranks(counts: Array) -> Array:
-    """Return the mean rank of the replies with each label. counts: number of replies by label, ... x labels."""
+    """Return the mean rank of the replies with each label. counts: numbers of replies by label (... x labels)."""
     return np.cumsum(counts, -1) - counts / 2 + 0.5
 
 
@@ -122,13 +125,13 @@ def pearson_of(verdict_codes: Sequence[float]) -> Callable[[Array], Array]:
 
 
 def spearman_of(tables: Array) -> Array:
-    """Return Spearman's rank correlation for each table."""
+    """Return Spearman's rank correlation of labels and verdicts in each table."""
     square = parsed_tables(tables)
     return table_correlation(tables, midranks(square.sum(-1)), midranks(square.sum(-2)))
 
 
 def merge_table_labels(tables: Array) -> Array:
-    """Return tables in which the first two labels are one, as in BEA 2025 (Yes and To some extent against No)."""
+    """Return tables with the first two labels merged, as in BEA 2025 ("Yes" and "To some extent" against "No")."""
     rows = np.stack([tables[..., :2, :].sum(-2), tables[..., 2:, :].sum(-2)], -2)
     return np.stack([rows[..., :2].sum(-1), rows[..., 2:-1].sum(-1), rows[..., -1]], -1)
 
@@ -139,7 +142,7 @@ def is_constant(codes: Sequence[float]) -> bool:
 
 
 def pearson_value(verdict_codes: Sequence[float]) -> Callable[[list[int], list[int], int], float]:
-    """Return a function that computes Pearson's correlation of codes with scipy."""
+    """Return a function that uses scipy to compute Pearson's correlation of the codes of labels and verdicts."""
 
     def value(gold: list[int], verdicts: list[int], labels: int) -> float:
         people, grader = extend_codes(PEOPLE_CODES, labels), extend_codes(verdict_codes, labels)
@@ -152,14 +155,17 @@ def pearson_value(verdict_codes: Sequence[float]) -> Callable[[list[int], list[i
 
 
 def spearman_value(gold: list[int], verdicts: list[int], labels: int) -> float:
-    """Compute Spearman's correlation with scipy, from indexes that count from the best label on both sides."""
+    """Return Spearman's correlation of label indexes, computed by scipy. Index 0 is the best label on both sides."""
     from scipy.stats import spearmanr
 
     return math.nan if is_constant(gold) or is_constant(verdicts) else float(spearmanr(gold, verdicts).statistic)
 
 
 def kappa_value(weights: str | None) -> Callable[[list[int], list[int], int], float]:
-    """Return a function that computes Cohen's kappa with scikit-learn; NaN if both sides use one label only."""
+    """Return a function that uses scikit-learn to compute Cohen's kappa; NaN if all labels and verdicts are the same.
+
+    weights: weighting of disagreements, as for `cohen_kappa_score`.
+    """
 
     def value(gold: list[int], verdicts: list[int], labels: int) -> float:
         if len({*gold, *verdicts}) < 2:
@@ -172,21 +178,24 @@ def kappa_value(weights: str | None) -> Callable[[list[int], list[int], int], fl
 
 
 def macro_f1_value(gold: list[int], verdicts: list[int], labels: int) -> float:
-    """Compute macro F1 over all labels of the scale with scikit-learn. Index `labels` marks an unparsed verdict."""
+    """Return macro F1 over all labels of a scale, computed by scikit-learn.
+
+    labels: number of labels in the scale, also used as the index of unparsed verdicts.
+    """
     from sklearn.metrics import f1_score
 
     return float(f1_score(gold, verdicts, labels=range(labels), average="macro", zero_division=0))
 
 
 def accuracy_value(gold: list[int], verdicts: list[int], labels: int) -> float:
-    """Compute accuracy with scikit-learn."""
+    """Return the accuracy, computed by scikit-learn."""
     from sklearn.metrics import accuracy_score
 
     return float(accuracy_score(gold, verdicts))
 
 
 def lenient_indexes(places: list[int], labels: int) -> list[int]:
-    """Return indexes of merged labels: 0 for the first two labels, 1 for the others, 2 for unparsed verdicts."""
+    """Return the indexes after merging labels: 0 for the first two, 1 for all others, 2 for unparsed verdicts."""
     return [2 if place == labels else int(place >= 2) for place in places]
 
 
@@ -215,7 +224,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def tables_of(pairings: Sequence[Pairing], labels: int) -> Array:
-    """Return one table per pairing, flattened: an array of pairings x (labels * (labels + 1))."""
+    """Return one flattened table per pairing, as an array of shape pairings x (labels * (labels + 1))."""
     tables = np.zeros((len(pairings), labels, labels + 1))
     for number, pairing in enumerate(pairings):
         tables[number, pairing.gold, labels if pairing.verdict is None else pairing.verdict] = pairing.weight
@@ -223,7 +232,10 @@ def tables_of(pairings: Sequence[Pairing], labels: int) -> Array:
 
 
 def statistic_of(name: str, labels: int) -> Statistic[Pairing]:
-    """Return a measure of agreement as a statistic of pairings, in which unparsed verdicts have the index `labels`."""
+    """Return a measure of agreement as a statistic of pairings.
+
+    labels: number of labels in the scale, also used as the index of unparsed verdicts.
+    """
     definition = MEASURES[name]
 
     def value(pairings: Sequence[Pairing]) -> float:
@@ -245,8 +257,7 @@ def estimate_agreement(
 ) -> Estimate:
     """Estimate one measure of agreement.
 
-    strict: True to count verdicts that cannot be parsed as wrong (as in BEA) if the measure allows it; otherwise they
-    are left out.
+    strict: True to count unparsed verdicts as wrong (as in BEA) if the measure allows it. Otherwise, they are left out.
     """
     read = [pairing for pairing in pairings if pairing.verdict is not None]
     used = list(pairings) if strict and MEASURES[name].strict else read
@@ -255,7 +266,7 @@ def estimate_agreement(
 
 
 def fleiss_kappa_of(labels_of_items: Sequence[Sequence[str]]) -> float | None:
-    """Return Fleiss' kappa of items with the same number of labels each (MRBench, section 4.2); None if undefined."""
+    """Return Fleiss' kappa of items that all have equally many labels (MRBench, section 4.2); None if undefined."""
     from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 
     if not labels_of_items or len(labels_of_items[0]) < 2:
@@ -266,7 +277,7 @@ def fleiss_kappa_of(labels_of_items: Sequence[Sequence[str]]) -> float | None:
 
 
 def fleiss_of_usual_count(labels_of_items: Sequence[Sequence[str]]) -> tuple[float | None, int, int]:
-    """Return Fleiss' kappa of items with the most common number of labels, the number of such items, and of others."""
+    """Return Fleiss' kappa of items with the most common number of labels, and the counts of these and other items."""
     usual = max(Counter(map(len, labels_of_items)).items(), key=lambda pair: (pair[1], pair[0]), default=(0, 0))[0]
     rated = [labels for labels in labels_of_items if len(labels) == usual]
     return fleiss_kappa_of(rated) if rated else None, len(rated), len(labels_of_items) - len(rated)
@@ -275,7 +286,7 @@ def fleiss_of_usual_count(labels_of_items: Sequence[Sequence[str]]) -> tuple[flo
 def krippendorff_alpha(labels_of_items: Sequence[Sequence[str]], scale: Scale) -> float | None:
     """Return Krippendorff's alpha of items with any number of labels, at the scale's level of measurement.
 
-    None if the labels do not vary, or if fewer than two items have two labels or more.
+    Returns None if the labels do not vary, or if fewer than two items have two or more labels.
     """
     from truescore import krippendorff_alpha as alpha
 
@@ -289,7 +300,7 @@ def krippendorff_alpha(labels_of_items: Sequence[Sequence[str]], scale: Scale) -
 
 
 def cohen_kappa_of(first: Sequence[object], second: Sequence[object]) -> float | None:
-    """Return Cohen's kappa of two lists of labels; None if both use one label only."""
+    """Return Cohen's kappa of two lists of labels; None if all labels are the same."""
     if len({*first, *second}) < 2:
         return None
     from sklearn.metrics import cohen_kappa_score
@@ -298,7 +309,7 @@ def cohen_kappa_of(first: Sequence[object], second: Sequence[object]) -> float |
 
 
 def mean_pairwise_cohen(labels_of_items: Sequence[Mapping[str, str]]) -> float | None:
-    """Return Cohen's kappa averaged over pairs of annotators, on what both labelled (MRBench, section 5.2)."""
+    """Return Cohen's kappa of two annotators on the items that both labelled, averaged over pairs (MRBench, 5.2)."""
     from itertools import combinations
 
     values = []

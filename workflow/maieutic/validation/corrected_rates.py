@@ -1,7 +1,8 @@
-"""Prediction-powered estimates: a judge's mean rate, corrected by the replies that people labelled too.
+"""Prediction-powered estimates: a judge's mean rate, corrected with people's labels of some of the judged replies.
 
-Angelopoulos et al., "PPI++: Efficient Prediction-Powered Inference" (2023), by the authors' own library. The labelled
-replies must be a random sample of the tutor's replies. Replies to different dialogues count as independent.
+Method: Angelopoulos et al., "PPI++: Efficient Prediction-Powered Inference" (2023), computed by the authors' library.
+The labelled replies must be a random sample of the tutor's replies. Replies to different dialogues count as
+independent.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from maieutic.validation.trust import (
 )
 
 FEWEST_LABELS = 20  # minimum number of labelled replies for the normal approximation of the interval
-MAX_LOST_SHARE = 0.1  # no estimate if more replies than this share lack a parsed verdict, or have divided annotators
+MAX_LOST_SHARE = 0.1  # no estimate above this share of replies without a parsed verdict or with divided annotators
 
 
 class CorrectedMean(NamedTuple):
@@ -57,32 +58,32 @@ def prediction_powered_mean(
 ) -> CorrectedMean | None:
     """Estimate the mean label that people would give to all replies; None if there are too few labels.
 
-    people, judge: values of the labels and verdicts on labelled replies; alone: values of the verdicts on all other
-    replies. If the judge's verdicts do not vary, the estimate is the mean of the labels.
+    people, judge: labels and verdicts of the labelled replies, as numbers; alone: verdicts on all other replies. If the
+    judge's verdicts do not vary, the estimate is the mean of the labels.
     """
     from ppi_py import ppi_mean_ci, ppi_mean_pointestimate  # takes seconds to import, since it loads a compiler
 
     if len(people) < FEWEST_LABELS or not alone:
         return None
     gold, verdicts, rest = (np.array(values, dtype=float) for values in (people, judge, alone))
-    # The library divides by the variance of the judge's verdicts; if it is 0, the judge's weight is set to 0.
+    # The library divides by the variance of the judge's verdicts. If the variance is 0, the judge's weight is set to 0.
     weight = 0.0 if np.ptp(np.concatenate([verdicts, rest])) == 0 else None
     value = float(np.ravel(ppi_mean_pointestimate(gold, verdicts, rest, lam=weight))[0])
     low, high = (float(np.ravel(end)[0]) for end in ppi_mean_ci(gold, verdicts, rest, alpha=1 - LEVEL, lam=weight))
     if not math.isfinite(value):
         return None
-    # If the labels do not vary, the normal approximation has zero width and means nothing.
+    # If the labels do not vary, the normal approximation yields a meaningless interval of zero width.
     known = math.isfinite(low + high) and len(set(people)) > 1
     return CorrectedMean(value, Interval(max(low, 0.0), min(high, 1.0)) if known else Interval(None, None))
 
 
 class LabelledVerdicts(NamedTuple):
-    """Labels and verdicts on one tutor's replies under one criterion, as values: 1 for the desired label, otherwise 0.
+    """Labels and verdicts of one tutor's replies under one criterion, as numbers: 1 for the desired label, otherwise 0.
 
     people, judge: labels and verdicts of the replies that have both; alone: verdicts on replies without a label;
     labels: labels of all labelled replies, even if the verdict cannot be parsed; designs: sampling design of each
-    reply in `people`, None if unknown; divided: items whose annotators have no majority label; lost: those items,
-    and items whose verdict cannot be parsed.
+    reply in `people`, None if unknown; divided: items whose annotators have no majority label; lost: divided items and
+    items whose verdict cannot be parsed.
     """
 
     people: list[float]
@@ -109,8 +110,9 @@ class LabelledVerdicts(NamedTuple):
     def corrected_rate(self, use_judge: bool = True) -> CorrectedRate | None:
         """Estimate the corrected rate from the sampling designs of the labelled replies.
 
-        None if a design is unknown, if there are too few labels, if too many replies are lost, or if the sizes of the
-        strata do not add up to the tutor's replies (a stratum without labels, or two samples in one file).
+        Returns None if a design is unknown, if there are too few labels, if too many replies are lost, or if the sizes
+        of the strata do not add up to the number of the tutor's replies (because a stratum has no labels, or a file
+        contains two samples). use_judge: False to estimate from the labels alone.
         """
         design, judged = self.sample(), [*self.judge, *self.alone]
         if design is None or len(design) < FEWEST_LABELS or self.too_many_lost:
@@ -133,7 +135,7 @@ def verdicts_with_labels(
 ) -> dict[tuple[str, str], LabelledVerdicts]:
     """Return labels and verdicts by tutor and criterion.
 
-    A reply whose annotators have no majority label counts as lost, neither as labelled nor as unlabelled.
+    A reply whose annotators have no majority label counts as lost, not as labelled or unlabelled.
     """
     cells: dict[tuple[str, str], LabelledVerdicts] = defaultdict(lambda: LabelledVerdicts([], [], [], [], [], [], []))
     for (item, tutor, criterion), value in verdicts.items():
@@ -168,11 +170,12 @@ def corrected_rates(
     sampling: BootstrapSettings,
     designs: SamplingDesigns | None = None,
 ) -> list[Score]:
-    """Return the corrected DAMR by labelled tutor and criterion, and the rates from the judge and from labels alone.
+    """Return the corrected DAMR, the share of replies with the desired label, by labelled tutor and criterion.
 
-    The value is None with fewer than 20 labels, or if more than a tenth of the replies is lost, since the rest would
-    not represent them. If every reply has a label, the value is the rate of the labels. If the sampling design is
-    known, the estimate follows it, and `{name}_saved` is the number of labels that the judge saves.
+    `{name}` is the corrected rate, `{name}_judge` the rate from the judge alone, `{name}_labels` that from the labels
+    alone. The corrected rate is None with fewer than 20 labels, or if more than a tenth of the replies is lost, since
+    the remaining ones would not represent them. If every reply has a label, it is the rate of the labels. If the
+    sampling design is known, the estimate uses it, and `{name}_saved` is the number of labels that the judge saves.
     """
     scores = []
     for (tutor, criterion), cell in verdicts_with_labels(labelled, verdicts, scales, designs).items():
@@ -248,7 +251,7 @@ def shared_labels(
 
 
 def label_correlation(pairs: Sequence[tuple[float, float]]) -> float:
-    """Return Pearson's correlation; 0 with fewer than 20 pairs, or if one side does not vary."""
+    """Return Pearson's correlation of pairs of labels; 0 with fewer than 20 pairs, or if one side does not vary."""
     if len(pairs) < FEWEST_LABELS:
         return 0.0
     first, second = np.array(pairs).T
@@ -256,7 +259,7 @@ def label_correlation(pairs: Sequence[tuple[float, float]]) -> float:
 
 
 def fully_labelled_rate(cell: LabelledVerdicts, sampling: BootstrapSettings) -> CorrectedMean | None:
-    """Return the rate of the labels if every reply has one, and if there are at least 20; otherwise None."""
+    """Return the rate of the labels if every reply has a label and there are at least 20 labels, otherwise None."""
     if cell.alone or len(cell.labels) < FEWEST_LABELS:
         return None
     rate = estimate_statistic(SHARE, cell.labels, [str(number) for number in range(len(cell.labels))], sampling)
@@ -264,7 +267,7 @@ def fully_labelled_rate(cell: LabelledVerdicts, sampling: BootstrapSettings) -> 
 
 
 def labels_of_half(labels: LabelledData, verdicts: LabelsByReply, seed: int) -> MajorityLabels:
-    """Return the labels of a random half of the judged dialogues. Those of the other half are withheld."""
+    """Return the labels of a random half of the judged dialogues. The labels of the other half are withheld."""
     seen = sorted({item for item, _, _ in verdicts})
     kept = set(ranked_by_seed(seen, seed)[: len(seen) // 2])
     return {(label.id, label.tutor, label.criterion): label.label for label in labels.labels if label.id in kept}
@@ -273,8 +276,8 @@ def labels_of_half(labels: LabelledData, verdicts: LabelsByReply, seed: int) -> 
 def annotator_scores(model: str | None, labels: Sequence[Label], scales: Scales) -> list[Score]:
     """Return the inter-annotator agreement of each criterion.
 
-    fleiss_kappa: of replies with the most common number of labels; cohen_kappa: averaged over pairs of annotators;
-    krippendorff_alpha: of all labels, at the scale's level of measurement.
+    fleiss_kappa is computed on the replies with the most common number of labels. cohen_kappa is averaged over pairs of
+    annotators. krippendorff_alpha is computed on all labels, at the scale's level of measurement.
     """
     by_criterion: dict[str, dict[tuple[str, str], dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
     for label in labels:
@@ -303,12 +306,12 @@ def annotator_scores(model: str | None, labels: Sequence[Label], scales: Scales)
 def people_scores(
     grader: str, labels: Sequence[Label], verdicts: LabelsByReply, scales: Scales, sampling: BootstrapSettings
 ) -> list[Score]:
-    """Return a judge's agreement with people's labels of this run's replies, and its rates corrected by the labels."""
+    """Return a judge's agreement with people's labels of this run's replies, and the judge's corrected rates."""
     merged = resolved_labels(labels)
     known = {(vote.id, vote.tutor, vote.criterion): label for vote, label in merged}
     agreed = [vote.model_copy(update={"label": label}) for vote, label in merged if label is not None]
     weights = {vote.probability for vote in agreed}
-    if len(weights) < 2:  # equal probabilities of being labelled: every reply has the weight 1
+    if len(weights) < 2:  # all replies were equally likely to be labelled, so every reply has the weight 1
         agreed = [vote.model_copy(update={"probability": None}) for vote in agreed]
     pairings = pairings_of(agreed, verdicts, {}, scales)
     scores = agreement_scores(grader, pairings, scales, sampling) if pairings else []
@@ -320,7 +323,7 @@ def people_scores(
 
 
 def sampling_designs(labels: Sequence[Label]) -> dict[tuple[str, str, str], SamplingDesign]:
-    """Return the sampling design of each labelled reply, by item, tutor and criterion, if it is known."""
+    """Return the known sampling designs of labelled replies, by item, tutor and criterion."""
     return {
         (label.id, label.tutor, label.criterion): (label.probability, label.stratum, label.stratum_size)
         for label in labels

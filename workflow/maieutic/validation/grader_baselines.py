@@ -1,9 +1,9 @@
-"""Baselines for graders, which need no understanding of a reply: a judge should exceed these floors.
+"""Baselines for graders (floors), which label replies without understanding them.
 
-majority label: always the most frequent label; constant: always the desired label (else the first of the scale), like
-a grader that praises everything; keywords: a word list per criterion, where one exists; word counts: a linear
-classifier on TF-IDF that predicts each reply without having seen its problem. A judge that beats none of them adds
-nothing.
+majority label: always the most frequent label; constant: always the desired label, or the first label of a scale
+without one, like a grader that praises everything; keywords: a label chosen by a word list, for criteria that have a
+list; word counts: a linear classifier on TF-IDF features that has not seen the reply's problem in training. A judge
+that exceeds none of these floors adds nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def floor_verdicts(labels: LabelledData, seed: int) -> dict[str, LabelsByReply]:
     for label in labels.labels:
         by_criterion[label.criterion].append(label)
     verdicts: dict[str, LabelsByReply] = {name: {} for name in FLOORS}
-    folds: dict[tuple[tuple[str, str], ...], list[Fold]] = {}  # by labelled replies, which criteria often share
+    folds: dict[tuple[tuple[str, str], ...], list[Fold]] = {}  # by the labelled replies, which many criteria share
     for criterion, criterion_labels in by_criterion.items():
         keys = [(label.id, label.tutor, criterion) for label in criterion_labels]
         replies = [texts[label.id, label.tutor] for label in criterion_labels]
@@ -64,16 +64,17 @@ def label_by_keywords(criterion: str, item: Item, text: str, scale: Scale) -> st
 
 
 class Fold(NamedTuple):
-    """A split in which training and test replies share no problem: their indexes and word counts."""
+    """A split into training and test replies that share no problem: the indexes and features of both."""
 
     train: npt.NDArray[np.intp]
     test: npt.NDArray[np.intp]
-    train_features: Any  # TF-IDF of the training replies, sparse (replies x words and word pairs); None without words
+    # sparse TF-IDF matrix of the training replies (replies x words and word pairs); None if they contain no words
+    train_features: Any
     test_features: Any  # TF-IDF of the test replies, with the same columns
 
 
 def problem_folds(texts: Sequence[str], problems: Sequence[str], seed: int) -> list[Fold]:
-    """Return folds whose test replies share no problem with their training replies; [] for a single problem."""
+    """Return folds whose test replies share no problem with their training replies; [] if there is only one problem."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.model_selection import GroupKFold
 
@@ -92,7 +93,7 @@ def problem_folds(texts: Sequence[str], problems: Sequence[str], seed: int) -> l
 
 
 def labels_by_word_counts(labels: Sequence[str], folds: Sequence[Fold], seed: int) -> list[str]:
-    """Return labels predicted by a linear classifier on TF-IDF, trained on replies to other problems."""
+    """Return the labels that a linear classifier on TF-IDF features predicts after training on other problems."""
     from sklearn.svm import LinearSVC
 
     if not folds:

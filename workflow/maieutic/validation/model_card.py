@@ -1,4 +1,4 @@
-"""Model card of a reward model that was trained in this run: data, counts, settings, accuracy."""
+"""Model card of a reward model that was trained in this run: data, counts, settings and accuracy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maieutic.core.stats import BootstrapSettings
 from maieutic.validation.rewards import reward_pair_scores
 
 HERE = Path(__file__).parent
-FINAL_STEPS_SHARE = 0.1  # the card averages loss and accuracy over this share of the steps, at the end of training
+FINAL_STEPS_SHARE = 0.1  # the card's loss and accuracy are averages over this last share of the training steps
 
 
 class WriteModelCard(SampledJob):
@@ -26,10 +26,10 @@ class WriteModelCard(SampledJob):
 def write_model_card(
     *, job: WriteModelCard, training: Path, pairs: Path, rewards: Path, counts: list[Path], out: Path
 ) -> None:
-    """Write README.md, the model card, beside the weights.
+    """Write the model card, README.md, into the folder of the weights.
 
-    training: training.json of the model; rewards: the model's scores of the test `pairs`; counts: a file per source of
-    training pairs.
+    training: the model's training.json; rewards: the model's rewards for the test `pairs`; counts: one file per source
+    of training pairs, with the source's counts.
     """
     name, sampling = job.reward_model, BootstrapSettings(job.resamples, job.seed)
     content = json.loads(training.read_text(encoding="utf-8"))

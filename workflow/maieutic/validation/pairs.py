@@ -1,4 +1,4 @@
-"""A judge's scores on pairs of replies shown in both orders: accuracy, position bias, baseline of length alone."""
+"""A judge's scores on pairs of replies shown in both orders: accuracy, position bias and influence of length."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from maieutic.scores.score import score_from_estimate
 from maieutic.validation.rewards import TASK, WITH_TIES, tie_aware_accuracy
 from maieutic.validation.trust import rank_correlation
 
-VerdictByOrder = dict[Order, str | bool | None]  # verdict by order; first: the expert's reply, second: the novice's
+VerdictByOrder = dict[Order, str | bool | None]  # `first`: the expert's reply is better; `second`: the novice's
 
 
 def verdicts_by_pair(judgements: Sequence[Judgement], rubric: str) -> dict[str, VerdictByOrder]:
-    """Return a judge's verdicts on each pair by order."""
+    """Return a judge's verdicts under one rubric, by pair and order."""
     verdicts: dict[str, VerdictByOrder] = defaultdict(dict)
     for judgement in judgements:
         if judgement.rubric == rubric and judgement.order and judgement.verdicts:
@@ -35,13 +35,14 @@ def judge_pair_scores(
 ) -> list[Score]:
     """Return a judge's scores on the pairs under one rubric.
 
-    pair_accuracy: mean of both orders, the expected value of a random order (MathTutorBench draws one);
-    consistent_accuracy: share of pairs for which both orders choose the expert's reply; flip_rate: share for which both
-    orders choose the same position; first_place: share of all verdicts for the reply shown first, 0.5 if the position
-    has no effect. These scores exclude pairs that people call a tie.
+    pair_accuracy: accuracy averaged over both orders, which is the expected accuracy for a random order, as in
+    MathTutorBench; consistent_accuracy: share of pairs in which the judge chooses the expert's reply in both orders;
+    flip_rate: share of pairs in which it chooses the same position in both orders; first_place: share of all verdicts
+    that choose the reply shown first, 0.5 if the position has no effect. These scores exclude pairs that people call a
+    tie.
 
-    accuracy_with_ties: share of all pairs for which people and judge agree on first, second or tie (acc_eq of Deutsch
-    et al., Ties Matter, 2023). The judge's verdict is a tie if its orders differ.
+    accuracy_with_ties: share of all pairs on which the judge agrees with people about the better reply or a tie (acc_eq
+    of Deutsch et al., Ties Matter, 2023). The judge's verdict is a tie if its verdicts in the two orders differ.
     """
     by_pair = {pair.id: pair for pair in pairs}
     all_verdicts = {name: orders for name, orders in verdicts_by_pair(judgements, rubric).items() if name in by_pair}

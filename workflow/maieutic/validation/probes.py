@@ -24,7 +24,7 @@ Key = tuple[str, str, str]  # item, tutor, criterion
 
 
 class ValidateProbes(SampledJob):
-    """Job for a judge that was probed. family: labelled tutors of its own model family."""
+    """Job that measures a judge's robustness with probes. family: labelled tutors of the judge's model family."""
 
     judge: str
     family: list[str] = []
@@ -33,8 +33,8 @@ class ValidateProbes(SampledJob):
 def validate_probes(*, job: ValidateProbes, verdicts: Path, probes: list[Path], labels: list[Path], out: Path) -> None:
     """Write the share of a judge's verdicts that each probe leaves unchanged, for each labelled set.
 
-    verdicts: verdicts on the unchanged replies; probes: a file per probe, in the order of PROBES, or empty; labels:
-    files of labelled sets, each in the folder of its set.
+    verdicts: verdicts on the unchanged replies; probes: one file per probe, in the order of PROBES, or no files;
+    labels: files of labelled sets, each in the folder of its set.
     """
     plain, sampling = read_records(verdicts, Judgement), BootstrapSettings(job.resamples, job.seed)
     probed = dict(zip(PROBES, (read_records(path, Judgement) for path in probes), strict=False))
@@ -53,7 +53,7 @@ def validate_probes(*, job: ValidateProbes, verdicts: Path, probes: list[Path], 
 
 
 def warn_unlabelled_family(job: ValidateProbes, sets: Mapping[str, LabelledData]) -> None:
-    """Warn of family tutors without a label in any set of this run. Another run may have labels of them."""
+    """Warn of tutors in `job.family` that no set of this run labels. Sets of other runs may label them."""
     known = sorted({label.tutor for labelled_set in sets.values() for label in labelled_set.labels})
     if strange := [name for name in job.family if name not in known]:
         key = f"models.{job.judge}.family"
@@ -70,9 +70,10 @@ def probe_scores(
     after: LabelsByReply,
     sampling: BootstrapSettings,
 ) -> list[Score]:
-    """Return the share of verdicts that a probe leaves unchanged and, for padding, its net gain.
+    """Return the share of verdicts that a probe leaves unchanged and, for padding, the net gain.
 
-    padded_gain: verdicts that become the desired one, less those that cease to be it, as a share of all.
+    padded_gain: share of verdicts that padding changes to the desired label, minus the share that it changes from the
+    desired label to another one. before, after: verdicts without and with the probe.
     """
     problems: dict[Key, str] = {(label.id, label.tutor, label.criterion): label.problem for label in labels.labels}
     both = [key for key in after if after[key] is not None and before.get(key) is not None and key in problems]
@@ -100,7 +101,7 @@ def family_scores(
 ) -> list[Score]:
     """Return the judge's mean residual on tutors of its family minus that on others; [] if one side has no residuals.
 
-    A residual is the judge's verdict minus the label of people.
+    A residual is the judge's verdict minus people's label, where the desired label counts as 1 and all others as 0.
     """
     desired = {name: scale.desired for name, scale in labels.scales.items()}
     residuals = [
@@ -116,7 +117,10 @@ def family_scores(
 
 
 def residual_sums(residuals: Sequence[tuple[bool, Residual]]) -> np.ndarray:
-    """Return weighted value and weight of each residual, in columns 0 and 1 for the family, else in columns 2 and 3."""
+    """Return one row per residual, with its weighted value and its weight.
+
+    They are in columns 0 and 1 for tutors of the judge's family, and in columns 2 and 3 for all others.
+    """
     rows = [
         (
             in_family * residual.weight * residual.apart,
@@ -130,7 +134,10 @@ def residual_sums(residuals: Sequence[tuple[bool, Residual]]) -> np.ndarray:
 
 
 def family_preference(sums: np.ndarray) -> np.ndarray:
-    """Return the mean residual of the family less that of the others; NaN if one side is empty."""
+    """Return the family's mean residual minus that of all other tutors; NaN if one side is empty.
+
+    sums: summed rows of `residual_sums`.
+    """
     family, family_weight, others, others_weight = np.moveaxis(sums, -1, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = family / family_weight - others / others_weight

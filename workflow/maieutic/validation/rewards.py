@@ -1,6 +1,6 @@
 """Agreement of reward models and classifiers with people, on sets of pairs and on held-out labels.
 
-Every number is a Score with an interval over problems; its task names the set of pairs.
+Every number is a Score with an interval that is clustered by problem. The score's task names the set of pairs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from maieutic.scores.score import score_from_estimate, write_scores
 
 TASK = "bridge_pairs"
 WITH_TIES = "accuracy_with_ties"
-BEST_3 = "best_3"  # criterion name for the summed verdicts of the best three classifiers
+BEST_3 = "best_3"  # criterion name for the summed verdicts of the three best classifiers
 ENSEMBLE_SIZE = 3  # number of classifiers in the small ensemble of MathTutorBench, Table 5
 
 
@@ -33,13 +33,13 @@ def mean_score(
     headline: bool = False,
     criterion: str | None = None,
 ) -> Score:
-    """Return the mean of one number per pair or reply, with its clustered interval."""
+    """Return a score for the mean of one value per pair or reply, with an interval over `clusters`."""
     mean = estimate_statistic(MEAN, values, clusters, sampling, missing)
     return score_from_estimate(mean, TASK, metric, grader=model, criterion=criterion, headline=headline)
 
 
 def with_pairs_task(scores: Sequence[Score], source: str) -> list[Score]:
-    """Return the scores with their task set to the one that names the set of pairs, `source`."""
+    """Return the scores with the task that names a set of pairs. source: name of the set."""
     return [row.model_copy(update={"task": pairs_task(source)}) for row in scores]
 
 
@@ -49,17 +49,17 @@ def reward_margin(reward: PairReward) -> float | None:
 
 
 def preferred_side(apart: float | None) -> str | None:
-    """Return a margin as a judge's verdict: `first` (the chosen reply), `second`, or `tie`; None without a margin."""
+    """Return a reward margin as a verdict: `first` (the chosen reply), `second` or `tie`; None without a margin."""
     return None if apart is None else "tie" if apart == 0 else "first" if apart > 0 else "second"
 
 
 def tie_aware_accuracy(
     pairs: Mapping[str, Pair], verdicts: Mapping[str, str | bool | None], sampling: BootstrapSettings
 ) -> Estimate | None:
-    """Return the share of all pairs on which a grader agrees with people: the chosen reply (`first`), or a tie.
+    """Return the share of all pairs on which a grader agrees with people; None if people call no pair a tie.
 
-    Source: acc_eq of Deutsch et al., Ties Matter (2023). None if people call no pair a tie. verdicts: verdict by pair,
-    None if it cannot be parsed.
+    The grader agrees if it prefers the reply that people chose, or if both call the pair a tie (acc_eq of Deutsch et
+    al., Ties Matter, 2023). verdicts: verdict by pair, `first` for the chosen reply, None if it cannot be parsed.
     """
     if not any(pairs[name].tie for name in verdicts):
         return None
@@ -77,11 +77,11 @@ def reward_pair_scores(
     sampling: BootstrapSettings,
     criterion: str | None = None,
 ) -> list[Score]:
-    """Return pair accuracy (strict: equal rewards are wrong), mean margin, ties, and the baseline of length alone.
+    """Return pair accuracy, mean margin, share of ties, and the accuracy of preferring the longer reply.
 
-    These scores exclude pairs that people call a tie; accuracy_with_ties includes them (acc_eq of Deutsch et al., Ties
-    Matter, 2023). criterion: criterion of one classifier, or name of the sum of several classifiers. Source:
-    MathTutorBench, equation 3 (accuracy) and Table 3 (average margin).
+    Equal rewards count as wrong. Pairs that people call a tie are excluded, except from accuracy_with_ties (acc_eq of
+    Deutsch et al., Ties Matter, 2023). criterion: criterion of one classifier, or name of a sum of classifiers; None
+    for a reward model. Source: MathTutorBench, equation 3 (accuracy) and Table 3 (average margin).
     """
     texts = {pair.id: pair for pair in pairs}
     margin_of = {reward.id: reward_margin(reward) for reward in rewards}
@@ -116,10 +116,11 @@ def leak_scores(
     trained: Sequence[Pair],
     sampling: BootstrapSettings,
 ) -> list[Score]:
-    """Return the shares of test pairs found in a reward model's training pairs, and its accuracy on all other pairs.
+    """Return the shares of test pairs that a model's training pairs contain, and the model's accuracy on all others.
 
-    leaked_text: a training pair has one of the replies after the same student turn; leaked_dialogue: a training pair
-    has the same whole dialogue before the replies.
+    leaked_text: share of test pairs with a reply that follows the same student turn in a training pair;
+    leaked_dialogue: share of test pairs with the same whole dialogue before the replies as a training pair. trained:
+    the training pairs.
     """
     texts, dialogues = seen_replies(trained), seen_dialogues(trained)
     by_text = {pair.id: has_seen_reply(pair, texts) for pair in pairs}
@@ -143,7 +144,7 @@ def length_correlation_score(
     model: str, margins: Sequence[float], lengths: Sequence[float], clusters: Sequence[str]
 ) -> Score:
     """Return Spearman's correlation of the reward margin with the difference in length between the two replies."""
-    from scipy.stats import spearmanr  # takes a second to import, which only running jobs should pay
+    from scipy.stats import spearmanr  # imported here, since the import takes a second
 
     varied = len(set(margins)) > 1 and len(set(lengths)) > 1
     value = float(spearmanr(margins, lengths).statistic) if varied else None
@@ -152,7 +153,7 @@ def length_correlation_score(
 
 
 class ValidateRewardModel(SampledJob):
-    """Job for a reward model that scored a set of pairs. source: name of the set."""
+    """Job that validates a reward model on a set of pairs. source: name of the set."""
 
     reward_model: str
     source: str = "bridge"
@@ -175,12 +176,12 @@ def validate_reward_model(
 
 
 def discrete_verdict(probability: float | None) -> float:
-    """Return a classifier's discrete verdict, C_i(y) of MathTutorBench, section 4.3.1; NaN without a probability."""
+    """Return a classifier's verdict, 1 or 0 (C_i(y) in MathTutorBench, section 4.3.1); NaN without a probability."""
     return float("nan") if probability is None else float(probability > 0.5)
 
 
 def sum_criteria(rewards: Sequence[PairReward], criteria: Sequence[str]) -> list[PairReward]:
-    """Return the sum of some criteria's verdicts for both replies of every pair; None where a verdict is missing."""
+    """Return the sum of the verdicts under `criteria` for both replies of every pair; None if a verdict is missing."""
     by_pair: dict[str, list[PairReward]] = defaultdict(list)
     for reward in rewards:
         if reward.criterion in criteria:
@@ -204,7 +205,7 @@ def sum_criteria(rewards: Sequence[PairReward], criteria: Sequence[str]) -> list
 
 
 def classifier_heldout_scores(model: str, labellings: Sequence[Labelling], sampling: BootstrapSettings) -> list[Score]:
-    """Return each classifier's accuracy on held-out dialogues, and that of always predicting the commonest label."""
+    """Return each classifier's accuracy on held-out dialogues, and the accuracy of predicting the most common label."""
     scores = []
     by_criterion: dict[str, list[Labelling]] = defaultdict(list)
     for labelling in labellings:
@@ -225,7 +226,7 @@ def classifier_heldout_scores(model: str, labellings: Sequence[Labelling], sampl
 
 
 class ValidateCriteria(SampledJob):
-    """Job for criteria classifiers with predictions on held-out dialogues and on pairs. source: the set of pairs."""
+    """Job that validates criteria classifiers on held-out dialogues and on a set of pairs. source: name of the set."""
 
     classifier: str
     source: str = "bridge"
@@ -234,10 +235,10 @@ class ValidateCriteria(SampledJob):
 def validate_criteria(*, job: ValidateCriteria, pairs: Path, heldout: Path, classified: Path, out: Path) -> None:
     """Write the scores of the criteria classifiers: each one alone, the sum of all, and the sum of the best three.
 
-    The paper does not name its best three. Here they are the three whose held-out accuracy exceeds that of the most
-    frequent label by the largest margin, because the classifier of a rare criterion has a high accuracy anyway. Without
-    held-out dialogues (test_share: 0) they are the three with the highest accuracy on the test pairs, which favours
-    them on these pairs.
+    The paper does not name its best three classifiers. Here, a classifier's held-out accuracy is compared with that of
+    always predicting the most common label, and the three with the largest gain are the best: for a rare criterion,
+    even a useless classifier has a high accuracy. Without held-out dialogues (test_share: 0), the best three have the
+    highest accuracy on the test pairs, which makes their sum look better on the same pairs.
 
     heldout: predictions on held-out dialogues; classified: predictions on both replies of every test pair.
     """

@@ -2,7 +2,7 @@
 
 words: number of words; uptake: share of the words of the student's last turn that the reply repeats; overlap: unigram
 F1 with the whole dialogue (ROUGE-1). Lexical overlap is the baseline of Demszky et al., Measuring Conversational Uptake
-(ACL 2021). Benchmarks add the word lists of their own toolkits (`MEASURES` of their module `toolkit`).
+(ACL 2021). Benchmarks add the word lists of their own toolkits (`MEASURES` in a benchmark's module `toolkit`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORD_LISTS: dict[str, SurfaceMeasure] = merged_plugin_tables("toolkit", "MEASURE
 
 
 def word_count(item: Item, reply: str) -> float:
-    """Return the number of words of a reply."""
+    """Return the number of words in a reply."""
     return float(len(reply.split()))
 
 
@@ -38,7 +38,7 @@ def uptake(item: Item, reply: str) -> float:
 
 
 def dialogue_overlap(item: Item, reply: str) -> float:
-    """Return the unigram F1 of dialogue and reply, each word counted as often as it occurs."""
+    """Return the unigram F1 of the dialogue and the reply. A word counts as often as it occurs."""
     before, after = (Counter(WORD.findall(text.casefold())) for text in (item.vars.get("history", ""), reply))
     shared = sum((before & after).values())
     return 2 * shared / (before.total() + after.total()) if shared else 0.0
@@ -52,8 +52,8 @@ def measure_scores(
 ) -> list[Score]:
     """Return Spearman's correlation of each measure with people's labels, for each criterion with an ordinal scale.
 
-    The first label of a scale has the highest code. precomputed: values that other jobs measured, by the measure's
-    name. The column `by` of a score names its measure.
+    The first label of a scale counts as the highest. The column `by` of a score names its measure. precomputed: values
+    of further measures, which other jobs computed, by the measure's name.
     """
     everywhere = {name: measure_replies(measure, labels) for name, measure in SURFACE_MEASURES.items()} | dict(
         precomputed
@@ -81,12 +81,12 @@ def measure_scores(
 
 
 def measure_replies(measure: SurfaceMeasure, labels: LabelledData) -> dict[tuple[str, str], float]:
-    """Return the measure of every labelled reply, by item and tutor."""
+    """Return a measure's value for every labelled reply, by item and tutor."""
     return {key: float(measure(labels.items[key[0]], text)) for key, text in labels.texts.items()}
 
 
 class MeasureBin(NamedTuple):
-    """Replies between two values of a measure, inclusive: their number, and the share that has the first label."""
+    """Replies with a measure from `low` to `high`: their number, and the share of them that has the first label."""
 
     low: float
     high: float
@@ -95,9 +95,9 @@ class MeasureBin(NamedTuple):
 
 
 def bin_by_measure(values: Sequence[float], first: Sequence[bool], parts: int = 5) -> list[MeasureBin]:
-    """Divide replies into at most `parts` bins of equal size by a measure. Ties stay in one bin.
+    """Divide replies by a measure into at most `parts` bins of about equal size. Equal values stay in one bin.
 
-    first: True for each reply with the first label.
+    values: the measure of each reply. first: True for each reply with the first label.
     """
     import numpy as np
 
@@ -112,7 +112,7 @@ def bin_by_measure(values: Sequence[float], first: Sequence[bool], parts: int = 
 
 
 def measure_correlation(known: Sequence[tuple[float, float, str]], sampling: BootstrapSettings) -> Estimate:
-    """Estimate Spearman's correlation of a measure with labels; its value is None if one side does not vary.
+    """Estimate Spearman's correlation of a measure with labels; the value is None if one of them does not vary.
 
     known: measure, label as a number, and problem of each reply.
     """
@@ -123,16 +123,16 @@ def measure_correlation(known: Sequence[tuple[float, float, str]], sampling: Boo
 
 
 def label_code(place: int, number: int) -> float:
-    """Return the label at index `place` of a scale of `number` labels as a number, from 1 (first) to 0 (last)."""
+    """Return the code of the label at index `place` in a scale of `number` labels, from 1 (first) to 0 (last)."""
     return 1 - place / (number - 1)
 
 
 def mean_labels(
     grader: str | None, labels: LabelledData, verdicts: LabelsByReply | None, sampling: BootstrapSettings
 ) -> list[Score]:
-    """Return each tutor's mean label under each ordinal criterion: 1 for the first of a scale, 0 for the last.
+    """Return each tutor's mean label under each ordinal criterion. A scale's first label counts as 1, its last as 0.
 
-    verdicts: verdicts of the grader; None, with grader None, for the labels of people.
+    grader, verdicts: the grader's name and verdicts; both None for the labels of people.
     """
     cells: dict[tuple[str, str], list[tuple[float, str]]] = {}
     for label in labels.labels:

@@ -1,9 +1,9 @@
-"""A judge's rate, corrected by labels of a sample of replies with known inclusion probabilities.
+"""Estimates of the mean of a judge's verdicts, corrected with people's labels of a random sample of the replies.
 
-The estimator is prediction-powered inference with a tuned weight of the judge (Angelopoulos et al., PPI++, 2023). The
-labelled replies are weighted by their inclusion probabilities (Horvitz and Thompson; Hajek for replies sampled
-independently). The N replies themselves count as a random sample of the tutor's possible replies. Values are between
-0 and 1.
+The estimator is prediction-powered inference, in which the judge's weight is tuned (Angelopoulos et al., PPI++, 2023).
+Each labelled reply is weighted by the inverse of its inclusion probability. The Hajek estimator is used if the replies
+were sampled independently, and the Horvitz-Thompson estimator otherwise. All replies of the tutor together count as a
+random sample of its possible replies. Labels and verdicts are between 0 and 1.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import numpy as np
 from maieutic.core.intervals import LEVEL
 from maieutic.core.stats import Array, Interval
 
-PSEUDO = 0.5  # weight of each pseudo label, 0 and 1, added so that the variance of equal labels is not 0
+PSEUDO = 0.5  # weight of two pseudo labels, 0 and 1, which keep the variance of equal labels above 0
 
 
 class SampledReply(NamedTuple):
-    """One labelled reply: label of people, verdict of the judge, inclusion probability, stratum.
+    """A labelled reply, with people's label, the judge's verdict and the sampling design.
 
-    stratum: group of replies from which this one was drawn at random, None if replies were sampled independently;
-    size: number of replies in the stratum, None to derive it from the probability.
+    probability: inclusion probability; stratum: group of replies from which this reply was drawn at random, None if
+    replies were sampled independently; size: number of replies in the stratum, None to derive it from the probability.
     """
 
     people: float
@@ -38,8 +38,9 @@ class SampledReply(NamedTuple):
 class CorrectedRate(NamedTuple):
     """An estimate and the components of its variance.
 
-    sampling: variance from labelling only a sample; spread: variance of single labels; replies: N; n: number of labels;
-    degrees_used: number to subtract from n for the degrees of freedom; judge_weight: weight of the judge's verdicts.
+    sampling: variance from labelling only a sample; spread: variance of single labels; replies: number of all replies;
+    n: number of labels; degrees_used: number to subtract from n for the degrees of freedom; judge_weight: weight of the
+    judge's verdicts.
     """
 
     value: float
@@ -52,12 +53,12 @@ class CorrectedRate(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """Variance of the value."""
+        """Variance of the estimated rate."""
         return self.spread / self.replies + self.sampling
 
     @property
     def labels_saved(self) -> float:
-        """Number of labels that the judge saves: labels needed for this interval without a judge, minus those given."""
+        """Number of labels that the judge saves: the number needed without the judge for the same variance, minus n."""
         return self.spread / self.variance - self.n if self.variance > 0 else 0.0
 
 
@@ -178,9 +179,9 @@ class RateDifference(NamedTuple):
 def rate_difference(first: CorrectedRate, second: CorrectedRate, correlation: float) -> RateDifference:
     """Return the difference of two corrected rates on the same items.
 
-    correlation: correlation between people's labels of the two tutors' replies to the same item. The variance that
-    they share cancels; with 0 (unknown), the interval is wider. The variance from labelling only a sample does not
-    cancel, since each tutor's replies were sampled separately.
+    correlation: correlation between people's labels of the two tutors' replies to the same item, 0 if unknown. The
+    variance that the labels share cancels, so a correlation of 0 yields a wider interval. The variance from labelling
+    only a sample does not cancel, since each tutor's replies were sampled separately.
     """
     from scipy.stats import t as student
 

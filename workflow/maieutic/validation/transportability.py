@@ -2,9 +2,9 @@
 
 The audit follows `cje-eval` (transport_audit, 0.9). A residual is the judge's verdict minus people's label. For each
 audited tutor, the mean residual on its labelled replies gets a Student's t interval over problems, corrected for the
-number of audited tutors (Bonferroni), and this interval is compared with a margin. Unlike `cje-eval`, two pseudo
+number of audited tutors (Bonferroni). This interval is compared with a margin. Unlike in `cje-eval`, two pseudo
 residuals of 1 and -1, each with the weight of half a reply, are added to the variance, so that a few equal residuals
-decide nothing. A FAIL needs as many problems as a PASS.
+do not decide the audit. FAIL requires as many problems as PASS.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from maieutic.validation.trust import LabelsByReply, kappa_name, pairings_of, tr
 
 AuditState = Literal["PASS", "FAIL", "INCONCLUSIVE", "NOT CHECKED"]
 FEWEST_PROBLEMS = 20  # minimum effective number of problems for an audit
-PSEUDO = 0.5  # weight of a pseudo residual of 1 and of one of -1 in the variance
+PSEUDO = 0.5  # weight of each pseudo residual, 1 and -1, in the variance
 BIAS, HELD_BIAS, HELD_CORRECTED, HELD_KAPPA = "judge_bias", "held_out_bias", "held_out_corrected_bias", "held_out_kappa"
 
 
@@ -39,7 +39,10 @@ class Residual(NamedTuple):
 
 
 def mean_residual(residuals: Sequence[Residual], family: int = 1) -> Estimate:
-    """Estimate the weighted mean of residuals with an interval over problems. family: number of audits (Bonferroni)."""
+    """Estimate the weighted mean of residuals, with an interval clustered by problem.
+
+    family: number of audits, for Bonferroni's correction.
+    """
     from scipy.stats import t as student
 
     apart, weights = np.array([[residual.apart, residual.weight] for residual in residuals], dtype=float).T
@@ -63,7 +66,10 @@ def mean_residual(residuals: Sequence[Residual], family: int = 1) -> Estimate:
 
 
 def audit_state(bias: Score | None, margin: float) -> AuditState:
-    """Return PASS if the interval is inside the margin, FAIL if it is outside; both only with enough problems."""
+    """Return PASS if the bias's interval is within the margin, FAIL if it is entirely outside, or INCONCLUSIVE.
+
+    PASS and FAIL require at least FEWEST_PROBLEMS problems. Without a bias, the state is NOT CHECKED.
+    """
     if bias is None:
         return "NOT CHECKED"
     if bias.value is None or bias.low is None or bias.high is None:
@@ -102,7 +108,10 @@ def residuals_of(
 def audit_scores(
     grader: str, labels: Sequence[Label], verdicts: LabelsByReply, desired: Mapping[str, str | None]
 ) -> list[Score]:
-    """Return the bias (judge less people) of a judge on each labelled tutor, by criterion."""
+    """Return a judge's bias (verdicts minus labels) on each labelled tutor, by criterion.
+
+    desired: desired label by criterion.
+    """
     residuals = residuals_of(labels, verdicts, desired)
     return [
         trust_score(None, BIAS, mean_residual(group, len(residuals)), tutor=tutor, criterion=criterion, by=grader)
@@ -114,8 +123,8 @@ def audit_scores(
 def left_out_tutor_scores(grader: str, labels: LabelledData, verdicts: LabelsByReply) -> list[Score]:
     """Return the bias and kappa of a judge on each tutor of a labelled set, as if the tutor had no labels.
 
-    The scores of a tutor are the bias of the judge's rate, the bias that is left after a correction by the mean
-    residual of the other tutors, and weighted kappa.
+    The scores of a tutor are the bias of the judge's rate, the bias that remains after the mean residual of all other
+    tutors is subtracted, and weighted kappa.
     """
     desired = {name: scale.desired for name, scale in labels.scales.items()}
     residuals = residuals_of(labels.labels, verdicts, desired)

@@ -37,12 +37,12 @@ BINARY = "binary"  # `subset` of scores for binary labels (desired or not desire
 # Measures that apply only to scales of three labels
 THREE_LABEL_MEASURES = frozenset({"lenient_macro_f1", "lenient_accuracy", "ac_paper"})
 ORDINAL_MEASURES = frozenset({"weighted_kappa", "ac", "spearman"})  # measures that need an order of the labels
-BINARY_SCALE = Scale(labels=("yes", "no"))  # scale of the classifiers
+BINARY_SCALE = Scale(labels=("yes", "no"))  # scale of the criteria classifiers
 ALL = "all"  # `subset` of scores over every item
 PEOPLE = "people"  # grader's name in scores of people's own labels
-FEWEST_FOR_CORRELATION = 20  # a tutor with fewer judged replies gets no correlations
+FEWEST_FOR_CORRELATION = 20  # minimum number of a tutor's judged replies for its correlations
 LENIENCY = "leniency"
-LENGTH_THIRDS = ("1 of 3", "2 of 3", "3 of 3")  # `subset` of scores for a third of the replies; the first is shortest
+LENGTH_THIRDS = ("1 of 3", "2 of 3", "3 of 3")  # `subset` of scores for a third of the replies, by length
 MEAN_LENIENCY: Statistic[float] = mean_statistic(float, (-1.0, 1.0))
 PANEL_GAIN, PANEL_GAIN_P = "panel_gain", "panel_gain_p"
 TUTOR_MEASURES = ("ac_paper", "ac", "spearman", "weighted_kappa")
@@ -62,13 +62,16 @@ def with_task_in_id(judgement: Judgement) -> Judgement:
 
 
 def verdict_labels(judgements: Iterable[Judgement], rubric: str | None = None) -> LabelsByReply:
-    """Return a judge's verdicts as labels. If it was asked about a criterion twice, the last parsed answer counts."""
+    """Return a judge's verdicts as labels. If it was asked about a criterion twice, the last parsed answer counts.
+
+    rubric: the only rubric to consider, None for all.
+    """
     verdicts: LabelsByReply = {}
     comparisons: dict[tuple[str, str, str], list[Judgement]] = defaultdict(list)
     for judgement in judgements:
         if judgement.tutor is None or (rubric and judgement.rubric != rubric):
             continue
-        if judgement.order is not None:  # a comparison, whose orders are combined below
+        if judgement.order is not None:  # a comparison; the verdicts in its two orders are combined below
             comparisons[judgement.id, judgement.tutor, judgement.rubric].append(judgement)
             continue
         for verdict in judgement.verdicts:
@@ -139,8 +142,8 @@ def agreement_scores(
 def measure_applies(name: str, scale: Scale) -> bool:
     """Return True if a measure applies to a scale.
 
-    Measures on merged labels or printed codes need exactly three labels. `weighted_kappa` applies to every scale,
-    since the traffic light of a criterion is based on it.
+    Measures that merge labels or use published codes need exactly three labels. `weighted_kappa` applies to every
+    scale, since the traffic light of a criterion is based on it.
     """
     labels = len(scale.labels)
     if name in THREE_LABEL_MEASURES and labels != len(PRINTED_CODES):
@@ -153,13 +156,13 @@ def measure_applies(name: str, scale: Scale) -> bool:
 def companion_numbers(pairings: Sequence[Pairing]) -> dict[str, tuple[float | None, int, int]]:
     """Return further numbers to show beside the agreement, each as (value, n, missing).
 
-    They are the accuracy of the most frequent label, the share of verdicts that cannot be parsed, and the rank
-    correlations of verdicts and labels with the length of the reply.
+    They are the accuracy of always predicting the most frequent label, the share of verdicts that cannot be parsed,
+    and the rank correlations of verdicts and of labels with the length of the reply.
     """
     gold = [pairing.gold for pairing in pairings]
     read = [pairing for pairing in pairings if pairing.verdict is not None]
     most = max((gold.count(place) for place in set(gold)), default=0)
-    # Index 0 is the best label. Indexes are negated, so that more is better on both sides.
+    # Index 0 is the best label. Indexes are negated, so that better labels have higher numbers.
     correlation = rank_correlation([-(pairing.verdict or 0) for pairing in read], [pairing.length for pairing in read])
     people = rank_correlation([-pairing.gold for pairing in pairings], [pairing.length for pairing in pairings])
     n, missing = len(pairings), len(pairings) - len(read)
@@ -174,12 +177,12 @@ def companion_numbers(pairings: Sequence[Pairing]) -> dict[str, tuple[float | No
 def score_without_interval(
     validated: str | None, metric: str, value: float | None, n: int, missing: int, **columns: Unpack[ScoreColumns]
 ) -> Score:
-    """Return a score without an interval."""
+    """Return a score of the task `trust` without an interval. validated: grader that the score is about, or None."""
     return trust_score(validated, metric, Estimate(value, Interval(None, None), n, missing), **columns)
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return Spearman's correlation; None if one side does not vary."""
+    """Return Spearman's correlation of two sequences; None if one of them does not vary."""
     if len(set(first)) < 2 or len(set(second)) < 2:
         return None
     from scipy.stats import spearmanr
@@ -190,7 +193,7 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float |
 def estimate_rank_correlation(
     values: Sequence[float], others: Sequence[float], problems: Sequence[str], sampling: BootstrapSettings
 ) -> Estimate:
-    """Estimate Spearman's correlation, with the interval of Pearson's correlation of the ranks, over problems."""
+    """Estimate Spearman's correlation. The interval is that of Pearson's correlation of ranks, clustered by problem."""
     from scipy.stats import rankdata
 
     def summands(ranks: Sequence[tuple[float, float]]) -> np.ndarray:
@@ -219,7 +222,7 @@ def mean_scores(
 ) -> list[Score]:
     """Return weighted kappa and length correlation, each averaged over the criteria for which it is defined.
 
-    The share of unparsed verdicts over all criteria is added. The kappa decides the traffic light.
+    The mean kappa decides the traffic light. A third score is the share of unparsed verdicts over all criteria.
     """
     parsed = {name: [pairing for pairing in group if pairing.verdict is not None] for name, group in pairings.items()}
     known = {name: scale_kappa(group, scales[name]) for name, group in parsed.items()}
@@ -243,17 +246,17 @@ def mean_scores(
 
 
 def kappa_name(scale: Scale) -> str:
-    """Return the name of the traffic light's kappa: quadratically weighted for ordered labels, otherwise unweighted."""
+    """Return the name of the kappa for the traffic light: `weighted_kappa` for ordered labels, otherwise `kappa`."""
     return "weighted_kappa" if scale.level == "ordinal" else "kappa"
 
 
 def scale_kappa(pairings: Sequence[Pairing], scale: Scale) -> float:
-    """Return the traffic light's kappa; NaN without pairings, or if people and grader use only one label."""
+    """Return the kappa that decides the traffic light; NaN without pairings, or if only one label is used."""
     return statistic_of(kappa_name(scale), len(scale.labels)).value(pairings) if pairings else math.nan
 
 
 def mean_kappa_statistic(scales: Scales) -> Statistic[tuple[str, Pairing]]:
-    """Return weighted kappa averaged over criteria, as a statistic. scales: the scale of each of these criteria."""
+    """Return the statistic that averages weighted kappa over criteria. scales: the scale of each criterion."""
     sizes = {name: len(scale.labels) for name, scale in scales.items()}
     widths = [size * (size + 1) for size in sizes.values()]
 
@@ -326,14 +329,14 @@ def desired_match_rates(
 def leniency_scores(
     grader: str, labels: LabelledData, verdicts: LabelsByReply, sampling: BootstrapSettings
 ) -> list[Score]:
-    """Return the share of the grader's verdicts that are the desired label, less that of people's labels.
+    """Return a grader's leniency: its share of desired labels minus people's share on the same replies.
 
-    There are scores for each criterion with a desired label and over all of them (criterion None): for all replies, and
-    for each third of them by length in characters (subsets `1 of 3`, the shortest, to `3 of 3`). Verdicts that cannot
-    be parsed are left out.
+    There is a score for each criterion with a desired label, and for all of these criteria together (criterion None).
+    Each covers all replies, or a third of the replies by length in characters (subsets `1 of 3`, the shortest, to
+    `3 of 3`). Verdicts that cannot be parsed are left out.
     """
     lengths = {(reply.id, reply.tutor): len(reply.text) for reply in labels.replies}
-    rows: list[tuple[str, str, int, float]] = []  # criterion, problem, length, grader less people
+    rows: list[tuple[str, str, int, float]] = []  # criterion, problem, length, grader minus people
     for label in labels.labels:
         value, desired = verdicts.get((label.id, label.tutor, label.criterion)), labels.scales[label.criterion].desired
         if value is not None and desired is not None:
@@ -361,11 +364,11 @@ def leniency_scores(
 def panel_gain(
     panel: str, verdicts: LabelsByReply, judges: Mapping[str, LabelsByReply], labels: LabelledData
 ) -> list[Score]:
-    """Return a panel's mean weighted kappa less that of its best judge; [] without shared verdicts.
+    """Return a panel's mean weighted kappa minus that of its best judge; [] without shared verdicts.
 
-    The best judge has the highest mean kappa on the replies for which the panel and all judges have a verdict. The
-    same labels both choose this judge and compare it with the panel, which favours the judge. The column `by` names
-    the judge. Interval and p value are from Student's t over problems.
+    The best judge has the highest mean kappa on the replies for which the panel and all its judges have a verdict. This
+    judge is chosen and compared with the panel on the same labels, which favours the judge. The column `by` names the
+    judge. The interval and the p value use Student's t over problems.
     """
     shared = [
         label
@@ -397,9 +400,10 @@ def panel_gain(
 
 
 def correlations_by_tutor(grader: str, labels: LabelledData, verdicts: LabelsByReply) -> list[Score]:
-    """Return agreement by tutor and criterion: AC in both codings (MRBench, Tables 5 and 6), Spearman, weighted kappa.
+    """Return a grader's agreement with people by tutor and criterion.
 
-    The value is None with fewer than 20 replies. There are no intervals: the tables have 72 cells.
+    The measures are AC in both codings (MRBench, Tables 5 and 6), Spearman's correlation and weighted kappa. Values are
+    None with fewer than 20 replies. Intervals are omitted, since the tables have 72 cells.
     """
     scores = []
     for tutor in dict.fromkeys(label.tutor for label in labels.labels):

@@ -1,4 +1,4 @@
-"""Validation jobs: judges, reward models and classifiers against people, and the scores of the labels themselves."""
+"""Jobs that compare judges, reward models and classifiers with people, or that score the labels themselves."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def with_release(scores: list[Score], release: str) -> list[Score]:
 
 
 class ScoreLabels(SampledJob):
-    """Job for a labelled release. encoders: names of the encoders that measured the closeness of its replies."""
+    """Job that scores a labelled release. encoders: names of the encoders that embedded its replies."""
 
     release: str
     encoders: list[str] = []
@@ -70,9 +70,9 @@ def score_labels(*, job: ScoreLabels, labels: list[Path], embedded: list[Path], 
     """Write the scores of a labelled release that need no grader.
 
     They are the DAMR and mean label of every tutor by people's labels, inter-annotator agreement, and the correlations
-    of surface measures and closeness with the labels. MRBench prints the DAMR in its Tables 3, 8 and 9.
+    of surface measures and closeness with the labels. MRBench reports the DAMR in its Tables 3, 8 and 9.
 
-    labels: files of the set, in its folder; embedded: a file per encoder of the job.
+    labels: files of the release, in its folder; embedded: one file of closeness values per encoder of the job.
     """
     folder = labels[0].parent
     labelled_set, annotations = read_labelled_data(folder), read_records(folder / "annotations.jsonl", Label)
@@ -91,10 +91,10 @@ def score_labels(*, job: ScoreLabels, labels: list[Path], embedded: list[Path], 
 def label_scores(
     judge: str, source: str, labels: LabelledData, verdicts: LabelsByReply, sampling: BootstrapSettings
 ) -> list[Score]:
-    """Return the agreement with people of a judge on one labelled set, and of the floors on the same replies.
+    """Return the agreement of a judge with people on one labelled set, and that of grader baselines on the replies.
 
     If a criterion has a desired label, the scores include each tutor's rates by the judge and by people, and the rates
-    corrected by half of the labels.
+    corrected with half of the labels. source: name of the set.
     """
     pairings = pairings_of(labels.labels, verdicts, reply_lengths(labels), labels.scales)
     scores = agreement_scores(judge, pairings, labels.scales, sampling)
@@ -119,7 +119,7 @@ def label_scores(
 def floor_agreement(
     grader: str, labels: LabelledData, verdicts: LabelsByReply, sampling: BootstrapSettings
 ) -> list[Score]:
-    """Return the agreement with people of a grader's floors, on the replies that the grader was asked about."""
+    """Return the agreement of grader baselines with people, on the replies that `grader` was asked about."""
     scores = []
     for name, predictions in floor_verdicts(labels, sampling.seed).items():
         subset = {key: predictions[key] for key in verdicts if key in predictions}
@@ -129,9 +129,10 @@ def floor_agreement(
 
 
 class ValidateJudge(SampledJob):
-    """Job for a judge that was asked about labelled replies and pairs.
+    """Job that validates a judge on labelled replies and pairs.
 
-    sources: sets of pairs, the leading one first; judges: members of a panel.
+    sources: sets of pairs, starting with the set that decides the traffic lights for pairs; judges: members of a panel,
+    empty for other judges.
     """
 
     judge: str
@@ -151,9 +152,9 @@ def validate_judge(
 ) -> None:
     """Write a judge's scores on every labelled release, and on each set of pairs under each of its rubrics.
 
-    single: a file of verdicts per judge of a panel, in the job's order; labels: files of labelled releases, each in the
-    folder of its release; pairs: a file per set of pairs of the job, empty for a judge that compares no pairs;
-    pairs_out: files of the scores on each set of pairs.
+    single: one file of verdicts per member of a panel, in the order of `job.judges`; labels: files of labelled
+    releases, each in the folder of its release; pairs: one file per set of pairs, empty for a judge that compares no
+    pairs; pairs_out: one file of scores per set of pairs.
     """
     judge, judgements = job.judge, read_records(verdicts, Judgement)
     alone = {name: read_records(path, Judgement) for name, path in zip(job.judges, single, strict=True)}
@@ -182,7 +183,7 @@ def validate_judge(
 
 
 def cost_scores(judge: str, judgements: Sequence[Judgement]) -> list[Score]:
-    """Return the cost of judging (questions, tokens, summed seconds of requests) and the share of missing verdicts."""
+    """Return the cost of judging (questions, tokens, seconds of all requests) and the share of missing verdicts."""
     totals = {
         "questions": len(judgements),
         "prompt_tokens": sum(judgement.prompt_tokens or 0 for judgement in judgements),
@@ -199,7 +200,7 @@ def cost_scores(judge: str, judgements: Sequence[Judgement]) -> list[Score]:
 
 
 class ValidateRewardOnLabels(SampledJob):
-    """Job for a reward model that scored a labelled release. seen: True if it was trained on these labels."""
+    """Job that validates a reward model on a labelled release. seen: True if the model was trained on its labels."""
 
     reward_model: str
     release: str
@@ -207,11 +208,11 @@ class ValidateRewardOnLabels(SampledJob):
 
 
 def validate_reward_on_labels(*, job: ValidateRewardOnLabels, labels: list[Path], rewards: Path, out: Path) -> None:
-    """Write the association of a reward model's scalars with people's labels.
+    """Write the association of a reward model's rewards with people's labels.
 
-    desired_correlation: Spearman's correlation with the number of desired labels; auc: separation, by the scalar, of
-    replies with the desired label of a criterion from the others; seen_in_training: 1 if the model was trained on these
-    labels.
+    desired_correlation: Spearman's correlation of a reply's reward with its number of desired labels; auc: area under
+    the ROC curve if the reward predicts the desired label of a criterion; seen_in_training: 1 if the model was trained
+    on these labels.
 
     labels: files of the release, in its folder.
     """
@@ -236,7 +237,7 @@ def validate_reward_on_labels(*, job: ValidateRewardOnLabels, labels: list[Path]
         score_without_interval(reward, "unreadable", 1 - len(read) / len(desired), len(desired), 0),
         score_without_interval(reward, "seen_in_training", float(job.seen), len(desired), 0),
     ]
-    from sklearn.metrics import roc_auc_score  # takes a second to import, which only running jobs should pay
+    from sklearn.metrics import roc_auc_score  # imported here, since the import takes a second
 
     for criterion, scale in release.scales.items():
         marks = [
@@ -257,19 +258,22 @@ def validate_reward_on_labels(*, job: ValidateRewardOnLabels, labels: list[Path]
 def correlation_score(
     model: str, values: Sequence[float], counts: Sequence[int], problems: Sequence[str], sampling: BootstrapSettings
 ) -> Score:
-    """Return Spearman's correlation of scalars with counts of desired labels, as a score."""
+    """Return a score for Spearman's correlation of rewards with numbers of desired labels.
+
+    values: rewards of the replies. counts: numbers of their desired labels.
+    """
     return trust_score(model, "desired_correlation", estimate_rank_correlation(values, counts, problems, sampling))
 
 
 class ValidateCriteriaOnLabels(SampledJob):
-    """Job for criteria classifiers with predictions on held-out replies of a release."""
+    """Job that validates criteria classifiers on held-out replies of a labelled release."""
 
     classifier: str
     release: str
 
 
 def validate_criteria_on_labels(*, job: ValidateCriteriaOnLabels, labels: list[Path], heldout: Path, out: Path) -> None:
-    """Write the agreement of classifiers with people on held-out replies. Labels are binary on both sides.
+    """Write the agreement of classifiers with people on held-out replies. All labels are made binary.
 
     labels: files of the release, in its folder.
     """
@@ -310,7 +314,7 @@ def validate_criteria_on_labels(*, job: ValidateCriteriaOnLabels, labels: list[P
 
 
 class CorrectByPeople(ReadsHumanLabels):
-    """Job for a judge of this run's replies. tasks: tasks that it judges, for each rubric that has its own criteria."""
+    """Job that corrects a judge's rates on this run's replies. tasks: tasks that the judge judges, by rubric."""
 
     judge: str
     tasks: dict[str, list[str]]
@@ -319,20 +323,21 @@ class CorrectByPeople(ReadsHumanLabels):
 def correct_by_people(
     *, job: CorrectByPeople, verdicts: list[Path], people: Path, out: Path, differences: Path
 ) -> None:
-    """Write a judge's rates, corrected by the labels that people gave to this run's replies.
+    """Write a judge's rates on this run's replies, corrected with people's labels of them.
 
     people: CSV of people's labels (`run.human_labels`); differences: file of the differences of corrected rates between
-    any two tutors. Raises UserError naming every label of a reply that the judge has not judged.
+    any two tutors. Raises UserError if people labelled replies that the judge has not judged, and names each label.
     """
     lines = job.lines_in(people)
     read = [judgement for path in verdicts for judgement in read_records(path, Judgement)]
     known = {(judgement.task, judgement.id, judgement.tutor) for judgement in read}
     judged = {task for task, _, _ in known}
-    strange = [  # includes labels of comparisons, whose replies are checked only here
+    # Labels of comparisons are included: the replies that they compare are checked nowhere else.
+    strange = [
         UserError(
             place,
             f"this run has no judged reply of {label.tutor} to {label.task}/{label.id}",
-            "use the item ids and tutor names of results/replies",
+            "use item ids and tutor names that occur in results/replies",
         )
         for place, label in lines
         if label.task in judged and (label.task, label.id, label.tutor) not in known
@@ -345,7 +350,7 @@ def correct_by_people(
     all_differences: list[Difference] = []
     for rubric, tasks in job.tasks.items():
         scales = annotation_scales(read_rubric(rubric).rubric)
-        # The task is part of the id, since two tasks may have items of the same id.
+        # The task is part of the id, since two tasks may have items with the same id.
         rubric_labels = [
             label.model_copy(update={"id": f"{label.task}/{label.id}"})
             for label in labels
@@ -363,23 +368,23 @@ def correct_by_people(
         rubric_scores = people_scores(job.judge, rubric_labels, answers, scales, sampling)
         labelled = {(vote.id, vote.tutor, vote.criterion): label for vote, label in resolved_labels(rubric_labels)}
         all_differences += corrected_differences(job.judge, labelled, answers, scales, sampling_designs(rubric_labels))
-        # A score over all criteria belongs to the rubric.
+        # A score over all criteria has the rubric's name as its criterion.
         scores += [row if row.criterion else row.model_copy(update={"criterion": rubric}) for row in rubric_scores]
     write_scores(scores, out)
     write_json(differences, [difference.model_dump(mode="json") for difference in all_differences])
 
 
 class CheckJudges(Job):
-    """Job for the judges of some verdict files. limits: each judge's largest allowed share of missing verdicts."""
+    """Job that checks the judges' shares of unparsed verdicts. limits: maximum share for each judge."""
 
     judges: list[str]
     limits: dict[str, float]
 
 
 def check_judges(*, job: CheckJudges, verdicts: list[Path], out: Path) -> None:
-    """Write each judge's share of verdicts that cannot be parsed. Raises UserError naming judges above their limit.
+    """Write each judge's share of verdicts that cannot be parsed. Raises UserError if any exceeds its limit.
 
-    verdicts: a file for each of the job's judges, which may be named several times.
+    verdicts: one file for each entry of `job.judges`, which may list a judge several times.
     """
     shares, limits = {}, job.limits
     files: dict[str, list[Path]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Judges without a model: the word lists and rules of `validation.grader_baselines` as graders of any reply."""
+"""Judges without a model, which grade replies by the word lists and rules of `validation.grader_baselines`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Items = Mapping[tuple[str, str], Item]  # by task (or labelled set) and item id
 
 
 class JudgeByWords(Job):
-    """Job for the verdicts of a judge without a model. benchmark, tasks: empty for labelled sets."""
+    """Job for the verdicts of a word-list judge. benchmark, tasks: empty for labelled sets."""
 
     judge: str
     entry: JudgeModel
@@ -28,7 +28,7 @@ class JudgeByWords(Job):
 
 
 def judge_by_words(*, job: JudgeByWords, items: Path, replies: list[Path], out: Path) -> None:
-    """Write the verdicts on some tutors' replies. items: folder of the benchmark's items."""
+    """Write a word-list judge's verdicts on tutors' replies. items: folder of the benchmark's items."""
     cards = [loaded.card for loaded in load_cards(job.benchmark, job.tasks, "released")]
     work = work_on_replies(job.entry, cards, items, replies)
     known = {(item.task, item.id): item for item in read_items(items, job.tasks)}
@@ -36,7 +36,10 @@ def judge_by_words(*, job: JudgeByWords, items: Path, replies: list[Path], out: 
 
 
 def judge_labelled_by_words(*, job: JudgeByWords, labels: list[Path], out: Path) -> None:
-    """Write the verdicts on every labelled reply. labels: files of labelled sets, each in the folder of its set."""
+    """Write a word-list judge's verdicts on every labelled reply.
+
+    labels: files of labelled sets, each in the folder of its set.
+    """
     folders = list(dict.fromkeys(path.parent for path in labels))
     known = {(folder.name, name): item for folder in folders for name, item in read_labelled_data(folder).items.items()}
     write_records(out, word_list_judgements(work_on_labels(job.entry, folders, None, 0), known))

@@ -1,4 +1,4 @@
-"""Rules on lists of words: baselines for graders."""
+"""Rules based on word lists, used as baselines for graders."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ WORD = re.compile(r"[a-z0-9]{3,}")
 class Heuristic(NamedTuple):
     """A rule for one criterion.
 
-    matches: function that returns True if a reply gets the first label of the scale; otherwise: index of the label for
-    other replies.
+    matches: function that returns True if a reply has the first label of the scale; otherwise: index of the label of
+    all other replies.
     """
 
     matches: Callable[[Item, str], bool]
@@ -23,5 +23,5 @@ class Heuristic(NamedTuple):
 
 
 def word_set(text: str) -> set[str]:
-    """Return the words and numbers of a text, casefolded, that have at least three characters."""
+    """Return the casefolded words and numbers in a text that have at least three characters."""
     return set(WORD.findall(text.casefold()))

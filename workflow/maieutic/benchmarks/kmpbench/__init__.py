@@ -1,1 +1,1 @@
-"""KMP-Bench: its loaders, parsers, baselines, printed values and report page."""
+"""Code of KMP-Bench: loaders, parsers, baselines, the paper's numbers, a human study, and a report page."""

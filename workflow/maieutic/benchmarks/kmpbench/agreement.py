@@ -1,4 +1,4 @@
-"""Agreement of a judge with people's comparisons of this run's replies, for the report's lights."""
+"""Agreement of a judge with people's comparisons of this run's replies, for the report's traffic lights."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from maieutic.report.tables import score_file
 
 
 def comparison_kappa(plan: Plan, results: Path, judge: str, kind: str) -> list[Score] | None:
-    """Return a judge's weighted kappa over all tutors; None if verdicts of this kind compare no reply with another.
+    """Return a judge's weighted kappa with people over all tutors, or None if the rubric does not compare two replies.
 
-    results: folder of the results; kind: name of the rubric. Empty if the run has no alignment.
+    The list is empty if the judge has no alignment. results: folder of the results; kind: name of the rubric.
     """
     if not read_rubric(kind).rubric.about_tutor:
         return None

@@ -1,8 +1,8 @@
-"""KMP-Bench's human study: agreement of a judge's Win, Tie and Lose verdicts with people's, and scores by each side.
+"""Alignment of a judge's Win, Tie and Lose verdicts with people's verdicts, as in KMP-Bench's human study.
 
-Table 3 of the paper (arXiv 2603.02775): the alignment rate is the share of the 22 criteria on which judge and people
-agree. The overall judgement is not one of the 22 and has a separate rate. The tutors' scores at each level are computed
-twice, from the judge's verdicts and from people's verdicts on the same instances.
+As in Table 3 of the paper (arXiv 2603.02775), the alignment rate is the share of verdicts on the 22 criteria on which
+judge and people agree. The overall judgement is not one of the 22 criteria and has a separate rate. The tutors' scores
+at each level are computed twice: from the judge's verdicts, and from people's verdicts on the same instances.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from maieutic.validation.agreement import Pairing, estimate_agreement
 from maieutic.validation.corrected_rates import annotator_scores
 from maieutic.validation.trust import PEOPLE
 
-COMPARISON_RUBRIC = "kmp_dialogue"  # the paper's rubric card, by which annotators label too
+COMPARISON_RUBRIC = "kmp_dialogue"  # the rubric of the paper, which annotators use too
 TASK = "alignment"
 ALL_TUTORS = "all tutors"
 ALIGNMENT_KAPPA = "weighted_kappa"
 GENERAL, OVERALL = "general", "overall"
 ComparedReply = tuple[str, str, str]  # task, item, tutor
-VerdictsByReply = dict[ComparedReply, dict[str, str]]  # verdict by reply and criterion
+VerdictsByReply = dict[ComparedReply, dict[str, str]]  # for each reply, its verdict on each criterion
 
 
 def comparison_levels() -> dict[str, str | None]:
-    """Map each criterion of the Win, Tie and Lose rubric to its level."""
+    """Map each criterion of the Win, Tie and Lose rubric to its level: `general`, a principle, or None."""
     return {name: criterion.group for name, criterion in read_rubric(COMPARISON_RUBRIC).rubric.criteria.items()}
 
 
@@ -54,9 +54,9 @@ def judged_verdicts(judge: str, judgements: Iterable[Judgement]) -> VerdictsByRe
 
 
 def people_verdicts(labels: Sequence[Label]) -> VerdictsByReply:
-    """Return people's verdict on each criterion of each reply: the resolver's, or else the majority's.
+    """Return people's verdict on each criterion of each reply: the resolver's if there is one, else the majority's.
 
-    Criteria without a resolver and without a majority are left out."""
+    A criterion with neither of them is left out."""
     verdicts: VerdictsByReply = defaultdict(dict)
     for label, chosen in resolved_labels(labels):
         if chosen is not None:
@@ -65,7 +65,7 @@ def people_verdicts(labels: Sequence[Label]) -> VerdictsByReply:
 
 
 def level_grades(verdicts: Mapping[str, str], groups: Mapping[str, str | None]) -> list[GradedItem | None]:
-    """Return one reply's win rates at the general level and under each principle, or None where there are no verdicts.
+    """Return one reply's win rate at the general level and under each principle, or None for a level without verdicts.
 
     verdicts: verdict by criterion; groups: level of each criterion.
     """
@@ -81,9 +81,9 @@ def level_grades(verdicts: Mapping[str, str], groups: Mapping[str, str | None]) 
 def level_scores(
     tutor: str, by: str, replies: VerdictsByReply, groups: Mapping[str, str | None], sampling: BootstrapSettings
 ) -> list[Score]:
-    """Return a tutor's scores at each level, under each principle and in the overall judgement, by one side's verdicts.
+    """Return a tutor's scores at each level, under each principle and in the overall judgement.
 
-    by: name of the judge, or `people`; replies: the verdicts of that side; groups: level of each criterion.
+    by: name of the judge, or `people`; replies: verdicts of the judge or of people; groups: level of each criterion.
     """
     parts = {reply: level_grades(verdicts, groups) for reply, verdicts in replies.items()}
     levels = {"overall": ("kmp_overall", slice(None)), "principle_level": ("kmp_principles", slice(1, None))}
@@ -107,9 +107,9 @@ def level_scores(
 def score_share(
     tutor: str, name: str, marks: Sequence[tuple[str, bool]], by: str, sampling: BootstrapSettings
 ) -> list[Score]:
-    """Return a list with one score, the share of true outcomes, or an empty list if `marks` is empty.
+    """Return a list with one score, the share of true outcomes. Return an empty list if `marks` is empty.
 
-    marks: pairs of item id and outcome.
+    name: metric of the score; marks: pairs of an item id and an outcome; by: name of the judge, or `people`.
     """
     share = estimate_statistic(SHARE, [float(mark) for _, mark in marks], [item for item, _ in marks], sampling)
     return [score_from_estimate(share, TASK, name, tutor=tutor, by=by)] if marks else []
@@ -120,7 +120,9 @@ def alignment_scores(
 ) -> list[Score]:
     """Return the alignment rate, and the level scores by the judge and by people, for each tutor and for all tutors.
 
-    Only criteria with a verdict from both sides count. name: the judge's name; judge, people: each side's verdicts.
+    Only criteria with a verdict of the judge and a verdict of people count. The last score is the pooled kappa.
+
+    name: name of the judge; judge, people: verdicts of the judge and of people.
     """
     groups = comparison_levels()
     both = {
@@ -157,9 +159,9 @@ def alignment_scores(
 def pooled_kappa(by: str, judge: VerdictsByReply, people: VerdictsByReply, sampling: BootstrapSettings) -> Score:
     """Return the quadratically weighted kappa of a judge and people over all tutors and criteria.
 
-    Human labels without a verdict of the judge count as missing.
+    If the judge has no verdict where people have a label, the judge's verdict counts as missing.
 
-    by: name of the judge.
+    by: name of the judge; judge, people: verdicts of the judge and of people.
     """
     pairings = []
     for reply, labels in people.items():
@@ -177,13 +179,13 @@ def pooled_kappa(by: str, judge: VerdictsByReply, people: VerdictsByReply, sampl
 
 
 class AlignJudge(ReadsHumanLabels):
-    """Settings of align_judge. judge: a judge that has compared this run's replies with a reference."""
+    """Settings of align_judge. judge: name of a judge that has compared this run's replies with a reference."""
 
     judge: str
 
 
 def align_judge(*, job: AlignJudge, verdicts: list[Path], people: Path, out: Path) -> None:
-    """Write a judge's alignment with people. Raises UserError if a label's reply was not compared by the judge.
+    """Write a judge's alignment with people. Raises UserError for labels of replies that the judge has not compared.
 
     verdicts: verdict files of the judge; people: CSV of people's labels (`run.human_labels`).
     """
@@ -197,7 +199,7 @@ def align_judge(*, job: AlignJudge, verdicts: list[Path], people: Path, out: Pat
                 str(people),
                 f"expected labels of replies that {judge} compared with a reference, "
                 f"found a label of {label.tutor}'s reply to {label.task}/{label.id}",
-                "correct item and tutor to their names in results/replies, or remove the label",
+                "set the label's item and tutor to names in results/replies, or remove the label",
             )
     scores = (
         alignment_scores(judge, by_reply, people_verdicts(labels), BootstrapSettings(job.resamples, job.seed))

@@ -8,7 +8,7 @@ from maieutic.replies.sentences import last_sentence, student_solution
 
 
 def copy_seed_problem(item: Item) -> str:
-    """Return the seed problem in place of a new one."""
+    """Return the seed problem and its solution, in the format of a new problem."""
     problem = item.vars.get("seed_problem") or last_sentence(item)
     return problem_answer(problem, item.vars.get("seed_solution", ""))
 

@@ -1,4 +1,4 @@
-"""Commands of KMP-Bench's own rule, and of its human study."""
+"""Command that KMP-Bench's own rule runs, and commands of its human study."""
 
 COMMANDS = {
     "KMP-Bench": ("benchmarks.kmpbench.alignment:align_judge",),

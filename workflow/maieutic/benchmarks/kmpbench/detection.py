@@ -1,6 +1,7 @@
-"""Error detection and correction (KMP-Bench EC): whether a solution is correct, its first wrong step, and the reason.
+"""Parsers for error detection and correction (KMP-Bench EC).
 
-The prompts ask for the tags of the paper's Figure 11. Lines such as `First error step: 3` are parsed too.
+A reply first states whether a solution is correct, the first wrong step and the reason; a second turn corrects the
+solution. The prompts ask for the tags of the paper's Figure 11. Lines such as `First error step: 3` are parsed too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LABELLED_LINE = (
 CORRECTNESS = r"(?:final\s+judge?ment|solution\s+correctness|correctness)"
 STEP = r"(?:first\s*)?(?:error|wrong|incorrect)\s*step(?:\s*(?:number|num|no\.?))?"
 HAS_WORD = re.compile(r"\w")
-# Words of a verdict. A text with words of both sides ("yes or no", "correct until step 2") is not a verdict.
+# Words that express a verdict. A text with words for both verdicts ("yes or no", "correct until step 2") is unclear.
 NO_ERROR = re.compile(r"\b(?:no|without(?:\s+any)?)\s+(?:errors?|mistakes?|issues?)\b", re.IGNORECASE)
 WRONG = re.compile(
     r"\b(?:incorrect|wrong|false|inaccurate|flawed|invalid|not\s+(?:\w+\s+)?(?:correct|right|true))\b", re.IGNORECASE
@@ -40,7 +41,7 @@ YES_OR_NO = re.compile(r"\byes\b.*\bno\b|\bno\b.*\byes\b", re.IGNORECASE | re.DO
 NO_STEP = re.compile(r"\W*(?:none|n/?a|no\s+(?:error|step|mistake)s?|-1)\b", re.IGNORECASE)
 SEVERAL_STEPS = r"(?:steps?\s*)?\d{1,3}(?:\s*(?:,|and|&|to|-|\u2013)\s*\d{1,3})+"
 STEP_WORDS = re.compile(r"\b(?:steps?|errors?|mistakes?|wrong|incorrect|correct|right)\b", re.IGNORECASE)
-SEARCHED_CHARACTERS = 20_000  # fields are searched for in this many characters at the end of a reply
+SEARCHED_CHARACTERS = 20_000  # number of characters at the end of a reply in which fields are searched for
 
 
 class ParsedDetection(NamedTuple):
@@ -55,9 +56,9 @@ class ParsedDetection(NamedTuple):
 
 
 def last_field_value(text: str, tag: str, words: str) -> str | None:
-    """Return the last value of a tag, closed or not, or of a line that starts with `words` if there is no tag.
+    """Return the content of the last tag `tag`, closed or not, or of the last labelled line if there is no such tag.
 
-    Returns None if the text contains neither. words: regular expression that matches the line's label.
+    Returns None if the text contains neither. words: regular expression that matches the label of a line.
     """
     for pattern, flags in ((TAG.format(name=tag), re.DOTALL), (LABELLED_LINE.format(name=words), re.MULTILINE)):
         if values := [
@@ -68,9 +69,9 @@ def last_field_value(text: str, tag: str, words: str) -> str | None:
 
 
 def verdict_of_field(text: str, step: int | None) -> bool | None:
-    """Return True if a field calls the solution incorrect, False if it calls it correct, or None if unclear.
+    """Return True if a field calls the solution incorrect, False if it calls the solution correct, or None if unclear.
 
-    step: parsed step number of the same reply.
+    step: first wrong step that the same reply states, or None.
     """
     rest = NO_ERROR.sub(" ", text)
     if YES_OR_NO.search(rest):
@@ -131,9 +132,10 @@ def parse_detection(text: str) -> ParsedDetection | None:
 
 
 def grade_detection(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
-    """Grade turn 1: the verdict (True if the solution is called incorrect) and the first wrong step.
+    """Grade the first turn: the verdict (True if the solution is called incorrect) and the first wrong step.
 
-    For an unreadable answer, paper_compat counts both as wrong, since no published parser is known.
+    paper_compat counts both as wrong if an answer is unreadable. This is an assumption, because the paper publishes no
+    parser.
     """
     gold, first = bool(item.reference["incorrect"]), int(item.reference["step"])
     answer = parse_detection(texts[0])
@@ -145,7 +147,7 @@ def grade_detection(item: Item, texts: Sequence[str], scoring: Scoring) -> list[
             Reading(None, False, "", "no verdict", "step"),
         ]
     verdict = Reading(answer.incorrect, answer.incorrect == gold, "", None, "verdict")
-    if answer.step is None and scoring == "robust" and answer.incorrect == gold:  # right, but states no step
+    if answer.step is None and scoring == "robust" and answer.incorrect == gold:  # right verdict, no step
         step = unread_reply(texts[0], "the reply names no single step", "step")
     else:
         step = Reading(answer.step, answer.incorrect == gold and answer.step == first, str(answer.step), None, "step")
@@ -159,5 +161,5 @@ def names_error_step(item: Item, texts: Sequence[str]) -> bool:
 
 
 def grade_correction(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
-    """Grade turn 2: the final answer of the corrected solution."""
+    """Grade the second turn: the final answer of the corrected solution."""
     return [compare_final_answer(item.reference["answer"], item.vars["question"], texts[1], scoring, "correction")]

@@ -1,4 +1,4 @@
-"""Comparison of the final answer in each round of a conversation with its reference (KMP-Bench FQA)."""
+"""Parser that compares the final answer of each round of a conversation with its reference (KMP-Bench FQA)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from maieutic.graders.answers import TOLERANCE, final_number
 from maieutic.graders.choices import grade_choice
 from maieutic.graders.reading import Reading, unread_reply
 
-ROUNDS = ("question", "followup_1", "followup_2")  # variables of an item that contain the problems of the rounds
+ROUNDS = ("question", "followup_1", "followup_2")  # item variables that contain the problem of each round
 
 
 def compare_final_answer(gold: str, problem: str, text: str, scoring: Scoring, criterion: str) -> Reading:
     """Compare a reply's final answer with the gold answer, which is either a number or an option's letter.
 
-    paper_compat counts an unreadable answer as wrong, since no published parser is known.
+    paper_compat counts an unreadable answer as wrong. This is an assumption, because the paper publishes no parser.
     """
     if is_option_letter(gold):
         return grade_choice(gold, problem, text, scoring, criterion)
@@ -31,7 +31,7 @@ def compare_final_answer(gold: str, problem: str, text: str, scoring: Scoring, c
 
 
 def grade_rounds(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
-    """Compare each round's answer with its reference. Later rounds build on the tutor's earlier answers."""
+    """Compare the answer of each round with its reference. Later rounds build on the tutor's own earlier answers."""
     return [
         compare_final_answer(gold, item.vars[problem], text, scoring, f"round_{number}")
         for number, (problem, gold, text) in enumerate(zip(ROUNDS, item.reference["answers"], texts, strict=True), 1)

@@ -1,4 +1,4 @@
-"""Parsers of KMP-Bench's tasks."""
+"""Parsers of replies to KMP-Bench's tasks."""
 
 from __future__ import annotations
 

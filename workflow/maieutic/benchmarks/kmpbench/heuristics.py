@@ -1,4 +1,4 @@
-"""Grader baseline for error reasons, which compares the words of a reason with those of the annotator's reason."""
+"""Grader baseline for error reasons, which compares the words of a reason with the annotator's words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from maieutic.benchmarks.kmpbench.mr_gsm8k import ERROR_REASON
 from maieutic.core.records import Item
 from maieutic.validation.word_rules import Heuristic, word_set
 
-SHARED_WORDS = 0.3  # minimum share of the annotator's words that an accepted reason contains
+SHARED_WORDS = 0.3  # an accepted reason contains at least this share of the annotator's words
 
 
 def same_reason(item: Item, text: str) -> bool:

@@ -5,9 +5,10 @@ option's letter), `followups` (two problems with `question`, `solution`, `answer
 `similar` (two problems with the same fields, one as hard as the seed and one harder), `solutions` (each has `steps`; a
 wrong one also has `error_step`, counted from 1, and `error_reason`), and the optional tags `domain`, `grade`, `source`.
 
-Each dialogue has one record: `id`, `problem`, `solution`, `persona`, `student_profile`, `objectives`, `turns`.
-Turns alternate, the student's first. Each has `speaker` (student or tutor) and `text`; a tutor's turn also has
-`principles` (one or two of the six), and for a test case `evaluate` and, optionally, `instruction` (its system prompt).
+The dialogue task has one record per dialogue: `id`, `problem`, `solution`, `persona`, `student_profile`, `objectives`,
+`turns`. Student and tutor alternate, and the student begins. Each turn has `speaker` (student or tutor) and `text`. A
+tutor's turn also has `principles` (one or two of the six). If it is a test case, it also has `evaluate` and,
+optionally, `instruction` (the system prompt of the test case).
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ class SolvedProblem(NamedTuple):
 
 
 class StudentAttempt(NamedTuple):
-    """A student's solution. wrong_step: the first wrong step, counted from 1; 0 if all steps are right."""
+    """A student's solution.
+
+    wrong_step: first wrong step, counted from 1, or 0 if all steps are right; reason: explanation of the error.
+    """
 
     steps: list[str]
     wrong_step: int
@@ -53,7 +57,10 @@ class StudentAttempt(NamedTuple):
 def fqa_item(
     name: str, task: str, seed: SolvedProblem, rounds: Sequence[SolvedProblem], tags: dict[str, str] | None = None
 ) -> Item:
-    """Return an FQA item: a problem and its two follow-ups, each with its answer (KMP-Bench, section 3.2)."""
+    """Return an FQA item: a problem and its two follow-ups (`rounds`), each with its answer (section 3.2).
+
+    name: id of the item.
+    """
     first, second = rounds
     turns = [f"{problem.solution}\nFinal answer: {problem.answer}" for problem in (seed, first, second)]
     return Item(
@@ -69,7 +76,10 @@ def fqa_item(
 def gen_item(
     name: str, task: str, seed: SolvedProblem, rounds: Sequence[SolvedProblem], tags: dict[str, str] | None = None
 ) -> Item:
-    """Return a Gen item: the seed problem and its solution as history, and two new problems as the reference."""
+    """Return a Gen item: the seed problem with its solution as history, and the two problems in `rounds` as reference.
+
+    name: id of the item.
+    """
     turns = [constructed_form(problem.problem, problem.solution) for problem in rounds]
     solution = f"{seed.solution}\nFinal answer: {seed.answer}"
     return Item(
@@ -84,14 +94,17 @@ def gen_item(
 
 
 def number_steps(steps: Sequence[str]) -> str:
-    """Return the steps, numbered as in the paper (Figure 11). Existing numbers are replaced."""
+    """Return the steps as one text, numbered as in the paper (Figure 11). Existing numbers are replaced."""
     return "\n".join(f"Step {number}: {STEP_NUMBERING.sub('', step).strip()}" for number, step in enumerate(steps, 1))
 
 
 def ec_item(
     name: str, task: str, seed: SolvedProblem, attempt: StudentAttempt, tags: dict[str, str] | None = None
 ) -> Item:
-    """Return an EC item: a solution to judge and correct. If the seed has no answer, only turn 1 has a reference."""
+    """Return an EC item: a solution to judge and correct. Without the seed's answer, the correction has no reference.
+
+    name: id of the item.
+    """
     solution = number_steps(attempt.steps)
     turns = [detected_form(not attempt.wrong_step, attempt.wrong_step, attempt.reason)]
     turns += [f"{seed.solution}\nFinal answer: {seed.answer}"] if seed.answer else []
@@ -132,7 +145,7 @@ def skill_tags(record: SourceRecord) -> dict[str, str]:
 
 
 def derived_problems(record: SourceRecord, field: str) -> list[SolvedProblem]:
-    """Return the two problems that were derived from a seed problem."""
+    """Return the two problems that were derived from a seed problem. field: `followups` or `similar`."""
     first, second = record[field]
     return [problem_of_record(first), problem_of_record(second)]
 
@@ -208,7 +221,7 @@ def check_dialogue(record: SourceRecord) -> None:
         named = turn.get("principles") or []
         if not (set(named) <= set(PRINCIPLES) and len(set(named)) == len(named) <= MAX_PRINCIPLES):
             raise ValueError(
-                f"{record['id']}, turn {place}: expected at most two different principles of "
+                f"{record['id']}, turn {place}: expected at most two different principles out of "
                 f"{', '.join(PRINCIPLES)}, found {named}"
             )
 
@@ -219,7 +232,7 @@ def kmp_dialogue_items(records: list[SourceRecord], task: str) -> list[Item]:
 
 
 def tested_turns(record: SourceRecord) -> list[int]:
-    """Return the indices of the turns to test: those marked in a record, or else one chosen by a hash of the id."""
+    """Return the indices of the turns to test: the marked turns, or, without marks, one chosen by a hash of the id."""
     check_dialogue(record)
     turns = record["turns"]
     named = [place for place, turn in enumerate(turns) if turn.get("evaluate")]
@@ -239,7 +252,7 @@ def tested_turns(record: SourceRecord) -> list[int]:
 def is_testable(turn: SourceRecord) -> bool:
     """Return True if a turn is a tutor's and has principles.
 
-    After check_dialogue, a student's turn precedes each tutor's turn.
+    The record must have passed check_dialogue, so that a student's turn precedes each tutor's turn.
     """
     return turn["speaker"] == "tutor" and bool(turn.get("principles"))
 
@@ -271,7 +284,7 @@ def turn_item(record: SourceRecord, place: int, task: str) -> Item:
 
 
 def default_instruction(record: SourceRecord, principles: Sequence[str]) -> str:
-    """Return the system prompt of a test case without an instruction: roles, problem, objectives and principles."""
+    """Return a system prompt for a test case without `instruction`: roles, problem, objectives and principles."""
     aims = "\n".join(f"- {objective}" for objective in record["objectives"])
     named = " and ".join(name.capitalize() for name in principles)
     these = "these pedagogical principles" if len(principles) > 1 else "this pedagogical principle"

@@ -1,6 +1,6 @@
-"""MathChat (Liang et al., 2024): follow-ups of GSM8K's test problems, and problems similar to them. Licence Apache-2.0.
+"""MathChat (Liang et al., 2024): follow-ups of GSM8K's test problems, and similar problems. Licence: Apache-2.0.
 
-MathChat stands in for the data of KMP-Bench's FQA and Gen tasks, which are not released.
+MathChat replaces the data of KMP-Bench's FQA and Gen tasks, which are not released.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def mathchat_seed(number: int, record: SourceRecord) -> tuple[str, SolvedProblem
 
 
 def rounds_of(text: str) -> list[SolvedProblem]:
-    """Return the rounds (question and answer) of a follow-up text whose answers are a single number each."""
+    """Return the rounds (question and answer) of a follow-up text in which the answer is a single number."""
     parts = ROUND.split(text)[1:]
     turns = list(zip(parts[0::2], parts[1::2], strict=True))
     rounds = []
@@ -40,9 +40,9 @@ def rounds_of(text: str) -> list[SolvedProblem]:
 
 
 def stated_number(solution: str) -> str | None:
-    """Return the only number in a final answer.
+    """Return the number that a solution states as its final answer.
 
-    Returns None for several numbers ("16 for Ann and 24 for Bob") and for times (9:15)."""
+    Returns None for an answer with several numbers ("16 for Ann and 24 for Bob") and for a time (9:15)."""
     answers = MARKED_ANSWER.findall(solution) or ANSWER_IS.split(solution)[1:]
     if not answers or ":" in answers[-1]:
         return None
@@ -51,7 +51,7 @@ def stated_number(solution: str) -> str | None:
 
 
 def problems_with_follow_ups(records: list[SourceRecord]) -> list[tuple[str, SolvedProblem, list[SolvedProblem]]]:
-    """Return id, problem and follow-ups of each record with exactly two parsed rounds: 1,237 of 1,319 records."""
+    """Return the item id, problem and follow-ups of each record with two parsed rounds (1,237 of 1,319 records)."""
     problems = [
         (*mathchat_seed(number, record), rounds_of(record["followup"])) for number, record in enumerate(records)
     ]

@@ -1,4 +1,4 @@
-"""KMP-Bench's dialogue scores: the mean over the principles, and the overall score, which also counts General-Level."""
+"""KMP-Bench's dialogue scores: the mean over the principles, and the overall score, which includes General-Level."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_undefined(sums: Counts) -> bool:
 
 
 def mean_of_levels(general: Counts, principles: Counts) -> Counts:
-    """Return the average of two values: the general level, and the mean of the principles."""
+    """Return the average of the score at the general level and the mean score of the principles."""
     return (general + principles) / 2
 
 

@@ -1,7 +1,7 @@
-"""MR-GSM8K (Zeng et al., 2024): models' solutions with the first wrong step and an annotated reason. Licence MIT.
+"""MR-GSM8K (Zeng et al., 2024): solutions by models, annotated with the first wrong step and its reason. Licence: MIT.
 
-Its grading files (eval_results/gpt4-grading) contain six models' explanations of first wrong steps that they located
-correctly, and people's verdicts on these reasons: 851 graded reasons for 590 wrong solutions.
+Its grading files (eval_results/gpt4-grading) contain the reasons that six models gave for first wrong steps that they
+had located correctly. People graded these reasons: there are 851 verdicts, on 590 wrong solutions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STEP = re.compile(r"^\s*Step\s+\d+\s*:\s*", re.IGNORECASE)
 
 
 def mr_gsm8k_seed(record: SourceRecord) -> SolvedProblem:
-    """Return the problem with its reference solution, without GSM8K's calculator marks."""
+    """Return the problem with its reference solution, without GSM8K's calculator annotations."""
     solution = plain_solution(record["ground_truth_solution"]).rsplit("####", 1)[0].strip()
     return SolvedProblem(record["question"], solution, str(record["ground_truth_answer"]).replace(",", "").strip())
 
@@ -31,10 +31,9 @@ def records_with_answer(records: list[SourceRecord]) -> list[SourceRecord]:
 
 
 def model_solution(record: SourceRecord) -> StudentAttempt:
-    """Return the model's solution without GSM8K's marks and without lines that only repeat its answer.
+    """Return the model's solution without GSM8K's annotations and without lines that only repeat its answer.
 
-    Such marks and lines would distinguish a model's solution from a reference, and so a wrong solution from its right
-    twin.
+    Such annotations and lines would distinguish a model's wrong solution from its right twin, the reference solution.
     """
     steps = [plain_solution(STEP.sub("", step)).strip() for step in record["model_output_steps"]]
     wrong = record["model_output_solution_correctness"] != "correct"
@@ -47,7 +46,7 @@ def model_solution(record: SourceRecord) -> StudentAttempt:
 
 
 def mr_gsm8k_items(records: list[SourceRecord], task: str) -> list[Item]:
-    """Load all right and wrong solutions of the set, except those of records without a numeric answer."""
+    """Load all right and wrong solutions of the set, except those in records without a numeric answer."""
     return [
         ec_item(
             record["uuid"],
@@ -78,9 +77,10 @@ OUTPUT_SUFFIX = "_eval_output"
 
 
 def graded_reasons(*sources: list[SourceRecord]) -> LabelledSet:
-    """Return models' reasons with people's verdicts (`error_reason_correctness`): 851 in all six files.
+    """Return the models' reasons with people's verdicts (`error_reason_correctness`): 851 in the six files.
 
-    Replies have two turns, as in KMP-Bench's error correction. The second is empty: models were not asked to correct.
+    Replies have two turns, as in KMP-Bench's error correction. The second turn is empty, because the models were not
+    asked to correct the solution. sources: records of each grading file.
     """
     items: dict[str, Item] = {}
     replies, labels = [], []

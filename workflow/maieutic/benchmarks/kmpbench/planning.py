@@ -1,4 +1,4 @@
-"""KMP-Bench's part of the plan: a judge's alignment with people's comparisons."""
+"""KMP-Bench's part of the plan: alignment of judges with people's comparisons."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from maieutic.plan.used_code import METRICS, Replacements, unused_tables
 
 
 def report_files(plan: Plan) -> list[str]:
-    """Return the alignment of each judge that compares replies with a reference; empty without people's labels."""
+    """Return the alignment file of each judge that compares replies with a reference; empty without human labels."""
     judges = plan.run.judges if plan.run.human_labels else ()
     return [paths.ALIGNMENT.of(judge=name) for name in judges if inputs.compared_verdicts(plan, name)]
 
 
 def used_by_align_judge(plan: Plan, judge: str) -> Replacements:
-    """Leave out the metrics that no card names on which the judge compares replies with a reference."""
+    """Leave out the metrics that no card names in the benchmarks where the judge compares replies with a reference."""
     cards = [loaded.card for name in inputs.compared_benchmarks(plan, judge) for loaded in plan.benchmarks[name]]
     functions = {metric.function or name for card in cards for name, metric in card.metrics.items()}
     return unused_tables("metrics", "METRICS", METRICS, functions)

@@ -1,14 +1,14 @@
-"""Values printed in KMP-Bench's paper."""
+"""Numbers from the tables of KMP-Bench's paper."""
 
 from __future__ import annotations
 
 from maieutic.scores.papers import PERCENT, Paper, PrintedResult, printed_rows
 
 BENCHMARK = "kmpbench"
-JUDGE = "Gemini-2.0-Flash"  # section 4
-# The paper spells some models differently in its tables.
+JUDGE = "Gemini-2.0-Flash"  # the paper's judge (section 4)
+# The paper's tables spell the names of some models differently.
 SPELLINGS = {"Gemini 2.0 Flash": "Gemini-2.0-Flash", "LLaMa-3.1-8B": "Llama-3.1-8B-Inst", "phi-4-14B": "Phi-4"}
-TASKS = {  # task and metric of this project, by table and printed metric
+TASKS = {  # task and metric of this project, by table and metric of the paper
     **{("5", name): ("dialogue", name) for name in (
         "overall_judgement", "general_level", "challenge", "explanation", "modelling", "practice", "questioning",
         "feedback", "overall",
@@ -27,7 +27,7 @@ PARSED = {"final_round", "f1", "correction", "task1_mcc", "task2_step"}
 
 
 def kmpbench_values() -> list[PrintedResult]:
-    """Return the values of Tables 5 and 6, and those of Table 4 that neither of them contains."""
+    """Return the values of Tables 5 and 6, and the values of Table 4 that are in neither of them."""
     numbers = []
     for row in printed_rows(BENCHMARK):
         if place := TASKS.get((row.table, row.metric)):

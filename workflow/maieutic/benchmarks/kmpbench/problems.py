@@ -1,4 +1,4 @@
-"""Checks of constructed problems that need no judge (KMP-Bench Gen): completeness, and copying of earlier problems."""
+"""Checks of a tutor's new problems without a judge (KMP-Bench Gen): completeness, and copying of earlier problems."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from maieutic.core.records import Item, Scoring
 from maieutic.graders.answers import final_number
 from maieutic.graders.reading import Reading, plain_notation, unread_reply
 
-MAX_LIKENESS = (
-    0.9  # share of common words above which a problem is a copy (KMP-Bench, appendix D: LCS over 90 % is dropped)
-)
+# Above this share of common words, a problem is a copy. KMP-Bench drops problems with an LCS over 90 % (appendix D).
+MAX_LIKENESS = 0.9
 SOLUTION = re.compile(
     r"</problem>|<solution>|^[^\w\n]{0,20}(?:the\s+)?(?:step-by-step\s+)?solution\b", re.IGNORECASE | re.MULTILINE
 )
@@ -22,7 +21,7 @@ WORD = re.compile(r"[^\W_]+")
 
 
 def problem_in_reply(text: str) -> str:
-    """Return the problem in a reply: the last tagged one, else the text before the solution."""
+    """Return the problem in a reply: the last tagged problem, or the text before the solution if there is no tag."""
     tagged = TAGGED.findall(text)
     return tagged[-1] if tagged else SOLUTION.split(text, maxsplit=1)[0]
 
@@ -34,7 +33,7 @@ def solution_in_reply(text: str) -> str:
 
 
 def likeness(problem: str, other: str) -> float:
-    """Return the share of the shorter problem's words that occur in the same order in the other (1 for a copy)."""
+    """Return the share of the shorter problem's words that occur in the same order in the longer one (1: a copy)."""
     first, second = (WORD.findall(text.casefold())[:MOST_WORDS] for text in (problem, other))
     if first == second:
         return float(bool(first))
@@ -43,7 +42,7 @@ def likeness(problem: str, other: str) -> float:
 
 
 def grade_new_problem(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
-    """Check that the last reply contains a problem with a numeric solution and copies none of the earlier problems."""
+    """Check that the last reply contains a problem with a numeric solution and does not copy an earlier problem."""
     reply = texts[-1]
     if not plain_notation(reply) and scoring == "robust":
         return [unread_reply(reply, "empty reply")]

@@ -1,6 +1,6 @@
-"""ProcessBench (Zheng et al., 2024), GSM8K part: models' solutions with the first wrong step. Licence Apache-2.0.
+"""The GSM8K part of ProcessBench (Zheng et al., 2024): solutions by models, annotated with the first wrong step.
 
-There are no reference answers, so the solutions can be judged but not corrected.
+It has no reference answers, so its items are used for error detection but not for correction. Licence: Apache-2.0.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from maieutic.core.records import Item
 
 
 def processbench_items(records: list[SourceRecord], task: str) -> list[Item]:
-    """Return 400 items, 207 of them with a wrong solution.
+    """Load 400 EC items. The solution is wrong in 207 of them.
 
     A record's `label` is the first wrong step, counted from 0, or -1 if all steps are right.
     """

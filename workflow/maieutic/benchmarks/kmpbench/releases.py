@@ -1,4 +1,4 @@
-"""Graded error reasons of MR-GSM8K: people's verdicts on the reasons that models wrote for a first wrong step."""
+"""Label source of MR-GSM8K: people's verdicts on the reasons that models gave for first wrong steps."""
 
 from maieutic.benchmarks.kmpbench import items, mr_gsm8k
 from maieutic.judges.releases import LabelSource

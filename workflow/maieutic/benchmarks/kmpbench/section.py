@@ -1,7 +1,7 @@
 """Report page that shows KMP-Bench's tables beside this run's numbers: Tables 1 to 6, Figure 5, and the human study.
 
-The paper's data are not released, so this run's numbers do not reproduce the printed ones. Each row of the page names
-its data set.
+The paper's data are not released, so this run's numbers do not reproduce the paper's numbers. Each row of the page
+names its data set.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from maieutic.validation.trust import PEOPLE
 
 BENCHMARK = "kmpbench"
 ERROR_TYPES, ERROR_TYPE = "kmp_error_types", "error_type"
-GAIN_MODELS = ("KMP-LM-7B", "Qwen2.5-Math-7B-Inst")  # gain: the first model's value minus the second's
+GAIN_MODELS = ("KMP-LM-7B", "Qwen2.5-Math-7B-Inst")  # the gain is the first model's value minus the second's
 EXAMPLES_PER_TYPE = 2  # maximum number of examples of each error type
 RATES = ("alignment_rate", "overall_alignment")
 EXAMPLE_CHARACTERS = 700  # texts in examples are cut to this many characters
 
 
 class PrintedColumn(NamedTuple):
-    """A column of a printed table: its metric in the paper, and the task and metric of this project."""
+    """A column of a table in the paper. printed: metric of the paper; task, metric: task and metric of this project."""
 
     title: str
     printed: str
@@ -44,7 +44,7 @@ class PrintedColumn(NamedTuple):
 
 
 class PrintedTable(NamedTuple):
-    """A printed table. suffixes: suffixes of its tasks' names, one for each data set (keys of DATA)."""
+    """A table in the paper. suffixes: for each data set of this project, the suffix of its task names (key of DATA)."""
 
     number: str
     name: str
@@ -97,7 +97,7 @@ DATA = {
 
 
 def paper_rows(table: PrintedTable, printed: Iterable[PrintedRow]) -> list[dict[str, Any]]:
-    """Return the printed rows, and a last row with the gain of the paper's model from training."""
+    """Return the paper's rows of a table, and a last row with the gain of the paper's model from its training."""
     by_model: dict[str, dict[str, PrintedRow]] = defaultdict(dict)
     for entry in printed:
         if entry.table == table.number:
@@ -115,7 +115,7 @@ def paper_rows(table: PrintedTable, printed: Iterable[PrintedRow]) -> list[dict[
 
 
 def our_rows(plan: Plan, table: PrintedTable, scores: Sequence[Score]) -> list[dict[str, Any]]:
-    """Return every tutor's scores in the columns of a table, one row for each data set."""
+    """Return this run's scores in the columns of a table: one row for each data set and tutor."""
     by_metric = {
         (score.tutor, score.task, score.metric): score
         for score in scores
@@ -156,7 +156,7 @@ def alignment_rows(plan: Plan, results: Path, printed: Iterable[PrintedRow]) -> 
 
 
 def error_section(plan: Plan, results: Path, printed: Iterable[PrintedRow]) -> dict[str, Any] | None:
-    """Return the data of Figure 5: error types of each tutor's replies that lost to the reference, with examples.
+    """Return the data for Figure 5: error types of each tutor's replies that lost to the reference, with examples.
 
     The error types are assigned by the first judge that compares replies with the reference.
     """
@@ -207,9 +207,10 @@ def comparing_judge(plan: Plan) -> str:
 
 
 def error_judgements(plan: Plan, results: Path) -> dict[str, list[Judgement]]:
-    """Return, by tutor, the error types that the first comparing judge found in replies that lost to the reference.
+    """Return, by tutor, the judgements on error types in replies that lost to the reference.
 
-    Tutors without such a reply are left out.
+    The judgements are by the first judge that compares replies with the reference. Tutors without a lost reply are left
+    out.
     """
     judge = comparing_judge(plan)
     by_tutor: dict[str, list[Judgement]] = defaultdict(list)
@@ -241,9 +242,9 @@ def lost_replies(
     kinds: Mapping[tuple[str, str], str],
     items: Mapping[tuple[str, str], Item],
 ) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Yield the error type of each reply that lost to the reference, and the texts of both for an example.
+    """Yield the error type of each reply that lost to the reference, and an example with the texts of both.
 
-    kinds: error types by task and id.
+    kinds: error types by task and item id; items: items by task and id.
     """
     for benchmark in compared_benchmarks(plan):
         for reply in read_records(paths.REPLIES.within(results, benchmark=benchmark, tutor=tutor), Reply):
@@ -263,7 +264,7 @@ def lost_replies(
 
 
 def shorten_example(text: str) -> str:
-    """Return a text, cut to the maximum length of a text in an example."""
+    """Return the text of an example, cut to EXAMPLE_CHARACTERS characters."""
     return text if len(text) <= EXAMPLE_CHARACTERS else f"{text[:EXAMPLE_CHARACTERS]} [...]"
 
 

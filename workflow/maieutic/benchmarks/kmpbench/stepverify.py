@@ -1,4 +1,4 @@
-"""StepVerify's solutions as items of error detection."""
+"""StepVerify's solutions as items of the error-detection task."""
 
 from __future__ import annotations
 

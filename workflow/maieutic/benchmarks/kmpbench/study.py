@@ -1,8 +1,9 @@
-"""Blind human study of compared replies: sheets for annotators, and labels from filled-in sheets (appendix I).
+"""Blind human study in which people compare replies with a reference (KMP-Bench, appendix I).
 
-Annotators see two anonymous responses in a random order and decide, for each criterion, which one is better. Two people
-judge every instance, and a resolver decides where they differ. The authors of the responses are recorded in `key.json`,
-which annotators do not receive.
+It consists of sheets for annotators, and of labels that are read from the filled-in sheets. Annotators see two
+anonymous responses in a random order and decide, for each criterion, which one is better. Two people judge every
+instance, and a resolver decides where they differ. `key.json` records the authors of the responses; annotators do not
+receive this file.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ KEY_FILE = "key.json"
 INSTANCES = "instances.csv"
 STUDY_COLUMNS = ["instance", "criterion", "name", "question", "look at", "answer"]
 ANSWERS = {"1": 1, "2": 2, "tie": 0}
-ANNOTATORS_PER_INSTANCE = 2  # number of annotators of each instance
+ANNOTATORS_PER_INSTANCE = 2  # number of annotators per instance
 
 
 class Instance(NamedTuple):
@@ -49,7 +50,7 @@ class Instance(NamedTuple):
 
     @property
     def criteria(self) -> dict[str, Criterion]:
-        """Criteria that annotators answer for this instance."""
+        """Criteria by which annotators compare the two responses of this instance."""
         return item_criteria(read_rubric(COMPARISON_RUBRIC), self.item)
 
 
@@ -66,7 +67,8 @@ def draw_study(
 ) -> None:
     """Write a blind sample of n replies, spread evenly over the tutors, with one sheet for each annotator.
 
-    Raises UserError for an unknown task, for too few replies, and for an existing `out`, whose sheets may be filled in.
+    Raises UserError for a task without comparisons, for too few replies, and if `out` exists, because annotators may
+    have filled in its sheets.
     """
     card = read_card(card_path(benchmark, task), RELEASED).card
     if COMPARISON_RUBRIC not in card.rubrics:
@@ -84,7 +86,7 @@ def draw_study(
     if (len(annotators) > 1 and len(annotators) % ANNOTATORS_PER_INSTANCE) or len(set(annotators)) < len(annotators):
         raise UserError(
             "--annotators",
-            f"expected one name or pairs of different names, found {', '.join(annotators)}",
+            f"expected one name, or an even number of different names, found {', '.join(annotators)}",
             "pass one name, or an even number of different names",
         )
     items = {item.id: item for item in read_records(ITEMS.within(results, benchmark=benchmark, task=task), Item)}
@@ -115,7 +117,7 @@ def draw_study(
     }
     write_json(out / KEY_FILE, {"annotators": list(annotators), "instances": key})
     log.info(
-        "wrote %d instances and %d sheets to %s; keep %s from the annotators",
+        "wrote %d instances and %d sheets to %s; do not give %s to the annotators",
         len(instances),
         len(sheets),
         out,
@@ -137,9 +139,9 @@ def replies_by_tutor(results: Path, benchmark: str, task: str, tutors: Sequence[
 
 
 def draw_instances(items: Mapping[str, Item], replies: Mapping[str, list[Reply]], n: int, seed: int) -> list[Instance]:
-    """Draw a random sample in random order, with equal numbers of replies of each tutor as far as possible.
+    """Draw a random sample of n replies in random order. The numbers of replies per tutor differ by one at most.
 
-    An item is repeated only if no unused one is left, because a response seen twice is recognisable as the reference.
+    An item is repeated only if no unused item is left, because annotators would recognise its reference.
     """
     draw = random.Random(seed)
     left = {tutor: draw.sample(pool, len(pool)) for tutor, pool in replies.items()}
@@ -150,13 +152,14 @@ def draw_instances(items: Mapping[str, Item], replies: Mapping[str, list[Reply]]
         if not left[tutor]:
             raise UserError(
                 "--n",
-                f"expected {n} replies spread over {len(replies)} tutors, found only {len(replies[tutor])} of {tutor}",
+                f"expected enough replies for {n} instances, spread evenly over {len(replies)} tutors, "
+                f"found only {len(replies[tutor])} of {tutor}",
                 "lower --n, or pass more --tutors",
             )
         reply = min(left[tutor], key=lambda candidate: used[candidate.id])
         left[tutor].remove(reply)
         used[reply.id] += 1
-        # The name begins with a letter, because a spreadsheet would read digits as a number.
+        # The name begins with a letter, because a spreadsheet would convert a name of digits to a number.
         name = "i" + hashlib.sha256(f"{seed}:{reply.task}:{reply.id}:{tutor}".encode()).hexdigest()[:9]
         instances.append(
             Instance(name, reply.task, items[reply.id], tutor, reply.text, draw.random() < 1 / ANNOTATORS_PER_INSTANCE)
@@ -182,7 +185,7 @@ def instance_row(instance: Instance) -> list[str]:
 
 
 def sheet_rows(instance: Instance) -> list[list[str]]:
-    """Return the rows of a sheet for one instance: one for each criterion, with an empty answer."""
+    """Return the rows of a sheet for one instance: one row for each criterion, with an empty answer."""
     return [[instance.name, name, *criterion_texts(name), ""] for name in instance.criteria]
 
 
@@ -195,7 +198,7 @@ def sheet_path(study: Path, annotator: str) -> Path:
     return study / f"sheet-{annotator}.csv"
 
 
-AnswersByCell = dict[tuple[str, str], dict[str, int]]  # each annotator's answer, by instance and criterion
+AnswersByCell = dict[tuple[str, str], dict[str, int]]  # answer of each annotator, by instance and criterion
 
 
 def read_study(*, study: Path, out: Path, resolver: str | None = None) -> None:
@@ -227,7 +230,7 @@ def read_study(*, study: Path, out: Path, resolver: str | None = None) -> None:
     write_csv(out, [*COLUMNS, "annotator", "resolves"], labels)
     left = sum(resolver not in answers[cell] for cell in divided)
     log.info(
-        "wrote %d answers to %s; %d rows have no answer, and on %d rows the annotators differ",
+        "wrote %d answers to %s; %d rows have no answer, and %d rows on which annotators differ are unresolved",
         len(labels),
         out,
         unanswered,
@@ -236,7 +239,7 @@ def read_study(*, study: Path, out: Path, resolver: str | None = None) -> None:
 
 
 def read_key(study: Path) -> tuple[dict[str, Any], list[str]]:
-    """Return the data of each instance in `key.json`, and the names of the annotators."""
+    """Return the entry of each instance in `key.json`, and the names of the annotators."""
     try:
         key = json_value((study / KEY_FILE).read_text(encoding="utf-8"))
         return key["instances"], key["annotators"]
@@ -258,7 +261,7 @@ def write_resolver_sheet(
 
 
 def annotators_differ(by_annotator: Mapping[str, int], resolver: str | None) -> bool:
-    """Return True if the annotators of a row differ, ignoring the resolver."""
+    """Return True if the answers of the annotators differ. The resolver's answer is ignored."""
     return len({answer for name, answer in by_annotator.items() if name != resolver}) > 1
 
 
@@ -280,8 +283,8 @@ def read_study_sheet(path: Path, key: Mapping[str, Any], answers: AnswersByCell)
         if cell[0] not in key or cell[1] not in criteria:
             raise UserError(
                 place,
-                f"the study has no such instance or criterion: {' '.join(cell)!r}",
-                "restore the original content of the columns instance and criterion",
+                f"the study has no row for instance {cell[0]!r} and criterion {cell[1]!r}",
+                "restore the original content of the columns `instance` and `criterion`",
             )
         if answer and answer not in ANSWERS:
             raise UserError(
@@ -296,7 +299,10 @@ def read_study_sheet(path: Path, key: Mapping[str, Any], answers: AnswersByCell)
 def label_rows(
     cell: tuple[str, str], by_annotator: Mapping[str, int], key: Mapping[str, Any], resolver: str | None
 ) -> list[list[str]]:
-    """Return one label row for each annotator of an instance and criterion: did the tutor's reply win, tie or lose?"""
+    """Return a row for each annotator's label (`win`, `tie` or `lose`) of the tutor's reply in one cell.
+
+    cell: instance and criterion; by_annotator: answer of each annotator; key: entry of each instance in `key.json`.
+    """
     entry = key[cell[0]]
     place = 1 if entry["first"] else 2
     verdicts = {

@@ -1,4 +1,7 @@
-"""MathDialBridge, plain and hard, as released with MathTutorBench. Licences: CC BY-SA 4.0 (MathDial), NC (Bridge)."""
+"""The plain and the hard part of MathDialBridge, as released with MathTutorBench.
+
+Licences: CC BY-SA 4.0 (MathDial), non-commercial (Bridge).
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,15 @@ VARIABLES = {"question", "dialog_history"}
 
 
 def next_turn(records: list[SourceRecord], task: str) -> list[Item]:
-    """Return items that ask for the teacher's next utterance. The last turn is the reference, the others the history.
+    """Load items that ask for the teacher's next utterance.
 
-    Items from Bridge have neither a problem text nor a solution, so each of their dialogues is a cluster of its own.
+    A dialogue's last turn is the reference, and the earlier turns are the history. Dialogues from Bridge have neither a
+    problem text nor a solution, so each of them is a separate cluster.
     """
     items = []
     for number, record in enumerate(records):
         turns = record["dialog_history"]
-        history = turns[:-1] if len(turns) > 1 else turns  # like the released loader, keep a single turn
+        history = turns[:-1] if len(turns) > 1 else turns  # keep a single turn, like the released loader
         problem = record["problem"]
         items.append(
             Item(

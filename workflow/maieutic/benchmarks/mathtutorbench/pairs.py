@@ -1,4 +1,4 @@
-"""Preference pairs that MathTutorBench's reward models are trained and tested on (Table 2)."""
+"""Sources of the preference pairs on which MathTutorBench's reward models are trained and tested (Table 2)."""
 
 from maieutic.datasets import bridge, gsm8k, mathdial, mrbench, ultrafeedback
 from maieutic.rewards.sources import PairSource

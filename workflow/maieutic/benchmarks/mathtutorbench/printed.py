@@ -1,13 +1,12 @@
-"""Numbers printed in MathTutorBench's paper."""
+"""Numbers from the tables of MathTutorBench's paper."""
 
 from __future__ import annotations
 
 from maieutic.scores.papers import Paper, PrintedResult, printed_rows
 
 BENCHMARK = "mathtutorbench"
-PAPER_REWARD_MODEL = (
-    "eth-nlped/Qwen2.5-1.5B-pedagogical-rewardmodel"  # the reward model of all win rates in the paper (section 4.2)
-)
+# All win rates in the paper were computed with this reward model (section 4.2).
+PAPER_REWARD_MODEL = "eth-nlped/Qwen2.5-1.5B-pedagogical-rewardmodel"
 
 
 def mathtutorbench_values() -> list[PrintedResult]:
@@ -27,7 +26,7 @@ def mathtutorbench_values() -> list[PrintedResult]:
 
 
 def reward_mixes() -> list[str]:
-    """Return the row names of Table 3: the training data of each reward model."""
+    """Return the row names of Table 3. They name the training data of the reward models."""
     return list(dict.fromkeys(row.row for row in printed_rows(BENCHMARK) if row.table == "3"))
 
 

@@ -1,4 +1,4 @@
-"""Questions in a reply: Socratic BLEU, the released `match` rule, and statistics of a tutor's utterance."""
+"""Graders of the questions in a reply: Socratic BLEU, the released `match` rule, and statistics of an utterance."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SENTENCE_END = re.compile(r"(?<=[?])\s+")
 
 @lru_cache(maxsize=200_000)
 def bleu(hypothesis: str, references: tuple[str, ...]) -> float:
-    """Return the sentence BLEU from sacrebleu (13a, exponential smoothing, effective order), from 0 to 1."""
+    """Return sacrebleu's sentence BLEU (tokeniser 13a, exponential smoothing, effective order), from 0 to 1."""
     from sacrebleu import sentence_bleu
 
     return sentence_bleu(hypothesis, list(references)).score / 100
 
 
 def split_questions(text: str) -> list[str]:
-    """Return the candidate questions of a text: its lines without bullets and numbers, split after question marks."""
+    """Return a text's candidate questions: its lines, without bullets and numbers, split after question marks."""
     pieces = [piece for line in plain_notation(text).split("\n") for piece in SENTENCE_END.split(line)]
     return [cleaned for piece in pieces if (cleaned := LIST_MARK.sub("", piece).strip())]
 
@@ -35,9 +35,10 @@ def split_questions(text: str) -> list[str]:
 def socratic_bleu(item: Item, text: str, scoring: Scoring) -> list[Reading]:
     """Grade Socratic questioning (MathTutorBench task 2).
 
-    paper_compat: the best BLEU of any line, compared with all sub-questions at once; a second grade is the released
-    statistic `avg_questions`, which is the number of lines, capped at the number of sub-questions. robust: the BLEU of
-    the closest question in the reply, averaged over the gold sub-questions, since section 4.1 asks for one per step.
+    paper_compat: the highest BLEU of a line, with all gold sub-questions as references. A second grade is the released
+    statistic `avg_questions`: the number of lines, capped at the number of gold sub-questions.
+    robust: for each gold sub-question, the BLEU of the closest question in the reply, averaged over the sub-questions,
+    because section 4.1 asks for one question per step.
     """
     gold = tuple(item.reference["questions"])
     if scoring == "paper_compat":
@@ -66,20 +67,27 @@ def contains_question(reference: list[str], questions: list[str]) -> bool:
 
 
 def grade_asking(item: Item, text: str, scoring: Scoring) -> list[Reading]:
-    """Grade whether a reply asks a question. paper_compat: the released `match` rule; robust: a question mark."""
+    """Grade whether a reply asks a question.
+
+    paper_compat: it contains a question mark or a question word, as in the released `match` rule.
+    robust: it contains a question mark.
+    """
     mark = "?" in text
     if scoring == "paper_compat":
         asks = mark or any(word in QUESTION_WORDS for word in text.lower().split())
         return [Reading(asks, asks, "question mark" if mark else "")]
     if not plain_notation(text):
         return [unread_reply(text, "empty reply")]
-    # NFKC does not fold the Arabic question mark, U+061F, into "?".
+    # The NFKC normalisation of plain_notation does not convert the Arabic question mark, U+061F, to "?".
     asks = "?" in plain_notation(text) or "\u061f" in text
     return [Reading(asks, asks, "question mark" if asks else "")]
 
 
 def utterance_statistics(item: Item, text: str, scoring: Scoring) -> list[Reading]:
-    """Return statistics of a reply: words, questions, emptiness, revealed answer. The paper has none: robust only."""
+    """Return statistics of a reply: emptiness, numbers of words and questions, and whether it reveals the answer.
+
+    The list is empty under paper_compat, because the paper has no such statistics.
+    """
     if scoring == "paper_compat":
         return []
     cleaned = plain_notation(text)
@@ -92,7 +100,10 @@ def utterance_statistics(item: Item, text: str, scoring: Scoring) -> list[Readin
 
 
 def grade_revealing(item: Item, text: str) -> Reading:
-    """Grade whether a reply contains the solution's final number, unless the item's prompt already contains it."""
+    """Grade whether a reply contains the solution's final number.
+
+    The grade is missing if the item's prompt already contains the number.
+    """
     solution = numerals(str(item.reference["solution"]))
     if not solution:
         return Reading(None, None, "", "no reference solution", "reveals_answer")

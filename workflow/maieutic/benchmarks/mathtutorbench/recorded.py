@@ -1,4 +1,4 @@
-"""Replies in MathTutorBench's released files, `generations-MODEL-TASK.json`.
+"""Reader of the replies in MathTutorBench's released files, `generations-MODEL-TASK.json`.
 
 A file contains the replies of one tutor to one task on MathDialBridge. Source: eth-lre/mathtutorbench, `results/`.
 """
@@ -18,25 +18,25 @@ UTTERANCE_FIELD = "generated_teacher_utterance"
 
 
 def task_of_file(path: Path) -> str:
-    """Return the task at the end of a file's name. Raises UserError if the name ends in no known task."""
+    """Return the task at the end of a file's name. Raises UserError if the name does not end with a known task."""
     tasks = sorted((card.stem for card in (CARDS / "mathtutorbench").glob("*.yaml")), key=len, reverse=True)
     for task in tasks:
         if path.stem.endswith(task):
             return task
     raise UserError(
         str(path),
-        "expected a file name that ends in a task, as in generations-MODEL-TASK.json",
-        "rename the file so that its name ends in its task",
+        "expected a file name that ends with the name of a task, as in generations-MODEL-TASK.json",
+        "rename the file so that its name ends with the name of its task",
     )
 
 
 def tutor_reply(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return the reply in a record, under the placeholder name `tutor`."""
+    """Return the reply in a record as a mapping, with the placeholder `tutor` as the tutor's name."""
     return {"tutor": str(record[UTTERANCE_FIELD])}
 
 
 def bridge_item_of(record: Mapping[str, Any]) -> Item:
-    """Return a placeholder item with a record's problem and turns, by which the run's item is found."""
+    """Return a placeholder item with a record's problem and turns, which identify the item of the run."""
     variables = {"question": record["problem"], "dialog_history": record["dialog_formatted"]}
     return Item(id="recorded", task="recorded", cluster="recorded", vars=variables, reference={})
 

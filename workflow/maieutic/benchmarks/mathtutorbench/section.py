@@ -1,4 +1,4 @@
-"""MathTutorBench's report page, which compares expertise with pedagogy, and plain with hard dialogues, on all tasks."""
+"""MathTutorBench's report page: expertise beside pedagogy, all tasks, and plain dialogues beside hard dialogues."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from maieutic.report.sections import ReportInput, Section
 from maieutic.report.tables import display_label
 from maieutic.scores.printed import printed_values
 
-EXPERTISE, PEDAGOGY = "Expertise", "Pedagogy"  # skills of the cards
+EXPERTISE, PEDAGOGY = "Expertise", "Pedagogy"  # values of `skill` on the cards
 HARD_SUFFIX = "_hard"  # suffix of the names of tasks with longer dialogues (section 4.1, task 7)
 MOST_RINGS = 6  # maximum number of tutors in one radar chart; more would not be distinguishable
 Headlines = Mapping[tuple[str, str], ReportedScore]
 
 
 def skill_rows(run: ReportInput, cards: Sequence[Card], headlines: Headlines) -> list[dict[str, Any]]:
-    """Return each tutor's mean headline metric on expertise and on pedagogy: this run's and the paper's (Table 4)."""
+    """Return the mean headline metric on expertise and on pedagogy for tutors of this run and of Table 4."""
     plan = run.plan
     rows = []
     for tutor in plan.tutors:
@@ -55,7 +55,7 @@ def skill_rows(run: ReportInput, cards: Sequence[Card], headlines: Headlines) ->
 
 
 def task_radar(run: ReportInput, cards: Sequence[Card], headlines: Headlines) -> tuple[str, list[dict[str, Any]]]:
-    """Return a radar chart of the first tutors that have all headline values, and table rows of all tutors."""
+    """Return a radar chart of the first MOST_RINGS tutors with a value on every task, and table rows of all tutors."""
     plan = run.plan
     rows: list[dict[str, Any]] = []
     rings: dict[str, list[float]] = {}
@@ -72,7 +72,7 @@ def task_radar(run: ReportInput, cards: Sequence[Card], headlines: Headlines) ->
 
 
 def hard_rows(run: ReportInput, cards: Sequence[Card], headlines: Headlines) -> list[dict[str, Any]]:
-    """Return the headline metrics of the run's tutors on each pedagogy task and on its hard variant."""
+    """Return the headline metrics of the run's tutors on each task with a hard variant, and on that variant."""
     titles = {card.task: card.title for card in cards}
     rows = []
     for task in [name for name in titles if f"{name}{HARD_SUFFIX}" in titles]:

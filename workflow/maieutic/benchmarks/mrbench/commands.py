@@ -1,4 +1,4 @@
-"""Commands of MRBench's own rule, and of the shared task's files."""
+"""Command that MRBench's own rule runs, and the command that scores predictions as in the shared task."""
 
 COMMANDS = {
     "MRBench": ("benchmarks.mrbench.submission:write_submission",),

@@ -31,7 +31,7 @@ TutorOrder = Callable[[Any], list[str]]  # function that sorts tutors as in the 
 
 
 def verdicts_by_release(plan: Plan, results: Path) -> dict[str, dict[str, LabelsByReply]]:
-    """Return each judge's verdicts on each labelled set: name of the set -> label of the judge -> verdicts."""
+    """Return the verdicts on the labelled sets, by name of the set and display label of the judge."""
     by_release: dict[str, dict[str, LabelsByReply]] = defaultdict(dict)
     for name in plan.run.judges:
         path = paths.LABELLED_VERDICTS.within(results, judge=name)
@@ -78,7 +78,7 @@ def label_shares(
 ) -> pd.DataFrame:
     """Return the share of each label in each dimension, among people's labels and among each judge's.
 
-    The columns are dimension, by, label, place (of the label on its scale) and share.
+    The columns are dimension, by (`people` or the judge), label, place (position of the label on its scale) and share.
     """
     rows = []
     for name in dimensions:
@@ -100,7 +100,8 @@ def label_shares(
 def first_label_by_fifth(labels: LabelledData, dimensions: Sequence[str]) -> list[dict[str, Any]]:
     """Return a table for each surface measure, with one row per dimension.
 
-    Its cells are the shares of replies that people gave the first label, in each fifth of the replies by the measure.
+    The measure divides the replies into fifths. For each fifth, a row contains the share of the replies to which people
+    gave the first label of the scale.
     """
     tables = []
     for measure, count in SURFACE_MEASURES.items():
@@ -141,7 +142,7 @@ def sample_dialogues(
 ) -> list[dict[str, Any]]:
     """Return a random sample of the dialogues, with every tutor's reply and people's labels of each reply.
 
-    Judges' verdicts are included where they differ from people's label. number: size of the sample.
+    Judges' verdicts are included where they differ from people's label. number: number of dialogues in the sample.
     """
     by_reply = {(label.id, label.tutor, label.criterion): label.label for label in labels.labels}
     texts = {(reply.id, reply.tutor): reply.text for reply in labels.replies}
@@ -170,7 +171,10 @@ def sample_dialogues(
 def mean_label_rows(
     scores: Mapping[str, Sequence[Score]], release: str, dimensions: Sequence[str], order: TutorOrder
 ) -> list[dict[str, Any]]:
-    """Return each tutor's mean labels by dimension, by people and by each judge. scores: by rater, people first."""
+    """Return each tutor's mean label in each dimension, from people and from each judge.
+
+    scores: scores from people, then from each judge.
+    """
     cells: dict[str, dict[str, dict[str, Score]]] = defaultdict(lambda: defaultdict(dict))
     for who, means in scores.items():
         for score in means:
@@ -184,7 +188,7 @@ def mean_label_rows(
 
 
 def mean_label_radar(people: Sequence[Score], release: str, dimensions: Sequence[str], order: TutorOrder) -> str:
-    """Return a radar chart of people's mean labels, one ring per tutor. Empty for fewer than three dimensions."""
+    """Return a radar chart of people's mean labels, with a ring per tutor; empty for fewer than three dimensions."""
     values: dict[str, dict[str, float]] = defaultdict(dict)
     for score in people:
         if (score.metric, score.release) == (MEAN_LABEL, release) and score.value is not None:
@@ -198,7 +202,7 @@ def mean_label_radar(people: Sequence[Score], release: str, dimensions: Sequence
 def correlation_rows(
     people: Sequence[Score], judged: Mapping[str, Sequence[Score]], release: str, dimensions: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return Spearman's correlations with people's labels by dimension: of surface measures, then of judges."""
+    """Return the Spearman correlations of surface measures, then of judges, with people's labels in each dimension."""
     cells: dict[str, dict[str, Score]] = defaultdict(dict)
     for score in people:
         if (score.metric, score.release) == (CORRELATION, release):

@@ -1,6 +1,6 @@
-"""Word-list heuristics for MRBench's dimensions, which do not need to understand a reply.
+"""Word-list heuristics for MRBench's dimensions: grader baselines that do not interpret a reply.
 
-Each dimension uses the word list that agrees better with the authors' labels: this project's or the authors' toolkit's.
+Each dimension uses the word list that agrees better with the authors' labels, either this project's or the toolkit's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WARM = re.compile(
     re.IGNORECASE,
 )
 STIFF = re.compile(r"\bas an AI\b|\*\*|^\s*(?:[-*]|\d+[.)])\s", re.IGNORECASE | re.MULTILINE)
-MANY_WORDS = 80  # a reply with more words than this does not look human
+MANY_WORDS = 80  # a reply with more words does not look human
 
 
 def contains_pattern(pattern: re.Pattern[str]) -> Callable[[Item, str], bool]:
@@ -58,6 +58,6 @@ HEURISTICS = {
     "Providing_Guidance": Heuristic(contains_pattern(GUIDES)),
     "Actionability": Heuristic(partial(contains_any, ACTS)),
     "Coherence": Heuristic(repeats_student),
-    "Tutor_Tone": Heuristic(contains_pattern(WARM), otherwise=1),  # other replies are Neutral (1), never Offensive
+    "Tutor_Tone": Heuristic(contains_pattern(WARM), otherwise=1),  # otherwise Neutral (1), never Offensive
     "humanlikeness": Heuristic(looks_human),
 }

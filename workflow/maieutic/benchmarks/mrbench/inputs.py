@@ -1,4 +1,4 @@
-"""Input files of MRBench's own rules that depend on the run's selection (as in `maieutic.plan.inputs`)."""
+"""Input files of MRBench's own rules that depend on the run's tasks and models (as in `maieutic.plan.inputs`)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from maieutic.plan.slice_plan import SlicePlan
 
 
 def submissions(plan: Plan) -> list[str]:
-    """Return the submission of each judge to each unlabelled release that the judge labels."""
+    """Return the submission file of each judge for each unlabelled release that the judge labels."""
     return [
         paths.SUBMISSION.of(release=release, judge=judge)
         for judge in plan.run.judges

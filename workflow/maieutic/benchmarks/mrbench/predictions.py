@@ -1,6 +1,6 @@
-"""External predictions on a labelled release, scored by the protocol of the BEA 2025 shared task (five tracks).
+"""Scores of external predictions on a labelled release, by the protocol of the BEA 2025 shared task (five tracks).
 
-These predictions were made outside a run. Inside the workflow, the same measures are computed for a run's judges.
+External predictions were made outside a run. For the judges of a run, the workflow computes the same measures.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ BEA_MEASURES = ("macro_f1", "accuracy", "lenient_macro_f1", "lenient_accuracy")
 WRITE_LINES = (
     'write one JSON object per line: {"conversation_id": ..., "tutor": ..., "pred": {"Actionability": "Yes", ...}}'
 )
-MAX_NAMED_LINES = 20  # maximum number of lines that a message lists for one kind of fault
+MAX_NAMED_LINES = 20  # maximum number of line numbers in a message about one kind of fault
 
 
 class PredictionRow(Record):
-    """One line of predictions. item: id of the item, needed only if dialogues of a release share a conversation id."""
+    """One line of predictions. item: id of the item, needed only if several dialogues have the same conversation id."""
 
     conversation_id: str
     tutor: str
@@ -65,8 +65,8 @@ class Predictions(NamedTuple):
 def read_predictions(path: Path, labels: LabelledData) -> Predictions:
     """Read a file of predictions and match it to the items of a release.
 
-    `pred` maps dimensions to labels, and tutor_identification to a tutor's name. Null is an answer without a label.
-    Raises a UserError that lists all lines with the kind of fault that is found first.
+    In each line, `pred` maps dimensions to labels, and `tutor_identification` to the name of a tutor. A null value is a
+    prediction without a label. Raises UserError that lists all lines with the first kind of fault found.
     """
     rows = read_rows(path)
     places = match_rows(path, rows, labels)
@@ -88,7 +88,7 @@ def read_predictions(path: Path, labels: LabelledData) -> Predictions:
 
 
 def release_spelling(label: str | None, known: Sequence[str]) -> str | None:
-    """Return a label in the release's spelling, or unchanged if it is unknown."""
+    """Return a label in the spelling of the release, or unchanged if it is not a label of the release (`known`)."""
     return None if label is None else match_known_word(label, known) or label
 
 
@@ -102,7 +102,10 @@ def tracks_of(labels: LabelledData) -> dict[str, Sequence[str]]:
 
 
 def raise_row_faults(path: Path, faults: Iterable[RowFault]) -> None:
-    """Raise UserError if there are faults. All are of one kind; the message describes the first and lists all lines."""
+    """Raise UserError if there are faults. The message describes the first fault and lists the lines of all faults.
+
+    faults: faults of the same kind.
+    """
     fault_list = list(faults)
     if not fault_list:
         return
@@ -114,7 +117,7 @@ def raise_row_faults(path: Path, faults: Iterable[RowFault]) -> None:
 
 
 def read_rows(path: Path) -> list[tuple[int, PredictionRow]]:
-    """Return the rows of a file with their line numbers, from 1. Raises UserError for a file that cannot be read."""
+    """Return the rows of a file with their line numbers, counted from 1. Raises UserError for an unreadable file."""
     try:
         text = decode_table(path.read_bytes(), str(path))
     except OSError as error:
@@ -151,7 +154,7 @@ def read_rows(path: Path) -> list[tuple[int, PredictionRow]]:
 
 
 def read_submission(path: Path, text: str) -> list[tuple[int, PredictionRow]]:
-    """Return the rows of a file in the shared task's submission form, each with the number of its dialogue, from 1.
+    """Return the rows of a file in the shared task's submission form, each with its dialogue's number, counted from 1.
 
     The form is a JSON list of dialogues with `conversation_id` and `tutor_responses`, which maps each tutor to a
     response with an `annotation` of labels.
@@ -182,8 +185,8 @@ def object_of_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def match_rows(path: Path, rows: list[tuple[int, PredictionRow]], labels: LabelledData) -> dict[int, str]:
     """Map the number of each line to the id of its item.
 
-    If several dialogues of a release share an id (four pairs in V1), the lines of one tutor are matched in the order of
-    the release, unless a line names its `item`. A dialogue without a line has no prediction.
+    Several dialogues of a release can have the same id (four pairs in V1). The lines of one tutor are then matched to
+    them in the order of the release, unless a line names its `item`. A dialogue without a line has no prediction.
     """
     by_conversation: dict[str, list[str]] = defaultdict(list)
     for item in labels.items.values():
@@ -237,9 +240,9 @@ def label_faults(number: int, row: PredictionRow, tracks: Mapping[str, Sequence[
 
 
 class Coverage(NamedTuple):
-    """Counts of a track's labelled replies, and of those among them that have no prediction.
+    """Number of a track's labelled replies, and numbers of labelled replies without a prediction.
 
-    absent: number of replies without a line; unparsed: number of lines without a label (null).
+    absent: number of replies without a line; unparsed: number of replies with null in their line.
     """
 
     replies: int
@@ -248,7 +251,7 @@ class Coverage(NamedTuple):
 
 
 def coverage_of(keys: Iterable[Any], answers: Mapping[Any, str | None]) -> Coverage:
-    """Return the coverage of labelled replies by predictions. keys: keys of the replies; answers: prediction by key."""
+    """Count labelled replies with and without a prediction. keys: keys of the replies; answers: prediction by key."""
     key_list = list(keys)
     absent = sum(key not in answers for key in key_list)
     return Coverage(len(key_list), absent, sum(answers.get(key, "") is None for key in key_list))
@@ -257,12 +260,12 @@ def coverage_of(keys: Iterable[Any], answers: Mapping[Any, str | None]) -> Cover
 def score_predictions(
     labels: Path, predictions: Path, out: Path, resamples: int = 2000, seed: int = 1, missing: MissingRule = "wrong"
 ) -> None:
-    """Write a JSON file with the value, interval and n of each measure on each track, and its missing predictions.
+    """Write a JSON file with value, interval and n of each measure on each track, and counts of missing predictions.
 
-    labels: the folder of a labelled release (results/labels/RELEASE); predictions: the file of predictions.
-    missing: treatment of replies without a prediction or with an unparsed one: `wrong` counts them as wrong, as in the
-    shared task, `exclude` leaves them out, `refuse` raises UserError. Tracks that occur in no line are not scored;
-    their names are printed.
+    labels: folder of a labelled release (results/labels/RELEASE); predictions: file of predictions; out: JSON file.
+    missing: treatment of replies that have no line or null instead of a label. `wrong` counts them as wrong, as in the
+    shared task; `exclude` leaves them out; `refuse` raises UserError.
+    Tracks that occur in no line are not scored; their names are printed.
     """
     release, path = read_labelled_data(labels), predictions
     predicted = read_predictions(path, release)
@@ -320,7 +323,7 @@ def score_identification(
 def check_missing(path: Path, track: str, covered: Coverage, missing: MissingRule) -> None:
     """Raise UserError if no reply is left to score, or if `missing` is `refuse` and predictions are missing."""
     if missing == "exclude" and covered.absent + covered.unparsed == covered.replies:
-        raise UserError(str(path), f"{track}: no reply has a predicted label", "remove the track, or add labels to it")
+        raise UserError(str(path), f"{track}: no reply has a predicted label", "remove the track, or add labels for it")
     if missing == "refuse" and (covered.absent or covered.unparsed):
         raise UserError(
             str(path),
@@ -331,7 +334,7 @@ def check_missing(path: Path, track: str, covered: Coverage, missing: MissingRul
 
 
 def print_tracks(by_track: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print the measures of each track, with its missing predictions and their treatment."""
+    """Print the measures of each track, with the number of missing predictions and their treatment."""
     for track, measures in by_track.items():
         values = [f"{name} {estimate['value']:.4f}" for name, estimate in measures.items() if name != "missing"]
         coverage = measures["missing"]

@@ -1,4 +1,4 @@
-"""Numbers printed in MRBench's paper: human labels (Tables 3, 8 and 9) and critic models (Tables 5 and 6)."""
+"""Numbers from MRBench's paper, on human labels (Tables 3, 8 and 9) and on critic models (Tables 5 and 6)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ TASK = "mistake_remediation"
 
 
 def printed_cell_of(score: Score) -> tuple[str, str, str] | None:
-    """Return the row, task and metric under which the paper prints a score, or None.
+    """Return the row, task and metric of a score in the paper's tables, or None if they do not contain it.
 
-    Only desired-label rates of the released labels are printed.
+    They contain only desired-label rates of the released labels.
     """
     row, name = PAPER_TUTORS.get(str(score.tutor)), METRIC_NAMES.get(str(score.criterion))
     if score.metric != "damr" or row is None or name is None:
@@ -40,7 +40,7 @@ def printed_cell_of(score: Score) -> tuple[str, str, str] | None:
 
 
 def mrbench_values() -> list[PrintedResult]:
-    """Return the printed shares of replies with the desired label, as labelled by people."""
+    """Return the paper's shares of replies with the desired label, according to people's labels."""
     return [
         PrintedResult(
             "human reference" if row.row in {"Expert", "Novice"} else "general",

@@ -1,4 +1,4 @@
-"""Replies in MRBench's released files: each dialogue with the replies of all tutors, with or without labels."""
+"""Reader of the replies in MRBench's released files. A record contains a dialogue and the replies of all tutors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""MRBench's Tables 3 and 5 to 9 beside the same values of the released data, and scores by the BEA 2025 protocol.
+"""Report page with MRBench's Tables 3 and 5 to 9 beside the same values of the released data, and BEA 2025 scores.
 
-Not every printed value can be reproduced from the released data. A note in its cell then states the reason.
+Some of the paper's values cannot be reproduced from the released data. A note in the cell then states the reason.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from maieutic.scores.papers import PrintedRow, printed_rows
 from maieutic.scores.printed import paper_name
 
 DAMR_TABLES = {"all": 3, "bridge": 8, "mathdial": 9}
-PRINTED_N = {"all": 192, "bridge": 60, "mathdial": 132}  # number of replies per tutor; the novice has 60 in total
+PRINTED_N = {"all": 192, "bridge": 60, "mathdial": 132}  # replies per tutor in the paper; the novice has 60 in total
 NOTED_DIFFERENCE = 0.05  # larger differences between the paper and the released labels get a note
 STATISTICS = {
     "dialogues": "#Dialogues",
@@ -44,7 +44,7 @@ STATISTICS = {
     "human_responses": "#Human responses",
     "responses": "#Total responses",
 }
-CONTRADICTIONS = {  # notes on contradictions between printed numbers
+CONTRADICTIONS = {  # notes on contradictions between numbers in the paper
     ("#Human responses", "all"): "the subsets' numbers, 120 and 132, add up to 252",
     ("Avg. dialogue length", "all"): "exceeds the values of both subsets; their weighted mean is 666.95",
     ("Avg. Llama-3.1-405B response length", "all"): "exceeds the values of both subsets; their weighted mean is 205.97",
@@ -59,7 +59,7 @@ def is_attainable(percent: float, n: int) -> bool:
 
 
 def cell_notes(entry: PrintedRow, ours: float | None) -> list[str]:
-    """Return notes on a doubtful printed cell of Table 3, 8 or 9. ours: this rate, from the released labels."""
+    """Return notes on a doubtful cell of the paper's Table 3, 8 or 9. ours: the same rate in the released labels."""
     notes = []
     n = 60 if entry.row == "Novice" else PRINTED_N[entry.subset]
     if not is_attainable(entry.value, n):
@@ -81,7 +81,10 @@ def damr_tables(
     dimensions: list[str],
     published: bool,
 ) -> list[dict[str, Any]]:
-    """Return Tables 3, 8 and 9: desired-label rates (DAMR) by people, by the paper with notes, and by each judge."""
+    """Return Tables 3, 8 and 9: desired-label rates (DAMR) from people, from the paper with notes, and from each judge.
+
+    published: True if the release is the one in the paper; the paper's rates are shown only then.
+    """
     printed = {
         (entry.row, entry.subset, entry.metric): entry
         for entry in printed_rows(BENCHMARK)
@@ -141,9 +144,10 @@ CORRELATION_TITLES = {
 def correlation_tables(
     release: str, judged: dict[str, list[Score]], plan: Plan, dimensions: list[str], published: bool
 ) -> list[dict[str, Any]]:
-    """Return Tables 5 and 6: each judge's AC (correlation with people) by tutor and dimension, with the paper's critic.
+    """Return Tables 5 and 6: each judge's correlation with people (AC), and that of the paper's critic.
 
-    AC is computed with both codings of the labels.
+    AC is computed by tutor and dimension, with an aligned coding of the labels and with the paper's coding.
+    published: True if the release is the one in the paper; the paper's critic is shown only then.
     """
     printed = {(entry.table, entry.row, entry.metric): entry.value for entry in printed_rows(BENCHMARK)}
     tables = []
@@ -178,12 +182,15 @@ def correlation_tables(
 
 
 def in_papers_order(tutors: Iterable[str]) -> list[str]:
-    """Return tutors in the order of the paper's tables, others last."""
+    """Return tutors in the order of the paper's tables, then all other tutors."""
     return sorted(tutors, key=lambda name: [*PAPER_TUTORS].index(name) if name in PAPER_TUTORS else len(PAPER_TUTORS))
 
 
 def statistics_rows(statistics: dict[str, Any], published: bool) -> list[dict[str, Any]]:
-    """Return the rows of Table 7: counts in the released file beside the printed ones."""
+    """Return the rows of Table 7: counts in the released file beside the counts in the paper.
+
+    published: True if the release is the one in the paper; the paper's counts are shown only then.
+    """
     printed = {
         (entry.row, entry.subset): entry.value for entry in printed_rows(BENCHMARK) if entry.table == "7" and published
     }
@@ -208,7 +215,10 @@ def statistics_rows(statistics: dict[str, Any], published: bool) -> list[dict[st
 def table_7_cell(
     statistics: dict[str, Any], subset: str, key: str, label: str, printed: dict[tuple[str, str], float]
 ) -> dict[str, Any]:
-    """Return one cell of Table 7: this run's count, the printed value, and a note if other printed ones conflict."""
+    """Return one cell of Table 7: this run's count, the paper's value, and a note if values of the paper conflict.
+
+    key: name of the count in `statistics`; label: name of the table's row; printed: the paper's values.
+    """
     return {
         "ours": statistics[subset][key],
         "paper": printed.get((label, subset)),
@@ -254,7 +264,8 @@ def bea_rows(release: str, plan: Plan, results: Path, published: bool) -> list[d
 def correction_errors(release: str, judged: dict[str, list[Score]], plan: Plan) -> list[dict[str, Any]]:
     """Return, for each judge, the mean absolute error of three estimates of the tutors' desired-label rates.
 
-    They are the judge's rate corrected by half of the labels, the judge's rate alone, and the rate of these labels."""
+    The estimates are the judge's rate corrected with half of the labels, the judge's rate alone, and the rate in that
+    half of the labels."""
     rows = []
     for judge, scores in judged.items():
         cells = {(score.tutor, score.quantity): score.value for score in scores if score.release == release}
@@ -338,7 +349,7 @@ def release_sections(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def labels_page(run: ReportInput) -> dict[str, Any] | None:
-    """Return the variables of the page on labelled releases, or None if the run has no such release."""
+    """Return the variables of the page on labelled releases, or None if the run has no labelled release."""
     releases = release_sections(run.plan, run.results)
     dimensions = read_rubric("mrbench_taxonomy").rubric.criteria
     tables = {"dimensions": dimensions, "schemes": earlier_schemes(), "agreement": printed_agreement()}

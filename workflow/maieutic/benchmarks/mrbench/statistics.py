@@ -47,5 +47,5 @@ def release_statistics(labelled_set: LabelledSet) -> SetStatistics:
 
 
 def rounded_mean(values: Sequence[float]) -> float | None:
-    """Return the mean, rounded to two digits; None without values."""
+    """Return the mean, rounded to two digits, or None if there are no values."""
     return round(sum(values) / len(values), 2) if values else None

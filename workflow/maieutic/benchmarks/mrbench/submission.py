@@ -1,7 +1,7 @@
 """Submission file of the BEA 2025 shared task, with a judge's predictions on the test set.
 
-The file has the format of the development set: each response with an `annotation` of the four dimensions. It is packed
-as predictions.json in a zip archive, like the sample submission in kaushal0494/UnifyingAITutorEvaluation.
+The file has the format of the development set, where each response has an `annotation` with labels in four dimensions.
+It is packed as predictions.json in a zip archive, like the sample submission in kaushal0494/UnifyingAITutorEvaluation.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ ARCHIVED_FILE = "predictions.json"
 
 
 class WriteSubmission(Job):
-    """Settings of write_submission. release: an unlabelled release, for which a judge predicts the labels."""
+    """Settings of write_submission. release: name of an unlabelled release for which a judge predicts the labels."""
 
     release: str
 
 
 def write_submission(*, job: WriteSubmission, source: Path, verdicts: Path, out: Path, packed: Path) -> None:
-    """Write a judge's predicted labels of a release's replies as a JSON file, and as a zip archive of this file.
+    """Write the labels that a judge predicts for a release's replies, as a JSON file and as a zip archive of this file.
 
     Missing verdicts are left out and counted; no default label replaces them.
+
+    source: file of the release; verdicts: file of the judge's verdicts; out: JSON file; packed: zip archive.
     """
     release = job.release
     answers = verdict_labels(judgement for judgement in read_records(verdicts, Judgement) if judgement.task == release)
@@ -52,8 +54,8 @@ def write_submission(*, job: WriteSubmission, source: Path, verdicts: Path, out:
         archive.writestr(zipfile.ZipInfo(ARCHIVED_FILE), json.dumps(predicted, indent=1))
     if missing:
         log.warning(
-            "the file lacks labels because verdicts are missing (%d): add these labels before you submit the file",
+            "the file lacks %d labels because verdicts are missing: add these labels before you submit the file",
             missing,
         )
     replies = sum(len(record["tutor_responses"]) for record in predicted)
-    log.info("wrote labels of %d replies to %d dialogues to %s", replies, len(predicted), packed)
+    log.info("wrote the labels of %d replies in %d dialogues to %s", replies, len(predicted), packed)

@@ -1,7 +1,7 @@
 """Word lists of MRBench's toolkit (aitutor-assessmentkit 0.1.8, MIT), from its evaluators without a language model.
 
 The lists are quoted unchanged. A reply scores 1 if its lower-cased text contains a phrase of the list, else 0. As in
-the toolkit, the list for mistake location is also used to detect revealing.
+the toolkit, the list for mistake location is also used to detect that the answer is revealed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ def contains_any(texts: tuple[str, ...], item: Item, reply: str) -> bool:
 
 
 def sounds_human(item: Item, reply: str) -> float:
-    """Score human-likeness by the toolkit's rule: 0.5 for a mere cheer, the word "tutor" or over 40 words, else 1."""
+    """Score human-likeness by the toolkit's rule.
+
+    A reply that is only a cheer, contains "tutor" or has more than 40 words scores 0.5; other replies score 1.
+    """
     words = len(reply.lower().strip().split())
     if contains_any(CHEERS, item, reply) and words <= FEWEST_WORDS:
         return 0.5

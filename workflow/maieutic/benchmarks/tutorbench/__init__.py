@@ -1,1 +1,1 @@
-"""TutorBench: its loaders, trivial tutor, tags, breakdown of scores by tag, printed values and report page."""
+"""Code of TutorBench: loaders, a trivial tutor, tags, scores by tag, the paper's numbers, and a report page."""

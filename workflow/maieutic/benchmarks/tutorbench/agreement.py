@@ -1,4 +1,4 @@
-"""Agreement of a judge with people who rated the criteria of this run's items, for the report's lights."""
+"""Agreement of a judge with people who rated the criteria of this run's items, for the report's traffic lights."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from maieutic.report.tables import score_file
 
 
 def rated_kappa(plan: Plan, results: Path, judge: str, kind: str) -> list[Score] | None:
-    """Return a judge's kappa with the majority of raters, by benchmark; None if its criteria are not those of items.
+    """Return a judge's kappa with the majority of raters, by benchmark, or None if the rubric has its own criteria.
 
-    results: folder of the results; kind: name of the rubric. Empty if the run has no ratings.
+    The list is empty if the run has no ratings. results: folder of the results; kind: name of the rubric.
     """
     if not read_rubric(kind).rubric.rules.weighted:
         return None

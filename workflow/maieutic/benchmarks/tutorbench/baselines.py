@@ -1,4 +1,4 @@
-"""Trivial tutor for items with their own criteria."""
+"""Trivial tutor for items that define their own criteria."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from maieutic.replies.sentences import last_sentence
 
 
 def recite_criteria(item: Item) -> str:
-    """Return the item's criteria with a positive weight, as the reply of a tutor that knows only the rubric."""
+    """Return a reply that recites the item's criteria with a positive weight."""
     rewarded = [criterion for criterion in item.reference.get("criteria", {}).values() if criterion["weight"] > 0]
     return "\n".join(criterion["definition"] for criterion in rewarded) or last_sentence(item)
 

@@ -1,8 +1,9 @@
 """Scores of a pool of tasks whose items have weighted criteria: overall, and by every tag of items and criteria.
 
-TutorBench, section 3: scores by modality, use case, subject and Bloom level are means of the items' weighted average
-rubric ratings (ARR_w). Scores by evaluation dimension, tutoring skill, explicitness, objectivity and severity are pass
-rates of criteria. A criterion with a negative weight passes if its weight is not deducted, so higher is always better.
+As in section 3 of TutorBench's paper, scores by modality, use case, subject and Bloom level are means of the items'
+weighted average rubric ratings (ARR_w). Scores by evaluation dimension, tutoring skill, explicitness, objectivity and
+severity are pass rates of criteria. A criterion with a negative weight passes if its weight is not deducted, so higher
+is always better.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from maieutic.graders.weighted_rubric import ARR_W, ARR_W_CLIPPED, ARR_W_READING
 from maieutic.scores.score import score_from_estimate, write_scores
 
 OVERALL = "overall"
-ANSWERED = "answered"  # like OVERALL, but also for tutors that were not sent every sample
+ANSWERED = "answered"  # mean of the samples sent to a tutor, even if these are not all samples
 ITEM_TAGS = ("modality", "use_case", "subject", BLOOM)
 CRITERION_TAGS = ("skill", "explicitness", "objectivity", "severity")
 BLOOM_VOTE = "bloom_vote"
@@ -29,14 +30,14 @@ PASS_RATE = "criterion_pass_rate"
 
 
 class ProblemValue(NamedTuple):
-    """Value of one item or criterion, with its problem. value: None if a verdict is missing."""
+    """Value of one item or criterion. value: None if a verdict is missing; problem: problem of the item."""
 
     value: float | None
     problem: str
 
 
 class Slice(NamedTuple):
-    """Key of a score: its metric, and the tag of its items or criteria (None: all items)."""
+    """Key of a score. metric: metric of the score; subset: tag of its items or criteria, or None for all items."""
 
     metric: str
     subset: str | None = None
@@ -57,7 +58,7 @@ class JudgedItem(NamedTuple):
 
 
 def judged_items(items: Iterable[Item], grades: Iterable[Grade]) -> list[JudgedItem]:
-    """Return every item with the judge's scores and verdicts on its reply. Both are empty for a refused request."""
+    """Return every item with the judge's scores and verdicts on its reply. Both are empty without a judged reply."""
     scores: dict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
     good: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
     for grade in grades:
@@ -72,7 +73,7 @@ def judged_items(items: Iterable[Item], grades: Iterable[Grade]) -> list[JudgedI
 def item_slices(rated: Sequence[JudgedItem], votes: Mapping[str, str | None]) -> Slices:
     """Return the items' ARR_w, grouped by the items' tags.
 
-    votes: the taggers' voted Bloom level of each item, used for items without a level in the release.
+    votes: Bloom level that the taggers voted for, by item; used for items without a level in the release.
     """
     slices: Slices = defaultdict(list)
     for rating in rated:
@@ -88,7 +89,7 @@ def item_slices(rated: Sequence[JudgedItem], votes: Mapping[str, str | None]) ->
 
 
 def criterion_slices(rated: Sequence[JudgedItem]) -> Slices:
-    """Return the criteria's outcomes (1 if in the reply's favour, else 0), grouped by their tags and dimensions."""
+    """Return the outcomes of criteria (1 if in the reply's favour, else 0), grouped by the criteria's tags."""
     slices: Slices = defaultdict(list)
     for rating in rated:
         for name, tags in rating.item.reference["criterion_tags"].items():
@@ -116,7 +117,7 @@ def reading_slices(rated: Sequence[JudgedItem]) -> Slices:
 def score_slice(
     job: BreakDown, pool: str, judge: str, key: Slice, values: Sequence[ProblemValue], sampling: BootstrapSettings
 ) -> Score:
-    """Return the mean of a slice with its bootstrap and normal intervals."""
+    """Return the mean of a slice's values with its bootstrap and normal intervals."""
     known = [(entry.value, entry.problem) for entry in values if entry.value is not None]
     numbers, problems = [value for value, _ in known], [problem for _, problem in known]
     mean = estimate_statistic(RATING, numbers, problems, sampling, missing=len(values) - len(numbers))
@@ -127,14 +128,14 @@ def score_slice(
 
 
 def both_modalities(items: Iterable[Item]) -> bool:
-    """Return True if some of the items have pictures and others have none."""
+    """Return True if some items have pictures and others do not."""
     return len({item.tags["modality"] for item in items}) > 1
 
 
 class BreakDown(SampledJob):
-    """A tutor whose scores are broken down for each judge and each pool of tasks.
+    """Settings of break_down for one tutor.
 
-    tasks: tasks of all pools; asked: the subset of these tasks whose items were sent to the tutor.
+    tasks: tasks of all pools; asked: those of the tasks whose items were sent to the tutor.
     """
 
     benchmark: str
@@ -145,10 +146,10 @@ class BreakDown(SampledJob):
 
 
 def break_down(*, job: BreakDown, items: Path, grades: list[Path], votes: list[Path], out: Path) -> None:
-    """Write every score of one tutor by tag, for each judge and pool.
+    """Write the scores of one tutor, overall and by tag, for each judge and pool.
 
     The overall score covers samples with and without pictures. It is left out in a run with only one of the two kinds,
-    and for a tutor that was not sent every sample, such as the models without picture input in Table 1.
+    and for a tutor that was not sent every sample, such as the models without picture input in the paper's Table 1.
 
     items: folder of the benchmark's items; grades: one file for each judge, in the order of the job's judges; votes:
     a list with the file of the taggers' votes on Bloom levels, or an empty list.

@@ -1,4 +1,4 @@
-"""Commands of TutorBench's own rules."""
+"""Commands that TutorBench's own rules run."""
 
 COMMANDS = {
     "TutorBench": (

@@ -1,4 +1,4 @@
-"""Difficulty filter: selects items on which most of the chosen tutors score low (appendix A.1: 3 of 5 under 50 %)."""
+"""Difficulty filter, which finds items on which most tutors score low (in appendix A.1: 3 of 5 tutors under 50 %)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ COLUMNS = ("task", "item", "subject", "below", "scored", "hard")
 
 
 class ItemDifficulty(NamedTuple):
-    """Difficulty of one item. scores: score by tutor, None if missing; below: number of scores under the bound."""
+    """Difficulty of one item.
+
+    scores: score by tutor, None if missing; below: number of scores under the bound; hard: True if the item is hard,
+    None if that depends on missing scores.
+    """
 
     item: Item
     scores: dict[str, float | None]
@@ -25,7 +29,10 @@ class ItemDifficulty(NamedTuple):
 
 
 def item_difficulty(item: Item, scores: Mapping[str, float | None], below: float, at_least: int) -> ItemDifficulty:
-    """Return the difficulty of an item. `hard` is None if it depends on missing scores."""
+    """Return the difficulty of an item.
+
+    below: bound under which a score is low; at_least: minimum number of low scores of a hard item.
+    """
     low = sum(value is not None and value < below for value in scores.values())
     missing = sum(value is None for value in scores.values())
     hard = True if low >= at_least else None if low + missing >= at_least else False
@@ -33,7 +40,7 @@ def item_difficulty(item: Item, scores: Mapping[str, float | None], below: float
 
 
 class FilterByDifficulty(Job):
-    """Tutors and rule of the filter: an item is hard if at least `at_least` of the tutors score under `below`."""
+    """Settings of filter_by_difficulty. An item is hard if at least `at_least` of the tutors score under `below`."""
 
     tasks: list[str]
     tutors: list[str]
@@ -44,7 +51,7 @@ class FilterByDifficulty(Job):
 def filter_by_difficulty(*, job: FilterByDifficulty, items: Path, grades: list[Path], out: Path) -> None:
     """Write a CSV with one row for each item: every tutor's score, and "yes", "no" or "unknown" as `hard`.
 
-    items: folder of the benchmark's items; grades: one file for each tutor by the leading judge, in the job's order.
+    items: folder of the benchmark's items; grades: the leading judge's grades, one file for each tutor of the job.
     """
     cases = read_items(items, job.tasks)
     scores: dict[tuple[str, str], dict[str, float | None]] = {(item.task, item.id): {} for item in cases}

@@ -1,4 +1,4 @@
-"""TutorBench's figures: charts and tables of scores by tag, and counts of the data (Figures 3 to 5, 7, 11, 12)."""
+"""TutorBench's Figures 3 to 5, 7, 11 and 12: scores by tag, and numbers of items and criteria, as charts and tables."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ LEVEL_LABELS = {
     "critical_negative": "critical, negative (-5)",
 }
 PERCENT = 100.0
-BAR_KINDS = {"use_case"}  # drawn as bars, like the paper's Figure 3
+BAR_KINDS = {"use_case"}  # kinds of tag that are drawn as bars, like the paper's Figure 3
 
 
 class TagFigure(NamedTuple):
-    """A figure of the paper: the kind of tag that it shows, its caption, and the levels in order."""
+    """A figure of the paper. kind: kind of tag; name: caption; levels: tags of this kind in the paper's order."""
 
     kind: str
     name: str
@@ -52,7 +52,7 @@ FIGURES = (
     TagFigure("use_case", "By use case (Figure 3): mean ARR_w of items", tuple(USE_CASES.values())),
     TagFigure("dimension", "By evaluation dimension (Figure 4): pass rate of criteria", DIMENSIONS),
     TagFigure("bloom", "By Bloom level (Figure 4): mean ARR_w of items", BLOOM),
-    TagFigure(BLOOM_VOTE, "By Bloom level, as this run's taggers vote: mean ARR_w of items", BLOOM),
+    TagFigure(BLOOM_VOTE, "By Bloom level as voted by this run's taggers: mean ARR_w of items", BLOOM),
     TagFigure("skill", "By tutoring skill (Figure 5): pass rate of criteria", tuple(SKILLS.values())),
 )
 FIGURE_REFERENCES = {
@@ -64,7 +64,7 @@ TABLE_KINDS = ("subject", "explicitness", "objectivity", "severity")
 
 
 def level_label(level: str) -> str:
-    """Return a tag's name as the report displays it."""
+    """Return the name of a tag in the report."""
     return LEVEL_LABELS.get(level, level.replace("_", " ").capitalize() if level.islower() else level)
 
 
@@ -72,7 +72,7 @@ ScoresBySlice = dict[tuple[str, Slice], Score]  # scores by tutor and slice
 
 
 def levels_of(figure: TagFigure, scores: ScoresBySlice) -> list[str]:
-    """Return the levels that have scores: first the paper's, in its order, then all others."""
+    """Return the levels that have scores: first the paper's levels, in the paper's order, then all others."""
     present = dict.fromkeys(str(key.subset) for _, key in scores if key.metric == figure.kind)
     others = [level for level in present if level not in figure.levels]
     return [*(level for level in figure.levels if level in present), *others]
@@ -81,7 +81,7 @@ def levels_of(figure: TagFigure, scores: ScoresBySlice) -> list[str]:
 def tag_figure(
     plan: Plan, figure: TagFigure, scores: ScoresBySlice, paper: Mapping[str, float]
 ) -> dict[str, Any] | None:
-    """Return a figure and its values as a table, or None if no item or criterion has such a tag.
+    """Return a figure and its values as a table, or None if no item or criterion has a tag of its kind.
 
     paper: mean score of the paper's models for each tag, in per cent.
     """
@@ -111,7 +111,7 @@ def tag_figure(
 
 
 def level_marks(table: Sequence[Mapping[str, Any]], tutors: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the rows of a table's chart: one for each pair of level and tutor that has a value."""
+    """Return the data points of a table's chart: one for each level and tutor with a value."""
     return [
         {
             "level": row["level"],
@@ -126,7 +126,7 @@ def level_marks(table: Sequence[Mapping[str, Any]], tutors: Sequence[str]) -> li
 
 
 def data_counts(items: Sequence[Item]) -> dict[str, Any]:
-    """Return the counts of items and criteria by kind, with their charts (Figures 7, 11 and 12)."""
+    """Return the numbers of items and criteria by kind, with charts (Figures 7, 11 and 12)."""
     by_item: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     by_criterion: dict[str, Counter[str]] = defaultdict(Counter)
     for item in items:
@@ -178,7 +178,7 @@ def criterion_chart(counts: Counter[str]) -> str:
 
 
 def modality_sort_key(entry: tuple[tuple[str, str], int]) -> tuple[int, str]:
-    """Return a sort key: text before multimodal, then by level."""
+    """Return a sort key that puts text before multimodal samples and then sorts by level."""
     (level, modality), _ = entry
     return ("text", "multimodal").index(modality), level
 

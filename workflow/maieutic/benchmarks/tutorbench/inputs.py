@@ -1,4 +1,4 @@
-"""Input files of TutorBench's own rules that depend on the run's selection (as in `maieutic.plan.inputs`)."""
+"""Input files of TutorBench's own rules that depend on the run's tasks and models (as in `maieutic.plan.inputs`)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from maieutic.plan.plan import Plan
 
 
 def pooled_items(plan: Plan, benchmark: str) -> list[str]:
-    """Return the item files of the tasks of a benchmark that are scored together."""
+    """Return the item files of those tasks of a benchmark that are scored together."""
     return item_files(benchmark, tasks_of(plan.pooled_cards(benchmark)))
 
 
 def tagger_weights(plan: Plan, tagger: str) -> list[str]:
-    """Return the weights manifest of the model that answers for a tagger; empty unless this run serves it."""
+    """Return the weights manifest of a tagger's model; empty unless this run serves the model."""
     return answering_weights(plan, tagger)
 
 
@@ -23,7 +23,7 @@ def tag_rubrics(plan: Plan, tagger: str) -> list[str]:
 
 
 def tag_files(plan: Plan, benchmark: str) -> list[str]:
-    """Return the tags of a benchmark's items, one file for each tagger."""
+    """Return the files with tags of a benchmark's items, one file for each tagger."""
     return [paths.TAGS.of(tagger=name, benchmark=benchmark) for name in plan.run.taggers]
 
 
@@ -39,7 +39,7 @@ def difficulty_tutors(plan: Plan, benchmark: str) -> list[str]:
 
 
 def difficulty_grades(plan: Plan, benchmark: str) -> list[str]:
-    """Return the leading judge's grades of the tutors that measure the difficulty of items."""
+    """Return the files of the leading judge's grades, one for each tutor of the difficulty filter."""
     judge = plan.leading_judge(benchmark)
     return [
         paths.JUDGE_GRADES.of(benchmark=benchmark, judge=judge, tutor=tutor)

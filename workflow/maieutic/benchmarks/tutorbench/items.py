@@ -1,8 +1,8 @@
-"""Items of TutorBench (arXiv 2510.02663): the hub's release, its 30-row sample, a third-party copy of its text part.
+"""Items of TutorBench (arXiv 2510.02663), from the hub's release, its 30-row sample, or a copy of its text part.
 
-The copy has neither TASK_ID nor BATCH, so row numbers serve as ids, and use cases are guessed. A row without a first
-explanation counts as active learning if its criteria mention hints or forbid something, else as assessment. Items with
-a guessed use case are tagged.
+The copy, by a third party, has neither TASK_ID nor BATCH, so row numbers serve as ids, and use cases are guessed. A row
+with a first explanation is adaptive. Another row is active learning if its criteria mention hints or forbid something,
+and assessment otherwise. Items with a guessed use case get a tag.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from maieutic.graders.weighted_rubric import is_prohibition, is_unclear_negation
 
 BATCH = re.compile(r"USE_CASE_([123])_(TEXT|MULTIMODAL)")
 USE_CASES = {"1": "adaptive", "2": "assessment", "3": "active_learning"}
-WEIGHTS = {"critical": 5.0, "not_critical": 1.0, "critical_negative": -5.0}  # section 2.3
+WEIGHTS = {"critical": 5.0, "not_critical": 1.0, "critical_negative": -5.0}  # weight by severity (section 2.3)
 DELETED = "deleted"
-WEIGHT = "weight"  # key of an explicit weight, which overrides the severity's
+WEIGHT = "weight"  # key of an explicit weight, which overrides the weight of the severity
 log = logging.getLogger(__name__)
 SKILLS = {
     "identifying core difficulty/ misconception attribution": "core_difficulty",
@@ -66,7 +66,7 @@ def text_items(records: list[SourceRecord], task: str) -> list[Item]:
 
 
 def multimodal_items(records: list[SourceRecord], task: str) -> list[Item]:
-    """Load the samples with pictures. An item's `images` contains the record's number until the file is known."""
+    """Load the samples with pictures. An item's `images` contains the record's number until the picture is fetched."""
     samples = records_of_modality(records, "multimodal")
     return warn_of_contradictions(
         [(number, sample_item(record, number, task, str(number))) for number, record in samples]
@@ -82,7 +82,7 @@ def copied_text_items(records: list[SourceRecord], task: str) -> list[Item]:
 
 
 def warn_of_contradictions(numbered: list[tuple[int, Item]]) -> list[Item]:
-    """Return the items, and log a warning if weights contradict severities. numbered: items with record numbers."""
+    """Return the items. Log a warning if weights contradict severities. numbered: items with their record numbers."""
     items = [item for _, item in numbered]
     contradictions = [
         f"record {number} {item.id} {contradiction}"
@@ -113,7 +113,7 @@ def records_of_modality(records: list[SourceRecord], modality: str) -> list[tupl
 
 
 def sample_kind(record: SourceRecord, number: int, criteria: Sequence[dict[str, Any]]) -> SampleKind:
-    """Return a record's use case and modality, from its batch or guessed. Raises ValueError for an unknown batch."""
+    """Return a record's use case and modality, from its batch or by a guess. Raises ValueError for an unknown batch."""
     if record.get("BATCH", "") is None and criteria:
         return guess_sample_kind(record, criteria)
     match = BATCH.fullmatch(str(record.get("BATCH")).strip())
@@ -138,7 +138,7 @@ def sample_item(record: SourceRecord, number: int, task: str, picture: str | Non
     """Return the item of one sample (section 2.1; layout: appendix A.6).
 
     The first explanation, or the student's work in a text sample, is an assistant message. A picture belongs to the
-    first message, which also contains the question.
+    first message, which also contains the question. picture: entry in `images`, or None for a text sample.
     """
     criteria = parse_rubric(record, number)
     sample = sample_kind(record, number, criteria)
@@ -177,7 +177,7 @@ def sample_item(record: SourceRecord, number: int, task: str, picture: str | Non
 
 
 def rubric_reference(criteria: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the criteria with weights and tags. Deleted ones are left out, but their numbers are not reused."""
+    """Return the criteria with weights and tags. Deleted criteria are left out, but their numbers are not reused."""
     kept = {f"c{place:02d}": entry for place, entry in enumerate(criteria, 1) if entry["severity"] != DELETED}
     return {
         "criteria": {
@@ -195,7 +195,7 @@ def rubric_reference(criteria: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def item_tags(record: SourceRecord, sample: SampleKind) -> dict[str, str]:
-    """Return the tags by which a sample is counted."""
+    """Return the tags by which samples are grouped in scores and counts."""
     bloom = str(record.get("bloom_taxonomy") or "").strip().casefold()
     return {
         "use_case": sample.use_case,
@@ -207,7 +207,10 @@ def item_tags(record: SourceRecord, sample: SampleKind) -> dict[str, str]:
 
 
 def parse_rubric(record: SourceRecord, number: int) -> list[dict[str, Any]]:
-    """Return a sample's criteria: `text`, `severity`, `weight` and more attributes. Raises ValueError if invalid."""
+    """Return a sample's criteria, each with `text`, `severity`, `weight` and its other attributes.
+
+    Raises ValueError for an invalid rubric.
+    """
     place = f"{record_place(record, number)}: RUBRICS"
     try:
         rubric = json_value(record["RUBRICS"]) if isinstance(record["RUBRICS"], str) else record["RUBRICS"]
@@ -226,7 +229,7 @@ def parse_rubric(record: SourceRecord, number: int) -> list[dict[str, Any]]:
             raise ValueError(f"{place}: {fault}")
         weight = weight_of_criterion(entry, WEIGHTS.get(severity, 0.0))
         if weight is None:
-            raise ValueError(f"{place}: expected one weight, a number other than 0, found {str(entry)[:80]}")
+            raise ValueError(f"{place}: expected a single weight other than 0, found {str(entry)[:80]}")
         criteria.append({**attributes, "text": definition, "severity": severity, WEIGHT: weight})
     if not any(criterion[WEIGHT] > 0 for criterion in criteria if criterion["severity"] != DELETED):
         raise ValueError(f"{place}: expected a criterion with a positive weight, found none")
@@ -234,9 +237,9 @@ def parse_rubric(record: SourceRecord, number: int) -> list[dict[str, Any]]:
 
 
 def weight_of_criterion(criterion: dict[str, Any], usual: float) -> float | None:
-    """Return a criterion's explicit weight, or `usual` without one. None if the weight is 0, ambiguous or not a number.
+    """Return a criterion's explicit weight, or `usual`, the weight of its severity, if no weight is given.
 
-    usual: weight of the criterion's severity."""
+    Returns None if the weight is 0, ambiguous or not a number."""
     values = [value for value in (criterion.get(WEIGHT), criterion["attributes"].get(WEIGHT)) if value is not None]
     if not values:
         return usual
@@ -250,7 +253,7 @@ def weight_of_criterion(criterion: dict[str, Any], usual: float) -> float | None
 
 
 def tags_of_criterion(criterion: dict[str, Any]) -> dict[str, Any]:
-    """Return the tags of a criterion (section 2.4): possibly several dimensions, and None as an absent skill."""
+    """Return the tags of a criterion (section 2.4). It can have several dimensions; an absent skill is None."""
     skill, explicit, objective = (
         str(criterion.get(name) or "").strip().casefold() for name in ("tutoring_skill", "explicitness", "objectivity")
     )
@@ -267,5 +270,5 @@ def tags_of_criterion(criterion: dict[str, Any]) -> dict[str, Any]:
 
 
 def tag_slug(tag: str) -> str:
-    """Return a lower-case tag with underscores between its words. It makes tags usable that this code does not know."""
+    """Return the words of a lower-case tag, joined by underscores. The tag may be unknown to this module."""
     return re.sub(r"[^a-z0-9]+", "_", tag).strip("_")

@@ -38,7 +38,7 @@ def report_files(plan: Plan) -> Iterator[str]:
 
 
 def tags_by_tagger(plan: Plan) -> dict[str, list[str]]:
-    """Return the files of tags, by tagger."""
+    """Map each tagger to its files of tags."""
     benchmarks = plan.pooled_benchmarks
     return {name: [paths.TAGS.of(tagger=name, benchmark=place) for place in benchmarks] for name in plan.run.taggers}
 
@@ -50,7 +50,7 @@ def journals(plan: Plan) -> Iterator[str]:
 
 
 def check_taggers(plan: Plan) -> None:
-    """Check that the tasks and tutors that taggers and the difficulty filter need are in the run."""
+    """Raise UserError unless the run has the tasks and tutors that taggers and the difficulty filter need."""
     difficulty = plan.run.difficulty
     if difficulty.tutors and difficulty.at_least > len(difficulty.tutors):
         raise UserError(
@@ -62,7 +62,7 @@ def check_taggers(plan: Plan) -> None:
     if (difficulty.tutors or plan.run.taggers) and not pooled:
         raise UserError(
             "run.difficulty" if difficulty.tutors else "run.taggers",
-            "no selected task has judged items with criteria of their own",
+            "no selected task has judged items that define their own criteria",
             "add tutorbench to run.tasks and its judge to run.judges, or remove the key",
         )
     for number, name in enumerate(difficulty.tutors):

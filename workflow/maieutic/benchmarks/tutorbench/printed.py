@@ -1,11 +1,11 @@
-"""Values printed in TutorBench's paper and leaderboard."""
+"""Numbers from TutorBench's paper and leaderboard."""
 
 from __future__ import annotations
 
 from maieutic.scores.papers import PERCENT, Paper, PrintedResult, printed_rows
 
 BENCHMARK = "tutorbench"
-JUDGE = "Claude Sonnet 4"  # section 2.3
+JUDGE = "Claude Sonnet 4"  # the paper's judge (section 2.3)
 TABLE_1 = {"modality/text": ("text", "arr_w"), "modality/multimodal": ("multimodal", "arr_w")}
 POOL = "release"
 USER_LAST_NOTE = "the student's work sent as a user message"

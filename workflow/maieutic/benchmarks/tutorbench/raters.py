@@ -1,8 +1,8 @@
 """Agreement of a rubric judge with people who rated the same criteria (TutorBench, section 3.7 and Figure 6).
 
-People's ratings are in the CSV of `run.human_labels`: task, item, tutor, criterion (c01, c02, ... of the item), label
-(pass or fail), annotator. A person's agreement is the share of pairs of equal ratings, among all pairs of one rating by
-this person and one by another person of the same criterion.
+People's ratings are in the CSV of `run.human_labels`. Its columns are task, item, tutor, criterion (c01, c02, ...: the
+item's criteria), label (pass or fail) and annotator. For a person's agreement, each of the person's ratings is paired
+with every other person's rating of the same criterion. The agreement is the share of pairs with equal ratings.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ CriterionKey = tuple[str, str, str, str]  # task, item, tutor, criterion
 
 
 class Rating(NamedTuple):
-    """People's ratings and the judge's verdict on one criterion of one reply, with its severity and the problem.
+    """People's ratings and the judge's verdict on one criterion of one reply.
 
-    resolved: rating of the resolver, who decides where people differ, if there is one.
+    severity: severity of the criterion; problem: problem of the item; resolved: rating of the resolver, who decides
+    where people differ, or None.
     """
 
     people: dict[str, bool]
@@ -46,7 +47,7 @@ class Rating(NamedTuple):
 
     @property
     def majority(self) -> bool | None:
-        """Rating of the resolver if there is one, else of most people; None if people are evenly divided."""
+        """The resolver's rating if there is one, else the majority's rating; None if people are evenly divided."""
         if self.resolved is not None:
             return self.resolved
         passes = sum(self.people.values())
@@ -54,7 +55,7 @@ class Rating(NamedTuple):
 
 
 class RateJudge(ReadsHumanLabels):
-    """A judge of the replies to tasks whose items have their own criteria."""
+    """Settings of rate_judge. judge: a judge of replies to `tasks`, whose items define their own criteria."""
 
     judge: str
     tasks: list[str]
@@ -65,7 +66,8 @@ def rate_judge(*, job: RateJudge, verdicts: list[Path], people: Path, items: Pat
 
     F1 is also written by severity. Raises UserError that names the first rating without a verdict of the judge.
 
-    people: CSV of people's ratings (`run.human_labels`); items: folder of the benchmark's items.
+    verdicts: files of the judge's verdicts; people: CSV of people's ratings (`run.human_labels`); items: folder of the
+    benchmark's items.
     """
     cases = {(item.task, item.id): item for item in read_items(items, job.tasks)}
     labels = [label for label in job.labels_in(people) if ITEM_CRITERION.fullmatch(label.criterion)]
@@ -76,7 +78,7 @@ def rate_judge(*, job: RateJudge, verdicts: list[Path], people: Path, items: Pat
 
 
 def verdicts_by_key(judgements: Iterable[Judgement]) -> dict[CriterionKey, bool | None]:
-    """Return a judge's verdict on each criterion: the last one that is not missing."""
+    """Return a judge's verdict on each criterion: the last verdict that is not missing, or None."""
     verdicts: dict[CriterionKey, bool | None] = {}
     for judgement in judgements:
         for verdict in judgement.verdicts:
@@ -96,7 +98,7 @@ def check_judged(path: Path, labels: Sequence[Label], judge_verdicts: Mapping[Cr
                 str(path),
                 "expected ratings of criteria that this run has judged, "
                 f"found {label.criterion} of {label.tutor}'s reply to {label.task}/{label.id}",
-                "correct item, tutor and criterion to their names in results/verdicts, or remove the rating",
+                "set item, tutor and criterion of the rating to names in results/verdicts, or remove the rating",
             )
 
 
@@ -120,7 +122,7 @@ def ratings_of(
     return ratings
 
 
-RatingPair = tuple[bool, bool, str]  # a rating, the rating it is compared with, and the problem
+RatingPair = tuple[bool, bool, str]  # a rating, the rating it is compared with, and the item's problem
 
 
 def pairs_with_others(rater: str, ratings: Sequence[Rating]) -> list[RatingPair]:
@@ -146,7 +148,8 @@ def pairs_with_judge(rater: str, ratings: Sequence[Rating]) -> list[RatingPair]:
 def rating_scores(judge: str, ratings: Sequence[Rating], sampling: BootstrapSettings) -> list[Score]:
     """Return the agreement scores of the judge and of each person.
 
-    A score's `grader` is the judge or person whose agreement it is; its `subset` is the other person, or the severity.
+    The `grader` of a score is the judge or person that is compared with people. Its `subset` is the person with whom
+    the grader is compared, or the severity of the criteria.
     """
     raters = sorted({name for rating in ratings for name in rating.people})
     scores = []
@@ -182,7 +185,10 @@ def rating_scores(judge: str, ratings: Sequence[Rating], sampling: BootstrapSett
 def rating_agreement(
     model: str, compared: Sequence[RatingPair], sampling: BootstrapSettings, subset: str | None = None
 ) -> Score:
-    """Return the share of pairs with equal ratings, and its interval from resampling problems."""
+    """Return the share of pairs with equal ratings, with a bootstrap interval over problems.
+
+    model: judge or person that is compared with people.
+    """
     same = [float(rating == other) for rating, other, _ in compared]
     return trust_score(
         model,
@@ -195,7 +201,10 @@ def rating_agreement(
 def f1_against_majority(
     model: str, pairs: Sequence[tuple[bool | None, Rating]], sampling: BootstrapSettings, subset: str | None = None
 ) -> Score:
-    """Return F1 of the label `pass` against the majority's rating. Criteria without a majority count as missing."""
+    """Return F1 of the label `pass` against the majority's rating. Criteria without a majority count as missing.
+
+    model: judge or person that is compared with the majority; pairs: rating by `model` and by people, per criterion.
+    """
     rated = [(value, rating) for value, rating in pairs if value is not None]
     known = [
         (GradedItem(bool(value), None, bool(rating.majority)), rating.problem)

@@ -35,7 +35,7 @@ from maieutic.report.tables import breakdown_scores, display_label, items_of_tas
 from maieutic.report.traffic_light import kinds_on
 from maieutic.scores.papers import PrintedRow, printed_rows
 
-TABLE_1 = {  # keys of this run's scores, by column of the printed table
+TABLE_1 = {  # key of this run's score, by column of the paper's table
     "modality/text": Slice("modality", "text"),
     "modality/multimodal": Slice("modality", "multimodal"),
     OVERALL: Slice(OVERALL),
@@ -44,7 +44,7 @@ TUTORS_PER_EXAMPLE = 3  # maximum number of tutors shown in each example
 
 
 def scores_by_pool(plan: Plan, results: Path) -> dict[str, ScoresBySlice]:
-    """Return the leading judge's scores in every pool."""
+    """Return the leading judge's scores by pool, then by tutor and slice."""
     by_pool: dict[str, ScoresBySlice] = defaultdict(dict)
     judge = plan.leading_judge(BENCHMARK)
     for score in breakdown_scores(plan, results)[BENCHMARK]:
@@ -54,7 +54,7 @@ def scores_by_pool(plan: Plan, results: Path) -> dict[str, ScoresBySlice]:
 
 
 def paper_rows(printed: Sequence[PrintedRow]) -> list[dict[str, Any]]:
-    """Return the rows of Table 1 as printed, and the row of study mode."""
+    """Return the paper's rows of Table 1, and its row of study mode."""
     rows: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for row in printed:
         if row.group in {"ranked", "text-only model", "study mode"}:
@@ -71,7 +71,7 @@ def paper_rows(printed: Sequence[PrintedRow]) -> list[dict[str, Any]]:
 
 
 def tutor_notes(plan: Plan, model: str, cards: Sequence[Card]) -> str:
-    """Return the notes for a tutor's row: no picture input, student's work sent as a user message, another protocol."""
+    """Return the notes on a tutor's row: no picture input, student's work as a user message, a different protocol."""
     blind = not all(plan.can_answer(card, model) for card in cards)
     user_last = getattr(plan.models[model], "user_last", False)
     protocol = plan.protocol_of(model)
@@ -91,7 +91,7 @@ def count_lost_pictures(plan: Plan, results: Path, cards: Sequence[Card]) -> int
 
 
 def has_unverified_files(plan: Plan, cards: Sequence[Card]) -> bool:
-    """Return True if files of data_dir replace the hub's download, so that its commit is not verified."""
+    """Return True if files in data_dir replace a download from the hub. The commit of such files is not verified."""
     copies = [plan.datasets[card.dataset].published for card in cards]
     return plan.edition == "published" and plan.config.data_dir is not None and any(copy.hub for copy in copies)
 
@@ -170,7 +170,7 @@ def difficulty_section(plan: Plan, results: Path) -> dict[str, Any] | None:
 
 
 def tag_section(plan: Plan, results: Path) -> dict[str, Any] | None:
-    """Return the voted Bloom levels of the run's taggers, and their agreement with each other and the release."""
+    """Return the Bloom levels by vote, and the taggers' agreement; None if the run has no taggers."""
     path = paths.VOTES.within(results, benchmark=BENCHMARK)
     if not plan.run.taggers or not path.exists():
         return None

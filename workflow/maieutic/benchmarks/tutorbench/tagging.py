@@ -1,7 +1,7 @@
 """Tags that models assign: Bloom levels by vote (TutorBench, section 3.4) and tags of criteria (section 3.5).
 
-A level is assigned if at least two taggers agree on it and no other level has as many votes. Taggers are also compared
-with the tags in the release.
+A level is assigned to an item if at least two taggers agree on it and no other level has as many votes. The taggers'
+tags are also compared with the tags in the release.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from maieutic.serving.backends import JobFiles
 BLOOM = "bloom"
 MIN_AGREEING = 2  # minimum number of taggers that must agree on a level
 NO_SKILL = "none"
-# Criterion of the taggers' rubric -> field of the released tags to compare with.
+# Criterion of the taggers' rubric -> field of the released tags with which it is compared.
 RELEASED_FIELDS = {
     "skill": "skill",
     "explicitness": "explicitness",
@@ -36,14 +36,17 @@ RELEASED_FIELDS = {
 
 
 def work_on_tags(rubrics: Sequence[str], cards: Sequence[Card], items_dir: Path) -> JudgeWork:
-    """Return pairs of a rubric and a case: a rubric tags either all items of the cards' tasks or all their criteria."""
+    """Return pairs of a rubric and a case to tag.
+
+    A rubric tags either the items of the cards' tasks or the criteria of these items.
+    """
     loaded = [read_rubric(name) for name in rubrics]
     items = read_items(items_dir, [card.task for card in cards])
     return [(rubric, case) for rubric in loaded for item in items for case in tagging_cases(rubric, item)]
 
 
 def tagging_cases(loaded: LoadedRubric, item: Item) -> list[Case]:
-    """Return what a rubric tags in one item, as cases: the item itself, or each of its criteria."""
+    """Return the cases that a rubric tags in one item: the item itself, or each of its criteria."""
     if loaded.rubric.about == "items":
         return [Case(item.id, item.task, None, item.vars, {}, images=tuple(item.images))]
     return [
@@ -74,7 +77,7 @@ def tags_of_judgements(judgements: Iterable[Judgement]) -> TagsByCase:
 
 
 def voted_level(levels: Sequence[str]) -> str | None:
-    """Return the level that at least two taggers chose, and more than any other level; else None."""
+    """Return the level with the most votes, or None if it has fewer than two votes or is tied with another level."""
     ranked = Counter(levels).most_common(2)
     if not ranked or ranked[0][1] < MIN_AGREEING or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
         return None
@@ -82,7 +85,7 @@ def voted_level(levels: Sequence[str]) -> str | None:
 
 
 class TagItems(JudgeReplies):
-    """A model that tags the items, and their criteria, of some tasks of a benchmark."""
+    """Settings of tag_items: a model that tags the items of some tasks of a benchmark, and the items' criteria."""
 
 
 def tag_items(
@@ -90,15 +93,15 @@ def tag_items(
 ) -> None:
     """Ask a model for tags of items and criteria.
 
-    items: folder of the benchmark's items; weights: manifest of a model that the run serves, else empty; pictures:
-    store of the items' pictures.
+    items: folder of the benchmark's items; weights: list with the weights manifest if the run serves the model, else
+    an empty list; pictures: store of the items' pictures.
     """
     work = work_on_tags(job.entry.tags, job.cards(), items)
     job.ask(work, JobFiles(next(iter(weights), None), journal, server_log, pictures), out)
 
 
 class VoteTags(Job):
-    """Tagged tasks, and taggers in the order of their files."""
+    """Settings of vote_tags. tasks: tagged tasks; taggers: names of the taggers, in the order of their files."""
 
     tasks: list[str]
     taggers: list[str]
@@ -151,7 +154,7 @@ def pair_agreement(tagger: str, other: str, tags: Mapping[str, TagsByCase]) -> d
 
 
 def label_agreement(first: Sequence[str], second: Sequence[str]) -> dict[str, Any]:
-    """Return the share of equal labels, and Cohen's kappa if both sides vary."""
+    """Return the number of pairs, the share of equal labels, and Cohen's kappa (None if all labels are the same)."""
     from maieutic.validation.agreement import (
         cohen_kappa_of,  # deferred: the environment that serves models lacks scikit-learn
     )
@@ -161,7 +164,10 @@ def label_agreement(first: Sequence[str], second: Sequence[str]) -> dict[str, An
 
 
 def agreement_with_release(name: str, tags: TagsByCase, items: Sequence[Item]) -> list[dict[str, Any]]:
-    """Return one row for each kind of tag that the release also has. Matching one of several dimensions is enough."""
+    """Return a tagger's agreement with the release: one row for each kind of tag.
+
+    For a criterion with several released dimensions, the tagger agrees by naming any of them.
+    """
     pairs: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for item in items:
         level = tags[item.task, item.id].get(BLOOM)
@@ -179,13 +185,13 @@ def agreement_with_release(name: str, tags: TagsByCase, items: Sequence[Item]) -
 
 
 def released_tag(known: Any, tag: str) -> str:
-    """Return the release's tag to compare with: of several tags, the one equal to `tag` if any, else the first."""
+    """Return the released tag to compare with `tag`: of several released tags, an equal tag if any, else the first."""
     if isinstance(known, list):
         return tag if tag in known else (known or [NO_SKILL])[0]
     return known or NO_SKILL
 
 
 def read_votes(path: Path) -> dict[str, str | None]:
-    """Return the voted Bloom level of each item, by task and id."""
+    """Return the Bloom level of each item by vote (None: no level). The keys have the form TASK/ID."""
     votes: dict[str, str | None] = json.loads(path.read_text(encoding="utf-8"))["bloom"]
     return votes

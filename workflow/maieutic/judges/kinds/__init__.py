@@ -1,4 +1,4 @@
-"""Rubric kinds, one module each. A new kind is a new module and an entry of `KINDS`."""
+"""Rubric kinds, one module each. To add a kind, add a module and an entry in `KINDS`."""
 
 from maieutic.judges.kinds.base import RubricKind
 from maieutic.judges.kinds.checklist import Checklist

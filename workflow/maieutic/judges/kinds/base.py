@@ -12,14 +12,15 @@ PASS_FAIL = ("pass", "fail")
 
 
 class RubricKind:
-    """Base class of rubric kinds. By default a judge assigns one label to a reply under each criterion, and a reason.
+    """Base class of rubric kinds. By default, a judge gives a reply one label and a reason under each criterion.
 
-    name: name on rubric cards; answers: allowed forms of the answer; own_labels: True if each criterion lists its
-    labels; needs_criteria: True if a question needs a criterion; paired: True if two replies are compared, called A and
-    B by position, with an optional second question in reversed order; compares_labelled_pairs: True if pairs of a
-    labelled release can be compared; against_reference: True if a verdict can name the tutor's reply instead of a
-    position (`about_tutor`); tags: True if the kind can tag items or criteria; weighted: True if the items' own
-    criteria have weights; omission_fails: True if a criterion fails when a complete answer omits it.
+    name: name on rubric cards; answers: allowed forms of the answer; own_labels: True if each criterion lists its own
+    labels; needs_criteria: True if a question needs at least one criterion; paired: True if two replies, A and B, are
+    compared, with an optional second question in which they change places; compares_labelled_pairs: True if the kind
+    can compare the replies of a preference pair; against_reference: True if a reply is compared with the reference,
+    so that an answer can be about the tutor's reply instead of A and B (`about_tutor`); tags: True if the kind can tag
+    items or criteria; weighted: True if the items' own criteria have weights; omission_fails: True if a criterion
+    fails when a complete answer omits it.
     """
 
     name: ClassVar[str]
@@ -34,11 +35,14 @@ class RubricKind:
     omission_fails: ClassVar[bool] = False
 
     def values(self, labels: Sequence[str], about_tutor: bool) -> list[str]:
-        """Return the allowed answers under one criterion. labels: the criterion's own labels."""
+        """Return the allowed answers under one criterion.
+
+        labels: the criterion's own labels; about_tutor: True if the answer is about the tutor's reply, not A and B.
+        """
         return [*labels]
 
     def desired(self, label: str | None) -> str | bool | None:
-        """Return the verdict of a good reply as stored in grades, or None if the criterion has no desired label."""
+        """Return the verdict on a good reply, as stored in grades. label: the criterion's desired label, if any."""
         return label
 
     def annotator_labels(self, labels: Sequence[str]) -> tuple[str, ...]:
@@ -54,11 +58,17 @@ class RubricKind:
         return value
 
     def resolve_position(self, value: str, order: Order, about_tutor: bool) -> str:
-        """Convert a verdict about A and B to one about the first and second reply. order: order in the question."""
+        """Convert a verdict about A and B to one about the first and second reply.
+
+        order: order of the replies in the question; about_tutor: True if the verdict is about the tutor's reply.
+        """
         return value
 
     def criterion_schema(self, label: dict[str, Any], reasons: bool) -> dict[str, Any]:
-        """Return the JSON schema of one criterion in an answer. label: schema of the verdict alone."""
+        """Return the JSON schema of one criterion in an answer.
+
+        label: schema of the verdict alone; reasons: True if the answer also contains a reason.
+        """
         if not reasons:
             return label
         return {
@@ -69,18 +79,18 @@ class RubricKind:
         }
 
     def texts(self, item: Item, reply: Reply, about_tutor: bool) -> dict[str, str]:
-        """Return the texts of a reply by prompt variable, one for each turn of a conversation."""
+        """Return the texts of a reply, one for each turn of a conversation, by the names of their prompt variables."""
         if len(reply.turns) == 1:
             return {"response": reply.text}
         return {f"response_{number}": turn.text for number, turn in enumerate(reply.turns, 1)}
 
     def variables(self, turns: int, about_tutor: bool) -> set[str]:
-        """Return the names of the texts that a prompt may use. turns: number of turns of the task's conversation."""
+        """Return the prompt variables for the texts of a reply. turns: number of turns of the task's conversation."""
         return {"response"} if turns == 1 else {f"response_{number}" for number in range(1, turns + 1)}
 
 
 class PassFail(RubricKind):
-    """Base class of kinds by which one reply passes or fails each criterion."""
+    """Base class of kinds in which one reply passes or fails each criterion."""
 
     def values(self, labels: Sequence[str], about_tutor: bool) -> list[str]:
         """Return the allowed answers: pass and fail."""
@@ -95,7 +105,7 @@ class PassFail(RubricKind):
         return PASS_FAIL[0]
 
     def desired(self, label: str | None) -> str | bool | None:
-        """Return True: a good reply passes."""
+        """Return True, since a good reply passes."""
         return True
 
     def verdict(self, value: str) -> str | bool:

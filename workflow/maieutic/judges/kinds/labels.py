@@ -1,4 +1,4 @@
-"""`labels`: each criterion has its own labels, which are also those of the annotators."""
+"""`labels`: each criterion has its own labels, which annotators also use."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ REPLY_BY_POSITION: dict[Order, dict[str, str]] = {
 
 
 class Pairwise(RubricKind):
-    """Two replies; the judge names the better one."""
+    """Rubric kind for two replies, of which the judge names the better one."""
 
     name = "pairwise"
     answers = ("json", "letter")
@@ -26,5 +26,5 @@ class Pairwise(RubricKind):
         return ["A", "B"]
 
     def resolve_position(self, value: str, order: Order, about_tutor: bool) -> str:
-        """Return `first` or `second`: the reply that was shown at position A or B."""
+        """Return `first` or `second`: the reply that was shown at the position that the verdict names, A or B."""
         return REPLY_BY_POSITION[order].get(value, value)

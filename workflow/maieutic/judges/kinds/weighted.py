@@ -1,4 +1,4 @@
-"""`weighted`: each item's own criteria with weights, pass or fail (TutorBench, section 3)."""
+"""`weighted`: a reply passes or fails each of its item's own criteria, which have weights (TutorBench, section 3)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from maieutic.judges.kinds.base import PassFail
 
 
 class Weighted(PassFail):
-    """One reply, judged by the weighted criteria of its item."""
+    """Rubric kind for one reply, which is judged by its item's own weighted criteria."""
 
     name = "weighted"
     weighted = True

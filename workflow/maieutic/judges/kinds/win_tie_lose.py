@@ -1,4 +1,4 @@
-"""`win_tie_lose`: a tutor's reply compared with the reference by each criterion (KMP-Bench, Figures 16 and 17)."""
+"""`win_tie_lose`: a tutor's reply compared with the reference under each criterion (KMP-Bench, Figures 16 and 17)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ COMPARED_VARIABLES = ("tutor_response", "reference_response")
 
 
 class WinTieLose(RubricKind):
-    """Comparison of a reply with the reference: A, tie or B by position, or Win, Tie or Lose for the tutor's reply."""
+    """Rubric kind that compares a reply with the reference. Answers are A, tie or B, or Win, Tie or Lose."""
 
     name = "win_tie_lose"
     paired = True
     against_reference = True
 
     def values(self, labels: Sequence[str], about_tutor: bool) -> list[str]:
-        """Return the allowed answers: A, tie and B, or Win, Tie and Lose if the verdict names the tutor."""
+        """Return the allowed answers: A, tie and B, or Win, Tie and Lose if they are about the tutor's reply."""
         return ["Win", "Tie", "Lose"] if about_tutor else ["A", "tie", "B"]
 
     def desired(self, label: str | None) -> str | bool | None:
-        """Return `win`: a good reply is better than the reference."""
+        """Return `win`, since a good reply is better than the reference."""
         return "win"
 
     def annotator_labels(self, labels: Sequence[str]) -> tuple[str, ...]:
@@ -43,10 +43,10 @@ class WinTieLose(RubricKind):
         return {"first": "win", "second": "lose"}.get(place, place)
 
     def texts(self, item: Item, reply: Reply, about_tutor: bool) -> dict[str, str]:
-        """Return the texts of the reply and the reference, named by role or as `first` and `second`."""
+        """Return the texts of the reply and the reference, by role if `about_tutor`, or as `first` and `second`."""
         names = COMPARED_VARIABLES if about_tutor else ("first", "second")
         return dict(zip(names, (reply.text, str(item.reference["text"])), strict=True))
 
     def variables(self, turns: int, about_tutor: bool) -> set[str]:
-        """Return the names of both texts, by role or by position."""
+        """Return the prompt variables for both texts, named by role if `about_tutor`, otherwise by position."""
         return {*COMPARED_VARIABLES} if about_tutor else {"response_a", "response_b"}

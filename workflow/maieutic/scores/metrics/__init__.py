@@ -1,1 +1,1 @@
-"""Metrics, each a value and additive counts that the bootstrap can resample."""
+"""Metrics, each computed from additive counts that the bootstrap can resample."""

@@ -1,9 +1,9 @@
-"""Metrics: pure functions from the graded items of one task to one number.
+"""Metrics: pure functions that map the graded items of one task to one number.
 
 Each metric consists of additive counts per item and a function of their sums. The sums over all items yield the value;
 the sums over resampled problems yield the interval, without visiting the items again. Tests compare each value with
-scikit-learn, which is not imported here: its import (a second of CPU) would cost a scoring job more than all of its
-numbers.
+scikit-learn, which is not imported here: the import takes a second of CPU time, more than all computations of a scoring
+job.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ Counts = Array
 class GradedItem(NamedTuple):
     """A metric's input for one item: the grade's value, its correctness and the reference value.
 
-    parts: inputs for the grades of a composite metric, in the card's order; None for a grade that was not requested.
+    parts: the inputs of a composite metric, one for each of its parts in the card's order; None for a part without a
+    grade.
     """
 
     value: Any
@@ -36,12 +37,15 @@ Metric = Statistic[GradedItem]
 
 
 def ratio_or_zero(part: Counts, whole: Counts) -> Counts:
-    """Return part / whole, or 0 if the whole is 0, as scikit-learn does."""
+    """Return part / whole, or 0 where the whole is 0, as scikit-learn does."""
     return safe_ratio(part, whole, empty=0.0)
 
 
 def binary_counts(items: Sequence[GradedItem]) -> Counts:
-    """Return four counts per item: true positive, false positive, false negative, and 1. Positive: a wrong solution."""
+    """Return four counts per item: true positive, false positive, false negative, and 1.
+
+    Wrong solutions are the positives.
+    """
     pairs = [(bool(item.value), bool(item.gold)) for item in items]
     return np.array(
         [[prediction and true, prediction and not true, true and not prediction, 1.0] for prediction, true in pairs],
@@ -50,14 +54,14 @@ def binary_counts(items: Sequence[GradedItem]) -> Counts:
 
 
 def coded_labels(items: Sequence[GradedItem]) -> tuple[list[int], list[int]]:
-    """Return gold and predicted labels as indices into the sorted labels, so that each class has its own columns."""
+    """Return the gold labels and the predicted labels, each as its index in the sorted list of all labels."""
     gold, predictions = [item.gold for item in items], [item.value for item in items]
     places = {label: place for place, label in enumerate(sorted({*gold, *predictions}))}
     return [places[label] for label in gold], [places[label] for label in predictions]
 
 
 def class_counts(items: Sequence[GradedItem]) -> Counts:
-    """Return 0/1 columns for each class (rightly predicted, predicted, true) as an array of items x (3 x classes)."""
+    """Return three 0/1 columns per class (rightly predicted, predicted, true), as an array of items x (3 x classes)."""
     gold, predictions = coded_labels(items)
     classes = range(max([*gold, *predictions]) + 1)
     true = np.array([[label == kind for kind in classes] for label in gold], dtype=float)
@@ -66,7 +70,10 @@ def class_counts(items: Sequence[GradedItem]) -> Counts:
 
 
 def class_f1(sums: Counts) -> tuple[Counts, Counts, Counts]:
-    """Return F1, number of true members and occurrence (0 or 1) of each class. A resample may lack a class."""
+    """Return, for each class, its F1, its number of true members, and 1 if it occurs, else 0.
+
+    A class may be absent from a resample.
+    """
     hits, predicted, true = np.split(sums, 3, axis=-1)
     return ratio_or_zero(2 * hits, predicted + true), true, ((predicted + true) > 0).astype(float)
 
@@ -84,13 +91,13 @@ def macro_f1(sums: Counts) -> Counts:
 
 
 def weighted_f1(sums: Counts) -> Counts:
-    """Return the mean F1 of the classes, weighted by their true members."""
+    """Return the mean F1 of the classes, weighted by their numbers of true members."""
     f1, true, _ = class_f1(sums)
     return ratio_or_zero((f1 * true).sum(-1), true.sum(-1))
 
 
 def correct_as_number(item: GradedItem) -> float:
-    """Return 1 for a right answer, else 0."""
+    """Return 1 if the item's answer is right, else 0."""
     return float(bool(item.correct))
 
 
@@ -100,12 +107,12 @@ def numeric_value(item: GradedItem) -> float:
 
 
 def same_label(item: GradedItem) -> float:
-    """Return 1 if the predicted label is the true one, else 0."""
+    """Return 1 if the predicted label equals the gold label, else 0."""
     return float(item.value == item.gold)
 
 
 def never_undefined(sums: Counts) -> bool:
-    """Return False: the default of `metric_from_counts`, for metrics that are defined whenever there are items."""
+    """Return False. Default of `metric_from_counts`, for metrics that are defined whenever there are items."""
     return False
 
 
@@ -115,9 +122,10 @@ def metric_from_counts(
     is_open: Callable[[Counts], bool] = never_undefined,
     bounds: tuple[float, float] = SHARE_BOUNDS,
 ) -> Metric:
-    """Return a metric computed from summed per-item counts.
+    """Return a metric that is computed from sums of counts per item.
 
-    is_open: function that returns True for sums at which the metric is undefined (NaN).
+    counts: function that returns the counts of each item; from_sums: function that maps their sums to values; is_open:
+    function that returns True for sums at which the metric is undefined (NaN); bounds: range of the metric.
     """
 
     def value(items: Sequence[GradedItem]) -> float:
@@ -128,7 +136,7 @@ def metric_from_counts(
 
 
 def mcc(sums: Counts) -> Counts:
-    """Return Matthews' correlation of binary counts (true positives, false positives, false negatives, items)."""
+    """Return Matthews' correlation coefficient from the sums of `binary_counts`."""
     tp, fp, fn, n = np.moveaxis(sums, -1, 0)
     tn = n - tp - fp - fn
     spread = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
@@ -136,7 +144,10 @@ def mcc(sums: Counts) -> Counts:
 
 
 def detection_counts(items: Sequence[GradedItem]) -> Counts:
-    """Return four 0/1 counts per item: mistake located, solution wrong, right solution accepted, solution right."""
+    """Return four 0/1 counts per item: mistake located, solution wrong, right solution accepted, solution right.
+
+    The first two concern wrong solutions, the others right ones.
+    """
     return np.array(
         [
             [
@@ -152,7 +163,7 @@ def detection_counts(items: Sequence[GradedItem]) -> Counts:
 
 
 def detection_f1(sums: Counts) -> Counts:
-    """Return the harmonic mean of the accuracies on wrong and on right solutions.
+    """Return the harmonic mean of two accuracies: on wrong solutions and on right solutions.
 
     Source: ProcessBench, arXiv 2412.06559, section 4.1.
     """
@@ -166,9 +177,9 @@ def part_correctness(part: GradedItem | None) -> float:
 
 
 def reason_counts(items: Sequence[GradedItem]) -> Counts:
-    """Return four 0/1 counts per item: solution wrong, its step located, reason parsed, reason right.
+    """Return four 0/1 counts per item: solution wrong, its first wrong step located, reason parsed, reason right.
 
-    The items' parts are the step and the reason.
+    The parts of each item are the step and the reason.
     """
     counts = []
     for item in items:
@@ -181,18 +192,24 @@ def reason_counts(items: Sequence[GradedItem]) -> Counts:
 
 
 def reason_share(sums: Counts) -> Counts:
-    """Return the share of wrong solutions with a right reason, assuming that unparsed reasons are as often right."""
+    """Return the share of wrong solutions with a right reason, from the sums of `reason_counts`.
+
+    Reasons that could not be parsed are assumed to be right as often as the others.
+    """
     wrong, located, read, accepted = np.moveaxis(sums, -1, 0)
     return ratio_or_zero(located, wrong) * ratio_or_zero(accepted, read)
 
 
 def no_reason_read(sums: Counts) -> bool:
-    """Return True if reasons were needed but none could be parsed."""
+    """Return True if the sums of `reason_counts` show that reasons were needed but none could be parsed."""
     return bool(sums[1] and not sums[2])
 
 
 def mr_counts(items: Sequence[GradedItem]) -> Counts:
-    """Return `binary_counts` of the verdicts, then `reason_counts`. The items' parts are verdict, step and reason."""
+    """Return the `binary_counts` of the verdicts, followed by the `reason_counts`.
+
+    The parts of each item are the verdict, the step and the reason.
+    """
     verdicts = [item.parts[0] for item in items]
     counts = binary_counts([verdict for verdict in verdicts if verdict is not None])
     counts_of_wrong = reason_counts([item._replace(parts=item.parts[1:]) for item in items])
@@ -200,7 +217,7 @@ def mr_counts(items: Sequence[GradedItem]) -> Counts:
 
 
 def mr_score(sums: Counts) -> Counts:
-    """Return the MR-Score (MR-GSM8K, arXiv 2312.17080, section 3.3).
+    """Return the MR-Score (MR-GSM8K, arXiv 2312.17080, section 3.3) from the sums of `mr_counts`.
 
     Step accuracy and reason accuracy are shares of the wrong solutions.
     """
@@ -213,22 +230,28 @@ def combine_mr(correlation: Counts, step: Counts, reason: Counts) -> Counts:
 
 
 def level_counts(items: Sequence[GradedItem]) -> Counts:
-    """Return each part's value and 1, or zeros if the part does not apply, as an array of items x (2 x parts)."""
+    """Return two numbers for each part, its value and 1, as an array of items x (2 x parts).
+
+    Both numbers are 0 for a part that does not apply to the item or could not be parsed.
+    """
     return np.array([[cell for part in item.parts for cell in level_cells(part)] for item in items], dtype=float)
 
 
 def level_cells(part: GradedItem | None) -> tuple[float, float]:
-    """Return a part's value and 1; zeros if it does not apply or could not be parsed."""
+    """Return the value of a part and 1; return two zeros if the part does not apply or could not be parsed."""
     return (0.0, 0.0) if part is None or part.value is None else (numeric_value(part), 1.0)
 
 
 def part_mean(sums: Counts, part: int) -> Counts:
-    """Return the mean of one part over the items to which it applies."""
+    """Return the mean value of one part over the items to which it applies, from the sums of `level_counts`."""
     return ratio_or_zero(sums[..., 2 * part], sums[..., 2 * part + 1])
 
 
 def mean_of_part_means(sums: Counts) -> Counts:
-    """Return the mean of the parts' means. Parts that apply to no item are left out."""
+    """Return the mean of the parts' means, from the sums of `level_counts`.
+
+    Parts that apply to no item are left out.
+    """
     values, counts = sums[..., 0::2], sums[..., 1::2]
     return ratio_or_zero(ratio_or_zero(values, counts).sum(-1), (counts > 0).sum(-1).astype(float))
 
@@ -256,5 +279,6 @@ COMMON: dict[str, Metric] = {
     "mr_score": metric_from_counts(mr_counts, mr_score, lambda sums: no_reason_read(sums[4:])),
 }
 
-# Metrics that the released code computes differently: its macro F1 is the mean over every label that occurs.
+# Metrics that released code computes differently, used under `paper_compat`. In that code, macro F1 is the mean over
+# every label that occurs, predicted or true.
 RELEASED: dict[str, Metric] = {"macro_f1": metric_from_counts(class_counts, macro_f1_of_occurring)}

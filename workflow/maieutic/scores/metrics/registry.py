@@ -1,4 +1,4 @@
-"""All metrics by the names used on cards: common ones and those of single benchmarks."""
+"""All metrics by the names used on cards: the common metrics and those defined by benchmarks."""
 
 from __future__ import annotations
 
