@@ -19,6 +19,7 @@ from maieutic.benchmarks.kmpbench import planning as kmpbench_planning
 from maieutic.benchmarks.tutorbench import planning as tutorbench_planning
 from maieutic.config import cards
 from maieutic.config.datasets import Dataset
+from maieutic.config.job_entries import entry_for_asking, entry_for_scoring, entry_for_training
 from maieutic.config.models import HostedModel, RewardModel, VllmModel, WeightsOnly
 from maieutic.config.settings import read_config
 from maieutic.core import paths
@@ -30,7 +31,6 @@ from maieutic.launch.saving import SaveConfig, save_config
 from maieutic.launch.wildcard_patterns import constraints_of, judges_with_engine, one_of
 from maieutic.plan import checks, digest, inputs, jobs
 from maieutic.plan.checks import check_config
-from maieutic.plan.job_entries import entry_for_asking, entry_for_scoring, entry_for_training
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import RulePlan, input_sections, input_sources, plan_of, template_files
 from maieutic.plan.selection import Selection

@@ -25,6 +25,7 @@ from maieutic.benchmarks.tutorbench.raters import RateJudge, rate_judge
 from maieutic.benchmarks.tutorbench.section import paper_rows
 from maieutic.benchmarks.tutorbench.tagging import VoteTags, label_agreement, tag_summary, vote_tags, voted_level
 from maieutic.config.cards import CARDS, read_card
+from maieutic.config.job_entries import entry_for_asking
 from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.config.prompts import render
 from maieutic.core.errors import UserError
@@ -51,7 +52,6 @@ from maieutic.judges.questions import question_messages, questions_about
 from maieutic.judges.rubrics import read_rubric
 from maieutic.launch.provenance import card_paths
 from maieutic.plan.checks import check_config
-from maieutic.plan.job_entries import entry_for_asking
 from maieutic.plan.plan import Plan
 from maieutic.replies.generate import first_messages
 from maieutic.scores.papers import printed_rows

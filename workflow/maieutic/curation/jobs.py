@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.config.curation import FineTuning, stage_files, stage_names
+from maieutic.config.job_entries import entry_for_asking
 from maieutic.config.models import HostedModel
 from maieutic.core.files import sha256_of
 from maieutic.curation.curated_plan import CurationPlan
@@ -19,7 +20,6 @@ from maieutic.curation.rating import RateDialogues
 from maieutic.curation.seeds import MakeSeeds, SeedSource
 from maieutic.curation.sets import AssembleSets, CleanTrainingSet
 from maieutic.curation.tuning import TuneTutor
-from maieutic.plan.job_entries import entry_for_asking
 from maieutic.plan.jobs import judge_job_fields
 
 NEAR_DUPLICATE = 0.7  # minimum similarity at which an example counts as leaked, equal to the default of curations

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.config.cards import JUDGE, REWARD, Card
+from maieutic.config.job_entries import entry_for_asking, entry_for_scoring, entry_for_training
 from maieutic.config.models import (
     BaselineModel,
     CriteriaModel,
@@ -27,7 +28,6 @@ from maieutic.judges.panels import CombineVerdicts
 from maieutic.launch import provenance
 from maieutic.launch.saving import SaveConfig
 from maieutic.plan.inputs import all_grades, sampled_tasks, tasks_of, verdict_files
-from maieutic.plan.job_entries import entry_for_asking, entry_for_scoring, entry_for_training
 from maieutic.plan.plan import Plan, training_pair_sources
 from maieutic.replies.generate import GenerateReplies, Shard
 from maieutic.replies.packed import GenerateAllReplies
