@@ -201,3 +201,12 @@ def test_check_needs_a_run_file_that_names_the_extension(folder: Path, tmp_path:
     run_file.write_text("run: {tutors: [echo], tasks: [mathtutorbench]}\n", encoding="utf-8")
     with pytest.raises(UserError, match=rf"^extensions: the run file does not name {folder}\. Fix: set extensions"):
         check(folder, configfile=[run_file])
+
+
+@pytest.mark.parametrize("parent", ["a", "z"])
+def test_tasks_are_in_the_same_order_wherever_the_extension_is(parent: str, folder: Path, tmp_path: Path) -> None:
+    """Shared runs are verified on other machines, where the folders have other paths."""
+    moved = shutil.copytree(folder, tmp_path / parent / "mine")
+    plan = plan_of(run_of(moved, ["mrbench", "mathtutorbench"]))
+    names = [(loaded.card.benchmark, loaded.card.task) for loaded in plan.cards.values()]
+    assert names == sorted(names) and ("mathtutorbench", "short") in names

@@ -75,7 +75,8 @@ class Selection:
                 names = [f"{benchmark}/{path.stem}" for path in known]
                 raise unknown_name(f"run.tasks[{number}]", name, names, "resources/benchmarks")
             paths += [path for path in known if not task or path.stem == task]
-        return {path: self.selected_card(path, self.run.protocol) for path in sorted(set(paths))}
+        paths = sorted(set(paths), key=lambda path: (path.parent.name, path.stem))
+        return {path: self.selected_card(path, self.run.protocol) for path in paths}
 
     @cached_method
     def shipped_card(self, path: Path, protocol: str) -> LoadedCard:
