@@ -90,7 +90,7 @@ def test_a_run_reaches_its_report(undisturbed: Path) -> None:
 def test_all_benchmarks_of_a_tutor_in_one_allocation(checkouts: Callable[[], Path]) -> None:
     """With servers.pack one submitted job and one server replace those of each benchmark, and the tables are equal."""
     sys.path.insert(0, str(ROOT / "bench"))
-    from slurm_packed import measured  # bench/slurm_packed.py measures the same runs
+    from slurm_packed import measure  # bench/slurm_packed.py measures the same runs
 
     tables: list[bytes] = []
     for is_packed, number in ((False, 3), (True, 1)):
@@ -104,7 +104,7 @@ def test_all_benchmarks_of_a_tutor_in_one_allocation(checkouts: Callable[[], Pat
         config = {"edition": "demo", "report": {"resamples": 100}, "models": {NAME: entry}, "run": keys}
         config["interpreters"] = {"serve": str(ROOT / "tests/stub/python")}
         resources = ["--set-resources", f"generate_{'all_' if is_packed else ''}replies:slurm_partition=gpu"]
-        figures, jobs = measured(folder, config, is_packed, [*SITE, "--slurm-keep-successful-logs", *resources])
+        figures, jobs = measure(folder, config, is_packed, [*SITE, "--slurm-keep-successful-logs", *resources])
         logs = [path.read_text(encoding="utf-8") for path in (folder / "results/logs").glob("generate_*/**/*.log")]
         assert (len(jobs), sum(log.count("vLLM server ready") for log in logs)) == (number, number)
         assert sorted(figures.values())[0] == number and min(figures.values()) > 0
