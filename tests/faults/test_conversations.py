@@ -36,7 +36,7 @@ def test_a_kill_between_the_turns_goes_on_inside_the_conversation(checkouts: Cal
     process = start(folder, config)
     until(lambda: "turn 2 of" in job_log(), "a second turn")
     first = next(line for line in job_log().splitlines() if "turn 2 of" in line)
-    in_earlier_turns = int(first.split("while ")[1].split()[0])
+    in_earlier_turns = int(first.rpartition("items in an earlier turn: ")[2])
     assert in_earlier_turns > 0, "a second turn begins while another item is still in its first turn"
     lock = folder / JOURNAL.replace(".jsonl", ".lock")
     os.kill(int(lock.read_text(encoding="utf-8").split()[-1]), signal.SIGKILL)
