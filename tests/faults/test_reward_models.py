@@ -349,7 +349,8 @@ def test_a_reward_model_by_code_of_its_own_scores_as_its_authors_do(preferences:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "architectures": ["LlamaForCausalLM"]}))
     done = subprocess.run(command("score-pairs", **arguments), capture_output=True, text=True, env=env)
-    assert "models.m.adapter: internlm2 is for InternLM2ForRewardModel, found LlamaForCausalLM. Fix:" in done.stderr
+    assert "models.m.adapter: adapter internlm2 requires the architecture InternLM2ForRewardModel" in done.stderr
+    assert "config.json, which has the architecture LlamaForCausalLM. Fix: remove the adapter" in done.stderr
 
 
 # Prints the token ids of all pairs' conversations, cut to 199 tokens: max_length without the reward token.
