@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
+from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel, RecordedModel
 from maieutic.config.people import TABLE_LOADER
 from maieutic.core.plugins import PACKAGE, plugin_objects, plugin_packages
@@ -50,14 +51,10 @@ def unused_tables(module: str, name: str, tables: Tables, used: Iterable[str]) -
     }
 
 
-def unused_on_cards(plan: Plan, benchmark: str) -> Replacements:
-    """Return replacements that leave out the graders and metrics that no card of a benchmark names."""
-    cards = [loaded.card for loaded in plan.benchmarks[benchmark]]
+def unused_metrics(cards: Iterable[Card]) -> Replacements:
+    """Return replacements that leave out the metrics that none of the cards names."""
     functions = {metric.function or name for card in cards for name, metric in card.metrics.items()}
-    return {
-        **unused_tables("graders", "GRADERS", GRADERS, {name for card in cards for name in card.graders}),
-        **unused_tables("metrics", "METRICS", METRICS, functions),
-    }
+    return unused_tables("metrics", "METRICS", METRICS, functions)
 
 
 def unused_by_rubrics(names: Iterable[str], criteria: Iterable[str] = ()) -> Replacements:
@@ -117,7 +114,9 @@ def used_by_read_replies(plan: Plan, tutor: str, **others: str) -> Replacements:
 
 def used_on_benchmark(plan: Plan, benchmark: str, **others: str) -> Replacements:
     """Return replacements that leave out the graders and metrics that no card of a benchmark names."""
-    return unused_on_cards(plan, benchmark)
+    cards = [loaded.card for loaded in plan.benchmarks[benchmark]]
+    graders = {name for card in cards for name in card.graders}
+    return {**unused_tables("graders", "GRADERS", GRADERS, graders), **unused_metrics(cards)}
 
 
 def used_by_judge_replies(plan: Plan, judge: str, benchmark: str, **others: str) -> Replacements:

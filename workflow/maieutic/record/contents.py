@@ -31,10 +31,6 @@ from maieutic.validation.validation_jobs import (
 LARGEST_SOURCE = 64 * MB  # maximum size, in bytes, of a packed file that only validations read
 
 
-class StepWildcards(dict[str, str]):
-    """Values of a rule's wildcards for one step, by wildcard name."""
-
-
 def score_steps(plan: RulePlan) -> Iterator[Step]:
     """Yield the steps that compute scores from replies, verdicts and rewards, in an order in which they can run."""
     for benchmark in plan.benchmarks:
@@ -100,7 +96,7 @@ def validation_outputs(grader: str) -> tuple[Outputs, Outputs]:
 
 def step_inputs(plan: RulePlan, step: Step) -> dict[str, str | list[str]]:
     """Return the paths of the files that a step reads, by input name of the rule."""
-    return plan.inputs_of(step.rule)(StepWildcards(step.names))
+    return plan.inputs_of(step.rule)(step.names)
 
 
 def flat_paths(files: Mapping[str, str | list[str]]) -> Iterator[str]:

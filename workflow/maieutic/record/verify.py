@@ -19,7 +19,6 @@ from maieutic.launch.provenance import CodeState, Provenance, code_state, read_p
 from maieutic.plan.rules import RulePlan
 from maieutic.plan.steps import Step
 from maieutic.record.contents import (
-    StepWildcards,
     flat_paths,
     name_in_crate,
     score_steps,
@@ -217,7 +216,7 @@ def run_step(plan: RulePlan, step: Step, folder: Path, outputs: Mapping[str, Pat
             for name, value in named.items()
         }
 
-    job = plan.job_of(step.rule)(StepWildcards(step.names))
+    job = plan.job_of(step.rule)(step.names)
     items = folder / paths.ITEM_FOLDER.of(benchmark=step.names.get("benchmark", ""))
     input_files = files(step_inputs(plan, step), partial(path_for_received, folder))
     step.run(job, input_files, items, files(step.outputs, outputs.__getitem__))

@@ -6,7 +6,7 @@ from maieutic.benchmarks.kmpbench import inputs, jobs
 from maieutic.core import paths
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import SlicePlan
-from maieutic.plan.used_code import METRICS, Replacements, unused_tables
+from maieutic.plan.used_code import Replacements, unused_metrics
 
 
 def report_files(plan: Plan) -> list[str]:
@@ -18,8 +18,7 @@ def report_files(plan: Plan) -> list[str]:
 def used_by_align_judge(plan: Plan, judge: str) -> Replacements:
     """Leave out the metrics that no card names in the benchmarks where the judge compares replies with a reference."""
     cards = [loaded.card for name in inputs.compared_benchmarks(plan, judge) for loaded in plan.benchmarks[name]]
-    functions = {metric.function or name for card in cards for name, metric in card.metrics.items()}
-    return unused_tables("metrics", "METRICS", METRICS, functions)
+    return unused_metrics(cards)
 
 
 PLANNING = SlicePlan(
