@@ -26,18 +26,18 @@ from maieutic.config.datasets import Dataset
 from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.config.people import LabelSet
 from maieutic.config.prompts import render
+from maieutic.config.rubrics import read_rubric
 from maieutic.core.records import Item, Reply
 from maieutic.core.yaml_files import read_yaml
+from maieutic.datasets.labelled_sets import label_source, rubric_for_labels
+from maieutic.datasets.pairs import PAIR_SOURCES
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import demo_folder, read_source
-from maieutic.judges.assignments import pair_case, reply_cases, rubric_for_labels
+from maieutic.judges.assignments import pair_case, reply_cases
 from maieutic.judges.judging import JudgeSettings, judge_request
-from maieutic.judges.labelled_sets import label_source
 from maieutic.judges.questions import questions_about
-from maieutic.judges.rubrics import read_rubric
 from maieutic.replies.baselines import TUTORS, baseline_reply
 from maieutic.replies.generate import first_messages
-from maieutic.rewards.pairs import PAIR_SOURCES
 
 DATA = Path(os.environ.get("MAIEUTIC_DATA", ROOT / "../shared/data"))
 OUT = ROOT / "resources/sizes.csv"

@@ -19,6 +19,7 @@ from typing import Any
 import maieutic
 from conftest import ROOT
 from maieutic.config.cards import load_cards
+from maieutic.config.rubrics import read_rubric, rubric_names
 from maieutic.core import thinking
 from maieutic.core.files import safe_cell
 from maieutic.core.records import SCORINGS, Item
@@ -28,7 +29,6 @@ from maieutic.curation.parsers import PARSERS, AnswerFormatError
 from maieutic.graders.registry import GRADERS
 from maieutic.judges.answers import parse_verdicts
 from maieutic.judges.fencing import fence_texts
-from maieutic.judges.rubrics import read_rubric, rubric_names
 from maieutic.serving.conversations import parse_turns
 from task_items import DEMO, items_of_card
 

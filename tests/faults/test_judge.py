@@ -15,10 +15,11 @@ from conftest import ROOT, SERVE, prepare
 from maieutic.config.models import JudgeModel
 from maieutic.core.journal import FinishedRequest
 from maieutic.core.records import Judgement, read_records
+from maieutic.datasets.labelled_sets import LABEL_LOADERS
 from maieutic.datasets.mrbench import LABELS
 from maieutic.datasets.sources import read_source
-from maieutic.judges.commands import JudgeLabelled
-from maieutic.judges.labelled_sets import LABEL_LOADERS, write_labels
+from maieutic.judges.verdicts import JudgeLabelled
+from maieutic.preparation.labels import write_labels
 from small import model_of, stub_of, until
 
 REPLIES = 8
@@ -76,7 +77,7 @@ TOKENS = """
 import json, sys
 from transformers import AutoTokenizer
 from maieutic.judges.questions import Case, question_messages, questions_about
-from maieutic.judges.rubrics import read_rubric
+from maieutic.config.rubrics import read_rubric
 tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
 loaded = read_rubric("mrbench_taxonomy")
 counts = []

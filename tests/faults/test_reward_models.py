@@ -19,10 +19,11 @@ from maieutic.config.models import CriteriaModel, RewardModel
 from maieutic.core.files import sha256_of
 from maieutic.core.records import Item, PairReward, Reply, Reward, Turn, read_records, write_records
 from maieutic.datasets import mrbench
+from maieutic.datasets.labelled_sets import LABEL_LOADERS
 from maieutic.datasets.sources import read_source
-from maieutic.judges.labelled_sets import LABEL_LOADERS, write_labels
+from maieutic.preparation.labels import write_labels
+from maieutic.preparation.pairs import write_pairs
 from maieutic.rewards.criteria import TrainCriteria
-from maieutic.rewards.pairs import write_pairs
 from maieutic.rewards.scoring import ScorePairs, ScoreRewards
 
 TRAIN = {"base": "tiny", "mix": {"mrbench": 1.0}, "learning_rate": 1e-3, "batch_size": 4, "micro_batch": 1}

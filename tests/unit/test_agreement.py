@@ -16,6 +16,7 @@ from columns import quantity, spelt
 from maieutic.benchmarks.mrbench.predictions import score_predictions
 from maieutic.benchmarks.mrbench.section import cell_notes, is_attainable
 from maieutic.benchmarks.mrbench.statistics import release_statistics
+from maieutic.config.rubrics import Criterion, Rubric
 from maieutic.core.errors import UserError
 from maieutic.core.records import (
     Judgement,
@@ -32,11 +33,11 @@ from maieutic.core.records import (
     write_records,
 )
 from maieutic.core.stats import BootstrapSettings
+from maieutic.datasets.labelled_sets import LABEL_LOADERS, LabelledData, read_labelled_data, sample_replies
 from maieutic.datasets.mrbench import DESIRED_LABELS, LABELS, SCALES, labelled_set
 from maieutic.judges.answers import parse_verdicts
-from maieutic.judges.labelled_sets import LABEL_LOADERS, LabelledData, read_labelled_data, sample_replies, write_labels
-from maieutic.judges.rubrics import Criterion, Rubric
 from maieutic.people.labels import read_human_labels, resolved_labels
+from maieutic.preparation.labels import write_labels
 from maieutic.report.trust import leniency_word
 from maieutic.scores.papers import printed_rows
 from maieutic.validation.agreement import (

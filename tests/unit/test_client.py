@@ -33,9 +33,9 @@ from maieutic.config.models import HostedModel, Price, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.journal import FinishedRequest, load_journal_answers
 from maieutic.core.records import SCORINGS, Item, Prompt, Reply, read_records, write_records
-from maieutic.graders.parsing import read_reply
 from maieutic.graders.reading import Reading
 from maieutic.replies.generate import CardItems, RequestLimits, Shard, ask_tutor, run_concurrently, tutor_request
+from maieutic.replies.parsing import read_reply
 from maieutic.replies.shards import gather_shards
 from maieutic.report.tables import reply_costs
 from maieutic.serving import client

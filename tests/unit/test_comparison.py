@@ -16,11 +16,12 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.records import ReportedScore, Score
 from maieutic.core.stats import BootstrapSettings
+from maieutic.datasets.labelled_sets import LABEL_LOADERS, read_labelled_data
 from maieutic.datasets.sources import read_source
-from maieutic.judges.labelled_sets import LABEL_LOADERS, read_labelled_data, write_labels
 from maieutic.plan import checks
-from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
+from maieutic.plan.rules import check_config
+from maieutic.preparation.labels import write_labels
 from maieutic.report.comparison import Cell, Tally, against_paper, rounding_of, tally_of, verdict_on
 from maieutic.report.tables import paper_value, prompting_difference
 from maieutic.scores.papers import PEOPLE, PrintedResult

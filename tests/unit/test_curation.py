@@ -17,6 +17,7 @@ from curator import SEED, Curator, entries, problem, roles, stage_of, steps
 from httpserver import serving
 from maieutic.benchmarks.kmpbench import items as kmp
 from maieutic.benchmarks.kmpbench.final_answers import grade_rounds
+from maieutic.config import rubrics
 from maieutic.config.curation import STAGES as STAGE_CARDS
 from maieutic.config.curation import Roles, read_stage, stage_names
 from maieutic.config.prompts import template_variables
@@ -41,7 +42,6 @@ from maieutic.curation.seeds import SeedSource, evaluation_seeds, make_seeds, se
 from maieutic.curation.stage_runner import StageRunner
 from maieutic.datasets.text import cluster_of
 from maieutic.graders.gold import gold_rounds
-from maieutic.judges import rubrics
 from obedient_judge import prompt_of
 
 # parsers --------------------------------------------------------------------------------------------------------------

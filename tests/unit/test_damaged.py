@@ -28,13 +28,13 @@ from maieutic.core.records import (
     read_records,
     write_records,
 )
-from maieutic.datasets import pictures
 from maieutic.datasets.sources import read_source
-from maieutic.graders import parsing
-from maieutic.graders.parsing import ParseReplies, parse_replies
 from maieutic.judges.assignments import work_on_replies
 from maieutic.judges.grading import GradeVerdicts, grade_verdicts
 from maieutic.people.labels import read_human_labels
+from maieutic.preparation import pictures
+from maieutic.replies import parsing
+from maieutic.replies.parsing import ParseReplies, parse_replies
 from maieutic.scores import differences
 from maieutic.scores import score as scores
 from maieutic.scores.differences import CompareTutors, compare_tutors

@@ -10,11 +10,11 @@ from maieutic.config.datasets import Dataset
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, read_records
 from maieutic.datasets import word_problems
-from maieutic.datasets.items import MakeItems, make_items
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sampling import sample_items
 from maieutic.datasets.sources import read_checked_source, read_source
 from maieutic.graders.registry import GRADERS
+from maieutic.preparation.items import MakeItems, make_items
 from task_items import REGISTRY, items_of_card
 
 TASKS = sorted(path.stem for path in (CARDS / "mathtutorbench").glob("*.yaml"))

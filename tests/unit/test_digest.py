@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from maieutic.core import caching
+from maieutic.datasets.pairs import PAIR_SOURCES
 from maieutic.datasets.registry import LOADERS
 from maieutic.plan import digest
 from maieutic.plan.digest import NEUTRAL_MODULES, PackageCode, Source, closure_of, code_of, command_functions, roots_of
 from maieutic.plan.syntax import WHOLE_MODULE, Module, Name, definitions_of, without_texts
-from maieutic.rewards.pairs import PAIR_SOURCES
 
 # Sources of the real package, read once.
 read_source = digest.source_lookup(digest.package_sources())
@@ -524,11 +524,11 @@ def test_the_table_of_what_reruns_is_true() -> None:
 
 @pytest.mark.own_text
 def test_a_silenced_parser_rereads_replies_without_requests(current: dict[str, str]) -> None:
-    text = str(read_source("graders.parsing"))
+    text = str(read_source("replies.parsing"))
     silent = text.replace('        return [Reading(None, None, "", refused)]\n', "        return []\n", 1)
     silent = re.sub(r"(def read_reply\(.*\n    \"\"\".*\"\"\"\n)", r"\1    return []\n", text)
     assert silent != text
-    after = digests(**{"graders.parsing": silent})
+    after = digests(**{"replies.parsing": silent})
     for_people = {"check", "check-graders", "share", "verify"}  # run by hand; they repeat the parsing
     assert {name for name in current if after[name] != current[name]} == {"parse-replies", *for_people}
 

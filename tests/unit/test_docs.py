@@ -12,8 +12,8 @@ import yaml
 from maieutic.config import cards, models, settings
 from maieutic.config.datasets import Dataset, DatasetFile
 from maieutic.config.models import BaselineModel, Model, RewardModel, ServedModel, Training
-from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
+from maieutic.plan.rules import check_config
 from maieutic.tools.schemas import ENGINES, config_page
 from pages import blocks
 from shipped import registries, shipped

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
-from maieutic.config import cards
+from maieutic.config import cards, rubrics
 from maieutic.core import extensions
 from maieutic.core.errors import UserError
-from maieutic.judges import rubrics
 from maieutic.plan.rules import plan_of, unchecked_plan
 from maieutic.tools.check_extension import check
 from maieutic.tools.doctor import findings_of

@@ -14,8 +14,8 @@ from httpserver import Files, serving
 from maieutic.config.datasets import Dataset, DatasetFile
 from maieutic.core.errors import UserError
 from maieutic.datasets import downloads
-from maieutic.datasets.fetch import FetchDataset, fetch_dataset
 from maieutic.datasets.sources import local_copy
+from maieutic.preparation.fetch import FetchDataset, fetch_dataset
 
 DEMO = Path("resources/demo")
 BODY = Path("resources/demo/gsm8k/test.jsonl").read_bytes()

@@ -15,6 +15,8 @@ import yaml
 from httpserver import chat, scripted, serving
 from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.config.prompts import template_variables
+from maieutic.config.rubric_kinds import KINDS
+from maieutic.config.rubrics import Criterion, LoadedRubric, Rubric, check_rubric_variables, read_rubric, rubric_names
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Verdict, read_records, write_records
 from maieutic.datasets.mrbench import DESIRED_LABELS, LABELS
@@ -22,9 +24,7 @@ from maieutic.judges.answers import answer_schema, objects_in, parse_verdicts
 from maieutic.judges.fencing import fence_texts, neutralise_text
 from maieutic.judges.grading import DESIRED_SHARE, grades_by_judge
 from maieutic.judges.judging import JudgeSettings, run_judge
-from maieutic.judges.kinds import KINDS
 from maieutic.judges.questions import Case, question_messages, questions_about, verdict_of_both_orders
-from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric, check_rubric_variables, read_rubric, rubric_names
 from maieutic.serving.backends import JobFiles
 from maieutic.validation.validation_jobs import CheckJudges, check_judges
 from obedient_judge import HONEST, answering, obeyed, prompt_of
@@ -163,7 +163,7 @@ def test_a_bad_rubric_is_one_line(body: str, message: str, tmp_path: Path, monke
     (tmp_path / "bad.yaml").write_text(
         f"rubric: bad\nversion: 1\ntitle: T\nsource: S\nprompt: p.jinja\n{body}\n", encoding="utf-8"
     )
-    monkeypatch.setattr("maieutic.judges.rubrics.USER_RUBRICS", tmp_path)
+    monkeypatch.setattr("maieutic.config.rubrics.USER_RUBRICS", tmp_path)
     read_rubric.cache_clear()
     with pytest.raises(UserError) as error:
         read_rubric("bad")
@@ -538,7 +538,7 @@ def test_a_judge_that_is_asked_again_has_its_later_answer(tmp_path: Path) -> Non
 def test_each_kind_of_rubric_is_one_module() -> None:
     """No other module compares a rubric's kind."""
     package = Path("workflow/maieutic")
-    assert {path.stem for path in (package / "judges/kinds").glob("*.py")} == {"__init__", "base", *KINDS}
+    assert {path.stem for path in (package / "config/rubric_kinds").glob("*.py")} == {"__init__", "base", *KINDS}
     for path in package.rglob("*.py"):
         if path.parent.name != "kinds":
             match = re.search(r"rubric\.kind (?:[!=]=|in)\s", path.read_text(encoding="utf-8"))

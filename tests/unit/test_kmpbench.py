@@ -31,6 +31,7 @@ from maieutic.benchmarks.kmpbench.section import DETECTION, DIALOGUE, GAIN_MODEL
 from maieutic.benchmarks.kmpbench.study import INSTANCES, KEY_FILE, draw_study, read_study
 from maieutic.config.cards import CARDS, JUDGE, check_variables, read_card
 from maieutic.config.models import HostedModel, JudgeModel
+from maieutic.config.rubrics import annotation_scales, read_rubric, rubric_names
 from maieutic.core.errors import UserError
 from maieutic.core.records import SCORINGS, Item, Judgement, Reply, Scoring, Turn, Verdict, read_records, write_records
 from maieutic.core.stats import BootstrapSettings
@@ -38,7 +39,6 @@ from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.answers import final_number
 from maieutic.graders.grader import Grader
-from maieutic.graders.parsing import grades_of, read_reply
 from maieutic.graders.reading import Reading
 from maieutic.graders.registry import GRADERS
 from maieutic.judges.answers import parse_verdicts
@@ -46,10 +46,10 @@ from maieutic.judges.assignments import case_of_reply, reply_cases, work_on_repl
 from maieutic.judges.grading import DESIRED_SHARE, SAME_IN_BOTH, grades_by_judge
 from maieutic.judges.judging import JudgeSettings, run_judge
 from maieutic.judges.questions import question_messages, questions_about
-from maieutic.judges.rubrics import annotation_scales, read_rubric, rubric_names
 from maieutic.people.labels import read_human_labels, resolved_labels
 from maieutic.replies.baselines import TUTORS, baseline_reply
 from maieutic.replies.generate import RequestLimits, ask_tutor
+from maieutic.replies.parsing import grades_of, read_reply
 from maieutic.scores.metrics.common import GradedItem, combine_mr
 from maieutic.scores.metrics.registry import METRICS
 from maieutic.scores.papers import printed_rows

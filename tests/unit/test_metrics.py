@@ -11,8 +11,8 @@ import pytest
 from maieutic.config.cards import CARDS, read_card
 from maieutic.core.records import Item, Reply, Score, Turn
 from maieutic.core.stats import Array, BootstrapSettings, bootstrap_interval
-from maieutic.graders.parsing import grades_of
 from maieutic.replies.baselines import TUTORS
+from maieutic.replies.parsing import grades_of
 from maieutic.scores.metrics.common import (
     RELEASED,
     GradedItem,

@@ -12,8 +12,8 @@ from maieutic.core.records import Item, Reply, Score, Turn
 from maieutic.core.stats import BootstrapSettings
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
-from maieutic.graders.parsing import grades_of
 from maieutic.graders.registry import OBJECTIVE_GRADERS
+from maieutic.replies.parsing import grades_of
 from maieutic.scores.score import READABLE, all_metrics, index_grades, score_task
 
 SILENT = "I will pass on this."  # contains no yes or no, which the released rules would find in any word

@@ -14,17 +14,17 @@ import pytest
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from maieutic import cli
+from maieutic.config import rubrics
 from maieutic.config.cards import Card
 from maieutic.config.datasets import Dataset
+from maieutic.config.rubrics import read_rubric, rubric_path
 from maieutic.config.settings import Config
 from maieutic.core.errors import UserError
 from maieutic.core.records import ReportedScore
-from maieutic.judges import rubrics
-from maieutic.judges.rubrics import read_rubric, rubric_path
 from maieutic.launch import provenance
 from maieutic.launch.provenance import CodeState, Provenance, changed_files_of_task, provenance_of_plan
-from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
+from maieutic.plan.rules import check_config
 from maieutic.report import check_report, figures, page
 from maieutic.report.contrasts import Ranks
 from maieutic.report.page import HERE, format_share, leaderboard

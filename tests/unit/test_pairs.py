@@ -12,12 +12,13 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, Pair, PairReward, Verdict, read_records
 from maieutic.core.stats import BootstrapSettings
 from maieutic.datasets import bridge, gsm8k, mathdial, mrbench, ultrafeedback
+from maieutic.datasets.pair_table import preferences_of_table
+from maieutic.datasets.pairs import PAIR_SOURCES
 from maieutic.datasets.sources import read_source
-from maieutic.plan.checks import check_config
+from maieutic.plan.rules import check_config
+from maieutic.preparation.pairs import refusal_reason, turns_before, write_pairs
 from maieutic.rewards.criteria import binary_label, split_by_dialogue
 from maieutic.rewards.overlap import items_with_seen_problems, leaked_items
-from maieutic.rewards.pair_table import preferences_of_table
-from maieutic.rewards.pairs import PAIR_SOURCES, refusal_reason, turns_before, write_pairs
 from maieutic.serving.conversations import merge_turns, messages_before_reply, messages_to_score, parse_turns
 from maieutic.validation.pairs import judge_pair_scores as judge_pair_scores
 from maieutic.validation.rewards import leak_scores, with_pairs_task

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
+from maieutic.config import rubrics
+from maieutic.config.rubrics import read_rubric
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.records import Judgement, Label, Pair, Verdict, read_records, write_records
-from maieutic.judges import rubrics
 from maieutic.judges.panels import (
     CombineVerdicts,
     PanelWeights,
@@ -24,7 +25,6 @@ from maieutic.judges.panels import (
     human_labels_of,
     labelled_votes,
 )
-from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.rules import plan_of
 from shipped import registries
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from maieutic.config.rubrics import read_rubric
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Label, Scale, Score
 from maieutic.core.stats import Estimate, Interval
-from maieutic.judges.annotators import aggregate_votes
-from maieutic.judges.rubrics import read_rubric
+from maieutic.datasets.annotators import aggregate_votes
 from maieutic.people.annotation_files import SampleBrief, write_annotation_files
 from maieutic.people.answer_files import labelling_probabilities, read_files
 from maieutic.people.labels import read_human_labels

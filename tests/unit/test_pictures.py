@@ -22,11 +22,11 @@ from maieutic.config.models import HostedModel
 from maieutic.core.errors import UserError
 from maieutic.core.journal import Journal
 from maieutic.core.records import Item, Picture, Reply, read_records
-from maieutic.datasets import pictures
-from maieutic.datasets.fetch import FetchDataset, fetch_dataset
-from maieutic.datasets.items import MakeItems, make_items
-from maieutic.datasets.pictures import FetchPictures, fetch_pictures
 from maieutic.datasets.sources import read_source
+from maieutic.preparation import pictures
+from maieutic.preparation.fetch import FetchDataset, fetch_dataset
+from maieutic.preparation.items import MakeItems, make_items
+from maieutic.preparation.pictures import FetchPictures, fetch_pictures
 from maieutic.replies.generate import RequestLimits, ask_tutor
 from maieutic.serving.backends import JobFiles
 from maieutic.serving.pictures import as_sent, with_pictures

@@ -21,25 +21,37 @@ from maieutic.config import cards
 from maieutic.config.datasets import Dataset
 from maieutic.config.job_entries import entry_for_asking, entry_for_scoring, entry_for_training
 from maieutic.config.models import HostedModel, RewardModel, VllmModel, WeightsOnly
+from maieutic.config.rubrics import Rubric, read_rubric
 from maieutic.config.settings import read_config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.datasets.registry import LOADERS
-from maieutic.judges.rubrics import Rubric, read_rubric
+from maieutic.judges import checks as judges_checks
+from maieutic.judges import inputs as judges_inputs
+from maieutic.judges import jobs as judges_jobs
+from maieutic.launch import inputs as launch_inputs
+from maieutic.launch import jobs as launch_jobs
 from maieutic.launch import provenance, shell_lines
 from maieutic.launch.saving import SaveConfig, save_config
 from maieutic.launch.wildcard_patterns import constraints_of, judges_with_engine, one_of
-from maieutic.plan import checks, digest, inputs, jobs
-from maieutic.plan.checks import check_config
+from maieutic.plan import checks, digest, inputs
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import RulePlan, input_sections, input_sources, plan_of, template_files
+from maieutic.plan.rules import RulePlan, check_config, input_sections, input_sources, plan_of, template_files
 from maieutic.plan.selection import Selection
 from maieutic.plan.syntax import Name
-from maieutic.plan.used_code import REPLACEMENTS
+from maieutic.preparation import jobs as preparation_jobs
+from maieutic.replies import checks as replies_checks
+from maieutic.replies import inputs as replies_inputs
+from maieutic.replies import jobs as replies_jobs
 from maieutic.report import inputs as report_inputs
+from maieutic.rewards import checks as rewards_checks
+from maieutic.scores import jobs as scores_jobs
 from maieutic.tools import schemas
 from maieutic.tools.items import items
 from maieutic.tools.new_run import tutor_entries
+from maieutic.validation import checks as validation_checks
+from maieutic.validation import inputs as validation_inputs
+from maieutic.validation import jobs as validation_jobs
 from run_configs import HOSTED, NOBODY, RUNS, demo, job_functions, many_judges, our_own, places
 from shipped import registries, shipped
 
@@ -130,7 +142,7 @@ def test_the_files_of_a_small_run() -> None:
     assert plan.tutors_on("mrbench") == ["near", "always-ask", "reference", "reveal"], "with the card's baselines"
     items = ["results/items/mrbench/mistake_remediation.jsonl"]
     assert inputs.tutor_items(plan, "mrbench", "near") == items
-    verdicts = inputs.tutor_verdicts(plan, "strict", "mrbench", "near")
+    verdicts = judges_inputs.tutor_verdicts(plan, "strict", "mrbench", "near")
     assert verdicts == "results/verdicts/strict/mrbench/near.jsonl"
     scored = plan.inputs_of("score_replies")({"benchmark": "mrbench", "tutor": "near"})
     grades = [f"results/grades/mrbench/{grader}/near.jsonl" for grader in ("_parsers", "strict")]
@@ -166,7 +178,7 @@ def test_every_card_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for benchmark in plan.benchmarks:
         for tutor in plan.tutors_on(benchmark):
             inputs.tutor_cards(plan, benchmark, tutor)
-            jobs.score_replies(plan, benchmark, tutor)
+            scores_jobs.score_replies(plan, benchmark, tutor)
     assert len(reads) == len(set(reads)) == len(plan.cards)
 
 
@@ -193,8 +205,8 @@ def test_a_hundred_tutors_read_no_more_cards_than_a_few(monkeypatch: pytest.Monk
     files_before = files
     for benchmark in plan.benchmarks:
         for name in names:
-            inputs.tutor_prompts(plan, benchmark, name)
-            jobs.score_replies(plan, benchmark, name)
+            replies_inputs.tutor_prompts(plan, benchmark, name)
+            scores_jobs.score_replies(plan, benchmark, name)
     assert count == len(plan.cards)
     assert files - files_before <= 4 * len(plan.cards), "cards, the cards that they extend, and rubrics: once a run"
 
@@ -237,7 +249,7 @@ def test_a_run_without_graders_has_none_of_their_files() -> None:
     plan = Plan(check_config(raw(tutors=["echo"], tasks=["mathtutorbench"], labels=[], **keys)))
     assert plan.used_sources == plan.releases == plan.pooled_benchmarks == []
     assert report_inputs.grader_files(plan) == report_inputs.validation_files(plan) == []
-    assert inputs.last_checks(plan) == ["results/report/whole.json"]
+    assert launch_inputs.last_checks(plan) == ["results/report/whole.json"]
 
 
 def test_a_path_is_found_in_any_folder() -> None:
@@ -259,7 +271,7 @@ def test_a_judge_judges_the_tasks_that_it_has_a_rubric_for() -> None:
     plan = judged_plan(["mrbench_taxonomy"])
     assert plan.tasks_without_rubric == {"kmpbench": ["ec"]} and plan.judged_benchmarks() == ["mrbench"]
     assert plan.judges_of("kmpbench", "echo") == [] and not plan.judge_cards("kmpbench")
-    assert jobs.score_replies(plan, "kmpbench", "echo").unjudged == ["ec"]
+    assert scores_jobs.score_replies(plan, "kmpbench", "echo").unjudged == ["ec"]
     assert [name for name, metric in plan.card("kmpbench", "ec").metrics.items() if metric.headline] == ["f1"]
     both = judged_plan(["mrbench_taxonomy", "kmp_error_reason"])
     assert both.tasks_without_rubric == {} and both.judged_benchmarks() == ["kmpbench", "mrbench"]
@@ -300,13 +312,14 @@ def test_an_added_grader_changes_only_scores_that_depend_on_it() -> None:
     def changed(after: Plan) -> set[str]:
         tutor = after.run.tutors[0]
         jobs_of = {
-            name: [jobs.score_replies(plan, name, tutor) for plan in (without, after)] for name in without.benchmarks
+            name: [scores_jobs.score_replies(plan, name, tutor) for plan in (without, after)]
+            for name in without.benchmarks
         }
         return {name for name, (old, new) in jobs_of.items() if old.to_json() != new.to_json()}
 
     assert changed(rewarded) == {"mathtutorbench"}
-    assert jobs.score_replies(without, "mathtutorbench", without.run.tutors[0]).absent == ["reward"]
-    assert jobs.score_replies(without, "mrbench", without.run.tutors[0]).absent == ["judge"]
+    assert scores_jobs.score_replies(without, "mathtutorbench", without.run.tutors[0]).absent == ["reward"]
+    assert scores_jobs.score_replies(without, "mrbench", without.run.tutors[0]).absent == ["judge"]
 
 
 def test_a_digest_is_of_the_code_that_a_job_uses(plan: RulePlan) -> None:
@@ -331,9 +344,11 @@ def test_a_digest_is_of_the_code_that_a_job_uses(plan: RulePlan) -> None:
     assert items == digest.code_of("make-items", replacements) != whole
     assert items != digests_of("make_items", benchmark="tutorbench", task="text")[0]
     pairs, whole = digests_of("make_pairs", source="bridge")
-    sources = Name("rewards.pairs", "PAIR_SOURCES")
+    sources = Name("datasets.pairs", "PAIR_SOURCES")
     load = digest.as_definition(plan.pair_source("bridge").load)
-    assert pairs == digest.code_of("make-pairs", {sources: (load, Name("rewards.sources", "PairSource"))}) != whole
+    assert (
+        pairs == digest.code_of("make-pairs", {sources: (load, Name("datasets.pair_sources", "PairSource"))}) != whole
+    )
     served, whole = digests_of("generate_replies", benchmark="mrbench", tutor="smollm2-135m")
     baseline, _ = digests_of("generate_replies", benchmark="mrbench", tutor="always-ask")
     assert served == digest.code_of("generate-replies", {Name("replies.baselines", "baseline_reply"): ()})
@@ -370,8 +385,7 @@ def test_a_digest_follows_the_plug_ins_that_a_job_uses(
         "rubrics": [*config["models"]["one"]["rubrics"], "kmp_dialogue"],
     }
     plan = plan_of(config)
-    tables = [REPLACEMENTS, *(part.used_code for part in plan.slices)]
-    instead = next(table[rule] for table in tables if rule in table)(plan, **wildcards)
+    instead = next(part.used_code[rule] for part in plan.slices if rule in part.used_code)(plan, **wildcards)
     command = rule.replace("_", "-")
     closure = {name.module.removeprefix("benchmarks.") for name in digest.closure_of(command, instead)}
     whole = {name.module.removeprefix("benchmarks.") for name in digest.closure_of(command)}
@@ -384,7 +398,7 @@ def test_pairs_in_a_users_file_depend_on_no_pair_source() -> None:
     plan = plan_of(our_own())
     code = plan.code_of("make_pairs")
     assert callable(code)
-    sources = {Name("rewards.pairs", "PAIR_SOURCES"): (Name("rewards.sources", "PairSource"),)}
+    sources = {Name("datasets.pairs", "PAIR_SOURCES"): (Name("datasets.pair_sources", "PairSource"),)}
     assert code({"source": "ours"}) == digest.code_of("make-pairs", sources) != code({"source": "bridge"})
     code = plan.code_of("make_pairs")
     assert callable(code) and code({"source": "mathdial"}) != code({"source": "bridge"})
@@ -465,7 +479,7 @@ def test_variables_of_a_line_are_literal() -> None:
 
 def test_a_run_keeps_the_configuration_that_it_uses_and_no_other(plan: RulePlan) -> None:
     """The saved values are JSON, because people and other languages read them beside the results."""
-    job = jobs.save_config(plan)
+    job = launch_jobs.save_config(plan)
     assert set(job.config["models"]) == set(plan.used_models) < set(plan.models)
     assert set(job.config["datasets"]) == set(plan.used_datasets) < set(plan.datasets)
     assert job.config["run"]["tutors"] == plan.run.tutors and job.config["edition"] == "demo"
@@ -485,7 +499,7 @@ def test_weights_are_fetched_with_code_only_if_it_runs(entry: dict[str, Any], wi
     weights = {"repo": "org/m", "revision": "0" * 40}
     kinds = {"vllm": VllmModel, "weights": WeightsOnly, "reward": RewardModel}
     model = kinds[entry["engine"]].model_validate({**entry, "weights": weights})
-    job = jobs.prepare_weights(SimpleNamespace(models={"m": model}), "m")  # type: ignore[arg-type]
+    job = preparation_jobs.prepare_weights(SimpleNamespace(models={"m": model}), "m")  # type: ignore[arg-type]
     assert (job.model, job.weights, job.with_code) == ("m", model.weights, with_code)
 
 
@@ -494,17 +508,19 @@ def test_a_judge_has_the_tasks_that_it_judges(plan: RulePlan, monkeypatch: pytes
     benchmark = plan.judged_benchmarks(judge)[0]
     judge_cards = plan.judge_cards(benchmark, judge)[:1]
     monkeypatch.setattr(RulePlan, "judge_cards", lambda plan, name, judge=None: judge_cards if judge else [])
-    assert jobs.judge_by_words(plan, judge, benchmark, "x").tasks == inputs.tasks_of(judge_cards) != {}
-    assert jobs.judge_replies(plan, judge, benchmark, "x").tasks == inputs.tasks_of(judge_cards)
-    assert inputs.judged_items(plan, judge, benchmark) == inputs.item_files(benchmark, inputs.tasks_of(judge_cards))
+    assert validation_jobs.judge_by_words(plan, judge, benchmark, "x").tasks == inputs.tasks_of(judge_cards) != {}
+    assert judges_jobs.judge_replies(plan, judge, benchmark, "x").tasks == inputs.tasks_of(judge_cards)
+    assert judges_inputs.judged_items(plan, judge, benchmark) == inputs.item_files(
+        benchmark, inputs.tasks_of(judge_cards)
+    )
 
 
 def test_pairs_and_labels_are_read_in_the_form_of_their_edition(
     plan: RulePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Dataset, "format_of", lambda dataset, edition: f"of {edition}")
-    assert set(jobs.make_pairs(plan, "bridge").forms) == {"of demo"}
-    assert set(jobs.make_labels(plan, "mrbench").forms) == {"of demo"}
+    assert set(preparation_jobs.make_pairs(plan, "bridge").forms) == {"of demo"}
+    assert set(preparation_jobs.make_labels(plan, "mrbench").forms) == {"of demo"}
 
 
 def test_a_slice_gets_the_plan_and_wildcards_of_its_jobs(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -529,7 +545,7 @@ def test_a_judges_comparisons_are_its_own(plan: RulePlan, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("folder", "expected"), [(None, None), ("/some/where", Path("/some/where"))])
 def test_data_come_from_the_runs_data_dir(folder: str | None, expected: Path | None) -> None:
     plan = plan_of({**shipped(), "data_dir": folder})
-    job = jobs.fetch_dataset(plan, plan.used_datasets[0])
+    job = preparation_jobs.fetch_dataset(plan, plan.used_datasets[0])
     assert job.data_dir == expected and job.edition == plan.edition
 
 
@@ -538,7 +554,7 @@ def test_max_tokens_of_the_run_reach_the_tutors_jobs() -> None:
     config["run"]["max_tokens"] = 77
     plan = plan_of(config)
     benchmark, tutor = next((name, tutor) for name in plan.benchmarks for tutor in plan.tutors_on(name))
-    assert jobs.generate_replies(plan, benchmark, tutor).max_tokens == 77
+    assert replies_jobs.generate_replies(plan, benchmark, tutor).max_tokens == 77
 
 
 def test_files_of_pairs_are_in_the_registry_and_pinned() -> None:
@@ -551,12 +567,12 @@ def test_files_of_pairs_are_in_the_registry_and_pinned() -> None:
 
     plan: Any = SimpleNamespace(pair_datasets={"s": ["a"], "t": ["b"], "u": ["c"]}.get, edition="published")
     plan.datasets = {"a": File(), "b": File()}
-    checks.check_pair_source(plan, "model", "t")
+    rewards_checks.check_pair_source(plan, "model", "t")
     with pytest.raises(UserError) as fault:
-        checks.check_pair_source(plan, "model", "u")
+        rewards_checks.check_pair_source(plan, "model", "u")
     assert fault.value.line == "source of pairs u: 'c' is not in the registry. Fix: choose one of a, b"
     with pytest.raises(UserError) as fault:
-        checks.check_pair_source(plan, "model", "s")
+        rewards_checks.check_pair_source(plan, "model", "s")
     assert fault.value.line == (
         "models.model: model is trained on s, which is not available: datasets.a.published: is not pinned. "
         "Fix: pin it, or remove model from run.reward_models and run.reward_comparisons"
@@ -639,9 +655,9 @@ def test_the_prompts_of_a_tutors_own_protocol_are_checked_by_their_cards(monkeyp
     plan = with_tutor("mathtutorbench", protocol="corrected")
     checked: list[Any] = []
     monkeypatch.setattr(checks.cards, "check_variables", lambda *args: checked.append(args))
-    checks.check_own_protocol(plan, "echo")
+    replies_checks.check_own_protocol(plan, "echo")
     assert not checked, "cards of the run's protocol are checked with the run"
-    checks.check_own_protocol(plan, "m")
+    replies_checks.check_own_protocol(plan, "m")
     assert checked == [
         (cards.card_path(loaded.card.benchmark, loaded.card.task), loaded, LOADERS[loaded.card.loader].variables)
         for loaded in plan.cards_for("mathtutorbench", "m")
@@ -651,7 +667,7 @@ def test_the_prompts_of_a_tutors_own_protocol_are_checked_by_their_cards(monkeyp
 def with_judge(rubric: str | None = None, changed: dict[str, Any] | None = None, **keys: Any) -> RulePlan:
     """Return the plan of a run with one judge. changed: replaced keys of the rubric."""
     judge = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["mrbench_taxonomy"], **keys}
-    original = checks.read_rubric
+    original = judges_checks.read_rubric
 
     def read(name: str) -> Any:
         loaded = original(name)
@@ -661,7 +677,7 @@ def with_judge(rubric: str | None = None, changed: dict[str, Any] | None = None,
 
     config = raw(tasks=["mrbench"], tutors=["echo"], judges=["j"], reward_models=[])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checks, "read_rubric", read)
+        patch.setattr(judges_checks, "read_rubric", read)
         return plan_of({**config, "models": {**config["models"], "j": judge}})
 
 
@@ -687,12 +703,12 @@ def with_judge(rubric: str | None = None, changed: dict[str, Any] | None = None,
 def test_a_judges_cards_are_checked_by_name(keys: dict[str, Any], line: str) -> None:
     with_judge(pairs=["pairs_simple"])
     folders = {
-        "rubrics": checks.rubric_path("mrbench_taxonomy").parent,
-        "pairs": checks.rubric_path("pairs_simple").parent,
+        "rubrics": judges_checks.rubric_path("mrbench_taxonomy").parent,
+        "pairs": judges_checks.rubric_path("pairs_simple").parent,
     }
     with pytest.raises(UserError) as fault:
         with_judge(**keys)
-    assert fault.value.line == line.format(**folders, conditions=", ".join(checks.CONDITIONS))
+    assert fault.value.line == line.format(**folders, conditions=", ".join(judges_checks.CONDITIONS))
 
 
 @pytest.mark.parametrize(
@@ -719,7 +735,7 @@ def test_human_labels_correct_the_judges_that_have_verdicts(monkeypatch: pytest.
     }
     plan: Any = SimpleNamespace(run=run, **empty, judge_entry=lambda name: SimpleNamespace(pairs=[]))
     verdicts, compared = {"one": ["verdicts of one"], "two": ["verdicts of two"]}, {"two": ["verdicts of two"]}
-    monkeypatch.setattr(inputs, "all_verdicts", lambda plan, name: verdicts.get(name, []))
+    monkeypatch.setattr(judges_inputs, "all_verdicts", lambda plan, name: verdicts.get(name, []))
     monkeypatch.setattr(kmpbench_inputs, "compared_verdicts", lambda plan, name: compared.get(name, []))
     corrected = [
         pattern.of(judge=name) for name in ("one", "two") for pattern in (paths.CORRECTED, paths.CORRECTED_DIFFERENCES)
@@ -749,10 +765,10 @@ def test_pair_files_of_a_run_need_its_edition() -> None:
 
     fields = {"pair_datasets": {"s": ["a", "b"]}.get, "datasets": dict.fromkeys("ab", SimpleNamespace(file_of=copy_of))}
     with pytest.raises(UserError) as fault:
-        checks.check_preferences(pairs_plan(**fields))
+        rewards_checks.check_preferences(pairs_plan(**fields))
     assert fault.value is refused
-    checks.check_preferences(pairs_plan(**fields, edition="published"))
-    checks.check_preferences(pairs_plan(**fields, used_sources=[]))
+    rewards_checks.check_preferences(pairs_plan(**fields, edition="published"))
+    rewards_checks.check_preferences(pairs_plan(**fields, used_sources=[]))
 
 
 def pairs_entry(file: str | None = None, loader: str = "own_pairs") -> Any:
@@ -798,10 +814,10 @@ def test_sets_of_pairs_exist_and_are_named_once(keys: dict[str, Any], line: str,
     file = tmp_path / "pairs.jsonl"
     file.touch()
     sets = {"own": pairs_entry(str(file)), "mathdial": pairs_entry(loader="mathdial")}
-    checks.check_preferences(pairs_plan(config={"preferences": sets}, run={"preferences": ["own"]}))
-    checks.check_preferences(pairs_plan(preferences=[]))
+    rewards_checks.check_preferences(pairs_plan(config={"preferences": sets}, run={"preferences": ["own"]}))
+    rewards_checks.check_preferences(pairs_plan(preferences=[]))
     with pytest.raises(UserError) as fault:
-        checks.check_preferences(pairs_plan(**keys))
+        rewards_checks.check_preferences(pairs_plan(**keys))
     assert fault.value.line == line
 
 
@@ -824,12 +840,12 @@ def test_labelled_sets_have_their_files_and_a_judge(
         edition="demo", label_source=lambda name: SimpleNamespace(labelled=True, about="about the set"),
         label_datasets={"set": ["a", "b"]}.get, datasets={"a": SimpleNamespace(file_of=lambda *words: None)},
     )  # fmt: skip
-    monkeypatch.setattr(checks, "check_table", lambda entry: None)
-    monkeypatch.setattr(checks, "rubrics_that_fit", {"about the set": ["r", "s"]}.get)
-    checks.check_labels(plan)
+    monkeypatch.setattr(judges_checks, "check_table", lambda entry: None)
+    monkeypatch.setattr(judges_checks, "rubrics_that_fit", {"about the set": ["r", "s"]}.get)
+    judges_checks.check_labels(plan)
     vars(plan).update(keys)
     with pytest.raises(UserError) as fault:
-        checks.check_labels(plan)
+        judges_checks.check_labels(plan)
     assert fault.value.line == line
 
 
@@ -865,14 +881,14 @@ def test_two_rubrics_of_a_task_have_one_scale_a_criterion(plan: RulePlan, monkey
         "b": labels_rubric("Yes", "No"),
         "c": labels_rubric("Yes", "Somewhat", "No"),
     }
-    monkeypatch.setattr(checks, "read_rubric", rubrics.get)
+    monkeypatch.setattr(validation_checks, "read_rubric", rubrics.get)
     selection: Any = SimpleNamespace(people_rubrics={"alike": ["a", "b"], "unlike": ["b", "c"], "one": ["c"]})
-    checks.check_shared_scales(selection, "alike")
-    checks.check_shared_scales(selection, "one")
+    validation_checks.check_shared_scales(selection, "alike")
+    validation_checks.check_shared_scales(selection, "one")
     with pytest.raises(
         UserError, match=r"^run\.judges: c and b define different labels for the criterion c of the task unlike"
     ):
-        checks.check_shared_scales(selection, "unlike")
+        validation_checks.check_shared_scales(selection, "unlike")
 
 
 @pytest.mark.parametrize(
@@ -977,13 +993,13 @@ def test_a_panels_judges_read_labelled_sets_by_its_rubric(
         rubric_for_release=lambda name, release: rubrics[name] and SimpleNamespace(name=rubrics[name]),
     )  # fmt: skip
     if rubric is None:
-        checks.check_same_rubrics(plan, "p", "j")
+        judges_checks.check_same_rubrics(plan, "p", "j")
         return
     with pytest.raises(
         UserError,
         match=rf"^models\.j\.rubrics: for set, j uses {rubric}, but the panel p uses a\. Fix: list the rubrics of p and j in",
     ):
-        checks.check_same_rubrics(plan, "p", "j")
+        judges_checks.check_same_rubrics(plan, "p", "j")
 
 
 def test_models_are_called_in_the_right_kind_of_job() -> None:
@@ -1092,7 +1108,11 @@ def test_slices_add_files_to_the_report_the_last_files_and_the_checked_verdicts(
 ) -> None:
     judge = plan.run.judges[0]
     monkeypatch.setattr(plan, "slices", ())
-    report, last, verdicts = report_inputs.report_files(plan), inputs.last_checks(plan), inputs.verdict_files(plan)
+    report, last, verdicts = (
+        report_inputs.report_files(plan),
+        launch_inputs.last_checks(plan),
+        validation_inputs.verdict_files(plan),
+    )
 
     def part(name: str) -> Any:
         return SimpleNamespace(
@@ -1103,9 +1123,9 @@ def test_slices_add_files_to_the_report_the_last_files_and_the_checked_verdicts(
 
     monkeypatch.setattr(plan, "slices", (part("one"), part("two")))
     assert report_inputs.report_files(plan) == [*report, "one.report", "two.report"]
-    assert inputs.last_checks(plan) == [*last, "one.last", "two.last"]
+    assert launch_inputs.last_checks(plan) == [*last, "one.last", "two.last"]
     # A judge that also tags keeps its verdicts among the checked ones.
-    assert inputs.verdict_files(plan) == {**verdicts, judge: [*verdicts[judge], "one.tags", "two.tags"]}
+    assert validation_inputs.verdict_files(plan) == {**verdicts, judge: [*verdicts[judge], "one.tags", "two.tags"]}
 
 
 def test_inputs_of_a_rule_are_those_in_its_file(plan: RulePlan) -> None:
@@ -1148,11 +1168,13 @@ def test_pairs_are_made_of_the_files_that_their_entry_names(tmp_path: Path) -> N
 def test_tutors_are_compared_by_the_judges_of_each_task() -> None:
     """For a benchmark without a judge, its judged headlines are listed as absent."""
     plan = judged_plan(["mrbench_taxonomy"])
-    of_mrbench, of_kmpbench = (jobs.compare_tutors(plan, benchmark) for benchmark in ("mrbench", "kmpbench"))
+    of_mrbench, of_kmpbench = (scores_jobs.compare_tutors(plan, benchmark) for benchmark in ("mrbench", "kmpbench"))
     assert of_mrbench.judging == {"mistake_remediation": ["demo-judge"]} and "judge" not in of_mrbench.absent
-    assert of_kmpbench.judging == {} and of_kmpbench.absent == jobs.absent_grader_kinds(plan, "kmpbench") == ["judge"]
+    assert of_kmpbench.judging == {} and of_kmpbench.absent == scores_jobs.absent_grader_kinds(plan, "kmpbench") == [
+        "judge"
+    ]
     without = Plan(check_config(raw(tutors=["echo"], tasks=["mrbench"], judges=[])))
-    assert jobs.compare_tutors(without, "mrbench").judging == {} and "judge" in jobs.absent_grader_kinds(
+    assert scores_jobs.compare_tutors(without, "mrbench").judging == {} and "judge" in scores_jobs.absent_grader_kinds(
         without, "mrbench"
     )
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from maieutic.config import rubrics
 from maieutic.config.models import JudgeModel
+from maieutic.config.rubrics import alternative_wording, read_rubric
 from maieutic.core.errors import UserError
 from maieutic.core.journal import REPEAT, request_key
 from maieutic.core.records import Item, Judgement, Label, Reply, Turn, Verdict, write_records
-from maieutic.judges import rubrics
 from maieutic.judges.assignments import work_on_labels
 from maieutic.judges.probes import PROBES, REPETITION_PREFIX, probe_task, separate_probes, work_on_probes
 from maieutic.judges.questions import question_messages, questions_about
-from maieutic.judges.rubrics import alternative_wording, read_rubric
 from maieutic.validation.probes import PREFERENCE, ValidateProbes, family_preference, residual_sums, validate_probes
 from maieutic.validation.transportability import Residual
 

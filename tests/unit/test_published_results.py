@@ -13,13 +13,14 @@ import pytest
 import yaml
 from maieutic.benchmarks.mrbench.predictions import score_predictions
 from maieutic.config.cards import CARDS, read_card
+from maieutic.config.rubrics import read_rubric
 from maieutic.core.records import Grade, Reply, read_records, write_records
 from maieutic.core.stats import BootstrapSettings
-from maieutic.graders.parsing import ParseReplies, parse_replies
+from maieutic.datasets.labelled_sets import LABEL_LOADERS
 from maieutic.graders.weighted_rubric import WeightedCriterion, arr_w, clip_score
 from maieutic.judges.answers import parse_verdicts
-from maieutic.judges.labelled_sets import LABEL_LOADERS, write_labels
-from maieutic.judges.rubrics import read_rubric
+from maieutic.preparation.labels import write_labels
+from maieutic.replies.parsing import ParseReplies, parse_replies
 from maieutic.replies.recorded import ReadReplies, read_replies
 from maieutic.scores.score import index_grades, score_task
 from task_items import items_of_card

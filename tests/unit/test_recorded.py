@@ -12,12 +12,12 @@ import pytest
 from maieutic.config.cards import card_path, read_card
 from maieutic.core.errors import UserError
 from maieutic.core.records import NO_REPLY, Item, Reply, read_records, write_records
-from maieutic.datasets.items import MakeItems, make_items
 from maieutic.datasets.mrbench import remediation_items
 from maieutic.datasets.sources import read_source
-from maieutic.graders.parsing import ParseReplies, parse_replies
-from maieutic.plan.checks import check_config
+from maieutic.plan.rules import check_config
+from maieutic.preparation.items import MakeItems, make_items
 from maieutic.replies.generate import first_prompt
+from maieutic.replies.parsing import ParseReplies, parse_replies
 from maieutic.replies.recorded import ReadReplies, WriteQuestions, read_replies, recorded_turn, write_questions
 from running import NO_GRADERS
 from shipped import shipped

@@ -17,8 +17,10 @@ from maieutic.config import cards
 from maieutic.config.models import VllmModel
 from maieutic.core import paths
 from maieutic.core.journal import FinishedRequest
-from maieutic.judges.commands import judge_labelled, judge_replies
+from maieutic.judges import inputs as judges_inputs
+from maieutic.judges import jobs as judges_jobs
 from maieutic.judges.probes import PROBES
+from maieutic.judges.verdicts import judge_labelled, judge_replies
 from maieutic.launch import rehearsal, requests
 from maieutic.launch.rehearsal import AnswersOnFile, NotOnFile, Rehearsal, request_identity
 from maieutic.launch.requests import (
@@ -34,8 +36,9 @@ from maieutic.launch.requests import (
     new_verdicts,
     tokens_of_chars,
 )
-from maieutic.plan import inputs, jobs
+from maieutic.plan import inputs
 from maieutic.plan.rules import RulePlan, plan_before_pins, plan_of
+from maieutic.replies import jobs as replies_jobs
 from maieutic.replies.generate import Shard, generate_replies
 from run_configs import HOSTED, NOBODY, many_judges
 from scripted import endpoint
@@ -108,7 +111,7 @@ def ask_the_tutor(plan: RulePlan) -> Path:
     journal, out = Path(paths.REPLY_JOURNAL.of(**NAMES)), Path(paths.REPLIES.of(**NAMES))
     files = {"items": Path(paths.ITEM_FOLDER.of(benchmark=BENCHMARK)), "pictures": Path("results/pictures")}
     generate_replies(
-        job=jobs.generate_replies(plan, **NAMES), **files, weights=[], journal=journal, server_log=Path("log"),
+        job=replies_jobs.generate_replies(plan, **NAMES), **files, weights=[], journal=journal, server_log=Path("log"),
         out=out, prompts=Path("prompts.jsonl"),
     )  # fmt: skip
     return journal
@@ -119,7 +122,7 @@ def ask_the_judge(plan: RulePlan) -> Path:
     journal = Path(paths.VERDICT_JOURNAL.of(**BATCH))
     files = {"items": Path(paths.ITEM_FOLDER.of(benchmark=BENCHMARK)), "pictures": Path("results/pictures")}
     judge_replies(
-        job=jobs.judge_replies(plan, **BATCH), **files, replies=[Path(paths.REPLIES.of(**NAMES))], weights=[],
+        job=judges_jobs.judge_replies(plan, **BATCH), **files, replies=[Path(paths.REPLIES.of(**NAMES))], weights=[],
         journal=journal, server_log=Path("log"), out=Path("verdicts.jsonl"),
     )  # fmt: skip
     return journal
@@ -264,9 +267,9 @@ def ask_about_labels(plan: RulePlan, judge: str) -> Path:
     files = plan.inputs_of("judge_labelled")({"judge": judge})  # type: ignore[arg-type]
     journal = Path(paths.LABELLED_JOURNAL.of(judge=judge))
     judge_labelled(
-        job=jobs.judge_labelled(plan, judge), labels=[*map(Path, files["labels"])], pairs=[*map(Path, files["pairs"])],
+        job=judges_jobs.judge_labelled(plan, judge), labels=[*map(Path, files["labels"])], pairs=[*map(Path, files["pairs"])],
         weights=[], journal=journal, server_log=Path("log"), out=Path(f"{judge}.jsonl"),
-        probes_out=[Path(f"{judge}-{name}.jsonl") for name in plan.probes],
+        probes_out=[Path(f"{judge}-{name}.jsonl") for name in judges_inputs.used_probes(plan)],
     )  # fmt: skip
     return journal
 
@@ -509,7 +512,7 @@ def test_requests_of_a_shard_are_counted_with_its_jobs_settings(
         calls.update(work=work, limits=(limits.max_tokens, limits.seed))
         return [], 3
 
-    monkeypatch.setattr(jobs, "generate_shard", lambda plan, *names: calls.update(names=names) or job)
+    monkeypatch.setattr(replies_jobs, "generate_shard", lambda plan, *names: calls.update(names=names) or job)
     monkeypatch.setattr(requests, "mean_answer_tokens", lambda on_file, loaded_cards: 7.0)
     monkeypatch.setattr(requests, "run_conversations_on_file", count_turns)
     answers_on_file, on_file_args = AnswersOnFile, []

@@ -27,8 +27,8 @@ from maieutic.core.records import (
 )
 from maieutic.core.stats import BootstrapSettings
 from maieutic.datasets.sources import read_source
-from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
+from maieutic.plan.rules import check_config
 from maieutic.report.graders import ablation_rows
 from maieutic.rewards.grading import grades_by_reward_model
 from maieutic.rewards.scorer import Passes, common_prefix_length, group_batches, groups_of, score_all, token_batches

@@ -9,9 +9,8 @@ from maieutic.config.job_entries import entry_for_asking
 from maieutic.core.errors import UserError
 from maieutic.core.names import check_file_names
 from maieutic.core.secrets import model_list_headers
-from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import plan_of
+from maieutic.plan.rules import check_config, plan_of
 from shipped import shipped
 
 VLLM = {"engine": "vllm", "weights": {"repo": "org/name", "revision": "a" * 40}}

@@ -11,14 +11,14 @@ import pytest
 from conftest import DATA_FIX, absent
 from maieutic.benchmarks.mrbench import figures, toolkit
 from maieutic.benchmarks.mrbench.releases import RELEASES
+from maieutic.config.rubrics import read_rubric
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Label, LabelSetDescription, Reply, Scale, Turn
 from maieutic.core.stats import BootstrapSettings
+from maieutic.datasets.labelled_sets import LabelledData, rubric_fits_labels
 from maieutic.datasets.sources import read_source
 from maieutic.judges.answers import parse_verdicts
-from maieutic.judges.labelled_sets import LabelledData, rubric_fits_labels
 from maieutic.judges.questions import Case
-from maieutic.judges.rubrics import read_rubric
 from maieutic.launch.requests import countable_jobs
 from maieutic.plan.rules import plan_of
 from maieutic.report.figures import radar_chart, share_chart, title_alignment

@@ -28,6 +28,7 @@ from maieutic.config.cards import CARDS, read_card
 from maieutic.config.job_entries import entry_for_asking
 from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.config.prompts import render
+from maieutic.config.rubrics import read_rubric
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, NegativeWeights, Reply, Score, Turn, Verdict, write_records
 from maieutic.core.stats import BootstrapSettings, normal_half_width
@@ -49,10 +50,9 @@ from maieutic.judges.assignments import case_of_reply
 from maieutic.judges.grading import GradeVerdicts, WeightedItems, grade_verdicts, grades_by_judge
 from maieutic.judges.judging import JudgeSettings, judge_request, run_judge
 from maieutic.judges.questions import question_messages, questions_about
-from maieutic.judges.rubrics import read_rubric
 from maieutic.launch.provenance import card_paths
-from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
+from maieutic.plan.rules import check_config
 from maieutic.replies.generate import first_messages
 from maieutic.scores.papers import printed_rows
 from maieutic.scores.score import index_grades, score_task

@@ -21,17 +21,18 @@ from maieutic.benchmarks.mrbench.section import earlier_schemes, printed_agreeme
 from maieutic.benchmarks.mrbench.submission import WriteSubmission, write_submission
 from maieutic.config.cards import read_card
 from maieutic.config.models import HostedModel, JudgeModel
+from maieutic.config.rubrics import annotation_scales, read_rubric
 from maieutic.config.settings import Config
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Labelling, Prompt, Reply, Score, Verdict, read_records, write_records
+from maieutic.datasets.labelled_sets import LABEL_LOADERS, read_labelled_data, rubric_for_labels
 from maieutic.datasets.mrbench import LABELS, SHARED_TASK, remediation_items
 from maieutic.datasets.sources import read_source
-from maieutic.judges.assignments import rubric_for_labels, work_on_labels
-from maieutic.judges.labelled_sets import LABEL_LOADERS, read_labelled_data, write_labels
+from maieutic.judges.assignments import work_on_labels
 from maieutic.judges.questions import question_messages, questions_about
-from maieutic.judges.rubrics import annotation_scales, read_rubric
-from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
+from maieutic.plan.rules import check_config
+from maieutic.preparation.labels import write_labels
 from maieutic.replies.generate import RequestLimits, ask_tutor, first_messages
 from maieutic.report.traffic_light import kind_on, kinds_of_grader, light_lookup
 from maieutic.report.trust import marked_passages

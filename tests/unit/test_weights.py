@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from maieutic.config.models import Weights
 from maieutic.core.errors import UserError
-from maieutic.serving.weights import PrepareWeights, prepare_weights
+from maieutic.preparation.weights import PrepareWeights, prepare_weights
 
 
 def weights_folder(path: Path, **files: str) -> Path:

@@ -15,7 +15,7 @@ import pytest
 from grids import uneven
 from httpserver import serving
 from labelling_clicks import PEOPLE, labelled_by_clicks
-from maieutic.judges.rubrics import read_rubric
+from maieutic.config.rubrics import read_rubric
 from obedient_judge import answering
 from running import environment, overlay, planned, run
 

@@ -19,8 +19,8 @@ from conftest import absent
 from httpserver import serving
 from maieutic.core.errors import UserError
 from maieutic.core.records import Scale
+from maieutic.datasets.label_table import labelled_table
 from maieutic.datasets.mrbench import LABELS
-from maieutic.judges.label_table import labelled_table
 from obedient_judge import answering
 from running import environment, overlay, run
 

@@ -12,44 +12,26 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import yaml
 from grimp import build_graph
-from maieutic.benchmarks.kmpbench import inputs as kmpbench_inputs
-from maieutic.benchmarks.mrbench import inputs as mrbench_inputs
-from maieutic.benchmarks.tutorbench import inputs as tutorbench_inputs
+from maieutic.benchmarks import BENCHMARKS
 from maieutic.core import paths
-from maieutic.curation import inputs as curation_inputs
 from maieutic.curation import paths as curation_paths
 from maieutic.plan import inputs
 from maieutic.plan.digest import package_code
-from maieutic.report import inputs as report_inputs
 from running import SNAKEMAKE, environment, overlay, planned, run
 from small import stub_of
 
 RULES = Path("workflow/rules")
+INCLUDED = re.findall(r'include: "rules/(\w+)\.smk"', Path("workflow/Snakefile").read_text(encoding="utf-8"))
 # Rule files in the order of the data. Each writes the folder of its name.
-ORDER = [
-    "datasets",
-    "weights",
-    "items",
-    "questions",
-    "labels",
-    "preferences",
-    "curation",
-    "tuning",
-    "replies",
-    "rewards",
-    "verdicts",
-    "grades",
-    "scores",
-    "validation",
-    "report",
-]
+ORDER = [name for name in INCLUDED if name not in {"package", "common", *BENCHMARKS}]
 # Rule files of benchmarks write into the folders of the stages that they add to.
-SLICES = {"tutorbench": {"verdicts", "scores", "validation"}, "kmpbench": {"validation"}, "mrbench": {"scores"}}
+SLICES = [name for name in INCLUDED if name in BENCHMARKS]
 # Products of a run that it reads like downloaded files: evaluation sets and tuned weights
 PRODUCTS = {"curation": {"datasets"}, "tuning": {"weights"}}
 SIDE_FOLDERS = {"logs", "benchmarks", "journal"}
@@ -57,14 +39,19 @@ BASELINES = {"models": {}, "run": {"tutors": ["echo"]}}
 RULE = re.compile(r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:\n((?:    .*\n|\n)+)", re.MULTILINE)
 # Rules without a command
 TARGETS = {"fetch", "curate", "questions"}
-INPUT_MODULES = {
-    "inputs": inputs,
-    "report_inputs": report_inputs,
-    "curation_inputs": curation_inputs,
-    "tutorbench": tutorbench_inputs,
-    "kmpbench": kmpbench_inputs,
-    "mrbench": mrbench_inputs,
-}
+INPUT_MODULES = [
+    inputs,
+    *(
+        import_module(module)
+        for module in sorted(
+            {
+                f"{package}.inputs"
+                for path in RULES.glob("*.smk")
+                for package in re.findall(r"^from (\S+) import inputs", path.read_text(encoding="utf-8"), re.MULTILINE)
+            }
+        )
+    ),
+]
 
 
 def rule_text(name: str) -> str:
@@ -89,7 +76,7 @@ def folders_read_by(name: str) -> set[str]:
     read = folders(section)
     functions = {
         node.name: node
-        for module in INPUT_MODULES.values()
+        for module in INPUT_MODULES
         for node in ast.parse(inspect.getsource(module)).body
         if isinstance(node, ast.FunctionDef)
     }
@@ -110,8 +97,8 @@ def folders_read_by(name: str) -> set[str]:
 
 @pytest.mark.parametrize("name", [*ORDER, *SLICES])
 def test_a_rule_file_writes_its_folder_and_reads_earlier_ones(name: str) -> None:
-    folders_written = SLICES.get(name, {name} | PRODUCTS.get(name, set()))
-    assert folders(sections(rule_text(name), "output")) == folders_written
+    folders_written = folders(sections(rule_text(name), "output"))
+    assert folders_written <= {*ORDER} if name in SLICES else folders_written == {name} | PRODUCTS.get(name, set())
     last = max(ORDER.index(folder) for folder in folders_written | ({name} & {*ORDER}))
     assert folders_read_by(name) <= set(ORDER[: last + 1])
     assert folders_read_by(name) or name in {"datasets", "weights"}
@@ -194,9 +181,8 @@ def test_each_pattern_of_a_path_is_used() -> None:
 
 
 def test_rule_files_are_included_in_the_order_of_the_data() -> None:
-    included = re.findall(r'include: "rules/(\w+)\.smk"', Path("workflow/Snakefile").read_text(encoding="utf-8"))
-    assert included == ["package", "common", *ORDER[:-1], *SLICES, "report"]
-    assert {path.stem for path in RULES.glob("*.smk")} == set(included)
+    assert ["package", "common", *ORDER[:-1], *SLICES, "report"] == INCLUDED
+    assert {path.stem for path in RULES.glob("*.smk")} == set(INCLUDED)
 
 
 def test_rule_command_and_log_folder_share_a_name() -> None:
@@ -288,7 +274,7 @@ def test_each_module_can_be_imported_first() -> None:
         "launch.preflight",
         "core.records",
         "cli",
-        "judges.commands",
+        "judges.verdicts",
     ],
 )
 def test_modules_that_only_check_or_move_records_load_no_statistics(module: str) -> None:
@@ -311,10 +297,10 @@ def test_modules_that_the_serving_environment_runs_load_there() -> None:
     modules = [
         "cli",
         "replies.generate",
-        "judges.commands",
+        "judges.verdicts",
         "serving.client",
         "serving.server",
-        "serving.weights",
+        "preparation.weights",
         "core.journal",
         "config.cards",
         "core.records",
@@ -391,13 +377,13 @@ def solved(checkouts: Callable[[], Path]) -> Path:
 
 EDITS = {
     "grader": ("workflow/maieutic/graders/short_answers.py", "if match else 0", "if match else 1", {"parse_replies", "score_replies", *REPORT}),
-    "reader of replies": ("workflow/maieutic/graders/parsing.py", "    refused = f", "    return []\n    refused = f", {"parse_replies", "score_replies", *REPORT}),
+    "reader of replies": ("workflow/maieutic/replies/parsing.py", "    refused = f", "    return []\n    refused = f", {"parse_replies", "score_replies", *REPORT}),
     "metric": ("workflow/maieutic/scores/metrics/common.py", "\nCOMMON", "\nCOMMON: dict[str, Metric] = {}\nCOMMON", {"score_replies", *REPORT}),
     "style": ("workflow/maieutic/report/page.css", "}", "} /* changed */", REPORT),
     "prompt": ("resources/benchmarks/mathtutorbench/problem_solving.jinja", "", "Well: ", {"generate_replies_locally", "parse_replies", "score_replies", *SUMMARIES}),
     "baseline tutors": ("workflow/maieutic/replies/sentences.py", "SENTENCE_END.split(text)", "SENTENCE_END.split(text + '.')", {"generate_replies_locally", "parse_replies", "score_replies", *REPORT}),
     "code of served tutors": ("workflow/maieutic/replies/generate.py", "        return await converse_all", "        await asyncio.sleep(0)\n        return await converse_all", set()),
-    "comment": ("workflow/maieutic/graders/parsing.py", "    refused = f", "    # so it was\n    refused = f", set()),
+    "comment": ("workflow/maieutic/replies/parsing.py", "    refused = f", "    # so it was\n    refused = f", set()),
     "loader of another task": ("workflow/maieutic/benchmarks/tutorbench/items.py", "DELETED = ", "DELETED = None or ", REPORT),
 }  # fmt: skip
 

@@ -1,4 +1,7 @@
-"""All commands by stage, as "module:function". A module is imported only when one of its commands is called."""
+"""All commands by stage, as "module:function". A module is imported only when one of its commands is called.
+
+Each stage, feature and benchmark lists the commands of its rules in its folder; this module lists those for people.
+"""
 
 from __future__ import annotations
 
@@ -8,67 +11,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from maieutic.core.plugins import plugin_objects
+from maieutic.core.plugins import plugin_objects, stage_objects
 
 USER_STAGE = "For people"
 COMMANDS = {
-    "Data": (
-        "datasets.fetch:fetch_dataset",
-        "datasets.pictures:fetch_pictures",
-        "serving.weights:prepare_weights",
-        "datasets.items:make_items",
-        "judges.labelled_sets:make_labels",
-        "rewards.pairs:make_pairs",
-        "rewards.overlap:find_overlap",
-    ),
-    "Tutors": (
-        "replies.generate:generate_replies",
-        "replies.packed:generate_all_replies",
-        "replies.shards:gather_shards",
-        "replies.recorded:read_replies",
-        "replies.recorded:write_questions",
-        "graders.parsing:parse_replies",
-    ),
-    "Reward models and classifiers": (
-        "rewards.training:train_reward_model",
-        "validation.model_card:write_model_card",
-        "rewards.criteria:train_criteria",
-        "rewards.criteria:classify_pairs",
-        "rewards.embeddings:embed_replies",
-        "rewards.scoring:score_pairs",
-        "rewards.scoring:score_rewards",
-        "rewards.grading:grade_by_rewards",
-    ),
-    "Judges": (
-        "judges.commands:judge_replies",
-        "judges.commands:judge_all_replies",
-        "judges.commands:judge_labelled",
-        "judges.panels:combine_verdicts",
-        "judges.panels:combine_labelled",
-        "judges.grading:grade_verdicts",
-    ),
-    "Scores": (
-        "scores.score:score_replies",
-        "scores.differences:compare_tutors",
-        "validation.validation_jobs:score_labels",
-    ),
-    "Validation": (
-        "validation.word_lists:judge_by_words",
-        "validation.word_lists:judge_labelled_by_words",
-        "validation.validation_jobs:validate_judge",
-        "validation.probes:validate_probes",
-        "validation.validation_jobs:validate_reward_on_labels",
-        "validation.validation_jobs:validate_criteria_on_labels",
-        "validation.validation_jobs:correct_by_people",
-        "validation.rewards:validate_reward_model",
-        "validation.rewards:validate_criteria",
-        "validation.validation_jobs:check_judges",
-    ),
-    "Report": (
-        "launch.saving:save_config",
-        "report:build_report",
-        "report:check_report",
-    ),
     USER_STAGE: (
         "commands:steps",
         "tools.labelling:label",
@@ -97,9 +43,10 @@ COMMANDS = {
 
 
 def all_commands() -> dict[str, tuple[str, ...]]:
-    """Return the commands of the package, its features and its benchmarks, by stage."""
-    stages = dict(COMMANDS)
-    for slice_stages in plugin_objects("commands", "COMMANDS").values():
+    """Return the commands of the stages, features and benchmarks, then those for people, by stage."""
+    stages: dict[str, tuple[str, ...]] = {}
+    slices = plugin_objects("commands", "COMMANDS").values()
+    for slice_stages in (*stage_objects("commands", "COMMANDS"), *slices, COMMANDS):
         for stage, functions in slice_stages.items():
             stages[stage] = (*stages.get(stage, ()), *functions)
     return stages

@@ -5,6 +5,7 @@ Evaluation sets are copied to results/datasets, where benchmarks read them like 
 
 from maieutic.curation import inputs as curation_inputs
 from maieutic.curation.curated_plan import rater_interpreter, stage_interpreter
+from maieutic.judges import inputs as judges_inputs
 
 
 wildcard_constraints:
@@ -177,7 +178,7 @@ rule rate_dialogues:
     """Rate a sample of the dialogues' tutor turns with a judge that is validated on human labels."""
     input:
         dialogues="results/curation/{curation}/dialogues.jsonl",
-        weights=plan.select(inputs.answering_weights),
+        weights=plan.select(judges_inputs.answering_weights),
         rubrics=plan.select(curation_inputs.rating_rubrics),
     output:
         "results/curation/{curation}/ratings/{judge}.jsonl",

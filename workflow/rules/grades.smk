@@ -1,5 +1,8 @@
 """results/replies, results/rewards, results/verdicts -> results/grades: grades by parsers, reward models and judges."""
 
+from maieutic.judges import inputs as judges_inputs
+from maieutic.rewards import inputs as rewards_inputs
+
 
 rule parse_replies:
     input:
@@ -29,10 +32,10 @@ rule parse_replies:
 rule grade_by_rewards:
     """Compare a tutor's replies with human replies by the scores of one reward model."""
     input:
-        cases=plan.select(inputs.rewarded_items),
+        cases=plan.select(rewards_inputs.rewarded_items),
         replies="results/replies/{benchmark}/{tutor}.jsonl",
-        rewards=plan.select(inputs.tutor_rewards),
-        overlaps=plan.select(inputs.training_overlaps),
+        rewards=plan.select(rewards_inputs.tutor_rewards),
+        overlaps=plan.select(rewards_inputs.training_overlaps),
     output:
         "results/grades/{benchmark}/{reward_model}/{tutor}.jsonl",
     log:
@@ -60,9 +63,9 @@ rule grade_by_rewards:
 rule grade_verdicts:
     """Turn one judge's verdicts on a tutor's replies into grades, shares and weighted scores."""
     input:
-        verdicts=plan.select(inputs.tutor_verdicts),
-        cases=plan.select(inputs.weighted_items),
-        rubrics=plan.select(inputs.reply_rubrics),
+        verdicts=plan.select(judges_inputs.tutor_verdicts),
+        cases=plan.select(judges_inputs.weighted_items),
+        rubrics=plan.select(judges_inputs.reply_rubrics),
     output:
         "results/grades/{benchmark}/{judge}/{tutor}.jsonl",
     log:

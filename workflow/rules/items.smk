@@ -1,11 +1,13 @@
 """results/datasets -> results/items: test cases in one format."""
 
+from maieutic.preparation import inputs as preparation_inputs
+
 
 rule make_items:
     input:
-        source=plan.select(inputs.task_source),
-        pictures=plan.select(inputs.task_pictures),
-        card=plan.select(inputs.task_card),
+        source=plan.select(preparation_inputs.task_source),
+        pictures=plan.select(preparation_inputs.task_pictures),
+        card=plan.select(preparation_inputs.task_card),
     output:
         "results/items/{benchmark}/{task}.jsonl",
     log:

@@ -1,12 +1,13 @@
 """Additional stage of KMP-Bench: agreement between a judge's comparisons and people's comparisons."""
 
 from maieutic.benchmarks.kmpbench import inputs as kmpbench
+from maieutic.validation import inputs as validation_inputs
 
 
 rule align_judge:
     """Measure how often a judge's win, tie and lose verdicts agree with people's verdicts (KMP-Bench, Table 3)."""
     input:
-        people=plan.select(inputs.people_labels),
+        people=plan.select(validation_inputs.people_labels),
         verdicts=plan.select(kmpbench.compared_verdicts),
         rubrics=plan.select(kmpbench.comparison_rubrics),
     output:

@@ -1,10 +1,12 @@
 """results/datasets -> results/labels: human-labelled replies that validate the graders."""
 
+from maieutic.preparation import inputs as preparation_inputs
+
 
 rule make_labels:
     input:
-        sources=plan.select(inputs.label_sources),
-        rubrics=plan.select(inputs.label_rubric),
+        sources=plan.select(preparation_inputs.label_sources),
+        rubrics=plan.select(preparation_inputs.label_rubric),
     output:
         cases="results/labels/{release}/items.jsonl",
         replies="results/labels/{release}/replies.jsonl",

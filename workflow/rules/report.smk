@@ -1,6 +1,7 @@
 """results/scores and their sources -> the run's folder: page, tables and effective configuration."""
 
 from maieutic.report import inputs as report_inputs
+from maieutic.validation import inputs as validation_inputs
 
 
 rule save_config:
@@ -99,7 +100,7 @@ rule check_judges:
     """Fail the run, after its report is written, if too many verdicts of a judge are missing."""
     input:
         page=f"results/{RUN}/index.html",
-        verdicts=plan.select(inputs.every_verdict),
+        verdicts=plan.select(validation_inputs.every_verdict),
     output:
         f"results/{RUN}/judges.json",
     log:

@@ -1,10 +1,13 @@
 """results/items, results/grades, results/verdicts -> results/scores: scores with confidence intervals."""
 
+from maieutic.scores import inputs as scores_inputs
+from maieutic.validation import inputs as validation_inputs
+
 
 rule score_replies:
     input:
         cases=plan.select(inputs.tutor_items),
-        grades=plan.select(inputs.all_grades),
+        grades=plan.select(scores_inputs.all_grades),
         cards=plan.select(inputs.tutor_cards),
     output:
         "results/scores/{benchmark}/{tutor}.json",
@@ -27,7 +30,7 @@ rule compare_tutors:
     """Compute the paired difference between each two tutors of the run, on the items that both tutors answered."""
     input:
         cases=plan.select(inputs.benchmark_items),
-        grades=plan.select(inputs.compared_grades),
+        grades=plan.select(scores_inputs.compared_grades),
         cards=plan.select(inputs.benchmark_cards),
     output:
         "results/scores/differences/{benchmark}.json",
@@ -55,7 +58,7 @@ rule score_labels:
             "results/labels/{release}/labels.jsonl",
             "results/labels/{release}/about.json",
         ],
-        embedded=plan.select(inputs.closeness_files),
+        embedded=plan.select(validation_inputs.closeness_files),
     output:
         "results/scores/labels/{release}.json",
     log:

@@ -1,6 +1,9 @@
 """Additional stages of TutorBench: tags of items and criteria, scores by tag, hard items, agreement with raters."""
 
 from maieutic.benchmarks.tutorbench import inputs as tutorbench
+from maieutic.judges import inputs as judges_inputs
+from maieutic.scores import inputs as scores_inputs
+from maieutic.validation import inputs as validation_inputs
 
 
 rule tag_items:
@@ -78,7 +81,7 @@ rule break_down:
     """Compute a tutor's scores for each tag of items and criteria, over the pooled tasks."""
     input:
         cases=plan.select(tutorbench.pooled_items),
-        grades=plan.select(inputs.judge_grades),
+        grades=plan.select(scores_inputs.judge_grades),
         votes=plan.select(tutorbench.tag_votes),
         cards=plan.select(inputs.benchmark_cards),
     output:
@@ -129,9 +132,9 @@ rule filter_by_difficulty:
 rule rate_judge:
     """Compare a judge's verdicts on each criterion with those of human raters (TutorBench, section 3.7)."""
     input:
-        people=plan.select(inputs.people_labels),
+        people=plan.select(validation_inputs.people_labels),
         cases=plan.select(tutorbench.pooled_items),
-        verdicts=plan.select(inputs.batch_verdicts),
+        verdicts=plan.select(judges_inputs.batch_verdicts),
     output:
         "results/validation/{judge}/raters/{benchmark}.json",
     log:

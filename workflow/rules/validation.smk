@@ -1,12 +1,16 @@
 """results/labels, results/rewards, results/verdicts -> results/validation: each grader's agreement with people."""
 
+from maieutic.judges import inputs as judges_inputs
+from maieutic.rewards import inputs as rewards_inputs
+from maieutic.validation import inputs as validation_inputs
+
 
 rule validate_reward_model:
     """Validate a reward model on the leading set of preferences: its accuracy and margin, and the length baseline."""
     input:
         pairs=plan.select(inputs.leading_pairs),
         rewards="results/rewards/pairs/{reward_model}.jsonl",
-        training=plan.select(inputs.training_pairs),
+        training=plan.select(rewards_inputs.training_pairs),
     output:
         "results/validation/{reward_model}/pairs.json",
     log:
@@ -31,7 +35,7 @@ use rule validate_reward_model as validate_reward_on_pairs with:
     input:
         pairs="results/preferences/{source}/pairs.jsonl",
         rewards="results/rewards/preferences/{reward_model}/{source}.jsonl",
-        training=plan.select(inputs.training_pairs),
+        training=plan.select(rewards_inputs.training_pairs),
     output:
         "results/validation/{reward_model}/preferences/{source}.json",
     log:
@@ -82,10 +86,10 @@ use rule validate_criteria as validate_criteria_on_pairs with:
 rule validate_judge:
     """Validate a judge on each labelled set, and on each set of preferences with its replies in both orders."""
     input:
-        labels=plan.select(inputs.validating_labels),
-        pairs=plan.select(inputs.judge_pairs),
+        labels=plan.select(judges_inputs.validating_labels),
+        pairs=plan.select(judges_inputs.judge_pairs),
         verdicts="results/verdicts/{judge}/labelled.jsonl",
-        single=plan.select(inputs.panel_labelled_verdicts),
+        single=plan.select(judges_inputs.panel_labelled_verdicts),
     output:
         labels="results/validation/{judge}/labels.json",
         pairs=[
@@ -116,9 +120,9 @@ rule validate_judge:
 rule validate_probes:
     """Measure how much a judge's verdicts depend on irrelevant changes to its prompts (probes)."""
     input:
-        labels=plan.select(inputs.validating_labels),
+        labels=plan.select(judges_inputs.validating_labels),
         verdicts="results/verdicts/{judge}/labelled.jsonl",
-        probes=plan.select(inputs.probe_verdicts),
+        probes=plan.select(judges_inputs.probe_verdicts),
     output:
         "results/validation/{judge}/probes.json",
     log:
@@ -141,7 +145,7 @@ rule validate_probes:
 rule validate_reward_on_labels:
     """Correlate a reward model's scores with human labels."""
     input:
-        labels=plan.select(inputs.reward_labels),
+        labels=plan.select(rewards_inputs.reward_labels),
         rewards="results/rewards/labelled/{reward_model}.jsonl",
     output:
         "results/validation/{reward_model}/labels.json",
@@ -164,7 +168,7 @@ rule validate_reward_on_labels:
 rule validate_criteria_on_labels:
     """Validate criteria classifiers on the labels of held-out replies."""
     input:
-        labels=plan.select(inputs.classifier_validation_labels),
+        labels=plan.select(validation_inputs.classifier_validation_labels),
         heldout="results/rewards/criteria/{classifier}/heldout.jsonl",
     output:
         "results/validation/{classifier}/labels.json",
@@ -187,8 +191,8 @@ rule validate_criteria_on_labels:
 rule correct_by_people:
     """Correct the rates that a judge estimates, with human labels of this run's replies."""
     input:
-        people=plan.select(inputs.people_labels),
-        verdicts=plan.select(inputs.all_verdicts),
+        people=plan.select(validation_inputs.people_labels),
+        verdicts=plan.select(judges_inputs.all_verdicts),
     output:
         scores="results/validation/{judge}/people.json",
         differences="results/validation/{judge}/differences.json",

@@ -40,7 +40,8 @@ def plugin_folders() -> list[Path]:
 def plugin_objects(module: str, name: str) -> dict[str, Any]:
     """Import `module` from each plug-in folder that has it, and return the module's object `name` by plug-in.
 
-    Apart from the lookup of a command's function, only this function imports modules by a computed name.
+    Apart from `stage_objects` and the lookup of a command's function, only this function imports modules by a computed
+    name.
     `maieutic.plan.digest` finds the imported modules by the string constants in calls to this function.
     """
     return {
@@ -48,6 +49,12 @@ def plugin_objects(module: str, name: str) -> dict[str, Any]:
         for owner, package in plugin_packages().items()
         if find_spec(f"{package}.{module}")
     }
+
+
+def stage_objects(module: str, name: str) -> list[Any]:
+    """Import `module` from the folder of each stage, in the order of the data, and return its objects `name`."""
+    stages: tuple[str, ...] = import_module(f"{PACKAGE}.features").STAGES
+    return [getattr(import_module(f"{PACKAGE}.{stage}.{module}"), name) for stage in stages]
 
 
 def merged_plugin_tables(module: str, name: str) -> dict[str, Any]:

@@ -16,12 +16,12 @@ import pandas as pd
 
 from maieutic.config.curation import read_stage, stage_names
 from maieutic.config.models import TunedWeights, VllmModel
+from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
 from maieutic.core.records import Difference, Judgement, read_records
 from maieutic.core.stats import SHARE, BootstrapSettings, estimate_statistic
 from maieutic.curation.paths import EVALUATION_SHEET, FIGURES, RATINGS, TRAINING_SHEET, TUNED
 from maieutic.judges.questions import verdicts_by_criterion
-from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import BLUE, SERIES, to_svg
 from maieutic.report.sections import ReportInput

@@ -20,7 +20,7 @@ from maieutic.curation.rating import RateDialogues
 from maieutic.curation.seeds import MakeSeeds, SeedSource
 from maieutic.curation.sets import AssembleSets, CleanTrainingSet
 from maieutic.curation.tuning import TuneTutor
-from maieutic.plan.jobs import judge_job_fields
+from maieutic.judges.jobs import judge_job_fields
 
 NEAR_DUPLICATE = 0.7  # minimum similarity at which an example counts as leaked, equal to the default of curations
 

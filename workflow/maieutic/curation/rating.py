@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from maieutic.config.rubrics import LoadedRubric, read_rubric
 from maieutic.core.records import read_records
 from maieutic.curation.records import Dialogue
 from maieutic.datasets.sampling import ranked_by_seed
-from maieutic.judges.commands import AskJudge
 from maieutic.judges.judging import JudgeWork
 from maieutic.judges.questions import Case
-from maieutic.judges.rubrics import LoadedRubric, read_rubric
+from maieutic.judges.verdicts import AskJudge
 from maieutic.serving.backends import JobFiles
 
 log = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from maieutic.config.rubrics import Criterion, Rubric, allowed_answers
 from maieutic.core.json_text import json_objects
 from maieutic.core.records import Verdict
-from maieutic.judges.rubrics import Criterion, Rubric, allowed_answers
 
 RESULT = re.compile(r"\[RESULT\][\s:*\"'`(]*(\S{0,12})", re.IGNORECASE)
 WHOLE_NUMBER_TOKEN = re.compile(r"(\d+)[)\]}.,;:*\"'`]*")

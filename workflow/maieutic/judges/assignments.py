@@ -8,34 +8,20 @@ from pathlib import Path
 
 from maieutic.config.cards import Card
 from maieutic.config.models import JudgeModel
+from maieutic.config.rubrics import Criterion, LoadedRubric, read_rubric, rubric_for_card
 from maieutic.core.errors import UserError
 from maieutic.core.plugins import merged_plugin_tables
-from maieutic.core.records import Item, LabelSetDescription, Pair, Reply, read_checked_records, read_items, read_records
+from maieutic.core.records import Item, Pair, Reply, read_checked_records, read_items, read_records
+from maieutic.datasets.labelled_sets import read_labelled_data, rubric_for_labels, sample_replies
 from maieutic.datasets.sampling import ranked_by_seed
 from maieutic.judges.judging import JudgeWork
-from maieutic.judges.labelled_sets import read_labelled_data, rubric_fits_labels, sample_replies
 from maieutic.judges.questions import Case
-from maieutic.judges.rubrics import Criterion, LoadedRubric, chosen_rubrics, read_rubric
 from maieutic.serving.conversations import UNKNOWN_SOLUTION, Message, stated_problem
 
 NO_RESPONSE = "Not available"
 PAIR_VARIABLES = {"problem", "solution", "conversation", "response_a", "response_b"}
 SPEAKER = {"assistant": "Teacher", "user": "Student"}
 CONDITIONS: dict[str, Callable[[Item, Sequence[str]], bool]] = merged_plugin_tables("conditions", "CONDITIONS")
-
-
-def rubric_for_card(key: str, judge: JudgeModel, card: Card) -> LoadedRubric:
-    """Return the first of a judge's rubrics that fits a task's card. key: the judge's config key, for messages."""
-    for name in chosen_rubrics(judge.rubrics, card.rubrics):
-        return read_rubric(name)
-    task, names = f"{card.benchmark}/{card.task}", ", ".join(judge.rubrics) or "none"
-    fix = f"add a rubric that the task's card names: {', '.join(card.rubrics)}"
-    raise UserError(f"{key}.rubrics", f"expected a rubric for {task}, found {names}", fix)
-
-
-def rubric_for_labels(judge: JudgeModel, about: LabelSetDescription) -> LoadedRubric | None:
-    """Return the first of a judge's rubrics that fits the labels of a set, or None."""
-    return next((loaded for name in judge.rubrics if rubric_fits_labels(about, loaded := read_rubric(name))), None)
 
 
 def case_of_reply(loaded: LoadedRubric, item: Item, reply: Reply) -> Case:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.config.cards import JUDGE
+from maieutic.config.rubrics import Rubric, desired_verdict, read_rubric
 from maieutic.core.jobs import Job
 from maieutic.core.records import (
     SCORINGS,
@@ -33,7 +34,6 @@ from maieutic.graders.weighted_rubric import (
     favours_reply,
 )
 from maieutic.judges.questions import verdicts_by_criterion, verdicts_by_order
-from maieutic.judges.rubrics import Rubric, desired_verdict, read_rubric
 
 DESIRED_SHARE = "desired_share"
 SAME_IN_BOTH = "same_in_both_orders"

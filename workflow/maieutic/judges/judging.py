@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from maieutic.config.models import HostedModel, JudgeModel, VllmModel
 from maieutic.config.prompts import Messages
+from maieutic.config.rubrics import LoadedRubric, read_rubric
 from maieutic.core.errors import UserError
 from maieutic.core.journal import REPEAT, FinishedRequest, Journal
 from maieutic.core.progress import Progress
@@ -27,7 +28,6 @@ from maieutic.judges.questions import (
     resolve_verdict,
     response_format,
 )
-from maieutic.judges.rubrics import LoadedRubric, read_rubric
 from maieutic.replies.generate import CONVERSATIONS_PER_REQUEST, ModelRequests, run_concurrently, run_watched
 from maieutic.serving.backends import JobFiles, backend_of
 from maieutic.serving.pictures import with_pictures

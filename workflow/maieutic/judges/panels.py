@@ -10,15 +10,15 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel
 
+from maieutic.config.rubrics import Rubric, read_rubric, verdict_label
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job
 from maieutic.core.records import Judgement, Pair, Verdict, read_records, write_records
+from maieutic.datasets.labelled_sets import read_labelled_data
 from maieutic.datasets.sampling import ranked_by_seed
 from maieutic.datasets.text import cluster_of
 from maieutic.judges.assignments import pairs_task
-from maieutic.judges.labelled_sets import read_labelled_data
 from maieutic.judges.questions import leads_to_follow_up
-from maieutic.judges.rubrics import Rubric, read_rubric, verdict_label
 
 FOLDS = 5
 VerdictValue = str | bool

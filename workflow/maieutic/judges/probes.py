@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from maieutic.config.models import JudgeModel
+from maieutic.config.rubrics import LoadedRubric, alternative_wording, read_rubric
 from maieutic.core.records import Judgement
 from maieutic.judges.assignments import work_on_labels
 from maieutic.judges.judging import JudgeWork
 from maieutic.judges.questions import Case
-from maieutic.judges.rubrics import LoadedRubric, alternative_wording, read_rubric
 
 REPETITION_PREFIX = "To say it once more: "
 ProbeCase = tuple[LoadedRubric, Case]

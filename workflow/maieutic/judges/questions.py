@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from maieutic.config.prompts import Messages, render, template_variables
+from maieutic.config.rubric_kinds.base import Order
+from maieutic.config.rubrics import Criterion, LoadedRubric, Rubric
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Verdict
 from maieutic.judges.answers import answer_schema
 from maieutic.judges.fencing import fence_texts
-from maieutic.judges.kinds.base import Order
-from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric
 
 
 class Case(NamedTuple):

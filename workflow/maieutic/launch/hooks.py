@@ -21,6 +21,7 @@ from maieutic.core.ledger import utc_now
 from maieutic.core.progress import format_duration
 from maieutic.core.run_files import RUN_FILES_VARIABLE as run_files_of_jobs
 from maieutic.launch import cluster, images, messages, preflight, snakemake_compat
+from maieutic.launch.jobs import save_config as saved
 from maieutic.launch.saving import save_config
 from maieutic.launch.snakemake_compat import (
     Job,
@@ -31,7 +32,6 @@ from maieutic.launch.snakemake_compat import (
     resource_total,
     uses_containers,
 )
-from maieutic.plan.jobs import save_config as saved
 from maieutic.plan.rules import JobWildcards, RulePlan
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun

@@ -14,18 +14,17 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from maieutic.config import cards
+from maieutic.config import cards, rubrics
 from maieutic.config.cards import JUDGE, Card
 from maieutic.config.datasets import Dataset, DatasetFile, Edition
 from maieutic.config.models import JudgeModel, RewardModel
+from maieutic.config.rubrics import rubric_for_card
 from maieutic.core.extensions import listed_name
 from maieutic.core.files import sha256_of, write_json
 from maieutic.core.machine import Machine
 from maieutic.core.paths import RESOURCES
 from maieutic.core.yaml_files import read_yaml
 from maieutic.graders.registry import GRADERS
-from maieutic.judges import rubrics
-from maieutic.judges.assignments import rubric_for_card
 from maieutic.plan.plan import Plan
 
 SHIPPED = RESOURCES / "shipped.json"

@@ -20,14 +20,18 @@ from maieutic.config.models import BaselineModel, HostedModel, RecordedModel, Vl
 from maieutic.core import paths
 from maieutic.core.journal import FinishedRequest, load_journal_answers, request_key
 from maieutic.core.records import Prompt, Reply, write_records
-from maieutic.datasets.items import make_items
 from maieutic.datasets.sources import local_copy, read_checked_source
-from maieutic.judges.labelled_sets import make_labels
-from maieutic.plan import inputs, jobs
+from maieutic.plan import inputs
 from maieutic.plan.plan import Plan
+from maieutic.preparation import inputs as preparation_inputs
+from maieutic.preparation import jobs as preparation_jobs
+from maieutic.preparation.items import make_items
+from maieutic.preparation.labels import make_labels
+from maieutic.preparation.pairs import make_pairs
+from maieutic.replies import inputs as replies_inputs
+from maieutic.replies import jobs as replies_jobs
 from maieutic.replies.generate import ModelRequests, RequestLimits, TutorWork, converse, generate_replies
 from maieutic.replies.recorded import read_replies
-from maieutic.rewards.pairs import make_pairs
 from maieutic.serving.backends import Backend, hosted_identity
 from maieutic.serving.server import vllm_identity as served_identity
 
@@ -199,11 +203,11 @@ class Rehearsal:
         if self.is_kept(file):
             out.symlink_to(Path(file).resolve())
             return out
-        pictures = [Path(path) for path in inputs.task_pictures(self.plan, **names)]
+        pictures = [Path(path) for path in preparation_inputs.task_pictures(self.plan, **names)]
         source = self.source(self.plan.card(**names).dataset)
         if source is None or not all(path.is_file() for path in pictures):
             return None
-        make_items(job=jobs.make_items(self.plan, **names), source=source, pictures=pictures, out=out)
+        make_items(job=preparation_jobs.make_items(self.plan, **names), source=source, pictures=pictures, out=out)
         return out
 
     def replies(self, benchmark: str, tutor: str) -> Path | None:
@@ -222,22 +226,22 @@ class Rehearsal:
             cases = self.all_or_none(
                 self.task_items(name, task) for name in plan.benchmarks for task in plan.tasks_for(name, tutor)
             )
-            sources = self.sources([plan.card(*task).dataset for task in inputs.sampled_tasks(plan, tutor)])
+            sources = self.sources([plan.card(*task).dataset for task in replies_inputs.sampled_tasks(plan, tutor)])
             if cases is None or sources is None:
                 return None
             files = {"file": [Path(file) for file in entry.files], "items": cases, "sources": sources}
-            read_replies(job=jobs.read_replies(plan, **names), **files, out=out, prompts=prompts)
+            read_replies(job=replies_jobs.read_replies(plan, **names), **files, out=out, prompts=prompts)
             return out
         items = self.items(benchmark, plan.tasks_for(benchmark, tutor))
         if items is None:
             return None
-        job = jobs.generate_replies(plan, **names)
+        job = replies_jobs.generate_replies(plan, **names)
         if isinstance(entry, BaselineModel):
             nothing = {"pictures": NO_FILE, "journal": NO_FILE, "server_log": NO_FILE}
             generate_replies(job=job, items=items, weights=[], out=out, prompts=prompts, **nothing)
             return out
         assert isinstance(entry, VllmModel | HostedModel)
-        identity = request_identity(entry, inputs.tutor_weights(plan, tutor))
+        identity = request_identity(entry, replies_inputs.tutor_weights(plan, tutor))
         if identity is None:
             return None
         journal = Path(paths.REPLY_JOURNAL.of(**names))
@@ -264,7 +268,7 @@ class Rehearsal:
             return None
         out = paths.LABELLED_ITEMS.within(self.root, release=release)
         out.parent.mkdir(parents=True, exist_ok=True)
-        make_labels(job=jobs.make_labels(plan, release), sources=sources, out=out)
+        make_labels(job=preparation_jobs.make_labels(plan, release), sources=sources, out=out)
         return out.parent
 
     def pairs(self, source: str) -> Path | None:
@@ -283,7 +287,7 @@ class Rehearsal:
         out = paths.PAIRS.within(self.root, source=source)
         out.parent.mkdir(parents=True, exist_ok=True)
         counts = paths.PAIR_COUNTS.within(self.root, source=source)
-        make_pairs(job=jobs.make_pairs(plan, source), sources=sources, out=out, counts=counts)
+        make_pairs(job=preparation_jobs.make_pairs(plan, source), sources=sources, out=out, counts=counts)
         return out
 
     def sources(self, datasets: Sequence[str]) -> list[Path] | None:

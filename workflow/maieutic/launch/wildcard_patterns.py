@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from maieutic.datasets.pairs import PAIR_SOURCES
 from maieutic.plan.plan import Plan
-from maieutic.rewards.pairs import PAIR_SOURCES
 
 
 def one_of(names: Iterable[str]) -> str:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+from maieutic.config.rubrics import Rubric
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_csv, write_json, write_json_lines, write_text
 from maieutic.core.json_text import json_value
 from maieutic.core.visible import policy_hash, script_safe_json
-from maieutic.judges.rubrics import Rubric
 from maieutic.people.sample import CriterionQuestion, Unit, context_sections, criterion_questions, replies_to_show
 
 HERE = Path(__file__).parent

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from maieutic.config.limits import DEFAULT_LIMITS, Limits
+from maieutic.config.rubric_kinds.base import PASS_FAIL
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB, unquote_cell
 from maieutic.core.jobs import SampledJob
 from maieutic.core.records import Label, Scale, Scales
 from maieutic.core.tables import read_table
-from maieutic.judges.annotators import aggregate_votes, cell_is_yes
-from maieutic.judges.kinds.base import PASS_FAIL
-from maieutic.judges.label_table import group_by_reply, label_on_scale, probability_of
+from maieutic.datasets.annotators import aggregate_votes, cell_is_yes
+from maieutic.datasets.label_table import group_by_reply, label_on_scale, probability_of
 
 COLUMNS = ("task", "item", "tutor", "criterion", "label")
 OPTIONAL_COLUMNS = ("annotator", "resolves", "probability", "stratum", "stratum_size")

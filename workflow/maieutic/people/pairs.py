@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from maieutic.config.people import PAIR_COLUMNS
+from maieutic.config.rubrics import Criterion, LoadedRubric, Rubric
 from maieutic.core.files import write_csv
 from maieutic.core.records import Item
-from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric
 from maieutic.people.annotation_files import context_text, read_sample_content
 from maieutic.people.answer_files import AnnotatorAnswer
 from maieutic.people.sample import Key, Unit

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from maieutic.config.rubrics import Criterion, Rubric
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.records import Item, Record
-from maieutic.judges.rubrics import Criterion, Rubric
 from maieutic.serving.conversations import parse_turns
 
 KEY = "key.json"

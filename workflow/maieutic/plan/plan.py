@@ -8,16 +8,21 @@ from typing import Any
 from maieutic.config.cards import JUDGE, REWARD, Card
 from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
 from maieutic.config.people import TABLE_LOADER, LabelSet
+from maieutic.config.rubrics import (
+    LoadedRubric,
+    alternative_wording,
+    annotation_scales,
+    chosen_rubrics,
+    read_rubric,
+    rubric_for_card,
+)
 from maieutic.core.errors import UserError
 from maieutic.core.records import Scale
-from maieutic.judges.assignments import rubric_for_card, rubric_for_labels
-from maieutic.judges.labelled_sets import label_source
-from maieutic.judges.probes import PROBES
-from maieutic.judges.releases import LabelSource
-from maieutic.judges.rubrics import LoadedRubric, alternative_wording, annotation_scales, chosen_rubrics, read_rubric
+from maieutic.datasets.labelled_sets import label_source, rubric_for_labels
+from maieutic.datasets.pair_sources import PairSource
+from maieutic.datasets.pairs import pair_source
+from maieutic.datasets.releases import LabelSource
 from maieutic.plan.selection import Selection, cached_method
-from maieutic.rewards.pairs import pair_source
-from maieutic.rewards.sources import PairSource
 
 BASELINE_BATCH = "_baselines"  # name of the baselines' batch; no registry entry can have this name
 Batches = dict[str, list[str]]
@@ -422,17 +427,12 @@ class Plan(Selection):
                         tasks.setdefault(loaded_rubric.name, []).append(card.task)
         return tasks
 
-    @property
-    def probes(self) -> list[str]:
-        """The names of the probes that this run applies to its judges."""
-        return list(PROBES) if self.run.probes else []
-
     @cached_method
     def reworded_rubrics(self, judge: str) -> list[str]:
         """Return the reworded rubric cards with which a judge is probed."""
         return (
             [name for rubric in self.label_rubrics(judge) for name in alternative_wording(rubric)]
-            if self.probes
+            if self.run.probes
             else []
         )
 

@@ -13,24 +13,27 @@ from typing import Any, Protocol, TypeVar
 
 from maieutic.config.models import Needs
 from maieutic.config.pins import fill_pins, read_pins
-from maieutic.config.settings import read_config
-from maieutic.core.errors import Unpinned, UserError, check_in_turn
+from maieutic.config.settings import Config, read_config
+from maieutic.core.errors import Unpinned, UserError
 from maieutic.core.extensions import check_extensions
-from maieutic.core.plugins import plugin_folders, plugin_objects
-from maieutic.plan import digest, inputs, jobs
-from maieutic.plan.checks import check_people_labels, check_selection
+from maieutic.core.plugins import plugin_folders, plugin_objects, stage_objects
+from maieutic.plan import digest, inputs
+from maieutic.plan.checks import check_selection, check_start
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import SlicePlan
-from maieutic.plan.used_code import REPLACEMENTS, code_with_replacements
+from maieutic.plan.used_code import code_with_replacements
 
 TEMPLATES = {
     "write-model-card": ("validation/card.*.jinja",),
     "build-report": ("report/*.css", "report/*.js", "report/vendor/*.js", "report/*.jinja"),
 }
-SLICES: tuple[SlicePlan, ...] = tuple(plugin_objects("planning", "PLANNING").values())
+SLICES: tuple[SlicePlan, ...] = (
+    *stage_objects("planning", "PLANNING"),
+    *plugin_objects("planning", "PLANNING").values(),
+)
 INPUTS: tuple[ModuleType, ...] = (inputs, *(part.inputs for part in SLICES))
 # Modules that contain one function for each rule, named like the rule.
-JOBS: tuple[ModuleType, ...] = (jobs, *(part.jobs for part in SLICES))
+JOBS: tuple[ModuleType, ...] = tuple(part.jobs for part in SLICES if part.jobs)
 INPUT_SECTION = re.compile(
     r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:\n(?:    .*\n)*?    input:\n((?:        .*\n)+)", re.MULTILINE
 )
@@ -85,8 +88,7 @@ class RulePlan(Plan):
         """Return the digest of the code behind a rule's results, or a function that maps wildcards to the digest."""
         command = rule.replace("_", "-")
         files = template_files(command)
-        tables = [REPLACEMENTS, *(part.used_code for part in self.slices)]
-        instead = next((table[rule] for table in tables if rule in table), None)
+        instead = next((part.used_code[rule] for part in self.slices if rule in part.used_code), None)
         if instead is None:
             return digest.code_of(command, None, files)
         return lambda wildcards: code_with_replacements(
@@ -188,8 +190,18 @@ def unchecked_plan(raw: dict[str, Any]) -> RulePlan:
 
 def check_plan(plan: RulePlan) -> None:
     """Check a plan's selection and its human labels. Raises UserError if a check fails."""
-    check_in_turn([partial(check_selection, plan)], [partial(part.check, plan) for part in plan.slices])
-    check_people_labels(plan)
+    check_selection(plan)
+    check_start(plan)
+
+
+def check_config(raw: dict[str, Any]) -> Config:
+    """Return the validated configuration. Raises UserError with the faults of the first group of checks that fails.
+
+    The checks at the start of a run are left out.
+    """
+    config = read_config(raw)
+    check_selection(extended_plan_class()(config))
+    return config
 
 
 def plan_before_pins(raw: dict[str, Any]) -> tuple[RulePlan, list[UserError]]:

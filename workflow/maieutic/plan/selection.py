@@ -11,12 +11,12 @@ from maieutic.config import cards
 from maieutic.config.cards import Card, LoadedCard
 from maieutic.config.models import BaselineModel, JudgeModel, Model
 from maieutic.config.registry import unknown_name
+from maieutic.config.rubrics import chosen_rubrics
 from maieutic.config.settings import Config
 from maieutic.core.paths import Pattern
 from maieutic.datasets.registry import LOADERS
-from maieutic.judges.rubrics import chosen_rubrics
-from maieutic.replies.baselines import REFERENCE_TUTORS
 
+REFERENCE_TUTORS = {"reference", "reveal"}  # tutors that reply only to items with a human reply or a solution
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -51,6 +51,11 @@ class Selection:
             key: answer for key, answer in self.__dict__.get("_answers", {}).items() if key[0] == "shipped_card"
         }
         return other
+
+    @property
+    def bootstrap_settings(self) -> dict[str, int]:
+        """The bootstrap settings for confidence intervals, as fields of a job."""
+        return {"resamples": self.config.report.resamples, "seed": self.run.seed}
 
     @property
     def run_folder(self) -> str:

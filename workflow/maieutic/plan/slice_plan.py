@@ -29,28 +29,46 @@ def no_verdicts(plan: Any) -> dict[str, list[str]]:
     return {}
 
 
-def accept_selection(plan: Any) -> None:
-    """Accept every selection."""
+Check = Callable[[], None]  # raises UserError if the check fails
+
+
+def no_checks(plan: Any) -> Iterable[Check]:
+    """Return no checks."""
+    return ()
+
+
+class Checks(NamedTuple):
+    """Checks of a run's selection. Each function takes a plan and returns checks that list their faults together.
+
+    If one of these groups fails, the later groups are not run. names: names in the run file; cards: the selected cards;
+    entries: registry entries; data: datasets, labelled sets and pairs; start: checks only when a run starts, because
+    the report can be built without the files that they need.
+    """
+
+    names: Callable[[Any], Iterable[Check]] = no_checks
+    cards: Callable[[Any], Iterable[Check]] = no_checks
+    entries: Callable[[Any], Iterable[Check]] = no_checks
+    data: Callable[[Any], Iterable[Check]] = no_checks
+    start: Callable[[Any], Iterable[Check]] = no_checks
 
 
 class SlicePlan(NamedTuple):
     """Parts of a run's plan that a slice adds. Each function takes a plan, whose class includes the slice's mixin.
 
-    inputs: module with the functions that select input files of the slice's rules (as in `maieutic.plan.inputs`); jobs:
-    module with one function for each rule of the slice, named like the rule; plan: the slice's mixin class for the
-    plan; check: raises UserError for an invalid selection before any job runs; report_files: files that the report
-    reads; last_files: files that a run makes in addition to its report; verdict_files: files of model answers for
-    which the share of missing answers is limited, by the model's name; journals: journals of the slice's requests;
-    steps: steps that compute scores without a model, in an order in which they can run; used_code: functions that
-    return the code that a rule's digest leaves out, by rule (as in `maieutic.plan.used_code`); models_of: returns the
-    models that a job calls, from its wildcards, or None for a job outside the slice; needs_of: returns the resources
-    that such a job needs, or None.
+    inputs: module with the functions that select input files of the slice's rules; jobs: module with one function for
+    each rule of the slice that has a job, named like the rule; plan: the slice's mixin class for the plan; checks:
+    checks of the selection before any job runs; report_files: files that the report reads; last_files: files that a run
+    makes in addition to its report; verdict_files: files of model answers for which the share of missing answers is
+    limited, by the model's name; journals: journals of the slice's requests; steps: steps that compute scores without a
+    model, in an order in which they can run; used_code: functions that return the code that a rule's digest leaves out,
+    by rule (as in `maieutic.plan.used_code`); models_of: returns the models that a job calls, from its wildcards, or
+    None for a job outside the slice; needs_of: returns the resources that such a job needs, or None.
     """
 
     inputs: ModuleType
-    jobs: ModuleType
+    jobs: ModuleType | None = None
     plan: type[Plan] = Plan
-    check: Callable[[Any], None] = accept_selection
+    checks: Checks = Checks()
     report_files: Callable[[Any], Iterable[str]] = no_files
     last_files: Callable[[Any], Iterable[str]] = no_files
     verdict_files: Callable[[Any], dict[str, list[str]]] = no_verdicts

@@ -10,10 +10,10 @@ from maieutic.core.errors import UserError
 from maieutic.core.extensions import LISTED, extension_folders, listed_name, listed_path
 from maieutic.core.files import MB
 from maieutic.core.ledger import SUFFIX
-from maieutic.graders.parsing import parse_replies
 from maieutic.judges.grading import grade_verdicts
 from maieutic.plan.rules import RulePlan
 from maieutic.plan.steps import Outputs, Step, one_output_step
+from maieutic.replies.parsing import parse_replies
 from maieutic.report.inputs import report_files
 from maieutic.report.tables import items_of_task
 from maieutic.rewards.grading import grade_by_rewards

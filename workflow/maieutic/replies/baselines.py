@@ -36,9 +36,6 @@ TUTORS: dict[str, Callable[[Item], str | list[str] | None]] = {
 }
 
 
-REFERENCE_TUTORS = {"reference", "reveal"}  # tutors that reply only to items with a human reply or a solution
-
-
 def baseline_reply(name: str, tutor: str, item: Item, turns: int) -> Reply:
     """Return a baseline tutor's reply with `turns` turns. A tutor with fewer texts repeats its last text.
 

@@ -30,12 +30,12 @@ def build_report(
     made, a box with the error takes its place, and the error is recorded in problems.json. A complete report deletes
     `out`/partial, the partial report of an earlier failed run.
     """
+    from maieutic.config.settings import read_config
     from maieutic.launch.provenance import read_provenance
-    from maieutic.plan.checks import check_config
     from maieutic.plan.plan import Plan
 
     record = read_provenance(provenance) if provenance else None
-    write_report(Plan(check_config(read_yaml(config))), record, results, out, missing_ok)
+    write_report(Plan(read_config(read_yaml(config))), record, results, out, missing_ok)
 
 
 def write_report(plan: Plan, record: Provenance | None, results: Path, out: Path, missing_ok: bool = False) -> None:

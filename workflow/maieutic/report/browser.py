@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel
+from maieutic.config.rubrics import verdict_label
 from maieutic.core import paths
 from maieutic.core.files import atomic_file
 from maieutic.core.records import Grade, Item, Prompt, Reply, iter_records
 from maieutic.core.visible import script_safe_json
-from maieutic.datasets.pictures import on_white
 from maieutic.datasets.sampling import sample_items
-from maieutic.judges.rubrics import verdict_label
 from maieutic.plan.plan import Plan, training_pair_sources
+from maieutic.preparation.pictures import on_white
 from maieutic.report.tables import display_label, items_of_task, read_json
 from maieutic.serving.pictures import readable_content
 

@@ -13,14 +13,14 @@ from typing import Any
 import pandas as pd
 
 from maieutic.config.models import CriteriaModel, JudgeModel, RewardModel
+from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
 from maieutic.core.records import Item, Pair, PairReward, Quantity, Reply, Reward, Score, read_records
-from maieutic.judges.rubrics import read_rubric
+from maieutic.datasets.pairs import PAIR_SOURCES
 from maieutic.plan.plan import Plan, training_pair_sources
 from maieutic.report.figures import bar_chart, density_chart, line_chart
 from maieutic.report.tables import display_label, read_json, score_file
 from maieutic.report.traffic_light import PAIRS
-from maieutic.rewards.pairs import PAIR_SOURCES
 from maieutic.scores.papers import PrintedRow, printed_rows
 from maieutic.scores.printed import PAPERS, paper_name
 from maieutic.validation.rewards import BEST_3

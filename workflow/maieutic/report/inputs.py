@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from maieutic.core import paths
+from maieutic.judges import inputs as judges_inputs
 from maieutic.plan import inputs
 from maieutic.plan.plan import Plan, training_pair_sources
+from maieutic.scores import inputs as scores_inputs
 from maieutic.scores.papers import printed_file
 from maieutic.scores.printed import PAPERS
 
@@ -30,7 +32,7 @@ def report_files(plan: Plan) -> list[str]:
             file
             for benchmark in plan.benchmarks
             for tutor in plan.tutors_on(benchmark)
-            for file in inputs.all_grades(plan, benchmark, tutor)
+            for file in scores_inputs.all_grades(plan, benchmark, tutor)
         ),
         *files_by_tutor(plan, paths.REPLIES),
         *sorted({*grader_files(plan), *validation_files(plan)}),
@@ -84,12 +86,14 @@ def validation_files(plan: Plan) -> list[str]:
     files += [
         paths.LABEL_SCORES.of(release=release) for release in plan.releases if plan.label_source(release).labelled
     ]
-    files += [file for name in judges for file in inputs.all_verdicts(plan, name)]
+    files += [file for name in judges for file in judges_inputs.all_verdicts(plan, name)]
     files += [paths.LABELLED_VERDICTS.of(judge=name) for name in judges]
     files += [paths.PROBE_VALIDATION.of(grader=name) for name in plan.probed_judges]
-    files += [file for name in plan.probed_judges for file in inputs.probe_verdicts(plan, name)]
+    files += [file for name in plan.probed_judges for file in judges_inputs.probe_verdicts(plan, name)]
     files += [paths.PANEL_WEIGHTS.of(judge=name) for name in plan.panels]
     if plan.run.human_labels:
         patterns = (paths.CORRECTED, paths.CORRECTED_DIFFERENCES)
-        files += [pattern.of(judge=name) for name in judges if inputs.all_verdicts(plan, name) for pattern in patterns]
+        files += [
+            pattern.of(judge=name) for name in judges if judges_inputs.all_verdicts(plan, name) for pattern in patterns
+        ]
     return files

@@ -13,11 +13,11 @@ import pandas as pd
 
 from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel, HostedModel, JudgeModel, Model, RecordedModel, RewardModel
+from maieutic.config.rubrics import chosen_rubrics
 from maieutic.core import paths
 from maieutic.core.files import safe_cell
 from maieutic.core.records import Item, Reply, ReportedScore, Score, iter_records, read_records
 from maieutic.judges.assignments import pairs_task
-from maieutic.judges.rubrics import chosen_rubrics
 from maieutic.launch.provenance import Provenance, changed_files_of_task
 from maieutic.plan.plan import Plan
 from maieutic.scores.printed import (

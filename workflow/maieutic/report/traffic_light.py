@@ -12,11 +12,10 @@ from pathlib import Path
 
 from maieutic.config.cards import JUDGE, REWARD, Card
 from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, RewardModel
+from maieutic.config.rubrics import read_rubric, rubric_for_card
 from maieutic.core import paths
 from maieutic.core.plugins import plugin_objects
 from maieutic.core.records import Quantity, Score
-from maieutic.judges.assignments import rubric_for_card
-from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
 from maieutic.report.tables import score_file
 from maieutic.scores.score import all_metrics

@@ -11,12 +11,13 @@ from typing import Any
 import pandas as pd
 
 from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
+from maieutic.config.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.core import paths
 from maieutic.core.extensions import listed_name
 from maieutic.core.records import Difference, Judgement, Quantity, Score, read_records
+from maieutic.judges.inputs import used_probes
 from maieutic.judges.panels import PanelWeights
 from maieutic.judges.probes import PROBES
-from maieutic.judges.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import agreement_chart
 from maieutic.report.tables import cost, display_label, read_json, score_file
@@ -419,7 +420,7 @@ def judged_files(plan: Plan, results: Path, judge: str) -> dict[str, list[Path]]
         for batch in plan.judge_batches(benchmark)
     ]
     labelled = paths.LABELLED_VERDICTS.within(results, judge=judge)
-    probed = [paths.PROBE_VERDICTS.within(results, judge=judge, probe=probe) for probe in plan.probes]
+    probed = [paths.PROBE_VERDICTS.within(results, judge=judge, probe=probe) for probe in used_probes(plan)]
     files = {"labelled replies and pairs": [labelled], "probes": probed, "this run's replies": batches}
     return {what: [path for path in files_on if path.exists()] for what, files_on in files.items()}
 

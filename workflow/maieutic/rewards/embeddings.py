@@ -13,8 +13,8 @@ from typing import Any
 
 from maieutic.core.jobs import Job
 from maieutic.core.records import Closeness, write_records
+from maieutic.datasets.labelled_sets import LabelledData, read_labelled_data
 from maieutic.datasets.text import last_student_turn
-from maieutic.judges.labelled_sets import LabelledData, read_labelled_data
 from maieutic.rewards.loading import JobDevices
 
 BATCH = 32  # number of texts per forward pass

@@ -14,10 +14,10 @@ from pathlib import Path
 import yaml
 
 from maieutic.config.cards import read_card
+from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
 from maieutic.core.errors import UserError, check_all
 from maieutic.core.extensions import CODE, check_extensions
-from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.rules import plan_of
 from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.self_check import check_graders

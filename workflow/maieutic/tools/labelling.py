@@ -13,12 +13,13 @@ from typing import Annotated, NamedTuple, TypeVar
 from cyclopts import Parameter
 
 from maieutic.config.registry import unknown_name
+from maieutic.config.rubrics import LoadedRubric, read_rubric
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, Record, Reply, read_records
+from maieutic.datasets.labelled_sets import read_labelled_data
 from maieutic.judges.assignments import item_criteria
-from maieutic.judges.labelled_sets import read_labelled_data
-from maieutic.judges.rubrics import LoadedRubric, read_rubric
+from maieutic.judges.inputs import batch_verdicts
 from maieutic.people.annotation_files import SampleBrief, write_annotation_files
 from maieutic.people.labels import read_human_labels, resolved_labels
 from maieutic.people.pairs import PAIR_GUIDELINE as GUIDELINE_OF_PAIRS
@@ -36,7 +37,6 @@ from maieutic.people.sample import (
     strata_of,
 )
 from maieutic.people.sample_sizes import Pilot, estimate_pilot, label_plan_lines
-from maieutic.plan.inputs import batch_verdicts
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import plan_before_pins
 from maieutic.tools.pinning import merged_configuration

@@ -25,6 +25,7 @@ from maieutic.config.models import (
     VllmModel,
     WeightsOnly,
 )
+from maieutic.config.rubrics import Rubric
 from maieutic.config.settings import Config, Run
 from maieutic.core.files import atomic_file
 from maieutic.core.journal import FinishedRequest, ScoredConversation
@@ -42,7 +43,6 @@ from maieutic.core.records import (
     Reward,
     Score,
 )
-from maieutic.judges.rubrics import Rubric
 
 RECORDS: list[type[BaseModel]] = [
     Item,

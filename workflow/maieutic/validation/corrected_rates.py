@@ -18,8 +18,8 @@ import numpy as np
 from maieutic.core.intervals import LEVEL
 from maieutic.core.records import Difference, Label, Scales, Score
 from maieutic.core.stats import SHARE, BootstrapSettings, Estimate, Interval, estimate_statistic
+from maieutic.datasets.labelled_sets import LabelledData
 from maieutic.datasets.sampling import ranked_by_seed
-from maieutic.judges.labelled_sets import LabelledData
 from maieutic.people.labels import resolved_labels
 from maieutic.scores.differences import holm_corrected
 from maieutic.scores.score import ScoreColumns

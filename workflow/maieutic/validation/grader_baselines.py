@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from maieutic.core.plugins import merged_plugin_tables
 from maieutic.core.records import Item, Label, Scale
-from maieutic.judges.labelled_sets import LabelledData
+from maieutic.datasets.labelled_sets import LabelledData
 from maieutic.validation.trust import LabelsByReply
 from maieutic.validation.word_rules import Heuristic
 

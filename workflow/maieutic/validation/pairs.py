@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from maieutic.config.rubric_kinds.base import Order
 from maieutic.core.records import Judgement, Pair, Score
 from maieutic.core.stats import MEAN, BootstrapSettings, Estimate, Interval, estimate_statistic
-from maieutic.judges.kinds.base import Order
 from maieutic.judges.questions import verdict_of_both_orders
 from maieutic.scores.score import score_from_estimate
 from maieutic.validation.rewards import TASK, WITH_TIES, tie_aware_accuracy

@@ -12,7 +12,7 @@ import numpy as np
 from maieutic.core.jobs import SampledJob
 from maieutic.core.records import Judgement, Score, read_records
 from maieutic.core.stats import MEAN, SHARE, BootstrapSettings, Statistic, estimate_statistic
-from maieutic.judges.labelled_sets import LabelledData, read_labelled_data
+from maieutic.datasets.labelled_sets import LabelledData, read_labelled_data
 from maieutic.judges.probes import PROBES
 from maieutic.scores.score import write_scores
 from maieutic.validation.transportability import Residual, residuals_of

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from maieutic.core.plugins import merged_plugin_tables
 from maieutic.core.records import Item, Score
 from maieutic.core.stats import MEAN, BootstrapSettings, Estimate, Interval, estimate_statistic
+from maieutic.datasets.labelled_sets import LabelledData
 from maieutic.datasets.text import last_student_turn
-from maieutic.judges.labelled_sets import LabelledData
 from maieutic.validation.trust import LabelsByReply, estimate_rank_correlation, trust_score
 from maieutic.validation.word_rules import WORD, word_set
 

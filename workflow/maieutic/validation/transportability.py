@@ -19,7 +19,7 @@ import numpy as np
 from maieutic.core.intervals import LEVEL
 from maieutic.core.records import Label, Score
 from maieutic.core.stats import Estimate, Interval
-from maieutic.judges.labelled_sets import LabelledData
+from maieutic.datasets.labelled_sets import LabelledData
 from maieutic.scores.score import ScoreColumns
 from maieutic.validation.agreement import MEASURES
 from maieutic.validation.trust import LabelsByReply, kappa_name, pairings_of, trust_score

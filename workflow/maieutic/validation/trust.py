@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from maieutic.config.rubrics import read_rubric, verdict_label
 from maieutic.core.intervals import paired_difference
 from maieutic.core.records import SCORINGS, Judgement, Label, Scale, Scales, Score
 from maieutic.core.stats import (
@@ -24,9 +25,8 @@ from maieutic.core.stats import (
     mean_statistic,
     sums_by_cluster,
 )
-from maieutic.judges.labelled_sets import LabelledData
+from maieutic.datasets.labelled_sets import LabelledData
 from maieutic.judges.questions import verdicts_by_criterion
-from maieutic.judges.rubrics import read_rubric, verdict_label
 from maieutic.scores.score import ScoreColumns, score_from_estimate
 from maieutic.validation.agreement import MEASURES, PRINTED_CODES, Pairing, estimate_agreement, statistic_of, tables_of
 

@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from maieutic.config.rubrics import annotation_scales, read_rubric
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job, SampledJob
 from maieutic.core.records import Closeness, Difference, Judgement, Label, Labelling, Pair, Reward, Score, read_records
 from maieutic.core.stats import BootstrapSettings
+from maieutic.datasets.labelled_sets import LabelledData, read_labelled_data
 from maieutic.judges.assignments import pairs_task
-from maieutic.judges.labelled_sets import LabelledData, read_labelled_data
-from maieutic.judges.rubrics import annotation_scales, read_rubric
 from maieutic.people.labels import ReadsHumanLabels, resolved_labels
 from maieutic.rewards.criteria import binary_label
 from maieutic.scores.score import write_scores

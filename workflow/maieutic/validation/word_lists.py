@@ -7,12 +7,12 @@ from pathlib import Path
 
 from maieutic.config.cards import load_cards
 from maieutic.config.models import JudgeModel
+from maieutic.config.rubrics import annotation_scales
 from maieutic.core.jobs import Job
 from maieutic.core.records import NO_REQUEST, Item, Judgement, Verdict, read_items, write_records
+from maieutic.datasets.labelled_sets import read_labelled_data
 from maieutic.judges.assignments import work_on_labels, work_on_replies
 from maieutic.judges.judging import JudgeWork
-from maieutic.judges.labelled_sets import read_labelled_data
-from maieutic.judges.rubrics import annotation_scales
 from maieutic.validation.grader_baselines import HEURISTICS, label_by_keywords
 
 Items = Mapping[tuple[str, str], Item]  # by task (or labelled set) and item id

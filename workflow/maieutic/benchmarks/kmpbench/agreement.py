@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from maieutic.benchmarks.kmpbench.alignment import ALIGNMENT_KAPPA, ALL_TUTORS
+from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
 from maieutic.core.records import Score
-from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
 from maieutic.report.tables import score_file
 

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from maieutic.benchmarks.kmpbench.items import PRINCIPLES
+from maieutic.config.rubric_kinds.win_tie_lose import WIN_TIE_LOSE as VERDICTS
+from maieutic.config.rubrics import annotation_scales, read_rubric
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Label, Score, read_records
 from maieutic.core.stats import SHARE, BootstrapSettings, estimate_statistic
 from maieutic.judges.grading import grades_by_rubric
-from maieutic.judges.kinds.win_tie_lose import WIN_TIE_LOSE as VERDICTS
-from maieutic.judges.rubrics import annotation_scales, read_rubric
 from maieutic.people.labels import ReadsHumanLabels, resolved_labels
 from maieutic.scores.metrics.common import GradedItem
 from maieutic.scores.metrics.registry import METRICS

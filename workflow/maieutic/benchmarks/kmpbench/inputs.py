@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from maieutic.benchmarks.kmpbench.alignment import COMPARISON_RUBRIC
-from maieutic.plan.inputs import batch_verdicts, rubric_files
+from maieutic.judges.inputs import batch_verdicts
+from maieutic.plan.inputs import rubric_files
 from maieutic.plan.plan import Plan
 
 

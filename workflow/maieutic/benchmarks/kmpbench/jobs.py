@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from maieutic.benchmarks.kmpbench.alignment import AlignJudge
-from maieutic.plan.jobs import people_label_fields
 from maieutic.plan.plan import Plan
+from maieutic.validation.jobs import people_label_fields
 
 
 def align_judge(plan: Plan, judge: str) -> AlignJudge:

@@ -1,7 +1,7 @@
 """Label source of MR-GSM8K: people's verdicts on the reasons that models gave for first wrong steps."""
 
 from maieutic.benchmarks.kmpbench import items, mr_gsm8k
-from maieutic.judges.releases import LabelSource
+from maieutic.datasets.releases import LabelSource
 
 RELEASES = {
     "mr_gsm8k_reasons": LabelSource(

@@ -15,10 +15,10 @@ from maieutic.benchmarks.kmpbench.alignment import COMPARISON_RUBRIC
 from maieutic.benchmarks.kmpbench.inputs import compared_benchmarks
 from maieutic.benchmarks.kmpbench.items import PRINCIPLES
 from maieutic.config.models import BaselineModel
+from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
 from maieutic.core.records import Item, Judgement, Reply, Score, read_records
 from maieutic.judges.questions import verdicts_by_criterion
-from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
 from maieutic.report.sections import ReportInput, Section
 from maieutic.report.tables import display_label, is_leading, items_of_task, score_file

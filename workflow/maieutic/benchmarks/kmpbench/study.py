@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from maieutic.benchmarks.kmpbench.alignment import COMPARISON_RUBRIC
 from maieutic.config.cards import RELEASED, card_path, read_card
+from maieutic.config.rubrics import Criterion, read_rubric
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_csv, write_json
 from maieutic.core.json_text import json_value
@@ -25,7 +26,6 @@ from maieutic.core.paths import ITEMS, REPLIES, ROOT
 from maieutic.core.records import Item, Reply, read_records
 from maieutic.core.tables import read_table
 from maieutic.judges.assignments import item_criteria
-from maieutic.judges.rubrics import Criterion, read_rubric
 from maieutic.people.labels import COLUMNS
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """Sources of the preference pairs on which MathTutorBench's reward models are trained and tested (Table 2)."""
 
 from maieutic.datasets import bridge, gsm8k, mathdial, mrbench, ultrafeedback
-from maieutic.rewards.sources import PairSource
+from maieutic.datasets.pair_sources import PairSource
 
 PAIR_SOURCES = {
     "gsm8k_inpainted": PairSource(

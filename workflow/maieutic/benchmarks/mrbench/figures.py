@@ -11,8 +11,8 @@ import pandas as pd
 
 from maieutic.core import paths
 from maieutic.core.records import Judgement, Score, read_records
+from maieutic.datasets.labelled_sets import LabelledData, read_labelled_data
 from maieutic.datasets.sampling import sample_items
-from maieutic.judges.labelled_sets import LabelledData, read_labelled_data
 from maieutic.plan.plan import Plan
 from maieutic.report.browser import cut_text
 from maieutic.report.figures import levels_chart, radar_chart, share_chart

@@ -20,8 +20,8 @@ from maieutic.core.json_text import json_value
 from maieutic.core.records import Record
 from maieutic.core.stats import BootstrapSettings
 from maieutic.core.tables import decode_table, match_known_word
+from maieutic.datasets.labelled_sets import LabelledData, read_labelled_data
 from maieutic.datasets.mrbench import LABELS, SCALES
-from maieutic.judges.labelled_sets import LabelledData, read_labelled_data
 from maieutic.validation.agreement import estimate_agreement
 from maieutic.validation.trust import LabelsByReply, pairings_of
 

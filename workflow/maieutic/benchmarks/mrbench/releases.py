@@ -2,7 +2,7 @@
 
 from maieutic.benchmarks.mrbench.statistics import release_statistics
 from maieutic.datasets import mrbench
-from maieutic.judges.releases import LabelSource
+from maieutic.datasets.releases import LabelSource
 
 LABELLED = LabelSource(
     load=mrbench.labelled_set,

@@ -21,10 +21,10 @@ from maieutic.benchmarks.mrbench.figures import (
 from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITIC_RUBRIC, CRITIC_TABLES, PAPER_TUTORS
 from maieutic.benchmarks.mrbench.statistics import SUBSETS
 from maieutic.config.models import JudgeModel
+from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
 from maieutic.core.records import Quantity, Score
 from maieutic.datasets.mrbench import DESIRED_LABELS
-from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
 from maieutic.report.sections import ReportInput, Section
 from maieutic.report.tables import display_label, read_json, score_file

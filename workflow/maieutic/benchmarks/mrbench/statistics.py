@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from maieutic.core.records import LabelledSet
 from maieutic.datasets.mrbench import LABELS
-from maieutic.judges.releases import SetStatistics
+from maieutic.datasets.releases import SetStatistics
 from maieutic.serving.conversations import parse_turns
 
 HUMANS = ("Expert", "Novice")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from maieutic.benchmarks.tutorbench.raters import KAPPA
+from maieutic.config.rubrics import read_rubric, rubric_for_card
 from maieutic.core import paths
 from maieutic.core.records import Score
-from maieutic.judges.assignments import rubric_for_card
-from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
 from maieutic.report.tables import score_file
 

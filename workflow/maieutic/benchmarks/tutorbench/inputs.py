@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from maieutic.core import paths
-from maieutic.plan.inputs import answering_weights, item_files, rubric_files, tasks_of
+from maieutic.judges.inputs import answering_weights
+from maieutic.plan.inputs import item_files, rubric_files, tasks_of
 from maieutic.plan.plan import Plan
 
 

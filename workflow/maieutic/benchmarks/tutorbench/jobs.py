@@ -7,9 +7,10 @@ from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty
 from maieutic.benchmarks.tutorbench.inputs import difficulty_tutors
 from maieutic.benchmarks.tutorbench.raters import RateJudge
 from maieutic.benchmarks.tutorbench.tagging import TagItems, VoteTags
+from maieutic.judges.jobs import judge_job_fields
 from maieutic.plan.inputs import tasks_of
-from maieutic.plan.jobs import bootstrap_settings, judge_job_fields, people_label_fields
 from maieutic.plan.plan import Plan
+from maieutic.validation.jobs import people_label_fields
 
 
 def tag_items(plan: Plan, tagger: str, benchmark: str) -> TagItems:
@@ -29,7 +30,7 @@ def break_down(plan: Plan, benchmark: str, tutor: str) -> BreakDown:
         tasks=pooled,
         asked=[task for task in pooled if task in answered],
         judges=plan.judges_of(benchmark, tutor),
-        **bootstrap_settings(plan),
+        **plan.bootstrap_settings,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from maieutic.benchmarks.tutorbench import inputs, jobs
 from maieutic.benchmarks.tutorbench.breakdown import break_down
@@ -13,7 +14,7 @@ from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.plan.plan import Plan
-from maieutic.plan.slice_plan import SlicePlan
+from maieutic.plan.slice_plan import Checks, SlicePlan
 from maieutic.plan.steps import Step, one_output_step
 from maieutic.plan.used_code import used_on_benchmark
 
@@ -73,7 +74,7 @@ def check_taggers(plan: Plan) -> None:
 PLANNING = SlicePlan(
     inputs=inputs,
     jobs=jobs,
-    check=check_taggers,
+    checks=Checks(data=lambda plan: [partial(check_taggers, plan)]),
     report_files=report_files,
     verdict_files=tags_by_tagger,
     journals=journals,

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.config.cards import Card
+from maieutic.config.rubrics import LoadedRubric, read_rubric
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job
 from maieutic.core.records import Item, Judgement, read_items, read_records
-from maieutic.judges.commands import JudgeReplies
 from maieutic.judges.judging import JudgeWork
 from maieutic.judges.questions import Case
-from maieutic.judges.rubrics import LoadedRubric, read_rubric
+from maieutic.judges.verdicts import JudgeReplies
 from maieutic.serving.backends import JobFiles
 
 BLOOM = "bloom"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maieutic.judges.kinds.base import Order, RubricKind
+from maieutic.config.rubric_kinds.base import Order, RubricKind
 
 REPLY_BY_POSITION: dict[Order, dict[str, str]] = {
     "ab": {"A": "first", "B": "second"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from maieutic.judges.kinds.base import RubricKind
+from maieutic.config.rubric_kinds.base import RubricKind
 
 
 class LabelsKind(RubricKind):

@@ -1,26 +1,21 @@
-"""Preference pairs, made from the datasets of each source. Pairs that express no preference are left out."""
+"""Command that makes the preference pairs of one source."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from functools import partial
 from pathlib import Path
 
 from maieutic.config.datasets import SourceRecord
-from maieutic.config.people import TABLE_LOADER, PreferenceSet
-from maieutic.config.registry import unknown_name
+from maieutic.config.people import PreferenceSet
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job
-from maieutic.core.plugins import merged_plugin_tables
 from maieutic.core.records import Pair, write_records
+from maieutic.datasets.pairs import pair_source
 from maieutic.datasets.sources import read_source
-from maieutic.rewards.pair_table import preferences_of_table
-from maieutic.rewards.sources import PairSource
 
 log = logging.getLogger(__name__)
-PAIR_SOURCES: dict[str, PairSource] = merged_plugin_tables("pairs", "PAIR_SOURCES")
 
 
 def refusal_reason(pair: Pair) -> str | None:
@@ -37,23 +32,6 @@ def refusal_reason(pair: Pair) -> str | None:
 def turns_before(pair: Pair) -> int:
     """Return the number of turns before the reply, counting consecutive turns of one speaker as one turn."""
     return len(pair.prompt) - 1 if pair.tutoring else len(pair.prompt)
-
-
-def pair_source(name: str, entry: PreferenceSet | None) -> PairSource:
-    """Return the source of a set of pairs. Raises UserError if the entry's loader does not exist.
-
-    name: name of the set; entry: its registry entry, or None for training pairs, whose source has the same name.
-    """
-    if entry is None:
-        return PAIR_SOURCES[name]
-    if entry.loader != TABLE_LOADER:
-        if entry.loader not in PAIR_SOURCES:
-            raise unknown_name(
-                f"preferences.{name}.loader", entry.loader, [TABLE_LOADER, *PAIR_SOURCES], "the loaders of pairs"
-            )
-        return PAIR_SOURCES[entry.loader]
-    load = partial(preferences_of_table, name, entry.columns, values=entry.values)
-    return PairSource(entry.title, load, tuple(entry.datasets), None, None, "preferred", "not preferred", test=True)
 
 
 class MakePairs(Job):

@@ -10,10 +10,10 @@ from maieutic.config.cards import card_path, read_card
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.records import Item, write_records
-from maieutic.datasets.pictures import picture_files
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sampling import sample_items
 from maieutic.datasets.sources import read_source
+from maieutic.preparation.pictures import picture_files
 
 log = logging.getLogger(__name__)
 PLACEHOLDER = re.compile(r"<\|?(?:image|img|picture)\w*\|?>|\[IMG\]", re.IGNORECASE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maieutic.judges.kinds.base import PassFail
+from maieutic.config.rubric_kinds.base import PassFail
 
 
 class Weighted(PassFail):

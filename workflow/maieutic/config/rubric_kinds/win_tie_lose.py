@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from maieutic.config.rubric_kinds.base import Order, RubricKind
+from maieutic.config.rubric_kinds.pairwise import REPLY_BY_POSITION
 from maieutic.core.records import Item, Reply
-from maieutic.judges.kinds.base import Order, RubricKind
-from maieutic.judges.kinds.pairwise import REPLY_BY_POSITION
 
 WIN_TIE_LOSE = ("win", "tie", "lose")
 COMPARED_VARIABLES = ("tutor_response", "reference_response")

@@ -12,8 +12,8 @@ from maieutic.config.datasets import SourceRecord
 from maieutic.core.errors import UserError
 from maieutic.core.records import NO_REQUEST, Item, Label, LabelledSet, Reply, Scale, Scales, Turn
 from maieutic.core.tables import check_columns, match_known_word, rename_known_keys
+from maieutic.datasets.annotators import aggregate_labels, cell_is_yes
 from maieutic.datasets.sources import read_source
-from maieutic.judges.annotators import aggregate_labels, cell_is_yes
 
 REPLY_COLUMNS = ("reply", "replies")
 LABEL_COLUMNS = (

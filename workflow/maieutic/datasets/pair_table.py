@@ -11,8 +11,8 @@ from maieutic.config.datasets import SourceRecord
 from maieutic.config.people import PAIR_COLUMNS
 from maieutic.core.errors import UserError
 from maieutic.core.records import Label, Pair, known_solution
+from maieutic.datasets.annotators import aggregate_votes, cell_is_yes
 from maieutic.datasets.text import cluster_of
-from maieutic.judges.annotators import aggregate_votes, cell_is_yes
 from maieutic.serving.conversations import UNKNOWN_SOLUTION, merge_turns, messages_before_reply, parse_turns
 
 REQUIRED_PAIR_COLUMNS, OPTIONAL_PAIR_COLUMNS = PAIR_COLUMNS[:4], PAIR_COLUMNS[4:]

@@ -8,19 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from maieutic.config.datasets import SourceRecord
+from maieutic.config.models import JudgeModel
 from maieutic.config.people import TABLE_LOADER, LabelSet
 from maieutic.config.registry import unknown_name
-from maieutic.core.errors import UserError
-from maieutic.core.files import write_json
-from maieutic.core.jobs import Job
+from maieutic.config.rubrics import LoadedRubric, annotation_scales, read_rubric
 from maieutic.core.plugins import merged_plugin_tables
-from maieutic.core.records import Item, Label, LabelSetDescription, Reply, Scales, read_records, write_records
+from maieutic.core.records import Item, Label, LabelSetDescription, Reply, Scales, read_records
+from maieutic.datasets.label_table import label_table_columns, labelled_table, table_records, table_variables
+from maieutic.datasets.releases import LabelSource
 from maieutic.datasets.sampling import ranked_by_seed
-from maieutic.datasets.sources import read_source
-from maieutic.judges.label_table import label_table_columns, labelled_table, table_records, table_variables
-from maieutic.judges.releases import LabelSource
-from maieutic.judges.rubrics import LoadedRubric, annotation_scales, read_rubric
 
 log = logging.getLogger(__name__)
 LABEL_LOADERS: dict[str, LabelSource] = merged_plugin_tables("releases", "RELEASES")
@@ -87,49 +83,6 @@ def rubric_fits_labels(about: LabelSetDescription, loaded: LoadedRubric) -> bool
     )
 
 
-class MakeLabels(Job):
-    """Job that writes a labelled set. forms: formats of the source files; rubric: rubric card of a user's table."""
-
-    release: str
-    loader: str
-    forms: list[str]
-    rubric: str | None = None
-
-
-def make_labels(*, job: MakeLabels, sources: list[Path], out: Path) -> None:
-    """Write the files of a labelled set. out: path of its items; all other files are written to the same folder."""
-    records = [read_source(path, form) for path, form in zip(sources, job.forms, strict=True)]
-    if job.rubric:
-        source = table_source(job.rubric, (), f"labels/{job.release}, ")
-    else:
-        source = LABEL_LOADERS[job.loader]
-    write_labels(job.release, source, records, out.parent)
-
-
-def write_labels(name: str, source: LabelSource, records: Sequence[list[SourceRecord]], out: Path) -> None:
-    """Write a set's items, replies, labels, single annotations, statistics and scales to the folder `out`.
-
-    records: one list of records for each dataset of the set. Raises UserError if the loader cannot read the records.
-    """
-    try:
-        labelled = source.load(*records)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        problem = f"the sources of the set cannot be read: {type(error).__name__}: {error}"
-        raise UserError(f"labels/{name}", problem, "correct the fields of these sources") from error
-    if not labelled.labels and source.labelled:
-        raise UserError(
-            f"labels/{name}", "this set has no labels", "add labels to its sources, or remove it from run.labels"
-        )
-    write_records(out / "items.jsonl", labelled.items)
-    write_records(out / "replies.jsonl", labelled.replies)
-    write_records(out / "labels.jsonl", labelled.labels)
-    write_records(out / "annotations.jsonl", labelled.annotations)
-    write_json(out / "about.json", source.about.model_dump(mode="json"))
-    write_json(out / "statistics.json", source.statistics(labelled))
-    numbers = len(labelled.items), len(labelled.replies), len(labelled.labels)
-    log.info("%s: %d dialogues, %d replies, %d labels", name, *numbers)
-
-
 def read_set_description(folder: Path) -> LabelSetDescription:
     """Return the description of a labelled set. folder: folder of the set's files."""
     return LabelSetDescription.model_validate_json((folder / "about.json").read_text(encoding="utf-8"))
@@ -151,3 +104,8 @@ def sample_replies(replies: Sequence[Reply], limit: int | None, seed: int) -> li
         return list(replies)
     chosen = set(ranked_by_seed((f"{reply.id}/{reply.tutor}" for reply in replies), seed)[:limit])
     return [reply for reply in replies if f"{reply.id}/{reply.tutor}" in chosen]
+
+
+def rubric_for_labels(judge: JudgeModel, about: LabelSetDescription) -> LoadedRubric | None:
+    """Return the first of a judge's rubrics that fits the labels of a set, or None."""
+    return next((loaded for name in judge.rubrics if rubric_fits_labels(about, loaded := read_rubric(name))), None)

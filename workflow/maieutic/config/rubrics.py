@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from maieutic.config.cards import card_folders, card_of_prompt, read_text, read_with_base
+from maieutic.config.cards import Card, card_folders, card_of_prompt, read_text, read_with_base
 from maieutic.config.faults import validation_fault
-from maieutic.config.models import StrictModel
+from maieutic.config.models import JudgeModel, StrictModel
 from maieutic.config.prompts import template_variables
+from maieutic.config.rubric_kinds import KINDS
+from maieutic.config.rubric_kinds.base import PASS_FAIL, RubricKind
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import resource_folders
 from maieutic.core.paths import RESOURCES
 from maieutic.core.records import Scale
-from maieutic.judges.kinds import KINDS
-from maieutic.judges.kinds.base import PASS_FAIL, RubricKind
 
 USER_RUBRICS = RESOURCES / "rubrics"  # folder of users' cards; a benchmark's cards are in the benchmark's folder
 if TYPE_CHECKING:
@@ -297,3 +297,12 @@ def annotation_scales(rubric: Rubric) -> dict[str, Scale]:
 def verdict_label(value: str | bool) -> str:
     """Return a verdict as a label: True as pass, False as fail."""
     return value if isinstance(value, str) else PASS_FAIL[not value]
+
+
+def rubric_for_card(key: str, judge: JudgeModel, card: Card) -> LoadedRubric:
+    """Return the first of a judge's rubrics that fits a task's card. key: the judge's config key, for messages."""
+    for name in chosen_rubrics(judge.rubrics, card.rubrics):
+        return read_rubric(name)
+    task, names = f"{card.benchmark}/{card.task}", ", ".join(judge.rubrics) or "none"
+    fix = f"add a rubric that the task's card names: {', '.join(card.rubrics)}"
+    raise UserError(f"{key}.rubrics", f"expected a rubric for {task}, found {names}", fix)

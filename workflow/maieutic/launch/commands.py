@@ -1,0 +1,3 @@
+"""Command that saves a run's configuration."""
+
+COMMANDS = {"Report": ("launch.saving:save_config",)}

@@ -1,0 +1,1 @@
+"""Stage that fetches data and weights, and makes items, labels and preference pairs from them."""

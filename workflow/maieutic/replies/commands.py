@@ -1,0 +1,12 @@
+"""Commands that generate and read replies."""
+
+COMMANDS = {
+    "Tutors": (
+        "replies.generate:generate_replies",
+        "replies.packed:generate_all_replies",
+        "replies.shards:gather_shards",
+        "replies.recorded:read_replies",
+        "replies.recorded:write_questions",
+        "replies.parsing:parse_replies",
+    ),
+}

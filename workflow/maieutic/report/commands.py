@@ -1,0 +1,3 @@
+"""Commands that write the report."""
+
+COMMANDS = {"Report": ("report:build_report", "report:check_report")}

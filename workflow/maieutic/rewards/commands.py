@@ -1,0 +1,14 @@
+"""Commands that train and apply reward models and classifiers."""
+
+COMMANDS = {
+    "Reward models and classifiers": (
+        "rewards.overlap:find_overlap",
+        "rewards.training:train_reward_model",
+        "rewards.criteria:train_criteria",
+        "rewards.criteria:classify_pairs",
+        "rewards.embeddings:embed_replies",
+        "rewards.scoring:score_pairs",
+        "rewards.scoring:score_rewards",
+        "rewards.grading:grade_by_rewards",
+    ),
+}

@@ -1,0 +1,8 @@
+"""Commands that compute scores."""
+
+COMMANDS = {
+    "Scores": (
+        "scores.score:score_replies",
+        "scores.differences:compare_tutors",
+    ),
+}
