@@ -74,9 +74,9 @@ vendor:  ## install the libraries of the report page from their lock (npm)
 lock:  ## compile the locks anew
 	UV=$$(envs/setup --print-uv) envs/lock
 
-schemas: driver  ## write workflow/schemas and resources/shipped.json
+schemas: driver  ## write workflow/schemas and the checksums of shipped files
 	$(PYTHON) -m maieutic export-schemas --out workflow/schemas
-	$(PYTHON) -m maieutic export-shipped --datasets config/datasets.yaml --out resources/shipped.json
+	$(PYTHON) -m maieutic export-shipped --datasets config/datasets.yaml
 
 recover: driver  ## end the drivers of a killed Snakemake, and unlock the folder
 	$(PYTHON) -m maieutic recover --results results

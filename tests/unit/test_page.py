@@ -14,6 +14,7 @@ import pytest
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from maieutic import cli
+from maieutic.benchmarks import BENCHMARKS
 from maieutic.config import rubrics
 from maieutic.config.cards import Card
 from maieutic.config.datasets import Dataset
@@ -244,8 +245,11 @@ def test_the_readable_share_stands_in_the_cells_of_both_scorings() -> None:
 def test_the_checksums_of_shipped_files_are_current() -> None:
     raw = yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
     current = provenance.current_checksums({name: Dataset.model_validate(entry) for name, entry in raw.items()})
-    assert json.loads(provenance.SHIPPED.read_text(encoding="utf-8")) == current, "run make schemas"
-    assert len(current["files"]) > 80 and all(len(digest) == 64 for digest in current["files"].values())
+    for path, listed in current.items():
+        assert json.loads(path.read_text(encoding="utf-8")) == listed, "run make schemas"
+    files = [digest for listed in current.values() for digest in listed["files"].values()]
+    assert len(files) > 80 and all(len(digest) == 64 for digest in files)
+    assert len(current) == len(BENCHMARKS) + 1 and all(listed["data"] for listed in current.values())
 
 
 @pytest.fixture
@@ -404,6 +408,8 @@ def test_pages_of_graders_and_benchmarks_list_their_changed_files(editable_copy:
     assert page.not_as_shipped(run, "mathtutorbench") == []
 
 
-def test_the_shipped_record_is_written_by_its_command(tmp_path: Path) -> None:
-    assert cli.main(["export-shipped", "--datasets", "config/datasets.yaml", "--out", str(tmp_path / "s")]) == 0
-    assert (tmp_path / "s").read_text() == provenance.SHIPPED.read_text()
+def test_the_shipped_record_is_written_by_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: dict[Path, Any] = {}
+    monkeypatch.setattr(provenance, "write_json", written.__setitem__)
+    assert cli.main(["export-shipped", "--datasets", "config/datasets.yaml"]) == 0
+    assert {path: json.loads(path.read_text(encoding="utf-8")) for path in written} == written and len(written) > 4

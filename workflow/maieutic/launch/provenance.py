@@ -1,7 +1,7 @@
 """Provenance of a run: commit of the code, checksums of cards, prompts, rubrics and data, and changes to shipped files.
 
-`resources/shipped.json` lists the checksums of shipped files and the pins of datasets that affect a number. The report
-page marks every number that depends on a file or a pin that differs from this list.
+`shipped.json` in `resources` and in each benchmark's folder lists the checksums of shipped files, and the pins of
+datasets that affect a number. The report page marks every number that depends on a file or pin that differs from these.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from maieutic.graders.registry import GRADERS
 from maieutic.plan.plan import Plan
 
 SHIPPED = RESOURCES / "shipped.json"
-SHIPPED_FOLDERS = (cards.CARDS, rubrics.USER_RUBRICS, RESOURCES / "rewards")
+SHIPPED_FOLDERS = (rubrics.USER_RUBRICS, RESOURCES / "rewards")  # besides the folders of benchmarks
+ShippedChecksums = dict[str, dict[str, str]]  # checksums of `files`, and pins of `data`, by name
 # Paths that affect numbers. A checkout with changes only in other paths (docs, tests) counts as unedited.
 PATHS_BEHIND_NUMBERS = ("Snakefile", "workflow", "resources", "config", "envs", "containers")
 MOST_EDITED = 20
@@ -110,24 +111,49 @@ def pin_of_copy(copy: DatasetFile | None) -> str | None:
     return copy.sha256 or (copy.hub.revision if copy.hub else None)
 
 
-def current_checksums(datasets: Mapping[str, Dataset]) -> dict[str, dict[str, str]]:
-    """Return the content of resources/shipped.json for the current files. datasets: the registry of datasets."""
-    paths = sorted(
-        path for folder in SHIPPED_FOLDERS for path in folder.rglob("*") if path.is_file() and path.suffix != ".md"
-    )
-    pins = {
+def pins_of(datasets: Mapping[str, Dataset]) -> dict[str, str]:
+    """Return the pins of datasets' source files in both editions, by source file."""
+    return {
         source_file_name(name, edition): pin
         for name, dataset in sorted(datasets.items())
         for edition, copy in (("demo", dataset.demo), ("published", dataset.published))
         if (pin := pin_of_copy(copy))
     }
-    return {"files": {listed_name(path): sha256_of(path) for path in paths}, "data": pins}
 
 
-def export_shipped(datasets: Path, out: Path) -> None:
-    """Write the checksums of all shipped files and pins to `out`. datasets: the registry, config/datasets.yaml."""
+def current_checksums(datasets: Mapping[str, Dataset]) -> dict[Path, ShippedChecksums]:
+    """Return the content of each shipped.json for the current files, by its path. datasets: the registry of datasets.
+
+    A benchmark's folder has its own list, with the pins of the datasets that its cards name.
+    """
+    lists: dict[Path, ShippedChecksums] = {}
+    named: set[str] = set()
+    for folder in sorted(path for path in cards.CARDS.iterdir() if path.is_dir()):
+        used = {cards.read_card(path).card.dataset for path in folder.glob("*.yaml")}
+        data = pins_of({name: entry for name, entry in datasets.items() if name in used})
+        lists[folder / SHIPPED.name] = {"files": checksums_of(folder), "data": data}
+        named |= used
+    files = {name: digest for folder in SHIPPED_FOLDERS for name, digest in checksums_of(folder).items()}
+    others = pins_of({name: entry for name, entry in datasets.items() if name not in named})
+    return {**lists, SHIPPED: {"files": files, "data": others}}
+
+
+def checksums_of(folder: Path) -> dict[str, str]:
+    """Return the checksums of a folder's files, without documents and its own list of checksums."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".md")
+    return {listed_name(path): sha256_of(path) for path in paths if path.name != SHIPPED.name}
+
+
+def export_shipped(datasets: Path) -> None:
+    """Write the checksums of all shipped files and pins to the files shipped.json in `resources`.
+
+    datasets: the registry, config/datasets.yaml.
+    """
     raw = read_yaml(datasets)["datasets"]
-    write_json(out, current_checksums({name: Dataset.model_validate(entry) for name, entry in raw.items()}))
+    for path, content in current_checksums(
+        {name: Dataset.model_validate(entry) for name, entry in raw.items()}
+    ).items():
+        write_json(path, content)
 
 
 def source_file_name(dataset: str, edition: str) -> str:
@@ -136,9 +162,12 @@ def source_file_name(dataset: str, edition: str) -> str:
 
 
 @cache
-def shipped_checksums() -> dict[str, dict[str, str]]:
-    """Return the checksums in resources/shipped.json."""
-    checksums: dict[str, dict[str, str]] = json.loads(SHIPPED.read_text(encoding="utf-8"))
+def shipped_checksums() -> ShippedChecksums:
+    """Return the checksums in all lists of shipped files."""
+    checksums: ShippedChecksums = {"files": {}, "data": {}}
+    for path in (SHIPPED, *sorted(cards.CARDS.glob(f"*/{SHIPPED.name}"))):
+        for kind, listed in json.loads(path.read_text(encoding="utf-8")).items():
+            checksums[kind] |= listed
     return checksums
 
 
