@@ -4,7 +4,7 @@ SHELL := bash
 CORES ?= $(shell nproc)
 # One more than the cores, because some tests wait for servers
 WORKERS := $(shell expr $(CORES) + 1)
-PYTHON := .venv/driver/bin/python
+PYTHON := .venv/dev/bin/python
 SNAKEMAKE := .venv/bin/snakemake
 DEMO := config/demo.yaml
 VENDOR := workflow/maieutic/report/vendor
@@ -12,7 +12,7 @@ export PYTHONPATH := $(CURDIR)/workflow
 # Some containers set PYTHONDONTWRITEBYTECODE, with which each of a run's hundreds of jobs would recompile the package.
 unexport PYTHONDONTWRITEBYTECODE PYTHONHOME
 
-.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver check format vendor lock recover bench schemas clean
+.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver dev check format vendor lock sbom recover bench schemas clean
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
@@ -20,27 +20,27 @@ demo: env  ## install the environments, run the demo, write results/report/index
 	$(SNAKEMAKE) --cores $(CORES) --configfile $(DEMO)
 	@echo "open results/report/index.html"
 
-test-fast: driver  ## run the unit tests except the slow ones (a minute)
+test-fast: dev  ## run the unit tests except the slow ones (a minute)
 	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile -m "not slow" tests/unit
 
-test: env  ## install the environments, run the unit and workflow tests (minutes)
+test: env dev  ## install the environments, run the unit and workflow tests (minutes)
 	@envs/setup peers
 	@envs/setup exchange || true # optional: needs Python 3.12
 	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/workflow tests/unit
 
-drills: env  ## run the reliability drills and write their table (FULL=1: all drills, an hour)
+drills: env dev  ## run the reliability drills and write their table (FULL=1: all drills, an hour)
 	MAIEUTIC_DRILLS=$(if $(FULL),full) $(PYTHON) tests/reliability.py -n $(CORES) --dist $(if $(FULL),load,loadfile) --no-loadscope-reorder
 
-test-scale: env  ## run eight scripted tutors on the published files: 200,000 requests (minutes)
+test-scale: env dev  ## run eight scripted tutors on the published files: 200,000 requests (minutes)
 	$(PYTHON) -m pytest tests/scale -s
 
-test-slurm: env  ## run the SLURM tests on a one-machine cluster from Debian's packages (root)
+test-slurm: env dev  ## run the SLURM tests on a one-machine cluster from Debian's packages (root)
 	$(PYTHON) -m pytest tests/slurm
 
-test-containers: env  ## build and test the images with Apptainer and Docker (root, Debian 12)
+test-containers: env dev  ## build and test the images with Apptainer and Docker (root, Debian 12)
 	$(PYTHON) -m pytest tests/containers
 
-tour: env  ## make the pictures of docs/tour.md from the demo's results (needs Chromium)
+tour: env dev  ## make the pictures of docs/tour.md from the demo's results (needs Chromium)
 	$(PYTHON) tests/tour.py
 
 mutants:  ## run the mutation tests (hours; not in CI)
@@ -53,19 +53,22 @@ env:  ## install the environments from their locks (VARIANT=cpu or cuda, kept fo
 driver:  ## install only Snakemake's environment, which suffices for hosted models
 	@envs/setup driver
 
-check: driver  ## check format, lint, types, English and the workflow
-	.venv/driver/bin/ruff format --check .
-	.venv/driver/bin/ruff check .
-	.venv/driver/bin/snakefmt --check Snakefile workflow/Snakefile workflow/rules
+dev: driver  ## install the environment of the checks and tests
+	@envs/setup dev
+
+check: dev  ## check format, lint, types, English and the workflow
+	.venv/dev/bin/ruff format --check .
+	.venv/dev/bin/ruff check .
+	.venv/dev/bin/snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	$(PYTHON) tests/prose.py
 	$(PYTHON) -m mypy
-	PYTHONPATH=workflow .venv/driver/bin/lint-imports --no-cache
+	PYTHONPATH=workflow .venv/dev/bin/lint-imports --no-cache
 	$(SNAKEMAKE) --lint --configfile $(DEMO)
 
-format: driver  ## format everything
-	.venv/driver/bin/ruff format .
-	.venv/driver/bin/ruff check --fix .
-	.venv/driver/bin/snakefmt Snakefile workflow/Snakefile workflow/rules
+format: dev  ## format everything
+	.venv/dev/bin/ruff format .
+	.venv/dev/bin/ruff check --fix .
+	.venv/dev/bin/snakefmt Snakefile workflow/Snakefile workflow/rules
 
 vendor:  ## install the libraries of the report page from their lock (npm)
 	folder=$$(mktemp -d) && cp $(VENDOR)/package*.json $$folder && (cd $$folder && npm ci --ignore-scripts --no-audit --no-fund) && \
@@ -74,15 +77,19 @@ vendor:  ## install the libraries of the report page from their lock (npm)
 lock:  ## compile the locks anew
 	UV=$$(envs/setup --print-uv) envs/lock
 
-schemas: driver  ## write workflow/schemas and the checksums of shipped files
+schemas: dev  ## write workflow/schemas and the checksums of shipped files
 	$(PYTHON) -m maieutic export-schemas --out workflow/schemas
 	$(PYTHON) -m maieutic export-shipped --datasets config/datasets.yaml
 
+sbom: env dev  ## write the packages of each environment with licences to results/sbom (CycloneDX)
+	mkdir -p results/sbom
+	for name in driver serve; do .venv/dev/bin/cyclonedx-py environment .venv/$$name -o results/sbom/$$name.json; done
+
 recover: driver  ## end the drivers of a killed Snakemake, and unlock the folder
-	$(PYTHON) -m maieutic recover --results results
+	.venv/bin/maieutic recover --results results
 	$(SNAKEMAKE) --unlock --cores 1 --configfile $(DEMO)
 
-bench: env  ## run the benchmarks: write bench/results.json and docs/performance.md
+bench: env dev  ## run the benchmarks: write bench/results.json and docs/performance.md
 	@envs/setup peers
 	$(PYTHON) bench/write_page.py
 

@@ -32,7 +32,6 @@ COMMANDS = {
         "record.share:share",
         "record.verify:verify",
         "record.compare:compare",
-        "tools.bill_of_materials:sbom",
         "serving.recover:recover",
     ),
     "For maintainers": (

@@ -167,7 +167,7 @@ class Model(StrictModel):
         ),
     )
     licence: str | None = Field(
-        None, description="Licence of the weights, for `maieutic sbom`. Changing it recomputes nothing."
+        None, description="Licence of the weights, listed in shared runs. Changing it recomputes nothing."
     )
     notice: str | None = Field(None, description="Warning shown beside every number of this model.")
     needs: Needs = Field(Needs(), description="Resources of one job of the model. They do not affect cached answers.")

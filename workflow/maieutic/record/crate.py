@@ -55,7 +55,7 @@ def describe_crate(run: FinishedRun, folder: Path, digests: Mapping[str, str], a
     crate.name = f"Maieutic: {tutors} on {', '.join(run.plan.benchmarks)}"
     crate.description = "Tutoring benchmarks: configuration, items, replies, grades, scores and the page of one run."
     # Archives read only this licence field, so it lists all licences. Each data set's entity also has its own licence.
-    crate.license = "; ".join(dict.fromkeys(["Apache-2.0 (workflow)", *dataset_licences(run).values()]))
+    crate.license = "; ".join(dict.fromkeys(["Apache-2.0 (workflow)", *licences_of(run).values()]))
     root = crate.root_dataset
     root["conformsTo"] = [
         crate.add(ContextEntity(crate, address, {"@type": "CreativeWork", "name": name, "version": version}))
@@ -199,9 +199,10 @@ def add_costs(run: FinishedRun, crate: ROCrate) -> list[Any]:
     return entities
 
 
-def dataset_licences(run: FinishedRun) -> dict[str, str]:
-    """Return the licence of each data set of a run, by the data set's name."""
-    return {name: dataset.licence for name, dataset in run.plan.datasets.items()}
+def licences_of(run: FinishedRun) -> dict[str, str]:
+    """Return the licence of each data set of a run, then those of its models that state one, by name."""
+    models = {name: model.licence for name, model in run.plan.models.items() if model.licence}
+    return {name: dataset.licence for name, dataset in run.plan.datasets.items()} | models
 
 
 def crate_readme(run: FinishedRun) -> str:
@@ -215,9 +216,9 @@ def crate_readme(run: FinishedRun) -> str:
         "- To recompute grades, scores and page from the replies, without a server: `maieutic verify FOLDER`",
         "- Code, inputs, models and costs of the run: `ro-crate-metadata.json` (RO-Crate, Workflow Run profile)",
         "",
-        "Items and labels remain under the licences of their data sets:",
+        "Items and labels remain under the licences of their data sets, and weights under those of their models:",
         "",
-        *(f"- {name}: {licence}" for name, licence in dataset_licences(run).items()),
+        *(f"- {name}: {licence}" for name, licence in licences_of(run).items()),
         "",
     ]
     return "\n".join(lines) + "\n" + run_markdown(run)
