@@ -40,7 +40,9 @@ def test_every_block_has_evidence(name: str) -> None:
     if "generated" in evidence:  # the whole page is generated, and another test compares it with its generator
         assert len(evidence) == 1 and "Written by `make" in paragraphs[0]
         return
-    uncovered = [block for block in paragraphs if not any(block.startswith(start.removesuffix(SEVERAL)) for start in evidence)]
+    uncovered = [
+        block for block in paragraphs if not any(block.startswith(start.removesuffix(SEVERAL)) for start in evidence)
+    ]
     assert not uncovered, f"{name}: no entry in tests/claims.yaml for {uncovered}"
     matches = {start: sum(block.startswith(start.removesuffix(SEVERAL)) for block in paragraphs) for start in evidence}
     stale = [start for start, number in matches.items() if number == 0 or (number > 1 and not start.endswith(SEVERAL))]
