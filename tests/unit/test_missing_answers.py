@@ -17,23 +17,28 @@ from maieutic.replies.parsing import grades_of
 from maieutic.scores.score import READABLE, all_metrics, index_grades, score_task
 
 SILENT = "I will pass on this."  # contains no yes or no, which the released rules would find in any word
-TASKS = {  # card to its metric without judges and reward models
-    "mathtutorbench/problem_solving": "accuracy",
-    "mathtutorbench/socratic_questioning": "bleu",
-    "mathtutorbench/solution_correctness": "f1",
-    "mathtutorbench/mistake_location": "micro_f1",
-    "mathtutorbench/mistake_correction": "accuracy",
-    "mathtutorbench/scaffolding_generation": "match",
-    "kmpbench/fqa": "final_round",
-    "kmpbench/ec": "f1",
-    "kmpbench/gen_similar": "new",
-    "mrbench/mistake_remediation": "match",
-}
 EMPTY_REPLIES = {"socratic_bleu": "", "question": "", "new_problem": ""}  # graders that accept any words as an answer
 
 
 def card_of(name: str) -> Card:
     return read_card(CARDS / f"{name}.yaml").card.without_grader("reward").without_grader("judge")
+
+
+def tasks_by_grader() -> dict[str, str]:
+    """Return a task for each objective grader, with the first metric by this grader."""
+    tasks: dict[str, str] = {}
+    graders: set[str] = set()
+    for path in sorted(CARDS.glob("*/*.yaml")):
+        card = card_of(name := f"{path.parent.name}/{path.stem}")
+        for metric in sorted(card.metrics, key=lambda metric: metric != card.headline):
+            grader = card.metrics[metric].grader or card.graders[0]
+            if grader in OBJECTIVE_GRADERS - graders:
+                tasks.setdefault(name, metric)
+                graders.add(grader)
+    return tasks
+
+
+TASKS = tasks_by_grader()
 
 
 def items_of(card: Card) -> list[Item]:

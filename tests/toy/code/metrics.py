@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from maieutic.scores.metrics.common import correct_as_number, mean_statistic
+from maieutic.core.stats import mean_statistic
+from maieutic.scores.metrics.common import correct_as_number
 
 METRICS = {"solved": mean_statistic(correct_as_number)}
