@@ -18,6 +18,7 @@ from typing import Any
 
 import maieutic
 from conftest import ROOT
+from maieutic.benchmarks import BENCHMARKS
 from maieutic.config.cards import load_cards
 from maieutic.config.rubrics import read_rubric, rubric_names
 from maieutic.core import thinking
@@ -150,7 +151,7 @@ def text_of(shape: tuple[str, str], size: int) -> str:
 
 def item_for(grader: str) -> Item:
     """Return an item of the demo whose replies are graded by this grader."""
-    for benchmark in ("mathtutorbench", "kmpbench", "mrbench", "tutorbench"):
+    for benchmark in BENCHMARKS:
         folder = ROOT / "resources/benchmarks" / benchmark
         tasks = sorted(path.stem for path in folder.glob("*.yaml"))
         for loaded in load_cards(benchmark, tasks, "released"):

@@ -39,6 +39,7 @@ from maieutic.plan.plan import Plan
 from maieutic.plan.rules import RulePlan, check_config, input_sections, input_sources, plan_of, template_files
 from maieutic.plan.selection import Selection
 from maieutic.plan.syntax import Name
+from maieutic.plan.used_code import plugin_tables
 from maieutic.preparation import jobs as preparation_jobs
 from maieutic.replies import checks as replies_checks
 from maieutic.replies import inputs as replies_inputs
@@ -353,7 +354,7 @@ def test_a_digest_is_of_the_code_that_a_job_uses(plan: RulePlan) -> None:
     baseline, _ = digests_of("generate_replies", benchmark="mrbench", tutor="always-ask")
     assert served == digest.code_of("generate-replies", {Name("replies.baselines", "baseline_reply"): ()})
     unused = {Name("serving.backends", "backend_of"): (), Name("replies.generate", "run_conversations"): ()}
-    unused |= {Name(f"benchmarks.{name}.baselines", "TUTORS"): () for name in ("kmpbench", "tutorbench")}
+    unused |= {Name(f"benchmarks.{name}.baselines", "TUTORS"): () for name in plugin_tables("baselines", "TUTORS")}
     assert baseline == digest.code_of("generate-replies", unused) and len({baseline, served, whole}) == 3
 
 
