@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from hostile_texts import item_for
 from maieutic.core.records import SCORINGS, Grade, Item
 from maieutic.core.thinking import cut_at_stop, has_unknown_mark, split_thinking
 from maieutic.graders.answers import RELEASED_AMOUNT, quotient, released_corrected_number
@@ -173,7 +174,7 @@ HOSTILE = {
     ],
 )
 def test_hostile_replies_neither_crash_nor_hang(grader: str, text: str) -> None:
-    case = item(answer="1", incorrect=True, step=1, questions=["How many?"])
+    case = item_for(grader)
     began = time.process_time()
     for scoring in SCORINGS:
         for reading in GRADERS[grader].read(case, text, scoring):
