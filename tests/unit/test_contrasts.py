@@ -129,12 +129,14 @@ def test_the_first_screen_says_who_is_ahead_and_by_what_rule(run: Path) -> None:
     claim = overview.claim_of(plan, all_contrasts)
     assert claim is not None and (claim.first, claim.second) == ("reference", "always-0")
     assert claim.tasks == len(GRADED), "hostile answers too few items of each task to be named"
-    task_counts = {sentence.how: sentence.tasks for sentence in claim.verdict_sentences}
+    task_counts = {count.verdict: count.tasks for count in claim.counts}
+    assert all(sum(here for _, here, _ in count.benchmarks) == count.tasks for count in claim.counts)
+    assert (claim.others, claim.beaten) == (2, 2)
     assert task_counts["BETTER"] > 0 and sum(task_counts.values()) == len(GRADED) and "WORSE" not in task_counts
     page = (run / "report/index.html").read_text(encoding="utf-8")
     [second] = re.findall(r"<b>Human reference is ahead of (.*?)</b> on (\d+) of (\d+) tasks", page)
     assert second[1:] == (str(task_counts["BETTER"]), str(len(GRADED))) and "<b>" not in second[0]
-    assert 'figure data-file="overview"' in page and "<h3>MathTutorBench <small>" in page
+    assert 'figure data-file="overview-mathtutorbench"' in page and "<h3>MathTutorBench <small>" in page
     table = pd.read_csv(run / "report/differences.csv")
     assert len(table) == len(all_contrasts) and set(table.verdict) <= {"BETTER", "WORSE", "EQUIVALENT", "INCONCLUSIVE"}
     assert {"detectable", "p_holm"} <= set(table.columns)
@@ -219,7 +221,7 @@ async def read_comparison(page: Path, folder: Path) -> dict[str, Any]:
     async with Browser(folder) as browser:
         await browser.call("Log.enable")
         await browser.open(page)
-        observed["first"] = await browser.wait("document.querySelector('.lead')?.textContent")
+        observed["first"] = await browser.wait("[...document.querySelectorAll('.lead')].at(-1)?.textContent")
         await browser.run("location.hash = '#/compare?first=reference&second=always-0'")
         observed["sentence"] = await browser.wait("document.querySelector('#versus .told')?.textContent")
         observed["picture"] = await browser.wait(
@@ -322,7 +324,7 @@ def test_two_tutors_are_compared_in_a_browser(run: Path, tmp_path: Path) -> None
         and len(observed["skills"]) > 2
         and observed["columns left"] == [observed["skills"][1]]
     )
-    assert observed["overflow"][0] >= 3 and observed["overflow"][1] == 0
+    assert observed["overflow"][0] >= 2 and observed["overflow"][1] == 0
     assert observed["no keys"] and observed["passages"] > 0 and observed["passage"]
     assert observed["faults"] == [], "the page's policy blocks none of its own parts"
     assert "Always 0" not in observed["rows left"], "the filter also hides a baseline that is a tutor of the run"
@@ -386,7 +388,7 @@ def test_a_page_without_pairs_has_no_page_of_two_tutors_and_no_library(tmp_path:
     page = (tmp_path / "report/index.html").read_text(encoding="utf-8")
     assert 'id="versus"' not in page and 'id="vega"' not in page and len(page) < 2**20
     build_report(tmp_path / "report/config.yaml", tmp_path, tmp_path / "report")
-    assert "In a run of two or more tutors, this paragraph names the tutor that is ahead" in page
+    assert "is above the floor" in page and 'class="tiles"' in page
 
 
 def test_a_sentence_names_a_few_of_many() -> None:

@@ -213,8 +213,8 @@ def test_a_missing_verdict_is_not_a_wrong_reply() -> None:
     ]
     html = board(config, card, scores)
     assert re.search(r'data-value="1.0" data-last>.*12\.5\u00a0% graded', html), "it does not lead the table"
-    assert "share of the items with a verdict; the others are left out" in html
-    assert "the others count as wrong" not in html and 'class="best"' not in html.split("</tr>")[3]
+    assert "graded; the other items are left out" in html
+    assert "the other replies count as wrong" not in html and 'class="best"' not in html.split("</tr>")[3]
 
 
 def test_the_readable_share_stands_in_the_cells_of_both_scorings() -> None:

@@ -248,7 +248,12 @@ class Servers(StrictModel):
 
 
 class Report(StrictModel):
-    """Thresholds and size limits of the report."""
+    """Title, note, thresholds and size limits of the report."""
+
+    title: str | None = Field(None, max_length=120, description="Title of the report page.")
+    note: str | None = Field(
+        None, max_length=5000, description="Text (Markdown) below the page's title, for example what the run is for."
+    )
 
     least_readable: float = Field(
         0.8,

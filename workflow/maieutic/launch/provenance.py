@@ -63,8 +63,8 @@ class Provenance(BaseModel):
 
     files: SHA-256 by path; versions: versions of cards and rubrics by path; readers: versions of the parsers by name;
     data: SHA-256 or hub commit of each source file by dataset; differs: files and data that are not as shipped, each
-    with its kind of difference; machine: machine on which the workflow ran, None in records of earlier versions. The
-    machines of servers are recorded separately.
+    with its kind of difference; machine: machine on which the workflow ran; date: day (UTC) on which the
+    run began. Both are None in records of earlier versions. The machines of servers are recorded separately.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -76,6 +76,7 @@ class Provenance(BaseModel):
     data: dict[str, str]
     differs: dict[str, str]
     machine: Machine | None = None
+    date: str | None = None
 
 
 def git_output(*arguments: str, folder: Path = Path()) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,4 +25,5 @@ def save_config(*, job: SaveConfig, out: Path, provenance: Path) -> None:
 
     with atomic_file(out) as handle:
         yaml.safe_dump(json.loads(json.dumps(job.config)), handle, sort_keys=False, allow_unicode=True)
-    write_json(provenance, {**job.provenance, "machine": this_machine().model_dump()})
+    today = datetime.now(UTC).date().isoformat()
+    write_json(provenance, {**job.provenance, "machine": this_machine().model_dump(), "date": today})

@@ -71,7 +71,7 @@ def run_markdown(run: FinishedRun) -> str:
     lines = [f"## Maieutic: {len(plan.run.tutors)} tutors, {plan.edition} data{limit}", "", f"{commit}.", ""]
     if claim := claim_of(plan, tutor_contrasts(plan, run.results)):
         first, second = (markdown_cell(display_label(plan, name)) for name in (claim.first, claim.second))
-        counts = ", ".join(f"{sentence.how} on {sentence.tasks}" for sentence in claim.verdict_sentences)
+        counts = ", ".join(f"{count.verdict} on {count.tasks}" for count in claim.counts)
         lines += [f"**{first}** against **{second}**: {counts} of {claim.tasks} tasks (Holm-corrected).", ""]
     for benchmark, loaded_cards in plan.benchmarks.items():
         cards = [loaded.card for loaded in loaded_cards]

@@ -2,7 +2,7 @@
 
 A verdict compares the first tutor with the second by a task's headline metric:
 
-- BETTER, WORSE: the difference's p value, Holm-corrected over all pairs and tasks of the benchmark, is below ALPHA.
+- BETTER, WORSE: the difference's p value, Holm-corrected over all pairs and tasks of the run, is below ALPHA.
 - EQUIVALENT: the whole 95 % interval lies between -`report.equivalence` and +`report.equivalence`. If the difference
   is the same on every problem, the interval has no width; it is then widened on each side by 1 - 0.025^(1/problems),
   the largest difference that this number of problems cannot exclude.
@@ -24,7 +24,7 @@ from maieutic.core.files import safe_cell
 from maieutic.core.records import Difference
 from maieutic.plan.plan import Plan
 from maieutic.report.tables import DIGITS, is_silent, read_json, read_scores
-from maieutic.scores.differences import is_own_reference
+from maieutic.scores.differences import holm_corrected, is_own_reference
 
 ALPHA, POWER = 0.05, 0.8
 Verdict = Literal["BETTER", "WORSE", "EQUIVALENT", "INCONCLUSIVE"]
@@ -74,8 +74,12 @@ def detectable(difference: Difference) -> float | None:
 
 
 def tutor_contrasts(plan: Plan, results: Path) -> list[Contrast]:
-    """Return the differences between the run's tutors in the headline metrics, from the jobs that have finished."""
-    compared = []
+    """Return the differences between the run's tutors in the headline metrics, from the jobs that have finished.
+
+    The p values are corrected by Holm's method over all pairs of tutors and all tasks of the run, because one sentence
+    of the page counts them together.
+    """
+    compared: list[tuple[Difference, bool]] = []
     silent = silent_on(plan, results)
     for benchmark, loaded_cards in plan.benchmarks.items():
         cards = {loaded.card.task: loaded.card for loaded in loaded_cards}
@@ -85,15 +89,16 @@ def tutor_contrasts(plan: Plan, results: Path) -> list[Contrast]:
             metric = card.metrics.get(difference.metric) if card else None
             if card is None or metric is None or not both <= {*plan.run.tutors}:
                 continue  # skip a difference that was computed for another run's tasks or tutors
-            if any(is_own_reference(card, metric, tutor) for tutor in both):
-                continue
-            better = metric.higher_is_better is not False
-            verdict = verdict_of(difference, better, plan.config.report.equivalence)
-            too_few = frozenset(tutor for tutor in both if (difference.task, tutor) in silent)
-            if too_few:
-                verdict = "INCONCLUSIVE"
-            compared.append(Contrast(difference, verdict, detectable(difference), too_few))
-    return compared
+            if not any(is_own_reference(card, metric, tutor) for tutor in both):
+                compared.append((difference, metric.higher_is_better is not False))
+    corrected = holm_corrected([difference for difference, _ in compared])
+    contrasts = []
+    for difference, (_, higher_is_better) in zip(corrected, compared, strict=True):
+        verdict = verdict_of(difference, higher_is_better, plan.config.report.equivalence)
+        both = {difference.first, difference.second}
+        too_few = frozenset(tutor for tutor in both if (difference.task, tutor) in silent)
+        contrasts.append(Contrast(difference, "INCONCLUSIVE" if too_few else verdict, detectable(difference), too_few))
+    return contrasts
 
 
 def silent_on(plan: Plan, results: Path) -> set[tuple[str, str]]:

@@ -80,6 +80,8 @@ def table_rows(table: html.HtmlElement) -> pd.DataFrame:
     for small in table.iter("small"):
         if small.get("class") == "ci" and small.text:
             small.text = f"[{small.text}]"
+        elif small.get("class") == "whose":  # repeats the names of row and column
+            small.text = ""
     text = SEPARATE_ELEMENTS.sub(r" \g<0>", html.tostring(table, encoding="unicode")).replace(TASK_LINK_MARK, "")
     [frame] = pd.read_html(
         StringIO(text), flavor="lxml", na_values=[NO_VALUE], keep_default_na=False, displayed_only=False

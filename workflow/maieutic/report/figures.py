@@ -458,47 +458,47 @@ def raters_chart(people: list[float], judge: float | None) -> str:
     return to_svg((bars + line if judge is not None else bars).properties(width=WIDTH, height=160))
 
 
-def overview_chart(table: pd.DataFrame) -> str:
-    """Draw every tutor's value and interval, one panel per benchmark. Groups differ in colour and shape.
+def overview_chart(table: pd.DataFrame, title: str, axis: str) -> str:
+    """Draw the tutors' values and intervals on a benchmark, sorted by value, with floor and ceiling as labelled lines.
 
-    Dashed lines mark floor and ceiling. table: columns tutor, group, benchmark, value, low, high, floor, ceiling.
+    table: columns tutor, group, value, low, high, floor, ceiling; axis: meaning of the values. Groups differ in colour.
+    The scale is from 0 to 1 if all values are shares.
     """
-    benchmarks, groups = list(dict.fromkeys(table["benchmark"])), list(dict.fromkeys(table["group"]))
-    order = list(dict.fromkeys(table["tutor"]))
-    shapes = ["circle", "square", "diamond", "triangle-up", "cross", "triangle-down"]
-    legend = alt.Legend(orient="top", title=None) if len(groups) > 1 else None
-    colour = alt.Color("group:N", sort=groups, scale=colours_of(groups), legend=legend)
-    shape = alt.Shape(
-        "group:N",
-        sort=groups,
-        scale=alt.Scale(domain=groups, range=[shapes[at % len(shapes)] for at in range(len(groups))]),
-        legend=legend,
-    )
-    base = alt.Chart().encode(y=alt.Y("tutor:N", sort=order, title=None))
-    ends = table[["value", "low", "high"]].to_numpy(dtype=float)
-    shares = bool(np.nanmin(ends) >= 0 and np.nanmax(ends) <= 1)
-    x = alt.X(
-        "low:Q",
-        title=None,
-        scale=alt.Scale(domain=[0, 1]) if shares else alt.Scale(zero=True, nice=True),
-        axis=alt.Axis(
-            values=[0, 0.25, 0.5, 0.75, 1], labelExpr="datum.value % 0.5 == 0 ? datum.label : ''", format=".1f"
-        )
+    table = table.sort_values("value", ascending=False, kind="stable")
+    groups, order = sorted(set(table["group"])), list(table["tutor"])
+    numbers = table[["value", "low", "high", "floor", "ceiling"]].to_numpy(dtype=float)
+    shares = bool(np.nanmin(numbers) >= 0 and np.nanmax(numbers) <= 1)
+    # Values are written to the right of the interval, so the scale needs room there.
+    scale = alt.Scale(domain=[0, 1.12], nice=False) if shares else alt.Scale(zero=True, nice=True)
+    marks = (
+        alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".2~f", **letters)
         if shares
-        else alt.Axis(tickCount=3),
+        else alt.Axis(tickCount=5, **letters)
     )
+    x = alt.X("low:Q", title=axis, scale=scale, axis=marks)
+    legend = alt.Legend(orient="bottom", title=None, labelFontSize=13) if len(groups) > 1 else None
+    colour = alt.Color("group:N", sort=groups, scale=colours_of(groups), legend=legend)
+    base = alt.Chart(table).encode(y=alt.Y("tutor:N", sort=order, title=None, axis=alt.Axis(labelFontSize=13)))
     ranges = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q", color=colour)
-    points = base.mark_point(filled=True, size=75, opacity=1).encode(x="value:Q", color=colour, shape=shape)
-    limits = [
-        alt.Chart().mark_rule(strokeDash=[5, 4], color=at).encode(x=f"max({name}):Q")
-        for name, at in (("floor", GREY), ("ceiling", GREEN))
-        if table[name].notna().any()
-    ]
-    panel = alt.layer(*limits, ranges, points).properties(
-        width=max(130, 640 // len(benchmarks)), height=ROW * max(2, len(order))
+    points = base.mark_point(filled=True, size=75, opacity=1).encode(x="value:Q", color=colour)
+    values = base.transform_calculate(end="isValid(datum.high) ? datum.high : datum.value").mark_text(
+        align="left", dx=8, fontSize=13, fontWeight="bold", color=INK
     )
-    faceted = panel.facet(column=alt.Column("benchmark:N", sort=benchmarks, title=None), data=table)
-    return to_svg(faceted.resolve_scale(x="independent"))
+    layers: list[alt.Chart] = []
+    for place, (name, at) in enumerate((("floor", GREY), ("ceiling", GREEN))):
+        if table[name].notna().any():
+            line = alt.Chart(pd.DataFrame({"at": [table[name].max()], "name": [f"{name} {table[name].max():.2f}"]}))
+            layers.append(line.mark_rule(strokeDash=[5, 4], color=at).encode(x="at:Q"))
+            label = line.mark_text(baseline="bottom", y=-3 - 14 * place, fontSize=13, color=INK)
+            layers.append(label.encode(x="at:Q", text="name:N"))
+    row = ROW if len(order) <= 12 else 20
+    chart = alt.layer(
+        *layers, ranges, points, values.encode(x="end:Q", text=alt.Text("value:Q", format=".2f"))
+    ).properties(
+        width=300, height=row * max(2, len(order)),
+        title=alt.TitleParams(title, anchor="start", frame="group", fontSize=14, offset=24),
+    )  # fmt: skip
+    return to_svg(chart)
 
 
 def scatter_chart(table: pd.DataFrame, x: str, y: str) -> str:

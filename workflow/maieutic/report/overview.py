@@ -13,8 +13,12 @@ from maieutic.config.models import BaselineModel
 from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
 from maieutic.replies.reply_counts import ReplyCounts
+from maieutic.report import head
 from maieutic.report.contrasts import Contrast, Verdict, leading_pair, with_first_tutor
-from maieutic.report.tables import display_label
+from maieutic.report.sections import ReportInput
+from maieutic.report.tables import display_label, metric_title
+from maieutic.report.traffic_light import LightOf
+from maieutic.scores.printed import paper_title
 
 OVERALL = "overall"  # metric of a pool (tasks scored together): the value on the whole benchmark
 MOST_NAMED = 4  # maximum number of tasks or tutors that one sentence names
@@ -108,40 +112,56 @@ def headlines_of(
     }
 
 
-def chart_rows(plan: Plan, names: Mapping[str, str], by_benchmark: Mapping[str, Mapping[str, Summary]]) -> pd.DataFrame:
-    """Return the rows of the overview chart, one per tutor and benchmark. names: benchmark -> title, in page order."""
+def chart_rows(plan: Plan, by_tutor: Mapping[str, Summary]) -> pd.DataFrame:
+    """Return the rows of one benchmark's chart, one for each of the run's tutors. by_tutor: values by tutor."""
     labels = distinct_labels(plan)
     rows = [
         {
             "tutor": labels[tutor],
             "group": "baseline" if isinstance(plan.models[tutor], BaselineModel) else plan.models[tutor].group,
-            "benchmark": name,
-            **summary._asdict(),
+            **by_tutor[tutor]._asdict(),
         }
-        for benchmark, name in names.items()
-        for tutor, summary in by_benchmark.get(benchmark, {}).items()
+        for tutor in plan.run.tutors
+        if tutor in by_tutor
     ]
     return pd.DataFrame(rows)
 
 
-class VerdictSentence(NamedTuple):
-    """Content of a sentence that compares two tutors.
+def axis_title(cards: Sequence[Card]) -> str:
+    """Return the meaning of a benchmark's values: its metric, or the mean of its tasks' headline metrics."""
+    if len({card.pool for card in cards}) == 1 and cards[0].pool:
+        return f"{metric_title(cards[0].headline)}, all tasks"
+    if len(cards) == 1:
+        return metric_title(cards[0].headline)
+    return f"mean of {len(cards)} tasks’ headline metrics"
 
-    tasks: number of tasks with the verdict `how`; examples: largest differences among these tasks.
+
+class VerdictCount(NamedTuple):
+    """Tasks with one verdict in a comparison of two tutors.
+
+    tasks: number of these tasks; benchmarks: (benchmark, number of these tasks, number of compared tasks) of each
+    benchmark that has some; differences: the tasks' differences, largest first.
     """
 
+    verdict: Verdict
     tasks: int
-    how: Verdict
-    examples: list[Contrast]
+    benchmarks: list[tuple[str, int, int]]
+    differences: list[Contrast]
 
 
 class Claim(NamedTuple):
-    """Comparison of two tutors. tasks: number of tasks that both answered; verdict_sentences: one for each verdict."""
+    """Comparison of the two leading tutors.
+
+    tasks: number of tasks that both answered; counts: one for each verdict that occurs; others: number of tutors that
+    the first tutor is compared with; beaten: number of these that it is ahead of on more tasks than it is behind.
+    """
 
     first: str
     second: str
     tasks: int
-    verdict_sentences: list[VerdictSentence]
+    counts: list[VerdictCount]
+    others: int
+    beaten: int
 
 
 def claim_of(plan: Plan, contrasts: Sequence[Contrast], silent: Collection[str] = ()) -> Claim | None:
@@ -167,16 +187,25 @@ def claim_of(plan: Plan, contrasts: Sequence[Contrast], silent: Collection[str] 
     if verdicts["BETTER"] < verdicts["WORSE"]:
         pair = pair[1], pair[0]
         of_pair = [with_first_tutor(contrast, pair[0]) for contrast in of_pair]
-    sentences = []
+    compared = Counter(str(contrast.difference.benchmark) for contrast in of_pair)
+    counts = []
     order: tuple[Verdict, ...] = ("BETTER", "WORSE", "EQUIVALENT", "INCONCLUSIVE")
     for verdict in order:
-        largest = sorted(
+        differences = sorted(
             (contrast for contrast in of_pair if contrast.verdict == verdict),
             key=lambda contrast: -abs(contrast.difference.value or 0.0),
         )
-        if largest:
-            sentences.append(VerdictSentence(len(largest), verdict, largest[:MOST_NAMED]))
-    return Claim(*pair, len(of_pair), sentences)
+        here = Counter(str(contrast.difference.benchmark) for contrast in differences)
+        benchmarks = [(name, here[name], number) for name, number in compared.items() if here[name]]
+        if differences:
+            counts.append(VerdictCount(verdict, len(differences), benchmarks, differences))
+    gains: Counter[str] = Counter()
+    for contrast in robust:
+        difference = contrast.difference
+        if pair[0] in (difference.first, difference.second):
+            turned = with_first_tutor(contrast, pair[0])
+            gains[turned.difference.second] += {"BETTER": 1, "WORSE": -1}.get(turned.verdict, 0)
+    return Claim(*pair, len(of_pair), counts, len(gains), sum(gain > 0 for gain in gains.values()))
 
 
 class AboveFloor(NamedTuple):
@@ -245,23 +274,18 @@ def missing_lines(
 
 
 def overview_section(
-    plan: Plan,
-    names: Mapping[str, str],
+    run: ReportInput,
+    light: LightOf,
+    runtime: pd.DataFrame,
     selected: Mapping[str, Sequence[Card]],
-    scores: Mapping[str, Sequence[ReportedScore]],
     pooled: Mapping[str, Sequence[ReportedScore]],
     claim: Claim | None,
-    unasked: Sequence[tuple[str, str, ReplyCounts]] = (),
-    unheeded: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Any]:
-    """Return the template variables of the overview.
-
-    names: benchmark -> title. pooled: scores by tag. claim: comparison of the two leading tutors. unasked: benchmark,
-    tutor and reply counts wherever too few items have a usable answer. unheeded: tutors or judges whose endpoint
-    silently changed a request, with a description of the change.
-    """
+    """Return the template variables of the overview. pooled: scores by tag; claim: comparison of the leading tutors."""
     from maieutic.report.figures import overview_chart
 
+    plan, scores = run.plan, run.scores
+    names = {name: paper_title(name) for name in selected}
     headlines = {name: headlines_of(scores.get(name, []), cards) for name, cards in selected.items()}
     measured = {
         benchmark: [
@@ -285,23 +309,44 @@ def overview_section(
         else f"{names[benchmark]}, {len(cards)} of {len(selected[benchmark])} tasks"
         for benchmark, cards in measured.items()
     }
-    rows = chart_rows(plan, titles, values)
+    rows = {benchmark: chart_rows(plan, by_tutor) for benchmark, by_tutor in values.items()}
     incomplete = [
         f"{display_label(plan, tutor)} on {names[benchmark]}"
         for benchmark, by_tutor in values.items()
         for tutor in plan.run.tutors
         if tutor not in by_tutor
     ]
+    cards = [card for cards in selected.values() for card in cards]
+    lacking = missing_lines(plan, selected, scores)
+    scored = {score.tutor for own_scores in scores.values() for score in own_scores}
+    absent = [display_label(plan, name) for name in plan.tutors if name not in scored]
     return {
-        "picture": overview_chart(rows) if len(rows) else "",
-        "rows": rows.to_dict("records"),
+        "line": head.run_line(run, selected),
+        "tiles": head.in_order(
+            [
+                head.readable_tile(plan, scores, plan.config.report.least_readable),
+                head.grader_tile(plan, cards, light),
+                head.cost_tile(plan, run.results, runtime),
+                head.missing_tile(lacking, absent),
+            ]
+        ),
+        "pictures": {
+            benchmark: overview_chart(table, titles[benchmark], axis_title(measured[benchmark]))
+            for benchmark, table in rows.items()
+            if len(table)
+        },
+        "rows": [
+            {"benchmark": titles[benchmark], **row}
+            for benchmark, table in rows.items()
+            for row in table.to_dict("records")
+        ],
         "incomplete": join_first(incomplete),
         "claim": claim,
         "floors": above_floor(plan, headlines),
         "several": len(plan.run.tutors) > 1,
-        "lacking": missing_lines(plan, selected, scores),
-        "unanswered": unasked,
-        "unheeded": unheeded,
+        "lacking": lacking,
+        "unanswered": run.unanswered,
+        "unheeded": run.unheeded,
         "equivalence": plan.config.report.equivalence,
-        "cards": [card for cards in selected.values() for card in cards],
+        "cards": cards,
     }

@@ -35,7 +35,9 @@ function save(name, text, kind) {
 
 // Returns the texts of a table's visible cells, row by row.
 function cellsOf(table) {
-  const text = (cell) => cell.innerText.replace(/\s+/g, " ").replace(/[↕↑↓▸]/g, "").trim();
+  // A value's interval is in its details, which are hidden.
+  const intervalOf = (cell) => [...cell.querySelectorAll(".tip .ci")].slice(0, 1).map((part) => " " + part.textContent).join("");
+  const text = (cell) => (cell.innerText + intervalOf(cell)).replace(/\s+/g, " ").replace(/[↕↑↓▸]/g, "").trim();
   const spread = (row) => [...row.cells].filter((cell) => !cell.hidden).flatMap((cell) => [text(cell), ...Array(cell.colSpan - 1).fill("")]);
   return [...table.rows].filter((row) => row.offsetParent !== null && !row.querySelector(".dt-empty")).map(spread);
 }
@@ -76,7 +78,8 @@ function show() {
     if (link.getAttribute("href") === current.dataset.page) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  document.getElementById("jump").value = current.dataset.page.startsWith("#/task/") ? current.dataset.page : "";
+  const jump = document.getElementById("jump");
+  jump.value = [...jump.options].some((option) => option.value === current.dataset.page) ? current.dataset.page : "";
   for (const place of current.querySelectorAll(".browser")) {
     if (!place.firstChild || parameters.task) browse(place, parameters.task ?? place.dataset.task, parameters);
   }

@@ -31,8 +31,8 @@ from maieutic.report.exports import ExportedFigure, ExportedTable, exported_figu
 from maieutic.report.figures import chart_library, interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
 from maieutic.report.overview import Claim, claim_of, overview_section, silent_tutors
-from maieutic.report.sections import Page, PartRenderer, Problem, ReportInput, Section
-from maieutic.report.tables import display_label, is_silent, items_of_task
+from maieutic.report.sections import WHOLE_RUN, Page, PartRenderer, Problem, ReportInput, Section
+from maieutic.report.tables import display_label, is_silent, items_of_task, metric_title
 from maieutic.report.traffic_light import (
     LightOf,
     criterion_on,
@@ -318,23 +318,6 @@ def column_limits(
     ]
 
 
-METRIC_WORDS = {
-    "f1": "F1",
-    "bleu": "BLEU",
-    "damr": "DAMR",
-    "mathdial": "MathDial",
-    "bridge": "Bridge",
-    "mcc": "MCC",
-    "mr": "MR",
-    "arr": "ARR",
-}
-
-
-def metric_title(name: str) -> str:
-    """Return the display name of a metric."""
-    return " ".join(METRIC_WORDS.get(word, word) for word in name.split("_"))
-
-
 def format_number(value: float | None, digits: int = 2) -> str:
     """Format a number for a table; None becomes a dash."""
     return "\u2013" if value is None else f"{value:.{digits}f}"
@@ -413,7 +396,7 @@ def environment_of(run: ReportInput, light: LightOf) -> Environment:
     filters["benchmark_title"] = paper_title
     filters["known"] = lambda value: value if value == value else None
     filters["card_title"] = lambda benchmark, task: titles.get((benchmark, task), task)
-    filters |= {name: function for section in extra_sections() for name, function in section.filters.items()}
+    filters |= {name: function for _, section in extra_sections() for name, function in section.filters.items()}
     environment.filters |= {**filters, "share": format_share}
     environment.globals |= {
         "label_of": lambda model: display_label(plan, model),
@@ -464,9 +447,9 @@ def task_pages(
     ]
 
 
-def extra_sections() -> list[Section]:
-    """Return the pages that benchmarks and extensions add to the report."""
-    return [section for pages in plugin_objects("section", "PAGES").values() for section in pages]
+def extra_sections() -> list[tuple[str, Section]]:
+    """Return the pages that benchmarks, features and extensions add to the report, with their owners."""
+    return [(owner, section) for owner, pages in plugin_objects("section", "PAGES").items() for section in pages]
 
 
 def selected_cards(plan: Plan) -> dict[str, list[Card]]:
@@ -494,18 +477,7 @@ def pages_of(
     plan, results = run.plan, run.results
     selected = selected_cards(plan)
     first = parts.part(
-        "the overview",
-        "overview",
-        lambda: overview_section(
-            plan,
-            {name: paper_title(name) for name in selected},
-            selected,
-            run.scores,
-            by_tag,
-            claim,
-            run.unanswered,
-            run.unheeded,
-        ),
+        "the overview", "overview", lambda: overview_section(run, light, runtime, selected, by_tag, claim)
     )
     boards = [board_of(run, parts, benchmark, cards, contrasts) for benchmark, cards in selected.items()]
     papers = [html for benchmark, cards in selected.items() if (html := paper_of(run, parts, benchmark, cards))]
@@ -516,24 +488,32 @@ def pages_of(
 
     return [
         *parts.page(
-            "#/", "Leaderboard", "the leaderboard", "leaderboard",
-            lambda: {"first": first, "parts": boards, "runtime": runtime.to_dict("records")},
+            "#/", "Overview", "the overview page", "leaderboard",
+            lambda: {"first": first, "parts": boards, "runtime": runtime.to_dict("records"), "note": note_of(plan)},
         ),
         *parts.page("#/compare", "Compare", "the comparison of two tutors", "compare",
                     lambda: {"equivalence": plan.config.report.equivalence} if contrasts else None),
-        *parts.page("#/papers", "Against the papers", "the page on the papers", "papers",
-                    lambda: section("parts", papers)),
+        *parts.page("#/items", "Items", "the items", "items", dict),
         *parts.page("#/trust", "Trust", "the page on trust", "trust",
                     lambda: section("trust", trust_section(plan, results, light))),
-        *(page for extra in extra_sections() for page in parts.page(
-            extra.address, extra.menu, f"the page {extra.menu}", extra.template, partial(extra.produce, run))),
+        *parts.page("#/papers", "Against the papers", "the page on the papers", "papers",
+                    lambda: section("parts", papers), WHOLE_RUN),
+        *(page for owner, extra in extra_sections() for page in parts.page(
+            extra.address, extra.menu, f"the page {extra.menu}", extra.template, partial(extra.produce, run),
+            owner if owner in selected else WHOLE_RUN)),
         *parts.page("#/rewards", "Reward models", "the page on reward models", "graders",
-                    lambda: section("graders", grader_section(plan, results))),
-        *parts.page("#/items", "Items", "the items", "items", dict),
+                    lambda: section("graders", grader_section(plan, results)), WHOLE_RUN),
         *parts.page("#/about", "About the numbers", "the page about the numbers", "about",
                     lambda: about_section(run)),
         *tasks,
     ]  # fmt: skip
+
+
+def note_of(plan: Plan) -> Markup:
+    """Return the author's note (`report.note`, Markdown) as HTML. HTML in the note is shown as text."""
+    from markdown_it import MarkdownIt
+
+    return Markup(MarkdownIt("commonmark", {"html": False}).disable("image").render(plan.config.report.note or ""))
 
 
 def about_section(run: ReportInput) -> dict[str, Any]:
@@ -640,11 +620,13 @@ def render_page(
         tables |= {table.name: table.rows for table in exported}
     models = {name: plan.models[name] for name in plan.tutors}
     tutors = {score.tutor for own_scores in run.scores.values() for score in own_scores}
-    tasks = {
-        f"#/task/{benchmark}/{card.task}": card.title
-        for benchmark, cards in selected_cards(plan).items()
-        for card in cards
-    }
+    selected = selected_cards(plan)
+    tasks = {f"#/task/{benchmark}/{card.task}": card.title for benchmark, cards in selected.items() for card in cards}
+    further = [("This run", [(page.address, page.menu) for page in pages if page.group == WHOLE_RUN])]
+    for benchmark, cards in selected.items():
+        links = [(page.address, page.menu) for page in pages if page.group == benchmark]
+        links += [(f"#/task/{benchmark}/{card.task}", card.title) for card in cards]
+        further.append((paper_title(benchmark), links))
     data = {
         **browsed,
         "labels": {name: visible_text(display_label(plan, name)) for name in tutors_in_order(plan)},
@@ -666,7 +648,7 @@ def render_page(
         models=models,
         absent=[display_label(plan, name) for name in models if name not in tutors],
         pages=pages,
-        tasks=tasks,
+        further=[group for group in further if group[1]],
         problems=parts.problems,
         style=style,
         script=script,

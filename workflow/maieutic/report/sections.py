@@ -18,6 +18,7 @@ from maieutic.replies.reply_counts import ReplyCounts
 log = logging.getLogger(__name__)
 Variables = Mapping[str, Any]
 T = TypeVar("T")
+WHOLE_RUN = ""  # group of pages that belong to no benchmark
 LONGEST = 300  # maximum number of characters of an error shown on the page
 
 
@@ -59,11 +60,16 @@ class Problem(NamedTuple):
 
 
 class Page(NamedTuple):
-    """One page of the document. menu: title in the menu, None for a page that is reached only by links."""
+    """One page of the document.
+
+    menu: title in the menu, None for a page that is reached only by links; group: None for a page in the main menu;
+    otherwise the page is in the list of further pages, under a benchmark's name or, with WHOLE_RUN, under the run.
+    """
 
     address: str
     menu: str | None
     html: Markup
+    group: str | None = None
 
 
 class PartRenderer:
@@ -93,11 +99,17 @@ class PartRenderer:
             return Markup(self.environment.get_template("broken.html.jinja").render(problem=problem))
 
     def page(
-        self, address: str, menu: str | None, title: str, template: str, produce: Callable[[], Variables | None]
+        self,
+        address: str,
+        menu: str | None,
+        title: str,
+        template: str,
+        produce: Callable[[], Variables | None],
+        group: str | None = None,
     ) -> list[Page]:
         """Render a part as a separate page. Return a list with this page, or an empty list if there is no content."""
         html = self.part(title, template, produce)
-        return [Page(address, menu, html)] if html else []
+        return [Page(address, menu, html, group)] if html else []
 
     def data(self, title: str, produce: Callable[[], T], instead: T) -> T:
         """Return the data that `produce` returns, or `instead` if it raises an error. title: name of the data."""

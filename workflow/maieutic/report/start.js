@@ -18,7 +18,7 @@ function skillsOf(table) {
 }
 
 function filterBoards(controls) {
-  const { group, benchmark, skill, dense, baselines } = controls;
+  const { group, benchmark, skill, baselines } = controls;
   for (const part of document.querySelectorAll(".board-of")) {
     part.hidden = Boolean(benchmark.value) && part.dataset.benchmark !== benchmark.value;
     for (const table of part.querySelectorAll("table.board")) {
@@ -32,7 +32,6 @@ function filterBoards(controls) {
       if (skill.value && !columnSkills.includes(skill.value)) part.hidden = true;
     }
   }
-  document.body.classList.toggle("dense", dense.checked);
 }
 
 const filters = document.getElementById("board-filters");
@@ -45,9 +44,8 @@ if (filters) {
     benchmark: choice(every(texts(".board-of", (board) => board.dataset.benchmark)), ""),
     skill: choice(every(texts("table.board th.skill", (head) => head.textContent)), ""),
     baselines: box(true),
-    dense: box([...document.querySelectorAll("table.board")].some((table) => table.tBodies[0].rows.length > 14)),
   };
-  const names = { group: "Group", benchmark: "Benchmark", skill: "Skill", baselines: "Baselines", dense: "Dense" };
+  const names = { group: "Group", benchmark: "Benchmark", skill: "Skill", baselines: "Baselines" };
   for (const [name, control] of Object.entries(controls)) {
     control.addEventListener("input", () => filterBoards(controls));
     filters.append(make("label", {}, names[name] + " ", control));
@@ -69,6 +67,33 @@ for (const buttons of document.querySelectorAll(".board-of .buttons")) {
   offer("SVG", "svg", (table, name) => save(name, textOf(pictureOf(table)), "image/svg+xml"));
   offer("PNG", "png", (table, name) => savePng(pictureOf(table), name));
 }
+// The details of a value are beside it, also while the pointer is over the value.
+function placeTip(tip, cell) {
+  const [box, place] = [tip.getBoundingClientRect(), cell.getBoundingClientRect()];
+  tip.style.left = Math.max(8, Math.min(place.right - box.width, innerWidth - box.width - 8)) + "px";
+  tip.style.top = (place.bottom + box.height + 8 < innerHeight ? place.bottom + 4 : Math.max(8, place.top - box.height - 4)) + "px";
+}
+document.addEventListener("toggle", ({ target, newState }) => {
+  if (newState === "open" && target.classList?.contains("tip")) placeTip(target, target.parentElement.querySelector(".cell"));
+}, true);
+for (const board of document.querySelectorAll(".board-of")) {
+  const tipAt = (event) => event.target.closest?.(".cell")?.popoverTargetElement;
+  board.addEventListener("pointerover", (event) => { if (event.pointerType === "mouse") tipAt(event)?.showPopover(); });
+  board.addEventListener("pointerout", (event) => {
+    const tip = tipAt(event);
+    if (event.pointerType === "mouse" && tip && !event.target.closest(".cell").contains(event.relatedTarget)) tip.hidePopover();
+  });
+}
+
+// A table that is wider than its place says so: its right edge fades out until it is scrolled to its end.
+function markWide() {
+  for (const place of document.querySelectorAll(".scroll")) place.classList.toggle("goes-on", place.scrollLeft + place.clientWidth < place.scrollWidth - 4);
+}
+for (const place of document.querySelectorAll(".scroll")) place.addEventListener("scroll", markWide, { passive: true });
+addEventListener("resize", markWide);
+addEventListener("hashchange", () => setTimeout(markWide));
+setTimeout(markWide);
+
 // For keyboards and screen readers: scrolling tables can receive the focus, and pictures have a label.
 for (const place of document.querySelectorAll(".scroll")) place.tabIndex = 0;
 for (const picture of document.querySelectorAll("svg[role=img]")) {

@@ -328,3 +328,20 @@ def cost(model: Model, prompt_tokens: int, completion_tokens: int, cached_tokens
     if not isinstance(model, HostedModel) or model.price is None:
         return None
     return round(model.price.usd(prompt_tokens, completion_tokens, cached_tokens), 4)
+
+
+METRIC_WORDS = {
+    "f1": "F1",
+    "bleu": "BLEU",
+    "damr": "DAMR",
+    "mathdial": "MathDial",
+    "bridge": "Bridge",
+    "mcc": "MCC",
+    "mr": "MR",
+    "arr": "ARR",
+}
+
+
+def metric_title(name: str) -> str:
+    """Return the display name of a metric."""
+    return " ".join(METRIC_WORDS.get(word, word) for word in name.split("_"))
