@@ -1,6 +1,7 @@
 // The comparison of two tutors: their differences as a picture and as a table, with links to the items.
-const VERDICTS = ["BETTER", "WORSE", "EQUIVALENT", "INCONCLUSIVE"];
-const SIGNS = { BETTER: "▲", WORSE: "▼", EQUIVALENT: "=", INCONCLUSIVE: "?" };
+const VERDICTS = ["BETTER", "WORSE", "SAME", "EQUIVALENT", "INCONCLUSIVE"];
+const SIGNS = { BETTER: "▲", WORSE: "▼", SAME: "≡", EQUIVALENT: "=", INCONCLUSIVE: "?" };
+const PHRASES = { BETTER: "ahead on", WORSE: "behind on", SAME: "the same on", EQUIVALENT: "equivalent on", INCONCLUSIVE: "cannot be told apart on" };
 const OPPOSITE = { BETTER: "WORSE", WORSE: "BETTER" };
 const EVERYBODY = "*";
 const contrastFiles = new Set();
@@ -59,8 +60,8 @@ async function draw(place, spec) {
   return chart.view;
 }
 
-const COLOUR = { field: "verdict", type: "nominal", scale: { domain: VERDICTS, range: ["#0072b2", "#d55e00", "#009e73", "#8a8a8a"] } };
-const SHAPE = { ...COLOUR, scale: { domain: VERDICTS, range: ["triangle-up", "triangle-down", "square", "circle"] } };
+const COLOUR = { field: "verdict", type: "nominal", scale: { domain: VERDICTS, range: ["#0072b2", "#d55e00", "#009e73", "#009e73", "#8a8a8a"] } };
+const SHAPE = { ...COLOUR, scale: { domain: VERDICTS, range: ["triangle-up", "triangle-down", "diamond", "square", "circle"] } };
 
 function forest(rows, names) {
   const values = rows.filter((row) => row.value !== null).map((row) => ({ ...row, title: titleOf[row.task.task] }));
@@ -108,6 +109,14 @@ function itemsLink(row, tutor, show, text, title) {
   return make("a", { href: linkTo(row.task.task, { first: tutor, second: row.other, show }), title }, text);
 }
 
+// Returns the number of items with which a difference as large as the one found would be detected (power 80 %).
+function deciding(row) {
+  if (row.verdict !== "INCONCLUSIVE" || !row.value || !row.detectable) return "–";
+  const items = Math.ceil(row.n * (row.detectable / Math.abs(row.value)) ** 2);
+  const all = data.sizes[row.task.task];
+  return items > all ? `more than the task has (${all.toLocaleString("en")})` : Math.max(items, row.n + 1).toLocaleString("en");
+}
+
 function cell(text, attributes) {
   return make("td", attributes || {}, text);
 }
@@ -115,7 +124,7 @@ function cell(text, attributes) {
 function tableOf(rows, tutor, withOther) {
   const { tutors } = data.compare;
   const mine = tutors.indexOf(tutor);
-  const heads = [withOther ? "Against" : "Task", ...(withOther ? ["task"] : []), "metric", withOther ? "this tutor" : data.labels[tutor], withOther ? "the other tutor" : data.labels[rows[0].other], "difference on shared items", "verdict", "p, Holm", "smallest detectable", "problems", "ahead on"];
+  const heads = [withOther ? "Against" : "Task", ...(withOther ? ["task"] : []), "metric", withOther ? "this tutor" : data.labels[tutor], withOther ? "the other tutor" : data.labels[rows[0].other], "difference on shared items", "verdict", "p, Holm", "smallest detectable", "items that would decide", "problems", "ahead on"];
   const body = rows.map((row) => {
     const values = row.task.values;
     const ahead = row.wins === null
@@ -127,7 +136,7 @@ function tableOf(rows, tutor, withOther) {
       cell(row.task.metric.replaceAll("_", " ")), cell(decimals(values[mine])), cell(decimals(values[tutors.indexOf(row.other)])),
       make("td", {}, make("b", {}, decimals(row.value, true)), make("small", { class: "ci" }, `${decimals(row.low, true)} to ${decimals(row.high, true)}`)),
       make("td", { class: "text verdict-cell" }, verdict(row.verdict)), cell(row.holm === null ? "–" : row.holm < 0.001 ? "< 0.001" : row.holm.toFixed(3)),
-      cell(decimals(row.detectable)), cell(String(row.clusters)), make("td", {}, ...ahead));
+      cell(decimals(row.detectable)), cell(deciding(row)), cell(String(row.clusters)), make("td", {}, ...ahead));
   });
   const head = make("thead", {}, make("tr", {}, ...heads.map((text, at) => make("th", at ? { scope: "col" } : { scope: "col", class: "name" }, text))));
   return make("table", { class: "versus" }, head, make("tbody", {}, ...body));
@@ -172,7 +181,7 @@ async function versus(place, parameters) {
     place.replaceChildren(fields, make("p", { class: "notice" }, "No task has replies of both tutors."));
     return;
   }
-  const summary = counted(rows).map(([word, n]) => `${word} on ${n}`).join(", ");
+  const summary = counted(rows).map(([word, n]) => `${PHRASES[word]} ${n}`).join(", ");
   const sentence = make("p", { class: "told", role: "status" }, make("b", {}, names[0]), " against ", make("b", {}, names[1]), `: ${summary}${all ? " of " + rows.length + " comparisons" : rows.length === 1 ? " task" : " tasks"}.`);
   const figure = make("figure", { class: "wide" });
   const table = tableOf(rows, first, all);

@@ -3,6 +3,7 @@
 A verdict compares the first tutor with the second by a task's headline metric:
 
 - BETTER, WORSE: the difference's p value, Holm-corrected over all pairs and tasks of the run, is below ALPHA.
+- SAME: no item has a different grade, for example because all replies are identical.
 - EQUIVALENT: the whole 95 % interval lies between -`report.equivalence` and +`report.equivalence`. If the difference
   is the same on every problem, the interval has no width; it is then widened on each side by 1 - 0.025^(1/problems),
   the largest difference that this number of problems cannot exclude.
@@ -27,7 +28,7 @@ from maieutic.report.tables import DIGITS, is_silent, read_json, read_scores
 from maieutic.scores.differences import holm_corrected, is_own_reference
 
 ALPHA, POWER = 0.05, 0.8
-Verdict = Literal["BETTER", "WORSE", "EQUIVALENT", "INCONCLUSIVE"]
+Verdict = Literal["BETTER", "WORSE", "SAME", "EQUIVALENT", "INCONCLUSIVE"]
 OPPOSITE: dict[Verdict, Verdict] = {"BETTER": "WORSE", "WORSE": "BETTER"}
 _NORMAL = NormalDist()
 # A 95 % interval is WIDTH standard errors wide. A true difference of DETECTABLE standard errors is found with
@@ -56,6 +57,8 @@ def verdict_of(difference: Difference, higher_is_better: bool, equivalence: floa
     if value and p is not None and p < ALPHA:
         return "BETTER" if (value > 0) == higher_is_better else "WORSE"
     low, high = difference.low, difference.high
+    if value == low == high == 0:
+        return "SAME"
     if low is not None and low == high:  # the interval has no width: widen it, as the module's docstring explains
         further = 1 - (ALPHA / 2) ** (1 / max(difference.clusters, 1))
         low, high = low - further, low + further

@@ -470,11 +470,9 @@ def overview_chart(table: pd.DataFrame, title: str, axis: str) -> str:
     shares = bool(np.nanmin(numbers) >= 0 and np.nanmax(numbers) <= 1)
     # Values are written to the right of the interval, so the scale needs room there.
     scale = alt.Scale(domain=[0, 1.12], nice=False) if shares else alt.Scale(zero=True, nice=True)
-    marks = (
-        alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".2~f", **letters)
-        if shares
-        else alt.Axis(tickCount=5, **letters)
-    )
+    marks = alt.Axis(labelFontSize=13, titleFontSize=13, tickCount=5)
+    if shares:
+        marks = alt.Axis(labelFontSize=13, titleFontSize=13, values=[0, 0.25, 0.5, 0.75, 1], format=".2~f")
     x = alt.X("low:Q", title=axis, scale=scale, axis=marks)
     legend = alt.Legend(orient="bottom", title=None, labelFontSize=13) if len(groups) > 1 else None
     colour = alt.Color("group:N", sort=groups, scale=colours_of(groups), legend=legend)

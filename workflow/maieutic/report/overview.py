@@ -189,7 +189,7 @@ def claim_of(plan: Plan, contrasts: Sequence[Contrast], silent: Collection[str] 
         of_pair = [with_first_tutor(contrast, pair[0]) for contrast in of_pair]
     compared = Counter(str(contrast.difference.benchmark) for contrast in of_pair)
     counts = []
-    order: tuple[Verdict, ...] = ("BETTER", "WORSE", "EQUIVALENT", "INCONCLUSIVE")
+    order: tuple[Verdict, ...] = ("BETTER", "WORSE", "SAME", "EQUIVALENT", "INCONCLUSIVE")
     for verdict in order:
         differences = sorted(
             (contrast for contrast in of_pair if contrast.verdict == verdict),

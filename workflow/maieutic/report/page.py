@@ -631,6 +631,7 @@ def render_page(
         **browsed,
         "labels": {name: visible_text(display_label(plan, name)) for name in tutors_in_order(plan)},
         "titles": {address.removeprefix("#/task/"): title for address, title in tasks.items()},
+        "sizes": {f"{benchmark}/{card.task}": card.items for benchmark, cards in selected.items() for card in cards},
         "names": {benchmark: paper_title(benchmark) for benchmark in plan.benchmarks},
         "compare": compare,
         "leading": claim[:2] if claim else None,
