@@ -31,7 +31,7 @@ PAGES = {
     "compare": ("#/compare?first=reference&second=always-ask", ""),
     "items": (
         "#/items?task=mrbench/mistake_remediation&first=smollm2-135m&second=reference",
-        "document.querySelector('section:not([hidden]) .item summary').click()",
+        "document.querySelector('section:not([hidden]) .item').click()",
     ),
     "trust": ("#/trust", ""),
     "papers": ("#/papers", ""),

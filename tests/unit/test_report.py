@@ -228,7 +228,7 @@ CHROMIUM_OPTIONS = [
 ITEMS_PROBE = """<script>addEventListener("load", () => { location.hash = "HASH"; setTimeout(() => {
   const page = document.querySelector("section:not([hidden])");
   const selects = [...page.querySelectorAll(".browser select")];
-  const item = page.querySelector("details.item"); if (item) item.open = true;
+  page.querySelector(".item")?.click();
   setTimeout(() => { document.body.innerHTML = ""; document.body.append(JSON.stringify({
     page: page.dataset.page, title: document.title, text: page.querySelector(".browser").textContent,
     tasks: selects.length ? [...selects[0].options].map((o) => o.value) : [] })); }, 100);
@@ -324,7 +324,7 @@ PAGE_PROBE = """<script>addEventListener("load", () => { setTimeout(() => {
   setTimeout(() => {
     const page = document.querySelector("section:not([hidden])");
     const search = page.querySelector("input[type=search]"); search.value = "onerror"; search.dispatchEvent(new Event("input"));
-    const item = page.querySelector("details.item"); item.open = true;
+    page.querySelector(".item").click(); const item = page.querySelector(".reader");
     setTimeout(() => { document.body.innerHTML = ""; document.body.append(JSON.stringify({
       first: shown.map((s) => s.dataset.page), then: page.dataset.page, title: document.title,
       boards: boards, colour: colour, status: page.querySelector("[role=status]").textContent, item: item.textContent,

@@ -62,9 +62,22 @@ def grade_entries(grades: Iterable[Grade], heads: Container[GradeKind]) -> list[
 def grade_entry(grade: Grade, heads: Container[GradeKind]) -> dict[str, Any]:
     """Return a grade as a JSON object for the page. The object has the key `head` if the grade's kind is in `heads`."""
     value = round(grade.value, 4) if isinstance(grade.value, float) else grade.value
-    name = f"{grade.kind}/{grade.scoring}{f' {grade.criterion}' if grade.criterion else ''}"
-    entry = {"by": name, "value": value, "outcome": outcome_of(grade), "why": grade.why_none, "reason": grade.reason}
-    return entry | ({"head": 1} if kind_of_grade(grade) in heads else {})
+    entry = {"kind": grade.kind, "scoring": grade.scoring, "value": value, "outcome": outcome_of(grade)}
+    optional = {"criterion": grade.criterion, "by": grade.by, "why": grade.why_none, "reason": grade.reason}
+    optional["head"] = 1 if kind_of_grade(grade) in heads else None
+    return entry | {name: content for name, content in optional.items() if content is not None}
+
+
+def desired_labels(plan: Plan) -> dict[str, dict[str, str]]:
+    """Return the label of a good reply for each criterion of each judged task, by `benchmark/task`."""
+    return {
+        f"{loaded.card.benchmark}/{loaded.card.task}": {
+            criterion: scale.desired
+            for criterion, scale in plan.people_scales.get(loaded.card.task, {}).items()
+            if scale.desired is not None
+        }
+        for loaded in plan.cards.values()
+    }
 
 
 def kind_of_grade(grade: Grade) -> GradeKind:

@@ -3,11 +3,11 @@
 A verdict compares the first tutor with the second by a task's headline metric:
 
 - BETTER, WORSE: the difference's p value, Holm-corrected over all pairs and tasks of the run, is below ALPHA.
-- SAME: no item has a different grade, for example because all replies are identical.
 - EQUIVALENT: the whole 95 % interval lies between -`report.equivalence` and +`report.equivalence`. If the difference
   is the same on every problem, the interval has no width; it is then widened on each side by 1 - 0.025^(1/problems),
   the largest difference that this number of problems cannot exclude.
-- INCONCLUSIVE: neither of these, so more items are needed. The verdict is always INCONCLUSIVE if a tutor answered a
+- SAME: none of these, but no item has a different grade, for example because all replies are identical.
+- INCONCLUSIVE: none of these, so more items are needed. The verdict is always INCONCLUSIVE if a tutor answered a
   smaller share of the items than `report.least_readable`, since the answered items are not a random sample of the task.
 """
 
@@ -57,13 +57,14 @@ def verdict_of(difference: Difference, higher_is_better: bool, equivalence: floa
     if value and p is not None and p < ALPHA:
         return "BETTER" if (value > 0) == higher_is_better else "WORSE"
     low, high = difference.low, difference.high
-    if value == low == high == 0:
-        return "SAME"
+    same = value == low == high == 0
     if low is not None and low == high:  # the interval has no width: widen it, as the module's docstring explains
         further = 1 - (ALPHA / 2) ** (1 / max(difference.clusters, 1))
         low, high = low - further, low + further
     within = low is not None and high is not None and -equivalence <= low and high <= equivalence
-    return "EQUIVALENT" if within else "INCONCLUSIVE"
+    if within:
+        return "EQUIVALENT"
+    return "SAME" if same else "INCONCLUSIVE"
 
 
 def detectable(difference: Difference) -> float | None:

@@ -1,6 +1,6 @@
-// The item browser: an item with the replies of several tutors side by side.
+// The item browser: a list of items, and beside it one item with the replies of several tutors.
 const PAGE = 50;
-const MARKS = 8; // maximum number of tutors whose outcome is shown in an item's line
+const MARKS = 4; // maximum number of tutors whose outcome is named in the list; of more tutors, outcomes are counted
 const loading = {};
 const WORDS = { right: "right", wrong: "wrong", none: "no answer", value: "" };
 
@@ -19,7 +19,7 @@ function loaded(task) {
 
 // Returns the grade that counts for the task's headline; without one, the first under `robust`, or the first of all.
 function gradeOf(reply) {
-  return reply.grades.find((grade) => grade.head) || reply.grades.find((grade) => grade.by.includes("/robust")) || reply.grades[0];
+  return reply.grades.find((grade) => grade.head) || reply.grades.find((grade) => grade.scoring === "robust") || reply.grades[0];
 }
 
 function outcomeOf(reply) {
@@ -44,18 +44,17 @@ function markOf(reply) {
   return make("span", { class: "mark-" + outcome }, outcome === "value" ? String(gradeOf(reply).value) : WORDS[outcome]);
 }
 
-// The line of an item: its name, the outcomes of the first tutors, and the beginning of the first reply.
+// An item in the list: its full id, and the tutors' outcomes.
 function entry(row, replies, withTask) {
   const { item } = row;
-  const marks = replies.slice(0, MARKS).map((reply) => make("span", { class: "of-tutor" }, markOf(reply), " " + data.labels[reply.model]));
-  if (replies.length > MARKS) marks.push(make("span", { class: "hint" }, `and ${replies.length - MARKS} more`));
-  const headline = make("summary", {},
-    make("span", { class: "item-id" }, withTask ? `${data.titles[row.task]}: ${item.id}` : item.id),
-    make("span", { class: "marks" }, ...marks),
-    make("span", { class: "begins" }, (replies[0].error || replies[0].text || "(empty)").slice(0, 200)));
-  const box = make("details", { class: "item", "data-item": item.id }, headline);
-  box.addEventListener("toggle", () => { if (box.open && box.children.length === 1) box.append(body(row, replies)); });
-  return box;
+  let marks = replies.map((reply) => make("span", { class: "of-tutor" }, markOf(reply), replies.length > 1 ? " " + data.labels[reply.model] : ""));
+  if (replies.length > MARKS) {
+    const outcomes = replies.map(outcomeOf);
+    marks = [...new Set(outcomes)].map((kind) => make("span", { class: "of-tutor" }, make("span", { class: "mark-" + kind }, `${outcomes.filter((other) => other === kind).length} ${WORDS[kind] || "with a value"}`)));
+  }
+  return make("button", { class: "item", "data-item": item.id },
+    make("span", { class: "item-id" }, item.id), ...(withTask ? [make("small", { class: "group" }, data.titles[row.task])] : []),
+    make("span", { class: "marks" }, ...marks));
 }
 
 function part(box, title, text) {
@@ -66,35 +65,56 @@ function body(row, replies) {
   const { item } = row;
   const box = make("div");
   const prompted = replies.find((reply) => reply.prompt);
-  if (prompted) box.append(make("h3", {}, "Prompt"), conversation(data.prompts[prompted.prompt]));
+  if (prompted) box.append(conversation(data.prompts[prompted.prompt]));
   for (const address of item.pictures || []) if (address) box.append(make("img", { src: address, alt: "the item's picture", class: "picture" }));
   const beside = make("div", { class: "replies" });
-  for (const reply of replies) beside.append(replyBox(reply, prompted));
+  for (const reply of replies) beside.append(replyBox(row.task, reply, prompted));
   box.append(make("h3", {}, replies.length === 1 ? "Reply" : "Replies"), beside);
   part(box, "Reference", item.reference);
   if (item.leaked) part(box, "Seen by the reward model in training", item.leaked.join("\n"));
-  box.append(make("p", { class: "hint" }, `${item.id}  ${item.tags} `, make("a", { href: linkTo(row.task, { item: item.id }) }, "link to this item")));
+  box.append(make("p", { class: "hint" }, `${item.tags} `, make("a", { href: linkTo(row.task, { item: item.id }) }, "link to this item")));
   return box;
 }
 
+// A prompt as a chat. Long messages, such as instructions with examples, can be unfolded.
 function conversation(messages) {
-  return make("div", { class: "conversation" }, ...messages.map(([role, text]) =>
-    make("div", { class: `message ${role === "user" || role === "assistant" ? role : "system"}` }, make("span", { class: "role" }, role), make("pre", { dir: "auto", tabindex: "0" }, text))));
+  return make("div", { class: "conversation" }, ...messages.map(([role, text]) => {
+    const content = make("pre", { dir: "auto", tabindex: "0" }, text);
+    const long = text.length > 1200 ? [make("details", {}, make("summary", {}, text.trim().slice(0, 160) + " …"), content)] : [content];
+    return make("div", { class: `message ${role === "user" || role === "assistant" ? role : "system"}` }, make("span", { class: "role" }, role), ...long);
+  }));
 }
 
-function replyBox(reply, prompted) {
+const inWords = (name) => { const text = name.replaceAll("_", " "); return text.charAt(0).toUpperCase() + text.slice(1).toLowerCase(); };
+const valueInWords = (value) => (value === true ? "yes" : value === false ? "no" : typeof value === "string" ? value.replaceAll("_", " ") : String(value));
+
+// A grade in words, such as "Mistake identification: To some extent; desired: Yes".
+function chip(task, grade) {
+  const name = grade.criterion ?? grade.kind;
+  const words = { reward: "Reward", judge: "Verdict" };
+  const desired = data.desired[task]?.[grade.criterion];
+  const value = grade.value === null ? "no answer" : valueInWords(grade.value);
+  const wanted = desired && grade.outcome === "wrong" ? `; desired: ${desired}` : "";
+  const right = typeof grade.value === "boolean" || desired ? "" : WORDS[grade.outcome] && grade.value !== null ? `, ${WORDS[grade.outcome]}` : "";
+  const by = grade.by ? ` (${data.graders[grade.by] ?? grade.by})` : "";
+  return make("span", { class: "chip mark-" + grade.outcome, title: `${inWords(name)}${by}` }, `${words[name] ?? inWords(name)}: ${value}${wanted}${right}`);
+}
+
+function replyBox(task, reply, prompted) {
   const box = make("article", {}, make("h4", {}, data.labels[reply.model] + " ", markOf(reply)));
   if (reply.prompt && reply.prompt !== prompted.prompt) {
     box.append(make("details", {}, make("summary", {}, "Different prompt"), conversation(data.prompts[reply.prompt])));
   }
   if (reply.thinking) box.append(make("details", {}, make("summary", {}, "Thinking (not scored)"), make("pre", { dir: "auto" }, reply.thinking)));
   if (reply.finish === "length") box.append(make("p", { class: "hint" }, "cut by max_tokens"));
-  box.append(make("pre", { dir: "auto", tabindex: "0" }, reply.error ? "refused: " + reply.error : reply.text || "(empty)"));
+  box.append(make("pre", { dir: "auto", tabindex: "0", class: "bubble" }, reply.error ? "refused: " + reply.error : reply.text || "(empty)"));
+  const robust = reply.grades.filter((grade) => grade.scoring === "robust");
+  box.append(make("p", { class: "chips" }, ...robust.map((grade) => chip(task, grade))));
+  for (const grade of robust) if (grade.reason) box.append(make("p", { class: "reason", dir: "auto" }, `${grade.criterion ? inWords(grade.criterion) + ": " : ""}${grade.reason}`));
   const read = reply.grades.map((g) => make("li", {},
-    make("b", {}, g.by), `: ${g.value === null ? "no answer" + (g.why ? " (" + g.why + ")" : "") : g.value}${WORDS[g.outcome] && g.value !== null ? ", " + WORDS[g.outcome] : ""}`,
-    ...(g.reason ? [make("span", { class: "reason", dir: "auto" }, g.reason)] : []),
+    make("b", {}, `${inWords(g.criterion ?? g.kind)}, ${g.scoring}`), `: ${g.value === null ? "no answer" + (g.why ? " (" + g.why + ")" : "") : valueInWords(g.value)}${WORDS[g.outcome] && g.value !== null ? ", " + WORDS[g.outcome] : ""}`,
     ...(g.raw ? [make("details", {}, make("summary", {}, "passage"), make("pre", { dir: "auto", tabindex: "0" }, g.raw))] : [])));
-  box.append(make("h5", {}, "What was read"), make("ul", { class: "grades" }, ...read));
+  box.append(make("details", { class: "read" }, make("summary", {}, "What was read"), make("ul", { class: "grades" }, ...read)));
   if (reply.divided) box.append(make("h5", {}, "Judges differ"), make("ul", {}, ...reply.divided.map((line) => make("li", {}, line))));
   return box;
 }
@@ -151,8 +171,10 @@ function browser(place, task, parameters) {
   const search = make("input", { type: "search", placeholder: "search prompt, reply, reference" });
   const count = make("span", { class: "hint", role: "status" });
   const items = make("span", { class: "hint" });
-  const list = make("div", { class: "list" });
+  const list = make("div", { class: "list", role: "group", "aria-label": "Items" });
+  const reader = make("div", { class: "reader" });
   let limit = PAGE;
+  let chosen; // the entry of the item that is shown
   let single = parameters.item;
   const field = (text, control) => make("label", {}, text + " ", control);
   const relationField = field("Items where", relation);
@@ -180,8 +202,27 @@ function browser(place, task, parameters) {
       everything.addEventListener("click", () => { single = undefined; update(); });
       items.append(" ", everything);
     }
-    list.replaceChildren(...matches.slice(0, limit).map(([row, rowReplies]) => entry(row, rowReplies, !task)));
-    if (single && list.firstChild) list.firstChild.open = true;
+    const entries = matches.slice(0, limit).map(([row, rowReplies]) => entry(row, rowReplies, !task));
+    const read = (at) => {
+      chosen?.removeAttribute("aria-current");
+      chosen = entries[at];
+      chosen.setAttribute("aria-current", "true");
+      const [row, rowReplies] = matches[at];
+      const step = (text, to) => {
+        const button = make("button", { class: "more" }, text);
+        button.disabled = to < 0 || to >= entries.length;
+        button.addEventListener("click", () => { read(to); chosen.scrollIntoView({ block: "nearest" }); });
+        return button;
+      };
+      reader.dataset.item = row.item.id;
+      reader.replaceChildren(
+        make("div", { class: "reader-head" }, make("h3", {}, row.item.id), make("span", { class: "hint" }, `${data.titles[row.task]}, ${at + 1} of ${matches.length}`), step("Previous", at - 1), step("Next", at + 1)),
+        body(row, rowReplies));
+    };
+    entries.forEach((button, at) => button.addEventListener("click", () => read(at)));
+    list.replaceChildren(...entries);
+    reader.replaceChildren();
+    if (entries.length) read(0);
     if (single && !list.firstChild) list.append(make("p", { class: "notice" }, `The page does not contain the item ${single} of this task. Raise report.browser_items to include more items.`));
     if (matches.length > limit) {
       const more = make("button", { class: "more" }, "Show more");
@@ -195,7 +236,7 @@ function browser(place, task, parameters) {
   const seen = all.some(({ item }) => item.leaked) ? [field("Training", leaked)] : [];
   place.replaceChildren(
     make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("beside", other), relationField, field("Outcome", outcome), ...divided, ...seen, field("Search", search), count, items),
-    keysField(), list);
+    keysField(), make("div", { class: "panes" }, list, reader));
   update();
 }
 
@@ -208,7 +249,7 @@ function keysField() {
     keys = control.checked;
     for (const other of document.querySelectorAll(".keys input")) other.checked = keys;
   });
-  return make("p", { class: "hint keys" }, make("label", {}, control, " Keys"), ": j and k move through the items, Enter opens an item, / starts a search.");
+  return make("p", { class: "hint keys" }, make("label", {}, control, " Keys"), ": j and k show the next and the previous item, / starts a search.");
 }
 
 addEventListener("keydown", (event) => {
@@ -220,11 +261,12 @@ addEventListener("keydown", (event) => {
     event.preventDefault();
     search.focus();
   } else if (event.key === "j" || event.key === "k") {
-    const lines = [...page.querySelectorAll(".browser .item > summary")];
+    const lines = [...page.querySelectorAll(".browser .item")];
     if (!lines.length) return;
-    const at = lines.indexOf(document.activeElement?.closest(".item")?.firstChild);
-    const next = lines[at < 0 ? 0 : Math.min(Math.max(at + (event.key === "j" ? 1 : -1), 0), lines.length - 1)];
+    const at = lines.findIndex((line) => line.hasAttribute("aria-current"));
+    const next = lines[Math.min(Math.max(at + (event.key === "j" ? 1 : -1), 0), lines.length - 1)];
     next.focus();
+    next.click();
     next.scrollIntoView({ block: "nearest" });
   }
 });

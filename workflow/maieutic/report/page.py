@@ -24,7 +24,7 @@ from maieutic.core.visible import policy_hash, script_safe_json, visible_text
 from maieutic.launch.messages import poorly_answered, unhandled_changes
 from maieutic.launch.provenance import card_paths, changed_files, changed_files_of_task
 from maieutic.plan.plan import Plan
-from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, pass_grades, write_items
+from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, desired_labels, pass_grades, write_items
 from maieutic.report.comparison import against_paper
 from maieutic.report.contrasts import Contrast, Ranks, by_task, compact_contrasts, ranks
 from maieutic.report.exports import ExportedFigure, ExportedTable, exported_figures, exported_tables, with_links
@@ -634,6 +634,10 @@ def render_page(
         "sizes": {f"{benchmark}/{card.task}": card.items for benchmark, cards in selected.items() for card in cards},
         "names": {benchmark: paper_title(benchmark) for benchmark in plan.benchmarks},
         "compare": compare,
+        "desired": desired_labels(plan),
+        "graders": {
+            name: visible_text(display_label(plan, name)) for name in (*plan.run.judges, *plan.run.reward_models)
+        },
         "leading": claim[:2] if claim else None,
         "equivalence": plan.config.report.equivalence,
     }
