@@ -63,8 +63,10 @@ def grade_entry(grade: Grade, heads: Container[GradeKind]) -> dict[str, Any]:
     """Return a grade as a JSON object for the page. The object has the key `head` if the grade's kind is in `heads`."""
     value = round(grade.value, 4) if isinstance(grade.value, float) else grade.value
     entry = {"kind": grade.kind, "scoring": grade.scoring, "value": value, "outcome": outcome_of(grade)}
-    optional = {"criterion": grade.criterion, "by": grade.by, "why": grade.why_none, "reason": grade.reason}
-    optional["head"] = 1 if kind_of_grade(grade) in heads else None
+    head = 1 if kind_of_grade(grade) in heads else None
+    optional = {
+        "criterion": grade.criterion, "by": grade.by, "why": grade.why_none, "reason": grade.reason, "head": head,
+    }  # fmt: skip
     return entry | {name: content for name, content in optional.items() if content is not None}
 
 

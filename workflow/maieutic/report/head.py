@@ -24,7 +24,10 @@ SHORT_COMMIT = 7
 State = Literal["bad", "doubtful", "good", "plain"]
 SEVERITY: tuple[State, ...] = ("bad", "doubtful", "good", "plain")
 # State of a tile that shows a traffic light
-STATE_OF_LIGHT: dict[str, State] = {"red": "bad", "amber": "doubtful", "none": "doubtful", "green": "good"}
+STATE_OF_LIGHT: dict[str, State] = {
+    "red": "bad", "amber": "doubtful", "grey": "doubtful", "none": "doubtful", "green": "good",
+}  # fmt: skip
+LIGHT_WORDS = {"green": "green", "amber": "amber", "red": "red", "grey": "undecided", "none": "not validated"}
 
 
 class Tile(NamedTuple):
@@ -102,13 +105,12 @@ def grader_tile(plan: Plan, cards: Sequence[Card], light: LightOf) -> Tile:
     criteria = criteria_of_kind(plan, grader, kind)
     colours = Counter(light(grader, kind, None, criterion).colour for criterion in criteria)
     title = f"{'Judge' if grader in plan.run.judges else 'Reward model'}: {display_label(plan, grader)}"
-    words = {"green": "green", "amber": "amber", "red": "red", "none": "not validated"}
     if len(criteria) > 1:
-        value = ", ".join(f"{colours[colour]} {word}" for colour, word in words.items() if colours[colour])
+        value = ", ".join(f"{colours[colour]} {word}" for colour, word in LIGHT_WORDS.items() if colours[colour])
         detail = f"of {len(criteria)} criteria ({verdict_kind_title(kind)})"
         state = min((STATE_OF_LIGHT[colour] for colour in colours), key=SEVERITY.index)
     else:
-        value, detail, state = words[whole.colour], whole.summary, STATE_OF_LIGHT[whole.colour]
+        value, detail, state = LIGHT_WORDS[whole.colour], whole.summary, STATE_OF_LIGHT[whole.colour]
     return Tile(title, value, detail, state, "#/trust")
 
 

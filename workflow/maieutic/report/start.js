@@ -94,6 +94,18 @@ addEventListener("resize", markWide);
 addEventListener("hashchange", () => setTimeout(markWide));
 setTimeout(markWide);
 
+// On a page with `data-folded`, the parts below its first table are folded, each under its heading. They print open.
+for (const page of document.querySelectorAll("section[data-folded]")) {
+  for (const heading of page.querySelectorAll(":scope > h3")) {
+    const fold = make("details", { class: "fold" }, make("summary", {}, ...heading.childNodes));
+    while (heading.nextElementSibling && !heading.nextElementSibling.matches("h3, p.exports, details.fold")) fold.append(heading.nextElementSibling);
+    heading.replaceWith(fold);
+  }
+}
+for (const [event, open] of [["beforeprint", true], ["afterprint", false]]) {
+  addEventListener(event, () => { for (const fold of document.querySelectorAll("details.fold")) fold.open = open; });
+}
+
 // For keyboards and screen readers: scrolling tables can receive the focus, and pictures have a label.
 for (const place of document.querySelectorAll(".scroll")) place.tabIndex = 0;
 for (const picture of document.querySelectorAll("svg[role=img]")) {
