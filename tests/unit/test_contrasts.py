@@ -7,6 +7,7 @@ import csv
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -389,6 +390,30 @@ def test_a_page_without_pairs_has_no_page_of_two_tutors_and_no_library(tmp_path:
     assert 'id="versus"' not in page and 'id="vega"' not in page and len(page) < 2**20
     build_report(tmp_path / "report/config.yaml", tmp_path, tmp_path / "report")
     assert "is above the floor" in page and 'class="tiles"' in page
+
+
+def test_a_tutor_is_beaten_only_where_a_cheaper_one_is_ahead_beyond_chance() -> None:
+    plan: Any = SimpleNamespace(models={name: SimpleNamespace(label=name) for name in "abc"})
+    runtime = pd.DataFrame({"benchmark": ["x"] * 3, "tutor": list("abc"), "usd": [1.0, 2.0, None]})
+    values = {
+        "x": {
+            name: overview.Summary(value, None, None, None, None)
+            for name, value in zip("abc", (0.9, 0.5, 0.2), strict=True)
+        }
+    }
+
+    def contrast(first: str, second: str, verdict: Any) -> Contrast:
+        pair = difference(0.2, 0.1, 0.3, 0.001, first=first, second=second, benchmark="x")
+        return Contrast(pair, verdict, None)
+
+    rows = overview.prices(
+        plan, runtime, values, {"x": 50}, [contrast("b", "a", "WORSE"), contrast("a", "c", "BETTER")]
+    )
+    assert [(row.tutor, row.usd, row.beaten_by) for row in rows] == [("a", 2.0, []), ("b", 4.0, ["a"])], (
+        "c has no price"
+    )
+    [cheap, dear] = overview.prices(plan, runtime, values, {"x": 50}, [contrast("a", "b", "INCONCLUSIVE")])
+    assert cheap.beaten_by == dear.beaten_by == []
 
 
 def test_a_sentence_names_a_few_of_many() -> None:

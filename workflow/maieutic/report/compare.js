@@ -133,7 +133,7 @@ function tableOf(rows, tutor, withOther) {
     return make("tr", {},
       make("th", { class: "name", scope: "row" }, withOther ? data.labels[row.other] : data.titles[row.task.task], ...(withOther ? [] : [make("small", { class: "group" }, data.names[row.task.task.split("/")[0]])])),
       ...(withOther ? [cell(data.titles[row.task.task], { class: "text" })] : []),
-      cell(row.task.metric.replaceAll("_", " ")), cell(decimals(values[mine])), cell(decimals(values[tutors.indexOf(row.other)])),
+      cell(row.task.metric), cell(decimals(values[mine])), cell(decimals(values[tutors.indexOf(row.other)])),
       make("td", {}, make("b", {}, decimals(row.value, true)), make("small", { class: "ci" }, `${decimals(row.low, true)} to ${decimals(row.high, true)}`)),
       make("td", { class: "text verdict-cell" }, verdict(row.verdict)), cell(row.holm === null ? "–" : row.holm < 0.001 ? "< 0.001" : row.holm.toFixed(3)),
       cell(decimals(row.detectable)), cell(deciding(row)), cell(String(row.clusters)), make("td", {}, ...ahead));

@@ -24,7 +24,7 @@ from maieutic.core import paths
 from maieutic.core.files import safe_cell
 from maieutic.core.records import Difference
 from maieutic.plan.plan import Plan
-from maieutic.report.tables import DIGITS, is_silent, read_json, read_scores
+from maieutic.report.tables import DIGITS, is_silent, metric_title, read_json, read_scores
 from maieutic.scores.differences import holm_corrected, is_own_reference
 
 ALPHA, POWER = 0.05, 0.8
@@ -248,7 +248,7 @@ def compact_contrasts(
             {
                 "task": f"{benchmark}/{task}",
                 "scoring": scoring,
-                "metric": metrics[benchmark, task],
+                "metric": metric_title(metrics[benchmark, task]),
                 "values": [short(values.get((benchmark, task, scoring, tutor))) for tutor in tutors],
             }
             for benchmark, task, scoring in tasks

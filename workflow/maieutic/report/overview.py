@@ -16,7 +16,7 @@ from maieutic.replies.reply_counts import ReplyCounts
 from maieutic.report import head
 from maieutic.report.contrasts import Contrast, Verdict, leading_pair, with_first_tutor
 from maieutic.report.sections import ReportInput
-from maieutic.report.tables import display_label, metric_title
+from maieutic.report.tables import display_label, items_of_task, metric_title
 from maieutic.report.traffic_light import LightOf
 from maieutic.scores.printed import paper_title
 
@@ -208,6 +208,53 @@ def claim_of(plan: Plan, contrasts: Sequence[Contrast], silent: Collection[str] 
     return Claim(*pair, len(of_pair), counts, len(gains), sum(gain > 0 for gain in gains.values()))
 
 
+class Price(NamedTuple):
+    """A tutor's value on a benchmark beside its price.
+
+    usd: US dollars for a hundred items; beaten_by: labels of the tutors that are cheaper and ahead on more of the
+    benchmark's tasks than they are behind, by the paired differences.
+    """
+
+    tutor: str
+    benchmark: str
+    value: float
+    usd: float
+    beaten_by: list[str]
+
+
+def prices(
+    plan: Plan,
+    runtime: pd.DataFrame,
+    values: Mapping[str, Mapping[str, Summary]],
+    sizes: Mapping[str, int],
+    contrasts: Sequence[Contrast],
+) -> list[Price]:
+    """Return the values and prices of the tutors whose price is known, cheapest first on each benchmark.
+
+    values: values by benchmark and tutor; sizes: number of items of each benchmark.
+    """
+    priced = runtime[runtime["usd"].notna()].to_dict("records")
+    usd = {(row["benchmark"], row["tutor"]): float(row["usd"]) for row in priced}
+    gains: Counter[tuple[str, str, str]] = Counter()
+    for contrast in contrasts:
+        difference = contrast.difference
+        if difference.scoring == "robust" and contrast.verdict in ("BETTER", "WORSE"):
+            names = (difference.first, difference.second)
+            for first, second in (names, names[::-1]):
+                better = (contrast.verdict == "BETTER") == (first == difference.first)
+                gains[str(difference.benchmark), first, second] += 1 if better else -1
+    rows = []
+    for benchmark, by_tutor in values.items():
+        cost = {
+            name: 100 * usd[benchmark, name] / max(1, sizes[benchmark]) for name in by_tutor if (benchmark, name) in usd
+        }
+        for tutor in sorted(cost, key=lambda name: cost[name]):
+            ahead = [name for name in cost if cost[name] < cost[tutor] and gains[benchmark, name, tutor] > 0]
+            labels = [display_label(plan, name) for name in ahead]
+            rows.append(Price(tutor, benchmark, by_tutor[tutor].value, cost[tutor], labels))
+    return rows
+
+
 class AboveFloor(NamedTuple):
     """Counts of the tasks on which a tutor is compared with the floor.
 
@@ -280,6 +327,7 @@ def overview_section(
     selected: Mapping[str, Sequence[Card]],
     pooled: Mapping[str, Sequence[ReportedScore]],
     claim: Claim | None,
+    contrasts: Sequence[Contrast],
 ) -> dict[str, Any]:
     """Return the template variables of the overview. pooled: scores by tag; claim: comparison of the leading tutors."""
     from maieutic.report.figures import overview_chart
@@ -318,6 +366,10 @@ def overview_section(
     ]
     cards = [card for cards in selected.values() for card in cards]
     lacking = missing_lines(plan, selected, scores)
+    sizes = {
+        name: sum(len(items_of_task(run.results, name, card.task)) for card in own_cards)
+        for name, own_cards in selected.items()
+    }
     scored = {score.tutor for own_scores in scores.values() for score in own_scores}
     absent = [display_label(plan, name) for name in plan.tutors if name not in scored]
     return {
@@ -341,6 +393,7 @@ def overview_section(
             for row in table.to_dict("records")
         ],
         "incomplete": join_first(incomplete),
+        "prices": prices(plan, runtime, values, sizes, contrasts),
         "claim": claim,
         "floors": above_floor(plan, headlines),
         "several": len(plan.run.tutors) > 1,

@@ -477,7 +477,7 @@ def pages_of(
     plan, results = run.plan, run.results
     selected = selected_cards(plan)
     first = parts.part(
-        "the overview", "overview", lambda: overview_section(run, light, runtime, selected, by_tag, claim)
+        "the overview", "overview", lambda: overview_section(run, light, runtime, selected, by_tag, claim, contrasts)
     )
     boards = [board_of(run, parts, benchmark, cards, contrasts) for benchmark, cards in selected.items()]
     papers = [html for benchmark, cards in selected.items() if (html := paper_of(run, parts, benchmark, cards))]
