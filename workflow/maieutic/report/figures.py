@@ -458,14 +458,14 @@ def raters_chart(people: list[float], judge: float | None) -> str:
     return to_svg((bars + line if judge is not None else bars).properties(width=WIDTH, height=160))
 
 
-def overview_chart(table: pd.DataFrame, title: str, axis: str) -> str:
+def overview_chart(table: pd.DataFrame, title: str, axis: str, groups: Sequence[str]) -> str:
     """Draw the tutors' values and intervals on a benchmark, sorted by value, with floor and ceiling as labelled lines.
 
-    table: columns tutor, group, value, low, high, floor, ceiling; axis: meaning of the values. Groups differ in colour.
-    The scale is from 0 to 1 if all values are shares.
+    table: columns tutor, group, value, low, high, floor, ceiling; axis: meaning of the values; groups: groups of all
+    the run's tutors, which differ in colour. The scale is from 0 to 1 if all values are shares.
     """
     table = table.sort_values("value", ascending=False, kind="stable")
-    groups, order = sorted(set(table["group"])), list(table["tutor"])
+    order = list(table["tutor"])
     numbers = table[["value", "low", "high", "floor", "ceiling"]].to_numpy(dtype=float)
     shares = bool(np.nanmin(numbers) >= 0 and np.nanmax(numbers) <= 1)
     # Values are written to the right of the interval, so the scale needs room there.
@@ -479,19 +479,24 @@ def overview_chart(table: pd.DataFrame, title: str, axis: str) -> str:
     base = alt.Chart(table).encode(y=alt.Y("tutor:N", sort=order, title=None, axis=alt.Axis(labelFontSize=13)))
     ranges = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q", color=colour)
     points = base.mark_point(filled=True, size=75, opacity=1).encode(x="value:Q", color=colour)
-    values = base.transform_calculate(end="isValid(datum.high) ? datum.high : datum.value").mark_text(
-        align="left", dx=8, fontSize=13, fontWeight="bold", color=INK
-    )
+    ends = base.transform_calculate(end="isValid(datum.high) ? datum.high : datum.value")
+    # A white edge keeps the digits legible on top of lines.
+    letters: dict[str, Any] = {"align": "left", "dx": 8, "fontSize": 13, "fontWeight": "bold"}
+    at_end = {"x": "end:Q", "text": alt.Text("value:Q", format=".2f")}
+    edges = ends.mark_text(stroke="white", strokeWidth=4, **letters).encode(**at_end)
+    values = ends.mark_text(color=INK, **letters).encode(**at_end)
     layers: list[alt.Chart] = []
     for place, (name, at) in enumerate((("floor", GREY), ("ceiling", GREEN))):
         if table[name].notna().any():
-            line = alt.Chart(pd.DataFrame({"at": [table[name].max()], "name": [f"{name} {table[name].max():.2f}"]}))
+            limit = float(table[name].max())
+            words = f"{name} {limit:.2f}".replace("-", "\u2212")
+            line = alt.Chart(pd.DataFrame({"at": [limit], "name": [words]}))
             layers.append(line.mark_rule(strokeDash=[5, 4], color=at).encode(x="at:Q"))
             label = line.mark_text(baseline="bottom", y=-3 - 14 * place, fontSize=13, color=INK)
             layers.append(label.encode(x="at:Q", text="name:N"))
     row = ROW if len(order) <= 12 else 20
     chart = alt.layer(
-        *layers, ranges, points, values.encode(x="end:Q", text=alt.Text("value:Q", format=".2f"))
+        *layers, ranges, points, edges, values
     ).properties(
         width=300, height=row * max(2, len(order)),
         title=alt.TitleParams(title, anchor="start", frame="group", fontSize=14, offset=24),

@@ -140,8 +140,19 @@ def missing_tile(lacking: Sequence[str], absent: Sequence[str]) -> Tile:
     if absent:
         return Tile("Missing", counted(len(absent), "tutor"), f"failed: {', '.join(absent)}", "bad", "#/")
     if lacking:
-        return Tile("Missing", counted(len(lacking), "score"), lacking[0], "doubtful", "#/")
+        return Tile("Missing", f"scores on {counted(len(lacking), 'task')}", lacking[0], "doubtful", "#/")
     return Tile("Missing", "nothing", "every tutor has every headline score", "good", "#/")
+
+
+def trust_line(tiles: Sequence[Tile], demo: bool) -> str:
+    """Return one sentence on how far the run's numbers can be used. demo: True for the demo's data."""
+    if demo:
+        return "Demo data: no number here is a result about a tutor."
+    bad = [f"{tile.title.lower()}: {tile.value}, {tile.detail}" for tile in tiles if tile.state == "bad"]
+    doubtful = [f"{tile.title.lower()}: {tile.value}" for tile in tiles if tile.state == "doubtful"]
+    if bad or doubtful:
+        return f"Use these numbers with care ({'; '.join([*bad, *doubtful])})."
+    return "Every answer can be used, the graders agree with people, and nothing is missing."
 
 
 def in_order(tiles: Sequence[Tile]) -> list[Tile]:

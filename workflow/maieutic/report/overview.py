@@ -372,18 +372,19 @@ def overview_section(
     }
     scored = {score.tutor for own_scores in scores.values() for score in own_scores}
     absent = [display_label(plan, name) for name in plan.tutors if name not in scored]
+    tiles = [
+        head.readable_tile(plan, scores, plan.config.report.least_readable),
+        head.grader_tile(plan, cards, light),
+        head.cost_tile(plan, run.results, runtime),
+        head.missing_tile(lacking, absent),
+    ]
+    groups = sorted({group for table in rows.values() for group in table.get("group", [])})
     return {
         "line": head.run_line(run, selected),
-        "tiles": head.in_order(
-            [
-                head.readable_tile(plan, scores, plan.config.report.least_readable),
-                head.grader_tile(plan, cards, light),
-                head.cost_tile(plan, run.results, runtime),
-                head.missing_tile(lacking, absent),
-            ]
-        ),
+        "tiles": head.in_order(tiles),
+        "trust": head.trust_line(tiles, plan.edition == "demo"),
         "pictures": {
-            benchmark: overview_chart(table, titles[benchmark], axis_title(measured[benchmark]))
+            benchmark: overview_chart(table, titles[benchmark], axis_title(measured[benchmark]), groups)
             for benchmark, table in rows.items()
             if len(table)
         },
@@ -395,7 +396,7 @@ def overview_section(
         "incomplete": join_first(incomplete),
         "prices": prices(plan, runtime, values, sizes, contrasts),
         "claim": claim,
-        "floors": above_floor(plan, headlines),
+        "floors": sorted(above_floor(plan, headlines), key=lambda row: -row.above)[:MOST_NAMED],
         "several": len(plan.run.tutors) > 1,
         "lacking": lacking,
         "unanswered": run.unanswered,
