@@ -21,7 +21,7 @@ from maieutic.config.datasets import Dataset
 from maieutic.config.rubrics import read_rubric, rubric_path
 from maieutic.config.settings import Config
 from maieutic.core.errors import UserError
-from maieutic.core.records import ReportedScore
+from maieutic.core.records import SCORINGS, ReportedScore
 from maieutic.launch import provenance
 from maieutic.launch.provenance import CodeState, Provenance, changed_files_of_task, provenance_of_plan
 from maieutic.plan.plan import Plan
@@ -413,3 +413,19 @@ def test_the_shipped_record_is_written_by_its_command(monkeypatch: pytest.Monkey
     monkeypatch.setattr(provenance, "write_json", written.__setitem__)
     assert cli.main(["export-shipped", "--datasets", "config/datasets.yaml"]) == 0
     assert {path: json.loads(path.read_text(encoding="utf-8")) for path in written} == written and len(written) > 4
+
+
+def test_an_authors_title_and_note_are_shown_as_text() -> None:
+    config = configuration()
+    note = "**Why:** see [the plan](https://example.org).\n\n<script>alert(1)</script> [x](javascript:alert(1)) ![p](https://e.org/p.png)"
+    settings = config.report.model_copy(update={"title": "Ours & <b>theirs</b>", "note": note})
+    plan = Plan(config.model_copy(update={"report": settings}))
+    html = str(page.note_of(plan))
+    assert "<strong>Why:</strong>" in html and '<a href="https://example.org">' in html
+    assert "&lt;script&gt;" in html and "<img" not in html and 'href="javascript' not in html
+    assert page.note_of(Plan(config)) == ""
+    environment = page.environment_of(ReportInput(plan, Path("nowhere"), {}, None), lambda *args: None)
+    text = environment.get_template("leaderboard.html.jinja").render(
+        config=plan.config, note=page.note_of(plan), first="", parts=[], runtime=[], scorings=SCORINGS
+    )
+    assert "<h2>Ours &amp; &lt;b&gt;theirs&lt;/b&gt;</h2>" in text

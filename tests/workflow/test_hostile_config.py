@@ -97,6 +97,7 @@ def hostile_run(folder: Path, text: str, in_path: str) -> Path:
                 "judges": ["j"],
                 "human_labels": str(labels),
             },
+            "report": {"title": text[:120], "note": text[:5000]},
         },
     )
 
@@ -145,7 +146,10 @@ def string_keys(model: Any, parents: str = "") -> dict[str, Any]:
 
 
 # Keys whose values are checked at use: interpreters by jobs, images with --sdm, the folder with the published edition.
-HARMLESS = {"interpreters/driver", "interpreters/serve", "containers/driver", "containers/serve", "data_dir"}
+CHECKED_AT_USE = {"interpreters/driver", "interpreters/serve", "containers/driver", "containers/serve", "data_dir"}
+# Texts that the page shows escaped
+SHOWN = {"report/title", "report/note"}
+HARMLESS = CHECKED_AT_USE | SHOWN
 
 
 @pytest.mark.parametrize("key", [*string_keys(Config), "run/tutors", "run/tasks", "run/judges", "run/labels"])
