@@ -129,8 +129,12 @@ def cost_tile(plan: Plan, results: Path, runtime: pd.DataFrame) -> Tile:
         sum(row["tokens"]) for row in judged
     )
     value = f"${sum(dollars):,.2f}" if dollars else counted(requests, "request")
-    detail = f"{counted(requests, 'request')}, {tokens:,} tokens" if requests else "no model was asked"
-    if requests and not dollars:
+    if not requests:
+        recorded = all(isinstance(plan.models[name], RecordedModel) for name in plan.run.tutors)
+        detail = "the replies are from files" if recorded else "no model was asked"
+    elif dollars:
+        detail = f"{counted(requests, 'request')}, {tokens:,} tokens"
+    else:
         detail = f"{tokens:,} tokens, no price known"
     return Tile("Cost", value, detail, "plain", "#/")
 
