@@ -127,11 +127,18 @@ def job_functions() -> dict[str, Any]:
     return {name: named[name] for name in rule_names() if name in named}
 
 
+RULE = re.compile(r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:\n((?:    .*\n|\n)+)", re.MULTILINE)
+
+
+def rule_bodies() -> dict[str, tuple[Path, str]]:
+    """Return the rule file and the text of each rule, by the rule's name."""
+    files = sorted(Path("workflow/rules").glob("*.smk"))
+    return {rule: (path, body) for path in files for rule, body in RULE.findall(path.read_text(encoding="utf-8"))}
+
+
 def rule_names() -> list[str]:
     """Return the names of all rules."""
-    texts = (path.read_text(encoding="utf-8") for path in Path("workflow/rules").glob("*.smk"))
-    pattern = re.compile(r"^(?:rule|use rule \w+ as) (\w+)(?:| with):", re.MULTILINE)
-    return sorted(name for text in texts for name in pattern.findall(text))
+    return sorted(rule_bodies())
 
 
 def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, str]]:

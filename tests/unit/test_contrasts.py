@@ -407,12 +407,12 @@ def test_a_tutor_is_beaten_only_where_a_cheaper_one_is_ahead_beyond_chance() -> 
         return Contrast(pair, verdict, None)
 
     rows = overview.prices(
-        plan, runtime, values, {"x": 50}, [contrast("b", "a", "WORSE"), contrast("a", "c", "BETTER")]
+        plan, runtime, values, {("x", "t"): 50}, [contrast("b", "a", "WORSE"), contrast("a", "c", "BETTER")]
     )
     assert [(row.tutor, row.usd, row.beaten_by) for row in rows] == [("a", 2.0, []), ("b", 4.0, ["a"])], (
         "c has no price"
     )
-    [cheap, dear] = overview.prices(plan, runtime, values, {"x": 50}, [contrast("a", "b", "INCONCLUSIVE")])
+    [cheap, dear] = overview.prices(plan, runtime, values, {("x", "t"): 50}, [contrast("a", "b", "INCONCLUSIVE")])
     assert cheap.beaten_by == dear.beaten_by == []
 
 

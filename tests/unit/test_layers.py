@@ -15,6 +15,7 @@ from maieutic.benchmarks import BENCHMARKS
 from maieutic.plan.digest import command_functions
 from maieutic.plan.rules import JOBS
 from maieutic.plan.syntax import without_texts
+from run_configs import rule_bodies
 
 PACKAGE = Path("workflow/maieutic")
 pytestmark = pytest.mark.own_text
@@ -44,15 +45,7 @@ def test_generic_code_names_no_benchmark() -> None:
     assert benchmark_names == {}
 
 
-RULE_BODIES = {
-    rule: (path, body)
-    for path in sorted(Path("workflow/rules").glob("*.smk"))
-    for rule, body in re.findall(
-        r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:\n((?:    .*\n|\n)+)",
-        path.read_text(encoding="utf-8"),
-        re.MULTILINE,
-    )
-}
+RULE_BODIES = rule_bodies()
 
 
 @pytest.mark.parametrize("rule", RULE_BODIES)

@@ -23,6 +23,7 @@ from maieutic.core import paths
 from maieutic.curation import paths as curation_paths
 from maieutic.plan import inputs
 from maieutic.plan.digest import package_code
+from run_configs import RULE
 from running import SNAKEMAKE, environment, overlay, planned, run
 from small import stub_of
 
@@ -36,7 +37,6 @@ SLICES = [name for name in INCLUDED if name in BENCHMARKS]
 PRODUCTS = {"curation": {"datasets"}, "tuning": {"weights"}}
 SIDE_FOLDERS = {"logs", "benchmarks", "journal"}
 BASELINES = {"models": {}, "run": {"tutors": ["echo"]}}
-RULE = re.compile(r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:\n((?:    .*\n|\n)+)", re.MULTILINE)
 # Rules without a command
 TARGETS = {"fetch", "curate", "questions"}
 INPUT_MODULES = [
