@@ -150,10 +150,8 @@ def export_shipped(datasets: Path) -> None:
 
     datasets: the registry, config/datasets.yaml.
     """
-    raw = read_yaml(datasets)["datasets"]
-    for path, content in current_checksums(
-        {name: Dataset.model_validate(entry) for name, entry in raw.items()}
-    ).items():
+    registry = {name: Dataset.model_validate(entry) for name, entry in read_yaml(datasets)["datasets"].items()}
+    for path, content in current_checksums(registry).items():
         write_json(path, content)
 
 

@@ -24,6 +24,7 @@ Replacements = dict[Name, tuple[Name, ...]]  # definitions that replace a defini
 @cache
 def plugin_tables(module: str, name: str) -> Mapping[str, Mapping[str, Any]]:
     """Return the tables `module.name` of the plug-ins, by benchmark or feature."""
+    # As an attribute: `plan.syntax` follows direct calls, which need constants. No command uses this module.
     return plugins.plugin_objects(module, name)
 
 

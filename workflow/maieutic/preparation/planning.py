@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from maieutic.config.people import TABLE_LOADER
+from maieutic.datasets.registry import LOADERS
 from maieutic.plan import digest
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import SlicePlan
@@ -13,8 +14,6 @@ from maieutic.preparation import inputs, jobs
 
 def used_by_make_items(plan: Plan, benchmark: str, task: str) -> Replacements:
     """Return replacements of the table of all loaders by the loader that the task's card names."""
-    from maieutic.datasets.registry import LOADERS
-
     loader = LOADERS[plan.card(benchmark, task).loader].load
     return {Name("datasets.registry", "LOADERS"): (digest.as_definition(loader), Name("datasets.loaders", "Loader"))}
 

@@ -51,11 +51,11 @@ def write_report(plan: Plan, record: Provenance | None, results: Path, out: Path
         runtime_table,
         score_table,
         trust_table,
+        tutors_without_scores,
     )
 
     scores = complete_scores(plan, results, record)
-    tutors = {score.tutor for own_scores in scores.values() for score in own_scores}
-    if not missing_ok and (absent := [name for name in plan.tutors if name not in tutors]):
+    if not missing_ok and (absent := tutors_without_scores(plan, scores)):
         raise UserError(
             str(results),
             f"expected scores of every tutor, found none of {', '.join(absent)}",

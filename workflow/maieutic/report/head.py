@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pandas as pd
@@ -14,9 +13,8 @@ from maieutic.config.models import RecordedModel
 from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
 from maieutic.report.sections import ReportInput
-from maieutic.report.tables import display_label, items_of_task
+from maieutic.report.tables import display_label, format_share, tutors_without_scores
 from maieutic.report.traffic_light import LightOf, criteria_of_kind, headline_grader, kind_on, verdict_kind_title
-from maieutic.report.trust import cost_rows
 from maieutic.scores.printed import paper_title
 
 MOST_TUTORS = 3  # maximum number of tutors that the head names; more are counted
@@ -49,9 +47,7 @@ def run_line(run: ReportInput, selected: Mapping[str, Sequence[Card]]) -> list[s
     """Return the parts of the line on what was run: benchmarks, tutors, items, date, run, commit, scoring."""
     plan, provenance = run.plan, run.provenance
     tutors = [display_label(plan, name) for name in plan.run.tutors]
-    sizes = sorted(
-        {len(items_of_task(run.results, name, card.task)) for name, cards in selected.items() for card in cards} - {0}
-    )
+    sizes = sorted({*run.sizes.values()} - {0})
     number = sum(map(len, selected.values()))
     items = "–".join(f"{size:,}" for size in dict.fromkeys([sizes[0], sizes[-1]])) if sizes else "no"
     commit = provenance.code.commit if provenance else None
@@ -84,13 +80,8 @@ def readable_tile(plan: Plan, scores: Mapping[str, Sequence[ReportedScore]], lea
     worst, lowest = min(known, key=lambda pair: pair[1])
     card = next((loaded.card for loaded in plan.cards.values() if loaded.card.task == worst.task), None)
     where = f"{display_label(plan, worst.tutor)}, {card.title if card else worst.task}"
-    detail = "all tutors, all tasks" if lowest == 1 else f"lowest: {percentage(lowest)} ({where})"
-    return Tile(title, percentage(total), detail, "bad" if lowest < least else "good", "#/")
-
-
-def percentage(share: float) -> str:
-    """Format a share as a whole percentage, rounded down, so that only a share of 1 becomes 100 %."""
-    return f"{int(100 * share + 1e-9)}\u00a0%"
+    detail = "all tutors, all tasks" if lowest == 1 else f"lowest: {format_share(lowest)} ({where})"
+    return Tile(title, format_share(total), detail, "bad" if lowest < least else "good", "#/")
 
 
 def grader_tile(plan: Plan, cards: Sequence[Card], light: LightOf) -> Tile:
@@ -114,14 +105,15 @@ def grader_tile(plan: Plan, cards: Sequence[Card], light: LightOf) -> Tile:
     return Tile(title, value, detail, state, "#/trust")
 
 
-def cost_tile(plan: Plan, results: Path, runtime: pd.DataFrame) -> Tile:
+def cost_tile(run: ReportInput, runtime: pd.DataFrame) -> Tile:
     """Return the tile with the run's money, requests and tokens.
 
     GPU hours are not on the page: they are known only when the servers have ended, after the page is written.
     """
+    plan = run.plan
     calls_model = ~runtime["tutor"].map(lambda name: isinstance(plan.models[name], RecordedModel)).astype(bool)
     tutors = runtime[calls_model]
-    judged = [row for row in cost_rows(plan, results) if row["name"] in plan.judges_with_model]
+    judged = [row for row in run.costs if row["name"] in plan.judges_with_model]
     dollars = [float(value) for value in tutors["usd"] if value is not None and value == value]
     dollars += [row["usd"] for row in judged if row["usd"] is not None]
     requests = int(tutors["requests"].sum()) + sum(row["questions"] for row in judged)
@@ -148,6 +140,19 @@ def missing_tile(lacking: Sequence[str], absent: Sequence[str]) -> Tile:
     return Tile("Missing", "nothing", "every tutor has every headline score", "good", "#/")
 
 
+def tiles_of(
+    run: ReportInput, runtime: pd.DataFrame, cards: Sequence[Card], light: LightOf, lacking: Sequence[str]
+) -> list[Tile]:
+    """Return the four tiles. cards: the selected cards; lacking: lines on missing headline scores."""
+    absent = [display_label(run.plan, name) for name in tutors_without_scores(run.plan, run.scores)]
+    return [
+        readable_tile(run.plan, run.scores, run.plan.config.report.least_readable),
+        grader_tile(run.plan, cards, light),
+        cost_tile(run, runtime),
+        missing_tile(lacking, absent),
+    ]
+
+
 def trust_line(tiles: Sequence[Tile], demo: bool) -> str:
     """Return one sentence on how far the run's numbers can be used. demo: True for the demo's data."""
     if demo:
@@ -156,7 +161,9 @@ def trust_line(tiles: Sequence[Tile], demo: bool) -> str:
     doubtful = [f"{tile.title.lower()}: {tile.value}" for tile in tiles if tile.state == "doubtful"]
     if bad or doubtful:
         return f"Use these numbers with care ({'; '.join([*bad, *doubtful])})."
-    return "Every answer can be used, the graders agree with people, and nothing is missing."
+    return (
+        "Nothing speaks against these numbers: enough answers can be used, no grader is in doubt, nothing is missing."
+    )
 
 
 def in_order(tiles: Sequence[Tile]) -> list[Tile]:

@@ -1,6 +1,7 @@
 // The item browser: a list of items, and beside it one item with the replies of several tutors.
 const PAGE = 50;
 const MARKS = 4; // maximum number of tutors whose outcome is named in the list; of more tutors, outcomes are counted
+const LONG = 1200; // number of characters from which a message of a prompt is folded
 const loading = {};
 const WORDS = { right: "right", wrong: "wrong", none: "no answer", value: "" };
 
@@ -80,7 +81,7 @@ function body(row, replies) {
 function conversation(messages) {
   return make("div", { class: "conversation" }, ...messages.map(([role, text]) => {
     const content = make("pre", { dir: "auto", tabindex: "0" }, text);
-    const long = text.length > 1200 ? [make("details", {}, make("summary", {}, text.trim().slice(0, 160) + " …"), content)] : [content];
+    const long = text.length > LONG ? [make("details", {}, make("summary", {}, text.trim().slice(0, 160) + " …"), content)] : [content];
     return make("div", { class: `message ${role === "user" || role === "assistant" ? role : "system"}` }, make("span", { class: "role" }, role), ...long);
   }));
 }
@@ -88,16 +89,16 @@ function conversation(messages) {
 const inWords = (name) => { const text = name.replaceAll("_", " "); return text.charAt(0).toUpperCase() + text.slice(1).toLowerCase(); };
 const valueInWords = (value) => (value === true ? "yes" : value === false ? "no" : typeof value === "string" ? value.replaceAll("_", " ") : String(value));
 
+const KINDS = { __proto__: null, judge: "Verdict" }; // titles of kinds of grades that differ from the kind's name
+
 // A grade in words, such as "Mistake identification: To some extent; desired: Yes".
 function chip(task, grade) {
-  const name = grade.criterion ?? grade.kind;
-  const words = { reward: "Reward", judge: "Verdict" };
   const desired = data.desired[task]?.[grade.criterion];
   const value = grade.value === null ? "no answer" : valueInWords(grade.value);
   const wanted = desired && grade.outcome === "wrong" ? `; desired: ${desired}` : "";
   const right = typeof grade.value === "boolean" || desired ? "" : WORDS[grade.outcome] && grade.value !== null ? `, ${WORDS[grade.outcome]}` : "";
   const by = grade.by ? ` (${data.graders[grade.by] ?? grade.by})` : "";
-  return make("span", { class: "chip mark-" + grade.outcome, title: `${inWords(name)}${by}` }, `${words[name] ?? inWords(name)}: ${value}${wanted}${right}`);
+  return make("span", { class: "chip mark-" + grade.outcome, title: `${inWords(grade.criterion ?? grade.kind)}${by}` }, `${inWords(grade.criterion ?? KINDS[grade.kind] ?? grade.kind)}: ${value}${wanted}${right}`);
 }
 
 function replyBox(task, reply, prompted) {

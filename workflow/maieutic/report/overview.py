@@ -13,10 +13,10 @@ from maieutic.config.models import BaselineModel
 from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
 from maieutic.replies.reply_counts import ReplyCounts
-from maieutic.report import head
 from maieutic.report.contrasts import Contrast, Verdict, leading_pair, with_first_tutor
+from maieutic.report.head import in_order, run_line, tiles_of, trust_line
 from maieutic.report.sections import ReportInput
-from maieutic.report.tables import display_label, items_of_task, metric_title
+from maieutic.report.tables import display_label, metric_title
 from maieutic.report.traffic_light import LightOf
 from maieutic.scores.printed import paper_title
 
@@ -226,12 +226,12 @@ def prices(
     plan: Plan,
     runtime: pd.DataFrame,
     values: Mapping[str, Mapping[str, Summary]],
-    sizes: Mapping[str, int],
+    sizes: Mapping[tuple[str, str], int],
     contrasts: Sequence[Contrast],
 ) -> list[Price]:
     """Return the values and prices of the tutors whose price is known, cheapest first on each benchmark.
 
-    values: values by benchmark and tutor; sizes: number of items of each benchmark.
+    values: values by benchmark and tutor; sizes: number of items by benchmark and task.
     """
     priced = runtime[runtime["usd"].notna()].to_dict("records")
     usd = {(row["benchmark"], row["tutor"]): float(row["usd"]) for row in priced}
@@ -245,9 +245,9 @@ def prices(
                 gains[str(difference.benchmark), first, second] += 1 if better else -1
     rows = []
     for benchmark, by_tutor in values.items():
-        cost = {
-            name: 100 * usd[benchmark, name] / max(1, sizes[benchmark]) for name in by_tutor if (benchmark, name) in usd
-        }
+        items = sum(size for (name, _), size in sizes.items() if name == benchmark)
+        known = [name for name in by_tutor if (benchmark, name) in usd]
+        cost = {name: 100 * usd[benchmark, name] / max(1, items) for name in known}
         for tutor in sorted(cost, key=lambda name: cost[name]):
             ahead = [name for name in cost if cost[name] < cost[tutor] and gains[benchmark, name, tutor] > 0]
             labels = [display_label(plan, name) for name in ahead]
@@ -320,6 +320,44 @@ def missing_lines(
     return lines
 
 
+def benchmark_values(
+    run: ReportInput,
+    selected: Mapping[str, Sequence[Card]],
+    headlines: Mapping[str, Headlines],
+    pooled: Mapping[str, Sequence[ReportedScore]],
+) -> dict[str, tuple[list[Card], dict[str, Summary]]]:
+    """Return, for each benchmark, the cards on which a tutor of the run has a score, and the tutors' values on them.
+
+    headlines: headline scores by benchmark; pooled: scores by tag, which are used only if every card has a score.
+    """
+    values = {}
+    for benchmark, cards in selected.items():
+        scored = {task for task, tutor in headlines[benchmark] if tutor in run.plan.run.tutors}
+        measured = [card for card in cards if card.task in scored]
+        whole = pooled.get(benchmark, []) if len(measured) == len(cards) else []
+        values[benchmark] = measured, summaries(run.plan, benchmark, measured, headlines[benchmark], whole)
+    return values
+
+
+def charts_of(
+    plan: Plan, selected: Mapping[str, Sequence[Card]], values: Mapping[str, tuple[list[Card], dict[str, Summary]]]
+) -> dict[str, Any]:
+    """Return the overview's charts by benchmark, and their rows as one list. values: as from `benchmark_values`."""
+    from maieutic.report.figures import overview_chart
+
+    pictures, rows = {}, []
+    tables = {benchmark: chart_rows(plan, by_tutor) for benchmark, (_, by_tutor) in values.items()}
+    groups = sorted({group for table in tables.values() for group in table.get("group", [])})
+    for benchmark, table in tables.items():
+        measured, number = values[benchmark][0], len(selected[benchmark])
+        part = "" if len(measured) == number else f", {len(measured)} of {number} tasks"
+        title = f"{paper_title(benchmark)}{part}"
+        rows += [{"benchmark": title, **row} for row in table.to_dict("records")]
+        if len(table):
+            pictures[benchmark] = overview_chart(table, title, axis_title(measured), groups)
+    return {"pictures": pictures, "rows": rows}
+
+
 def overview_section(
     run: ReportInput,
     light: LightOf,
@@ -330,71 +368,26 @@ def overview_section(
     contrasts: Sequence[Contrast],
 ) -> dict[str, Any]:
     """Return the template variables of the overview. pooled: scores by tag; claim: comparison of the leading tutors."""
-    from maieutic.report.figures import overview_chart
-
-    plan, scores = run.plan, run.scores
-    names = {name: paper_title(name) for name in selected}
-    headlines = {name: headlines_of(scores.get(name, []), cards) for name, cards in selected.items()}
-    measured = {
-        benchmark: [
-            card for card in cards if any((card.task, name) in headlines[benchmark] for name in plan.run.tutors)
-        ]
-        for benchmark, cards in selected.items()
-    }
-    values = {
-        benchmark: summaries(
-            plan,
-            benchmark,
-            cards,
-            headlines[benchmark],
-            pooled.get(benchmark, []) if cards == selected[benchmark] else [],
-        )
-        for benchmark, cards in measured.items()
-    }
-    titles = {
-        benchmark: names[benchmark]
-        if len(cards) == len(selected[benchmark])
-        else f"{names[benchmark]}, {len(cards)} of {len(selected[benchmark])} tasks"
-        for benchmark, cards in measured.items()
-    }
-    rows = {benchmark: chart_rows(plan, by_tutor) for benchmark, by_tutor in values.items()}
+    plan = run.plan
+    headlines = {name: headlines_of(run.scores.get(name, []), cards) for name, cards in selected.items()}
+    values = benchmark_values(run, selected, headlines, pooled)
+    by_benchmark = {benchmark: by_tutor for benchmark, (_, by_tutor) in values.items()}
     incomplete = [
-        f"{display_label(plan, tutor)} on {names[benchmark]}"
-        for benchmark, by_tutor in values.items()
+        f"{display_label(plan, tutor)} on {paper_title(benchmark)}"
+        for benchmark, by_tutor in by_benchmark.items()
         for tutor in plan.run.tutors
         if tutor not in by_tutor
     ]
-    cards = [card for cards in selected.values() for card in cards]
-    lacking = missing_lines(plan, selected, scores)
-    sizes = {
-        name: sum(len(items_of_task(run.results, name, card.task)) for card in own_cards)
-        for name, own_cards in selected.items()
-    }
-    scored = {score.tutor for own_scores in scores.values() for score in own_scores}
-    absent = [display_label(plan, name) for name in plan.tutors if name not in scored]
-    tiles = [
-        head.readable_tile(plan, scores, plan.config.report.least_readable),
-        head.grader_tile(plan, cards, light),
-        head.cost_tile(plan, run.results, runtime),
-        head.missing_tile(lacking, absent),
-    ]
-    groups = sorted({group for table in rows.values() for group in table.get("group", [])})
+    cards = [card for own_cards in selected.values() for card in own_cards]
+    lacking = missing_lines(plan, selected, run.scores)
+    tiles = tiles_of(run, runtime, cards, light, lacking)
     return {
-        "line": head.run_line(run, selected),
-        "tiles": head.in_order(tiles),
-        "trust": head.trust_line(tiles, plan.edition == "demo"),
-        "pictures": {
-            benchmark: overview_chart(table, titles[benchmark], axis_title(measured[benchmark]), groups)
-            for benchmark, table in rows.items()
-            if len(table)
-        },
-        "rows": [
-            {"benchmark": titles[benchmark], **row}
-            for benchmark, table in rows.items()
-            for row in table.to_dict("records")
-        ],
+        "line": run_line(run, selected),
+        "tiles": in_order(tiles),
+        "trust": trust_line(tiles, plan.edition == "demo"),
+        **charts_of(plan, selected, values),
         "incomplete": join_first(incomplete),
-        "prices": prices(plan, runtime, values, sizes, contrasts),
+        "prices": prices(plan, runtime, by_benchmark, run.sizes, contrasts),
         "claim": claim,
         "floors": sorted(above_floor(plan, headlines), key=lambda row: -row.above)[:MOST_NAMED],
         "several": len(plan.run.tutors) > 1,

@@ -2,7 +2,7 @@
 // Texts written by models enter the page through textContent only, so that they cannot become markup.
 const data = JSON.parse(document.getElementById("data").textContent);
 // These objects are looked up by names of tutors, groups and tasks, so they must not inherit keys like `constructor`.
-for (const names of [data.labels, data.titles, data.names, data.tasks, data.beside, data.desired, data.graders]) if (names) Object.setPrototypeOf(names, null);
+for (const names of [data.labels, data.titles, data.names, data.tasks, data.beside, data.desired, ...Object.values(data.desired), data.graders]) if (names) Object.setPrototypeOf(names, null);
 
 function make(tag, attributes, ...children) {
   const element = document.createElement(tag);

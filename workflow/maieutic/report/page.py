@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +32,14 @@ from maieutic.report.figures import chart_library, interval_chart, outcome_chart
 from maieutic.report.graders import grader_section
 from maieutic.report.overview import Claim, claim_of, overview_section, silent_tutors
 from maieutic.report.sections import WHOLE_RUN, Page, PartRenderer, Problem, ReportInput, Section
-from maieutic.report.tables import display_label, is_silent, items_of_task, metric_title
+from maieutic.report.tables import (
+    display_label,
+    format_share,
+    is_silent,
+    items_of_task,
+    metric_title,
+    tutors_without_scores,
+)
 from maieutic.report.traffic_light import (
     LightOf,
     criterion_on,
@@ -41,11 +48,12 @@ from maieutic.report.traffic_light import (
     light_lookup,
     verdict_kind_title,
 )
-from maieutic.report.trust import trust_section
+from maieutic.report.trust import cost_rows, trust_section
 from maieutic.scores.printed import paper_title, printed_values
 
 HERE = Path(__file__).parent
 ScoresByTag = Mapping[str, list[ReportedScore]]  # benchmark -> scores on subsets of items that share a tag
+Link = tuple[str, str]  # address and text
 HeadlineValues = Mapping[tuple[str, str, str, str], float | None]  # (benchmark, task, scoring, tutor) -> value
 # Maximum size, in bytes, of the differences embedded in the page. A browser parses them before it renders anything.
 MOST_CONTRASTS = 1 << 21
@@ -283,7 +291,7 @@ def board_section(run: ReportInput, benchmark: str, cards: list[Card], contrasts
         "unjudged": [card.title for card in cards if card.task in run.plan.tasks_without_rubric.get(benchmark, [])],
         "boards": {scoring: leaderboard(run.plan, cards, scores, scoring, ranked) for scoring in SCORINGS},
         "limits": {scoring: column_limits(cards, scores, scoring) for scoring in SCORINGS},
-        "size": sum(len(items_of_task(run.results, benchmark, card.task)) for card in cards),
+        "size": sum(run.sizes.get((benchmark, card.task), 0) for card in cards),
         "differs": {
             card.task: changed_files_of_task(run.provenance, run.plan, card, headline_grader(run.plan, card))
             for card in cards
@@ -326,11 +334,6 @@ def format_number(value: float | None, digits: int = 2) -> str:
 def plain_number(value: float | None) -> str:
     """Format a number with two decimals, or as a whole number if both are zero; None becomes a dash."""
     return "\u2013" if value is None else f"{value:.2f}".removesuffix(".00")
-
-
-def format_share(value: float) -> str:
-    """Format a share as a percentage. It is rounded down, so that only a share of 1 becomes 100 %."""
-    return f"{int(1000 * value + 1e-9) / 10:.1f}".removesuffix(".0") + "\u00a0%"
 
 
 def not_as_shipped(run: ReportInput, benchmark: str | None = None) -> list[str]:
@@ -438,7 +441,7 @@ def task_pages(
         page
         for card in cards
         for page in parts.page(
-            f"#/task/{benchmark}/{card.task}",
+            task_address(card),
             None,
             f"{benchmark}/{card.task}",
             "task",
@@ -495,7 +498,7 @@ def pages_of(
                     lambda: {"equivalence": plan.config.report.equivalence} if contrasts else None),
         *parts.page("#/items", "Items", "the items", "items", dict),
         *parts.page("#/trust", "Trust", "the page on trust", "trust",
-                    lambda: section("trust", trust_section(plan, results, light))),
+                    lambda: section("trust", trust_section(run, light))),
         *parts.page("#/papers", "Against the papers", "the page on the papers", "papers",
                     lambda: section("parts", papers), WHOLE_RUN),
         *(page for owner, extra in extra_sections() for page in parts.page(
@@ -554,6 +557,29 @@ def write_contrasts(contrasts: list[Contrast], values: HeadlineValues, folder: P
     return {**described, "rows": [], "beside": files}
 
 
+def task_sizes(plan: Plan, results: Path) -> dict[tuple[str, str], int]:
+    """Return the number of items of each selected task, by benchmark and task."""
+    cards = [loaded.card for loaded in plan.cards.values()]
+    return {(card.benchmark, card.task): len(items_of_task(results, card.benchmark, card.task)) for card in cards}
+
+
+def further_pages(pages: Iterable[Page], selected: Mapping[str, Sequence[Card]]) -> list[tuple[str, list[Link]]]:
+    """Return the links to the pages outside the main menu, grouped under the run and under each benchmark's title."""
+    links: dict[str, list[Link]] = {name: [] for name in (WHOLE_RUN, *selected)}
+    for page in pages:
+        if page.group is not None:
+            links[page.group].append((page.address, str(page.menu)))
+    for benchmark, cards in selected.items():
+        links[benchmark] += [(task_address(card), card.title) for card in cards]
+    titles = {WHOLE_RUN: "This run", **{name: paper_title(name) for name in selected}}
+    return [(titles[group], group_links) for group, group_links in links.items() if group_links]
+
+
+def task_address(card: Card) -> str:
+    """Return the address of a task's page."""
+    return f"#/task/{card.benchmark}/{card.task}"
+
+
 def headline_values(run: ReportInput) -> HeadlineValues:
     """Return the values of the headline metrics by benchmark, task, scoring and tutor."""
     return {
@@ -596,6 +622,8 @@ def render_page(
             lambda: unhandled_changes(plan, latest_spending(paths.JOURNALS.within(run.results))),
             [],
         ),
+        sizes=parts.data("the numbers of items", lambda: task_sizes(plan, run.results), {}),
+        costs=parts.data("the cost of judging", lambda: cost_rows(plan, run.results), []),
     )
     claim = parts.data(
         "the comparison of the two leading tutors",
@@ -619,19 +647,13 @@ def render_page(
         figures += parts.data(f"the pictures of {page.address}", partial(exported_figures, page, figure_names), [])
         tables |= {table.name: table.rows for table in exported}
     models = {name: plan.models[name] for name in plan.tutors}
-    tutors = {score.tutor for own_scores in run.scores.values() for score in own_scores}
     selected = selected_cards(plan)
-    tasks = {f"#/task/{benchmark}/{card.task}": card.title for benchmark, cards in selected.items() for card in cards}
-    further = [("This run", [(page.address, page.menu) for page in pages if page.group == WHOLE_RUN])]
-    for benchmark, cards in selected.items():
-        links = [(page.address, page.menu) for page in pages if page.group == benchmark]
-        links += [(f"#/task/{benchmark}/{card.task}", card.title) for card in cards]
-        further.append((paper_title(benchmark), links))
+    cards_by_task = {f"{card.benchmark}/{card.task}": card for cards in selected.values() for card in cards}
     data = {
         **browsed,
         "labels": {name: visible_text(display_label(plan, name)) for name in tutors_in_order(plan)},
-        "titles": {address.removeprefix("#/task/"): title for address, title in tasks.items()},
-        "sizes": {f"{benchmark}/{card.task}": card.items for benchmark, cards in selected.items() for card in cards},
+        "titles": {task: card.title for task, card in cards_by_task.items()},
+        "sizes": {task: card.items for task, card in cards_by_task.items()},
         "names": {benchmark: paper_title(benchmark) for benchmark in plan.benchmarks},
         "compare": compare,
         "desired": desired_labels(plan),
@@ -651,9 +673,9 @@ def render_page(
         grid=grid,
         charts=charts,
         models=models,
-        absent=[display_label(plan, name) for name in models if name not in tutors],
+        absent=[display_label(plan, name) for name in tutors_without_scores(plan, run.scores)],
         pages=pages,
-        further=[group for group in further if group[1]],
+        further=further_pages(pages, selected),
         problems=parts.problems,
         style=style,
         script=script,

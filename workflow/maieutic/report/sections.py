@@ -27,6 +27,8 @@ class ReportInput(NamedTuple):
 
     unanswered: benchmark, tutor and reply counts wherever a tutor left too many of a benchmark's items unanswered.
     unheeded: each tutor or judge whose endpoint silently changed a request, with a description of the change.
+    sizes: number of items of each task, by benchmark and task. costs: cost of each judge's answers
+    (`maieutic.report.trust.cost_rows`).
     """
 
     plan: Plan
@@ -35,6 +37,8 @@ class ReportInput(NamedTuple):
     provenance: Provenance | None
     unanswered: Sequence[tuple[str, str, ReplyCounts]] = ()
     unheeded: Sequence[tuple[str, str]] = ()
+    sizes: Mapping[tuple[str, str], int] = {}
+    costs: Sequence[Mapping[str, Any]] = ()
 
 
 class Section(NamedTuple):

@@ -85,14 +85,17 @@ for (const board of document.querySelectorAll(".board-of")) {
   });
 }
 
-// A table that is wider than its place says so: its right edge fades out until it is scrolled to its end.
-function markWide() {
-  for (const place of document.querySelectorAll(".scroll")) place.classList.toggle("goes-on", place.scrollLeft + place.clientWidth < place.scrollWidth - 4);
+// A table that is wider than its place fades out at its right edge until it is scrolled to its end.
+const scrolled = [...document.querySelectorAll(".scroll")];
+const markWide = (place) => place.classList.toggle("goes-on", place.scrollLeft + place.clientWidth < place.scrollWidth - 4);
+const markShown = () => { for (const place of scrolled) if (place.offsetParent) markWide(place); };
+for (const place of scrolled) {
+  place.tabIndex = 0; // a keyboard can scroll it
+  place.addEventListener("scroll", () => markWide(place), { passive: true });
 }
-for (const place of document.querySelectorAll(".scroll")) place.addEventListener("scroll", markWide, { passive: true });
-addEventListener("resize", markWide);
-addEventListener("hashchange", () => setTimeout(markWide));
-setTimeout(markWide);
+addEventListener("resize", markShown);
+addEventListener("hashchange", () => setTimeout(markShown));
+setTimeout(markShown);
 
 // On a page with `data-folded`, the parts below its first table are folded, each under its heading. They print open.
 for (const page of document.querySelectorAll("section[data-folded]")) {
@@ -106,8 +109,7 @@ for (const [event, open] of [["beforeprint", true], ["afterprint", false]]) {
   addEventListener(event, () => { for (const fold of document.querySelectorAll("details.fold")) fold.open = open; });
 }
 
-// For keyboards and screen readers: scrolling tables can receive the focus, and pictures have a label.
-for (const place of document.querySelectorAll(".scroll")) place.tabIndex = 0;
+// For screen readers: pictures have a label.
 for (const picture of document.querySelectorAll("svg[role=img]")) {
   const headings = [...(picture.closest("section") ?? document).querySelectorAll("h2, h3, summary")];
   const above = headings.filter((heading) => heading.compareDocumentPosition(picture) & Node.DOCUMENT_POSITION_FOLLOWING).pop();

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -345,3 +345,14 @@ METRIC_WORDS = {
 def metric_title(name: str) -> str:
     """Return the display name of a metric."""
     return " ".join(METRIC_WORDS.get(word, word) for word in name.split("_"))
+
+
+def format_share(value: float) -> str:
+    """Format a share as a percentage. It is rounded down, so that only a share of 1 becomes 100 %."""
+    return f"{int(1000 * value + 1e-9) / 10:.1f}".removesuffix(".0") + "\u00a0%"
+
+
+def tutors_without_scores(plan: Plan, scores: Mapping[str, Iterable[Score]]) -> list[str]:
+    """Return the names of the tutors that have no score at all. scores: scores by benchmark."""
+    scored = {score.tutor for own_scores in scores.values() for score in own_scores}
+    return [name for name in plan.tutors if name not in scored]

@@ -20,6 +20,7 @@ from maieutic.judges.panels import PanelWeights
 from maieutic.judges.probes import PROBES
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import agreement_chart
+from maieutic.report.sections import ReportInput
 from maieutic.report.tables import cost, display_label, read_json, score_file
 from maieutic.report.traffic_light import (
     PAIRS,
@@ -633,8 +634,9 @@ def label_counts(plan: Plan, results: Path) -> dict[str, Any] | None:
     return None
 
 
-def trust_section(plan: Plan, results: Path, lights: LightOf) -> dict[str, Any] | None:
+def trust_section(run: ReportInput, lights: LightOf) -> dict[str, Any] | None:
     """Return the template variables of the trust page, None in a run without graders that are models."""
+    plan, results = run.plan, run.results
     names = all_graders(plan)
     if not names:
         return None
@@ -657,7 +659,7 @@ def trust_section(plan: Plan, results: Path, lights: LightOf) -> dict[str, Any] 
         "fewest_problems": FEWEST_PROBLEMS,
         "carried": held_out_rows(plan, results),
         "apart": people_differences(plan, results),
-        "costs": cost_rows(plan, results),
+        "costs": run.costs,
         "panels": panel_rows(plan, results),
         "probes": probe_rows(plan, results),
         "pairs": judge_pair_rows(plan, results),
