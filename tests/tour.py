@@ -1,7 +1,8 @@
-"""Take the screenshots of docs/tour.md (`make tour`): the demo's run with two trivial tutors added, in Chromium.
+"""Take the screenshots of docs/tour.md and README.md in Chromium (`make tour`), as PNG files with few colours.
 
-The screenshots show eight pages at three widths, as PNG files with few colours in docs/tour. The demo's results are
-reused; only the comparison of tutors and the report are made again.
+Those of docs/tour.md show eight pages of the demo's run with two trivial tutors added, at three widths. The demo's
+results are reused; only the comparison of tutors and the report are made again. README.md's show config/released.yaml,
+whose data are downloaded, or read from the folder in MAIEUTIC_DATA.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ import asyncio
 import base64
 import io
 import json
+import os
 import subprocess
-import sys
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 from browser import Browser
 from PIL import Image
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "docs/tour"
-NAME = "tour"
-TUTORS = ["smollm2-135m", "reference", "always-ask"]
+DEMO_RUN = {"run": {"name": "tour", "tutors": ["smollm2-135m", "reference", "always-ask"]}}
+RELEASED_RUN = {"run": {"name": "released"}}
 WIDTHS = {"desktop": (1280, 900), "tablet": (820, 1100), "phone": (390, 844)}
 COLOURS = 192
 # Address of each page, and a script to run before the screenshot.
@@ -40,14 +43,24 @@ PAGES = {
 }
 
 
-def make_page() -> Path:
-    """Build the report of the demo with more tutors under a separate run name, and return its page."""
+# Pages of README.md
+RELEASED_PAGES = {
+    "released": ("#/", ""),
+    "released-items": (
+        "#/items?task=mathtutorbench/problem_solving&first=gpt3-175b-verification&second=gpt3-6b-finetuning&show=first",
+        "",
+    ),
+}
+
+
+def make_page(run_file: str, changes: dict[str, Any]) -> Path:
+    """Run a run file with changes, such as a separate run name, and return its page."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", dir=ROOT) as handle:
-        json.dump({"run": {"name": NAME, "tutors": TUTORS}}, handle)
+        json.dump(changes, handle)
         handle.flush()
-        line = [str(Path(sys.executable).parent / "snakemake"), "--cores", "all"]
-        subprocess.run([*line, "--configfile", "config/demo.yaml", handle.name], cwd=ROOT, check=True)
-    return ROOT / f"results/runs/{NAME}/index.html"
+        line = [str(ROOT / ".venv/bin/snakemake"), "--cores", "all"]
+        subprocess.run([*line, "--configfile", run_file, handle.name], cwd=ROOT, check=True)
+    return ROOT / f"results/runs/{changes['run']['name']}/index.html"
 
 
 def few_colours(picture: bytes) -> bytes:
@@ -58,18 +71,18 @@ def few_colours(picture: bytes) -> bytes:
     return buffer.getvalue()
 
 
-async def take(page: Path) -> None:
-    """Take all screenshots of a report."""
+async def take(page: Path, pages: dict[str, tuple[str, str]], widths: Collection[str]) -> None:
+    """Take screenshots of a report. pages: see PAGES; widths: names in WIDTHS."""
     OUT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         async with Browser(Path(folder)) as browser:
-            for width, (across, down) in WIDTHS.items():
+            for width, (across, down) in ((name, WIDTHS[name]) for name in widths):
                 await browser.call(
                     "Emulation.setDeviceMetricsOverride", width=across, height=down, deviceScaleFactor=1,
                     mobile=width == "phone",
                 )  # fmt: skip
                 await browser.open(page)
-                for name, (address, act) in PAGES.items():
+                for name, (address, act) in pages.items():
                     await browser.run(f"location.hash = {json.dumps(address)}; 1")
                     await browser.wait(
                         "document.querySelector('section:not([hidden])').dataset.page === location.hash.split('?')[0]"
@@ -84,4 +97,6 @@ async def take(page: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(take(make_page()))
+    asyncio.run(take(make_page("config/demo.yaml", DEMO_RUN), PAGES, WIDTHS))
+    data = {"data_dir": folder} if (folder := os.environ.get("MAIEUTIC_DATA")) else {}
+    asyncio.run(take(make_page("config/released.yaml", {**RELEASED_RUN, **data}), RELEASED_PAGES, ["desktop"]))

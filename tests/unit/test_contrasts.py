@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from browser import Browser, missing_requirement
 from conftest import ROOT, absent
+from firefox import FIREFOX, Firefox
 from maieutic.core.records import Difference
 from maieutic.plan.plan import Plan
 from maieutic.report import build_report, contrasts, overview
@@ -381,6 +382,28 @@ def test_every_page_can_be_read_by_anybody_on_a_phone_and_on_paper(run: Path, tm
     )
     assert findings.pop("printed") > 10_000 and findings.pop("wide") == [] and findings.pop("errors") == []
     assert len(findings) == 2 * len(PAGES) and not any(findings.values()), findings
+
+
+async def open_in_firefox(page: Path, folder: Path) -> list[str]:
+    """Open every page of a report in Firefox, check that an error is noticed, and return the faults before it."""
+    async with Firefox(folder) as browser:
+        await browser.open(page.as_uri())
+        for address in PAGES:
+            await browser.run(f"location.hash = {json.dumps(address)}")
+            await asyncio.sleep(0.2)
+            current = await browser.run("document.querySelector('section:not([hidden])').dataset.page")
+            assert current == address
+        faults = list(browser.faults)
+        await browser.run("console.error('a fault')")
+        assert await browser.run("1 + 1") == 2 and browser.faults == [*faults, "a fault"]
+    return faults
+
+
+@pytest.mark.slow
+def test_the_page_opens_in_firefox_without_errors(run: Path, tmp_path: Path) -> None:
+    if FIREFOX is None:
+        absent("Firefox", "install firefox-esr to run this test")
+    assert asyncio.run(open_in_firefox(run / "report/index.html", tmp_path)) == []
 
 
 @pytest.mark.slow

@@ -743,7 +743,7 @@ def test_human_labels_correct_the_judges_that_have_verdicts(monkeypatch: pytest.
     ]
     with_labels, aligned = report_inputs.validation_files(plan), kmpbench_planning.report_files(plan)
     run.human_labels = None
-    assert with_labels == [*report_inputs.validation_files(plan), *corrected]
+    assert with_labels == [*report_inputs.validation_files(plan), "people.csv", *corrected]
     assert aligned == [paths.ALIGNMENT.of(judge="two")] and kmpbench_planning.report_files(plan) == []
 
 

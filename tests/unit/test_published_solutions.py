@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from maieutic.core.errors import UserError
+from maieutic.core.records import Grade, read_records, write_records
+from maieutic.datasets.registry import LOADERS
+from maieutic.datasets.sources import read_source
 from maieutic.graders.answers import final_number, released_last_number
+from maieutic.plan.rules import plan_of
+from maieutic.replies import jobs as replies_jobs
+from maieutic.replies.parsing import parse_replies
+from maieutic.replies.recorded import read_replies
+from shipped import shipped
 
 MODELS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
 
@@ -21,6 +30,49 @@ def solutions(data: Path) -> list[tuple[float, str, bool]]:
         gold = float(record["ground_truth"].rsplit("A:", 1)[1].replace(",", ""))
         rows += [(gold, record[model]["solution"], record[model]["is_correct"]) for model in MODELS]
     return rows
+
+
+def test_the_shipped_run_file_scores_what_the_authors_flagged(data: Path, tmp_path: Path) -> None:
+    """The four tutors of config/released.yaml, from the published file to grades."""
+    plan = plan_of(shipped("released"))
+    items = tmp_path / "mathtutorbench/problem_solving.jsonl"
+    card = plan.card("mathtutorbench", "problem_solving")
+    records = read_source(data / "gsm8k/test.jsonl", "jsonl")
+    write_records(items, LOADERS[card.loader].load(records, card.task))
+    assert plan.used_datasets == ["gsm8k", "gsm8k_solutions"]
+    file = data / "gsm8k/example_model_solutions.jsonl"
+    flags = {
+        model: [json.loads(line)[model]["is_correct"] for line in file.read_text(encoding="utf-8").splitlines()]
+        for model in MODELS
+    }
+    for tutor in plan.run.tutors:
+        names = {"benchmark": "mathtutorbench", "tutor": tutor}
+        job, out = replies_jobs.read_replies(plan, **names), tmp_path / f"{tutor}.jsonl"
+        read_replies(job=job, file=[file], items=[items], sources=[], out=out, prompts=tmp_path / "prompts.jsonl")
+        grades = tmp_path / f"{tutor}.grades.jsonl"
+        parse_replies(job=replies_jobs.parse_replies(plan, **names), items=items.parent, replies=out, out=grades)
+        robust = [grade for grade in read_records(grades, Grade) if grade.scoring == "robust"]
+        assert [bool(grade.correct) for grade in robust] == flags[str(job.speaker)], tutor
+        assert all(grade.span for grade in robust if grade.value is not None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"file": "x.jsonl"}, "set either file"),
+        ({"form": None, "speaker": None}, "dataset needs form"),
+        ({"dataset": "gsm8k_solution"}, r"models\.x\.dataset: .*did you mean 'gsm8k_solutions'"),
+        ({"form": "gsm8k_solution"}, r"models\.x\.form: .*did you mean 'gsm8k_solutions'"),
+        ({"speaker": None}, r"models\.x\.speaker: .*set it to the name of one tutor"),
+    ],
+)
+def test_a_recorded_dataset_is_named_completely(keys: dict[str, Any], message: str) -> None:
+    raw = shipped("released")
+    entry = {**raw["models"]["gpt3-6b-finetuning"], **keys}
+    raw["models"]["x"] = {key: value for key, value in entry.items() if value is not None}
+    raw["run"]["tutors"] = ["x"]
+    with pytest.raises(UserError, match=message):
+        plan_of(raw)
 
 
 def share(verdicts: list[bool], flags: list[bool]) -> float:

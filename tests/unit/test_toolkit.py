@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import random
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,17 @@ from maieutic.judges.answers import parse_verdicts
 from maieutic.judges.questions import Case
 from maieutic.launch.requests import countable_jobs
 from maieutic.plan.rules import plan_of
-from maieutic.report.figures import radar_chart, share_chart, title_alignment
+from maieutic.report.figures import (
+    LETTER_WIDTH,
+    LINE_HEIGHT,
+    SCATTER_HEIGHT,
+    SCATTER_WIDTH,
+    label_places,
+    overlap,
+    radar_chart,
+    share_chart,
+    title_alignment,
+)
 from maieutic.rewards.embeddings import closeness
 from maieutic.scores.score import Score
 from maieutic.validation.surface_measures import (
@@ -307,3 +319,20 @@ def test_lists_of_words_ask_nobody_in_a_plan() -> None:
     place = {"judge": "mrbench-word-lists", "benchmark": "mrbench", "batch": "_baselines"}
     assert plan.inputs_of("judge_by_words")(place)["replies"]
     assert JudgeByWords.model_validate_json(plan.job_of("judge_by_words")(place)).tasks == ["mistake_remediation"]
+
+
+def test_labels_of_a_scatter_never_overlap() -> None:
+    draw = random.Random(3)
+    for points in (
+        [(100.0, 100.0)] * 12,
+        [(560.0 * draw.random(), 340.0 * draw.random()) for _ in range(30)],
+        [(555.0, 10.0), (556.0, 11.0), (5.0, 330.0)],
+    ):
+        texts = [f"a tutor with number {number}" for number in range(len(points))]
+        boxes = [
+            (left, middle - LINE_HEIGHT / 2, left + LETTER_WIDTH * len(text), middle + LINE_HEIGHT / 2)
+            for (left, middle), text in zip(
+                label_places(points, texts, SCATTER_WIDTH, SCATTER_HEIGHT), texts, strict=True
+            )
+        ]
+        assert not [pair for pair in combinations(boxes, 2) if overlap(*pair)]

@@ -507,17 +507,23 @@ class RecordedModel(Model):
     """A tutor whose replies already exist: a product, a person, or a system without an endpoint."""
 
     engine: Literal["recorded"]
-    file: RepliesFile | Annotated[list[RepliesFile], Field(min_length=1)] = Field(
+    file: RepliesFile | Annotated[list[RepliesFile], Field(min_length=1)] | None = Field(
+        None,
         description=(
             "File with the replies, or a list of files: JSON lines or CSV with `reply` and `id` or `prompt`, "
             "or another tool's log (docs/models.md)."
         ),
     )
+    dataset: str | None = Field(
+        None,
+        description="Dataset of the registry that contains the replies, instead of `file`. It needs `form`.",
+    )
     form: str | None = Field(
         None,
         description=(
-            "Benchmark that defines the format of `file`, if any: `mrbench` (JSON with `anno_llm_responses` or "
-            "`tutor_responses`) or `mathtutorbench` (`generations-MODEL-TASK.json`, one file per task)."
+            "Published format of the file or dataset, if any: `mrbench` (JSON with `anno_llm_responses` or "
+            "`tutor_responses`), `mathtutorbench` (`generations-MODEL-TASK.json`, one file per task) or "
+            "`gsm8k_solutions` (GSM8K's `example_model_solutions.jsonl`)."
         ),
     )
     speaker: str | None = Field(
@@ -529,13 +535,17 @@ class RecordedModel(Model):
 
     @property
     def files(self) -> list[str]:
-        """All files with the tutor's replies, as a list."""
-        return [self.file] if isinstance(self.file, str) else self.file
+        """The user's files with the tutor's replies; empty if the replies are in a dataset."""
+        return [self.file] if isinstance(self.file, str) else self.file or []
 
     @model_validator(mode="after")
     def one_form(self) -> RecordedModel:
         if self.speaker is not None and self.form is None:
-            raise ValueError("speaker needs form: speaker selects one tutor in a file in a benchmark's format")
+            raise ValueError("speaker needs form: speaker selects one tutor in a file in a published format")
+        if (self.file is None) == (self.dataset is None):
+            raise ValueError("set either file (a file of your own) or dataset (a dataset of the registry)")
+        if self.dataset is not None and self.form is None:
+            raise ValueError("dataset needs form: form is the format of the dataset's replies")
         return self
 
 

@@ -355,8 +355,10 @@ class Grade(Record):
 
     kind: the parser's name, `reward` or `judge`; by: the reward model or judge, None for a parser; value: None if the
     answer could not be parsed, and `why_none` is then the reason; correct: None if the task has no right answer; gold:
-    reference value; raw: the parsed passage; reason: the judge's rationale; refused: True if the tutor's server refused
-    the request, so that the item is missing, not wrong.
+    reference value; raw: the parsed passage, normalised; span: turn, start and end of the shortest passage from which
+    the parser reads the value (in code points of the turn's text, end exclusive), None without a single passage;
+    reason: the judge's rationale; refused: True if the tutor's server refused the request, so that the item is missing,
+    not wrong.
     """
 
     IDENTITY = ("task", "id", "kind", "by", "scoring", "criterion")
@@ -371,6 +373,7 @@ class Grade(Record):
     correct: bool | None
     gold: float | int | str | bool | None = None
     raw: str
+    span: tuple[int, int, int] | None = None
     why_none: str | None = None
     reason: str | None = None
     refused: bool = False

@@ -23,7 +23,8 @@ class Grader(NamedTuple):
     grader has one of the two. gold_field: key of the gold label in the item's reference, or None if the grades
     include no gold label. descriptive: True if the grader describes a reply instead of checking its answer. A missing
     value then means "not applicable" (for example, there is no solution to reveal). For any other grader, it means
-    that the reply has no readable answer.
+    that the reply has no readable answer. reads_passage: True if the value is stated in one passage of the reply, which
+    the report then highlights.
 
     gold_replies: function that returns the right and wrong replies to an item, with which `maieutic check-graders`
     tests the grader, or None if the task has no gold answer. version: number that must be increased whenever the
@@ -34,5 +35,6 @@ class Grader(NamedTuple):
     read_all: Callable[[Item, Sequence[str], Scoring], list[Reading]] | None = None
     gold_field: str | None = None
     descriptive: bool = False
+    reads_passage: bool = False
     gold_replies: Callable[[Item], GoldReplies] | None = None
     version: int = 1

@@ -227,9 +227,10 @@ class Rehearsal:
                 self.task_items(name, task) for name in plan.benchmarks for task in plan.tasks_for(name, tutor)
             )
             sources = self.sources([plan.card(*task).dataset for task in replies_inputs.sampled_tasks(plan, tutor)])
-            if cases is None or sources is None:
+            recorded = self.sources([entry.dataset]) if entry.dataset else [Path(file) for file in entry.files]
+            if cases is None or sources is None or recorded is None:
                 return None
-            files = {"file": [Path(file) for file in entry.files], "items": cases, "sources": sources}
+            files = {"file": recorded, "items": cases, "sources": sources}
             read_replies(job=replies_jobs.read_replies(plan, **names), **files, out=out, prompts=prompts)
             return out
         items = self.items(benchmark, plan.tasks_for(benchmark, tutor))

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 from maieutic.config.rubrics import Criterion, Rubric
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
-from maieutic.core.records import Item, Record
+from maieutic.core.records import Item, Record, known_solution
 from maieutic.serving.conversations import parse_turns
 
 KEY = "key.json"
@@ -222,32 +222,70 @@ def guideline_version(rubric: Rubric, units: Sequence[Unit], guideline: str) -> 
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+# Titles of item variables whose names are not plain words
+SECTION_TITLES = {
+    "question": "Problem", "seed_problem": "Problem", "dialog_history": "Conversation", "history": "Conversation",
+    "student_chat_solution": "Student's solution", "student_solution_lines": "Student's solution",
+    "student_solution_whole": "Student's solution", "student_solution": "Student's solution",
+    "seed_solution": "Reference solution",
+}  # fmt: skip
+FEWEST_WORDS = 4  # minimum number of words of a text that is left out because a turn repeats it
+DialogueTurns = list[tuple[str, str]]  # speaker (Tutor or Student) and text of each turn
+
+
+def essence(text: str) -> str:
+    """Return a text in lower case without whitespace and escaped line breaks, to recognise repeated texts."""
+    return "".join(text.replace("\\n", " ").split()).lower()
+
+
 def context_sections(item: Item) -> list[dict[str, Any]]:
-    """Return the context of a reply as titled sections. Dialogues are split into turns, and repeated texts left out."""
-    sections: list[dict[str, Any]] = []
-    seen: set[str] = set()
+    """Return the context of a reply as titled sections: the texts in the order of the item's fields, then the dialogue.
+
+    Dialogues are split into turns. Left out are texts that the data set marks as missing ("N/A"), and texts and
+    dialogues that another section contains.
+    """
     solution = item.reference.get("solution")
     texts = {**item.vars, **({"reference solution": str(solution)} if solution else {})}
-    for name, text in sorted(texts.items(), key=lambda pair: "history" in pair[0]):
-        plain = " ".join(text.split())
-        known = plain.replace("Teacher:", "Tutor:")
-        if not plain or known in seen:
-            continue
-        seen.add(known)
-        turns = parse_turns(text) if "history" in name else []
-        title = name.replace("_", " ").capitalize()
-        if len(turns) > 1:
-            lines = [{"who": "Tutor" if who == "assistant" else "Student", "text": words} for who, words in turns]
-            sections.append({"title": title, "turns": lines})
-        else:
-            sections.append({"title": title, "text": text})
-    if item.history:
-        lines = [
-            {"who": "Tutor" if turn["role"] == "assistant" else "Student", "text": turn["content"]}
-            for turn in item.history
-        ]
-        sections.append({"title": "Conversation", "turns": lines})
+    texts = {name: text for name, text in texts.items() if known_solution(text) is not None and text.strip()}
+    dialogues = dialogues_of(item)
+    turn_texts = {essence(words) for dialogue in dialogues.values() for _, words in dialogue}
+    kept: list[tuple[str, str]] = []
+    for name, text in texts.items():
+        # A short text, such as a solution of one number, may equal a turn by chance.
+        repeated = len(text.split()) >= FEWEST_WORDS and essence(text) in turn_texts
+        if name not in dialogues and not repeated and essence(text) not in {essence(part) for _, part in kept}:
+            kept.append((name, text))
+    sections: list[dict[str, Any]] = [{"title": section_title(name), "text": text} for name, text in kept]
+    for turns in distinct_dialogues(list(dialogues.values())):
+        sections.append({"title": "Conversation", "turns": [{"who": who, "text": words} for who, words in turns]})
     return sections
+
+
+def section_title(name: str) -> str:
+    """Return the title of an item variable."""
+    return SECTION_TITLES.get(name, name.replace("_", " ").capitalize())
+
+
+def dialogues_of(item: Item) -> dict[str, DialogueTurns]:
+    """Return the dialogues of an item by the name of their variable, "" for the item's history of chat messages."""
+    dialogues = {name: parse_turns(text) for name, text in item.vars.items() if "history" in name and text.strip()}
+    if item.history:
+        dialogues[""] = [(turn["role"], turn["content"]) for turn in item.history]
+    return {
+        name: [("Tutor" if who == "assistant" else "Student", words) for who, words in turns]
+        for name, turns in dialogues.items()
+        if turns
+    }
+
+
+def distinct_dialogues(dialogues: Sequence[DialogueTurns]) -> list[DialogueTurns]:
+    """Return the dialogues whose turns are not all contained in another dialogue, the longest first."""
+    kept: list[tuple[str, DialogueTurns]] = []
+    for turns in sorted(dialogues, key=lambda turns: -sum(len(words) for _, words in turns)):
+        whole = essence("".join(words for _, words in turns))
+        if not any(all(essence(words) in other for _, words in turns) for other, _ in kept):
+            kept.append((whole, turns))
+    return [turns for _, turns in kept]
 
 
 def replies_to_show(unit: Unit, compared: bool) -> list[str]:

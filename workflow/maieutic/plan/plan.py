@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from maieutic.config.cards import JUDGE, REWARD, Card
-from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
+from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RecordedModel, RewardModel
 from maieutic.config.people import TABLE_LOADER, LabelSet
 from maieutic.config.rubrics import (
     LoadedRubric,
@@ -477,4 +477,6 @@ class Plan(Selection):
         datasets = {loaded.card.dataset for loaded in self.cards.values()}
         datasets |= {dataset for source in self.used_sources for dataset in self.pair_datasets(source)}
         datasets |= {dataset for release in self.releases for dataset in self.label_datasets(release)}
+        entries = [self.models[tutor] for tutor in self.tutors]
+        datasets |= {entry.dataset for entry in entries if isinstance(entry, RecordedModel) and entry.dataset}
         return sorted(datasets)

@@ -17,13 +17,15 @@ from maieutic.replies.recorded import FORMS
 
 
 def check_tutor(plan: Plan, name: str) -> None:
-    """Raise UserError if a tutor is an unknown baseline, lacks its file of replies, or has unpinned weights."""
+    """Raise UserError if a tutor is an unknown baseline, lacks its recorded replies, or has unpinned weights."""
     model = plan.models[name]
     if isinstance(model, BaselineModel) and model.tutor not in TUTORS:
         raise unknown_name(f"models.{name}.tutor", model.tutor, list(TUTORS), "the list of baseline tutors")
     if isinstance(model, RecordedModel):
         for file in (file for file in model.files if not Path(file).is_file()):
             raise UserError(f"models.{name}.file", f"{file} does not exist", "set it to the file with the replies")
+        if model.dataset is not None and model.dataset not in plan.datasets:
+            raise unknown_name(f"models.{name}.dataset", model.dataset, list(plan.datasets), "the registry")
     if isinstance(model, VllmModel):
         model.weights.refuse_unpinned(f"models.{name}.weights")
 

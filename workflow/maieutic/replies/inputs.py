@@ -53,10 +53,10 @@ def shard_prompts(plan: Plan, benchmark: str, tutor: str) -> list[str]:
 
 
 def recorded_files(plan: Plan, tutor: str) -> list[str]:
-    """Return the user's files with the replies of a recorded tutor."""
+    """Return the files with the replies of a recorded tutor: the user's files, or the source of its dataset."""
     entry = plan.models[tutor]
     assert isinstance(entry, RecordedModel)
-    return list(entry.files)
+    return source_files([entry.dataset]) if entry.dataset else entry.files
 
 
 def sampled_tasks(plan: Plan, tutor: str) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from maieutic.core.jobs import Job
 from maieutic.core.records import SCORINGS, Grade, Item, Reply, Scoring, read_checked_records, read_items, write_records
 from maieutic.graders.reading import Reading
 from maieutic.graders.registry import GRADERS
+from maieutic.graders.spans import Span, shortest_passage
 
 
 class ParseReplies(Job):
@@ -39,14 +40,52 @@ def parse_replies(*, job: ParseReplies, items: Path, replies: Path, out: Path) -
 
 
 def grades_of(grader: str, item: Item, reply: Reply) -> list[Grade]:
-    """Return the grades of one reply by one grader, under both scorings."""
+    """Return the grades of one reply by one grader, under both scorings.
+
+    Grades under `robust` have the span from which the value was read, if the grader reads single passages.
+    """
     field = GRADERS[grader].gold_field
     gold = item.reference[field] if field else None
     return [
-        Grade(id=item.id, task=item.task, kind=grader, scoring=scoring, gold=gold, **reading._asdict())
+        Grade(
+            id=item.id,
+            task=item.task,
+            kind=grader,
+            scoring=scoring,
+            gold=gold,
+            span=span_of(grader, item, reply, reading) if scoring == "robust" else None,
+            **reading._asdict(),
+        )
         for scoring in SCORINGS
         for reading in read_reply(grader, item, reply, scoring)
     ]
+
+
+def span_of(grader: str, item: Item, reply: Reply, reading: Reading) -> Span | None:
+    """Return the passage of a reply from which a grader reads a value, or None if there is no single passage.
+
+    The grader itself reads parts of the reply, so the passage is one that it understands without the rest.
+    """
+    if not GRADERS[grader].reads_passage or reading.value is None:
+        return None
+    read, read_all = GRADERS[grader].read, GRADERS[grader].read_all
+    texts = [turn.text for turn in reply.turns]
+
+    def reads_value(turn: int, part: str) -> bool:
+        if read is not None:
+            readings = read(item, part, "robust")
+        else:
+            assert read_all is not None  # every grader has either `read` or `read_all`
+            readings = read_all(item, [*texts[:turn], part, *texts[turn + 1 :]], "robust")
+        return any(other.criterion == reading.criterion and other.value == reading.value for other in readings)
+
+    turns = range(len(texts) - 1, len(texts)) if read is not None else range(len(texts))
+    decisive = [turn for turn in turns if not reads_value(turn, "")]
+    if len(decisive) != 1:
+        return None
+    [turn] = decisive
+    passage = shortest_passage(lambda part: reads_value(turn, part), texts[turn])
+    return None if passage is None else Span(turn, *passage)
 
 
 def read_reply(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list[Reading]:

@@ -40,8 +40,9 @@ class ReadReplies(Job):
     """Job that reads one tutor's replies to the tasks of a benchmark from files.
 
     forms: for each BENCHMARK/TASK of which the run uses only a sample, the format of the source file with all items;
-    form: name of the files' format if the benchmark's authors released the files, otherwise None; speaker: name of the
-    tutor in files with several tutors.
+    form: name of the files' published format if they have one, otherwise None; file_format: file format of the
+    replies (such as `jsonl`), None if the file's suffix names it; speaker: name of the tutor in files with several
+    tutors.
     """
 
     tutor: str
@@ -50,6 +51,7 @@ class ReadReplies(Job):
     protocol: str
     forms: dict[str, str] = {}
     form: str | None = None
+    file_format: str | None = None
     speaker: str | None = None
 
 
@@ -89,7 +91,11 @@ def read_replies(
     else:
         form = FORMS[job.form]
         lines = [
-            line for path in file for line in read_recorded_form(path, form, job.speaker, f"{place}.speaker", cards)
+            line
+            for path in file
+            for line in read_recorded_form(
+                path, job.file_format or path.suffix[1:], form, job.speaker, f"{place}.speaker", cards
+            )
         ]
     undrawn = AllTaskItems(set(), {})
     for (name, kind), source in zip(job.forms.items(), sources, strict=True):
@@ -201,16 +207,21 @@ def check_reply_columns(path: Path, records: Sequence[Mapping[str, Any]]) -> Non
 
 
 def read_recorded_form(
-    path: Path, form: RecordedForm, speaker: str | None, place: str, cards: Mapping[tuple[str, str], LoadedCard]
+    path: Path,
+    file_format: str,
+    form: RecordedForm,
+    speaker: str | None,
+    place: str,
+    cards: Mapping[tuple[str, str], LoadedCard],
 ) -> list[ReplyLine]:
-    """Return one tutor's replies in a file that the benchmark's authors released. Prompts identify the items.
+    """Return one tutor's replies in a file of a published format. Prompts identify the items.
 
     speaker: name of the tutor in the file, optional if the file has one tutor; place: config key for messages; cards:
     cards of the run by benchmark and task. If the file's task is not in the run, the result is empty. Raises UserError
     if the file has no replies of this tutor, or if a record is malformed.
     """
     task = form.task_of(path)
-    records = read_source(path, path.suffix[1:], str(path))
+    records = read_source(path, file_format, str(path))
     try:
         replies_of = [(form.tutors(record), form.item(record)) for record in records]
     except (KeyError, TypeError, AttributeError) as error:

@@ -6,12 +6,13 @@ import base64
 import io
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.config.cards import Card
+from maieutic.config.cards import Card, LoadedCard
 from maieutic.config.models import BaselineModel
 from maieutic.config.rubrics import verdict_label
 from maieutic.core import paths
@@ -19,8 +20,10 @@ from maieutic.core.files import atomic_file
 from maieutic.core.records import Grade, Item, Prompt, Reply, iter_records
 from maieutic.core.visible import script_safe_json
 from maieutic.datasets.sampling import sample_items
+from maieutic.people.labels import read_human_labels
 from maieutic.plan.plan import Plan, training_pair_sources
 from maieutic.preparation.pictures import on_white
+from maieutic.replies.generate import first_messages
 from maieutic.report.tables import display_label, items_of_task, read_json
 from maieutic.serving.pictures import readable_content
 
@@ -43,7 +46,25 @@ def outcome_of(grade: Grade) -> str:
 GradeKind = tuple[str, str, str, str | None]  # task, kind, scoring and criterion of a grade
 
 
-def grade_entries(grades: Iterable[Grade], heads: Container[GradeKind]) -> list[dict[str, Any]]:
+def utf16_length(text: str) -> int:
+    """Return the length of a text in UTF-16 code units, in which JavaScript counts positions."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def shown_span(grade: Grade, reply: Reply) -> tuple[int, int] | None:
+    """Return the start and end, in UTF-16 units of the reply's text, of the passage from which a grade was read.
+
+    Returns None if the grade has no passage, or one that the page does not show: in an earlier turn or cut off.
+    """
+    if grade.span is None:
+        return None
+    turn, start, end = grade.span
+    if turn != len(reply.turns) - 1 or end > LONGEST:
+        return None
+    return utf16_length(reply.text[:start]), utf16_length(reply.text[:end])
+
+
+def grade_entries(grades: Iterable[Grade], heads: Container[GradeKind], reply: Reply) -> list[dict[str, Any]]:
     """Return a reply's grades as JSON objects for the page.
 
     If a grader gave several grades in the same text, only the first of these grades contains the text. heads: kinds of
@@ -55,7 +76,10 @@ def grade_entries(grades: Iterable[Grade], heads: Container[GradeKind]) -> list[
         passage = grade.kind, grade.by, grade.raw
         new = grade.raw.strip() and passage not in passages
         passages.add(passage)
-        entries.append(grade_entry(grade, heads) | ({"raw": grade.raw} if new else {}))
+        span = shown_span(grade, reply)
+        entries.append(
+            grade_entry(grade, heads) | ({"raw": grade.raw} if new else {}) | ({"span": span} if span else {})
+        )
     return entries
 
 
@@ -203,6 +227,19 @@ def add_reading(to: tuple[Outcomes, list[float]], grade: Grade) -> None:
         values.append(float(grade.value))
 
 
+LabelEntry = tuple[str, str, str | None]  # criterion, label and annotator
+
+
+def labels_by_reply(plan: Plan) -> dict[ReplyKey, list[LabelEntry]]:
+    """Return the labels that people gave to this run's replies (`run.human_labels`)."""
+    labels: dict[ReplyKey, list[LabelEntry]] = defaultdict(list)
+    if plan.run.human_labels:
+        path, limits = Path(plan.run.human_labels), plan.config.limits
+        for label in read_human_labels(path, plan.people_scales, plan.tasks_with_own_criteria, limits):
+            labels[label.tutor, label.task, label.id].append((label.criterion, label.label, label.annotator))
+    return labels
+
+
 class TaskItems(NamedTuple):
     """Items of one task, each with every tutor's reply, and the prompts of these replies by hash."""
 
@@ -210,11 +247,21 @@ class TaskItems(NamedTuple):
     prompts: dict[str, Messages]
 
 
+PROMPT_OF = itemgetter("prompt")
+
+
+def prompt_of_card(loaded: LoadedCard, item: Item) -> Messages:
+    """Return the first prompt of an item as its card states it, for items that no model was asked."""
+    messages = first_messages(loaded, item, None)
+    return [(part["role"], readable_content(part["content"])) for part in messages]
+
+
 def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Iterator[tuple[str, TaskItems]]:
     """Yield the name `benchmark/task` and a sample of the items of each task, one benchmark after the other.
 
     grades: cached function that returns the grades of a benchmark.
     """
+    labels = labels_by_reply(plan)
     for benchmark, loaded_cards in plan.benchmarks.items():
         items = chosen_items(plan, results, benchmark)
         cards = [loaded.card for loaded in loaded_cards]
@@ -223,12 +270,17 @@ def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Ite
         for model in plan.tutors:
             tutor_tasks = {card.task for card in cards if plan.is_answered_by(card, model)}
             keys = {(item.task, item.id) for task in tutor_tasks for item in items[task]}
-            add_replies(plan, results, benchmark, model, keys, by_item, prompts, grades(benchmark))
+            add_replies(plan, results, benchmark, model, keys, by_item, prompts, grades(benchmark), labels)
         leaked = items_seen_in_training(plan, results, benchmark)
         grades(benchmark).grades_by_reply.clear()  # frees about a gigabyte in a run with a hundred tutors
+        by_task = {loaded.card.task: loaded for loaded in loaded_cards}
         for task, sample in items.items():
             replies = [by_item[item.task, item.id] for item in sample]
             named = {reply["prompt"] for item_replies in replies for reply in item_replies if reply["prompt"]}
+            unsent = [
+                prompt_of_card(by_task[task], item) if item_replies and not any(map(PROMPT_OF, item_replies)) else None
+                for item, item_replies in zip(sample, replies, strict=True)
+            ]
             yield (
                 f"{benchmark}/{task}",
                 TaskItems(
@@ -239,9 +291,10 @@ def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Ite
                             "pictures": [thumbnail(results, file) for file in item.images],
                             "tags": " ".join(item.tags.values()),
                             "replies": item_replies,
+                            **({"question": prompt} if prompt else {}),
                             **({"leaked": lines} if (lines := leaked.get((item.task, item.id))) else {}),
                         }
-                        for item, item_replies in zip(sample, replies, strict=True)
+                        for item, item_replies, prompt in zip(sample, replies, unsent, strict=True)
                     ],
                     {name: prompts[name] for name in sorted(named)},
                 ),
@@ -331,6 +384,7 @@ def add_replies(
     by_item: dict[tuple[str, str], list[dict[str, Any]]],
     prompts: dict[str, Messages],
     grades: GradePass,
+    labels: Mapping[ReplyKey, list[LabelEntry]],
 ) -> None:
     """Add one tutor's replies to `by_item` and their prompts to `prompts`. keys: task and id of the included items."""
     replies = paths.REPLIES.within(results, benchmark=benchmark, tutor=model)
@@ -358,7 +412,8 @@ def add_replies(
                 "finish": reply.turns[-1].finish if reply.turns else None,
                 "thinking": cut_text(reply.turns[-1].reasoning or "") if reply.turns else "",
                 "prompt": hashes[-1] if hashes else None,
-                "grades": grade_entries(grades.grades_by_reply.get((model, *key), []), heads),
+                "grades": grade_entries(grades.grades_by_reply.get((model, *key), []), heads, reply),
+                **({"labels": own_labels} if (own_labels := labels.get((model, *key))) else {}),
                 **({"divided": lines} if (lines := grades.divided.get((model, *key))) else {}),
             }
         )

@@ -504,20 +504,72 @@ def overview_chart(table: pd.DataFrame, title: str, axis: str, groups: Sequence[
     return to_svg(chart)
 
 
-def scatter_chart(table: pd.DataFrame, x: str, y: str) -> str:
+SCATTER_WIDTH, SCATTER_HEIGHT = 560, 340
+LETTER_WIDTH, LINE_HEIGHT, LABEL_GAP = 6.4, 13.0, 9.0  # in pixels, for labels of 11 pixels
+
+
+def label_places(
+    points: Sequence[tuple[float, float]], texts: Sequence[str], width: float, height: float
+) -> list[tuple[float, float]]:
+    """Return the left end and the middle height of each point's label so that labels do not overlap, in pixels.
+
+    A label is to the right of its point, or to the left at the right edge, and is moved up or down if it would cover
+    another label, a point or the axis below. points: positions in pixels; width, height: of the plot in pixels.
+    """
+    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in points]
+    taken.append((-width, height - 1, 2 * width, 2 * height))
+    places: list[tuple[float, float]] = []
+    for (x, y), text in zip(points, texts, strict=True):
+        length = LETTER_WIDTH * len(text)
+        left = x + LABEL_GAP if x + LABEL_GAP + length <= width + 40 else x - LABEL_GAP - length
+        steps = (sign * step * LINE_HEIGHT for step in range(2 * len(points) + 2) for sign in (1, -1))
+        boxes = ((left, y + step - LINE_HEIGHT / 2, left + length, y + step + LINE_HEIGHT / 2) for step in steps)
+        box = next(box for box in boxes if not any(overlap(box, other) for other in taken))
+        taken.append(box)
+        places.append((left, (box[1] + box[3]) / 2))
+    return places
+
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+def overlap(first: Box, second: Box) -> bool:
+    """Return True if two boxes have more than an edge in common."""
+    return first[0] < second[2] and second[0] < first[2] and first[1] < second[3] and second[1] < first[3]
+
+
+def scatter_chart(
+    table: pd.DataFrame, x: str, y: str, axes: tuple[str, str], ends: tuple[float, float] = (1.0, 1.0)
+) -> str:
     """Draw one labelled point per row. Kinds differ in colour and shape. x, y: names of columns in `table`.
 
-    table: columns label, kind, and the two columns with the coordinates.
+    table: columns label, kind, and the two columns with the coordinates; axes: titles of both axes; ends: upper ends of
+    the axes, which begin at 0.
     """
     kinds = list(dict.fromkeys(table["kind"]))
-    legend = alt.Legend(orient="top", title=None)
-    base = alt.Chart(table).encode(
-        x=alt.X(f"{x}:Q", title=x.lower(), scale=alt.Scale(domain=[0, 1])),
-        y=alt.Y(f"{y}:Q", title=y.lower(), scale=alt.Scale(domain=[0, 1])),
+    scales = (SCATTER_WIDTH / ends[0], SCATTER_HEIGHT / ends[1])
+    points = [(a * scales[0], SCATTER_HEIGHT - b * scales[1]) for a, b in zip(table[x], table[y], strict=True)]
+    places = label_places(points, list(table["label"]), SCATTER_WIDTH, SCATTER_HEIGHT)
+    lengths = [LETTER_WIDTH * len(label) for label in table["label"]]
+    named = table.assign(
+        left=[left / scales[0] for left, _ in places],
+        near=[
+            (left if left > at else left + length) / scales[0]
+            for (left, _), (at, _), length in zip(places, points, lengths, strict=True)
+        ],
+        middle=[(SCATTER_HEIGHT - at) / scales[1] for _, at in places],
     )
-    points = base.mark_point(filled=True, size=70, opacity=0.9).encode(
+    legend = alt.Legend(orient="top", title=None, labelFontSize=12) if len(kinds) > 1 else None
+    across = alt.X(f"{x}:Q", title=axes[0], scale=alt.Scale(domain=[0, ends[0]], nice=False))
+    up = alt.Y(f"{y}:Q", title=axes[1], scale=alt.Scale(domain=[0, ends[1]], nice=False))
+    base = alt.Chart(named)
+    marks = base.mark_point(filled=True, size=70, opacity=0.9).encode(
+        x=across, y=up,
         color=alt.Color("kind:N", sort=kinds, scale=colours_of(kinds), legend=legend),
         shape=alt.Shape("kind:N", sort=kinds, scale=alt.Scale(domain=kinds), legend=legend),
+    )  # fmt: skip
+    leaders = base.mark_rule(color=GREY, strokeWidth=0.7).encode(x=across, y=up, x2="near:Q", y2="middle:Q")
+    labels = base.mark_text(align="left", fontSize=11, color=INK, clip=False).encode(
+        x=alt.X("left:Q", title=axes[0]), y=alt.Y("middle:Q", title=axes[1]), text="label:N"
     )
-    labels = base.mark_text(align="left", dx=7, fontSize=10, color=INK).encode(text="label:N")
-    return to_svg((points + labels).properties(width=520, height=340))
+    return to_svg((leaders + marks + labels).properties(width=SCATTER_WIDTH, height=SCATTER_HEIGHT))

@@ -59,7 +59,7 @@ def run_line(run: ReportInput, selected: Mapping[str, Sequence[Card]]) -> list[s
         *([provenance.date] if provenance and provenance.date else []),
         *([f"run {plan.run.name}"] if plan.run.name else []),
         *([f"commit {commit[:SHORT_COMMIT]}{edited}"] if commit else []),
-        "answers read by robust",
+        "robust reading",
     ]
 
 

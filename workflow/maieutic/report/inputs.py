@@ -94,6 +94,12 @@ def validation_files(plan: Plan) -> list[str]:
     if plan.run.human_labels:
         patterns = (paths.CORRECTED, paths.CORRECTED_DIFFERENCES)
         files += [
-            pattern.of(judge=name) for name in judges if judges_inputs.all_verdicts(plan, name) for pattern in patterns
+            plan.run.human_labels,
+            *(
+                pattern.of(judge=name)
+                for name in judges
+                if judges_inputs.all_verdicts(plan, name)
+                for pattern in patterns
+            ),
         ]
     return files

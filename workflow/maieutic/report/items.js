@@ -66,7 +66,8 @@ function body(row, replies) {
   const { item } = row;
   const box = make("div");
   const prompted = replies.find((reply) => reply.prompt);
-  if (prompted) box.append(conversation(data.prompts[prompted.prompt]));
+  const messages = prompted ? data.prompts[prompted.prompt] : item.question;
+  if (messages) box.append(conversation(messages));
   for (const address of item.pictures || []) if (address) box.append(make("img", { src: address, alt: "the item's picture", class: "picture" }));
   const beside = make("div", { class: "replies" });
   for (const reply of replies) beside.append(replyBox(row.task, reply, prompted));
@@ -101,6 +102,26 @@ function chip(task, grade) {
   return make("span", { class: "chip mark-" + grade.outcome, title: `${inWords(grade.criterion ?? grade.kind)}${by}` }, `${inWords(grade.criterion ?? KINDS[grade.kind] ?? grade.kind)}: ${value}${wanted}${right}`);
 }
 
+// A person's label of a reply, and whether the judge gave another label.
+function labelChip(grades, [criterion, label, annotator]) {
+  const judged = grades.find((grade) => grade.kind === "judge" && grade.criterion === criterion && grade.value !== null);
+  const same = judged && valueInWords(judged.value).toLowerCase() === valueInWords(label).toLowerCase();
+  const relation = judged ? (same ? ", as the judge" : ", unlike the judge") : "";
+  return make("span", { class: "chip of-people" + (judged && !same ? " mark-wrong" : "") }, `${inWords(criterion)}: ${label}${annotator ? ` (${annotator})` : ""}${relation}`);
+}
+
+// A text with marked passages. Overlapping passages are joined.
+function highlighted(text, spans) {
+  const parts = [];
+  let place = 0;
+  for (const [start, end] of [...spans].sort((a, b) => a[0] - b[0])) {
+    if (end <= place) continue;
+    parts.push(text.slice(place, Math.max(place, start)), make("mark", {}, text.slice(Math.max(place, start), end)));
+    place = end;
+  }
+  return [...parts, text.slice(place)];
+}
+
 function replyBox(task, reply, prompted) {
   const box = make("article", {}, make("h4", {}, data.labels[reply.model] + " ", markOf(reply)));
   if (reply.prompt && reply.prompt !== prompted.prompt) {
@@ -108,9 +129,13 @@ function replyBox(task, reply, prompted) {
   }
   if (reply.thinking) box.append(make("details", {}, make("summary", {}, "Thinking (not scored)"), make("pre", { dir: "auto" }, reply.thinking)));
   if (reply.finish === "length") box.append(make("p", { class: "hint" }, "cut by max_tokens"));
-  box.append(make("pre", { dir: "auto", tabindex: "0", class: "bubble" }, reply.error ? "refused: " + reply.error : reply.text || "(empty)"));
   const robust = reply.grades.filter((grade) => grade.scoring === "robust");
+  const spans = robust.flatMap((grade) => (grade.span ? [grade.span] : []));
+  const content = reply.error ? ["refused: " + reply.error] : reply.text ? highlighted(reply.text, spans) : ["(empty)"];
+  box.append(make("pre", { dir: "auto", tabindex: "0", class: "bubble" }, ...content));
+  if (spans.length) box.append(make("p", { class: "hint" }, "Marked: the passage from which the parser reads its value."));
   box.append(make("p", { class: "chips" }, ...robust.map((grade) => chip(task, grade))));
+  if (reply.labels) box.append(make("p", { class: "chips" }, make("span", { class: "hint" }, "People: "), ...reply.labels.map((label) => labelChip(robust, label))));
   for (const grade of robust) if (grade.reason) box.append(make("p", { class: "reason", dir: "auto" }, `${grade.criterion ? inWords(grade.criterion) + ": " : ""}${grade.reason}`));
   const read = reply.grades.map((g) => make("li", {},
     make("b", {}, `${inWords(g.criterion ?? g.kind)}, ${g.scoring}`), `: ${g.value === null ? "no answer" + (g.why ? " (" + g.why + ")" : "") : valueInWords(g.value)}${WORDS[g.outcome] && g.value !== null ? ", " + WORDS[g.outcome] : ""}`,
@@ -148,6 +173,22 @@ function linkTo(task, parameters) {
   return "#/items?" + new URLSearchParams({ task, ...parameters });
 }
 
+// Chips of which one is chosen. Like a select element, the result has a value, and sends "input" when it changes.
+function chipChoice(title, options) {
+  const group = make("div", { class: "chips", role: "group", "aria-label": title });
+  group.value = options[0][0];
+  for (const [value, text] of options) {
+    const button = make("button", { class: "chip", "aria-pressed": String(value === group.value) }, text);
+    button.addEventListener("click", () => {
+      group.value = value;
+      for (const other of group.children) other.setAttribute("aria-pressed", String(other === button));
+      group.dispatchEvent(new Event("input"));
+    });
+    group.append(button);
+  }
+  return group;
+}
+
 // Filters of items by two tutors' replies, each with its label and condition.
 const RELATIONS = {
   "": ["any", () => true],
@@ -166,9 +207,10 @@ function browser(place, task, parameters) {
   const tutor = choice([["", "all tutors"], ...named], known(parameters.first));
   const other = choice([["", "no other tutor"], ...named], known(parameters.second));
   const relation = choice(Object.entries(RELATIONS).map(([value, [text]]) => [value, text]), parameters.show in RELATIONS ? parameters.show : "");
-  const outcome = choice([["", "all outcomes"], ...kinds.map((kind) => [kind, WORDS[kind] || "has a value"])], "");
-  const judges = choice([["", "all replies"], ["differ", "judges differ"]], "");
-  const leaked = choice([["", "all items"], ["no", "not leaked"], ["yes", "leaked"]], "");
+  const outcome = chipChoice("Outcome", [["", "all outcomes"], ...kinds.map((kind) => [kind, WORDS[kind] || "has a value"])]);
+  const judges = chipChoice("Judges", [["", "all replies"], ["differ", "judges differ"]]);
+  const labelled = chipChoice("People", [["", "all replies"], ["yes", "labelled by people"]]);
+  const leaked = chipChoice("Training", [["", "all items"], ["no", "not leaked"], ["yes", "leaked"]]);
   const search = make("input", { type: "search", placeholder: "search prompt, reply, reference" });
   const count = make("span", { class: "hint", role: "status" });
   const items = make("span", { class: "hint" });
@@ -179,7 +221,7 @@ function browser(place, task, parameters) {
   let single = parameters.item;
   const field = (text, control) => make("label", {}, text + " ", control);
   const relationField = field("Items where", relation);
-  const wordsOf = ({ item }, reply) => [reply.text, item.id, item.tags, item.reference, ...(reply.prompt ? data.prompts[reply.prompt].map((part) => part[1]) : [])];
+  const wordsOf = ({ item }, reply) => [reply.text, item.id, item.tags, item.reference, ...((reply.prompt ? data.prompts[reply.prompt] : item.question) ?? []).map((part) => part[1])];
   const matching = (row) => {
     const { item } = row;
     if (single && item.id !== single) return [];
@@ -189,7 +231,7 @@ function browser(place, task, parameters) {
     const words = search.value.toLowerCase();
     return item.replies.filter((reply) =>
       (!tutor.value || reply.model === tutor.value || reply.model === other.value) &&
-      (!outcome.value || outcomeOf(reply) === outcome.value) && (!judges.value || reply.divided) &&
+      (!outcome.value || outcomeOf(reply) === outcome.value) && (!judges.value || reply.divided) && (!labelled.value || reply.labels) &&
       (!words || wordsOf(row, reply).some((text) => text.toLowerCase().includes(words))));
   };
   const update = () => {
@@ -231,12 +273,16 @@ function browser(place, task, parameters) {
       list.append(more);
     }
   };
-  for (const control of [tutor, other, relation, outcome, judges, leaked, search]) control.addEventListener("input", () => { limit = PAGE; single = undefined; update(); });
+  for (const control of [tutor, other, relation, outcome, judges, labelled, leaked, search]) control.addEventListener("input", () => { limit = PAGE; single = undefined; update(); });
   const fields = place.dataset.task ? [] : [taskField(place, task)];
-  const divided = replies.some((reply) => reply.divided) ? [field("Judges", judges)] : [];
-  const seen = all.some(({ item }) => item.leaked) ? [field("Training", leaked)] : [];
+  const offered = [
+    ...(kinds.length > 1 ? [outcome] : []),
+    ...(replies.some((reply) => reply.divided) ? [judges] : []),
+    ...(replies.some((reply) => reply.labels) ? [labelled] : []),
+    ...(all.some(({ item }) => item.leaked) ? [leaked] : []),
+  ];
   place.replaceChildren(
-    make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("beside", other), relationField, field("Outcome", outcome), ...divided, ...seen, field("Search", search), count, items),
+    make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("beside", other), relationField, field("Search", search), ...offered, " ", count, items),
     keysField(), make("div", { class: "panes" }, list, reader));
   update();
 }

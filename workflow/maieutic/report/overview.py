@@ -255,6 +255,27 @@ def prices(
     return rows
 
 
+def price_pictures(plan: Plan, rows: Sequence[Price], axes: Mapping[str, str]) -> dict[str, str]:
+    """Return a chart of price and value for each benchmark with at least two priced tutors whose values are shares.
+
+    axes: meaning of the values by benchmark.
+    """
+    from maieutic.report.figures import scatter_chart
+
+    pictures = {}
+    for benchmark in dict.fromkeys(row.benchmark for row in rows):
+        here = [row for row in rows if row.benchmark == benchmark]
+        most = max(row.usd for row in here)
+        if len(here) > 1 and most > 0 and all(0 <= row.value <= 1 for row in here):
+            table = pd.DataFrame(
+                {"label": display_label(plan, row.tutor), "kind": "tutor", "usd": row.usd, "value": row.value}
+                for row in here
+            )
+            titles = ("US dollars for 100 items", axes[benchmark])
+            pictures[benchmark] = scatter_chart(table, "usd", "value", titles, (1.05 * most, 1.0))
+    return pictures
+
+
 class AboveFloor(NamedTuple):
     """Counts of the tasks on which a tutor is compared with the floor.
 
@@ -381,13 +402,16 @@ def overview_section(
     cards = [card for own_cards in selected.values() for card in own_cards]
     lacking = missing_lines(plan, selected, run.scores)
     tiles = tiles_of(run, runtime, cards, light, lacking)
+    priced = prices(plan, runtime, by_benchmark, run.sizes, contrasts)
+    axes = {benchmark: axis_title(measured) for benchmark, (measured, _) in values.items()}
     return {
         "line": run_line(run, selected),
         "tiles": in_order(tiles),
         "trust": trust_line(tiles, plan.edition == "demo"),
         **charts_of(plan, selected, values),
         "incomplete": join_first(incomplete),
-        "prices": prices(plan, runtime, by_benchmark, run.sizes, contrasts),
+        "prices": priced,
+        "price_pictures": price_pictures(plan, priced, axes),
         "claim": claim,
         "floors": sorted(above_floor(plan, headlines), key=lambda row: -row.above)[:MOST_NAMED],
         "several": len(plan.run.tutors) > 1,

@@ -74,7 +74,7 @@ def floors_of(results: Path, name: str) -> dict[str, Measured]:
 
 
 def summary_rows(plan: Plan, results: Path, name: str, lights: LightOf) -> list[dict[str, Any]]:
-    """Return a grader's rows in the summary table, one per kind of verdict, each with the floors (trivial graders)."""
+    """Return a grader's rows in the summary table: one per validated kind of verdict, one for all other kinds."""
     rows: list[dict[str, Any]] = []
     scores, floors, model = measured_of(plan, results, name), floors_of(results, name), plan.models[name]
     learnt = any(score.value for quantity, score in scores.items() if quantity.metric == SEEN_IN_TRAINING)
@@ -93,21 +93,34 @@ def summary_rows(plan: Plan, results: Path, name: str, lights: LightOf) -> list[
                 "label": display_label(plan, name),
                 "kind": next(word for model_class, word in GRADER_KINDS.items() if isinstance(model, model_class)),
                 "what": verdict_kind_title(kind),
+                "kinds": [],
                 "light": lights(name, kind),
                 "dimensions": dimension_lights(plan, name, kind, scores, lights),
                 "kappa": kappa,
                 "beaten": [floor for floor, score in beside.items() if beats_floor(kappa, score)],
                 "floors": beside,
+                "best_floor": max(beside, key=lambda floor: beside[floor].value or 0.0) if beside else None,
                 "pairs": scores.get(by_pairs("pair_accuracy")) if of_pairs else None,
                 "flips": scores.get(by_pairs("flip_rate")) if of_pairs else None,
-                "first_place": scores.get(by_pairs("first_place")) if of_pairs else None,
                 "unreadable": scores.get(on("unreadable")),
-                "length": scores.get(on("length_correlation")),
                 "seen": learnt,
                 "missing": not scores,
             }
         )
-    return rows
+    return join_unvalidated(rows)
+
+
+def join_unvalidated(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Join a grader's rows about kinds of verdicts that this run has not compared with people's into the last row."""
+    unvalidated = [row for row in rows if row["light"].colour == "none" and not row["missing"]]
+    if len(unvalidated) < 2:
+        return list(rows)
+    joined = {
+        **unvalidated[0],
+        "what": f"{len(unvalidated)} other kinds" if len(unvalidated) < len(rows) else "all kinds",
+        "kinds": [row["what"] for row in unvalidated],
+    }
+    return [*(row for row in rows if row not in unvalidated), joined]
 
 
 def dimension_lights(

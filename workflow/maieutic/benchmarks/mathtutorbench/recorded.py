@@ -1,6 +1,8 @@
-"""Reader of the replies in MathTutorBench's released files, `generations-MODEL-TASK.json`.
+"""Readers of published replies to MathTutorBench's tasks.
 
-A file contains the replies of one tutor to one task on MathDialBridge. Source: eth-lre/mathtutorbench, `results/`.
+`generations-MODEL-TASK.json` contains the replies of one tutor to one task on MathDialBridge. Source:
+eth-lre/mathtutorbench, `results/`. `example_model_solutions.jsonl` contains four models' solutions of GSM8K's test
+problems. Source: openai/grade-school-math; Cobbe et al., Training Verifiers to Solve Math Word Problems, 2021.
 """
 
 from __future__ import annotations
@@ -41,4 +43,18 @@ def bridge_item_of(record: Mapping[str, Any]) -> Item:
     return Item(id="recorded", task="recorded", cluster="recorded", vars=variables, reference={})
 
 
-RECORDED = {"mathtutorbench": RecordedForm("mathtutorbench", task_of_file, tutor_reply, bridge_item_of, several=False)}
+def solutions_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return each model's solution in a record of GSM8K's published solutions."""
+    return {name: str(field["solution"]) for name, field in record.items() if isinstance(field, dict)}
+
+
+def gsm8k_item_of(record: Mapping[str, Any]) -> Item:
+    """Return a placeholder item with a record's problem, which identifies the item of the run."""
+    variables = {"question": record["question"]}
+    return Item(id="recorded", task="recorded", cluster="recorded", vars=variables, reference={})
+
+
+RECORDED = {
+    "mathtutorbench": RecordedForm("mathtutorbench", task_of_file, tutor_reply, bridge_item_of, several=False),
+    "gsm8k_solutions": RecordedForm("mathtutorbench", lambda path: "problem_solving", solutions_of, gsm8k_item_of),
+}

@@ -18,6 +18,7 @@ from maieutic.report.tables import display_label
 from maieutic.scores.printed import printed_values
 
 EXPERTISE, PEDAGOGY = "Expertise", "Pedagogy"  # values of `skill` on the cards
+SKILL_AXES = ("expertise: mean of its tasks", "pedagogy: mean of its tasks")
 HARD_SUFFIX = "_hard"  # suffix of the names of tasks with longer dialogues (section 4.1, task 7)
 MOST_RINGS = 6  # maximum number of tutors in one radar chart; more would not be distinguishable
 Headlines = Mapping[tuple[str, str], ReportedScore]
@@ -104,7 +105,7 @@ def mathtutorbench_page(run: ReportInput) -> dict[str, Any] | None:
     labels = list(dict.fromkeys(row["tutor"] for row in hard))
     return {
         "skills": skills,
-        "scatter": scatter_chart(pd.DataFrame(skills), EXPERTISE, PEDAGOGY) if skills else "",
+        "scatter": scatter_chart(pd.DataFrame(skills), EXPERTISE, PEDAGOGY, SKILL_AXES) if skills else "",
         "radar": radar,
         "tasks": tasks,
         "titles": [card.title for card in cards],
