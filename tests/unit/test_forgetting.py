@@ -62,5 +62,5 @@ def test_forgetting_a_named_run_leaves_other_runs_unchanged(folder: Path) -> Non
     assert Path(paths.REPLIES.of(benchmark="b", tutor="far")).exists()
     with pytest.raises(UserError, match="three"):
         forget("three", refused=True)
-    with pytest.raises(UserError, match="add --refused"):
+    with pytest.raises(UserError, match="add either --refused or --transcripts"):
         forget("two", refused=False)

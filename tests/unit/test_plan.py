@@ -743,7 +743,7 @@ def test_human_labels_correct_the_judges_that_have_verdicts(monkeypatch: pytest.
     ]
     with_labels, aligned = report_inputs.validation_files(plan), kmpbench_planning.report_files(plan)
     run.human_labels = None
-    assert with_labels == [*report_inputs.validation_files(plan), "people.csv", *corrected]
+    assert with_labels == [*report_inputs.validation_files(plan), paths.OWN_LABELS, *corrected]
     assert aligned == [paths.ALIGNMENT.of(judge="two")] and kmpbench_planning.report_files(plan) == []
 
 
@@ -1143,7 +1143,7 @@ def test_inputs_of_a_rule_are_those_in_its_file(plan: RulePlan) -> None:
 
 
 def test_tutors_share_a_judges_jobs_in_their_order() -> None:
-    """The baselines of the cards form their own batch, which exists even without judged cards."""
+    """The baselines of the cards form their own batch, if there are any."""
     config = raw(tutors=["c", "echo", "a", "reveal", "b"], tasks=["mrbench"])
     config["models"] |= dict.fromkeys("abc", HOSTED)
     plan = Plan(check_config(config))
@@ -1152,7 +1152,7 @@ def test_tutors_share_a_judges_jobs_in_their_order() -> None:
     assert "reveal" in baselines and "echo" not in baselines
     assert plan.batches_of(cards, 2) == {"_baselines": baselines, "_tutors0": ["c", "a"], "_tutors1": ["b"]}
     assert plan.batches_of(cards, 1) == {"_baselines": baselines, "c": ["c"], "a": ["a"], "b": ["b"]}
-    assert plan.batches_of([], 2) == {"_baselines": []}
+    assert plan.batches_of([], 2) == {}
 
 
 def test_pairs_are_made_of_the_files_that_their_entry_names(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import pytest
+from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import safe_name, write_json_lines
 from maieutic.core.machine import has_bfloat16, this_machine
@@ -661,6 +662,9 @@ def test_a_shared_run_is_verified_without_its_senders_files(run: Path, tmp_path:
         ),
     )
     assert "/data/tutoring" in (run_folder / "config.yaml").read_text()
+    labels = paths.OWN_LABELS.within(run_folder.parent)
+    labels.parent.mkdir(exist_ok=True)
+    labels.write_text("")
     provenance = read_provenance(run_folder / "provenance.json")
     write_report(plan_of_run(run_folder), provenance, run_folder.parent, run_folder)
     share(run=run_folder, out=tmp_path / "run")

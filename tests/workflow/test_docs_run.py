@@ -90,6 +90,64 @@ def test_the_readmes_first_example_needs_the_driver_environment_alone(
     assert 90 < state.requests <= 100, "equal prompts are sent once"
 
 
+def transcript_answer(prompt: str) -> str:
+    """Return the desired label for every dimension, and the answer A to every comparison."""
+    if "Turn A:" in prompt:
+        return json.dumps({"overall": "A"})
+    return json.dumps(
+        {name: "No" if name == "Revealing_of_the_Answer" else labels[0] for name, labels in LABELS.items()}
+    )
+
+
+def test_a_teams_own_conversations_are_evaluated_as_printed(checkout: Path, data: Path) -> None:
+    """docs/transcripts.md: the judge is asked about each turn and checked on MRBench; then two models answer too."""
+    registry = checkout / "config/datasets.yaml"
+    source = read_yaml(registry)["datasets"]["mrbench"]["published"]
+    handler = answering(transcript_answer)
+    env = {**environment(), "OPENAI_API_KEY": "none", "GEMINI_API_KEY": "none"}
+    blocks = list(BLOCK.finditer((checkout / "docs/transcripts.md").read_text(encoding="utf-8")))
+    table, *commands = [block["text"] for block in blocks]
+
+    def follow_command(text: str) -> None:
+        text = re.sub(r"--configfile (\S+)", r"--configfile \1 here.yaml", text)
+        line = ["bash", "-c", f"set -e; source .venv/activate; {text}"]
+        done = subprocess.run(line, cwd=checkout, env=env, text=True, capture_output=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    with serving(handler) as address, serving(partial(Folder, directory=str(data))) as files:
+        text = registry.read_text(encoding="utf-8").replace(source["url"], f"{files}/{source['path']}")
+        registry.write_text(text, encoding="utf-8")
+        names = ("gpt-4o-mini", "learnlm-1.5-pro")
+        endpoints = {name: {"base_url": f"{address}/v1", "key_env": None, "thinking_as": None} for name in names}
+        (checkout / "here.yaml").write_text(json.dumps({"models": endpoints}), encoding="utf-8")
+        (checkout / "chats.csv").write_text(table, encoding="utf-8")
+        follow_command(commands[0])
+        turns, folder = 3, checkout / "results/runs/chats"
+        assert len(handler.requests) == turns + 200, "each turn once, and the labelled replies"
+        scores = pd.read_csv(folder / "scores.csv")
+        assert set(scores.tutor.dropna()) == {"recorded"}, "no baseline"
+        head = scores[scores.headline & (scores.task == "turns") & (scores.scoring == "robust")]
+        assert (head.n.item(), head.clusters.item(), head.value.item()) == (turns, 2, 1.0)
+        page = (folder / "index.html").read_text(encoding="utf-8")
+        assert "3 tutor turns of 2 conversations" in page and "v1<small" in page and "fractions<small" in page
+        before = len(handler.requests)
+        follow_command(commands[1])
+    scores = pd.read_csv(checkout / "results/runs/chats/scores.csv")
+    robust = scores[(scores.scoring == "robust") & scores.by.notna()].set_index(["task", "tutor", "metric"])
+    # The judge always prefers the turn that is shown first: each comparison flips and counts as a tie.
+    for tutor in names:
+        assert robust.loc[("comparison", tutor, "ties"), "value"] == 1.0
+        assert robust.loc[("comparison", tutor, "position_consistency"), "value"] == 0.0
+        assert robust.loc[("turns", tutor, "desired_share"), "n"] == turns
+    assert ("comparison", "recorded", "ties") not in robust.index, "the given turn is not compared with itself"
+    prompts = [
+        json.dumps(body) for _, _, body in handler.requests[before:] if "JSON object" in json.dumps(body["messages"])
+    ]
+    assert len(prompts) == 2 * turns + 2 * 2 * turns, "the given turns were judged before"
+    hidden = ("v1", "v2", "recorded", "learnlm", "As given")
+    assert not [prompt for prompt in prompts if any(name in prompt for name in hidden)], "who answered is hidden"
+
+
 def test_a_papers_table_is_measured_again(checkout: Path, data: Path) -> None:
     """docs/benchmarks.md with the published file: the paper's value and ours can be compared."""
     (checkout / "published").symlink_to(data)

@@ -20,6 +20,7 @@ COMMANDS = {
         "tools.labelling:label",
         "people.read_labels_command:read_labels",
         "tools.new_run:init",
+        "tools.transcripts:transcripts",
         "tools.doctor:doctor",
         "tools.estimate:estimate",
         "tools.pinning:pin",

@@ -188,6 +188,21 @@ rule validate_criteria_on_labels:
         )
 
 
+rule save_labels:
+    """Read people's labels of this run's replies from the user's file, for the report."""
+    input:
+        people=plan.select(validation_inputs.people_labels),
+    output:
+        "results/validation/labels.jsonl",
+    log:
+        "results/logs/save_labels.log",
+    localrule: True
+    params:
+        **job("save_labels"),
+    shell:
+        command("save-labels", people="{input.people}", out="{output}")
+
+
 rule correct_by_people:
     """Correct the rates that a judge estimates, with human labels of this run's replies."""
     input:

@@ -98,13 +98,15 @@ def tag_values(metric: Metric) -> list[tuple[str, str]]:
 class Baselines(StrictModel):
     """Trivial tutors whose values are the floor and the ceiling of a task."""
 
-    floor: list[str] = Field(min_length=1, description="Trivial tutors. The best value among them is the task's floor.")
-    ceiling: str = Field("reference", description="Trivial tutor that replies with the item's reference.")
+    floor: list[str] = Field([], description="Trivial tutors. The best value among them is the task's floor.")
+    ceiling: str | None = Field(
+        "reference", description="Trivial tutor that replies with the item's reference; `null`: no ceiling."
+    )
 
     @property
     def named(self) -> list[str]:
         """Names of all baseline tutors of the card, with the ceiling last."""
-        return [*self.floor, self.ceiling]
+        return [*self.floor, *([self.ceiling] if self.ceiling else [])]
 
 
 class Variant(StrictModel):
@@ -139,6 +141,13 @@ class Card(StrictModel):
     items: int = Field(description="Number of the task's items in the published data.")
     images: bool = Field(
         False, description="`true` if every item has a picture. Tutors without image input then skip the task."
+    )
+    tutors: Literal["all", "recorded", "asked"] = Field(
+        "all",
+        description=(
+            "Tutors that answer the task. `recorded`: only recorded tutors, for replies that no model can give anew; "
+            "`asked`: all others, whose replies are compared with recorded ones."
+        ),
     )
     pool: str | None = Field(
         None,
@@ -384,6 +393,9 @@ def check_headline(path: Path, card: Card) -> None:
             f"expected one metric with headline: true, found {headlines}",
             "set headline: true on exactly one metric",
         )
+    if REWARD in card.graders and card.baselines.ceiling is None:
+        problem = "a reward model compares replies with those of the ceiling tutor, which is not set"
+        raise UserError(f"{path}: baselines.ceiling", problem, "set it, or remove reward from graders")
     if (JUDGE in card.graders) != bool(card.rubrics):
         raise UserError(
             f"{path}: rubrics",

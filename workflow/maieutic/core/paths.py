@@ -115,6 +115,7 @@ PAIR_VALIDATION = Pattern("results/validation/{grader}/pairs.json")
 SET_VALIDATION = Pattern("results/validation/{grader}/preferences/{source}.json")
 CORRECTED = Pattern("results/validation/{judge}/people.json")
 CORRECTED_DIFFERENCES = Pattern("results/validation/{judge}/differences.json")
+OWN_LABELS = Pattern("results/validation/labels.jsonl")
 ALIGNMENT = Pattern("results/validation/{judge}/alignment.json")
 RATERS = Pattern("results/validation/{judge}/raters/{benchmark}.json")
 

@@ -120,6 +120,9 @@ def logging_disabled() -> Iterator[None]:
         logging.disable(before)
 
 
+MOST_BUILT_ITEMS = 20_000  # items of larger tasks are not built, since that takes minutes and hundreds of megabytes
+
+
 class Rehearsal:
     """Datasets, items, replies, labels and pairs of a run, as far as existing files are enough to build them.
 
@@ -203,6 +206,8 @@ class Rehearsal:
         if self.is_kept(file):
             out.symlink_to(Path(file).resolve())
             return out
+        if (self.plan.card(**names).items or 0) > MOST_BUILT_ITEMS:
+            return None
         pictures = [Path(path) for path in preparation_inputs.task_pictures(self.plan, **names)]
         source = self.source(self.plan.card(**names).dataset)
         if source is None or not all(path.is_file() for path in pictures):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from maieutic.config.cards import Card, LoadedCard
 from maieutic.config.models import HostedModel, VllmModel
-from maieutic.config.rubrics import chosen_rubrics
+from maieutic.config.rubrics import chosen_rubrics, read_rubric
 from maieutic.core import paths
 from maieutic.judges import inputs as judges_inputs
 from maieutic.judges.assignments import work_on_labels, work_on_pairs, work_on_replies
@@ -212,9 +212,15 @@ def estimated_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> Estima
     size, items = measured_sizes().get((card.benchmark, card.task, rubric)), item_count_of(plan, card)
     if items is None:
         return EstimatedRequests(None)
-    requests = items * (size.requests if size else 1.0)
+    requests = items * (size.requests if size else questions_per_reply(rubric))
     prompt = tokens_of_chars(size.prompt_chars if size else 4000.0)
     return EstimatedRequests(round(requests), requests * prompt, requests * VERDICT_TOKENS)
+
+
+def questions_per_reply(name: str) -> float:
+    """Return the number of questions about a reply by a rubric whose requests were not measured."""
+    rubric = read_rubric(name).rubric
+    return (len(rubric.criteria) if rubric.separate else 1) * (2 if rubric.both_orders else 1)
 
 
 def new_label_checks(plan: Plan, judge: str, rehearsal: Rehearsal) -> NewRequests:

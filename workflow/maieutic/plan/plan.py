@@ -153,7 +153,7 @@ class Plan(Selection):
         baselines = [name for name in self.tutors if isinstance(models[name], BaselineModel) and name in named]
         others = [name for name in self.tutors if not isinstance(models[name], BaselineModel)]
         others = [name for name in others if any(self.can_answer(card, name) for card in cards)]
-        batches = {BASELINE_BATCH: baselines}
+        batches = {BASELINE_BATCH: baselines} if baselines else {}
         for start in range(0, len(others), size):
             members = others[start : start + size]
             batches[members[0] if size == 1 else f"_tutors{start // size}"] = members
@@ -161,7 +161,9 @@ class Plan(Selection):
 
     def human_reference(self, benchmark: str) -> str:
         """Return the baseline with which reward models compare replies: the ceiling baseline of a benchmark's cards."""
-        return self.reward_cards(benchmark)[0].baselines.ceiling
+        ceiling = self.reward_cards(benchmark)[0].baselines.ceiling
+        assert ceiling is not None  # checked in `config.cards.check_headline`
+        return ceiling
 
     # judges -----------------------------------------------------------------------------------------------------------
 

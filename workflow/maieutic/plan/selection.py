@@ -9,7 +9,7 @@ from typing import ParamSpec, Self, TypeVar
 
 from maieutic.config import cards
 from maieutic.config.cards import Card, LoadedCard
-from maieutic.config.models import BaselineModel, JudgeModel, Model
+from maieutic.config.models import BaselineModel, JudgeModel, Model, RecordedModel
 from maieutic.config.registry import unknown_name
 from maieutic.config.rubrics import chosen_rubrics
 from maieutic.config.settings import Config
@@ -177,6 +177,10 @@ class Selection:
             and not LOADERS[card.loader].has_human_reply
         ):
             return "these items have no human reply"
+        if card.tutors == "recorded" and not isinstance(model, RecordedModel):
+            return "only recorded replies are judged here"
+        if card.tutors == "asked" and isinstance(model, RecordedModel):
+            return "its replies are those with which other replies are compared"
         return None if not card.images or getattr(model, "images", True) else "this tutor does not accept pictures"
 
     @cached_method

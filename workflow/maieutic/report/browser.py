@@ -17,10 +17,9 @@ from maieutic.config.models import BaselineModel
 from maieutic.config.rubrics import verdict_label
 from maieutic.core import paths
 from maieutic.core.files import atomic_file
-from maieutic.core.records import Grade, Item, Prompt, Reply, iter_records
+from maieutic.core.records import Grade, Item, Label, Prompt, Reply, iter_records
 from maieutic.core.visible import script_safe_json
 from maieutic.datasets.sampling import sample_items
-from maieutic.people.labels import read_human_labels
 from maieutic.plan.plan import Plan, training_pair_sources
 from maieutic.preparation.pictures import on_white
 from maieutic.replies.generate import first_messages
@@ -230,12 +229,12 @@ def add_reading(to: tuple[Outcomes, list[float]], grade: Grade) -> None:
 LabelEntry = tuple[str, str, str | None]  # criterion, label and annotator
 
 
-def labels_by_reply(plan: Plan) -> dict[ReplyKey, list[LabelEntry]]:
+def labels_by_reply(plan: Plan, results: Path) -> dict[ReplyKey, list[LabelEntry]]:
     """Return the labels that people gave to this run's replies (`run.human_labels`)."""
     labels: dict[ReplyKey, list[LabelEntry]] = defaultdict(list)
-    if plan.run.human_labels:
-        path, limits = Path(plan.run.human_labels), plan.config.limits
-        for label in read_human_labels(path, plan.people_scales, plan.tasks_with_own_criteria, limits):
+    path = Path(paths.OWN_LABELS.within(results))
+    if plan.run.human_labels and path.is_file():
+        for label in iter_records(path, Label):
             labels[label.tutor, label.task, label.id].append((label.criterion, label.label, label.annotator))
     return labels
 
@@ -261,7 +260,7 @@ def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Ite
 
     grades: cached function that returns the grades of a benchmark.
     """
-    labels = labels_by_reply(plan)
+    labels = labels_by_reply(plan, results)
     for benchmark, loaded_cards in plan.benchmarks.items():
         items = chosen_items(plan, results, benchmark)
         cards = [loaded.card for loaded in loaded_cards]

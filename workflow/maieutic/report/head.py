@@ -51,7 +51,7 @@ def run_line(run: ReportInput, selected: Mapping[str, Sequence[Card]]) -> list[s
     number = sum(map(len, selected.values()))
     items = "–".join(f"{size:,}" for size in dict.fromkeys([sizes[0], sizes[-1]])) if sizes else "no"
     commit = provenance.code.commit if provenance else None
-    edited = " (edited)" if provenance and provenance.code.n_edited else ""
+    edited = " with local changes" if provenance and provenance.code.n_edited else ""
     return [
         ", ".join(map(paper_title, selected)),
         ", ".join(tutors) if len(tutors) <= MOST_TUTORS else counted(len(tutors), "tutor"),
@@ -59,7 +59,7 @@ def run_line(run: ReportInput, selected: Mapping[str, Sequence[Card]]) -> list[s
         *([provenance.date] if provenance and provenance.date else []),
         *([f"run {plan.run.name}"] if plan.run.name else []),
         *([f"commit {commit[:SHORT_COMMIT]}{edited}"] if commit else []),
-        "robust reading",
+        "answers read as by a person (robust)",
     ]
 
 
@@ -97,7 +97,7 @@ def grader_tile(plan: Plan, cards: Sequence[Card], light: LightOf) -> Tile:
     colours = Counter(light(grader, kind, None, criterion).colour for criterion in criteria)
     title = f"{'Judge' if grader in plan.run.judges else 'Reward model'}: {display_label(plan, grader)}"
     if len(criteria) > 1:
-        value = ", ".join(f"{colours[colour]} {word}" for colour, word in LIGHT_WORDS.items() if colours[colour])
+        value = ", ".join(f"{word}: {colours[colour]}" for colour, word in LIGHT_WORDS.items() if colours[colour])
         detail = f"of {len(criteria)} criteria ({verdict_kind_title(kind)})"
         state = min((STATE_OF_LIGHT[colour] for colour in colours), key=SEVERITY.index)
     else:

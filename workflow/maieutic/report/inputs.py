@@ -94,7 +94,7 @@ def validation_files(plan: Plan) -> list[str]:
     if plan.run.human_labels:
         patterns = (paths.CORRECTED, paths.CORRECTED_DIFFERENCES)
         files += [
-            plan.run.human_labels,
+            paths.OWN_LABELS,
             *(
                 pattern.of(judge=name)
                 for name in judges

@@ -333,6 +333,8 @@ def missing_lines(
                 continue
             missing: dict[str, list[str]] = {}
             for tutor in (name for name in plan.run.tutors if name in plan.tutors):
+                if card.tutors != "all" and plan.why_not_answerable(card, tutor):
+                    continue  # a task for other kinds of tutors is not missing
                 score = headlines.get((card.task, tutor))
                 if score is None or score.value is None:
                     why = plan.why_not_answerable(card, tutor) or "no score: the job failed, or nothing can be graded"
@@ -354,7 +356,8 @@ def benchmark_values(
     values = {}
     for benchmark, cards in selected.items():
         scored = {task for task, tutor in headlines[benchmark] if tutor in run.plan.run.tutors}
-        measured = [card for card in cards if card.task in scored]
+        # Tasks for some kinds of tutors only are left out, so that all tutors' values rest on the same tasks.
+        measured = [card for card in cards if card.task in scored and card.tutors == "all"]
         whole = pooled.get(benchmark, []) if len(measured) == len(cards) else []
         values[benchmark] = measured, summaries(run.plan, benchmark, measured, headlines[benchmark], whole)
     return values
@@ -408,6 +411,7 @@ def overview_section(
         "line": run_line(run, selected),
         "tiles": in_order(tiles),
         "trust": trust_line(tiles, plan.edition == "demo"),
+        "trust_doubtful": plan.edition == "demo" or any(tile.state in ("bad", "doubtful") for tile in tiles),
         **charts_of(plan, selected, values),
         "incomplete": join_first(incomplete),
         "prices": priced,

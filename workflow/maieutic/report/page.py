@@ -503,7 +503,7 @@ def pages_of(
                     lambda: section("parts", papers), WHOLE_RUN),
         *(page for owner, extra in extra_sections() for page in parts.page(
             extra.address, extra.menu, f"the page {extra.menu}", extra.template, partial(extra.produce, run),
-            owner if owner in selected else WHOLE_RUN)),
+            None if extra.main else owner if owner in selected else WHOLE_RUN)),
         *parts.page("#/rewards", "Reward models", "the page on reward models", "graders",
                     lambda: section("graders", grader_section(plan, results)), WHOLE_RUN),
         *parts.page("#/about", "About the numbers", "the page about the numbers", "about",

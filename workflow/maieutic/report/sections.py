@@ -46,7 +46,7 @@ class Section(NamedTuple):
 
     address: address of the page, in the form `#/NAME`. menu: title of the page in the menu. template: name of the
     template in the benchmark's folder, without `.html.jinja`. produce: function that returns the template's variables,
-    or None if the run has nothing to show. filters: template filters by name.
+    or None if the run has nothing to show. filters: template filters by name. main: True for a page in the main menu.
     """
 
     address: str
@@ -54,6 +54,7 @@ class Section(NamedTuple):
     template: str
     produce: Callable[[ReportInput], Variables | None]
     filters: Mapping[str, Callable[..., str]] = {}
+    main: bool = False
 
 
 class Problem(NamedTuple):

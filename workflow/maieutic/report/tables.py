@@ -98,7 +98,7 @@ def score_bounds(card: Card, scores: dict[str, list[Score]]) -> dict[ReadingKey,
     return {
         key: (
             max(values(card.baselines.floor, key), default=None),
-            max(values([card.baselines.ceiling], key), default=None) if metrics[key[0]].ceiling else None,
+            max(values(filter(None, [card.baselines.ceiling]), key), default=None) if metrics[key[0]].ceiling else None,
         )
         for key in keys
     }

@@ -1,13 +1,14 @@
-"""`maieutic forget`: drop refusals from a run's journals, so that the next run repeats the refused requests."""
+"""`maieutic forget`: drop refusals from a run's journals, or all texts of a run on transcripts."""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from maieutic.config.registry import unknown_name
 from maieutic.core import paths
@@ -16,6 +17,7 @@ from maieutic.core.files import atomic_file
 from maieutic.core.journal import take_lock
 from maieutic.core.paths import Pattern
 from maieutic.launch.runs import NO_NAME, saved_config, saved_configs
+from maieutic.transcripts.moments import DATASET_SUFFIX
 
 log = logging.getLogger(__name__)
 # journal of requests -> outputs that are made from it
@@ -39,16 +41,22 @@ class RequestJournal(NamedTuple):
     outputs: list[Path]
 
 
-def forget(run: str | None = None, *, refused: bool) -> None:
-    """Drop the refused requests of a run from its journals. The next run repeats them.
+def forget(run: str | None = None, *, refused: bool = False, transcripts: bool = False) -> None:
+    """Drop the refused requests of a run from its journals, or all texts of a run on transcripts.
 
-    Outputs made from these journals are removed, so that Snakemake makes them anew. All other answers are kept.
+    refused: drop refusals; the next run repeats these requests. Outputs made from these journals are removed, so that
+    Snakemake makes them anew, and all other answers are kept. transcripts: remove the conversations from the data
+    folder, and every text made from them: items, replies, verdicts, grades, journals, logs and the page. Its numbers
+    (scores and tables) are kept.
 
-    run: name of the run, as listed by `maieutic runs`; if omitted, all runs in this folder. refused: drop refusals
-    (required).
+    run: name of the run, as listed by `maieutic runs`; with `refused`, all runs in this folder if omitted.
     """
-    if not refused:
-        raise UserError("maieutic forget", "expected a kind of answer to drop, found none", "add --refused")
+    if refused == transcripts:
+        fix = "add either --refused or --transcripts"
+        raise UserError("maieutic forget", "expected one kind of content to drop", fix)
+    if transcripts:
+        forget_transcripts(run)
+        return
     names = asked_models_of_run(run)
     dropped = 0
     for journal in journals():
@@ -57,15 +65,56 @@ def forget(run: str | None = None, *, refused: bool) -> None:
     log.info("refused requests dropped: %d%s", dropped, "; the next run repeats them" if dropped else "")
 
 
-def asked_models_of_run(run: str | None) -> set[str] | None:
-    """Return the tutors, judges and taggers of a run; None if no run is named. Raises UserError for an unknown run."""
-    if run is None:
-        return None
+def config_of_run(run: str) -> dict[str, Any]:
+    """Return the saved configuration of a run. Raises UserError for an unknown run."""
     configs = map(saved_config, saved_configs(Path(paths.ROOT)))
     by_name = {str(config.get("run", {}).get("name") or NO_NAME): config for config in configs}
     if run not in by_name:
         raise unknown_name("maieutic forget", run, list(by_name), "the runs of this folder")
-    chosen, models = by_name[run].get("run", {}), by_name[run].get("models", {})
+    return by_name[run]
+
+
+KEPT_FOLDERS = ("scores", "runs", "report", "benchmarks", "validation")  # folders of results that contain no texts
+
+
+def forget_transcripts(run: str | None) -> None:
+    """Remove the texts of a run on transcripts. Raises UserError if the run is unknown or has no transcripts."""
+    if run is None:
+        raise UserError("maieutic forget", "expected the name of a run, found none", "pass a name of `maieutic runs`")
+    config = config_of_run(run)
+    datasets = config.get("datasets", {})
+    benchmarks = {str(task).partition("/")[0] for task in config.get("run", {}).get("tasks", ())}
+    names = {name for name in benchmarks if f"{name}{DATASET_SUFFIX}" in datasets}
+    if not names:
+        raise UserError("maieutic forget", f"run {run} has no transcripts", "name a run of `maieutic transcripts`")
+    results = Path(paths.ROOT)
+    page = results / f"runs/{run}"
+    doomed = [page / "index.html", page / "items", page / "partial"]
+    for name in names:
+        data = Path(datasets[f"{name}{DATASET_SUFFIX}"]["published"]["path"])
+        doomed += [Path(paths.SOURCE.of(dataset=f"{name}{DATASET_SUFFIX}")), data, data.with_name("replies.jsonl")]
+        folders = [path for path in results.rglob(name) if path.is_dir()]
+        doomed += [path for path in folders if path.relative_to(results).parts[0] not in KEPT_FOLDERS]
+    removed = 0
+    for path in doomed:
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.exists():
+            path.unlink()
+        else:
+            continue
+        removed += 1
+        log.info("removed %s", path)
+    log.info("removed: %d files and folders with texts of run %s", removed, run)
+    log.info("not removed: the file with your transcripts, samples of `maieutic label`, and archives of this run")
+
+
+def asked_models_of_run(run: str | None) -> set[str] | None:
+    """Return the tutors, judges and taggers of a run; None if no run is named. Raises UserError for an unknown run."""
+    if run is None:
+        return None
+    config = config_of_run(run)
+    chosen, models = config.get("run", {}), config.get("models", {})
     judges = list(chosen.get("judges") or ())
     members = [name for judge in judges for name in (models.get(judge) or {}).get("judges") or ()]
     return {*(chosen.get("tutors") or ()), *judges, *members, *(chosen.get("taggers") or ())}

@@ -30,7 +30,7 @@ DEFAULT_LABEL_LIMIT = (
     200  # `label_limit` of a judge that `init` adds; without a limit, the judge would judge all labelled replies
 )
 RUN_FILE_HEADER = """\
-# Written by `maieutic init`. config/README.md describes every key.
+# Written by `maieutic {command}`. config/README.md describes every key.
 #   snakemake --cores all --configfile {path} -n   # dry run: print the jobs
 #   snakemake --cores all --configfile {path}
 """
@@ -206,15 +206,15 @@ def plan_of_run_file(raw: dict[str, Any], overlay: dict[str, Any]) -> Plan:
     return plan
 
 
-def write_run_file(out: Path, overlay: dict[str, Any]) -> None:
+def write_run_file(out: Path, overlay: dict[str, Any], command: str = "init") -> None:
     """Write a run file. Comments at its top contain the commands to run it and the sources of providers' entries.
 
-    overlay: content of the run file.
+    overlay: content of the run file; command: command that writes it.
     """
     import yaml
 
     with atomic_file(out) as handle:
-        handle.write(RUN_FILE_HEADER.format(path=out))
+        handle.write(RUN_FILE_HEADER.format(path=out, command=command))
         for name, entry in overlay.get("models", {}).items():
             if (provider := provider_of(str(entry.get("base_url", "")))) is not None:
                 handle.writelines(f"# {name}: {line}\n" for line in known_entry(provider, entry["model"]).sources)

@@ -10,6 +10,7 @@ COMMANDS = {
         "validation.probes:validate_probes",
         "validation.validation_jobs:validate_reward_on_labels",
         "validation.validation_jobs:validate_criteria_on_labels",
+        "validation.validation_jobs:save_labels",
         "validation.validation_jobs:correct_by_people",
         "validation.rewards:validate_reward_model",
         "validation.rewards:validate_criteria",

@@ -14,6 +14,7 @@ from maieutic.validation.rewards import ValidateCriteria, ValidateRewardModel
 from maieutic.validation.validation_jobs import (
     CheckJudges,
     CorrectByPeople,
+    SaveLabels,
     ScoreLabels,
     ValidateCriteriaOnLabels,
     ValidateJudge,
@@ -78,6 +79,10 @@ def validate_probes(plan: Plan, judge: str) -> ValidateProbes:
 def people_label_fields(plan: Plan) -> dict[str, Any]:
     """Return the fields of a job that reads people's labels."""
     return {"scales": plan.people_scales, "own": plan.tasks_with_own_criteria, **plan.bootstrap_settings}
+
+
+def save_labels(plan: Plan) -> SaveLabels:
+    return SaveLabels(**people_label_fields(plan))
 
 
 def correct_by_people(plan: Plan, judge: str) -> CorrectByPeople:

@@ -10,7 +10,18 @@ from maieutic.config.rubrics import annotation_scales, read_rubric
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job, SampledJob
-from maieutic.core.records import Closeness, Difference, Judgement, Label, Labelling, Pair, Reward, Score, read_records
+from maieutic.core.records import (
+    Closeness,
+    Difference,
+    Judgement,
+    Label,
+    Labelling,
+    Pair,
+    Reward,
+    Score,
+    read_records,
+    write_records,
+)
 from maieutic.core.stats import BootstrapSettings
 from maieutic.datasets.labelled_sets import LabelledData, read_labelled_data
 from maieutic.judges.assignments import pairs_task
@@ -311,6 +322,15 @@ def validate_criteria_on_labels(*, job: ValidateCriteriaOnLabels, labels: list[P
         }
         scores += agreement_scores(floor, compared(codes), None, sampling, by=classifier)
     write_scores(with_release(scores, job.release), out)
+
+
+class SaveLabels(ReadsHumanLabels):
+    """Job that reads people's labels of this run's replies."""
+
+
+def save_labels(*, job: SaveLabels, people: Path, out: Path) -> None:
+    """Write people's labels of this run's replies as records. people: CSV of the labels (`run.human_labels`)."""
+    write_records(out, job.labels_in(people))
 
 
 class CorrectByPeople(ReadsHumanLabels):

@@ -1,0 +1,418 @@
+"""Tests of `maieutic transcripts`: reading, faults, redaction, samples, the written run, and what the judge sees."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from maieutic.config.rubrics import read_rubric
+from maieutic.core import paths
+from maieutic.core.errors import UserError
+from maieutic.core.files import read_json_lines
+from maieutic.core.records import Reply, Turn
+from maieutic.judges.assignments import case_of_reply
+from maieutic.judges.questions import question_messages, questions_about
+from maieutic.tools import transcripts as command
+from maieutic.tools.forgetting import forget
+from maieutic.tools.transcripts import Evaluation, Privacy, Source, transcripts
+from maieutic.transcripts.loaders import conversation_items, moment_items
+from maieutic.transcripts.moments import conversation_key, conversation_record, sample_moments
+from maieutic.transcripts.reading import MOST_FAULTS, Reading, read_conversations
+from maieutic.transcripts.redaction import Redactor
+
+HEAD = ["conversation", "turn", "role", "text", "tutor", "subject"]
+ROWS = [
+    ["a", 1, "tutor", "Hello!", "v1", "sums"],
+    ["a", 2, "student", "I think it is 5.", "", "sums"],
+    ["a", 3, "tutor", "How did you get 5?", "v1", "sums"],
+    ["b", 1, "student", "Why?", "", "cubes"],
+    ["b", 2, "tutor", "Because it is 8.", "v2", "cubes"],
+    ["b", 3, "student", "Ah, 8.", "", "cubes"],
+    ["b", 4, "tutor", "Yes!", "v2", "cubes"],
+]
+HOSTED = command.Hosted(address="http://127.0.0.1:9/v1", model="far-judge")
+
+
+def table(path: Path, rows: Sequence[Sequence[Any]] = ROWS, head: Sequence[str] = HEAD) -> Path:
+    """Write a CSV file."""
+    with path.open("w", newline="", encoding="utf-8") as handle:
+        csv.writer(handle).writerows([head, *rows])
+    return path
+
+
+def texts_of(path: Path, **reading: Any) -> dict[str, list[tuple[str, str]]]:
+    """Return role and text of each message by conversation."""
+    conversations = read_conversations(path, Reading(**reading))
+    return {each.id: [(message.role, message.text) for message in each.messages] for each in conversations}
+
+
+EXPECTED = {
+    "a": [("tutor", "Hello!"), ("student", "I think it is 5."), ("tutor", "How did you get 5?")],
+    "b": [("student", "Why?"), ("tutor", "Because it is 8."), ("student", "Ah, 8."), ("tutor", "Yes!")],
+}
+
+
+@pytest.mark.parametrize("form", ["csv", "semicolons", "utf-16", "jsonl", "json", "parquet"])
+def test_a_row_per_message_is_read_from_every_format(tmp_path: Path, form: str) -> None:
+    frame = pd.DataFrame(ROWS, columns=HEAD)
+    path = tmp_path / f"chats.{form if form in ('jsonl', 'json', 'parquet') else 'csv'}"
+    if form == "csv":
+        frame.to_csv(path, index=False)
+    elif form == "semicolons":
+        path.write_bytes(b"\xef\xbb\xbf" + frame.to_csv(index=False, sep=";").encode())
+    elif form == "utf-16":
+        path.write_bytes(frame.to_csv(index=False, sep="\t").encode("utf-16"))
+    elif form == "parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_json(path, orient="records", lines=form == "jsonl")
+    assert texts_of(path) == EXPECTED
+
+
+def test_rows_of_conversations_may_alternate_and_messages_of_one_role_are_one_turn(tmp_path: Path) -> None:
+    rows = [["a", 1, "user", "One", "", ""], ["b", 1, "user", "Two", "", ""], ["a", 2, "user", "more", "", ""],
+            ["a", 3, "system", "ignored", "", ""], ["a", 4, "assistant", "Yes.", "v", ""], ["b", 2, "bot", "No.", "v", ""]]  # fmt: skip
+    path = table(tmp_path / "chats.csv", rows, ["chat_id", "turn", "speaker", "message", "tutor", "subject"])
+    assert texts_of(path) == {
+        "a": [("student", "One\n\nmore"), ("tutor", "Yes.")],
+        "b": [("student", "Two"), ("tutor", "No.")],
+    }
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "(probing) What: do you think?"}],
+        json.dumps([{"user": "student", "text": "Why?"}, {"user": "tutor", "text": "(probing) What: do you think?"}]),
+        "Student: Why?\nTutor: (probing) What: do you think?",
+        "Mariana: Why?|EOM|Teacher: (probing) What: do you think?",
+    ],
+)
+def test_a_row_per_conversation_is_read_in_every_form(tmp_path: Path, turns: Any) -> None:
+    path = tmp_path / "chats.jsonl"
+    path.write_text(json.dumps({"id": 7, "dialogue": turns}) + "\n")
+    [conversation] = read_conversations(path, Reading({"conversation": "id", "turns": "dialogue"}, moves=True))
+    assert conversation.id == "7"
+    assert [(part.role, part.text) for part in conversation.messages] == [
+        ("student", "Why?"), ("tutor", "What: do you think?"),
+    ]  # fmt: skip
+    assert conversation.messages[1].tags == {"move": "probing"}
+
+
+CHANGES = {  # change of ROWS -> messages
+    "no role": ([(1, 2, "")], [r"chats.csv:3: the role is empty\. Fix: write tutor or student"]),
+    "unknown role": ([(1, 2, "Mum")], [r"chats.csv:3: the role 'Mum' is unknown\. Fix: name it with --roles \"Mum\"=student"]),
+    "empty turn": ([(2, 3, " ")], [r"chats.csv:4: the text of the tutor's turn is empty\. Fix: .*--skip-empty"]),
+    "out of order": ([(4, 1, 7)], [r"chats.csv:7: conversation b: turn 3 follows 7\. Fix: sort the rows"]),
+    "no conversation": ([(3, 0, "")], [r"chats.csv:5: the cell conversation is empty"]),
+    "two faults": ([(0, 2, "x"), (6, 3, "")], [r"chats.csv:2: the role 'x'", r"chats.csv:8: the text"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_each_faulty_row_is_one_line_with_file_row_and_fix(tmp_path: Path, case: str) -> None:
+    changes, messages = CHANGES[case]
+    rows = [list(row) for row in ROWS]
+    for row, column, value in changes:
+        rows[row][column] = value
+    with pytest.raises(UserError) as fault:
+        read_conversations(table(tmp_path / "chats.csv", rows), Reading())
+    lines = [each.line for each in fault.value.all]
+    assert len(lines) == len(messages)
+    for line, message in zip(lines, messages, strict=True):
+        pytest.importorskip("re").search(message, line) or pytest.fail(f"{line!r} does not match {message!r}")
+
+
+def test_two_tutors_in_a_turn_are_refused(tmp_path: Path) -> None:
+    rows = [
+        ["a", 1, "student", "Why?", "", ""],
+        ["a", 2, "tutor", "So.", "v1", ""],
+        ["a", 3, "tutor", "Or so.", "v2", ""],
+    ]
+    with pytest.raises(UserError, match=r"chats.csv:4: conversation a: one turn has two tutors, v1 and v2"):
+        read_conversations(table(tmp_path / "chats.csv", rows), Reading())
+
+
+def test_many_faults_are_counted(tmp_path: Path) -> None:
+    rows = [["a", number, "nobody", "x", "", ""] for number in range(MOST_FAULTS + 7)]
+    with pytest.raises(UserError, match="7 more rows are faulty") as fault:
+        read_conversations(table(tmp_path / "chats.csv", rows), Reading())
+    assert len(fault.value.all) == MOST_FAULTS + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("chats.csv", b"conversation,role,text\na,student,\xe9\nb,student,\xc3\xa9\n", r"chats.csv:2: line 2 are not UTF-8|line 2"),
+        ("chats.csv", b"x,y\n1,2\n", "expected columns conversation, role, text"),
+        ("chats.xlsx", b"x", "the file format .xlsx is unknown"),
+        ("chats.jsonl", b'{"conversation": "a"\n[1]\n', "cannot be parsed"),
+        ("chats.parquet", b"PAR1", "the Parquet file cannot be read"),
+        ("chats.csv", b"conversation,role,text\na,student,Hi\n", "no message has the role of a tutor"),
+    ],
+)  # fmt: skip
+def test_unreadable_files_are_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        read_conversations(path, Reading())
+
+
+def test_a_large_file_is_refused_and_the_fix_works(tmp_path: Path) -> None:
+    path = table(tmp_path / "chats.csv", [[*row[:3], "x" * 300_000, *row[4:]] for row in ROWS])
+    with pytest.raises(UserError, match=r"expected at most 1 MB, found 2 MB\. Fix: split the file, or pass --max-mb 3"):
+        read_conversations(path, Reading(max_mb=1))
+    assert len(read_conversations(path, Reading(max_mb=3))) == 2
+
+
+def test_a_column_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    path = table(tmp_path / "chats.csv")
+    for reading, message in (
+        (Reading({"text": "words"}), "--columns: .* has no column words"),
+        (Reading({"words": "text"}), "--columns: the field words is unknown"),
+        (Reading(tags=["grade"]), "--tags: .* has no column grade"),
+        (Reading(names=["pupil"]), "--names: .* has no column pupil"),
+    ):
+        with pytest.raises(UserError, match=message):
+            read_conversations(path, reading)
+
+
+def test_real_dialogues_are_read_by_naming_columns(data: Path) -> None:
+    columns = {"conversation": "qid", "turns": "conversation", "problem": "question", "solution": "ground_truth"}
+    dialogues = read_conversations(data / "mathdial/test.jsonl", Reading(columns, moves=True, skip_empty=True))
+    assert len(dialogues) == 599 and len({each.id for each in dialogues}) == 599
+    moves = {message.tags.get("move") for each in dialogues for message in each.messages if message.role == "tutor"}
+    assert moves == {"generic", "focus", "probing", "telling"} and all(each.problem for each in dialogues)
+    columns = {"conversation": "c_id", "turns": "c_h+c_r_"}
+    bridge = read_conversations(data / "bridge/test.json", Reading(columns, ["z_what"], skip_empty=True))
+    assert len(bridge) == 210 and all(each.messages[-1].role == "tutor" for each in bridge[:20])
+
+
+# redaction ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("write to ann.b+c@x-y.co.uk!", "write to [MAIL]!"),
+        ("see https://x.org/z?id=3 or www.x.org", "see [LINK] or [LINK]"),
+        ("+49 171 1234567, (030) 123 4567, 555-123-4567, 030 123 4567, 0171/1234567", "[PHONE], [PHONE], [PHONE], [PHONE], [PHONE]"),
+        ("I live at 12 Baker Street and Hauptstraße 5.", "I live at [ADDRESS] and [ADDRESS]."),
+        ("card 4111 1111 1111 1111, id 1234567890", "card [NUMBER], id [NUMBER]"),
+        ("Ann Lee and Lee said you will", "[NAME] and [NAME] said you will"),
+        # mathematics is kept
+        ("450-150-36-50-20-10 = 184", "450-150-36-50-20-10 = 184"),
+        ("10,000-6000 = 4000; 1,000,000,000; 3.14159265358979", "10,000-6000 = 4000; 1,000,000,000; 3.14159265358979"),
+        ("7 Way to go, 3 x 4 = 12", "7 Way to go, 3 x 4 = 12"),
+    ],
+)  # fmt: skip
+def test_personal_details_are_replaced_and_mathematics_is_kept(text: str, redacted: str) -> None:
+    redactor = Redactor(["Ann Lee", "Will"])
+    assert redactor.text(text) == redacted
+    assert (redactor.counts.total() > 0) == (text != redacted)
+
+
+def test_redacting_real_dialogues_about_numbers_changes_next_to_nothing(data: Path) -> None:
+    redactor = Redactor([])
+    for record in read_json_lines(data / "mathdial/test.jsonl"):
+        redactor.text(record["conversation"])
+    assert redactor.counts.total() <= 1
+
+
+# moments --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_moment_is_a_tutors_turn_after_a_student_and_a_cluster_is_a_conversation(tmp_path: Path) -> None:
+    records = [conversation_record(each) for each in read_conversations(table(tmp_path / "chats.csv"), Reading())]
+    items = moment_items(records, "turns")
+    assert [(item.id, item.cluster, item.tags) for item in items] == [
+        ("a-2", "a", {"tutor": "v1", "position": "turns 2-3"}),
+        ("b-1", "b", {"tutor": "v2", "position": "turn 1"}),
+        ("b-2", "b", {"tutor": "v2", "position": "turns 2-3"}),
+    ]
+    last = items[-1]
+    assert last.vars["history"] == "Student: Why?\nTutor: Because it is 8.\nStudent: Ah, 8."
+    assert last.vars["message"] == "Ah, 8." and last.reference["text"] == "Yes!"
+    assert [turn["content"] for turn in last.history] == ["Why?", "Because it is 8."]
+    assert [item.tags for item in conversation_items(records, "conversations")] == [{"tutor": "v1"}, {"tutor": "v2"}]
+
+
+def test_a_sample_takes_one_turn_of_each_conversation_first_and_a_larger_one_contains_it(tmp_path: Path) -> None:
+    rows = [
+        [name, number, "tutor" if number % 2 else "student", f"{name}{number}", "", ""]
+        for name in "abcdefgh"
+        for number in range(10)
+    ]
+    path = table(tmp_path / "chats.csv", rows)
+    records = [conversation_record(each) for each in read_conversations(path, Reading())]
+    eight, twelve = sample_moments(records, 8, 1), sample_moments(records, 12, 1)
+    assert {name.split("-")[0] for name in eight} == set("abcdefgh") and twelve[:8] == eight
+    assert sample_moments(records, 8, 2) != eight and len(sample_moments(records, 1000, 1)) == 40
+
+
+def test_any_id_of_a_conversation_is_a_safe_and_distinct_part_of_item_ids() -> None:
+    keys = [conversation_key(name) for name in ("c1", "../x", "a/b", "a b", "ä" * 200, "x" * 200, "x" * 201)]
+    assert len(set(keys)) == len(keys) and keys[0] == "c1"
+    assert all("/" not in key and len(key) <= 60 and not key.startswith(".") for key in keys)
+
+
+def test_the_judge_does_not_see_who_answered() -> None:
+    records = [
+        {
+            "id": "a", "conversation": "a", "problem": "", "solution": "", "tags": {"tutor": "SECRET-2"},
+            "messages": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Because."}],
+            "moments": [{"id": "a-1", "message": 1, "tags": {"tutor": "SECRET-1"}}],
+        }
+    ]  # fmt: skip
+    [item] = moment_items(records, "comparison")
+    reply = Reply(
+        id="a-1", task="comparison", tutor="SECRET-3", key="k", turns=[Turn(messages="m", text="What do you think?")]
+    )
+    orders = []
+    for name in ("mrbench_taxonomy",):
+        loaded = read_rubric(name)
+        for question in questions_about(loaded.rubric, case_of_reply(loaded, item, reply)):
+            prompt = json.dumps(question_messages(loaded, case_of_reply(loaded, item, reply), question))
+            assert "SECRET" not in prompt and "What do you think?" in prompt and "Because." not in prompt
+            orders.append(question.order)
+    assert orders == [None]
+
+
+# the written run ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty working folder in which the shipped registries are found."""
+    from conftest import ROOT
+
+    monkeypatch.setenv("MAIEUTIC_EXTENSIONS", "")
+    for name in ("config", "resources"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def written(folder: Path, name: str = "chats") -> dict[str, Any]:
+    from maieutic.core.yaml_files import read_yaml
+
+    return read_yaml(folder / f"{name}.yaml")
+
+
+def test_the_run_asks_the_judge_about_each_turn_and_no_baseline(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table(folder / "chats.csv")
+    transcripts(Path("chats.csv"), hosted=HOSTED, source=Source(tags=["subject"]), evaluation=Evaluation(check=0))
+    output = capsys.readouterr().out
+    assert "3 of 4 tutor turns in 2 conversations" in output and "left out: 1 tutor turns" in output
+    assert "sent to http://127.0.0.1:9/v1: the problem and the dialogue before each turn (far-judge)" in output
+    assert "new requests: far-judge-judge 3;" in output
+    run = written(folder)["run"]
+    assert (run["tutors"], run["tasks"], run["labels"]) == (["recorded"], ["chats/turns"], [])
+    card = (folder / "chats/resources/benchmarks/chats/turns.yaml").read_text()
+    assert "subject: [cubes, sums]" in card and "tutor: [v2, v1]" in card and "floor: []" in card
+
+
+def test_other_tutors_answer_the_moments_and_are_compared_in_both_orders(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table(folder / "chats.csv")
+    evaluation = Evaluation(tutors=["gpt-4o-mini"], whole=True, check=0)
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=evaluation)
+    output = capsys.readouterr().out
+    # 3 given turns, 3 of the model, 3 comparisons in 2 orders, 2 conversations
+    assert "gpt-4o-mini 3, far-judge-judge about 14" in output
+    assert "sent to https://api.openai.com/v1: " in output
+    assert written(folder)["run"]["tasks"] == ["chats/turns", "chats/comparison", "chats/conversations"]
+
+
+def test_the_principles_are_a_rubric_of_their_own(folder: Path) -> None:
+    table(folder / "chats.csv")
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(rubric="transcript_principles", check=0))
+    card = (folder / "chats/resources/benchmarks/chats/turns.yaml").read_text()
+    assert "rubrics: [transcript_principles]" in card and "criterion: Questioning" in card
+    assert (folder / "chats/resources/rubrics/transcript_principles.jinja").is_file()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"judge": "gpt-4o-minni", "hosted": command.NOT_HOSTED}, r"--judge: .*did you mean 'gpt-4o-mini'"),
+        ({"hosted": command.NOT_HOSTED}, r"--judge: expected a model that judges, found none"),
+        ({"evaluation": Evaluation(tutors=["gpt-5-nano-nano"])}, r"--tutors: .*gpt-5-nano-nano"),
+        ({"evaluation": Evaluation(rubric="mrbench_taxonomi")}, r"mrbench_taxonomi"),
+        ({"name": "mrbench"}, r"--name: mrbench is the name of a benchmark"),
+        ({"source": Source(roles=["Mum"])}, r"--roles: expected name=value, found Mum"),
+        ({"source": Source(roles=["Mum=parent"])}, r"--roles: Mum=parent: the role is unknown"),
+        ({"source": Source(sample=0)}, r"--sample: expected a positive number"),
+        ({"evaluation": Evaluation(instructions=Path("none.txt"))}, r"--instructions: none.txt cannot be read"),
+    ],
+)
+def test_wrong_flags_are_refused(folder: Path, settings: dict[str, Any], message: str) -> None:
+    table(folder / "chats.csv")
+    with pytest.raises(UserError, match=message):
+        transcripts(Path("chats.csv"), **{"hosted": HOSTED, **settings})
+    assert not (folder / "chats.yaml").exists()
+
+
+def test_an_existing_run_is_overwritten_by_force_only(folder: Path) -> None:
+    table(folder / "chats.csv")
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
+    with pytest.raises(UserError, match=r"chats.yaml: already exists"):
+        transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), source=Source(last=True), force=True)
+    assert "2 tutor turns of 2 conversations" in written(folder)["report"]["note"]
+
+
+def test_a_large_run_needs_a_limit_and_the_printed_fix_works(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table(folder / "chats.csv")
+    monkeypatch.setattr(command, "MOST_REQUESTS", 2)
+    with pytest.raises(
+        UserError, match=r"3 requests are planned, and no limit is set\. Fix: .*--max-requests 3 --force"
+    ):
+        transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), max_requests=3, force=True)
+    assert written(folder)["run"]["budget"] == {"requests": 3}
+
+
+def test_redaction_happens_before_anything_is_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [[*row, "Ann Lee"] for row in ROWS]
+    rows[1][3] = "I am Ann, mail ann@x.org"
+    table(folder / "chats.csv", rows, [*HEAD, "pupil"])
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), privacy=Privacy(names=["pupil"]))
+    content = "".join(path.read_text() for path in folder.glob("chats/*.jsonl"))
+    assert "I am [NAME], mail [MAIL]" in content and "Ann" not in content and "ann@" not in content
+    assert "mail addresses 1" in capsys.readouterr().out
+    note = written(folder)["report"]["note"]
+    assert "mail addresses: 1" in note and "names in free text are not found" in note
+
+
+def test_forgetting_removes_every_text_and_keeps_the_numbers(folder: Path) -> None:
+    table(folder / "chats.csv")
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
+    kept = [paths.SCORES.of(benchmark="chats", tutor="recorded"), "results/runs/chats/scores.csv"]
+    texts = [
+        paths.ITEMS.of(benchmark="chats", task="turns"), paths.REPLIES.of(benchmark="chats", tutor="recorded"),
+        paths.VERDICTS.of(judge="j", benchmark="chats", batch="recorded"),
+        paths.VERDICT_JOURNAL.of(judge="j", benchmark="chats", batch="recorded"),
+        paths.JUDGE_GRADES.of(benchmark="chats", judge="j", tutor="recorded"), "results/logs/judge_replies/j/chats/r.log",
+        paths.SOURCE.of(dataset="chats_transcripts"), "results/runs/chats/index.html", "results/runs/chats/items/x.js",
+    ]  # fmt: skip
+    others = [paths.REPLIES.of(benchmark="mrbench", tutor="recorded")]
+    for name in (*kept, *texts, *others):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text("How did you get 5?")
+    Path("results/runs/chats/config.yaml").write_text(Path("chats.yaml").read_text())
+    with pytest.raises(UserError, match="either --refused or --transcripts"):
+        forget("chats")
+    forget("chats", transcripts=True)
+    assert not any(Path(name).exists() for name in texts) and all(Path(name).exists() for name in (*kept, *others))
+    assert sorted(path.name for path in Path("chats").iterdir()) == ["resources"]
+    with pytest.raises(UserError, match="expected the name of a run"):
+        forget(transcripts=True)

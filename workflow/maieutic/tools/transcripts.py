@@ -1,0 +1,531 @@
+"""`maieutic transcripts`: write a run file and a data folder that evaluate a team's own tutoring conversations."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cyclopts import Parameter
+
+from maieutic.config.models import JudgeModel
+from maieutic.config.registry import unknown_name
+from maieutic.config.rubrics import read_rubric
+from maieutic.core.errors import UserError
+from maieutic.core.extensions import activate_extensions
+from maieutic.core.files import atomic_file, write_json_lines
+from maieutic.core.paths import RESOURCES
+from maieutic.core.plugins import benchmark_names
+from maieutic.core.yaml_files import read_yaml
+from maieutic.launch.messages import registry_cost, requests_line
+from maieutic.launch.rehearsal import MOST_BUILT_ITEMS, Rehearsal
+from maieutic.launch.requests import VERDICT_TOKENS, NewRequests, new_requests, tokens_of_chars
+from maieutic.plan.plan import Plan
+from maieutic.tools.new_run import (
+    DEFAULT_LABEL_LIMIT,
+    NOT_HOSTED,
+    Hosted,
+    entry_name_for,
+    plan_of_run_file,
+    unused_entry_name,
+    write_run_file,
+)
+from maieutic.tools.pinning import merged_configuration
+from maieutic.transcripts.moments import (
+    DATASET_SUFFIX,
+    FIELDS,
+    Record,
+    conversation_record,
+    dialogue_text,
+    reply_of,
+    sample_moments,
+    whole_id,
+    with_moments,
+)
+from maieutic.transcripts.reading import TUTOR, Conversation, Reading, read_conversations
+from maieutic.transcripts.redaction import PATTERNS, Redactor
+
+BASES = RESOURCES / "transcripts"  # cards, prompts and rubrics that the command copies into the data folder
+DATA_FILE, REPLIES_FILE = "conversations.jsonl", "replies.jsonl"
+RECORDED = "recorded"  # name of the tutor whose replies are those of the transcripts
+COMPARISON, CONVERSATION = "transcript_comparison", "transcript_conversation"
+DEFAULTS = BASES / "defaults.yaml"  # the rubric of single turns, and the labelled set on which it was validated
+MOST_TAG_VALUES = 12  # maximum number of values of a tag that get numbers of their own, the most frequent first
+MOST_REQUESTS = 5000  # above this number of requests a budget is required
+PROMPT_CHARS = 2500  # approximate length of a judge's question without the dialogue
+FREE_NAME = re.compile(r"[^a-z0-9]+")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Source:
+    """Flags for reading the file of transcripts.
+
+    columns: names of columns that are not found by themselves, as `field=column` with the fields conversation, role,
+    text, turn, tutor, problem, solution and time, or `turns` for a column with whole conversations (`a+b` for two such
+    columns, one after the other); tags: columns whose values get numbers of their own; roles: roles of words in
+    the role column, as `word=tutor`, `word=student` or `word=system`; moves: tutors' turns begin with a move in
+    brackets, such as "(probing)", which becomes a tag; last: use only the last tutor turn of each conversation;
+    sample: number of tutor turns, drawn at random over the conversations (default: all); skip_empty: leave turns
+    without a text out; max_mb: maximum size of the file in megabytes.
+    """
+
+    columns: list[str] | None = None
+    tags: list[str] | None = None
+    roles: list[str] | None = None
+    moves: bool = False
+    last: bool = False
+    skip_empty: bool = False
+    sample: int | None = None
+    max_mb: float = 100
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Evaluation:
+    """Flags for the judge, its rubrics and other tutors.
+
+    tutors: models in config/models.yaml that answer the same moments, and are compared with the given turns; rubric:
+    rubric of the single turns: mrbench_taxonomy (MRBench's eight dimensions), transcript_principles (KMP-Bench's six
+    principles) or one of your own; extensions: folders with rubrics of your own; whole: also judge whole conversations;
+    instructions: file with the system prompt of the other tutors; check: number of MRBench's labelled
+    replies on which the judge is checked, which gives its traffic light (0: none).
+    """
+
+    tutors: list[str] | None = None
+    rubric: str | None = None
+    extensions: list[str] | None = None
+    whole: bool = False
+    instructions: Path | None = None
+    check: int = DEFAULT_LABEL_LIMIT
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Privacy:
+    """Flags for personal details.
+
+    redact: replace mail and web addresses, street addresses, phone numbers and long numbers; names: columns with names
+    of people, which are replaced as well (implies `redact`).
+    """
+
+    redact: bool = False
+    names: list[str] | None = None
+
+
+DEFAULT_SOURCE, DEFAULT_EVALUATION, DEFAULT_PRIVACY = Source(), Evaluation(), Privacy()
+
+
+class TranscriptSet(NamedTuple):
+    """Records of conversations. turns: number of tutor turns; skipped: number of those that answer no student."""
+
+    records: list[Record]
+    turns: int
+    skipped: int
+
+    @property
+    def moments(self) -> int:
+        """Number of tutor turns that are evaluated."""
+        return sum(len(record["moments"]) for record in self.records)
+
+
+def transcripts(
+    file: Path,
+    *,
+    judge: str | None = None,
+    name: str | None = None,
+    out: Path | None = None,
+    budget: float | None = None,
+    max_requests: int | None = None,
+    seed: int = 20250226,
+    force: bool = False,
+    source: Source = DEFAULT_SOURCE,
+    evaluation: Evaluation = DEFAULT_EVALUATION,
+    privacy: Privacy = DEFAULT_PRIVACY,
+    hosted: Hosted = NOT_HOSTED,
+) -> None:
+    """Write a run file that evaluates your own tutoring conversations, and the folder with its data. Nothing is sent.
+
+    file: conversations as CSV, JSON lines, JSON or Parquet, with a row per message or per conversation; judge: a judge
+    or a model in config/models.yaml (default: the model described by the flags for a hosted model); name: name of the
+    run (default: the file's name); out: the run file (default: NAME.yaml); the data folder NAME is written beside it;
+    budget, max_requests: maximum cost of a Snakemake call in US dollars, and maximum number of its requests; one of
+    them is required if more than 5,000 requests are planned; seed: random seed of the sample; force: overwrite an
+    existing run file and data folder; source: see below; evaluation: see below; privacy: see below; hosted: a judge's
+    model that config/models.yaml lacks. Raises UserError that names every faulty row of the file.
+    """
+    slug = FREE_NAME.sub("_", (name or file.stem).casefold()).strip("_") or "transcripts"
+    slug = slug if slug[0].isalpha() else f"t_{slug}"
+    if slug in benchmark_names():
+        raise UserError("--name", f"{slug} is the name of a benchmark", "pass another --name")
+    run_file = out or Path(f"{slug}.yaml")
+    folder = run_file.parent / slug
+    if not force and (existing := next((path for path in (run_file, folder) if path.exists()), None)):
+        raise UserError(str(existing), "already exists", "pass another --name or --out, or --force")
+    raw, defaults = merged_configuration([]), read_yaml(DEFAULTS)
+    rubric = evaluation.rubric or str(defaults["rubric"])
+    reading = reading_of(source, privacy)
+    conversations = read_conversations(file, reading)
+    redactor = None
+    if privacy.redact or privacy.names:
+        redactor = Redactor({name for conversation in conversations for name in conversation.names})
+        conversations = [redacted(conversation, redactor) for conversation in conversations]
+    data = records_of(conversations, source, seed)
+    if not data.moments:
+        raise UserError(str(file), "no tutor's turn follows a student's turn", "check the columns and roles")
+    models, judge_name = judge_entry_of(raw["models"], judge, hosted, evaluation, rubric)
+    tutors = evaluation.tutors or []
+    for tutor in tutors:
+        if tutor not in raw["models"] and tutor not in models:
+            raise unknown_name("--tutors", tutor, [*raw["models"]], "config/models.yaml")
+    shutil.rmtree(folder, ignore_errors=True)
+    tasks = write_folder(folder, slug, data, evaluation, rubric)
+    models[RECORDED] = {
+        "engine": "recorded", "file": str(folder / REPLIES_FILE), "label": "As given", "images": False,
+    }  # fmt: skip
+    overlay: dict[str, Any] = {
+        "edition": "published",
+        "extensions": [*(evaluation.extensions or []), str(folder)],
+        "datasets": datasets_of(folder, slug, data),
+        "models": models,
+        "run": {
+            "name": slug,
+            "tutors": [RECORDED, *tutors],
+            "tasks": [f"{slug}/{task}" for task in tasks],
+            "judges": [judge_name],
+            "labels": defaults["labels"] if evaluation.check else [],
+            "preferences": [],
+            **({"budget": limits} if (limits := limits_of(budget, max_requests)) else {}),
+        },
+        "report": {
+            "title": f"Transcripts: {name or file.stem}",
+            "note": note_of(data, redactor, file, evaluation.check > 0),
+        },
+    }
+    plan = plan_of_run_file(raw, overlay)
+    write_run_file(run_file, overlay, "transcripts")
+    tell_plan(plan, data, redactor, run_file, hosted_addresses(plan))
+
+
+def reading_of(source: Source, privacy: Privacy) -> Reading:
+    """Return how the file is read. Raises UserError for a malformed --columns or --roles."""
+    columns = dict(pair_of(word, "--columns", "role=speaker") for word in source.columns or [])
+    roles = dict(pair_of(word, "--roles", "coach=tutor") for word in source.roles or [])
+    for word, role in roles.items():
+        if role not in ("tutor", "student", "system"):
+            raise UserError("--roles", f"{word}={role}: the role is unknown", "use tutor, student or system")
+    if source.sample is not None and source.sample < 1:
+        raise UserError("--sample", f"expected a positive number, found {source.sample}", "pass 1 or more")
+    return Reading(
+        columns, source.tags or [], roles, source.moves, source.max_mb, privacy.names or [], source.skip_empty
+    )
+
+
+def pair_of(word: str, flag: str, example: str) -> tuple[str, str]:
+    """Return the two parts of `name=value`."""
+    first, sign, second = word.partition("=")
+    if not (first and sign and second):
+        raise UserError(flag, f"expected name=value, found {word}", f"write it like {example}")
+    return first, second
+
+
+def redacted(conversation: Conversation, redactor: Redactor) -> Conversation:
+    """Return a conversation with its texts redacted."""
+    return conversation._replace(
+        messages=[message._replace(text=redactor.text(message.text)) for message in conversation.messages],
+        problem=redactor.text(conversation.problem),
+        solution=redactor.text(conversation.solution),
+        names=frozenset(),
+    )
+
+
+def records_of(conversations: Sequence[Conversation], source: Source, seed: int) -> TranscriptSet:
+    """Return the records of the conversations, or of a sample of their tutors' turns."""
+    records = [conversation_record(conversation) for conversation in conversations]
+    answering = sum(len(record["moments"]) for record in records)
+    turns = sum(message.role == TUTOR for conversation in conversations for message in conversation.messages)
+    if source.last:
+        records = with_moments(records, [record["moments"][-1]["id"] for record in records if record["moments"]])
+    chosen = [moment["id"] for record in records for moment in record["moments"]]
+    if source.sample:
+        chosen = sample_moments(records, source.sample, seed)
+    return TranscriptSet(with_moments(records, chosen), turns, turns - answering)
+
+
+def judge_entry_of(
+    registry: dict[str, Any], judge: str | None, hosted: Hosted, evaluation: Evaluation, rubric: str
+) -> tuple[dict[str, Any], str]:
+    """Return the entries that the run file adds, and the name of the judge. Raises UserError for an unknown judge."""
+    models: dict[str, Any] = {}
+    if (entry := hosted.entry) is not None:
+        added = unused_entry_name(judge or entry_name_for(str(entry["model"])), registry)
+        models[added], judge = entry, added
+    if judge is None:
+        fix = "pass --judge NAME of a model in config/models.yaml, or --provider and --model of a hosted one"
+        raise UserError("--judge", "expected a model that judges, found none", fix)
+    known = registry | models
+    if judge not in known:
+        raise unknown_name("--judge", judge, list(known), "config/models.yaml")
+    rubrics = [rubric]
+    rubrics += [COMPARISON] if evaluation.tutors else []
+    rubrics += [CONVERSATION] if evaluation.whole else []
+    settings = {"rubrics": rubrics, **({"label_limit": evaluation.check} if evaluation.check else {})}
+    if known[judge]["engine"] == "judge":
+        base = {key: value for key, value in known[judge].items() if key not in ("rubrics", "pairs", "tags", "label")}
+        name = unused_entry_name(f"{judge}-transcripts", registry)
+        models[name] = {**base, **settings}
+    else:
+        name = unused_entry_name(f"{judge}-judge", registry)
+        models[name] = {"engine": "judge", "model": judge, **settings}
+    return models, name
+
+
+# the data folder ------------------------------------------------------------------------------------------------------
+
+
+def write_folder(folder: Path, slug: str, data: TranscriptSet, evaluation: Evaluation, rubric: str) -> list[str]:
+    """Write the data folder, which is an extension, and return the names of its tasks."""
+    cards = folder / "resources/benchmarks" / slug
+    cards.mkdir(parents=True)
+    for file in ("turn.jinja", "conversation.jinja"):
+        shutil.copy(BASES / file, cards)
+    write_text(cards / "turn.system.jinja", system_template(evaluation.instructions))
+    sizes = {"turns": data.moments}
+    tags = [moment["tags"] for record in data.records for moment in record["moments"]]
+    labelled = {"turns": (rubric, tags)}  # rubric of the tasks that get labels, and the tags of their items
+    copy_rubric(folder, rubric)
+    if evaluation.tutors:
+        sizes["comparison"] = data.moments
+        copy_rubric(folder, COMPARISON)
+    if evaluation.whole:
+        sizes["conversations"] = len(data.records)
+        labelled["conversations"] = (CONVERSATION, [record["tags"] for record in data.records])
+        copy_rubric(folder, CONVERSATION)
+    activate_extensions([*(evaluation.extensions or []), str(folder)])
+    for task, items in sizes.items():
+        changes: dict[str, Any] = {"benchmark": slug, "items": items, "dataset": f"{slug}{DATASET_SUFFIX}"}
+        if task in labelled:
+            name, item_tags = labelled[task]
+            changes |= {"rubrics": [name], "metrics": criterion_metrics(name, tags_of(item_tags))}
+        write_card(cards / f"{task}.yaml", changes)
+    write_json_lines(folder / DATA_FILE, data.records)
+    replies = [
+        {"id": moment["id"], "task": "turns", "reply": reply_of(record, moment)}
+        for record in data.records
+        for moment in record["moments"]
+    ]
+    if evaluation.whole:
+        replies += [
+            {"id": whole_id(record), "task": "conversations", "reply": dialogue_text(record["messages"])}
+            for record in data.records
+        ]
+    write_json_lines(folder / REPLIES_FILE, replies)
+    return list(sizes)
+
+
+def write_card(path: Path, changes: dict[str, Any]) -> None:
+    """Write a task card: its base in BASES with changes."""
+    import yaml
+
+    class PlainDumper(yaml.SafeDumper):
+        """Writes repeated values in full, so that people can edit the card."""
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    content = {**read_yaml(BASES / path.name), **changes}
+    with atomic_file(path) as handle:
+        yaml.dump(content, handle, PlainDumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
+
+
+def copy_rubric(folder: Path, name: str) -> None:
+    """Copy a rubric card of BASES with its prompts into the data folder; nothing if the rubric is not one of them."""
+    target = folder / "resources/rubrics"
+    for path in (BASES / "rubrics").glob(f"{name}.*"):
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+
+
+def tags_of(item_tags: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    """Return each tag with its values, the most frequent first. Tags with one value for all items are left out.
+
+    item_tags: tags of each item.
+    """
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for tags in item_tags:
+        for tag, value in tags.items():
+            counts[tag][value] += 1
+    return {
+        tag: sorted(values, key=lambda value: (-values[value], value))[:MOST_TAG_VALUES]
+        for tag, values in counts.items()
+        if len(values) > 1 or values.total() < len(item_tags)
+    }
+
+
+def criterion_metrics(rubric: str, tags: dict[str, list[str]]) -> dict[str, Any]:
+    """Return the metrics of a rubric, by tag: the share of desired labels over all criteria, and under each criterion.
+
+    Raises UserError for a rubric without desired labels.
+    """
+    criteria = [name for name, criterion in read_rubric(rubric).rubric.criteria.items() if criterion.desired]
+    if not criteria:
+        raise UserError("--rubric", f"{rubric} has no criterion with a desired label", "choose another rubric")
+    share = {"headline": True, "grader": "judge", "criterion": "desired_share", "function": "mean_share", "by": tags}
+    by_criterion = {
+        name.casefold(): {"grader": "judge", "criterion": name, "function": "accuracy", "by": tags} for name in criteria
+    }
+    return {"desired_share": share, **by_criterion}
+
+
+def datasets_of(folder: Path, slug: str, data: TranscriptSet) -> dict[str, Any]:
+    """Return the registry entry of the data file, with its checksum."""
+    path = folder / DATA_FILE
+    published = {
+        "path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "records": len(data.records),
+    }  # fmt: skip
+    entry = {"title": f"Transcripts {slug}", "licence": "yours", "format": "jsonl", "fields": FIELDS}
+    return {f"{slug}{DATASET_SUFFIX}": {**entry, "published": published}}
+
+
+def system_template(instructions: Path | None) -> str:
+    """Return the template of the system message for other tutors. Raises UserError for an unreadable file."""
+    path = instructions or BASES / "instructions.txt"
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise UserError("--instructions", f"{path} cannot be read: {error}", "pass a text file in UTF-8") from None
+    if "endraw" in text:
+        raise UserError("--instructions", f"{path} contains the word endraw", "remove it")
+    base = (BASES / "turn.system.jinja").read_text(encoding="utf-8")
+    return base.replace("{{ instructions }}", f"{{% raw %}}{text}{{% endraw %}}")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file."""
+    with atomic_file(path) as handle:
+        handle.write(text)
+
+
+# messages -------------------------------------------------------------------------------------------------------------
+
+
+LIGHT_NOTE = (
+    "The judge's light was earned on MRBench: English dialogues about mathematics. On other subjects and languages it "
+    "means little."
+)
+
+
+def note_of(data: TranscriptSet, redactor: Redactor | None, file: Path, checked: bool) -> str:
+    """Return the page's note on the data: their size, what was redacted, and what the judge's light rests on.
+
+    checked: True if the judge is checked on MRBench's labelled replies.
+    """
+    lines = [
+        f"{data.moments:,} tutor turns of {len(data.records):,} conversations from `{file.name}`; the intervals are "
+        "over conversations.",
+        LIGHT_NOTE if checked else "The judge was not checked on labelled replies.",
+        "Label 20 to 40 of these turns (`maieutic label`) to check the judge here and to correct its rates.",
+    ]
+    if redactor is None:
+        lines.append("Personal details were not removed.")
+    else:
+        replaced = "; ".join(f"{what}: {number:,}" for what, number in sorted(redactor.counts.items()) if number)
+        lines.append(
+            f"Personal details were replaced before anything was sent ({replaced or 'none were found'}). Only the "
+            "stated patterns and the given names were searched: names in free text are not found."
+        )
+    return "\n\n".join(lines)
+
+
+def hosted_addresses(plan: Plan) -> dict[str, list[str]]:
+    """Return the models of a run by the address to which their requests are sent; "this machine" for served models."""
+    judges = [plan.models[name] for name in plan.run.judges]
+    names = [*plan.run.tutors, *(entry.model for entry in judges if isinstance(entry, JudgeModel) and entry.model)]
+    places: dict[str, list[str]] = {}
+    for name in names:
+        entry = plan.models[name]
+        if getattr(entry, "engine", None) == "hosted":
+            places.setdefault(str(getattr(entry, "base_url", "")), []).append(name)
+        elif getattr(entry, "engine", None) == "vllm":
+            places.setdefault("this machine", []).append(name)
+    return places
+
+
+def planned_usd(plan: Plan, planned: Sequence[NewRequests]) -> float | None:
+    """Return the estimated cost of requests in US dollars; None if a model has no price."""
+    costs = [
+        registry_cost(plan, part.model, part.prompt_tokens, part.answer_tokens) for part in planned if part.requests
+    ]
+    return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+
+def limits_of(budget: float | None, max_requests: int | None) -> dict[str, float]:
+    """Return the content of `run.budget`."""
+    return {name: limit for name, limit in (("usd", budget), ("requests", max_requests)) if limit is not None}
+
+
+def planned_requests(plan: Plan, data: TranscriptSet) -> list[NewRequests]:
+    """Return the requests of a run: counted, or for a large set estimated from the lengths of its texts."""
+    number = data.moments
+    if number <= MOST_BUILT_ITEMS:
+        with Rehearsal(plan) as rehearsal:
+            return new_requests(plan, rehearsal)
+    before = after = 0  # characters before the moments, and of the replies
+    for record in data.records:
+        lengths = [len(message["content"]) for message in record["messages"]]
+        before += sum(sum(lengths[: moment["message"]]) for moment in record["moments"])
+        after += sum(lengths[moment["message"]] for moment in record["moments"])
+    prompt, reply = tokens_of_chars(before / number + PROMPT_CHARS), tokens_of_chars(after / number)
+    others = [tutor for tutor in plan.run.tutors if tutor != RECORDED]
+    planned = [NewRequests("tutors", tutor, tutor, number, number * prompt, number * reply) for tutor in others]
+    for judge in plan.run.judges:
+        verdicts = number * (1 + len(others) * (1 + 2)) + (len(data.records) if has_conversations(plan) else 0)
+        checks = plan.label_limit(judge) or 0 if plan.run.labels else 0
+        model = plan.answering_entry(judge)
+        for stage, requests in (("judges", verdicts), ("checks", checks)):
+            if requests:
+                tokens = requests * (prompt + reply), float(requests * VERDICT_TOKENS)
+                planned.append(NewRequests(stage, judge, model, requests, *tokens))
+    return planned
+
+
+def has_conversations(plan: Plan) -> bool:
+    """Return True if whole conversations are judged."""
+    return any(loaded.card.task == "conversations" for loaded in plan.cards.values())
+
+
+def tell_plan(
+    plan: Plan,
+    data: TranscriptSet,
+    redactor: Redactor | None,
+    run_file: Path,
+    places: dict[str, list[str]],
+) -> None:
+    """Print what will be asked, where it is sent and what it costs. Raises UserError if a budget is needed."""
+    planned = planned_requests(plan, data)
+    requests = sum(part.requests or 0 for part in planned)
+    print(f"{data.moments:,} of {data.turns:,} tutor turns in {len(data.records):,} conversations")
+    if data.skipped:
+        print(f"left out: {data.skipped:,} tutor turns that follow no turn of a student")
+    if redactor is not None:
+        searched = ", ".join(pattern.what for pattern in PATTERNS)
+        counts = ", ".join(f"{what} {number}" for what, number in redactor.counts.items() if number) or "nothing"
+        print(f"replaced: {counts} (searched: {searched}, given names; names in free text are not found)")
+    for address, names in places.items():
+        print(f"sent to {address}: the problem and the dialogue before each turn ({', '.join(dict.fromkeys(names))})")
+    print(requests_line(plan, planned))
+    if requests > MOST_REQUESTS and not plan.run.budget.is_limited():
+        usd = planned_usd(plan, planned)
+        limit = f"--max-requests {requests}" if usd is None else f"--budget {max(1, round(1.2 * usd + 0.5))}"
+        run_file.unlink()
+        raise UserError(
+            "--budget",
+            f"{requests:,} requests are planned, and no limit is set",
+            f"run the command again with {limit} --force, or with --sample for fewer turns",
+        )
+    print(f"Wrote {run_file}. Next: snakemake --cores all --configfile {run_file}")
