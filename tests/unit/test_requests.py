@@ -537,7 +537,7 @@ def test_requests_of_an_unmeasured_task_are_estimated_with_default_lengths(
 ) -> None:
     monkeypatch.setattr(requests, "measured_sizes", lambda: {})
     [loaded] = [loaded for loaded in plan.benchmarks[BENCHMARK] if loaded.card.task == TASK]
-    estimate = requests.estimated_replies(plan, loaded)
+    estimate = requests.estimated_replies(plan, loaded, 1)
     assert estimate.requests and estimate.requests > 1
     assert estimate[1:] == (estimate.requests * tokens_of_chars(2000.0), estimate.requests * tokens_of_chars(600.0))
 

@@ -246,7 +246,15 @@ def test_ratings_of_people_make_summaries_only(finished: Path, server: tuple[str
     (finished / PEOPLE).write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
     config = configure(finished, server[0], "people.yaml", human_labels=PEOPLE)
     jobs = {job.split()[0] for job in planned(finished, config)}
-    assert jobs == {"rate_judge", "correct_by_people", "save_config", "build_report", "check_report", "check_judges"}
+    assert jobs == {
+        "rate_judge",
+        "correct_by_people",
+        "save_config",
+        "save_labels",
+        "build_report",
+        "check_report",
+        "check_judges",
+    }
     before = len(server[1].requests)
     done = run(finished, config)
     assert done.returncode == 0, done.stdout

@@ -174,6 +174,7 @@ class Model(StrictModel):
 
 
 # Request fields that a task sets. `extra_body` must not replace them.
+MOST_REPEATS = 100  # maximum number of answers to an item
 TASK_FIELDS = {"messages", "prompt", "input", "model", "n", "stream", "stop", "seed"}
 
 
@@ -283,6 +284,15 @@ class ServedModel(Model):
         description=(
             "Set to `true` if the endpoint rejects conversations that end with an assistant message. The student's "
             "solution in text-only TutorBench samples becomes a user message."
+        ),
+    )
+    repeats: int = Field(
+        1,
+        ge=1,
+        le=MOST_REPEATS,
+        description=(
+            "Number of answers to each item. Each answer after the first has its own seed. The page shows how often "
+            "they differ."
         ),
     )
     omit: list[Literal["stop", "temperature", "seed", "max_tokens"]] = Field(
@@ -771,6 +781,15 @@ class JudgeModel(Model):
         description=(
             "Rubric cards for replies, listed below. Each task uses the first of these cards that suits the task. "
             "`[]`: judge only pairs or tags."
+        ),
+    )
+    repeats: int = Field(
+        1,
+        ge=1,
+        le=MOST_REPEATS,
+        description=(
+            "Number of verdicts about each reply. Each verdict after the first has its own seed. The page shows how "
+            "often they differ."
         ),
     )
     pairs: list[str] = Field(

@@ -21,6 +21,7 @@ SCORINGS: tuple[Scoring, ...] = ("paper_compat", "robust")
 
 NO_REPLY = "no recorded reply"  # value of `Reply.error` if a recorded tutor did not answer the item
 REBUILD_FIX = "delete this file and run again: it is rebuilt"
+COPY_MARK = "~"  # precedes the number of a copy in the id of an item
 NO_REQUEST = "none"  # request key of replies and verdicts for which no model was called
 
 
@@ -42,7 +43,9 @@ class Item(Record):
     """One test case. `vars` fill the prompt; `cluster` identifies the problem that the bootstrap resamples.
 
     history: chat messages (`role`, `content`) before the card's first turn; speaker: role of the card's first turn if
-    other messages precede it; images: files in the picture store that are added to the first user message.
+    other messages precede it; images: files in the picture store that are added to the first user message; repeat:
+    number of earlier copies of this item, 0 for the item itself. Copies have the same content and cluster, and are
+    asked once more (`repeats` of a model).
     """
 
     IDENTITY = ("task", "id")
@@ -56,6 +59,16 @@ class Item(Record):
     images: list[str] = Field(default_factory=list)
     history: list[dict[str, str]] = Field(default_factory=list)
     speaker: Literal["user", "assistant"] = "user"
+    repeat: int = 0
+
+    @property
+    def base(self) -> str:
+        """Id of the item of which this item is a copy, or its own id."""
+        return self.id.removesuffix(f"{COPY_MARK}{self.repeat + 1}") if self.repeat else self.id
+
+    def copy_number(self, repeat: int) -> Item:
+        """Return the copy of this item for a repeat; the item itself for 0."""
+        return self.model_copy(update={"id": f"{self.id}{COPY_MARK}{repeat + 1}", "repeat": repeat}) if repeat else self
 
 
 NO_SOLUTION = ("", "N/A", "None", "Not Available")  # texts that mark a missing solution in the data sets

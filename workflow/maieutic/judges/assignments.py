@@ -97,7 +97,8 @@ def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, r
                     "delete these files and run again",
                 )
         subset = [reply for reply in subset if not reply.trivial or reply.tutor in card.baselines.named]
-        work += reply_cases(rubric_for_card("judge", judge, card), items, subset)
+        for loaded, case in reply_cases(rubric_for_card("judge", judge, card), items, subset):
+            work.append((loaded, case._replace(repeat=items[case.task, case.id].repeat % judge.repeats)))
     return work
 
 

@@ -103,6 +103,7 @@ def as_single_message(messages: Messages) -> Messages:
 def judge_request(loaded: LoadedRubric, case: Case, question: Question, panel: JudgeSettings) -> dict[str, Any]:
     """Return the request for one question, with the field names of OpenAI's API."""
     rubric, model = loaded.rubric, panel.model
+    asked_again = case.repeat > 0 and panel.judge.repeats > 1
     endpoint = model.endpoint or "chat"
     pictures = bool(model.images) and endpoint != "completions"
     messages = question_messages(loaded, case, question, pictures)
@@ -117,7 +118,7 @@ def judge_request(loaded: LoadedRubric, case: Case, question: Question, panel: J
         "max_tokens": bound,
         "stop": [],
         **({REPEAT: case.repeat} if case.repeat else {}),  # REPEAT is part of the request key, but is not sent
-        **({"seed": panel.seed} if rubric.temperature else {}),
+        **({"seed": panel.seed + case.repeat} if rubric.temperature or asked_again else {}),
         **(
             {"response_format": response_format(rubric, question, panel.judge.reasons)}
             if rubric.answer == "json" and model.structured

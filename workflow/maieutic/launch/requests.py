@@ -99,7 +99,9 @@ def new_replies(plan: Plan, benchmark: str, tutor: str, rehearsal: Rehearsal, sh
     )
     items = rehearsal.items(benchmark, job.tasks)
     if identity is None or items is None:
-        whole = estimated_total("tutors", tutor, tutor, [estimated_replies(plan, loaded) for loaded in loaded_cards])
+        whole = estimated_total(
+            "tutors", tutor, tutor, [estimated_replies(plan, loaded, model.repeats) for loaded in loaded_cards]
+        )
         return shard_share(whole, job.shard)
     names = {"benchmark": benchmark, "tutor": tutor}
     journal = Path(paths.SHARD_JOURNAL.of(**names, shard=shard) if shard else paths.REPLY_JOURNAL.of(**names))
@@ -142,8 +144,8 @@ def all_new_replies(plan: Plan, tutor: str, rehearsal: Rehearsal) -> NewRequests
     )
 
 
-def estimated_replies(plan: Plan, loaded: LoadedCard) -> EstimatedRequests:
-    """Estimate the requests that a tutor gets for a task."""
+def estimated_replies(plan: Plan, loaded: LoadedCard, repeats: int) -> EstimatedRequests:
+    """Estimate the requests that a tutor gets for a task. repeats: number of answers to each item."""
     card = loaded.card
     size = measured_sizes().get((card.benchmark, card.task, ""))
     items = item_count_of(plan, card)
@@ -151,7 +153,7 @@ def estimated_replies(plan: Plan, loaded: LoadedCard) -> EstimatedRequests:
         return EstimatedRequests(None)
     turns = len(loaded.templates)
     prompt, answer = (size.prompt_chars, size.answer_chars) if size else (2000.0, 600.0)
-    requests = items * turns
+    requests = items * turns * repeats
     return EstimatedRequests(requests, requests * tokens_of_chars(prompt), requests * tokens_of_chars(answer))
 
 
@@ -212,7 +214,8 @@ def estimated_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> Estima
     size, items = measured_sizes().get((card.benchmark, card.task, rubric)), item_count_of(plan, card)
     if items is None:
         return EstimatedRequests(None)
-    requests = items * (size.requests if size else questions_per_reply(rubric))
+    answers = max(getattr(plan.models.get(tutor), "repeats", 1), plan.judge_entry(judge).repeats)
+    requests = items * answers * (size.requests if size else questions_per_reply(rubric))
     prompt = tokens_of_chars(size.prompt_chars if size else 4000.0)
     return EstimatedRequests(round(requests), requests * prompt, requests * VERDICT_TOKENS)
 

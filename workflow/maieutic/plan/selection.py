@@ -198,6 +198,12 @@ class Selection:
         """Return the selected tasks of a benchmark that a tutor can answer."""
         return [loaded.card.task for loaded in self.cards_for(benchmark, tutor)]
 
+    @cached_property
+    def repeats(self) -> int:
+        """Number of copies of each item: the largest number of repeats of the run's tutors and judges."""
+        entries = [self.models.get(name) for name in (*self.run.tutors, *self.run.judges)]
+        return max(getattr(entry, "repeats", 1) for entry in entries) if entries else 1
+
     def protocol_of(self, tutor: str) -> str:
         """Return the protocol of a tutor's prompts: its entry's protocol if set, otherwise the run's."""
         return getattr(self.models[tutor], "protocol", None) or self.run.protocol

@@ -20,13 +20,18 @@ PLACEHOLDER = re.compile(r"<\|?(?:image|img|picture)\w*\|?>|\[IMG\]", re.IGNOREC
 
 
 class MakeItems(Job):
-    """Job that makes a task's items. form: format of the source file; limit: size of the random sample (None: all)."""
+    """Job that makes a task's items.
+
+    form: format of the source file; limit: size of the random sample (None: all); repeats: number of copies of each
+    item, with the item itself.
+    """
 
     benchmark: str
     task: str
     form: str
     limit: int | None = None
     seed: int
+    repeats: int = 1
 
 
 def make_items(*, job: MakeItems, source: Path, pictures: list[Path], out: Path) -> None:
@@ -60,7 +65,8 @@ def make_items(*, job: MakeItems, source: Path, pictures: list[Path], out: Path)
                 "set `pictures` in datasets.yaml",
             )
         items = with_picture_files(items, picture_files(pictures[0]))
-    write_records(out, sample_items(items, job.limit, job.seed))
+    chosen = sample_items(items, job.limit, job.seed)
+    write_records(out, [item.copy_number(repeat) for item in chosen for repeat in range(job.repeats)])
 
 
 def with_picture_files(items: list[Item], files: dict[int, str | None]) -> list[Item]:

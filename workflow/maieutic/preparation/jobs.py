@@ -46,7 +46,9 @@ def prepare_weights(plan: Plan, model: str) -> PrepareWeights:
 def make_items(plan: Plan, benchmark: str, task: str) -> MakeItems:
     config = plan.config
     form = config.datasets[plan.card(benchmark, task).dataset].format_of(config.edition)
-    return MakeItems(benchmark=benchmark, task=task, form=form, limit=config.run.limit, seed=config.run.seed)
+    return MakeItems(
+        benchmark=benchmark, task=task, form=form, limit=config.run.limit, seed=config.run.seed, repeats=plan.repeats
+    )
 
 
 def make_labels(plan: Plan, release: str) -> MakeLabels:

@@ -17,7 +17,7 @@ from maieutic.config.models import BaselineModel, HostedModel, ServedModel, Vllm
 from maieutic.config.prompts import Messages, render
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
-from maieutic.core.journal import FinishedRequest, Journal, canonical_digest, reply_journals, request_key
+from maieutic.core.journal import REPEAT, FinishedRequest, Journal, canonical_digest, reply_journals, request_key
 from maieutic.core.ledger import JobSpending, append_spending, utc_now
 from maieutic.core.progress import Progress
 from maieutic.core.records import Item, Prompt, Reply, Turn, iter_records, write_records
@@ -283,8 +283,13 @@ class RequestLimits:
         self.max_tokens, self.seed = max_tokens, seed
 
 
-def tutor_request(loaded: LoadedCard, messages: Messages, model: ServedModel, limits: RequestLimits) -> dict[str, Any]:
-    """Return a tutor's request: fields of OpenAI's API, and `endpoint`, the kind of endpoint to use."""
+def tutor_request(
+    loaded: LoadedCard, messages: Messages, model: ServedModel, limits: RequestLimits, repeat: int = 0
+) -> dict[str, Any]:
+    """Return a tutor's request: fields of OpenAI's API, and `endpoint`, the kind of endpoint to use.
+
+    repeat: number of earlier answers to the same prompt. The first answer's request does not depend on it.
+    """
     card = loaded.card
     return {
         "endpoint": model.endpoint or card.endpoint,
@@ -292,7 +297,9 @@ def tutor_request(loaded: LoadedCard, messages: Messages, model: ServedModel, li
         "temperature": card.temperature,
         "max_tokens": model.token_limit(card.max_tokens, limits.max_tokens),
         "stop": card.stop,
-        **({"seed": limits.seed} if card.temperature else {}),  # greedy answers do not depend on the seed
+        # Greedy answers do not depend on the seed, but those of hosted models may still vary.
+        **({"seed": limits.seed + repeat} if card.temperature or repeat else {}),
+        **({REPEAT: repeat} if repeat else {}),  # part of the request key, but not sent
     }
 
 
@@ -338,10 +345,15 @@ def first_messages(
 
 
 async def send_messages(
-    loaded: LoadedCard, messages: Messages, job: ModelRequests, limits: RequestLimits, keep: Callable[[Prompt], None]
+    loaded: LoadedCard,
+    messages: Messages,
+    job: ModelRequests,
+    limits: RequestLimits,
+    keep: Callable[[Prompt], None],
+    repeat: int,
 ) -> tuple[FinishedRequest, dict[str, Any], str]:
     """Send messages. Returns the answer, the request, and the hash of the messages. keep: called with the prompt."""
-    request, sent = tutor_request(loaded, messages, job.model, limits), canonical_digest(messages)
+    request, sent = tutor_request(loaded, messages, job.model, limits, repeat), canonical_digest(messages)
     keep(Prompt(messages=sent, content=messages))
     return await job.ask(request), request, sent
 
@@ -361,6 +373,7 @@ async def converse(
 ) -> Reply:
     """Run the conversation about one item and return the tutor's reply. keep: called with each prompt that is sent."""
     turns: list[Turn] = []
+    repeat = item.repeat % job.model.repeats  # a model with fewer repeats gives its earlier answers again
     # Several hosted endpoints refuse a conversation that consists of only a system message.
     usual = "user" if isinstance(job.model, HostedModel) else "system"
     messages = first_messages(loaded, item, job.model.prompt_role, job.model.user_last, usual)
@@ -370,10 +383,10 @@ async def converse(
             question = render(template, {**item.vars, "answers": answers}, loaded.shots)
             messages = [*messages, {"role": "assistant", "content": answers[-1]}, {"role": "user", "content": question}]
         job.rounds.enter(item, number, len(loaded.templates))
-        entry, request, sent = await send_messages(loaded, messages, job, limits, keep)
+        entry, request, sent = await send_messages(loaded, messages, job, limits, keep, repeat)
         if entry.error and (filled := without_empty_turns(messages)) != messages:
             messages = filled  # retry without empty turns, since some providers refuse them
-            entry, request, sent = await send_messages(loaded, messages, job, limits, keep)
+            entry, request, sent = await send_messages(loaded, messages, job, limits, keep, repeat)
         fields = {name: getattr(entry, name) for name in Turn.model_fields if name not in {"messages", "endpoint"}}
         turns.append(Turn(messages=sent, endpoint=request["endpoint"], **fields))
         if entry.error:

@@ -83,7 +83,8 @@ def read_replies(
     this run, in which records for other benchmarks are found; sources: source files for `forms`, in the same order.
     Raises UserError if a record matches no item.
     """
-    of_run = {(path.parent.name, path.stem): read_records(path, Item) for path in items}
+    with_copies = {(path.parent.name, path.stem): read_records(path, Item) for path in items}
+    of_run = {task: [item for item in task_items if not item.repeat] for task, task_items in with_copies.items()}
     cards = {(benchmark, task): read_card(card_path(benchmark, task), job.protocol) for benchmark, task in of_run}
     place = f"models.{job.tutor}"
     if job.form is None:
@@ -105,10 +106,10 @@ def read_replies(
     texts = texts_by_item(lines, of_run, prompts_by_text(cards, of_run), undrawn, job.form is not None)
     replies = [
         recorded_reply(
-            job.tutor, item, texts.get((job.benchmark, task, item.id)), len(cards[job.benchmark, task].templates)
+            job.tutor, item, texts.get((job.benchmark, task, item.base)), len(cards[job.benchmark, task].templates)
         )
         for task in job.tasks
-        for item in of_run[job.benchmark, task]
+        for item in with_copies[job.benchmark, task]
     ]
     answered = sum(reply.error is None for reply in replies)
     log.info("%s: %d of %d items have a reply", job.tutor, answered, len(replies))
@@ -364,7 +365,8 @@ def write_questions(*, job: WriteQuestions, items: Path, out: Path) -> None:
     Later prompts contain the placeholders `{answer 1}`, `{answer 2}`, ... in place of the tutor's answers.
     """
     [loaded] = load_cards(job.benchmark, [job.task], job.protocol)
-    write_json_lines(out, (question_record(loaded, item) for item in read_items(items.parent, [job.task])))
+    distinct = (item for item in read_items(items.parent, [job.task]) if not item.repeat)
+    write_json_lines(out, (question_record(loaded, item) for item in distinct))
 
 
 def question_record(loaded: LoadedCard, item: Item) -> dict[str, Any]:

@@ -167,7 +167,8 @@ def chosen_items(plan: Plan, results: Path, benchmark: str) -> dict[str, list[It
     """Return the items that the browser shows, by task: a random sample of each task's items."""
     names = [loaded.card.task for loaded in plan.benchmarks[benchmark]]
     number, seed = plan.config.report.browser_items, plan.run.seed
-    return {name: sample_items(items_of_task(results, benchmark, name), number, seed) for name in names}
+    distinct = {name: [item for item in items_of_task(results, benchmark, name) if not item.repeat] for name in names}
+    return {name: sample_items(items, number, seed) for name, items in distinct.items()}
 
 
 def pass_grades(plan: Plan, results: Path, benchmark: str) -> GradePass:

@@ -56,6 +56,7 @@ def run_line(run: ReportInput, selected: Mapping[str, Sequence[Card]]) -> list[s
         ", ".join(map(paper_title, selected)),
         ", ".join(tutors) if len(tutors) <= MOST_TUTORS else counted(len(tutors), "tutor"),
         f"{items} items in {counted(number, 'task')}" if number == 1 else f"{items} items in each of {number} tasks",
+        *([f"up to {plan.repeats} answers to each item"] if plan.repeats > 1 else []),
         *([provenance.date] if provenance and provenance.date else []),
         *([f"run {plan.run.name}"] if plan.run.name else []),
         *([f"commit {commit[:SHORT_COMMIT]}{edited}"] if commit else []),

@@ -19,6 +19,7 @@ from maieutic.report.sections import ReportInput
 from maieutic.report.tables import display_label, metric_title
 from maieutic.report.traffic_light import LightOf
 from maieutic.scores.printed import paper_title
+from maieutic.scores.score import FLIP_RATE, WITHIN_DEVIATION
 
 OVERALL = "overall"  # metric of a pool (tasks scored together): the value on the whole benchmark
 MOST_NAMED = 4  # maximum number of tasks or tutors that one sentence names
@@ -206,6 +207,19 @@ def claim_of(plan: Plan, contrasts: Sequence[Contrast], silent: Collection[str] 
             turned = with_first_tutor(contrast, pair[0])
             gains[turned.difference.second] += {"BETTER": 1, "WORSE": -1}.get(turned.verdict, 0)
     return Claim(*pair, len(of_pair), counts, len(gains), sum(gain > 0 for gain in gains.values()))
+
+
+def repeat_rows(run: ReportInput) -> list[dict[str, Any]]:
+    """Return a row for each of the run's tutors and tasks with several answers to an item: how much grades vary."""
+    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for benchmark, scores in run.scores.items():
+        for score in scores:
+            if score.metric in (FLIP_RATE, WITHIN_DEVIATION) and score.scoring == "robust":
+                key = benchmark, score.task, str(score.tutor)
+                if score.tutor in run.plan.run.tutors:
+                    names = {"benchmark": benchmark, "task": score.task, "tutor": score.tutor}
+                    rows.setdefault(key, names)[score.metric] = score
+    return list(rows.values())
 
 
 class Price(NamedTuple):
@@ -415,6 +429,7 @@ def overview_section(
         **charts_of(plan, selected, values),
         "incomplete": join_first(incomplete),
         "prices": priced,
+        "repeated": repeat_rows(run),
         "price_pictures": price_pictures(plan, priced, axes),
         "claim": claim,
         "floors": sorted(above_floor(plan, headlines), key=lambda row: -row.above)[:MOST_NAMED],

@@ -560,7 +560,10 @@ def write_contrasts(contrasts: list[Contrast], values: HeadlineValues, folder: P
 def task_sizes(plan: Plan, results: Path) -> dict[tuple[str, str], int]:
     """Return the number of items of each selected task, by benchmark and task."""
     cards = [loaded.card for loaded in plan.cards.values()]
-    return {(card.benchmark, card.task): len(items_of_task(results, card.benchmark, card.task)) for card in cards}
+    return {
+        (card.benchmark, card.task): sum(not item.repeat for item in items_of_task(results, card.benchmark, card.task))
+        for card in cards
+    }
 
 
 def further_pages(pages: Iterable[Page], selected: Mapping[str, Sequence[Card]]) -> list[tuple[str, list[Link]]]:

@@ -28,7 +28,7 @@ from maieutic.scores.printed import (
     paper_name,
     printed_values,
 )
-from maieutic.scores.score import all_metrics
+from maieutic.scores.score import all_metrics, reported_metrics
 from maieutic.serving.answers import REFUSAL
 
 DIGITS = 6
@@ -88,7 +88,7 @@ def score_bounds(card: Card, scores: dict[str, list[Score]]) -> dict[ReadingKey,
             if score.task == card.task and reading_key(score) == key and score.value is not None
         ]
 
-    metrics = all_metrics(card)
+    metrics = reported_metrics(card)
     keys = {
         reading_key(score)
         for own_scores in scores.values()
@@ -110,7 +110,7 @@ def complete_scores(plan: Plan, results: Path, provenance: Provenance | None) ->
     for benchmark, loaded_cards in plan.benchmarks.items():
         scores = read_scores(results, benchmark, plan.tutors)
         for card in (loaded.card for loaded in loaded_cards):
-            limits, metrics = score_bounds(card, scores), all_metrics(card)
+            limits, metrics = score_bounds(card, scores), reported_metrics(card)
             changed = cache(partial(is_changed, provenance, plan, card))
             for model, own_scores in scores.items():
                 if not plan.is_answered_by(card, model):

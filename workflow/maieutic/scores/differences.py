@@ -21,6 +21,7 @@ from maieutic.core.files import atomic_file
 from maieutic.core.intervals import Array, StudentT, paired_difference
 from maieutic.core.records import Difference, Grade, Scoring, read_checked_records, read_items
 from maieutic.core.stats import Interval, leave_one_out, sums_by_cluster
+from maieutic.scores.metrics.common import GradedItem
 from maieutic.scores.score import Measurement, ScoringJob, index_grades, measure_task, metric_function
 
 RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # functions of metrics that are shares of right items
@@ -44,7 +45,8 @@ class TutorSide(NamedTuple):
     """Metric of one tutor on the items that this tutor and another one both answered.
 
     value: value of the metric; left_out: its values with each problem left out in turn; right: True for each item that
-    the tutor answered correctly; problems: number of problems; bounds: range of the metric, None if unknown.
+    the tutor answered correctly in its first answer; problems: number of problems; bounds: range of the metric, None if
+    unknown.
     """
 
     value: float
@@ -94,19 +96,17 @@ def tutor_differences(card: Card, compared: ComparisonKey, measured: Mapping[str
 
     measured: measurement of the metric by tutor.
     """
-    answers = {
-        tutor: {item.id: (item.cluster, graded) for item, graded in measurement.evidence.known}
-        for tutor, measurement in measured.items()
-    }
+    answers = {tutor: answers_by_item(measurement) for tutor, measurement in measured.items()}
     sides: dict[tuple[str, frozenset[str]], TutorSide] = {}  # keyed by the tutor and the ids of the shared items
 
     def side(tutor: str, shared: frozenset[str]) -> TutorSide:
         if (tutor, shared) not in sides:
             entries = [answers[tutor][name] for name in sorted(shared)]
-            problems, grades = [problem for problem, _ in entries], [graded for _, graded in entries]
+            problems = [problem for problem, several in entries for _ in several]
+            grades = [graded for _, several in entries for graded in several]
             function = metric_function(measured[tutor].name, measured[tutor].metric, compared.scoring)
             sums = sums_by_cluster(function.counts(grades), problems)
-            right = np.array([bool(graded.correct) for graded in grades])
+            right = np.array([bool(several[0].correct) for _, several in entries])
             left_out = leave_one_out(sums, function.from_sums)
             sides[tutor, shared] = TutorSide(function.value(grades), left_out, right, len(sums), function.bounds)
         return sides[tutor, shared]
@@ -148,6 +148,14 @@ def tutor_differences(card: Card, compared: ComparisonKey, measured: Mapping[str
             second_alone_right=losses,
             mcnemar_p=mcnemar,
         )
+
+
+def answers_by_item(measurement: Measurement) -> dict[str, tuple[str, list[GradedItem]]]:
+    """Return the problem and the graded answers of each item. Copies of an item are further answers to it."""
+    answers: dict[str, tuple[str, list[GradedItem]]] = {}
+    for item, graded in measurement.evidence.known:
+        answers.setdefault(item.base, (item.cluster, []))[1].append(graded)
+    return answers
 
 
 def within_range(interval: tuple[float, float], bounds: tuple[float, float] | None) -> tuple[float, float]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from statistics import variance
 from typing import NamedTuple, TypedDict, Unpack
 
 from maieutic.config.cards import JUDGE, MODEL_GRADERS, Card, Metric, card_path, card_without_graders, read_card
@@ -29,6 +31,7 @@ class GradeKey(NamedTuple):
 GradesByKey = dict[GradeKey, dict[str, Grade]]  # grades by grade key, then by item id
 GradeIndex = dict[tuple[str, str | None], GradesByKey]  # grades by task and grader; the grader is None for parsers
 READABLE = "_readable"
+FLIP_RATE, WITHIN_DEVIATION = "flip_rate", "within_item_deviation"  # metrics of several answers to one item
 NO_LABEL = -1  # label of an unreadable reply where a number is expected; it equals no step number and no gold label
 
 
@@ -45,6 +48,12 @@ def all_metrics(card: Card) -> dict[str, Metric]:
             twin = {"headline": False, "readable": True, "function": metric.function or name}
             metrics[f"{name}{READABLE}"] = metric.model_copy(update=twin)
     return metrics
+
+
+def reported_metrics(card: Card) -> dict[str, Metric]:
+    """Return all metrics of a card, and those of several answers to one item."""
+    undirected = Metric(higher_is_better=None)
+    return {**all_metrics(card), FLIP_RATE: undirected, WITHIN_DEVIATION: undirected}
 
 
 def index_grades(grades: Iterable[Grade]) -> GradeIndex:
@@ -120,10 +129,63 @@ def score_task(
     sampling: BootstrapSettings,
     judges: Sequence[str] | None = None,
 ) -> list[Score]:
-    """Return every score of one tutor on one task. index, judges: see `measure_task`."""
-    return [
-        score_metric(card, tutor, measurement, sampling) for measurement in measure_task(card, items, index, judges)
-    ]
+    """Return every score of one tutor on one task. index, judges: see `measure_task`.
+
+    If items have copies, the intervals hold the variation between items and between answers, because an item and its
+    copies are in one cluster.
+    """
+    scores = []
+    for measurement in measure_task(card, items, index, judges):
+        scores.append(score_metric(card, tutor, measurement, sampling))
+        if measurement.metric.headline:
+            scores += repeat_scores(card, tutor, measurement, sampling)
+    return scores
+
+
+def repeat_scores(card: Card, tutor: str, measured: Measurement, sampling: BootstrapSettings) -> list[Score]:
+    """Return how much the grades of several answers to one item vary, or an empty list if items have no copies.
+
+    FLIP_RATE: share of items whose answers have different grades; WITHIN_DEVIATION: square root of the mean variance
+    of the grades (with n - 1 in the denominator) within an item, for grades that are numbers or right and wrong.
+    """
+    groups: dict[str, list[GradedItem]] = defaultdict(list)
+    clusters: dict[str, str] = {}
+    for item, graded in measured.evidence.known:
+        groups[item.base].append(graded)
+        clusters[item.base] = item.cluster
+    repeated = {name: group for name, group in groups.items() if len(group) > 1}
+    if not repeated:
+        return []
+    marks = {name: [graded.correct if graded.correct is not None else graded.value for graded in group]
+             for name, group in repeated.items()}  # fmt: skip
+    flips = {name: float(len(set(values)) > 1) for name, values in marks.items()}
+    variances = {
+        name: variance([float(value) for value in values])
+        for name, values in marks.items()
+        if all(isinstance(value, int | float) for value in values)
+    }
+    scores = []
+    for metric, values, root in ((FLIP_RATE, flips, False), (WITHIN_DEVIATION, variances, True)):
+        if not values:
+            continue
+        inputs = [GradedItem(value, None, None) for value in values.values()]
+        estimated = estimate_statistic(METRICS["mean"], inputs, [clusters[name] for name in values], sampling)
+        columns: ScoreColumns = {
+            "tutor": tutor, "benchmark": card.benchmark, "criterion": measured.metric.criterion, "by": measured.by,
+            "scoring": measured.scoring, "version": card.version,
+        }  # fmt: skip
+        score = score_from_estimate(estimated, card.task, metric, **columns)
+        scores.append(square_root(score) if root else score)
+    return scores
+
+
+def square_root(score: Score) -> Score:
+    """Return a score of variances as one of standard deviations."""
+    roots = {
+        name: None if (number := getattr(score, name)) is None else math.sqrt(max(0.0, number))
+        for name in ("value", "low", "high")
+    }
+    return score.model_copy(update=roots)
 
 
 UNPARSED = GradedItem(None, None, None)  # stands in for a grade of a judge whose answer could not be parsed

@@ -1,0 +1,82 @@
+"""Tests of several answers to each item: requests, seeds, flip rates, and what a finished run asks again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from httpserver import chat, scripted, serving
+from maieutic.config.settings import Run
+from maieutic.datasets.mrbench import LABELS
+from running import overlay, run
+
+SEED = Run.model_fields["seed"].default
+LIMIT = 4
+
+
+def answer(_: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+    """Answer as a tutor with the number of the seed, or as a judge whose labels differ with every second seed."""
+    repeat = body.get("seed", SEED) - SEED
+    prompt = json.dumps(body["messages"])
+    if "Revealing_of_the_Answer" in prompt:
+        place = repeat % 2
+        text = json.dumps({name: labels[place] for name, labels in LABELS.items()})
+    else:
+        text = f"Final answer: {repeat}"
+    return 200, chat({"content": text}), {}
+
+
+def test_each_answer_has_its_seed_and_earlier_answers_are_not_asked_again(checkouts: Callable[[], Path]) -> None:
+    folder, handler = checkouts(), scripted(answer)
+    with serving(handler) as address:
+        far = {"engine": "hosted", "base_url": f"{address}/v1", "model": "far", "endpoint": "chat"}
+        judge = {"engine": "judge", "model": "near", "rubrics": ["mrbench_taxonomy"]}
+
+        def configured(tutor: int, verdicts: int) -> Path:
+            models = {
+                "far": {**far, "repeats": tutor}, "near": {**far, "model": "near"}, "j": {**judge, "repeats": verdicts},
+            }  # fmt: skip
+            chosen = {
+                "tutors": ["far"], "tasks": ["mathtutorbench/problem_solving", "mrbench"], "limit": LIMIT,
+                "judges": ["j"], "labels": [],
+            }  # fmt: skip
+            return overlay(folder, {"models": models, "run": chosen})
+
+        def asked() -> Counter[tuple[str, int]]:
+            """Count the requests by model and number of the answer."""
+            return Counter((body["model"], body.get("seed", SEED) - SEED) for _, _, body in handler.requests)
+
+        done = run(folder, configured(1, 1))
+        assert done.returncode == 0, done.stdout
+        first = asked()
+        assert set(first) == {("far", 0), ("near", 0)} and first["far", 0] == 2 * LIMIT
+        done = run(folder, configured(3, 1))
+        assert done.returncode == 0, done.stdout
+        again = asked() - first
+        assert again == Counter({("far", 1): 2 * LIMIT, ("far", 2): 2 * LIMIT, ("near", 0): 2 * LIMIT}), (
+            "only the new answers, and verdicts about them"
+        )
+        table = pd.read_csv(folder / "results/report/scores.csv")
+        robust = table[(table.tutor == "far") & (table.scoring == "robust")].set_index(["task", "metric"])
+        # Every answer names another number, and at most one of them is right.
+        right = robust.loc[("problem_solving", "accuracy")]
+        flips = robust.loc[("problem_solving", "flip_rate")]
+        assert (right.n, right.clusters, flips.n) == (3 * LIMIT, LIMIT, LIMIT)
+        assert abs(flips.value - 3 * right.value) < 1e-5
+        assert robust.loc[("mistake_remediation", "flip_rate"), "value"] == 0, "equal verdicts"
+        before = asked()
+        done = run(folder, configured(1, 2))
+        assert done.returncode == 0, done.stdout
+        again = asked() - before
+        assert set(again) == {("near", 1)}, "no tutor is asked, and no first verdict"
+        table = pd.read_csv(folder / "results/report/scores.csv")
+        mine = table[(table.task == "mistake_remediation") & (table.scoring == "robust")].set_index(["tutor", "metric"])
+        assert mine.loc[("far", "flip_rate"), "value"] == 1, "the judge's labels differ with its seed"
+        page = (folder / "results/report/index.html").read_text(encoding="utf-8")
+        assert "Several answers to each item" in page and "up to 2 answers to each item" in page
+        items = [json.loads(line) for line in (folder / "results/items/mrbench/mistake_remediation.jsonl").open()]
+        assert [item["id"].partition("~")[2] for item in items] == ["", "2"] * LIMIT
