@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from maieutic.config.cards import read_card
 from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
 from maieutic.core.errors import UserError
@@ -24,6 +25,7 @@ from maieutic.transcripts.loaders import conversation_items, moment_items
 from maieutic.transcripts.moments import conversation_key, conversation_record, sample_moments
 from maieutic.transcripts.reading import MOST_FAULTS, Reading, read_conversations
 from maieutic.transcripts.redaction import Redactor
+from maieutic.transcripts.section import subsets_of
 
 HEAD = ["conversation", "turn", "role", "text", "tutor", "subject"]
 ROWS = [
@@ -89,7 +91,7 @@ def test_rows_of_conversations_may_alternate_and_messages_of_one_role_are_one_tu
     [
         [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "(probing) What: do you think?"}],
         json.dumps([{"user": "student", "text": "Why?"}, {"user": "tutor", "text": "(probing) What: do you think?"}]),
-        "Student: Why?\nTutor: (probing) What: do you think?",
+        "Student: Why?\nTutor: (probing) What: do you think?\n",
         "Mariana: Why?|EOM|Teacher: (probing) What: do you think?",
     ],
 )
@@ -109,6 +111,7 @@ CHANGES = {  # change of ROWS -> messages
     "unknown role": ([(1, 2, "Mum")], [r"chats.csv:3: the role 'Mum' is unknown\. Fix: name it with --roles \"Mum\"=student"]),
     "empty turn": ([(2, 3, " ")], [r"chats.csv:4: the text of the tutor's turn is empty\. Fix: .*--skip-empty"]),
     "out of order": ([(4, 1, 7)], [r"chats.csv:7: conversation b: turn 3 follows 7\. Fix: sort the rows"]),
+    "no number": ([(4, 1, "three")], [r"chats.csv:6: turn 'three' is not a number"]),
     "no conversation": ([(3, 0, "")], [r"chats.csv:5: the cell conversation is empty"]),
     "two faults": ([(0, 2, "x"), (6, 3, "")], [r"chats.csv:2: the role 'x'", r"chats.csv:8: the text"]),
 }  # fmt: skip
@@ -148,9 +151,12 @@ def test_many_faults_are_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("chats.csv", b"conversation,role,text\na,student,\xe9\nb,student,\xc3\xa9\n", r"chats.csv:2: line 2 are not UTF-8|line 2"),
+        ("chats.csv", b"conversation,role,text\na,student,\xe9\nb,student,\xc3\xa9\n", "chats.csv:2: line 2 is not UTF-8"),
+        ("chats.csv", b"", "the file is empty"),
+        ("chats.csv", b"conversation,role,text\n", "the table has no rows"),
+        ("chats.csv", b"conversation,role,text,text\na,student,x,y\n", "chats.csv:1: two columns are named text"),
         ("chats.csv", b"x,y\n1,2\n", "expected columns conversation, role, text"),
-        ("chats.xlsx", b"x", "the file format .xlsx is unknown"),
+        ("chats.xlsx", b"x", r"the file format .xlsx is unknown\. Fix: save it as CSV"),
         ("chats.jsonl", b'{"conversation": "a"\n[1]\n', "cannot be parsed"),
         ("chats.parquet", b"PAR1", "the Parquet file cannot be read"),
         ("chats.csv", b"conversation,role,text\na,student,Hi\n", "no message has the role of a tutor"),
@@ -168,6 +174,66 @@ def test_a_large_file_is_refused_and_the_fix_works(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"expected at most 1 MB, found 2 MB\. Fix: split the file, or pass --max-mb 3"):
         read_conversations(path, Reading(max_mb=1))
     assert len(read_conversations(path, Reading(max_mb=3))) == 2
+
+
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not a file"):
+        read_conversations(tmp_path, Reading())
+
+
+@pytest.mark.parametrize("times", [["9:59", "10:01", "10:02"], ["2024-01-01T09:59", "2024-01-01T10:01", "2024-01-02"]])
+def test_times_in_order_are_accepted_in_any_form(tmp_path: Path, times: list[str]) -> None:
+    rows = [["a", time, role, "x", "", ""] for time, role in zip(times, ("student", "tutor", "student"), strict=True)]
+    path = table(tmp_path / "chats.csv", rows, ["conversation", "time", "role", "text", "tutor", "subject"])
+    assert len(read_conversations(path, Reading())) == 1
+    rows[0][1], rows[1][1] = "2024-01-01T10:00", "2024-01-01T09:00"
+    with pytest.raises(UserError, match="time 2024-01-01T09:00 follows 2024-01-01T10:00"):
+        read_conversations(table(path, rows, ["conversation", "time", "role", "text", "tutor", "subject"]), Reading())
+
+
+def test_a_tag_holds_until_another_value_follows(tmp_path: Path) -> None:
+    rows = [list(row) for row in ROWS]
+    for place, subject in enumerate(["", "sums", "", "cubes", "", "", "graphs"]):
+        rows[place][5] = subject
+    conversations = read_conversations(table(tmp_path / "chats.csv", rows), Reading(tags=["subject"]))
+    tags = [
+        message.tags.get("subject") for each in conversations for message in each.messages if message.role == "tutor"
+    ]
+    assert tags == [None, "sums", "cubes", "graphs"]
+
+
+@pytest.mark.parametrize(
+    ("turns", "message"),
+    [
+        ([{"role": "robot", "content": "x"}], r"the role 'robot' is unknown\. Fix: .*--roles \"robot\"=student"),
+        ([{"role": "tutor"}], "turn 1 has no role or no text"),
+        ("Mum: Hello\nTutor: Hi", "does not begin with a speaker: 'Mum: Hello'"),
+        ("", "the conversation has no turns"),
+        ("[1", "the turns are not a JSON list"),
+    ],
+)
+def test_a_faulty_conversation_is_one_line(tmp_path: Path, turns: Any, message: str) -> None:
+    path = tmp_path / "chats.jsonl"
+    path.write_text(json.dumps({"id": 7, "messages": turns}) + "\n")
+    with pytest.raises(UserError, match=f"chats.jsonl:1.*{message}"):
+        read_conversations(path, Reading())
+
+
+def test_lines_without_a_speaker_belong_to_the_turn_and_calls_of_tools_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "chats.jsonl"
+    parts = [{"type": "text", "text": "Why"}, {"type": "text", "text": "so?"}]
+    lists = [
+        {"role": "user", "content": parts}, {"role": "assistant", "content": None, "tool_calls": []},
+        {"role": "tool", "content": "42"}, {"role": "assistant", "content": "Well."},
+    ]  # fmt: skip
+    path.write_text(
+        "".join(json.dumps({"chat": name, "messages": turns}) + "\n" for name, turns in (
+            ("a", "Student: Why?\nTutor: See.\nNote: a hint\nStudent: Ah"), ("b", lists)))
+    )  # fmt: skip
+    assert texts_of(path) == {
+        "a": [("student", "Why?"), ("tutor", "See.\nNote: a hint"), ("student", "Ah")],
+        "b": [("student", "Why\nso?"), ("tutor", "Well.")],
+    }
 
 
 def test_a_column_that_does_not_exist_is_named(tmp_path: Path) -> None:
@@ -204,15 +270,17 @@ def test_real_dialogues_are_read_by_naming_columns(data: Path) -> None:
         ("+49 171 1234567, (030) 123 4567, 555-123-4567, 030 123 4567, 0171/1234567", "[PHONE], [PHONE], [PHONE], [PHONE], [PHONE]"),
         ("I live at 12 Baker Street and Hauptstraße 5.", "I live at [ADDRESS] and [ADDRESS]."),
         ("card 4111 1111 1111 1111, id 1234567890", "card [NUMBER], id [NUMBER]"),
-        ("Ann Lee and Lee said you will", "[NAME] and [NAME] said you will"),
+        ("Ann Lee, ANN and zoe said you will", "[NAME], [NAME] and [NAME] said you will"),
+        ("Will said so", "[NAME] said so"),
         # mathematics is kept
         ("450-150-36-50-20-10 = 184", "450-150-36-50-20-10 = 184"),
         ("10,000-6000 = 4000; 1,000,000,000; 3.14159265358979", "10,000-6000 = 4000; 1,000,000,000; 3.14159265358979"),
+        ("1 000 000 000 x 2", "1 000 000 000 x 2"),
         ("7 Way to go, 3 x 4 = 12", "7 Way to go, 3 x 4 = 12"),
     ],
 )  # fmt: skip
 def test_personal_details_are_replaced_and_mathematics_is_kept(text: str, redacted: str) -> None:
-    redactor = Redactor(["Ann Lee", "Will"])
+    redactor = Redactor(["Ann Lee", "Will", "Zoe"])
     assert redactor.text(text) == redacted
     assert (redactor.counts.total() > 0) == (text != redacted)
 
@@ -310,7 +378,7 @@ def test_the_run_asks_the_judge_about_each_turn_and_no_baseline(
     table(folder / "chats.csv")
     transcripts(Path("chats.csv"), hosted=HOSTED, source=Source(tags=["subject"]), evaluation=Evaluation(check=0))
     output = capsys.readouterr().out
-    assert "3 of 4 tutor turns in 2 conversations" in output and "left out: 1 tutor turns" in output
+    assert "3 of 4 tutor turns in 2 conversations" in output and "left out: 1 tutor turn that" in output
     assert "sent to http://127.0.0.1:9/v1: the problem and the dialogue before each turn (far-judge)" in output
     assert "new requests: far-judge-judge 3;" in output
     run = written(folder)["run"]
@@ -347,11 +415,18 @@ def test_the_principles_are_a_rubric_of_their_own(folder: Path) -> None:
         ({"hosted": command.NOT_HOSTED}, r"--judge: expected a model that judges, found none"),
         ({"evaluation": Evaluation(tutors=["gpt-5-nano-nano"])}, r"--tutors: .*gpt-5-nano-nano"),
         ({"evaluation": Evaluation(rubric="mrbench_taxonomi")}, r"mrbench_taxonomi"),
+        ({"evaluation": Evaluation(tutors=["always-ask"])}, r"--tutors: always-ask has the engine baseline"),
+        ({"evaluation": Evaluation(tutors=["gpt-4o", "gpt-4o"])}, r"--tutors: gpt-4o is named twice"),
+        ({"source": Source(columns=["text=a", "text=b"])}, r"--columns: a field is named twice"),
         ({"name": "mrbench"}, r"--name: mrbench is the name of a benchmark"),
         ({"source": Source(roles=["Mum"])}, r"--roles: expected name=value, found Mum"),
         ({"source": Source(roles=["Mum=parent"])}, r"--roles: Mum=parent: the role is unknown"),
         ({"source": Source(sample=0)}, r"--sample: expected a positive number"),
-        ({"evaluation": Evaluation(instructions=Path("none.txt"))}, r"--instructions: none.txt cannot be read"),
+        ({"evaluation": Evaluation(instructions=Path("none.txt"))}, r"--instructions: no other tutor is asked"),
+        (
+            {"evaluation": Evaluation(tutors=["gpt-4o"], instructions=Path("none.txt"))},
+            r"--instructions: none.txt cannot be read",
+        ),
     ],
 )
 def test_wrong_flags_are_refused(folder: Path, settings: dict[str, Any], message: str) -> None:
@@ -361,23 +436,97 @@ def test_wrong_flags_are_refused(folder: Path, settings: dict[str, Any], message
     assert not (folder / "chats.yaml").exists()
 
 
+def test_force_never_removes_what_the_command_did_not_write(folder: Path) -> None:
+    table(folder / "chats.csv")
+    (folder / "mine").mkdir()
+    (folder / "mine/thesis.txt").write_text("years of work")
+    (folder / "other.yaml").write_text("run: {}")
+    for settings, message in (
+        ({"name": "mine"}, "mine: already exists, and was not written by this command"),
+        ({"out": Path("other.yaml")}, "other.yaml: already exists, and was not written by this command"),
+        ({"out": Path("chats.csv")}, "--out: chats.csv is the file with the transcripts"),
+    ):
+        with pytest.raises(UserError, match=message):
+            transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), force=True, **settings)
+    assert (folder / "mine/thesis.txt").read_text() == "years of work" and (folder / "chats.csv").stat().st_size > 100
+
+
+def test_a_command_that_fails_leaves_the_files_of_an_earlier_one(folder: Path) -> None:
+    table(folder / "chats.csv")
+    wrong = command.Hosted(address="localhost:1", model="far")
+    for _ in range(2):
+        with pytest.raises(UserError):
+            transcripts(Path("chats.csv"), hosted=wrong, evaluation=Evaluation(check=0))
+        assert sorted(path.name for path in folder.iterdir()) == ["chats.csv", "config", "resources"]
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
+    before = (folder / "chats.yaml").read_text(), (folder / "chats/conversations.jsonl").read_text()
+    with pytest.raises(UserError):
+        transcripts(
+            Path("chats.csv"), hosted=wrong, evaluation=Evaluation(check=0), source=Source(last=True), force=True
+        )
+    assert before == ((folder / "chats.yaml").read_text(), (folder / "chats/conversations.jsonl").read_text())
+
+
+def test_a_redacted_run_is_not_replaced_by_one_with_personal_details(folder: Path) -> None:
+    table(folder / "chats.csv")
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), privacy=Privacy(redact=True))
+    with pytest.raises(UserError, match=r"--force: personal details were removed in chats.yaml, but would not be now"):
+        transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), force=True)
+
+
+def test_tags_that_share_values_have_numbers_of_their_own(folder: Path) -> None:
+    rows = [[*row, answer] for row, answer in zip(ROWS, ["", "yes", "no", "no", "yes", "no", "no"], strict=True)]
+    for row, subject in zip(rows, ["yes", "yes", "yes", "no", "no", "no", "no"], strict=True):
+        row[5] = subject
+    table(folder / "chats.csv", rows, [*HEAD, "solved"])
+    transcripts(
+        Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), source=Source(tags=["subject", "solved"])
+    )
+    card = read_card(folder / "chats/resources/benchmarks/chats/turns.yaml").card
+    shares = [name for name in card.metrics if name.startswith("desired_share_")]
+    assert {"desired_share_subject_yes", "desired_share_solved_yes", "desired_share_v1"} <= set(shares)
+    assert [row[:2] for row in subsets_of(card)].count(("solved", "yes")) == 1
+
+
+def test_the_columns_that_were_and_were_not_used_are_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table(folder / "chats.csv", ROWS, ["session", "seq", "speaker", "message", "bot", "subject"])
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
+    output = capsys.readouterr().out
+    assert "columns: conversation=session, role=speaker, text=message, turn=seq" in output
+    assert "columns not used: bot, subject" in output and "personal details: not removed (--redact)" in output
+
+
+def test_outside_of_a_checkout_the_fix_is_to_go_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"found no config/models.yaml in .*\. Fix: run the command in the folder"):
+        transcripts(table(tmp_path / "chats.csv"), hosted=HOSTED)
+
+
+def test_a_run_that_was_only_prepared_is_forgotten(folder: Path) -> None:
+    table(folder / "chats.csv")
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
+    forget("chats", transcripts=True)
+    assert not list(folder.glob("chats/*.jsonl")) and (folder / "chats/resources").is_dir()
+
+
 def test_an_existing_run_is_overwritten_by_force_only(folder: Path) -> None:
     table(folder / "chats.csv")
     transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
     with pytest.raises(UserError, match=r"chats.yaml: already exists"):
         transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
     transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), source=Source(last=True), force=True)
-    assert "2 tutor turns of 2 conversations" in written(folder)["report"]["note"]
+    assert (
+        "2 tutor turns of 2 conversations from `chats.csv` (the last ones of each conversation)"
+        in written(folder)["report"]["note"]
+    )
 
 
 def test_a_large_run_needs_a_limit_and_the_printed_fix_works(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table(folder / "chats.csv")
     monkeypatch.setattr(command, "MOST_REQUESTS", 2)
-    with pytest.raises(
-        UserError, match=r"3 requests are planned, and no limit is set\. Fix: .*--max-requests 3 --force"
-    ):
+    with pytest.raises(UserError, match=r"3 requests are planned, and no limit is set\. Fix: .*--max-requests 3,"):
         transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), max_requests=3, force=True)
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), max_requests=3)
     assert written(folder)["run"]["budget"] == {"requests": 3}
 
 
@@ -413,6 +562,6 @@ def test_forgetting_removes_every_text_and_keeps_the_numbers(folder: Path) -> No
         forget("chats")
     forget("chats", transcripts=True)
     assert not any(Path(name).exists() for name in texts) and all(Path(name).exists() for name in (*kept, *others))
-    assert sorted(path.name for path in Path("chats").iterdir()) == ["resources"]
+    assert not list(Path("chats").glob("*.jsonl")) and Path("chats/resources").is_dir()
     with pytest.raises(UserError, match="expected the name of a run"):
         forget(transcripts=True)

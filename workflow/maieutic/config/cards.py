@@ -64,8 +64,8 @@ class Metric(StrictModel):
     by: dict[str, list[str]] = Field(
         {},
         description=(
-            "Tags with values, such as `source: [bridge, mathdial]`. Each value adds the metric NAME_VALUE, which uses "
-            "only the items with this value."
+            "Tags with values, such as `source: [bridge, mathdial]`. Each value adds the metric NAME_VALUE (or "
+            "NAME_TAG_VALUE if two tags share it), which uses only the items with this value."
         ),
     )
     parts: list[MetricPart] = Field(
@@ -198,8 +198,9 @@ class Card(StrictModel):
         if not split:
             return metrics
         subsets = list(dict.fromkeys(pair for metric in split.values() for pair in tag_values(metric)))
+        values = [value for _, value in subsets]
         further = {
-            f"{name}_{value}": metric.for_subset(name, tag, value)
+            f"{name}_{value if values.count(value) == 1 else f'{tag}_{value}'}": metric.for_subset(name, tag, value)
             for tag, value in subsets
             for name, metric in split.items()
             if (tag, value) in tag_values(metric)

@@ -12,8 +12,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.config.cards import Card, LoadedCard
+from maieutic.config.cards import JUDGE, Card, LoadedCard
 from maieutic.config.models import BaselineModel
+from maieutic.config.rubric_kinds.win_tie_lose import WIN_TIE_LOSE
 from maieutic.config.rubrics import verdict_label
 from maieutic.core import paths
 from maieutic.core.files import atomic_file
@@ -85,7 +86,9 @@ def grade_entries(grades: Iterable[Grade], heads: Container[GradeKind], reply: R
 def grade_entry(grade: Grade, heads: Container[GradeKind]) -> dict[str, Any]:
     """Return a grade as a JSON object for the page. The object has the key `head` if the grade's kind is in `heads`."""
     value = round(grade.value, 4) if isinstance(grade.value, float) else grade.value
-    entry = {"kind": grade.kind, "scoring": grade.scoring, "value": value, "outcome": outcome_of(grade)}
+    # A comparison's verdict is shown as a word, because a tie is not a wrong answer.
+    outcome = "value" if grade.kind == JUDGE and value in WIN_TIE_LOSE else outcome_of(grade)
+    entry = {"kind": grade.kind, "scoring": grade.scoring, "value": value, "outcome": outcome}
     head = 1 if kind_of_grade(grade) in heads else None
     optional = {
         "criterion": grade.criterion, "by": grade.by, "why": grade.why_none, "reason": grade.reason, "head": head,
@@ -253,7 +256,9 @@ PROMPT_OF = itemgetter("prompt")
 def prompt_of_card(loaded: LoadedCard, item: Item) -> Messages:
     """Return the first prompt of an item as its card states it, for items that no model was asked."""
     messages = first_messages(loaded, item, None)
-    return [(part["role"], readable_content(part["content"])) for part in messages]
+    # A tutor that no model answered for was not given the card's instructions, but had the conversation.
+    conversation = [part for part in messages if part["role"] != "system"] or messages
+    return [(part["role"], readable_content(part["content"])) for part in conversation]
 
 
 def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Iterator[tuple[str, TaskItems]]:

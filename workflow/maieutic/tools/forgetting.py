@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from maieutic.core.files import atomic_file
 from maieutic.core.journal import take_lock
 from maieutic.core.paths import Pattern
 from maieutic.launch.runs import NO_NAME, saved_config, saved_configs
-from maieutic.transcripts.moments import DATASET_SUFFIX
+from maieutic.transcripts.moments import DATA_FILE, DATASET_SUFFIX, FOLDER_MARK, REPLIES_FILE
 
 log = logging.getLogger(__name__)
 # journal of requests -> outputs that are made from it
@@ -65,10 +65,15 @@ def forget(run: str | None = None, *, refused: bool = False, transcripts: bool =
     log.info("refused requests dropped: %d%s", dropped, "; the next run repeats them" if dropped else "")
 
 
+def configs_by_run() -> dict[str, dict[str, Any]]:
+    """Return the saved configuration of each run of this folder, by its name."""
+    configs = map(saved_config, saved_configs(Path(paths.ROOT)))
+    return {str(config.get("run", {}).get("name") or NO_NAME): config for config in configs}
+
+
 def config_of_run(run: str) -> dict[str, Any]:
     """Return the saved configuration of a run. Raises UserError for an unknown run."""
-    configs = map(saved_config, saved_configs(Path(paths.ROOT)))
-    by_name = {str(config.get("run", {}).get("name") or NO_NAME): config for config in configs}
+    by_name = configs_by_run()
     if run not in by_name:
         raise unknown_name("maieutic forget", run, list(by_name), "the runs of this folder")
     return by_name[run]
@@ -81,6 +86,10 @@ def forget_transcripts(run: str | None) -> None:
     """Remove the texts of a run on transcripts. Raises UserError if the run is unknown or has no transcripts."""
     if run is None:
         raise UserError("maieutic forget", "expected the name of a run, found none", "pass a name of `maieutic runs`")
+    prepared = Path(run)
+    if (prepared / FOLDER_MARK).is_file() and run not in configs_by_run():
+        remove_all([prepared / DATA_FILE, prepared / REPLIES_FILE], run)  # a run that was only prepared
+        return
     config = config_of_run(run)
     datasets = config.get("datasets", {})
     benchmarks = {str(task).partition("/")[0] for task in config.get("run", {}).get("tasks", ())}
@@ -92,9 +101,14 @@ def forget_transcripts(run: str | None) -> None:
     doomed = [page / "index.html", page / "items", page / "partial"]
     for name in names:
         data = Path(datasets[f"{name}{DATASET_SUFFIX}"]["published"]["path"])
-        doomed += [Path(paths.SOURCE.of(dataset=f"{name}{DATASET_SUFFIX}")), data, data.with_name("replies.jsonl")]
+        doomed += [Path(paths.SOURCE.of(dataset=f"{name}{DATASET_SUFFIX}")), data, data.with_name(REPLIES_FILE)]
         folders = [path for path in results.rglob(name) if path.is_dir()]
         doomed += [path for path in folders if path.relative_to(results).parts[0] not in KEPT_FOLDERS]
+    remove_all(doomed, run)
+
+
+def remove_all(doomed: Iterable[Path], run: str) -> None:
+    """Remove files and folders with texts of a run, and log what was removed and what was not."""
     removed = 0
     for path in doomed:
         if path.is_dir():
@@ -106,7 +120,10 @@ def forget_transcripts(run: str | None) -> None:
         removed += 1
         log.info("removed %s", path)
     log.info("removed: %d files and folders with texts of run %s", removed, run)
-    log.info("not removed: the file with your transcripts, samples of `maieutic label`, and archives of this run")
+    log.info(
+        "not removed: the file with your transcripts, other runs that were made from it, samples of `maieutic label`, "
+        "and archives"
+    )
 
 
 def asked_models_of_run(run: str | None) -> set[str] | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
@@ -22,6 +24,7 @@ from maieutic.core.files import atomic_file, write_json_lines
 from maieutic.core.paths import RESOURCES
 from maieutic.core.plugins import benchmark_names
 from maieutic.core.yaml_files import read_yaml
+from maieutic.launch.config_files import REGISTRIES
 from maieutic.launch.messages import registry_cost, requests_line
 from maieutic.launch.rehearsal import MOST_BUILT_ITEMS, Rehearsal
 from maieutic.launch.requests import VERDICT_TOKENS, NewRequests, new_requests, tokens_of_chars
@@ -37,8 +40,11 @@ from maieutic.tools.new_run import (
 )
 from maieutic.tools.pinning import merged_configuration
 from maieutic.transcripts.moments import (
+    DATA_FILE,
     DATASET_SUFFIX,
     FIELDS,
+    FOLDER_MARK,
+    REPLIES_FILE,
     Record,
     conversation_record,
     dialogue_text,
@@ -47,75 +53,84 @@ from maieutic.transcripts.moments import (
     whole_id,
     with_moments,
 )
-from maieutic.transcripts.reading import TUTOR, Conversation, Reading, read_conversations
+from maieutic.transcripts.reading import TUTOR, Conversation, Reading, Transcripts, read_transcripts
 from maieutic.transcripts.redaction import PATTERNS, Redactor
 
 BASES = RESOURCES / "transcripts"  # cards, prompts and rubrics that the command copies into the data folder
-DATA_FILE, REPLIES_FILE = "conversations.jsonl", "replies.jsonl"
 RECORDED = "recorded"  # name of the tutor whose replies are those of the transcripts
 COMPARISON, CONVERSATION = "transcript_comparison", "transcript_conversation"
 DEFAULTS = BASES / "defaults.yaml"  # the rubric of single turns, and the labelled set on which it was validated
 MOST_TAG_VALUES = 12  # maximum number of values of a tag that get numbers of their own, the most frequent first
+RUN_FILE_MARK = b"# Written by `maieutic transcripts`"
+REDACTED = "Personal details were replaced"  # beginning of the page's note on redaction
 MOST_REQUESTS = 5000  # above this number of requests a budget is required
 PROMPT_CHARS = 2500  # approximate length of a judge's question without the dialogue
 FREE_NAME = re.compile(r"[^a-z0-9]+")
 
 
+def flag(text: str) -> Parameter:
+    """Return the help of a flag."""
+    return Parameter(help=text)
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Source:
-    """Flags for reading the file of transcripts.
+    """Flags for reading the file of transcripts."""
 
-    columns: names of columns that are not found by themselves, as `field=column` with the fields conversation, role,
-    text, turn, tutor, problem, solution and time, or `turns` for a column with whole conversations (`a+b` for two such
-    columns, one after the other); tags: columns whose values get numbers of their own; roles: roles of words in
-    the role column, as `word=tutor`, `word=student` or `word=system`; moves: tutors' turns begin with a move in
-    brackets, such as "(probing)", which becomes a tag; last: use only the last tutor turn of each conversation;
-    sample: number of tutor turns, drawn at random over the conversations (default: all); skip_empty: leave turns
-    without a text out; max_mb: maximum size of the file in megabytes.
-    """
-
-    columns: list[str] | None = None
-    tags: list[str] | None = None
-    roles: list[str] | None = None
-    moves: bool = False
-    last: bool = False
-    skip_empty: bool = False
-    sample: int | None = None
-    max_mb: float = 100
+    columns: Annotated[
+        list[str] | None,
+        flag(
+            "columns that are not found by themselves, as FIELD=COLUMN with the fields conversation, role, text, turn, "
+            "tutor, problem, solution and time; or turns=COLUMN for whole conversations (A+B: two such columns)"
+        ),
+    ] = None
+    tags: Annotated[list[str] | None, flag("columns whose values get numbers of their own")] = None
+    roles: Annotated[list[str] | None, flag("words in the role column, as WORD=tutor, WORD=student or WORD=system")] = (
+        None
+    )
+    moves: Annotated[bool, flag("tutor turns begin with a move, as in '(probing) Why?', which becomes a tag")] = False
+    last: Annotated[bool, flag("use only the last tutor turn of each conversation")] = False
+    skip_empty: Annotated[bool, flag("leave turns without a text out")] = False
+    sample: Annotated[int | None, flag("number of tutor turns, drawn at random over the conversations")] = None
+    max_mb: Annotated[float, flag("maximum size of the file in megabytes")] = 100
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Evaluation:
-    """Flags for the judge, its rubrics and other tutors.
+    """Flags for the judge, its rubrics and other tutors."""
 
-    tutors: models in config/models.yaml that answer the same moments, and are compared with the given turns; rubric:
-    rubric of the single turns: mrbench_taxonomy (MRBench's eight dimensions), transcript_principles (KMP-Bench's six
-    principles) or one of your own; extensions: folders with rubrics of your own; whole: also judge whole conversations;
-    instructions: file with the system prompt of the other tutors; check: number of MRBench's labelled
-    replies on which the judge is checked, which gives its traffic light (0: none).
-    """
-
-    tutors: list[str] | None = None
-    rubric: str | None = None
-    extensions: list[str] | None = None
-    whole: bool = False
-    instructions: Path | None = None
-    check: int = DEFAULT_LABEL_LIMIT
+    tutors: Annotated[
+        list[str] | None,
+        flag("models in config/models.yaml that answer the same moments, and are compared with the given turns"),
+    ] = None
+    rubric: Annotated[
+        str | None,
+        flag(
+            "rubric of single turns: mrbench_taxonomy (default), transcript_principles (KMP-Bench's six principles) or "
+            "one of your own"
+        ),
+    ] = None
+    extensions: Annotated[list[str] | None, flag("folders with rubrics of your own")] = None
+    whole: Annotated[bool, flag("also judge whole conversations")] = False
+    instructions: Annotated[Path | None, flag("file with the system prompt of the other tutors")] = None
+    check: Annotated[
+        int, flag("number of MRBench's labelled replies on which the judge is checked, for its light (0: none)")
+    ] = DEFAULT_LABEL_LIMIT
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Privacy:
-    """Flags for personal details.
+    """Flags for personal details."""
 
-    redact: replace mail and web addresses, street addresses, phone numbers and long numbers; names: columns with names
-    of people, which are replaced as well (implies `redact`).
-    """
-
-    redact: bool = False
-    names: list[str] | None = None
+    redact: Annotated[
+        bool, flag("replace mail and web addresses, street addresses, phone numbers and long numbers")
+    ] = False
+    names: Annotated[
+        list[str] | None, flag("columns with names of people, which are replaced as well (implies --redact)")
+    ] = None
 
 
 DEFAULT_SOURCE, DEFAULT_EVALUATION, DEFAULT_PRIVACY = Source(), Evaluation(), Privacy()
@@ -135,15 +150,15 @@ class TranscriptSet(NamedTuple):
 
 
 def transcripts(
-    file: Path,
+    file: Annotated[Path, flag("conversations as CSV, JSON lines, JSON or Parquet, a row per message or conversation")],
     *,
-    judge: str | None = None,
-    name: str | None = None,
-    out: Path | None = None,
-    budget: float | None = None,
-    max_requests: int | None = None,
-    seed: int = 20250226,
-    force: bool = False,
+    judge: Annotated[str | None, flag("judge or model in config/models.yaml, or a name for the hosted model")] = None,
+    name: Annotated[str | None, flag("name of the run (default: the file's name)")] = None,
+    out: Annotated[Path | None, flag("run file (default: NAME.yaml); the data folder NAME is beside it")] = None,
+    budget: Annotated[float | None, flag("maximum cost of a Snakemake call in US dollars")] = None,
+    max_requests: Annotated[int | None, flag("maximum number of requests of a Snakemake call")] = None,
+    seed: Annotated[int, flag("random seed of the sample")] = 20250226,
+    force: Annotated[bool, flag("replace a run file and data folder that this command wrote")] = False,
     source: Source = DEFAULT_SOURCE,
     evaluation: Evaluation = DEFAULT_EVALUATION,
     privacy: Privacy = DEFAULT_PRIVACY,
@@ -151,70 +166,173 @@ def transcripts(
 ) -> None:
     """Write a run file that evaluates your own tutoring conversations, and the folder with its data. Nothing is sent.
 
-    file: conversations as CSV, JSON lines, JSON or Parquet, with a row per message or per conversation; judge: a judge
-    or a model in config/models.yaml (default: the model described by the flags for a hosted model); name: name of the
-    run (default: the file's name); out: the run file (default: NAME.yaml); the data folder NAME is written beside it;
-    budget, max_requests: maximum cost of a Snakemake call in US dollars, and maximum number of its requests; one of
-    them is required if more than 5,000 requests are planned; seed: random seed of the sample; force: overwrite an
-    existing run file and data folder; source: see below; evaluation: see below; privacy: see below; hosted: a judge's
-    model that config/models.yaml lacks. Raises UserError that names every faulty row of the file.
+    The judge's model is an entry of config/models.yaml, or is described by --address or --provider, --model and
+    --key-env. A budget or a maximum number of requests is required if more than 5,000 requests are planned. Raises
+    UserError that names every faulty row of the file. If the command fails, it leaves no files.
     """
-    slug = FREE_NAME.sub("_", (name or file.stem).casefold()).strip("_") or "transcripts"
-    slug = slug if slug[0].isalpha() else f"t_{slug}"
-    if slug in benchmark_names():
-        raise UserError("--name", f"{slug} is the name of a benchmark", "pass another --name")
-    run_file = out or Path(f"{slug}.yaml")
-    folder = run_file.parent / slug
-    if not force and (existing := next((path for path in (run_file, folder) if path.exists()), None)):
-        raise UserError(str(existing), "already exists", "pass another --name or --out, or --force")
-    raw, defaults = merged_configuration([]), read_yaml(DEFAULTS)
+    place = place_of_run(file, name, out)
+    check_replaceable(place, force)
+    raw, defaults = registries(), read_yaml(DEFAULTS)
     rubric = evaluation.rubric or str(defaults["rubric"])
-    reading = reading_of(source, privacy)
-    conversations = read_conversations(file, reading)
-    redactor = None
+    content = read_transcripts(file, reading_of(source, privacy))
+    conversations, redactor = content.conversations, None
     if privacy.redact or privacy.names:
         redactor = Redactor({name for conversation in conversations for name in conversation.names})
         conversations = [redacted(conversation, redactor) for conversation in conversations]
+    elif force and place.run_file.is_file() and REDACTED in place.run_file.read_text(encoding="utf-8"):
+        fix = "add --redact (and --names with the same columns), or pass another --name"
+        raise UserError("--force", f"personal details were removed in {place.run_file}, but would not be now", fix)
     data = records_of(conversations, source, seed)
     if not data.moments:
         raise UserError(str(file), "no tutor's turn follows a student's turn", "check the columns and roles")
     models, judge_name = judge_entry_of(raw["models"], judge, hosted, evaluation, rubric)
     tutors = evaluation.tutors or []
-    for tutor in tutors:
-        if tutor not in raw["models"] and tutor not in models:
-            raise unknown_name("--tutors", tutor, [*raw["models"]], "config/models.yaml")
-    shutil.rmtree(folder, ignore_errors=True)
-    tasks = write_folder(folder, slug, data, evaluation, rubric)
-    models[RECORDED] = {
-        "engine": "recorded", "file": str(folder / REPLIES_FILE), "label": "As given", "images": False,
-    }  # fmt: skip
-    overlay: dict[str, Any] = {
-        "edition": "published",
-        "extensions": [*(evaluation.extensions or []), str(folder)],
-        "datasets": datasets_of(folder, slug, data),
-        "models": models,
-        "run": {
-            "name": slug,
-            "tutors": [RECORDED, *tutors],
-            "tasks": [f"{slug}/{task}" for task in tasks],
-            "judges": [judge_name],
-            "labels": defaults["labels"] if evaluation.check else [],
-            "preferences": [],
-            **({"budget": limits} if (limits := limits_of(budget, max_requests)) else {}),
-        },
-        "report": {
-            "title": f"Transcripts: {name or file.stem}",
-            "note": note_of(data, redactor, file, evaluation.check > 0),
-        },
-    }
-    plan = plan_of_run_file(raw, overlay)
-    write_run_file(run_file, overlay, "transcripts")
-    tell_plan(plan, data, redactor, run_file, hosted_addresses(plan))
+    check_tutors(tutors, raw["models"] | models)
+    if evaluation.instructions is not None and not tutors:
+        raise UserError("--instructions", "no other tutor is asked", "add --tutors, or remove the flag")
+    with replaced(place):
+        tasks = write_folder(place.folder, place.slug, data, evaluation, rubric)
+        models[RECORDED] = {
+            "engine": "recorded", "file": str(place.folder / REPLIES_FILE), "label": "As given", "images": False,
+        }  # fmt: skip
+        overlay: dict[str, Any] = {
+            "edition": "published",
+            "extensions": [*(evaluation.extensions or []), str(place.folder)],
+            "datasets": datasets_of(place.folder, place.slug, data),
+            "models": models,
+            "run": {
+                "name": place.slug,
+                "tutors": [RECORDED, *tutors],
+                "tasks": [f"{place.slug}/{task}" for task in tasks],
+                "judges": [judge_name],
+                "labels": defaults["labels"] if evaluation.check else [],
+                "preferences": [],
+                **({"budget": limits} if (limits := limits_of(budget, max_requests)) else {}),
+            },
+            "report": {
+                "title": f"Transcripts: {name or file.stem}",
+                "note": note_of(data, redactor, file, source, evaluation.check > 0),
+            },
+        }
+        plan = plan_of_run_file(raw, overlay)
+        write_run_file(place.run_file, overlay, "transcripts")
+        print_columns(content)
+        tell_plan(plan, data, redactor, place.run_file, hosted_addresses(plan))
+
+
+class RunPlace(NamedTuple):
+    """Places of a run. slug: name of the run and of its tasks; folder: data folder."""
+
+    slug: str
+    run_file: Path
+    folder: Path
+
+
+def place_of_run(file: Path, name: str | None, out: Path | None) -> RunPlace:
+    """Return the places of a run, whose name is made of lower-case letters, digits and underscores."""
+    words = name or file.stem
+    plain = unicodedata.normalize("NFKD", words.casefold()).encode("ascii", "ignore").decode()
+    slug = FREE_NAME.sub("_", plain).strip("_") or "transcripts"
+    slug = slug if slug[0].isalpha() else f"t_{slug}"
+    if slug in benchmark_names():
+        raise UserError("--name", f"{slug} is the name of a benchmark", "pass another --name")
+    if slug != words:
+        print(f"name of the run: {slug}")
+    run_file = out or Path(f"{slug}.yaml")
+    if run_file.exists() and file.exists() and run_file.samefile(file):
+        raise UserError("--out", f"{run_file} is the file with the transcripts", "pass another --out")
+    return RunPlace(slug, run_file, run_file.parent / slug)
+
+
+def check_replaceable(place: RunPlace, force: bool) -> None:
+    """Raise UserError if a file or folder of a run exists, unless `force` and this command wrote it."""
+    for path, is_own in ((place.run_file, is_own_run_file), (place.folder, is_own_folder)):
+        if not path.exists():
+            continue
+        if not is_own(path):
+            problem = "already exists, and was not written by this command"
+            raise UserError(str(path), problem, "pass another --name or --out")
+        if not force:
+            raise UserError(str(path), "already exists", "pass another --name or --out, or --force to replace it")
+
+
+def is_own_run_file(path: Path) -> bool:
+    """Return True if this command wrote a run file."""
+    return path.is_file() and path.read_bytes().startswith(RUN_FILE_MARK)
+
+
+def is_own_folder(path: Path) -> bool:
+    """Return True if this command wrote a data folder."""
+    return (path / FOLDER_MARK).is_file()
+
+
+@contextmanager
+def replaced(place: RunPlace) -> Iterator[None]:
+    """Set the existing files of a run aside. If the body fails, remove what it wrote and put them back."""
+    kept = {path: path.with_name(f"{path.name}.replaced") for path in (place.run_file, place.folder) if path.exists()}
+    for path, aside in kept.items():
+        remove(aside)
+        path.rename(aside)
+    try:
+        yield
+    except BaseException:
+        for path in (place.run_file, place.folder):
+            remove(path)
+        for path, aside in kept.items():
+            aside.rename(path)
+        raise
+    for aside in kept.values():
+        remove(aside)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or folder, if it exists."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def registries() -> dict[str, Any]:
+    """Return the registries. Raises UserError outside of a checkout."""
+    if missing := [path for path in REGISTRIES if not path.is_file()]:
+        fix = "run the command in the folder of your copy of Maieutic, and pass the path of your file"
+        raise UserError("maieutic transcripts", f"found no {missing[0]} in {Path.cwd()}", fix)
+    return merged_configuration([])
+
+
+def check_tutors(tutors: Sequence[str], known: Mapping[str, Any]) -> None:
+    """Raise UserError if a tutor is unknown, is named twice, or is not a model that can answer."""
+    for place, tutor in enumerate(tutors):
+        if tutor not in known:
+            raise unknown_name("--tutors", tutor, list(known), "config/models.yaml")
+        engine = known[tutor].get("engine")
+        if engine not in ("vllm", "hosted"):
+            raise UserError("--tutors", f"{tutor} has the engine {engine}", "name hosted or served models")
+        if tutor in tutors[:place]:
+            raise UserError("--tutors", f"{tutor} is named twice", "name each tutor once")
+
+
+def print_columns(content: Transcripts) -> None:
+    """Print the columns that were used and those that were not."""
+    print("columns: " + ", ".join(f"{field}={column}" for field, column in content.columns.items()))
+    if content.unused:
+        print(f"columns not used: {', '.join(content.unused)} (name them with --columns, --tags or --names)")
+    if content.repeated:
+        print(f"rows whose conversation id occurs before: {content.repeated}; each row is a conversation of its own")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 turn` or `2 turns`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def reading_of(source: Source, privacy: Privacy) -> Reading:
     """Return how the file is read. Raises UserError for a malformed --columns or --roles."""
-    columns = dict(pair_of(word, "--columns", "role=speaker") for word in source.columns or [])
+    pairs = [pair_of(word, "--columns", "role=speaker") for word in source.columns or []]
+    columns = dict(pairs)
+    if len(columns) < len(pairs):
+        raise UserError("--columns", "a field is named twice", "name each field once")
     roles = dict(pair_of(word, "--roles", "coach=tutor") for word in source.roles or [])
     for word, role in roles.items():
         if role not in ("tutor", "student", "system"):
@@ -226,22 +344,36 @@ def reading_of(source: Source, privacy: Privacy) -> Reading:
     )
 
 
-def pair_of(word: str, flag: str, example: str) -> tuple[str, str]:
+def pair_of(word: str, option: str, example: str) -> tuple[str, str]:
     """Return the two parts of `name=value`."""
     first, sign, second = word.partition("=")
     if not (first and sign and second):
-        raise UserError(flag, f"expected name=value, found {word}", f"write it like {example}")
+        raise UserError(option, f"expected name=value, found {word}", f"write it like {example}")
     return first, second
 
 
 def redacted(conversation: Conversation, redactor: Redactor) -> Conversation:
     """Return a conversation with its texts redacted."""
     return conversation._replace(
-        messages=[message._replace(text=redactor.text(message.text)) for message in conversation.messages],
+        id=redacted_id(conversation.id, redactor),
+        messages=[
+            message._replace(
+                text=redactor.text(message.text),
+                tutor=None if message.tutor is None else redactor.text(message.tutor),
+                tags={tag: redactor.text(value) for tag, value in message.tags.items()},
+            )
+            for message in conversation.messages
+        ],
         problem=redactor.text(conversation.problem),
         solution=redactor.text(conversation.solution),
         names=frozenset(),
     )
+
+
+def redacted_id(name: str, redactor: Redactor) -> str:
+    """Return the id of a conversation; a digest of it if it contains personal details."""
+    digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+    return name if redactor.text(name) == name else f"conversation-{digest}"
 
 
 def records_of(conversations: Sequence[Conversation], source: Source, seed: int) -> TranscriptSet:
@@ -292,6 +424,7 @@ def write_folder(folder: Path, slug: str, data: TranscriptSet, evaluation: Evalu
     """Write the data folder, which is an extension, and return the names of its tasks."""
     cards = folder / "resources/benchmarks" / slug
     cards.mkdir(parents=True)
+    write_text(folder / FOLDER_MARK, "Written by `maieutic transcripts`, which may replace this folder.\n")
     for file in ("turn.jinja", "conversation.jinja"):
         shutil.copy(BASES / file, cards)
     write_text(cards / "turn.system.jinja", system_template(evaluation.instructions))
@@ -420,26 +553,41 @@ LIGHT_NOTE = (
 )
 
 
-def note_of(data: TranscriptSet, redactor: Redactor | None, file: Path, checked: bool) -> str:
+def note_of(data: TranscriptSet, redactor: Redactor | None, file: Path, source: Source, checked: bool) -> str:
     """Return the page's note on the data: their size, what was redacted, and what the judge's light rests on.
 
     checked: True if the judge is checked on MRBench's labelled replies.
     """
+    part = "the last ones of each conversation" if source.last else "a random sample" if source.sample else ""
     lines = [
-        f"{data.moments:,} tutor turns of {len(data.records):,} conversations from `{file.name}`; the intervals are "
-        "over conversations.",
+        f"{counted(data.moments, 'tutor turn')} of {counted(len(data.records), 'conversation')} from `{file.name}`"
+        f"{f' ({part})' if part else ''}; {data.turns - data.skipped:,} turns answer a student, {data.skipped:,} do "
+        "not. The intervals are over conversations.",
         LIGHT_NOTE if checked else "The judge was not checked on labelled replies.",
-        "Label 20 to 40 of these turns (`maieutic label`) to check the judge here and to correct its rates.",
+        "Without labels of these turns the rates are the judge's alone: label 20 to 40 of them (`maieutic label`) to "
+        "check and to correct it.",
     ]
+    if cut := tags_with_more_values(data):
+        lines.append(f"Only the {MOST_TAG_VALUES} most frequent values are shown of: {', '.join(cut)}.")
     if redactor is None:
         lines.append("Personal details were not removed.")
     else:
         replaced = "; ".join(f"{what}: {number:,}" for what, number in sorted(redactor.counts.items()) if number)
         lines.append(
-            f"Personal details were replaced before anything was sent ({replaced or 'none were found'}). Only the "
+            f"{REDACTED} before anything was sent ({replaced or 'none were found'}). Only the "
             "stated patterns and the given names were searched: names in free text are not found."
         )
     return "\n\n".join(lines)
+
+
+def tags_with_more_values(data: TranscriptSet) -> list[str]:
+    """Return the tags with more values than are shown."""
+    values: dict[str, set[str]] = defaultdict(set)
+    for record in data.records:
+        for moment in record["moments"]:
+            for tag, value in moment["tags"].items():
+                values[tag].add(value)
+    return [tag for tag, several in values.items() if len(several) > MOST_TAG_VALUES]
 
 
 def hosted_addresses(plan: Plan) -> dict[str, list[str]]:
@@ -509,9 +657,12 @@ def tell_plan(
     """Print what will be asked, where it is sent and what it costs. Raises UserError if a budget is needed."""
     planned = planned_requests(plan, data)
     requests = sum(part.requests or 0 for part in planned)
-    print(f"{data.moments:,} of {data.turns:,} tutor turns in {len(data.records):,} conversations")
+    conversations = counted(len(data.records), "conversation")
+    print(f"{data.moments:,} of {counted(data.turns, 'tutor turn')} in {conversations}")
     if data.skipped:
-        print(f"left out: {data.skipped:,} tutor turns that follow no turn of a student")
+        print(f"left out: {counted(data.skipped, 'tutor turn')} that answer no student")
+    if redactor is None:
+        print("personal details: not removed (--redact)")
     if redactor is not None:
         searched = ", ".join(pattern.what for pattern in PATTERNS)
         counts = ", ".join(f"{what} {number}" for what, number in redactor.counts.items() if number) or "nothing"
@@ -519,13 +670,14 @@ def tell_plan(
     for address, names in places.items():
         print(f"sent to {address}: the problem and the dialogue before each turn ({', '.join(dict.fromkeys(names))})")
     print(requests_line(plan, planned))
+    if (most := plan.run.budget.requests) is not None and requests > most:
+        print(f"the run will stop after {most:,} requests (--max-requests)")
     if requests > MOST_REQUESTS and not plan.run.budget.is_limited():
         usd = planned_usd(plan, planned)
         limit = f"--max-requests {requests}" if usd is None else f"--budget {max(1, round(1.2 * usd + 0.5))}"
-        run_file.unlink()
         raise UserError(
             "--budget",
             f"{requests:,} requests are planned, and no limit is set",
-            f"run the command again with {limit} --force, or with --sample for fewer turns",
+            f"run the command again with {limit}, or with --sample for fewer turns",
         )
     print(f"Wrote {run_file}. Next: snakemake --cores all --configfile {run_file}")

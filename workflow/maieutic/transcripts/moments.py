@@ -16,6 +16,8 @@ POSITIONS = ((1, "turn 1"), (3, "turns 2-3"), (6, "turns 4-6"))  # last turn of 
 LAST_POSITION = "turn 7 and later"
 POSITION, TUTOR_TAG = "position", "tutor"
 LONGEST_ID = 60
+DATA_FILE, REPLIES_FILE = "conversations.jsonl", "replies.jsonl"  # files of the data folder
+FOLDER_MARK = ".written-by-maieutic-transcripts"  # file in each data folder that `maieutic transcripts` may replace
 DATASET_SUFFIX = "_transcripts"  # end of the name of a run's dataset
 FIELDS = ["id", "conversation", "messages", "moments"]  # required fields of a record
 # Record of a conversation: id (part of item ids), conversation (as in the user's file), problem, solution, messages
@@ -54,14 +56,19 @@ def conversation_record(conversation: Conversation) -> Record:
         "solution": conversation.solution,
         "messages": [{"role": CHAT_ROLES[part.role], "content": part.text} for part in conversation.messages],
         "moments": moments,
-        "tags": tutor_tag(conversation.messages),
+        "tags": common_tags(conversation.messages),
     }
 
 
-def tutor_tag(messages: Iterable[Message]) -> dict[str, str]:
-    """Return a tag with the tutor of a conversation, or no tag if it has several tutors or none is named."""
-    tutors = {message.tutor for message in messages if message.role == TUTOR}
-    return {TUTOR_TAG: name} if len(tutors) == 1 and (name := tutors.pop()) else {}
+def common_tags(messages: Iterable[Message]) -> dict[str, str]:
+    """Return the tags, and the tutor as a tag, that have the same value at all of a conversation's tutor turns."""
+    tags = [
+        {**message.tags, **({TUTOR_TAG: message.tutor} if message.tutor else {})}
+        for message in messages
+        if message.role == TUTOR
+    ]
+    first, *others = tags or [{}]
+    return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
 
 
 def with_moments(records: Iterable[Record], chosen: Iterable[str]) -> list[Record]:

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,8 +30,8 @@ COLUMN_NAMES = {
     "role": ("role", "speaker", "author", "sender", "from"),
     "text": ("text", "content", "message", "utterance", "body"),
     "turns": ("turns", "messages"),
-    "turn": ("turn", "turn_id", "turn_number", "position", "index"),
-    "tutor": ("tutor", "model", "version"),
+    "turn": ("turn", "turn_id", "turn_number", "position", "index", "seq", "sequence", "message_number"),
+    "tutor": ("tutor", "model", "version", "tutor_name", "tutor_version", "bot_version"),
     "problem": ("problem", "question", "task", "exercise"),
     "solution": ("solution", "reference_solution", "answer", "ground_truth"),
     "time": ("time", "timestamp", "created_at", "date"),
@@ -38,7 +39,7 @@ COLUMN_NAMES = {
 SEVERAL = "+"  # joins the names of several columns whose turns follow each other
 MOST_FAULTS = 20  # maximum number of faulty rows that are listed one by one
 TURN_SEPARATOR = "|EOM|"  # separates turns in MathDial's conversations
-SPOKEN_LINE = re.compile(r"^[ \t]*([^\W\d_][\w .'-]{0,30}?)[ \t]*:[ \t]*", re.MULTILINE)
+LONGEST_SPEAKER = 40
 MOVE = re.compile(r"^\s*\(([a-z][a-z _-]{1,30})\)\s*", re.IGNORECASE)
 
 
@@ -80,6 +81,19 @@ class Reading(NamedTuple):
     skip_empty: bool = False
 
 
+class Transcripts(NamedTuple):
+    """Conversations of a file, in the order of their first rows.
+
+    columns: used column of each field; unused: columns that were not used; repeated: number of rows whose conversation
+    has an id that an earlier row also has, in a table with one row per conversation.
+    """
+
+    conversations: list[Conversation]
+    columns: dict[str, str]
+    unused: list[str]
+    repeated: int = 0
+
+
 class Faults:
     """Faulty rows of a file. The first MOST_FAULTS are listed one by one."""
 
@@ -103,20 +117,29 @@ class Faults:
 
 
 def read_conversations(path: Path, reading: Reading) -> list[Conversation]:
-    """Return the conversations in a file (CSV, JSON lines, JSON or Parquet), in the order of their first rows.
+    """Return the conversations in a file. See `read_transcripts`."""
+    return read_transcripts(path, reading).conversations
+
+
+def read_transcripts(path: Path, reading: Reading) -> Transcripts:
+    """Return the content of a file of transcripts (CSV, JSON lines, JSON or Parquet).
 
     Raises UserError that names every faulty row: without a role or text, with two tutors in one turn, or out of order.
     """
     columns, rows = table_of(path, reading.max_mb)
     named = find_columns(path, columns, reading)
     faults = Faults(path)
+    repeated = 0
     if "turns" in named:
         conversations = [of_row(place, row, named, reading, faults) for place, row in rows]
+        repeated = len(conversations) - len({conversation.id for conversation in conversations})
         conversations = with_distinct_ids(conversations)
     else:
         conversations = of_messages(rows, named, reading, faults)
     merged = [merge_messages(conversation, faults) for conversation in conversations]
     faults.check()
+    if not merged:
+        raise UserError(str(path), "the table has no rows", "pass a file with one row per message or conversation")
     if not any(message.role == TUTOR for conversation in merged for message in conversation.messages):
         words = ", ".join(word for word, role in ROLE_WORDS.items() if role == TUTOR)
         raise UserError(
@@ -124,7 +147,8 @@ def read_conversations(path: Path, reading: Reading) -> list[Conversation]:
             f"no message has the role of a tutor ({words})",
             "name the role of your tutor with --roles WORD=tutor",
         )
-    return merged
+    taken = {name for column in named.values() for name in column.split(SEVERAL)} | {*reading.tags, *reading.names}
+    return Transcripts(merged, named, [column for column in columns if column not in taken], repeated)
 
 
 # tables ---------------------------------------------------------------------------------------------------------------
@@ -134,14 +158,18 @@ Row = Mapping[str, Any]
 
 def table_of(path: Path, max_mb: float) -> tuple[list[str], Iterable[tuple[str, Row]]]:
     """Return the column names of a file and its rows, each with its place. Raises UserError for an unreadable file."""
-    fix = "pass a file in CSV, JSON lines, JSON or Parquet"
+    fix = "save it as CSV (UTF-8), JSON lines, JSON or Parquet"
     try:
         size = path.stat().st_size
+        if not path.is_file():
+            raise UserError(str(path), "is not a file", "pass a file, not a folder")
     except OSError as error:
         raise UserError(str(path), f"cannot be read: {error.strerror or error}", fix) from None
     if size > max_mb * MB:
-        problem = f"expected at most {max_mb:g} MB, found {size / MB:.0f} MB"
+        problem = f"expected at most {max_mb:g} MB, found {size / MB:.3g} MB"
         raise UserError(str(path), problem, f"split the file, or pass --max-mb {-(-size // int(MB))}")
+    if not size:
+        raise UserError(str(path), "the file is empty", "pass a file with a row per message or per conversation")
     form = path.suffix.casefold()
     if form in (".parquet", ".pq"):
         return parquet_rows(path)
@@ -155,6 +183,8 @@ def table_of(path: Path, max_mb: float) -> tuple[list[str], Iterable[tuple[str, 
     table = parse_table(
         text, str(path), "quote cells with line breaks, and write as many cells as columns", padded=True
     )
+    if twice := [column for place, column in enumerate(table.columns) if column in table.columns[:place]]:
+        raise UserError(f"{path}:1", f"two columns are named {twice[0]}", "rename one of them")
     return table.columns, ((f"{path}:{number}", row) for number, row in table.rows)
 
 
@@ -178,7 +208,8 @@ def check_one_encoding(data: bytes, path: Path) -> None:
             others.append(number)
     if utf8:
         first = ", ".join(map(str, others[:5])) + (", ..." if len(others) > 5 else "")
-        problem = f"line{'s' if len(others) > 1 else ''} {first} are not UTF-8, but {utf8} other lines are"
+        several = len(others) > 1
+        problem = f"line{'s' * several} {first} {'are' if several else 'is'} not UTF-8, but {utf8} other lines are"
         raise UserError(f"{path}:{others[0]}", problem, "save the whole file as UTF-8")
 
 
@@ -283,17 +314,30 @@ def of_messages(
     people: dict[str, set[str]] = {}
     messages: dict[str, list[Message]] = {}
     last: dict[str, Any] = {}
+    tags: dict[str, dict[str, str]] = {}
     order = named.get("turn") or named.get("time")
     for place, row in rows:
         name = cell(row, named["conversation"])
         if not name:
             faults.add(place, f"the cell {named['conversation']} is empty", "write the conversation's id in each row")
             continue
-        if order and (number := order_key(cell(row, order))) is not None:
-            if name in last and number <= last[name] and (number < last[name] or order == named.get("turn")):
-                problem = f"conversation {name}: {order} {cell(row, order)} follows {shown_number(last[name])}"
-                faults.add(place, problem, f"sort the rows of each conversation by {order}")
-            last[name] = number
+        strict = order == named.get("turn")
+        if order and (text := cell(row, order)):
+            number = turn_number(text) if strict else moment_of_time(text)
+            if number is None and strict:
+                faults.add(
+                    place,
+                    f"{order} {text!r} is not a number",
+                    "number the turns of each conversation",
+                )
+            elif number is not None:
+                if name in last and number <= last[name][0] and (number < last[name][0] or strict):
+                    problem = f"conversation {name}: {order} {text} follows {last[name][1]}"
+                    faults.add(place, problem, f"sort the rows of each conversation by {order}")
+                last[name] = number, text
+        # A tag holds until another value follows, because many tables state it only once per conversation.
+        known = tags.setdefault(name, {})
+        known.update({column: value for column in reading.tags if (value := cell(row, column))})
         people.setdefault(name, set()).update(filter(None, (cell(row, column) for column in reading.names)))
         about = texts.setdefault(name, dict.fromkeys(("problem", "solution"), ""))
         for field in about:
@@ -302,7 +346,7 @@ def of_messages(
         if role == SYSTEM:
             messages.setdefault(name, [])
         elif role is not None:
-            message = message_of(place, role, cell(row, named["text"]), row, named, reading, faults)
+            message = message_of(place, role, cell(row, named["text"]), row, named, reading, faults, known)
             messages.setdefault(name, []).extend(message)
     return [
         Conversation(name, parts, **texts[name], names=frozenset(people[name]))
@@ -311,24 +355,42 @@ def of_messages(
     ]
 
 
-def order_key(text: str) -> float | str | None:
-    """Return the value by which messages are ordered: a number, or a text such as an ISO date; None if empty."""
+def turn_number(text: str) -> float | None:
+    """Return the number of a turn; None for another text."""
     try:
-        return float(text) if text else None
+        return float(text)
     except ValueError:
-        return text
+        return None
 
 
-def shown_number(value: float | str) -> str:
-    """Return an order value as it is written in a table."""
-    return f"{value:g}" if isinstance(value, float) else value
+def moment_of_time(text: str) -> float | None:
+    """Return an ISO time or a Unix time as a number; None for another text, by which rows are not compared."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def message_of(
-    place: str, role: str, text: str, row: Row, named: Mapping[str, str], reading: Reading, faults: Faults
+    place: str,
+    role: str,
+    text: str,
+    row: Row,
+    named: Mapping[str, str],
+    reading: Reading,
+    faults: Faults,
+    known: Mapping[str, str],
 ) -> list[Message]:
-    """Return a list with the message of a row, or an empty list with a fault if its text is empty."""
-    tags = {name: cell(row, name) for name in reading.tags if cell(row, name)} if role == TUTOR else {}
+    """Return a list with the message of a row, or an empty list with a fault if its text is empty.
+
+    known: values of the tags at this message.
+    """
+    tags = dict(known) if role == TUTOR else {}
     if role == TUTOR and reading.moves and (move := MOVE.match(text)):
         text, tags = text[move.end() :].strip(), {**tags, "move": move[1].casefold()}
     if not text:
@@ -360,13 +422,13 @@ def of_row(place: str, row: Row, named: Mapping[str, str], reading: Reading, fau
     name = cell(row, named.get("conversation")) or place.rpartition(" ")[2].rpartition(":")[2]
     messages: list[Message] = []
     roles = roles_of(reading)
+    known = {column: value for column in reading.tags if (value := cell(row, column))}
     for column in named["turns"].split(SEVERAL):
-        for number, (word, text) in enumerate(turns_in(place, row.get(column), faults), 1):
+        for number, (word, text) in enumerate(turns_in(place, row.get(column), roles, faults), 1):
             where = f"{place}, {column} {number}"
-            # Speakers in a text are often students' names, so every unknown one is a student.
-            role = roles.get(word.casefold(), STUDENT)
-            if role != SYSTEM:
-                messages += message_of(where, role, text.strip(), row, named, reading, faults)
+            role = role_of_word(where, word, reading, faults)
+            if role is not None and role != SYSTEM:
+                messages += message_of(where, role, text.strip(), row, named, reading, faults, known)
     if not messages:
         faults.add(
             place, "the conversation has no turns", "remove the row, or name the column with --columns turns=..."
@@ -376,8 +438,12 @@ def of_row(place: str, row: Row, named: Mapping[str, str], reading: Reading, fau
     return Conversation(name, messages, **about, names=people)
 
 
-def turns_in(place: str, content: Any, faults: Faults) -> list[tuple[str, str]]:
-    """Return speaker and text of each turn in a cell: a list of objects (or its JSON), or lines `Speaker: text`."""
+def turns_in(place: str, content: Any, roles: Mapping[str, str], faults: Faults) -> list[tuple[str, str]]:
+    """Return role word and text of each turn in a cell: a list of objects (or its JSON), or lines `Speaker: text`.
+
+    In lines, only a known role begins a turn, so that a colon within a text does not. Turns that are separated by
+    TURN_SEPARATOR may begin with a student's name.
+    """
     if isinstance(content, str) and content.lstrip().startswith("["):
         try:
             content = json_value(content)
@@ -385,35 +451,50 @@ def turns_in(place: str, content: Any, faults: Faults) -> list[tuple[str, str]]:
             faults.add(place, f"the turns are not a JSON list: {error}", "write a JSON list, or lines `Tutor: text`")
             return []
     if isinstance(content, list):
-        turns = []
-        for number, turn in enumerate(content, 1):
-            keys = {str(key).casefold(): key for key in turn} if isinstance(turn, dict) else {}
-            word = next((turn[keys[name]] for name in ("user", *COLUMN_NAMES["role"]) if name in keys), None)
-            text = next((turn[keys[name]] for name in COLUMN_NAMES["text"] if name in keys), None)
-            if not isinstance(word, str) or not isinstance(text, str):
-                problem = f"turn {number} has no role or no text"
-                faults.add(place, problem, "write each turn as an object with role and text")
-            else:
-                turns.append((word, text))
-        return turns
+        return [turn for number, part in enumerate(content, 1) for turn in listed_turn(place, number, part, faults)]
     if content is None or not str(content).strip():
         return []
     text = str(content).replace("\u00a0", " ")
-    parts = text.split(TURN_SEPARATOR) if TURN_SEPARATOR in text else spoken_parts(text)
     turns = []
-    for number, part in enumerate(parts, 1):
-        speaker, colon, words = part.strip().partition(":")
-        if colon and len(speaker) <= 40:
+    if TURN_SEPARATOR in text:
+        for number, part in enumerate(text.split(TURN_SEPARATOR), 1):
+            speaker, colon, words = part.strip().partition(":")
+            if colon and len(speaker) <= LONGEST_SPEAKER:
+                known = speaker.strip() if speaker.strip().casefold() in roles else "student"
+                turns.append((known, words))
+            elif part.strip():
+                problem = f"turn {number} has no speaker: {part.strip()[:LONGEST_SPEAKER]!r}"
+                faults.add(place, problem, "write each turn as `Tutor: text`")
+        return turns
+    for line in text.split("\n"):
+        speaker, colon, words = line.partition(":")
+        if colon and speaker.strip().casefold() in roles:
             turns.append((speaker.strip(), words))
-        elif part.strip():
-            faults.add(place, f"turn {number} has no speaker: {part.strip()[:40]!r}", "write lines `Tutor: text`")
+        elif turns:
+            turns[-1] = turns[-1][0], f"{turns[-1][1]}\n{line}"
+        elif line.strip():
+            problem = f"the conversation does not begin with a speaker: {line.strip()[:LONGEST_SPEAKER]!r}"
+            faults.add(place, problem, "write lines `Tutor: text`, or name a speaker with --roles NAME=student")
+            return []
     return turns
 
 
-def spoken_parts(text: str) -> list[str]:
-    """Return the turns of a text in which each turn begins with a speaker's name and a colon at the start of a line."""
-    starts = [match.start() for match in SPOKEN_LINE.finditer(text)]
-    return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)] if starts else [text]
+def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[tuple[str, str]]:
+    """Return a list with role and text of a turn in a list, or an empty list for a call of a tool.
+
+    The text may be a list of parts, as in OpenAI's API.
+    """
+    keys = {str(key).casefold(): key for key in turn} if isinstance(turn, dict) else {}
+    word = next((turn[keys[name]] for name in ("user", *COLUMN_NAMES["role"]) if name in keys), None)
+    text = next((turn[keys[name]] for name in COLUMN_NAMES["text"] if name in keys), None)
+    if isinstance(text, list):
+        text = "\n".join(str(part.get("text", "")) for part in text if isinstance(part, dict))
+    if text is None and "tool_calls" in keys:
+        return []
+    if isinstance(word, str) and isinstance(text, str):
+        return [(word, text)]
+    faults.add(place, f"turn {number} has no role or no text", "write each turn as an object with role and text")
+    return []
 
 
 def with_distinct_ids(conversations: Sequence[Conversation]) -> list[Conversation]:

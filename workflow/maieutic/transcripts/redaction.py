@@ -8,6 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 FEWEST_LETTERS = 2  # minimum length of a part of a name that is replaced by itself
+# First names that are also common words. They are replaced only where case matches.
+NAMES_AND_WORDS = (
+    "an art april august bill bob chance dean do drew faith frank grace hope jack joy june ken lee mark max may min "
+    "pat rain ray rob rose sue summer tom will ye"
+)
+COMMON_WORDS = frozenset(NAMES_AND_WORDS.split())
 
 
 class Pattern(NamedTuple):
@@ -39,8 +45,8 @@ PATTERNS = (
             r"(?<![\w.])\+\d{1,3}(?:[ .()/-]{0,2}\d){6,13}(?!\w)"
             r"|(?<![\w.])\(\d{2,5}\) ?\d{2,4}(?:[ .-]?\d{2,4}){1,3}(?!\w)"
             r"|(?<![\w.-])\d{3}[ .-]\d{3}[ .-]\d{4}(?!\w)"
-            r"|(?<![\w.,])0\d{1,4}[ /-]\d{2,4}[ -]\d{2,5}(?:[ -]\d{2,4})?(?!\w)"
-            r"|(?<![\w.,])0\d{2,4}/\d{4,8}(?!\w)"
+            r"|(?<![\w.,])(?<!\d )0[1-9]\d{0,3}[ /-]\d{2,4}[ -]\d{2,5}(?:[ -]\d{2,4})?(?!\w)"
+            r"|(?<![\w.,])0[1-9]\d{1,3}/\d{4,8}(?!\w)"
         ),
     ),
     Pattern(
@@ -73,8 +79,11 @@ class Redactor:
 def name_pattern(names: Sequence[str]) -> re.Pattern[str] | None:
     """Return the pattern of names and of their parts, the longest first; None without names.
 
-    Upper and lower case must match, because many names are also words (Will, May).
+    Case is ignored, because students often write names in lower case, except for names that are also common words.
     """
     words = {part for name in names for part in (name.strip(), *name.split()) if len(part) >= FEWEST_LETTERS}
-    kept = sorted((word for word in words if word[0].isupper()), key=lambda word: (-len(word), word))
-    return re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, kept)) + r")(?!\w)") if kept else None
+    if not words:
+        return None
+    ordered = sorted(words, key=lambda word: (-len(word), word))
+    parts = (re.escape(word) if word.casefold() in COMMON_WORDS else f"(?i:{re.escape(word)})" for word in ordered)
+    return re.compile(r"(?<!\w)(?:" + "|".join(parts) + r")(?!\w)")

@@ -12,8 +12,10 @@ from maieutic.report.sections import ReportInput, Section
 from maieutic.report.tables import display_label
 from maieutic.report.trust import corrected_rate_rows, criterion_title
 from maieutic.transcripts.loaders import LOADERS
+from maieutic.transcripts.moments import LAST_POSITION, POSITION, POSITIONS
 
-ALL = "all turns"
+ALL = "all"
+POSITION_NAMES = [*(name for _, name in POSITIONS), LAST_POSITION]
 
 
 class SubsetRow(NamedTuple):
@@ -51,6 +53,12 @@ def subsets_of(card: Card) -> Iterator[tuple[str, str, str]]:
             yield tag, value, name
 
 
+def order_of_row(row: tuple[str, str, str]) -> tuple[str, int]:
+    """Return the sort key of a row: tags by name, positions by their order, other values as on the card."""
+    tag, value, _ = row
+    return tag, POSITION_NAMES.index(value) if tag == POSITION and value in POSITION_NAMES else 0
+
+
 def is_variant(metric: Metric, base: Metric) -> bool:
     """Return True if a metric is another metric for a subset of the items."""
     return (metric.grader, metric.criterion, metric.parts) == (base.grader, base.criterion, base.parts)
@@ -59,9 +67,9 @@ def is_variant(metric: Metric, base: Metric) -> bool:
 def subset_rows(card: Card, scores: Mapping[str, ReportedScore], criteria: Sequence[str]) -> list[SubsetRow]:
     """Return the rows of a tutor's table: all turns, then each value of each tag. scores: by metric."""
     rows = []
-    for tag, value, name in [("", ALL, card.headline), *subsets_of(card)]:
+    for tag, value, name in [("", ALL, card.headline), *sorted(subsets_of(card), key=order_of_row)]:
         if name in scores and scores[name].n:
-            suffix = f"_{value}" if tag else ""
+            suffix = name.removeprefix(card.headline)
             rows.append(SubsetRow(tag, value, scores[name], [scores.get(f"{other}{suffix}") for other in criteria]))
     return rows
 
@@ -79,6 +87,12 @@ def tutor_tables(run: ReportInput, card: Card) -> list[dict[str, Any]]:
         if rows := subset_rows(card, scores, list(criteria)):
             tables.append({"tutor": display_label(run.plan, tutor), "rows": rows})
     return tables
+
+
+def criterion_heading(plan: Plan, card: Card, criterion: str) -> str:
+    """Return a criterion with its desired label, of which the table shows the share."""
+    scale = plan.people_scales.get(card.task, {}).get(criterion)
+    return f"{criterion_title(criterion)}: {scale.desired}" if scale and scale.desired else criterion_title(criterion)
 
 
 COMPARED = ("wins", "ties", "losses", "position_consistency")
@@ -106,14 +120,19 @@ def transcripts_page(run: ReportInput) -> dict[str, Any] | None:
     parts = [
         {
             "card": card,
-            "criteria": [criterion_title(criterion) for criterion in criteria_of(card).values()],
+            "criteria": [criterion_heading(run.plan, card, criterion) for criterion in criteria_of(card).values()],
             "tables": tutor_tables(run, card),
         }
         for card in cards
         if card.tutors != "asked"
     ]
     compared = [row for card in cards if card.tutors == "asked" for row in comparison_rows(run, card)]
-    return {"parts": parts, "compared": compared, "corrected": corrected_rate_rows(run.plan, run.results)}
+    return {
+        "note": run.plan.config.report.note,
+        "parts": parts,
+        "compared": compared,
+        "corrected": corrected_rate_rows(run.plan, run.results),
+    }
 
 
 PAGES = (Section("#/transcripts", "Transcripts", "transcripts", transcripts_page, main=True),)
