@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 from maieutic.config.cards import card_path, read_card
 from maieutic.config.models import HostedModel
+from maieutic.core.errors import UserError
 from maieutic.core.journal import REPEAT
-from maieutic.core.records import Grade, Item
+from maieutic.core.records import Grade, Item, without_copies
 from maieutic.core.stats import BootstrapSettings
+from maieutic.plan.rules import plan_of
 from maieutic.replies.generate import RequestLimits, tutor_request
+from maieutic.scores import jobs as scores_jobs
 from maieutic.scores.score import FLIP_RATE, WITHIN_DEVIATION, index_grades, score_task
+from running import NO_GRADERS
+from shipped import shipped
 
 CARD = read_card(card_path("mathtutorbench", "problem_solving"))
 SAMPLING = BootstrapSettings(200, 1)
@@ -88,3 +93,23 @@ def test_the_interval_covers_the_expected_accuracy_over_items_and_answers() -> N
         _, low, high, *_ = scores_of(items, right)["accuracy"]
         covered += low <= 2 / 3 <= high
     assert covered / 400 > 0.93
+
+
+def test_copies_are_told_from_ids_that_look_like_copies() -> None:
+    ids = ["a", "a~2", "b~2", "c~2", "c~2~3"]
+    grades = [Grade(id=name, task="t", kind="answer", scoring="robust", value=1, correct=None, raw="") for name in ids]
+    assert [grade.id for grade in without_copies(grades)] == ["a", "b~2", "c~2"]
+
+
+def test_a_tutor_is_scored_on_its_own_number_of_answers() -> None:
+    raw = shipped()
+    raw["models"]["far"] = {"engine": "hosted", "base_url": "https://x.org/v1", "model": "m", "repeats": 3}
+    raw["run"] |= {"tutors": ["far", "echo"], "tasks": ["mathtutorbench/problem_solving"], **NO_GRADERS}
+    plan = plan_of(raw)
+    assert (plan.repeats, plan.repeats_of("far"), plan.repeats_of("echo")) == (3, 3, 1)
+    assert scores_jobs.score_replies(plan, "mathtutorbench", "far").repeats == 3
+    assert scores_jobs.score_replies(plan, "mathtutorbench", "echo").repeats == 1
+    assert scores_jobs.compare_tutors(plan, "mathtutorbench").repeats == {"far": 3}
+    raw["models"]["far"]["shards"] = 2
+    with pytest.raises(UserError, match=r"models.far.shards: the run has repeats"):
+        plan_of(raw)

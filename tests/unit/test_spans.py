@@ -29,6 +29,8 @@ READERS: dict[str, Callable[[str], object]] = {
         ("number", "There are 12 boxes.\nThe answer is 12.", "The answer is 12."),
         ("number", "12 + 3 = 15\n**Final answer: 12**\n\nLet me know if you have questions.", "**Final answer: 12**"),
         ("number", "So it is \\boxed{7}. Great job!", "So it is \\boxed{7}."),
+        # a note that repeats the number, and a check after the answer
+        ("number", "The final answer is **5**.\n\nNote: a common mistake is to count only 5 of them.", "The final answer is **5**."),
         # a verdict before steps that are called right
         ("step", "Step 3 is wrong. The other steps are right.", "Step 3 is wrong."),
         ("step", "Step 1 is fine.\nThe first error is in step 2.\nStep 3 follows from it.", "The first error is in step 2."),
@@ -55,6 +57,19 @@ def test_a_value_that_needs_the_whole_text_has_the_whole_text_as_its_passage() -
     assert shortest_passage(lambda part: part == text, text) == (0, len(text))
 
 
+def test_a_value_that_no_passage_decides_has_no_passage() -> None:
+    assert shortest_passage(lambda part: True, "1 one\n2 two") is None
+
+
+def test_a_refused_turn_leaves_the_grades_of_earlier_turns() -> None:
+    names = ("question", "followup_1", "followup_2")
+    reference = {"answers": ["4", "5", "6"], "replies": ["", "", ""], "text": ""}
+    item = Item(id="i", task="t", cluster="c", vars=dict.fromkeys(names, "How many?"), reference=reference)
+    reply = Reply(id="i", task="t", tutor="x", key="k", turns=[Turn(messages="m", text="It is 4.")], error="400: no")
+    grades = [grade for grade in grades_of("round_answers", item, reply) if grade.scoring == "robust"]
+    assert [(grade.value, grade.refused) for grade in grades] == [(4.0, False), (None, True), (None, True)]
+
+
 @pytest.mark.slow
 def test_a_reader_gets_the_same_value_from_the_passage_alone(data: Path) -> None:
     values = lines = 0
@@ -64,10 +79,11 @@ def test_a_reader_gets_the_same_value_from_the_passage_alone(data: Path) -> None
         if value is None:
             continue
         span = shortest_passage(lambda part, task=task, value=value: parse(task, part) == value, text)
-        assert span is not None and parse(task, text[slice(*span)]) == value
         values += 1
-        lines += "\n" not in text[slice(*span)]
-    assert values > 300 and lines / values > 0.9
+        if span is not None:
+            assert parse(task, text[slice(*span)]) == value
+            lines += "\n" not in text[slice(*span)]
+    assert values > 300 and lines / values > 0.85
 
 
 def grade_of(grader: str, reference: dict[str, object], *texts: str) -> list[tuple[object, str | None]]:

@@ -451,6 +451,42 @@ def test_force_never_removes_what_the_command_did_not_write(folder: Path) -> Non
     assert (folder / "mine/thesis.txt").read_text() == "years of work" and (folder / "chats.csv").stat().st_size > 100
 
 
+def test_force_refuses_a_data_folder_with_files_of_others(folder: Path) -> None:
+    table(folder / "chats.csv")
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
+    for name in ("chats.yaml.replaced", "chats/labels.json"):
+        (folder / name).write_text("mine")
+    with pytest.raises(UserError, match=r"chats: contains labels\.json, which was not written by this command"):
+        transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), force=True)
+    (folder / "chats/labels.json").unlink()
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), force=True)
+    assert (folder / "chats.yaml.replaced").read_text() == "mine" and not list(folder.glob(".maieutic-*"))
+    with pytest.raises(UserError, match=r"--out: expected a file, found chats"):
+        transcripts(Path("chats.csv"), hosted=HOSTED, out=Path("chats"), force=True)
+
+
+def test_json_lines_may_contain_separators_of_lines_and_lists_of_parts(tmp_path: Path) -> None:
+    path = tmp_path / "chats.jsonl"
+    rows = [
+        {"conversation": "a", "role": "user", "content": "one\u2028two\u0085"},
+        {
+            "conversation": "a",
+            "role": "assistant",
+            "content": [{"type": "text", "text": "Yes."}, {"type": "image_url"}],
+        },
+    ]
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    assert texts_of(path) == {"a": [("student", "one\u2028two"), ("tutor", "Yes.")]}
+
+
+def test_repeated_ids_get_ids_that_no_other_conversation_has(tmp_path: Path) -> None:
+    path = tmp_path / "chats.jsonl"
+    turns = [{"role": "user", "content": "x"}, {"user": "u1", "role": "tutor", "content": "y"}]
+    names = ["a", "a", "a-no-2", "a"]
+    path.write_text("".join(json.dumps({"chat": name, "messages": turns}) + "\n" for name in names))
+    assert list(texts_of(path)) == ["a", "a-no-3", "a-no-2", "a-no-4"]
+
+
 def test_a_command_that_fails_leaves_the_files_of_an_earlier_one(folder: Path) -> None:
     table(folder / "chats.csv")
     wrong = command.Hosted(address="localhost:1", model="far")

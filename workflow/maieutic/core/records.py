@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from types import EllipsisType
@@ -541,6 +542,24 @@ def describe_record(record: Record) -> str:
 def read_records(path: Path, kind: type[R]) -> list[R]:
     """Return the records of a results file."""
     return list(iter_records(path, kind))
+
+
+COPY_SUFFIX = re.compile(rf"{COPY_MARK}\d+\Z")
+
+
+def without_copies(records: Iterable[R], known: Container[tuple[str, str]] | None = None) -> list[R]:
+    """Return records of replies without those about copies of items, which end with COPY_MARK and a number.
+
+    An id with such an end is a copy only if the records also contain the item itself.
+    """
+    listed = list(records)
+    ids = known or {(getattr(record, "task"), getattr(record, "id")) for record in listed}  # noqa: B009
+    return [
+        record
+        for record in listed
+        if (base := COPY_SUFFIX.sub("", getattr(record, "id"))) == getattr(record, "id")  # noqa: B009
+        or (getattr(record, "task"), base) not in ids  # noqa: B009
+    ]
 
 
 def read_checked_records(

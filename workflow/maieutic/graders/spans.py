@@ -41,15 +41,35 @@ def shortest_passage(reads_value: Callable[[str], bool], text: str) -> tuple[int
 def shortest_run(
     reads_value: Callable[[str], bool], text: str, pieces: Sequence[tuple[int, int]]
 ) -> tuple[int, int] | None:
-    """Return the start and end of the shortest run of pieces up to the last one from which the value is read.
+    """Return the start and end of the last piece that decides the value, or of a run of pieces up to the last one.
 
-    If the first piece of this run suffices, the result is this piece alone.
+    A piece decides the value if the parser reads it from the piece alone, and reads another one if the piece changes.
     """
     pieces = pieces[-MAX_PIECES:]
     for start, end in reversed(pieces):
-        if reads_value(text[start : pieces[-1][1]]):
-            return start, end if reads_value(text[start:end]) else pieces[-1][1]
+        if reads_value(text[start:end]) and decides(reads_value, text, start, end):
+            return start, end
+    for start, _ in reversed(pieces):
+        end = pieces[-1][1]
+        if reads_value(text[start:end]):
+            return (start, end) if decides(reads_value, text, start, end) else None
     return None
+
+
+OTHER_DIGITS = str.maketrans("0123456789", "7352819046")  # no digit is mapped to itself
+
+
+def decides(reads_value: Callable[[str], bool], text: str, start: int, end: int) -> bool:
+    """Return True if the value of the whole text rests on a passage.
+
+    It does if the value changes with the digits of the passage, or, for a passage without digits, if the value changes
+    without it. A last passage without digits always counts, because earlier sentences often support a conclusion.
+    """
+    passage = text[start:end]
+    changed = passage.translate(OTHER_DIGITS)
+    if changed == passage:
+        return end == len(text.rstrip()) or not reads_value(text[:start] + text[end:])
+    return not reads_value(text[:start] + changed + text[end:])
 
 
 def line_spans(text: str) -> Iterator[tuple[int, int]]:

@@ -118,7 +118,7 @@ def judge_request(loaded: LoadedRubric, case: Case, question: Question, panel: J
         "max_tokens": bound,
         "stop": [],
         **({REPEAT: case.repeat} if case.repeat else {}),  # REPEAT is part of the request key, but is not sent
-        **({"seed": panel.seed + case.repeat} if rubric.temperature or asked_again else {}),
+        **({"seed": panel.seed + asked_again * case.repeat} if rubric.temperature or asked_again else {}),
         **(
             {"response_format": response_format(rubric, question, panel.judge.reasons)}
             if rubric.answer == "json" and model.structured

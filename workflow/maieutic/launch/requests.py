@@ -112,7 +112,7 @@ def new_replies(plan: Plan, benchmark: str, tutor: str, rehearsal: Rehearsal, sh
     # Tutors without any answer on file get the same requests if their settings are the same: count them only once.
     alike = (
         benchmark, *job.tasks, job.protocol, job.shard, job.max_tokens, type(model), model.endpoint, model.prompt_role,
-        model.user_last, model.max_tokens, model.thinking_tokens,
+        model.user_last, model.max_tokens, model.thinking_tokens, model.repeats,
     )  # fmt: skip
     if alike not in rehearsal.counts_by_settings:
         later = count_later_turns(job, items, on_file)

@@ -204,6 +204,11 @@ class Selection:
         entries = [self.models.get(name) for name in (*self.run.tutors, *self.run.judges)]
         return max(getattr(entry, "repeats", 1) for entry in entries) if entries else 1
 
+    def repeats_of(self, tutor: str) -> int:
+        """Return the number of a tutor's answers to an item that count: its own repeats, or those of a judge."""
+        entries = [self.models.get(name) for name in (tutor, *self.run.judges)]
+        return max(getattr(entry, "repeats", 1) for entry in entries)
+
     def protocol_of(self, tutor: str) -> str:
         """Return the protocol of a tutor's prompts: its entry's protocol if set, otherwise the run's."""
         return getattr(self.models[tutor], "protocol", None) or self.run.protocol

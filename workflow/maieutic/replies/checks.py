@@ -79,7 +79,14 @@ def check_replies_format(plan: Plan, name: str) -> None:
         raise UserError(f"models.{name}.speaker", problem, "set it to the name of one tutor in that file")
 
 
-TUTOR_CHECKS = (check_replies_format, check_tutor, check_own_protocol, check_completions, check_pictures)
+def check_shards(plan: Plan, name: str) -> None:
+    """Raise UserError if a tutor's items are split into shards although they have copies, which share requests."""
+    if plan.repeats > 1 and plan.shards_of(name):
+        problem = "the run has repeats, and an item and its copies must be answered in one job"
+        raise UserError(f"models.{name}.shards", problem, "set shards: 1, or remove repeats")
+
+
+TUTOR_CHECKS = (check_shards, check_replies_format, check_tutor, check_own_protocol, check_completions, check_pictures)
 
 
 def tutor_checks(plan: Plan) -> list[Callable[[], None]]:

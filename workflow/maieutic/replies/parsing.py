@@ -66,7 +66,7 @@ def span_of(grader: str, item: Item, reply: Reply, reading: Reading) -> Span | N
 
     The grader itself reads parts of the reply, so the passage is one that it understands without the rest.
     """
-    if not GRADERS[grader].reads_passage or reading.value is None:
+    if not GRADERS[grader].reads_passage or reading.value is None or reply.error:
         return None
     read, read_all = GRADERS[grader].read, GRADERS[grader].read_all
     texts = [turn.text for turn in reply.turns]

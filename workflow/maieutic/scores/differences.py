@@ -28,9 +28,13 @@ RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # functions of me
 
 
 class CompareTutors(ScoringJob):
-    """Job that compares every pair of tutors on some tasks of one benchmark. tutors: the tutor of each grades file."""
+    """Job that compares every pair of tutors on some tasks of one benchmark.
+
+    tutors: the tutor of each grades file; repeats: number of answers to an item that count, for tutors with several.
+    """
 
     tutors: list[str]
+    repeats: dict[str, int] = {}
 
 
 class ComparisonKey(NamedTuple):
@@ -72,7 +76,8 @@ def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: 
     for tutor, paths in files.items():
         index = index_grades(grade for path in paths for grade in read_checked_records(path, Grade, known, by=...))
         for task, card in cards.items():
-            for measurement in measure_task(card, cases[task], index, job.judging.get(task)):
+            counted = [item for item in cases[task] if item.repeat < job.repeats.get(tutor, 1)]
+            for measurement in measure_task(card, counted, index, job.judging.get(task)):
                 if measurement.metric.headline and not is_own_reference(card, measurement.metric, tutor):
                     measured[ComparisonKey(task, measurement.scoring, measurement.by)][tutor] = measurement
     comparisons = [

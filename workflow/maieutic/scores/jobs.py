@@ -39,7 +39,12 @@ def score_replies(plan: Plan, benchmark: str, tutor: str) -> ScoreReplies:
     A tutor that is not judged has no headline score on tasks that judges grade.
     """
     judged = plan.judge_cards(benchmark) if plan.judges_of(benchmark, tutor) else []
-    return ScoreReplies(tutor=tutor, tasks=plan.tasks_for(benchmark, tutor), **scoring_fields(plan, benchmark, judged))
+    return ScoreReplies(
+        tutor=tutor,
+        tasks=plan.tasks_for(benchmark, tutor),
+        repeats=plan.repeats_of(tutor),
+        **scoring_fields(plan, benchmark, judged),
+    )
 
 
 def compare_tutors(plan: Plan, benchmark: str) -> CompareTutors:
@@ -50,5 +55,6 @@ def compare_tutors(plan: Plan, benchmark: str) -> CompareTutors:
     return CompareTutors(
         tutors=[name for name in plan.compared_tutors(benchmark) for _ in all_grades(plan, benchmark, name)],
         tasks=[loaded.card.task for loaded in plan.benchmarks[benchmark]],
+        repeats={name: several for name in plan.compared_tutors(benchmark) if (several := plan.repeats_of(name)) > 1},
         **scoring_fields(plan, benchmark, plan.judge_cards(benchmark)),
     )

@@ -383,9 +383,13 @@ class ScoringJob(SampledJob):
 
 
 class ScoreReplies(ScoringJob):
-    """Job that computes the scores of one tutor on some tasks of one benchmark."""
+    """Job that computes the scores of one tutor on some tasks of one benchmark.
+
+    repeats: number of answers to an item that count. A copy of an item beyond it repeats an earlier answer.
+    """
 
     tutor: str
+    repeats: int = 1
 
 
 def score_replies(*, job: ScoreReplies, items: Path, grades: list[Path], out: Path) -> None:
@@ -397,7 +401,7 @@ def score_replies(*, job: ScoreReplies, items: Path, grades: list[Path], out: Pa
     index = index_grades(grade for path in grades for grade in read_checked_records(path, Grade, cases, by=...))
     scores, sampling = [], BootstrapSettings(job.resamples, job.seed)
     for task in job.tasks:
-        task_items = [item for item in cases if item.task == task]
+        task_items = [item for item in cases if item.task == task and item.repeat < job.repeats]
         scores += score_task(job.card(task), job.tutor, task_items, index, sampling, job.judging.get(task))
     write_scores(scores, out)
 

@@ -376,7 +376,8 @@ def reply_turns(
 
 def task_items_by_id(benchmark: str, task: str) -> dict[str, Item]:
     """Return the items of a task by id."""
-    return {item.id: item for item in read_run_records(Path(paths.ITEMS.of(benchmark=benchmark, task=task)), Item)}
+    items = read_run_records(Path(paths.ITEMS.of(benchmark=benchmark, task=task)), Item)
+    return {item.id: item for item in items if not item.repeat}
 
 
 def read_run_records(path: Path, kind: type[R]) -> list[R]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+import tempfile
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,6 +62,7 @@ RECORDED = "recorded"  # name of the tutor whose replies are those of the transc
 COMPARISON, CONVERSATION = "transcript_comparison", "transcript_conversation"
 DEFAULTS = BASES / "defaults.yaml"  # the rubric of single turns, and the labelled set on which it was validated
 MOST_TAG_VALUES = 12  # maximum number of values of a tag that get numbers of their own, the most frequent first
+OWN_ENTRIES = {FOLDER_MARK, DATA_FILE, REPLIES_FILE, "resources"}  # content of a data folder
 RUN_FILE_MARK = b"# Written by `maieutic transcripts`"
 REDACTED = "Personal details were replaced"  # beginning of the page's note on redaction
 MOST_REQUESTS = 5000  # above this number of requests a budget is required
@@ -239,6 +241,8 @@ def place_of_run(file: Path, name: str | None, out: Path | None) -> RunPlace:
     if slug != words:
         print(f"name of the run: {slug}")
     run_file = out or Path(f"{slug}.yaml")
+    if run_file.is_dir() or run_file.name == slug:
+        raise UserError("--out", f"expected a file, found {run_file}", f"pass a file such as {slug}.yaml")
     if run_file.exists() and file.exists() and run_file.samefile(file):
         raise UserError("--out", f"{run_file} is the file with the transcripts", "pass another --out")
     return RunPlace(slug, run_file, run_file.parent / slug)
@@ -252,6 +256,9 @@ def check_replaceable(place: RunPlace, force: bool) -> None:
         if not is_own(path):
             problem = "already exists, and was not written by this command"
             raise UserError(str(path), problem, "pass another --name or --out")
+        if path.is_dir() and (others := sorted({entry.name for entry in path.iterdir()} - OWN_ENTRIES)):
+            problem = f"contains {others[0]}, which was not written by this command"
+            raise UserError(str(path), problem, "move it to another folder, or pass another --name")
         if not force:
             raise UserError(str(path), "already exists", "pass another --name or --out, or --force to replace it")
 
@@ -269,20 +276,18 @@ def is_own_folder(path: Path) -> bool:
 @contextmanager
 def replaced(place: RunPlace) -> Iterator[None]:
     """Set the existing files of a run aside. If the body fails, remove what it wrote and put them back."""
-    kept = {path: path.with_name(f"{path.name}.replaced") for path in (place.run_file, place.folder) if path.exists()}
-    for path, aside in kept.items():
-        remove(aside)
-        path.rename(aside)
-    try:
-        yield
-    except BaseException:
-        for path in (place.run_file, place.folder):
-            remove(path)
-        for path, aside in kept.items():
-            aside.rename(path)
-        raise
-    for aside in kept.values():
-        remove(aside)
+    with tempfile.TemporaryDirectory(prefix=".maieutic-", dir=place.folder.parent) as aside:
+        kept = [path for path in (place.run_file, place.folder) if path.exists()]
+        for path in kept:
+            path.rename(Path(aside) / path.name)
+        try:
+            yield
+        except BaseException:
+            for path in (place.run_file, place.folder):
+                remove(path)
+            for path in kept:
+                (Path(aside) / path.name).rename(path)
+            raise
 
 
 def remove(path: Path) -> None:

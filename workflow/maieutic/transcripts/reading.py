@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -224,7 +225,7 @@ def json_rows(path: Path, text: str) -> tuple[list[str], list[tuple[str, Row]]]:
         records = [(f"{path}, record {number}", record) for number, record in enumerate(content, 1)]
     else:
         records = []
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(text.split("\n"), 1):
             if not line.strip():
                 continue
             place = f"{path}:{number}"
@@ -300,7 +301,15 @@ def cell(row: Row, column: str | None) -> str:
     value = row.get(column) if column else None
     if value is None or value != value:  # NaN marks an empty cell of a number column
         return ""
+    value = joined_parts(value)
     return value.strip() if isinstance(value, str) else str(value)
+
+
+def joined_parts(content: Any) -> Any:
+    """Return the text of a list of parts, as in OpenAI's API; any other content unchanged."""
+    if not isinstance(content, list) or not all(isinstance(part, dict) and "type" in part for part in content):
+        return content
+    return "\n".join(part["text"] for part in content if isinstance(part.get("text"), str))
 
 
 # conversations --------------------------------------------------------------------------------------------------------
@@ -485,10 +494,9 @@ def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[tupl
     The text may be a list of parts, as in OpenAI's API.
     """
     keys = {str(key).casefold(): key for key in turn} if isinstance(turn, dict) else {}
-    word = next((turn[keys[name]] for name in ("user", *COLUMN_NAMES["role"]) if name in keys), None)
+    word = next((turn[keys[name]] for name in (*COLUMN_NAMES["role"], "user") if name in keys), None)
     text = next((turn[keys[name]] for name in COLUMN_NAMES["text"] if name in keys), None)
-    if isinstance(text, list):
-        text = "\n".join(str(part.get("text", "")) for part in text if isinstance(part, dict))
+    text = joined_parts(text)
     if text is None and "tool_calls" in keys:
         return []
     if isinstance(word, str) and isinstance(text, str):
@@ -499,11 +507,17 @@ def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[tupl
 
 def with_distinct_ids(conversations: Sequence[Conversation]) -> list[Conversation]:
     """Return the conversations with a number appended to each repeated id."""
-    seen: dict[str, int] = {}
+    used = {conversation.id for conversation in conversations}
+    seen: set[str] = set()
     distinct = []
     for conversation in conversations:
-        seen[conversation.id] = number = seen.get(conversation.id, 0) + 1
-        distinct.append(conversation if number == 1 else conversation._replace(id=f"{conversation.id}-no-{number}"))
+        if conversation.id in seen:
+            numbered = (f"{conversation.id}-no-{number}" for number in count(2))
+            name = next(other for other in numbered if other not in used)
+            conversation = conversation._replace(id=name)
+            used.add(name)
+        seen.add(conversation.id)
+        distinct.append(conversation)
     return distinct
 
 

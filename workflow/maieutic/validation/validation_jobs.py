@@ -20,6 +20,7 @@ from maieutic.core.records import (
     Reward,
     Score,
     read_records,
+    without_copies,
     write_records,
 )
 from maieutic.core.stats import BootstrapSettings
@@ -329,8 +330,14 @@ class SaveLabels(ReadsHumanLabels):
 
 
 def save_labels(*, job: SaveLabels, people: Path, out: Path) -> None:
-    """Write people's labels of this run's replies as records. people: CSV of the labels (`run.human_labels`)."""
-    write_records(out, job.labels_in(people))
+    """Write people's labels of this run's replies as records, with numbers in place of the annotators' names.
+
+    people: CSV of the labels (`run.human_labels`).
+    """
+    labels = job.labels_in(people)
+    names = dict.fromkeys(label.annotator for label in labels if label.annotator)
+    numbers = {name: f"annotator {number}" for number, name in enumerate(names, 1)}
+    write_records(out, [label.model_copy(update={"annotator": numbers.get(str(label.annotator))}) for label in labels])
 
 
 class CorrectByPeople(ReadsHumanLabels):
@@ -349,7 +356,7 @@ def correct_by_people(
     any two tutors. Raises UserError if people labelled replies that the judge has not judged, and names each label.
     """
     lines = job.lines_in(people)
-    read = [judgement for path in verdicts for judgement in read_records(path, Judgement)]
+    read = without_copies(judgement for path in verdicts for judgement in read_records(path, Judgement))
     known = {(judgement.task, judgement.id, judgement.tutor) for judgement in read}
     judged = {task for task, _, _ in known}
     # Labels of comparisons are included: the replies that they compare are checked nowhere else.

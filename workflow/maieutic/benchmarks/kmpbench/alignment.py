@@ -15,7 +15,7 @@ from maieutic.benchmarks.kmpbench.items import PRINCIPLES
 from maieutic.config.rubric_kinds.win_tie_lose import WIN_TIE_LOSE as VERDICTS
 from maieutic.config.rubrics import annotation_scales, read_rubric
 from maieutic.core.errors import UserError
-from maieutic.core.records import Judgement, Label, Score, read_records
+from maieutic.core.records import Judgement, Label, Score, read_records, without_copies
 from maieutic.core.stats import SHARE, BootstrapSettings, estimate_statistic
 from maieutic.judges.grading import grades_by_rubric
 from maieutic.people.labels import ReadsHumanLabels, resolved_labels
@@ -190,7 +190,8 @@ def align_judge(*, job: AlignJudge, verdicts: list[Path], people: Path, out: Pat
     verdicts: verdict files of the judge; people: CSV of people's labels (`run.human_labels`).
     """
     judge = job.judge
-    by_reply = judged_verdicts(judge, (judgement for path in verdicts for judgement in read_records(path, Judgement)))
+    judgements = without_copies(judgement for path in verdicts for judgement in read_records(path, Judgement))
+    by_reply = judged_verdicts(judge, judgements)
     compared = {task for task, _, _ in by_reply}
     labels = [label for label in job.labels_in(people) if label.label in VERDICTS and label.task in compared]
     for label in labels:

@@ -162,7 +162,7 @@ def break_down(*, job: BreakDown, items: Path, grades: list[Path], votes: list[P
     for pool in dict.fromkeys(card.pool for card in cards if card.pool):
         tasks = [card.task for card in cards if card.pool == pool]
         asked_tasks = [task for task in tasks if task in job.asked]
-        cases = read_items(items, asked_tasks)
+        cases = [item for item in read_items(items, asked_tasks) if not item.repeat]
         for judge, judge_grades in by_judge.items():
             rated = judged_items(cases, (grade for grade in judge_grades if grade.scoring == "robust"))
             all_items = reading_slices(rated)

@@ -53,7 +53,7 @@ def filter_by_difficulty(*, job: FilterByDifficulty, items: Path, grades: list[P
 
     items: folder of the benchmark's items; grades: the leading judge's grades, one file for each tutor of the job.
     """
-    cases = read_items(items, job.tasks)
+    cases = [item for item in read_items(items, job.tasks) if not item.repeat]
     scores: dict[tuple[str, str], dict[str, float | None]] = {(item.task, item.id): {} for item in cases}
     for tutor, path in zip(job.tutors, grades, strict=True):
         for grade in read_records(path, Grade):
