@@ -85,6 +85,14 @@ def test_a_file_that_does_not_fit_names_the_column_or_the_line(text: str, messag
         read_reply_lines(path, "models.m.file")
 
 
+def test_a_file_in_two_encodings_is_refused_with_its_lines(tmp_path: Path) -> None:
+    path = tmp_path / "replies.csv"
+    path.write_bytes("id,reply\na,caf\u00e9\n".encode() + "b,caf\u00e9\n".encode("cp1252") * 7)
+    message = r"replies\.csv:3: lines 3, 4, 5, 6, 7, \.\.\. are not UTF-8, but 1 other line is\. Fix: save the whole"
+    with pytest.raises(UserError, match=message):
+        read_reply_lines(path, "models.m.file")
+
+
 def test_bytes_that_are_not_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "replies.csv"
     for data in (b"\x81\x8d\x8f", b"id,reply\n\xff\x00\x00", b"\xff\xfe\x00"):

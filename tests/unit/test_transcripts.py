@@ -18,12 +18,13 @@ from maieutic.core.files import read_json_lines
 from maieutic.core.records import Reply, Turn
 from maieutic.judges.assignments import case_of_reply
 from maieutic.judges.questions import question_messages, questions_about
+from maieutic.launch import rehearsal
 from maieutic.tools import transcripts as command
 from maieutic.tools.forgetting import forget
-from maieutic.tools.transcripts import Evaluation, Privacy, Source, transcripts
+from maieutic.tools.transcripts import Evaluation, Limits, Output, Privacy, Source, transcripts
 from maieutic.transcripts.loaders import conversation_items, moment_items
 from maieutic.transcripts.moments import conversation_key, conversation_record, sample_moments
-from maieutic.transcripts.reading import MOST_FAULTS, Reading, read_conversations
+from maieutic.transcripts.reading import MOST_FAULTS, Conversation, Reading, read_transcripts
 from maieutic.transcripts.redaction import Redactor
 from maieutic.transcripts.section import subsets_of
 
@@ -45,6 +46,10 @@ def table(path: Path, rows: Sequence[Sequence[Any]] = ROWS, head: Sequence[str] 
     with path.open("w", newline="", encoding="utf-8") as handle:
         csv.writer(handle).writerows([head, *rows])
     return path
+
+
+def read_conversations(path: Path, reading: Reading) -> list[Conversation]:
+    return read_transcripts(path, reading).conversations
 
 
 def texts_of(path: Path, **reading: Any) -> dict[str, list[tuple[str, str]]]:
@@ -411,14 +416,17 @@ def test_the_principles_are_a_rubric_of_their_own(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"judge": "gpt-4o-minni", "hosted": command.NOT_HOSTED}, r"--judge: .*did you mean 'gpt-4o-mini'"),
+        (
+            {"evaluation": Evaluation(judge="gpt-4o-minni"), "hosted": command.NOT_HOSTED},
+            r"--judge: .*did you mean 'gpt-4o-mini'",
+        ),
         ({"hosted": command.NOT_HOSTED}, r"--judge: expected a model that judges, found none"),
         ({"evaluation": Evaluation(tutors=["gpt-5-nano-nano"])}, r"--tutors: .*gpt-5-nano-nano"),
         ({"evaluation": Evaluation(rubric="mrbench_taxonomi")}, r"mrbench_taxonomi"),
         ({"evaluation": Evaluation(tutors=["always-ask"])}, r"--tutors: always-ask has the engine baseline"),
         ({"evaluation": Evaluation(tutors=["gpt-4o", "gpt-4o"])}, r"--tutors: gpt-4o is named twice"),
         ({"source": Source(columns=["text=a", "text=b"])}, r"--columns: a field is named twice"),
-        ({"name": "mrbench"}, r"--name: mrbench is the name of a benchmark"),
+        ({"output": Output(name="mrbench")}, r"--name: mrbench is the name of a benchmark"),
         ({"source": Source(roles=["Mum"])}, r"--roles: expected name=value, found Mum"),
         ({"source": Source(roles=["Mum=parent"])}, r"--roles: Mum=parent: the role is unknown"),
         ({"source": Source(sample=0)}, r"--sample: expected a positive number"),
@@ -441,13 +449,13 @@ def test_force_never_removes_what_the_command_did_not_write(folder: Path) -> Non
     (folder / "mine").mkdir()
     (folder / "mine/thesis.txt").write_text("years of work")
     (folder / "other.yaml").write_text("run: {}")
-    for settings, message in (
-        ({"name": "mine"}, "mine: already exists, and was not written by this command"),
-        ({"out": Path("other.yaml")}, "other.yaml: already exists, and was not written by this command"),
-        ({"out": Path("chats.csv")}, "--out: chats.csv is the file with the transcripts"),
+    for output, message in (
+        (Output(name="mine", force=True), "mine: already exists, and was not written by this command"),
+        (Output(out=Path("other.yaml"), force=True), "other.yaml: already exists, and was not written by this command"),
+        (Output(out=Path("chats.csv"), force=True), "--out: chats.csv is the file with the transcripts"),
     ):
         with pytest.raises(UserError, match=message):
-            transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), force=True, **settings)
+            transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), output=output)
     assert (folder / "mine/thesis.txt").read_text() == "years of work" and (folder / "chats.csv").stat().st_size > 100
 
 
@@ -457,12 +465,12 @@ def test_force_refuses_a_data_folder_with_files_of_others(folder: Path) -> None:
     for name in ("chats.yaml.replaced", "chats/labels.json"):
         (folder / name).write_text("mine")
     with pytest.raises(UserError, match=r"chats: contains labels\.json, which was not written by this command"):
-        transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), force=True)
+        transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), output=Output(force=True))
     (folder / "chats/labels.json").unlink()
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), force=True)
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), output=Output(force=True))
     assert (folder / "chats.yaml.replaced").read_text() == "mine" and not list(folder.glob(".maieutic-*"))
     with pytest.raises(UserError, match=r"--out: expected a file, found chats"):
-        transcripts(Path("chats.csv"), hosted=HOSTED, out=Path("chats"), force=True)
+        transcripts(Path("chats.csv"), hosted=HOSTED, output=Output(out=Path("chats"), force=True))
 
 
 def test_json_lines_may_contain_separators_of_lines_and_lists_of_parts(tmp_path: Path) -> None:
@@ -498,7 +506,11 @@ def test_a_command_that_fails_leaves_the_files_of_an_earlier_one(folder: Path) -
     before = (folder / "chats.yaml").read_text(), (folder / "chats/conversations.jsonl").read_text()
     with pytest.raises(UserError):
         transcripts(
-            Path("chats.csv"), hosted=wrong, evaluation=Evaluation(check=0), source=Source(last=True), force=True
+            Path("chats.csv"),
+            hosted=wrong,
+            evaluation=Evaluation(check=0),
+            source=Source(last=True),
+            output=Output(force=True),
         )
     assert before == ((folder / "chats.yaml").read_text(), (folder / "chats/conversations.jsonl").read_text())
 
@@ -507,7 +519,7 @@ def test_a_redacted_run_is_not_replaced_by_one_with_personal_details(folder: Pat
     table(folder / "chats.csv")
     transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), privacy=Privacy(redact=True))
     with pytest.raises(UserError, match=r"--force: personal details were removed in chats.yaml, but would not be now"):
-        transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), force=True)
+        transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), output=Output(force=True))
 
 
 def test_tags_that_share_values_have_numbers_of_their_own(folder: Path) -> None:
@@ -550,7 +562,13 @@ def test_an_existing_run_is_overwritten_by_force_only(folder: Path) -> None:
     transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
     with pytest.raises(UserError, match=r"chats.yaml: already exists"):
         transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), source=Source(last=True), force=True)
+    transcripts(
+        Path("chats.csv"),
+        hosted=HOSTED,
+        evaluation=Evaluation(check=0),
+        source=Source(last=True),
+        output=Output(force=True),
+    )
     assert (
         "2 tutor turns of 2 conversations from `chats.csv` (the last ones of each conversation)"
         in written(folder)["report"]["note"]
@@ -562,8 +580,19 @@ def test_a_large_run_needs_a_limit_and_the_printed_fix_works(folder: Path, monke
     monkeypatch.setattr(command, "MOST_REQUESTS", 2)
     with pytest.raises(UserError, match=r"3 requests are planned, and no limit is set\. Fix: .*--max-requests 3,"):
         transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
-    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), max_requests=3)
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0), limits=Limits(max_requests=3))
     assert written(folder)["run"]["budget"] == {"requests": 3}
+
+
+@pytest.mark.parametrize(("rubric", "requests"), [("mrbench_taxonomy", 3), ("mrbench_toolkit", 24)])
+def test_the_requests_of_a_set_too_large_to_build_are_estimated_by_its_rubric(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rubric: str, requests: int
+) -> None:
+    """A rubric that asks about each of eight dimensions separately has eight requests for each turn."""
+    table(folder / "chats.csv")
+    monkeypatch.setattr(rehearsal, "MOST_BUILT_ITEMS", 2)
+    transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(rubric=rubric, check=0))
+    assert f"new requests: far-judge-judge about {requests};" in capsys.readouterr().out
 
 
 def test_redaction_happens_before_anything_is_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,6 +69,17 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file atomically."""
     with atomic_file(path) as handle:
         handle.write(text)
+
+
+def remove(path: Path) -> bool:
+    """Remove a file, or a folder with its content. Returns False if it does not exist."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif path.exists():
+        path.unlink()
+    else:
+        return False
+    return True
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

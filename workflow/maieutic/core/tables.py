@@ -58,7 +58,7 @@ def decode_table(data: bytes, name: str, strict: bool = False, fix: str = "save 
     """Return the text of a file in UTF-8, UTF-16 with a byte order mark, or (with a logged warning) Windows-1252.
 
     name: the file's name in messages; strict: refuse Windows-1252, as for published files; fix: fix shown with the
-    error. Raises UserError if no encoding fits.
+    error. Raises UserError if no encoding fits all lines.
     """
     for mark, encoding in BOMS.items():
         if data.startswith(mark):
@@ -69,6 +69,7 @@ def decode_table(data: bytes, name: str, strict: bool = False, fix: str = "save 
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
+        check_one_encoding(data, name)
         try:
             text = "" if strict else data.decode(WINDOWS_ENCODING)
         except UnicodeDecodeError:
@@ -77,6 +78,26 @@ def decode_table(data: bytes, name: str, strict: bool = False, fix: str = "save 
             raise UserError(name, f"found invalid UTF-8 at byte {error.start}", fix) from None
         log.warning("%s is not UTF-8, so it is read as Windows-1252; save it as UTF-8 if letters look wrong", name)
         return text
+
+
+def check_one_encoding(data: bytes, name: str) -> None:
+    """Raise UserError if some lines of a file are UTF-8 and others are in another encoding.
+
+    No encoding fits such a file: read as Windows-1252, its lines in UTF-8 would contain wrong letters.
+    """
+    utf8, others = 0, []
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.isascii():
+            try:
+                line.decode("utf-8")
+                utf8 += 1
+            except UnicodeDecodeError:
+                others.append(number)
+    if utf8:
+        first = ", ".join(map(str, others[:5])) + (", ..." if len(others) > 5 else "")
+        lines = f"lines {first} are" if len(others) > 1 else f"line {first} is"
+        problem = f"{lines} not UTF-8, but {utf8} other {'lines are' if utf8 > 1 else 'line is'}"
+        raise UserError(f"{name}:{others[0]}", problem, "save the whole file as UTF-8")
 
 
 def delimiter_of(head: str) -> str:

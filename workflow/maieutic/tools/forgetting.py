@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.core.files import atomic_file
+from maieutic.core.files import atomic_file, remove
 from maieutic.core.journal import take_lock
 from maieutic.core.paths import Pattern
 from maieutic.launch.runs import NO_NAME, saved_config, saved_configs
@@ -87,8 +86,8 @@ def forget_transcripts(run: str | None) -> None:
     if run is None:
         raise UserError("maieutic forget", "expected the name of a run, found none", "pass a name of `maieutic runs`")
     prepared = Path(run)
-    if (prepared / FOLDER_MARK).is_file() and run not in configs_by_run():
-        remove_all([prepared / DATA_FILE, prepared / REPLIES_FILE], run)  # a run that was only prepared
+    if (prepared / FOLDER_MARK).is_file() and run not in configs_by_run():  # prepared, but never started
+        remove_all([prepared / DATA_FILE, prepared / REPLIES_FILE], run)
         return
     config = config_of_run(run)
     datasets = config.get("datasets", {})
@@ -111,14 +110,9 @@ def remove_all(doomed: Iterable[Path], run: str) -> None:
     """Remove files and folders with texts of a run, and log what was removed and what was not."""
     removed = 0
     for path in doomed:
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.exists():
-            path.unlink()
-        else:
-            continue
-        removed += 1
-        log.info("removed %s", path)
+        if remove(path):
+            removed += 1
+            log.info("removed %s", path)
     log.info("removed: %d files and folders with texts of run %s", removed, run)
     log.info(
         "not removed: the file with your transcripts, other runs that were made from it, samples of `maieutic label`, "

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +21,14 @@ from maieutic.config.registry import unknown_name
 from maieutic.config.rubrics import read_rubric
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import activate_extensions
-from maieutic.core.files import atomic_file, write_json_lines
+from maieutic.core.files import atomic_file, remove, sha256_of, write_json_lines, write_text
 from maieutic.core.paths import RESOURCES
 from maieutic.core.plugins import benchmark_names
 from maieutic.core.yaml_files import read_yaml
 from maieutic.launch.config_files import REGISTRIES
 from maieutic.launch.messages import registry_cost, requests_line
-from maieutic.launch.rehearsal import MOST_BUILT_ITEMS, Rehearsal
-from maieutic.launch.requests import VERDICT_TOKENS, NewRequests, new_requests, tokens_of_chars
+from maieutic.launch.rehearsal import Rehearsal
+from maieutic.launch.requests import NewRequests, new_requests
 from maieutic.plan.plan import Plan
 from maieutic.tools.new_run import (
     DEFAULT_LABEL_LIMIT,
@@ -62,11 +62,10 @@ RECORDED = "recorded"  # name of the tutor whose replies are those of the transc
 COMPARISON, CONVERSATION = "transcript_comparison", "transcript_conversation"
 DEFAULTS = BASES / "defaults.yaml"  # the rubric of single turns, and the labelled set on which it was validated
 MOST_TAG_VALUES = 12  # maximum number of values of a tag that get numbers of their own, the most frequent first
-OWN_ENTRIES = {FOLDER_MARK, DATA_FILE, REPLIES_FILE, "resources"}  # content of a data folder
+OWN_ENTRIES = {FOLDER_MARK, DATA_FILE, REPLIES_FILE, "resources"}  # files and folders that the command writes there
 RUN_FILE_MARK = b"# Written by `maieutic transcripts`"
 REDACTED = "Personal details were replaced"  # beginning of the page's note on redaction
 MOST_REQUESTS = 5000  # above this number of requests a budget is required
-PROMPT_CHARS = 2500  # approximate length of a judge's question without the dialogue
 FREE_NAME = re.compile(r"[^a-z0-9]+")
 
 
@@ -95,6 +94,7 @@ class Source:
     last: Annotated[bool, flag("use only the last tutor turn of each conversation")] = False
     skip_empty: Annotated[bool, flag("leave turns without a text out")] = False
     sample: Annotated[int | None, flag("number of tutor turns, drawn at random over the conversations")] = None
+    seed: Annotated[int, flag("random seed of the sample")] = 20250226
     max_mb: Annotated[float, flag("maximum size of the file in megabytes")] = 100
 
 
@@ -103,6 +103,7 @@ class Source:
 class Evaluation:
     """Flags for the judge, its rubrics and other tutors."""
 
+    judge: Annotated[str | None, flag("judge or model in config/models.yaml, or a name for the hosted model")] = None
     tutors: Annotated[
         list[str] | None,
         flag("models in config/models.yaml that answer the same moments, and are compared with the given turns"),
@@ -135,7 +136,33 @@ class Privacy:
     ] = None
 
 
-DEFAULT_SOURCE, DEFAULT_EVALUATION, DEFAULT_PRIVACY = Source(), Evaluation(), Privacy()
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Output:
+    """Flags for the files that are written."""
+
+    name: Annotated[str | None, flag("name of the run (default: the file's name)")] = None
+    out: Annotated[Path | None, flag("run file (default: NAME.yaml); the data folder NAME is beside it")] = None
+    force: Annotated[bool, flag("replace a run file and data folder that this command wrote")] = False
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Limits:
+    """Flags for the limits of a Snakemake call."""
+
+    budget: Annotated[float | None, flag("maximum cost of a Snakemake call in US dollars")] = None
+    max_requests: Annotated[int | None, flag("maximum number of requests of a Snakemake call")] = None
+
+    @property
+    def entry(self) -> dict[str, float]:
+        """The limits as the content of `run.budget`."""
+        limits = {"usd": self.budget, "requests": self.max_requests}
+        return {name: limit for name, limit in limits.items() if limit is not None}
+
+
+DEFAULT_OUTPUT, DEFAULT_SOURCE, DEFAULT_EVALUATION = Output(), Source(), Evaluation()
+DEFAULT_LIMITS, DEFAULT_PRIVACY = Limits(), Privacy()
 
 
 class TranscriptSet(NamedTuple):
@@ -150,19 +177,19 @@ class TranscriptSet(NamedTuple):
         """Number of tutor turns that are evaluated."""
         return sum(len(record["moments"]) for record in self.records)
 
+    @property
+    def moment_tags(self) -> list[dict[str, str]]:
+        """Tags of each moment."""
+        return [moment["tags"] for record in self.records for moment in record["moments"]]
+
 
 def transcripts(
     file: Annotated[Path, flag("conversations as CSV, JSON lines, JSON or Parquet, a row per message or conversation")],
     *,
-    judge: Annotated[str | None, flag("judge or model in config/models.yaml, or a name for the hosted model")] = None,
-    name: Annotated[str | None, flag("name of the run (default: the file's name)")] = None,
-    out: Annotated[Path | None, flag("run file (default: NAME.yaml); the data folder NAME is beside it")] = None,
-    budget: Annotated[float | None, flag("maximum cost of a Snakemake call in US dollars")] = None,
-    max_requests: Annotated[int | None, flag("maximum number of requests of a Snakemake call")] = None,
-    seed: Annotated[int, flag("random seed of the sample")] = 20250226,
-    force: Annotated[bool, flag("replace a run file and data folder that this command wrote")] = False,
+    output: Output = DEFAULT_OUTPUT,
     source: Source = DEFAULT_SOURCE,
     evaluation: Evaluation = DEFAULT_EVALUATION,
+    limits: Limits = DEFAULT_LIMITS,
     privacy: Privacy = DEFAULT_PRIVACY,
     hosted: Hosted = NOT_HOSTED,
 ) -> None:
@@ -172,8 +199,8 @@ def transcripts(
     --key-env. A budget or a maximum number of requests is required if more than 5,000 requests are planned. Raises
     UserError that names every faulty row of the file. If the command fails, it leaves no files.
     """
-    place = place_of_run(file, name, out)
-    check_replaceable(place, force)
+    place = place_of_run(file, output.name, output.out)
+    check_replaceable(place, output.force)
     raw, defaults = registries(), read_yaml(DEFAULTS)
     rubric = evaluation.rubric or str(defaults["rubric"])
     content = read_transcripts(file, reading_of(source, privacy))
@@ -181,13 +208,13 @@ def transcripts(
     if privacy.redact or privacy.names:
         redactor = Redactor({name for conversation in conversations for name in conversation.names})
         conversations = [redacted(conversation, redactor) for conversation in conversations]
-    elif force and place.run_file.is_file() and REDACTED in place.run_file.read_text(encoding="utf-8"):
+    elif output.force and place.run_file.is_file() and REDACTED in place.run_file.read_text(encoding="utf-8"):
         fix = "add --redact (and --names with the same columns), or pass another --name"
         raise UserError("--force", f"personal details were removed in {place.run_file}, but would not be now", fix)
-    data = records_of(conversations, source, seed)
+    data = records_of(conversations, source)
     if not data.moments:
         raise UserError(str(file), "no tutor's turn follows a student's turn", "check the columns and roles")
-    models, judge_name = judge_entry_of(raw["models"], judge, hosted, evaluation, rubric)
+    models, judge = judge_entry_of(raw["models"], hosted, evaluation, rubric)
     tutors = evaluation.tutors or []
     check_tutors(tutors, raw["models"] | models)
     if evaluation.instructions is not None and not tutors:
@@ -206,20 +233,20 @@ def transcripts(
                 "name": place.slug,
                 "tutors": [RECORDED, *tutors],
                 "tasks": [f"{place.slug}/{task}" for task in tasks],
-                "judges": [judge_name],
+                "judges": [judge],
                 "labels": defaults["labels"] if evaluation.check else [],
                 "preferences": [],
-                **({"budget": limits} if (limits := limits_of(budget, max_requests)) else {}),
+                **({"budget": limits.entry} if limits.entry else {}),
             },
             "report": {
-                "title": f"Transcripts: {name or file.stem}",
+                "title": f"Transcripts: {output.name or file.stem}",
                 "note": note_of(data, redactor, file, source, evaluation.check > 0),
             },
         }
         plan = plan_of_run_file(raw, overlay)
         write_run_file(place.run_file, overlay, "transcripts")
         print_columns(content)
-        tell_plan(plan, data, redactor, place.run_file, hosted_addresses(plan))
+        tell_plan(plan, data, redactor, place.run_file)
 
 
 class RunPlace(NamedTuple):
@@ -288,14 +315,6 @@ def replaced(place: RunPlace) -> Iterator[None]:
             for path in kept:
                 (Path(aside) / path.name).rename(path)
             raise
-
-
-def remove(path: Path) -> None:
-    """Remove a file or folder, if it exists."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def registries() -> dict[str, Any]:
@@ -381,7 +400,7 @@ def redacted_id(name: str, redactor: Redactor) -> str:
     return name if redactor.text(name) == name else f"conversation-{digest}"
 
 
-def records_of(conversations: Sequence[Conversation], source: Source, seed: int) -> TranscriptSet:
+def records_of(conversations: Sequence[Conversation], source: Source) -> TranscriptSet:
     """Return the records of the conversations, or of a sample of their tutors' turns."""
     records = [conversation_record(conversation) for conversation in conversations]
     answering = sum(len(record["moments"]) for record in records)
@@ -390,15 +409,16 @@ def records_of(conversations: Sequence[Conversation], source: Source, seed: int)
         records = with_moments(records, [record["moments"][-1]["id"] for record in records if record["moments"]])
     chosen = [moment["id"] for record in records for moment in record["moments"]]
     if source.sample:
-        chosen = sample_moments(records, source.sample, seed)
+        chosen = sample_moments(records, source.sample, source.seed)
     return TranscriptSet(with_moments(records, chosen), turns, turns - answering)
 
 
 def judge_entry_of(
-    registry: dict[str, Any], judge: str | None, hosted: Hosted, evaluation: Evaluation, rubric: str
+    registry: dict[str, Any], hosted: Hosted, evaluation: Evaluation, rubric: str
 ) -> tuple[dict[str, Any], str]:
     """Return the entries that the run file adds, and the name of the judge. Raises UserError for an unknown judge."""
     models: dict[str, Any] = {}
+    judge = evaluation.judge
     if (entry := hosted.entry) is not None:
         added = unused_entry_name(judge or entry_name_for(str(entry["model"])), registry)
         models[added], judge = entry, added
@@ -434,8 +454,7 @@ def write_folder(folder: Path, slug: str, data: TranscriptSet, evaluation: Evalu
         shutil.copy(BASES / file, cards)
     write_text(cards / "turn.system.jinja", system_template(evaluation.instructions))
     sizes = {"turns": data.moments}
-    tags = [moment["tags"] for record in data.records for moment in record["moments"]]
-    labelled = {"turns": (rubric, tags)}  # rubric of the tasks that get labels, and the tags of their items
+    labelled = {"turns": (rubric, data.moment_tags)}  # rubric of the tasks that get labels, and the tags of their items
     copy_rubric(folder, rubric)
     if evaluation.tutors:
         sizes["comparison"] = data.moments
@@ -494,15 +513,20 @@ def tags_of(item_tags: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
 
     item_tags: tags of each item.
     """
+    return {
+        tag: sorted(values, key=lambda value: (-values[value], value))[:MOST_TAG_VALUES]
+        for tag, values in count_tag_values(item_tags).items()
+        if len(values) > 1 or values.total() < len(item_tags)
+    }
+
+
+def count_tag_values(item_tags: Iterable[Mapping[str, str]]) -> dict[str, Counter[str]]:
+    """Return the number of items with each value of each tag. item_tags: tags of each item."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for tags in item_tags:
         for tag, value in tags.items():
             counts[tag][value] += 1
-    return {
-        tag: sorted(values, key=lambda value: (-values[value], value))[:MOST_TAG_VALUES]
-        for tag, values in counts.items()
-        if len(values) > 1 or values.total() < len(item_tags)
-    }
+    return counts
 
 
 def criterion_metrics(rubric: str, tags: dict[str, list[str]]) -> dict[str, Any]:
@@ -524,7 +548,7 @@ def datasets_of(folder: Path, slug: str, data: TranscriptSet) -> dict[str, Any]:
     """Return the registry entry of the data file, with its checksum."""
     path = folder / DATA_FILE
     published = {
-        "path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "records": len(data.records),
+        "path": str(path), "sha256": sha256_of(path), "records": len(data.records),
     }  # fmt: skip
     entry = {"title": f"Transcripts {slug}", "licence": "yours", "format": "jsonl", "fields": FIELDS}
     return {f"{slug}{DATASET_SUFFIX}": {**entry, "published": published}}
@@ -538,15 +562,10 @@ def system_template(instructions: Path | None) -> str:
     except (OSError, ValueError) as error:
         raise UserError("--instructions", f"{path} cannot be read: {error}", "pass a text file in UTF-8") from None
     if "endraw" in text:
-        raise UserError("--instructions", f"{path} contains the word endraw", "remove it")
+        problem = f"{path} contains the word endraw, which ends a block of unchanged text in a Jinja template"
+        raise UserError("--instructions", problem, "remove the word")
     base = (BASES / "turn.system.jinja").read_text(encoding="utf-8")
     return base.replace("{{ instructions }}", f"{{% raw %}}{text}{{% endraw %}}")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file."""
-    with atomic_file(path) as handle:
-        handle.write(text)
 
 
 # messages -------------------------------------------------------------------------------------------------------------
@@ -587,15 +606,10 @@ def note_of(data: TranscriptSet, redactor: Redactor | None, file: Path, source: 
 
 def tags_with_more_values(data: TranscriptSet) -> list[str]:
     """Return the tags with more values than are shown."""
-    values: dict[str, set[str]] = defaultdict(set)
-    for record in data.records:
-        for moment in record["moments"]:
-            for tag, value in moment["tags"].items():
-                values[tag].add(value)
-    return [tag for tag, several in values.items() if len(several) > MOST_TAG_VALUES]
+    return [tag for tag, values in count_tag_values(data.moment_tags).items() if len(values) > MOST_TAG_VALUES]
 
 
-def hosted_addresses(plan: Plan) -> dict[str, list[str]]:
+def models_by_address(plan: Plan) -> dict[str, list[str]]:
     """Return the models of a run by the address to which their requests are sent; "this machine" for served models."""
     judges = [plan.models[name] for name in plan.run.judges]
     names = [*plan.run.tutors, *(entry.model for entry in judges if isinstance(entry, JudgeModel) and entry.model)]
@@ -617,50 +631,10 @@ def planned_usd(plan: Plan, planned: Sequence[NewRequests]) -> float | None:
     return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
-def limits_of(budget: float | None, max_requests: int | None) -> dict[str, float]:
-    """Return the content of `run.budget`."""
-    return {name: limit for name, limit in (("usd", budget), ("requests", max_requests)) if limit is not None}
-
-
-def planned_requests(plan: Plan, data: TranscriptSet) -> list[NewRequests]:
-    """Return the requests of a run: counted, or for a large set estimated from the lengths of its texts."""
-    number = data.moments
-    if number <= MOST_BUILT_ITEMS:
-        with Rehearsal(plan) as rehearsal:
-            return new_requests(plan, rehearsal)
-    before = after = 0  # characters before the moments, and of the replies
-    for record in data.records:
-        lengths = [len(message["content"]) for message in record["messages"]]
-        before += sum(sum(lengths[: moment["message"]]) for moment in record["moments"])
-        after += sum(lengths[moment["message"]] for moment in record["moments"])
-    prompt, reply = tokens_of_chars(before / number + PROMPT_CHARS), tokens_of_chars(after / number)
-    others = [tutor for tutor in plan.run.tutors if tutor != RECORDED]
-    planned = [NewRequests("tutors", tutor, tutor, number, number * prompt, number * reply) for tutor in others]
-    for judge in plan.run.judges:
-        verdicts = number * (1 + len(others) * (1 + 2)) + (len(data.records) if has_conversations(plan) else 0)
-        checks = plan.label_limit(judge) or 0 if plan.run.labels else 0
-        model = plan.answering_entry(judge)
-        for stage, requests in (("judges", verdicts), ("checks", checks)):
-            if requests:
-                tokens = requests * (prompt + reply), float(requests * VERDICT_TOKENS)
-                planned.append(NewRequests(stage, judge, model, requests, *tokens))
-    return planned
-
-
-def has_conversations(plan: Plan) -> bool:
-    """Return True if whole conversations are judged."""
-    return any(loaded.card.task == "conversations" for loaded in plan.cards.values())
-
-
-def tell_plan(
-    plan: Plan,
-    data: TranscriptSet,
-    redactor: Redactor | None,
-    run_file: Path,
-    places: dict[str, list[str]],
-) -> None:
+def tell_plan(plan: Plan, data: TranscriptSet, redactor: Redactor | None, run_file: Path) -> None:
     """Print what will be asked, where it is sent and what it costs. Raises UserError if a budget is needed."""
-    planned = planned_requests(plan, data)
+    with Rehearsal(plan) as rehearsal:
+        planned = new_requests(plan, rehearsal)
     requests = sum(part.requests or 0 for part in planned)
     conversations = counted(len(data.records), "conversation")
     print(f"{data.moments:,} of {counted(data.turns, 'tutor turn')} in {conversations}")
@@ -668,11 +642,11 @@ def tell_plan(
         print(f"left out: {counted(data.skipped, 'tutor turn')} that answer no student")
     if redactor is None:
         print("personal details: not removed (--redact)")
-    if redactor is not None:
+    else:
         searched = ", ".join(pattern.what for pattern in PATTERNS)
         counts = ", ".join(f"{what} {number}" for what, number in redactor.counts.items() if number) or "nothing"
         print(f"replaced: {counts} (searched: {searched}, given names; names in free text are not found)")
-    for address, names in places.items():
+    for address, names in models_by_address(plan).items():
         print(f"sent to {address}: the problem and the dialogue before each turn ({', '.join(dict.fromkeys(names))})")
     print(requests_line(plan, planned))
     if (most := plan.run.budget.requests) is not None and requests > most:

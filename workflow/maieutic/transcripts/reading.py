@@ -18,7 +18,7 @@ from maieutic.core.tables import check_columns, decode_table, parse_table
 
 log = logging.getLogger(__name__)
 TUTOR, STUDENT, SYSTEM = "tutor", "student", "system"
-# Words for the roles, in lower case. Messages of the role SYSTEM are left out.
+# Role of each word in a role column, in lower case. Messages of the role SYSTEM are left out.
 ROLE_WORDS = {
     **dict.fromkeys(("tutor", "teacher", "assistant", "ai", "bot", "model", "coach", "instructor"), TUTOR),
     **dict.fromkeys(("student", "user", "human", "learner", "pupil", "child"), STUDENT),
@@ -117,16 +117,12 @@ class Faults:
             raise UserError.of(self.listed)
 
 
-def read_conversations(path: Path, reading: Reading) -> list[Conversation]:
-    """Return the conversations in a file. See `read_transcripts`."""
-    return read_transcripts(path, reading).conversations
-
-
 def read_transcripts(path: Path, reading: Reading) -> Transcripts:
     """Return the content of a file of transcripts (CSV, JSON lines, JSON or Parquet).
 
     Raises UserError that names every faulty row: without a role or text, with two tutors in one turn, or out of order.
     """
+    reading = reading._replace(roles=roles_of(reading))
     columns, rows = table_of(path, reading.max_mb)
     named = find_columns(path, columns, reading)
     faults = Faults(path)
@@ -175,7 +171,6 @@ def table_of(path: Path, max_mb: float) -> tuple[list[str], Iterable[tuple[str, 
     if form in (".parquet", ".pq"):
         return parquet_rows(path)
     data = path.read_bytes()
-    check_one_encoding(data, path)
     text = decode_table(data, str(path))
     if form in (".jsonl", ".ndjson", ".json"):
         return json_rows(path, text)
@@ -187,31 +182,6 @@ def table_of(path: Path, max_mb: float) -> tuple[list[str], Iterable[tuple[str, 
     if twice := [column for place, column in enumerate(table.columns) if column in table.columns[:place]]:
         raise UserError(f"{path}:1", f"two columns are named {twice[0]}", "rename one of them")
     return table.columns, ((f"{path}:{number}", row) for number, row in table.rows)
-
-
-def check_one_encoding(data: bytes, path: Path) -> None:
-    """Raise UserError if some lines of a file are UTF-8 and others are in another encoding."""
-    try:
-        data.decode("utf-8")
-        return
-    except UnicodeDecodeError:
-        pass
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return
-    others, utf8 = [], 0
-    for number, line in enumerate(data.splitlines(), 1):
-        if line.isascii():
-            continue
-        try:
-            line.decode("utf-8")
-            utf8 += 1
-        except UnicodeDecodeError:
-            others.append(number)
-    if utf8:
-        first = ", ".join(map(str, others[:5])) + (", ..." if len(others) > 5 else "")
-        several = len(others) > 1
-        problem = f"line{'s' * several} {first} {'are' if several else 'is'} not UTF-8, but {utf8} other lines are"
-        raise UserError(f"{path}:{others[0]}", problem, "save the whole file as UTF-8")
 
 
 def json_rows(path: Path, text: str) -> tuple[list[str], list[tuple[str, Row]]]:
@@ -418,7 +388,7 @@ def roles_of(reading: Reading) -> dict[str, str]:
 
 def role_of_word(place: str, word: str, reading: Reading, faults: Faults) -> str | None:
     """Return the role that a word in the role column names; None with a fault if it names no role."""
-    role = roles_of(reading).get(word.casefold())
+    role = reading.roles.get(word.casefold())
     if role is None and word:
         faults.add(place, f"the role {word!r} is unknown", f"name it with --roles {json.dumps(word)}=student")
     elif role is None:
@@ -430,10 +400,9 @@ def of_row(place: str, row: Row, named: Mapping[str, str], reading: Reading, fau
     """Return the conversation of a row that contains all turns: as a list of objects, or as a text with speakers."""
     name = cell(row, named.get("conversation")) or place.rpartition(" ")[2].rpartition(":")[2]
     messages: list[Message] = []
-    roles = roles_of(reading)
     known = {column: value for column in reading.tags if (value := cell(row, column))}
     for column in named["turns"].split(SEVERAL):
-        for number, (word, text) in enumerate(turns_in(place, row.get(column), roles, faults), 1):
+        for number, (word, text) in enumerate(turns_in(place, row.get(column), reading.roles, faults), 1):
             where = f"{place}, {column} {number}"
             role = role_of_word(where, word, reading, faults)
             if role is not None and role != SYSTEM:
