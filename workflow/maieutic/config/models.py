@@ -173,8 +173,8 @@ class Model(StrictModel):
     needs: Needs = Field(Needs(), description="Resources of one job of the model. They do not affect cached answers.")
 
 
-# Request fields that a task sets. `extra_body` must not replace them.
 MOST_REPEATS = 100  # maximum number of answers to an item
+# Request fields that a task sets. `extra_body` must not replace them.
 TASK_FIELDS = {"messages", "prompt", "input", "model", "n", "stream", "stop", "seed"}
 
 

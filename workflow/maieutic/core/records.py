@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from types import EllipsisType
@@ -547,19 +547,19 @@ def read_records(path: Path, kind: type[R]) -> list[R]:
 COPY_SUFFIX = re.compile(rf"{COPY_MARK}\d+\Z")
 
 
-def without_copies(records: Iterable[R], known: Container[tuple[str, str]] | None = None) -> list[R]:
-    """Return records of replies without those about copies of items, which end with COPY_MARK and a number.
+def without_copies(judgements: Iterable[Judgement]) -> list[Judgement]:
+    """Return judgements without those about copies of items, whose ids end with COPY_MARK and a number.
 
-    An id with such an end is a copy only if the records also contain the item itself.
+    An item's own id may have such an end. It is the id of a copy only if the item without this end was judged too.
     """
-    listed = list(records)
-    ids = known or {(getattr(record, "task"), getattr(record, "id")) for record in listed}  # noqa: B009
-    return [
-        record
-        for record in listed
-        if (base := COPY_SUFFIX.sub("", getattr(record, "id"))) == getattr(record, "id")  # noqa: B009
-        or (getattr(record, "task"), base) not in ids  # noqa: B009
-    ]
+    listed = list(judgements)
+    judged = {(judgement.task, judgement.id) for judgement in listed}
+
+    def is_copy(judgement: Judgement) -> bool:
+        base = COPY_SUFFIX.sub("", judgement.id)
+        return base != judgement.id and (judgement.task, base) in judged
+
+    return [judgement for judgement in listed if not is_copy(judgement)]
 
 
 def read_checked_records(

@@ -103,7 +103,8 @@ def as_single_message(messages: Messages) -> Messages:
 def judge_request(loaded: LoadedRubric, case: Case, question: Question, panel: JudgeSettings) -> dict[str, Any]:
     """Return the request for one question, with the field names of OpenAI's API."""
     rubric, model = loaded.rubric, panel.model
-    asked_again = case.repeat > 0 and panel.judge.repeats > 1
+    # Without `repeats`, a repeated question is a probe of the judge's consistency, which keeps the seed.
+    seed_offset = case.repeat if panel.judge.repeats > 1 else 0
     endpoint = model.endpoint or "chat"
     pictures = bool(model.images) and endpoint != "completions"
     messages = question_messages(loaded, case, question, pictures)
@@ -118,7 +119,7 @@ def judge_request(loaded: LoadedRubric, case: Case, question: Question, panel: J
         "max_tokens": bound,
         "stop": [],
         **({REPEAT: case.repeat} if case.repeat else {}),  # REPEAT is part of the request key, but is not sent
-        **({"seed": panel.seed + asked_again * case.repeat} if rubric.temperature or asked_again else {}),
+        **({"seed": panel.seed + seed_offset} if rubric.temperature or seed_offset else {}),
         **(
             {"response_format": response_format(rubric, question, panel.judge.reasons)}
             if rubric.answer == "json" and model.structured

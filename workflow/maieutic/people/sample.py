@@ -229,7 +229,7 @@ SECTION_TITLES = {
     "student_solution_whole": "Student's solution", "student_solution": "Student's solution",
     "seed_solution": "Reference solution",
 }  # fmt: skip
-FEWEST_WORDS = 4  # minimum number of words of a text that is left out because a turn repeats it
+FEWEST_WORDS = 4  # a text with fewer words is shown even if it equals a turn of the dialogue
 DialogueTurns = list[tuple[str, str]]  # speaker (Tutor or Student) and text of each turn
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import ParamSpec, Self, TypeVar
@@ -201,13 +201,15 @@ class Selection:
     @cached_property
     def repeats(self) -> int:
         """Number of copies of each item: the largest number of repeats of the run's tutors and judges."""
-        entries = [self.models.get(name) for name in (*self.run.tutors, *self.run.judges)]
-        return max(getattr(entry, "repeats", 1) for entry in entries) if entries else 1
+        return self.most_repeats([*self.run.tutors, *self.run.judges])
 
     def repeats_of(self, tutor: str) -> int:
         """Return the number of a tutor's answers to an item that count: its own repeats, or those of a judge."""
-        entries = [self.models.get(name) for name in (tutor, *self.run.judges)]
-        return max(getattr(entry, "repeats", 1) for entry in entries)
+        return self.most_repeats([tutor, *self.run.judges])
+
+    def most_repeats(self, names: Iterable[str]) -> int:
+        """Return the largest number of repeats of some models; 1 if none has repeats."""
+        return max((getattr(self.models.get(name), "repeats", 1) for name in names), default=1)
 
     def protocol_of(self, tutor: str) -> str:
         """Return the protocol of a tutor's prompts: its entry's protocol if set, otherwise the run's."""

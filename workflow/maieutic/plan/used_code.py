@@ -24,7 +24,7 @@ Replacements = dict[Name, tuple[Name, ...]]  # definitions that replace a defini
 @cache
 def plugin_tables(module: str, name: str) -> Mapping[str, Mapping[str, Any]]:
     """Return the tables `module.name` of the plug-ins, by benchmark or feature."""
-    # As an attribute: `plan.syntax` follows direct calls, which need constants. No command uses this module.
+    # Called as an attribute, because `plan.syntax` requires constant arguments in direct calls of this function.
     return plugins.plugin_objects(module, name)
 
 

@@ -6,9 +6,8 @@ import base64
 import io
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -243,6 +242,16 @@ def labels_by_reply(plan: Plan, results: Path) -> dict[ReplyKey, list[LabelEntry
     return labels
 
 
+def add_labels(
+    by_item: Mapping[tuple[str, str], Iterable[dict[str, Any]]], labels: Mapping[ReplyKey, list[LabelEntry]]
+) -> None:
+    """Add people's labels to the replies that have them. by_item: replies by task and id."""
+    for key, replies in by_item.items():
+        for reply in replies:
+            if own_labels := labels.get((reply["model"], *key)):
+                reply["labels"] = own_labels
+
+
 class TaskItems(NamedTuple):
     """Items of one task, each with every tutor's reply, and the prompts of these replies by hash."""
 
@@ -250,15 +259,17 @@ class TaskItems(NamedTuple):
     prompts: dict[str, Messages]
 
 
-PROMPT_OF = itemgetter("prompt")
+def unsent_prompt(loaded: LoadedCard, item: Item, replies: Sequence[Mapping[str, Any]]) -> dict[str, Messages]:
+    """Return, as `question`, the first prompt of an item by its card.
 
-
-def prompt_of_card(loaded: LoadedCard, item: Item) -> Messages:
-    """Return the first prompt of an item as its card states it, for items that no model was asked."""
+    Returns an empty dictionary if a model was asked, so that its prompt is known, or if the item has no replies.
+    """
+    if not replies or any(reply["prompt"] for reply in replies):
+        return {}
     messages = first_messages(loaded, item, None)
-    # A tutor that no model answered for was not given the card's instructions, but had the conversation.
+    # A recorded or trivial tutor had the conversation, but not the card's instructions.
     conversation = [part for part in messages if part["role"] != "system"] or messages
-    return [(part["role"], readable_content(part["content"])) for part in conversation]
+    return {"question": [(part["role"], readable_content(part["content"])) for part in conversation]}
 
 
 def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Iterator[tuple[str, TaskItems]]:
@@ -275,17 +286,14 @@ def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Ite
         for model in plan.tutors:
             tutor_tasks = {card.task for card in cards if plan.is_answered_by(card, model)}
             keys = {(item.task, item.id) for task in tutor_tasks for item in items[task]}
-            add_replies(plan, results, benchmark, model, keys, by_item, prompts, grades(benchmark), labels)
+            add_replies(plan, results, benchmark, model, keys, by_item, prompts, grades(benchmark))
+        add_labels(by_item, labels)
         leaked = items_seen_in_training(plan, results, benchmark)
         grades(benchmark).grades_by_reply.clear()  # frees about a gigabyte in a run with a hundred tutors
         by_task = {loaded.card.task: loaded for loaded in loaded_cards}
         for task, sample in items.items():
             replies = [by_item[item.task, item.id] for item in sample]
             named = {reply["prompt"] for item_replies in replies for reply in item_replies if reply["prompt"]}
-            unsent = [
-                prompt_of_card(by_task[task], item) if item_replies and not any(map(PROMPT_OF, item_replies)) else None
-                for item, item_replies in zip(sample, replies, strict=True)
-            ]
             yield (
                 f"{benchmark}/{task}",
                 TaskItems(
@@ -296,10 +304,10 @@ def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Ite
                             "pictures": [thumbnail(results, file) for file in item.images],
                             "tags": " ".join(item.tags.values()),
                             "replies": item_replies,
-                            **({"question": prompt} if prompt else {}),
+                            **unsent_prompt(by_task[task], item, item_replies),
                             **({"leaked": lines} if (lines := leaked.get((item.task, item.id))) else {}),
                         }
-                        for item, item_replies, prompt in zip(sample, replies, unsent, strict=True)
+                        for item, item_replies in zip(sample, replies, strict=True)
                     ],
                     {name: prompts[name] for name in sorted(named)},
                 ),
@@ -389,7 +397,6 @@ def add_replies(
     by_item: dict[tuple[str, str], list[dict[str, Any]]],
     prompts: dict[str, Messages],
     grades: GradePass,
-    labels: Mapping[ReplyKey, list[LabelEntry]],
 ) -> None:
     """Add one tutor's replies to `by_item` and their prompts to `prompts`. keys: task and id of the included items."""
     replies = paths.REPLIES.within(results, benchmark=benchmark, tutor=model)
@@ -418,7 +425,6 @@ def add_replies(
                 "thinking": cut_text(reply.turns[-1].reasoning or "") if reply.turns else "",
                 "prompt": hashes[-1] if hashes else None,
                 "grades": grade_entries(grades.grades_by_reply.get((model, *key), []), heads, reply),
-                **({"labels": own_labels} if (own_labels := labels.get((model, *key))) else {}),
                 **({"divided": lines} if (lines := grades.divided.get((model, *key))) else {}),
             }
         )

@@ -593,6 +593,21 @@ def headline_values(run: ReportInput) -> HeadlineValues:
     }
 
 
+def names_for_scripts(plan: Plan) -> dict[str, Any]:
+    """Return the names, titles and settings of a run that the page's scripts show."""
+    cards = {f"{card.benchmark}/{card.task}": card for own_cards in selected_cards(plan).values() for card in own_cards}
+    graders = (*plan.run.judges, *plan.run.reward_models)
+    return {
+        "labels": {name: visible_text(display_label(plan, name)) for name in tutors_in_order(plan)},
+        "titles": {task: card.title for task, card in cards.items()},
+        "sizes": {task: card.items for task, card in cards.items()},
+        "names": {benchmark: paper_title(benchmark) for benchmark in plan.benchmarks},
+        "desired": desired_labels(plan),
+        "graders": {name: visible_text(display_label(plan, name)) for name in graders},
+        "equivalence": plan.config.report.equivalence,
+    }
+
+
 def render_page(
     run: ReportInput, runtime: pd.DataFrame, contrasts: list[Contrast], by_tag: ScoresByTag, items: Path
 ) -> RenderedPage:
@@ -651,21 +666,7 @@ def render_page(
         tables |= {table.name: table.rows for table in exported}
     models = {name: plan.models[name] for name in plan.tutors}
     selected = selected_cards(plan)
-    cards_by_task = {f"{card.benchmark}/{card.task}": card for cards in selected.values() for card in cards}
-    data = {
-        **browsed,
-        "labels": {name: visible_text(display_label(plan, name)) for name in tutors_in_order(plan)},
-        "titles": {task: card.title for task, card in cards_by_task.items()},
-        "sizes": {task: card.items for task, card in cards_by_task.items()},
-        "names": {benchmark: paper_title(benchmark) for benchmark in plan.benchmarks},
-        "compare": compare,
-        "desired": desired_labels(plan),
-        "graders": {
-            name: visible_text(display_label(plan, name)) for name in (*plan.run.judges, *plan.run.reward_models)
-        },
-        "leading": claim[:2] if claim else None,
-        "equivalence": plan.config.report.equivalence,
-    }
+    data = {**browsed, **names_for_scripts(plan), "compare": compare, "leading": claim[:2] if claim else None}
     style = (HERE / "page.css").read_text(encoding="utf-8")
     script = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
     grid = DATATABLES.read_text(encoding="utf-8")

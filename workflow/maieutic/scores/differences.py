@@ -21,8 +21,14 @@ from maieutic.core.files import atomic_file
 from maieutic.core.intervals import Array, StudentT, paired_difference
 from maieutic.core.records import Difference, Grade, Scoring, read_checked_records, read_items
 from maieutic.core.stats import Interval, leave_one_out, sums_by_cluster
-from maieutic.scores.metrics.common import GradedItem
-from maieutic.scores.score import Measurement, ScoringJob, index_grades, measure_task, metric_function
+from maieutic.scores.score import (
+    Measurement,
+    ScoringJob,
+    answers_by_item,
+    index_grades,
+    measure_task,
+    metric_function,
+)
 
 RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # functions of metrics that are shares of right items
 
@@ -153,14 +159,6 @@ def tutor_differences(card: Card, compared: ComparisonKey, measured: Mapping[str
             second_alone_right=losses,
             mcnemar_p=mcnemar,
         )
-
-
-def answers_by_item(measurement: Measurement) -> dict[str, tuple[str, list[GradedItem]]]:
-    """Return the problem and the graded answers of each item. Copies of an item are further answers to it."""
-    answers: dict[str, tuple[str, list[GradedItem]]] = {}
-    for item, graded in measurement.evidence.known:
-        answers.setdefault(item.base, (item.cluster, []))[1].append(graded)
-    return answers
 
 
 def within_range(interval: tuple[float, float], bounds: tuple[float, float] | None) -> tuple[float, float]:

@@ -142,22 +142,32 @@ def score_task(
     return scores
 
 
+class ItemAnswers(NamedTuple):
+    """All graded answers to one item. cluster: the item's problem."""
+
+    cluster: str
+    graded: list[GradedItem]
+
+
+def answers_by_item(measured: Measurement) -> dict[str, ItemAnswers]:
+    """Return the graded answers to each item, by the item's id. Copies of an item are further answers to it."""
+    answers: dict[str, ItemAnswers] = {}
+    for item, graded in measured.evidence.known:
+        answers.setdefault(item.base, ItemAnswers(item.cluster, [])).graded.append(graded)
+    return answers
+
+
 def repeat_scores(card: Card, tutor: str, measured: Measurement, sampling: BootstrapSettings) -> list[Score]:
     """Return how much the grades of several answers to one item vary, or an empty list if items have no copies.
 
     FLIP_RATE: share of items whose answers have different grades; WITHIN_DEVIATION: square root of the mean variance
     of the grades (with n - 1 in the denominator) within an item, for grades that are numbers or right and wrong.
     """
-    groups: dict[str, list[GradedItem]] = defaultdict(list)
-    clusters: dict[str, str] = {}
-    for item, graded in measured.evidence.known:
-        groups[item.base].append(graded)
-        clusters[item.base] = item.cluster
-    repeated = {name: group for name, group in groups.items() if len(group) > 1}
-    if not repeated:
-        return []
-    marks = {name: [graded.correct if graded.correct is not None else graded.value for graded in group]
-             for name, group in repeated.items()}  # fmt: skip
+    repeated = {name: answers for name, answers in answers_by_item(measured).items() if len(answers.graded) > 1}
+    marks = {
+        name: [graded.correct if graded.correct is not None else graded.value for graded in answers.graded]
+        for name, answers in repeated.items()
+    }
     flips = {name: float(len(set(values)) > 1) for name, values in marks.items()}
     variances = {
         name: variance([float(value) for value in values])
@@ -169,7 +179,7 @@ def repeat_scores(card: Card, tutor: str, measured: Measurement, sampling: Boots
         if not values:
             continue
         inputs = [GradedItem(value, None, None) for value in values.values()]
-        estimated = estimate_statistic(METRICS["mean"], inputs, [clusters[name] for name in values], sampling)
+        estimated = estimate_statistic(METRICS["mean"], inputs, [repeated[name].cluster for name in values], sampling)
         columns: ScoreColumns = {
             "tutor": tutor, "benchmark": card.benchmark, "criterion": measured.metric.criterion, "by": measured.by,
             "scoring": measured.scoring, "version": card.version,

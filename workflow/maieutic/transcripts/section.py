@@ -74,23 +74,27 @@ def subset_rows(card: Card, scores: Mapping[str, ReportedScore], criteria: Seque
     return rows
 
 
+def scores_by_metric(run: ReportInput, card: Card, tutor: str) -> dict[str, ReportedScore]:
+    """Return a tutor's scores on a task under `robust`, by metric."""
+    return {
+        score.metric: score
+        for score in run.scores.get(card.benchmark, [])
+        if (score.task, score.tutor, score.scoring) == (card.task, tutor, "robust")
+    }
+
+
 def tutor_tables(run: ReportInput, card: Card) -> list[dict[str, Any]]:
     """Return one table per tutor with the numbers of all its turns and of each subset."""
     criteria = criteria_of(card)
     tables = []
     for tutor in run.plan.run.tutors:
-        scores = {
-            score.metric: score
-            for score in run.scores.get(card.benchmark, [])
-            if (score.task, score.tutor, score.scoring) == (card.task, tutor, "robust")
-        }
-        if rows := subset_rows(card, scores, list(criteria)):
+        if rows := subset_rows(card, scores_by_metric(run, card, tutor), list(criteria)):
             tables.append({"tutor": display_label(run.plan, tutor), "rows": rows})
     return tables
 
 
 def criterion_heading(plan: Plan, card: Card, criterion: str) -> str:
-    """Return a criterion with its desired label, of which the table shows the share."""
+    """Return the heading of a criterion's column: its title, and the desired label whose share the column shows."""
     scale = plan.people_scales.get(card.task, {}).get(criterion)
     return f"{criterion_title(criterion)}: {scale.desired}" if scale and scale.desired else criterion_title(criterion)
 
@@ -102,12 +106,8 @@ def comparison_rows(run: ReportInput, card: Card) -> list[dict[str, Any]]:
     """Return a row per tutor whose turns were compared with the given ones, with its scores by metric."""
     rows = []
     for tutor in run.plan.run.tutors:
-        scores = {
-            score.metric: score
-            for score in run.scores.get(card.benchmark, [])
-            if (score.task, score.tutor, score.scoring) == (card.task, tutor, "robust") and score.metric in COMPARED
-        }
-        if scores:
+        by_metric = scores_by_metric(run, card, tutor)
+        if scores := {metric: by_metric[metric] for metric in COMPARED if metric in by_metric}:
             rows.append({"tutor": display_label(run.plan, tutor), **scores})
     return rows
 
