@@ -62,6 +62,13 @@ def at_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
+def enter_checkout(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Change to a folder with the resources and configuration but without results."""
+    for name in ("resources", "config"):
+        (folder / name).symlink_to(ROOT / name)
+    patch.chdir(folder)
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """Return the folder with the published files."""

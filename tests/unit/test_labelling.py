@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import enter_checkout
 from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
 from maieutic.core.errors import UserError
@@ -84,10 +84,8 @@ def judge_verdict(criterion: str, item: int, judge: str) -> str | None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a run folder with three tutors' replies to two benchmarks, and two judges' verdicts on one of them."""
     folder: Path = tmp_path_factory.mktemp("labelled")
-    for name in ("resources", "config"):
-        (folder / name).symlink_to(ROOT / name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
+        enter_checkout(folder, patch)
         plan = plan_of(folder)
         for benchmark, task in (("mrbench", TASK), ("kmpbench", "ec")):
             items = items_of(plan, benchmark, task)
@@ -373,9 +371,7 @@ def test_a_sample_never_overwrites_another(run_folder: Path, tmp_path: Path) -> 
 
 
 def test_missing_files_of_the_run_are_named(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("resources", "config"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    monkeypatch.chdir(tmp_path)
+    enter_checkout(tmp_path, monkeypatch)
     with pytest.raises(
         UserError, match=r"^results/items/.*does not exist.*run snakemake first: only existing replies can be labelled"
     ):
@@ -716,9 +712,7 @@ def test_a_labelled_set_counts_for_its_own_rubric_only(
     run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first labelled set that is judged by this rubric is used, with each label's weight."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("resources", "config"):
-        (tmp_path / name).symlink_to(ROOT / name)
+    enter_checkout(tmp_path, monkeypatch)
     plan = plan_of(tmp_path, labels=["mr_gsm8k_reasons", "mrbench"])
     loaded = read_rubric(RUBRIC)
     assert plan.validating_releases("one") == ["mr_gsm8k_reasons", "mrbench"] and plan.validating_releases("two") == [

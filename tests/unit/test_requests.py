@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from conftest import enter_checkout
 from httpserver import chat, scripted, serving
 from maieutic.config import cards
 from maieutic.config.models import VllmModel
@@ -54,12 +54,6 @@ TUTOR_REPLY = (
 BATCH = {"judge": JUDGE, "benchmark": BENCHMARK, "batch": TUTOR}
 
 
-def enter_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Change into a folder with resources and without results."""
-    monkeypatch.chdir(folder)
-    (folder / "resources").symlink_to(ROOT / "resources")
-
-
 @pytest.fixture
 def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RulePlan]:
     """Yield the plan of a two-turn task, a hosted tutor and a judge. The items exist; no request has been sent."""
@@ -83,7 +77,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RulePlan]:
             "labels": [],
         }
         plan = plan_of(config)
-        enter_folder(tmp_path, monkeypatch)
+        enter_checkout(tmp_path, monkeypatch)
         items_of(plan, BENCHMARK, TASK)
         yield plan
 
@@ -258,7 +252,7 @@ def check_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rule
             "preferences": ["bridge"], "probes": 3,
         }  # fmt: skip
         plan = plan_of(config)
-        enter_folder(tmp_path, monkeypatch)
+        enter_checkout(tmp_path, monkeypatch)
         yield plan
 
 
@@ -381,7 +375,7 @@ def test_an_estimate_lists_each_job_with_requests_once(tmp_path: Path, monkeypat
     config["models"]["idle"] = {**config["models"]["two"], "rubrics": ["kmp_error_reason"]}
     config["run"]["judges"] = [*config["run"]["judges"], "idle"]
     plan = plan_of(config)
-    enter_folder(tmp_path, monkeypatch)
+    enter_checkout(tmp_path, monkeypatch)
     with RehearsalWithoutSources(plan) as rehearsal:
         counts = new_requests(plan, rehearsal)
     shards = ["far"] * len(plan.shards_of("far"))

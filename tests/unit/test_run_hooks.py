@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, enter_checkout
 from maieutic.config.models import HostedModel
 from maieutic.core import paths, run_files
 from maieutic.core.errors import UserError
@@ -202,13 +202,6 @@ def test_the_total_of_gpus(totals: dict[str, int], expected: int | None) -> None
     flow = workflow()
     flow.global_resources = {name: SimpleNamespace(value=value) for name, value in totals.items()}
     assert hooks.gpu_total(flow) == expected
-
-
-def enter_checkout(folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Change to a folder with the resources and configuration but without results."""
-    for name in ("resources", "config"):
-        (folder / name).symlink_to(ROOT / name)
-    patch.chdir(folder)
 
 
 class RecordedChecks:

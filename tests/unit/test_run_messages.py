@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from conftest import enter_checkout
 from httpserver import Quiet, serving
 from maieutic.config.settings import read_config
 from maieutic.core import paths
@@ -34,6 +35,11 @@ from maieutic.plan.plan import Plan
 from maieutic.plan.rules import RulePlan, plan_of
 from run_configs import HOSTED, many_judges
 from shipped import shipped
+
+
+@pytest.fixture(autouse=True)
+def without_results(at_root: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    enter_checkout(tmp_path, monkeypatch)
 
 
 @pytest.fixture(scope="module")

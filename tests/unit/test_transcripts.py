@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from conftest import enter_checkout
 from maieutic.config.cards import read_card
 from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
@@ -362,12 +363,8 @@ def test_the_judge_does_not_see_who_answered() -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an empty working folder in which the shipped registries are found."""
-    from conftest import ROOT
-
     monkeypatch.setenv("MAIEUTIC_EXTENSIONS", "")
-    for name in ("config", "resources"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    monkeypatch.chdir(tmp_path)
+    enter_checkout(tmp_path, monkeypatch)
     return tmp_path
 
 

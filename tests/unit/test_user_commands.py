@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, enter_checkout
 from httpserver import scripted, serving
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.config.models import HostedModel, VllmModel
@@ -382,9 +382,7 @@ def test_an_estimate_has_a_row_for_each_stage_and_model(tmp_path: Path, capsys: 
 def test_an_estimate_is_a_table_with_its_assumptions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("resources", "config"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    monkeypatch.chdir(tmp_path)
+    enter_checkout(tmp_path, monkeypatch)
     monkeypatch.setenv("COLUMNS", "150")
     hosted = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     weights = {"repo": "org/seven-7b", "revision": "0" * 40}
