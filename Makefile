@@ -12,7 +12,7 @@ export PYTHONPATH := $(CURDIR)/workflow
 # Some containers set PYTHONDONTWRITEBYTECODE, with which each of a run's hundreds of jobs would recompile the package.
 unexport PYTHONDONTWRITEBYTECODE PYTHONHOME
 
-.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver dev check format vendor lock sbom recover bench schemas clean
+.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver dev check format vendor lock sbom recover bench bench-gpu schemas clean
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
@@ -92,6 +92,10 @@ recover: driver  ## end the drivers of a killed Snakemake, and unlock the folder
 bench: env dev  ## run the benchmarks: write bench/results.json and docs/performance.md
 	@envs/setup peers
 	$(PYTHON) bench/write_page.py
+
+bench-gpu: env dev  ## measure reward models, training and vLLM on this machine's GPU: write bench/gpu.json
+	.venv/serve/bin/python bench/gpu.py
+	$(PYTHON) bench/write_page.py --render
 
 clean:  ## remove results, journals and Snakemake's records
 	rm -rf results .snakemake

@@ -65,12 +65,10 @@ def served(entry: VllmModel, weights: Path, folder: Path, requests: int) -> tupl
 def offline(entry: VllmModel, weights: Path, prompts: list[str]) -> dict[str, Any]:
     """Return the seconds, tokens and texts of vLLM alone, for the same prompts."""
     [(loaded, _)] = card_items(Path(tempfile.mkdtemp()), 1)
+    on_the_cpu = {} if entry.needs.gpus else {"enforce_eager": True, "max_num_seqs": 64, "block_size": 32}
     job = {
         "model": str(weights),
-        "arguments": {
-            "dtype": served_dtype(entry), "max_model_len": entry.max_model_len, "enforce_eager": True, "max_num_seqs": 64,
-            "block_size": int(entry.engine_args[entry.engine_args.index("--block-size") + 1]),
-        },
+        "arguments": {"dtype": served_dtype(entry), "max_model_len": entry.max_model_len, **on_the_cpu},
         "prompts": prompts,
         "tokens": TOKENS,
         "stop": loaded.card.stop,
@@ -84,19 +82,34 @@ def offline(entry: VllmModel, weights: Path, prompts: list[str]) -> dict[str, An
     return outcome
 
 
+def demo_entry() -> VllmModel:
+    """Return the entry of the demo's tutor, which is served on the CPU in eager mode with 64 requests at once."""
+    models = yaml.safe_load(Path("config/models.yaml").read_text(encoding="utf-8"))["models"]
+    return VllmModel.model_validate({**models["smollm2-135m"], "max_model_len": LENGTH})
+
+
+def gpu_entry(gpus: int) -> VllmModel:
+    """Return an entry with vLLM's defaults on a number of GPUs, and more requests in flight than it runs at once."""
+    entry = {
+        "engine": "vllm", "weights": {"path": "."}, "max_model_len": LENGTH, "concurrency": 512,
+        "needs": {"gpus": gpus, "cpus": 4, "mem_mb": 16000, "runtime": 60},
+    }  # fmt: skip
+    return VllmModel.model_validate(entry)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--weights", type=Path, default=DEMO_WEIGHTS, help="folder of the weights (default: the demo's)"
     )
     parser.add_argument("--requests", type=int, default=96)
+    parser.add_argument("--gpus", type=int, default=0, help="number of GPUs to serve on (default: the CPU)")
     args = parser.parse_args()
     if not (args.weights / "manifest.json").exists():
         parser.error(
             f"{args.weights} does not exist. Fix: run make demo first, or pass a folder of weights as --weights"
         )
-    models = yaml.safe_load(Path("config/models.yaml").read_text(encoding="utf-8"))["models"]
-    entry = VllmModel.model_validate({**models["smollm2-135m"], "max_model_len": LENGTH})
+    entry = gpu_entry(args.gpus) if args.gpus else demo_entry()
     with tempfile.TemporaryDirectory() as folder:
         seconds, tokens, answers = served(entry, args.weights, Path(folder), args.requests)
     alone = offline(entry, args.weights, list(answers))

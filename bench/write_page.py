@@ -20,6 +20,7 @@ from maieutic.core.machine import this_machine
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "bench/results.json", ROOT / "docs/performance.md"
+GPU = ROOT / "bench/gpu.json"
 SERVE = ".venv/serve/bin/python"
 # Interpreter of each script, and the heading of its section.
 BENCHES = {
@@ -76,7 +77,34 @@ def page(results: dict[str, Any]) -> str:
             continue
         lines += ["| figure | value | bar |", "| --- | --- | --- |"]
         lines += [f"| {name} | {value:,} | {BARS.get(name, '')} |" for name, value in figures.items()]
+    if GPU.exists():
+        lines += gpu_section(json.loads(GPU.read_text(encoding="utf-8")))
     return "\n".join(lines) + "\n"
+
+
+def gpu_section(results: dict[str, Any]) -> list[str]:
+    """Return the section with the figures of bench/gpu.py."""
+    versions = ", ".join(f"{package} {version}" for package, version in results["versions"].items())
+    lines = [
+        "",
+        "## On a GPU",
+        "",
+        f"`make bench-gpu`, in one call on {results['date']}: {results['card'] or 'no GPU'}, driver {results['driver']}, "
+        f"{results['machine']}; Python {results['python']}, CUDA {results['cuda']}, {versions}.",
+        "",
+        "The models have random weights in the shapes of Qwen2.5 1.5B and 7B. The peak is the rate of a bfloat16 product",
+        f"of two 8,192 x 8,192 matrices in the same call: {results['peak TFLOP/s']} TFLOP/s. A share of the peak counts 6",
+        "operations per parameter and token, or 4 with adapters, and no recomputed activations. A reward model's scores",
+        "have weights in bfloat16; a training computes in bfloat16 with weights in float32, and recomputes activations.",
+    ]  # fmt: skip
+    for part, figures in results["parts"].items():
+        lines += ["", f"### {part[0].upper()}{part[1:]}", ""]
+        if "not measured" in figures:
+            lines.append(f"Not measured: {figures['not measured']}.")
+            continue
+        lines += ["| figure | value |", "| --- | --- |"]
+        lines += [f"| {name} | {value:,} |" for name, value in figures.items()]
+    return lines
 
 
 def main() -> None:
@@ -93,7 +121,11 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--small", type=json.loads, default={}, help="arguments by script, as JSON, for a smaller run")
+    parser.add_argument("--render", action="store_true", help="run nothing; write the page from the kept figures")
     args = parser.parse_args()
+    if args.render:
+        args.page.write_text(page(json.loads(args.results.read_text(encoding="utf-8"))), encoding="utf-8")
+        return
     benches = {}
     for bench in args.benches:
         print(f"bench/{bench}.py ...", flush=True)

@@ -594,7 +594,14 @@ class Training(StrictModel):
     seed: int = Field(
         42, ge=0, lt=2**32, description="Random seed for the order of examples and for the weights of a new head."
     )
-    micro_batch: int = Field(4, ge=1, description="Number of examples per forward pass. It must divide `batch_size`.")
+    micro_batch: int = Field(
+        4,
+        ge=1,
+        description=(
+            "Number of examples per forward pass. It must divide `batch_size`; on a GPU, the largest that fits in "
+            "memory is the fastest."
+        ),
+    )
     checkpoint_seconds: float = Field(
         600, gt=0, le=DAY, description="Seconds between checkpoints. A killed training loses at most this much work."
     )
