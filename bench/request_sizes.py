@@ -25,7 +25,6 @@ from maieutic.config.cards import CARDS, LoadedCard, read_card
 from maieutic.config.datasets import Dataset
 from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.config.people import LabelSet
-from maieutic.config.prompts import render
 from maieutic.config.rubrics import read_rubric
 from maieutic.core.records import Item, Reply
 from maieutic.core.yaml_files import read_yaml
@@ -36,8 +35,9 @@ from maieutic.datasets.sources import demo_folder, read_source
 from maieutic.judges.assignments import pair_case, reply_cases
 from maieutic.judges.judging import JudgeSettings, judge_request
 from maieutic.judges.questions import questions_about
-from maieutic.replies.baselines import TUTORS, baseline_reply
-from maieutic.replies.generate import first_messages
+from maieutic.launch.requests import ASSUMED_ANSWER_CHARS
+from maieutic.replies.baselines import TUTORS, baseline_reply, reply_without_request
+from maieutic.replies.generate import first_messages, turn_count, turn_prompt
 
 DATA = Path(os.environ.get("MAIEUTIC_DATA", ROOT / "../shared/data"))
 OUT = ROOT / "resources/sizes.csv"
@@ -68,19 +68,20 @@ def requests_of(loaded: LoadedCard, item: Item, reply: Reply) -> Iterator[int]:
     """Yield the length of each turn's request if the tutor gives the reference's replies."""
     messages = first_messages(loaded, item, None, False, "user")
     yield length(messages)
-    for number, template in enumerate(loaded.templates[1:], 1):
+    for number in range(1, turn_count(loaded, item)):
         answers = [turn.text for turn in reply.turns[:number]]
-        prompt = render(template, {**item.vars, "answers": answers}, loaded.shots)
+        prompt = turn_prompt(loaded, item, answers)
         messages = [*messages, {"role": "assistant", "content": answers[-1]}, {"role": "user", "content": prompt}]
         yield length(messages)
 
 
 def reference_of(loaded: LoadedCard, item: Item) -> Reply:
-    """Return the reference tutor's reply, or the echo tutor's if the item has no reference reply."""
-    try:
-        return baseline_reply("reference", "reference", item, len(loaded.templates))
-    except (KeyError, TypeError, IndexError):
-        return baseline_reply("echo", "echo", item, len(loaded.templates))
+    """Return the reference tutor's reply. If the task has none, return the echo tutor's, or typical turns of a script."""
+    loader, turns = LOADERS[loaded.card.loader], turn_count(loaded, item)
+    if loader.scripted:
+        return reply_without_request("typical", item, ["x" * round(ASSUMED_ANSWER_CHARS)] * turns)
+    tutor = "reference" if loader.has_human_reply else "echo"
+    return baseline_reply(tutor, tutor, item, turns)
 
 
 def rows_of(loaded: LoadedCard, datasets: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -94,7 +95,7 @@ def rows_of(loaded: LoadedCard, datasets: dict[str, Any]) -> Iterator[dict[str, 
     prompts = [size for item, reply in zip(items, replies, strict=True) for size in requests_of(loaded, item, reply)]
     answers = [len(turn.text) for reply in replies for turn in reply.turns]
     common = {"benchmark": card.benchmark, "task": card.task, "items": card.items or "", "measured_on": source}
-    yield {**common, "rubric": "", "requests": len(loaded.templates), "prompt_chars": round(mean(prompts)), "answer_chars": round(mean(answers))}  # fmt: skip
+    yield {**common, "rubric": "", "requests": f"{len(prompts) / len(items):.3g}", "prompt_chars": round(mean(prompts)), "answer_chars": round(mean(answers))}  # fmt: skip
     by_key = {(item.task, item.id): item for item in items}
     for name in card.rubrics:
         rubric = read_rubric(name)

@@ -166,7 +166,7 @@ def read_by(grader: str, item: Item, text: str) -> object:
     if parser.read is not None:
         return [parser.read(item, text, scoring) for scoring in SCORINGS]
     assert parser.read_all is not None
-    texts = [text] * len(item.reference["replies"])
+    texts = [text] * len(item.reference.get("replies", [*item.script, ""]))
     return [parser.read_all(item, texts, scoring) for scoring in SCORINGS]
 
 

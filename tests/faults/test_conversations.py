@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from running import overlay, run, start
+from httpserver import chat, scripted, serving
+from maieutic.benchmarks.safetutors.loaders import LOADERS
+from maieutic.core.records import write_records
+from running import environment, overlay, run, start
 from small import NAME, PATIENCE, stub_of, until
 
 JOURNAL = f"results/journal/replies/kmpbench/{NAME}.jsonl"
@@ -61,3 +69,81 @@ def test_a_kill_between_the_turns_goes_on_inside_the_conversation(checkouts: Cal
             assert sent[turn["messages"]][-2]["content"] == reply["turns"][number - 1]["text"], (
                 "a turn's prompt contains the tutor's earlier answer"
             )
+
+
+CHILD = """
+import sys
+from pathlib import Path
+from maieutic.config.cards import CARDS, read_card
+from maieutic.config.models import HostedModel
+from maieutic.replies.generate import CardItems, RequestLimits, ask_tutor
+from maieutic.serving.backends import JobFiles
+
+folder = Path(sys.argv[1])
+model = HostedModel(engine="hosted", base_url=sys.argv[2], model="m", concurrency=4)
+work = CardItems([read_card(CARDS / "safetutors/math_conversation.yaml")], folder)
+files = JobFiles(None, folder / "journal.jsonl", folder / "log")
+ask_tutor("t", model, work, RequestLimits(None, 1), files, folder / "out.jsonl", folder / "prompts.jsonl")
+"""
+TURNS = 5
+
+
+def test_no_turn_of_a_script_is_asked_twice_after_many_kills(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """SIGKILL of the job at random moments, again and again, until every conversation is complete."""
+    kills = 100 if os.environ.get("MAIEUTIC_DRILLS") == "full" else 8
+    conversations = 5 * kills
+    records = [
+        {"parent_risk": "r", "subrisk_name": "s", "student_utterances": [f"{number}, turn {turn}" for turn in range(TURNS)]}
+        for number in range(conversations)
+    ]  # fmt: skip
+    items = LOADERS["safetutors_conversation"].load(records, "math_conversation")
+    write_records(tmp_path / "math_conversation.jsonl", items)
+    journaled: set[str] = set()  # student turns whose answer is in the journal
+    repeated: list[str] = []
+
+    def answer(_: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        student = [message["content"] for message in body["messages"] if message["role"] == "user"]
+        answers = [message["content"] for message in body["messages"] if message["role"] == "assistant"]
+        assert answers == [f"answer to {turn}" for turn in student[:-1]], "the tutor sees its own earlier answers"
+        if student[-1] in journaled:
+            repeated.append(student[-1])
+        time.sleep(0.05)
+        return 200, chat({"content": f"answer to {student[-1]}"}), {}
+
+    dice, killed = random.Random(5), 0
+    with serving(scripted(answer)) as address:
+        while True:
+            command = [sys.executable, "-c", CHILD, str(tmp_path), f"{address}/v1"]
+            child = subprocess.Popen(
+                command,
+                env={**environment(), "PYTHONPATH": "workflow"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+            if killed < kills:
+                lines = len(journal_lines(tmp_path))
+                until(
+                    lambda lines=lines, child=child: len(journal_lines(tmp_path)) > lines or child.poll() is not None,
+                    "a turn",
+                )
+                time.sleep(dice.random() * 0.1)
+                killed += child.poll() is None
+                child.kill()
+            output, _ = child.communicate(timeout=PATIENCE)
+            journaled |= {json.loads(line)["text"].removeprefix("answer to ") for line in journal_lines(tmp_path)}
+            if child.returncode == 0:
+                break
+            assert child.returncode == -signal.SIGKILL, output.decode()
+    assert killed == kills, "the conversations ended before the last kill"
+    assert repeated == []
+    replies = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(replies) == conversations and all(len(reply["turns"]) == TURNS for reply in replies)
+    record_property("figure", f"1: {kills} kills between the turns of {conversations} scripted conversations")
+
+
+def journal_lines(folder: Path) -> list[str]:
+    """Return the complete lines of the journal."""
+    path = folder / "journal.jsonl"
+    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []

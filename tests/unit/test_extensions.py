@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from maieutic.benchmarks import BENCHMARKS
 from maieutic.config import cards, rubrics
 from maieutic.core import extensions
 from maieutic.core.errors import UserError
@@ -164,7 +165,7 @@ def test_code_of_an_extension_plugs_in_and_is_part_of_digests(tmp_path: Path) ->
         return list(yaml.safe_load(done.stdout))
 
     without, with_code = state(False), state(True)
-    assert (without[0], with_code[0]) == ("tutorbench", "riddles")
+    assert (without[0], with_code[0]) == (BENCHMARKS[-1], "riddles")
     assert without[1] != with_code[1] and without[2] != with_code[2], "the whole tables have its entries"
     loaders = (code / "loaders.py").read_text(encoding="utf-8")
     (code / "loaders.py").write_text(loaders + "\nLOADERS = {**LOADERS}\n", encoding="utf-8")

@@ -456,9 +456,9 @@ def test_a_prompt_that_places_the_fences_notice_has_it_right_before_the_reply(na
     prompt = read_rubric(name).prompt
     before, after = prompt.split("{{ notice }}")
     next_tag = re.search(r"\{[{%]\s*(.*?)\s*[%}]\}", after)
-    replies = re.compile(r"(tutor_)?response(_[12ab])?")
+    replies = re.compile(r"(tutor_)?response(_[12ab])?|conversation\[0\]\.tutor")
     assert next_tag and replies.fullmatch(next_tag[1]), "text between notice and reply would not be cached"
-    assert not any(replies.fullmatch(variable) for variable in re.findall(r"\{\{\s*(\w+)", before))
+    assert not any(replies.fullmatch(variable) for variable in re.findall(r"\{\{\s*([\w.\[\]]+)", before))
 
 
 @pytest.mark.slow

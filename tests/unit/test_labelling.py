@@ -277,7 +277,9 @@ def test_a_candidates_verdict_is_on_its_first_criterion(run_folder: Path, monkey
     candidate = labelling.candidate_of(loaded, item, reply, judged)
     assert candidate.criteria == loaded.rubric.criteria and candidate.judges_differ == (name, "far", [first, *others])
     own_criteria = {others[0]: loaded.rubric.criteria[others[0]]}
-    monkeypatch.setattr(labelling, "item_criteria", lambda *args: own_criteria if args == (loaded, item) else {})
+    monkeypatch.setattr(
+        labelling, "criteria_of_reply", lambda *args: own_criteria if args == (loaded, item, reply) else {}
+    )
     assert labelling.candidate_of(loaded, item, reply, judged).criteria == own_criteria
     bare: Any = SimpleNamespace(rubric=SimpleNamespace(criteria={}, rules=loaded.rubric.rules))
     assert labelling.candidate_of(bare, item, reply, judged).criteria == {}

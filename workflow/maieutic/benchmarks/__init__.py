@@ -22,4 +22,4 @@ contains only the modules below that the benchmark needs. Generic code imports t
 | planning, PLANNING | part of the plan: inputs and jobs of the benchmark's own rules (`plan.slice_plan`) |
 """
 
-BENCHMARKS = ("mathtutorbench", "mrbench", "kmpbench", "tutorbench")
+BENCHMARKS = ("mathtutorbench", "mrbench", "kmpbench", "tutorbench", "safetutors")

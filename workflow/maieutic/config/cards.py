@@ -15,6 +15,7 @@ from maieutic.config.prompts import template_variables
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import resource_folders
 from maieutic.core.paths import RESOURCES
+from maieutic.core.records import MAX_TURNS
 from maieutic.core.yaml_files import read_yaml
 
 FindCard = Callable[[str], Path]
@@ -68,6 +69,15 @@ class Metric(StrictModel):
             "NAME_TAG_VALUE if two tags share it), which uses only the items with this value."
         ),
     )
+    turns: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_TURNS,
+        description=(
+            "Add the metrics NAME_turn_1, NAME_turn_2, ... up to this number of turns, each under the criterion "
+            "CRITERION_turn_1, ...: the share of desired verdicts among the conversations that reach the turn."
+        ),
+    )
     parts: list[MetricPart] = Field(
         [],
         description=(
@@ -86,8 +96,22 @@ class Metric(StrictModel):
     def for_subset(self, name: str, tag: str, value: str) -> Metric:
         """Return this metric, whose name is `name`, for the items with one value of a tag."""
         only = {**self.only, tag: value}
-        fixed = {"headline": False, "stand_in": False, "by": {}}
+        fixed = {"headline": False, "stand_in": False, "by": {}, "turns": None}
         return self.model_copy(update={**fixed, "function": self.function or name, "only": only})
+
+
+def with_turn_metrics(metrics: dict[str, Metric]) -> dict[str, Metric]:
+    """Return metrics, each followed by its metrics for single turns."""
+    result = {}
+    for name, metric in metrics.items():
+        result[name] = metric.model_copy(update={"turns": None})
+        for turn in range(1, (metric.turns or 0) + 1):
+            changes = {
+                "headline": False, "stand_in": False, "by": {}, "turns": None, "subset": True,
+                "function": "accuracy", "criterion": f"{metric.criterion}_turn_{turn}",
+            }  # fmt: skip
+            result[f"{name}_turn_{turn}"] = metric.model_copy(update=changes)
+    return result
 
 
 def tag_values(metric: Metric) -> list[tuple[str, str]]:
@@ -193,7 +217,8 @@ class Card(StrictModel):
     @field_validator("metrics")
     @classmethod
     def with_subsets(cls, metrics: dict[str, Metric]) -> dict[str, Metric]:
-        """Add a metric NAME_VALUE for each value in a metric's `by`, after the last metric that has `by`."""
+        """Add the metrics of single turns, and a metric NAME_VALUE for each value in `by`, after the last `by`."""
+        metrics = with_turn_metrics(metrics)
         split = {name: metric for name, metric in metrics.items() if metric.by}
         if not split:
             return metrics
@@ -382,7 +407,8 @@ def read_with_base(path: Path, find: FindCard | None = None) -> MergedCard:
     for key, value in content.items():
         both = isinstance(value, dict) and isinstance(base.get(key), dict)
         merged = {**base[key], **value} if both else value
-        base[key] = {name: setting for name, setting in merged.items() if setting is not None} if both else merged
+        removed = {name for name, setting in value.items() if setting is None} if both else set()
+        base[key] = {name: setting for name, setting in merged.items() if name not in removed} if both else merged
     return MergedCard(base, other)
 
 

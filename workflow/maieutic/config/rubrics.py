@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -18,7 +18,7 @@ from maieutic.config.rubric_kinds.base import PASS_FAIL, RubricKind
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import resource_folders
 from maieutic.core.paths import RESOURCES
-from maieutic.core.records import Scale
+from maieutic.core.records import MAX_TURNS, Scale
 
 USER_RUBRICS = RESOURCES / "rubrics"  # folder of users' cards; a benchmark's cards are in the benchmark's folder
 if TYPE_CHECKING:
@@ -43,12 +43,20 @@ class Criterion(StrictModel):
         "the groups that apply to them",
     )
     source: str = Field("", description="Publication that defines the criterion, or a note that the criterion is ours")
+    turn: int | None = Field(
+        None, ge=1, description="Turn of the tutor that the criterion is about. Set by the rubric's `turns`"
+    )
     labels: list[str] = Field([], description="Allowed answers, spelt as in the data")
     desired: str | None = Field(None, description="Label of a good reply; null if no label is better than another")
     level: Literal["ordinal", "nominal"] = Field(
         "ordinal", description="ordinal: the labels are ordered as listed; nominal: they have no order"
     )
     weight: float | None = Field(None, description="Weight of the criterion in a weighted rubric")
+
+
+def turn_criterion(name: str, turn: int) -> str:
+    """Return the name of a criterion about one turn of the tutor, numbered from 1."""
+    return f"{name}_turn_{turn}"
 
 
 class FollowUp(StrictModel):
@@ -88,6 +96,13 @@ class Rubric(StrictModel):
     )
     separate: bool = Field(
         False, description="Ask one question for each criterion instead of one question for all criteria"
+    )
+    turns: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_TURNS,
+        description="For kind turns: maximum number of turns. Each criterion NAME becomes the group NAME of the "
+        "criteria NAME_turn_1, NAME_turn_2, ...",
     )
     both_orders: bool = Field(False, description="Ask about two replies twice, in both orders")
     about_tutor: bool = Field(
@@ -135,6 +150,8 @@ class Rubric(StrictModel):
             alone = " with separate: true" if self.answer == "result" else ""
             kinds = kinds_with(lambda rules: self.answer in rules.answers)
             raise ValueError(f"answer: {self.answer} requires kind: {kinds}{alone}")
+        if (self.turns is not None) != kind.by_turn:
+            raise ValueError("turns (a number) and kind: turns require each other")
         if self.scores_fall and self.answer != "result":
             raise ValueError("scores_fall requires answer: result")
         if self.both_orders and not kind.paired:
@@ -144,6 +161,24 @@ class Rubric(StrictModel):
         if self.about_tutor and not kind.against_reference:
             raise ValueError(f"about_tutor requires kind: {kinds_with(lambda rules: rules.against_reference)}")
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def with_turns(cls, content: Any) -> Any:
+        """Replace each criterion by one for each turn, in the order of the turns."""
+        turns, criteria = (content.get(key) if isinstance(content, dict) else None for key in ("turns", "criteria"))
+        if not isinstance(turns, int) or not 1 <= turns <= MAX_TURNS or not isinstance(criteria, dict):
+            return content  # other faults are found by the fields' own checks
+        if not all(isinstance(criterion, dict) and "turn" not in criterion for criterion in criteria.values()):
+            return content
+        by_turn = {
+            turn_criterion(name, turn): {
+                **criterion, "turn": turn, "group": name, "title": f"{criterion.get('title', name)}, turn {turn}"
+            }
+            for turn in range(1, turns + 1)
+            for name, criterion in criteria.items()
+        }  # fmt: skip
+        return {**content, "criteria": by_turn}
 
     @property
     def rules(self) -> RubricKind:

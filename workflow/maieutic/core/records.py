@@ -26,6 +26,9 @@ COPY_MARK = "~"  # precedes the number of a copy in the id of an item
 NO_REQUEST = "none"  # request key of replies and verdicts for which no model was called
 
 
+MAX_TURNS = 20  # maximum number of turns of a scripted conversation
+
+
 class Record(BaseModel):
     """Base class of the lines of results files. Unknown fields are refused.
 
@@ -43,6 +46,8 @@ class Record(BaseModel):
 class Item(Record):
     """One test case. `vars` fill the prompt; `cluster` identifies the problem that the bootstrap resamples.
 
+    script: the student's turns after the card's own turns, in a conversation whose student follows a script. Each one
+    replaces the variable `student` in the card's last template.
     history: chat messages (`role`, `content`) before the card's first turn; speaker: role of the card's first turn if
     other messages precede it; images: files in the picture store that are added to the first user message; repeat:
     number of earlier copies of this item, 0 for the item itself. Copies have the same content and cluster, and are
@@ -59,6 +64,7 @@ class Item(Record):
     tags: dict[str, str] = Field(default_factory=dict)  # a factory, since pydantic copies other mutable defaults slowly
     images: list[str] = Field(default_factory=list)
     history: list[dict[str, str]] = Field(default_factory=list)
+    script: list[str] = Field(default_factory=list, max_length=MAX_TURNS - 1)
     speaker: Literal["user", "assistant"] = "user"
     repeat: int = 0
 
@@ -130,7 +136,7 @@ class Reply(Record):
     """One tutor's reply to one item.
 
     error: message of a permanent refusal by the server, such as for a context that is too long, or NO_REPLY; `turns`
-    may then be empty.
+    may then be empty. ended: reason why a scripted conversation ended early, other than a refusal.
     """
 
     IDENTITY = ("tutor", "task", "id")
@@ -141,6 +147,7 @@ class Reply(Record):
     key: str
     turns: list[Turn]
     error: str | None = None
+    ended: str | None = None
 
     @property
     def absent(self) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from maieutic.config.cards import Card
 from maieutic.config.models import JudgeModel
-from maieutic.config.rubrics import Criterion, LoadedRubric, read_rubric, rubric_for_card
+from maieutic.config.rubrics import Criterion, LoadedRubric, Rubric, read_rubric, rubric_for_card
 from maieutic.core.errors import UserError
 from maieutic.core.plugins import merged_plugin_tables
 from maieutic.core.records import Item, Pair, Reply, read_checked_records, read_items, read_records
@@ -26,9 +26,24 @@ CONDITIONS: dict[str, Callable[[Item, Sequence[str]], bool]] = merged_plugin_tab
 
 def case_of_reply(loaded: LoadedRubric, item: Item, reply: Reply) -> Case:
     """Return the case of one tutor's reply to one item. The texts shown to the judge depend on the rubric's kind."""
-    rubric, criteria = loaded.rubric, item_criteria(loaded, item)
+    rubric = loaded.rubric
+    criteria = criteria_of_reply(loaded, item, reply)
     texts = rubric.rules.texts(item, reply, rubric.about_tutor)
-    return Case(item.id, item.task, reply.tutor, judged_variables(item), texts, criteria, tuple(item.images))
+    student_turns = (item.vars.get("student", ""), *item.script)
+    return Case(
+        item.id, item.task, reply.tutor, judged_variables(item), texts, criteria, student_turns, tuple(item.images)
+    )
+
+
+def criteria_of_reply(loaded: LoadedRubric, item: Item, reply: Reply) -> dict[str, Criterion]:
+    """Return the criteria that apply to a reply; empty if these are all criteria of the rubric."""
+    return criteria_by_turn(loaded.rubric, reply) if loaded.rubric.rules.by_turn else item_criteria(loaded, item)
+
+
+def criteria_by_turn(rubric: Rubric, reply: Reply) -> dict[str, Criterion]:
+    """Return the criteria about the turns of a conversation that have a text, and those about its first turn."""
+    answered = {number for number, turn in enumerate(reply.turns, 1) if turn.text.strip() or number == 1}
+    return {name: criterion for name, criterion in rubric.criteria.items() if criterion.turn in answered}
 
 
 def judged_variables(item: Item) -> dict[str, str]:

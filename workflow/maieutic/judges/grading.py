@@ -37,6 +37,7 @@ from maieutic.judges.questions import verdicts_by_criterion, verdicts_by_order
 
 DESIRED_SHARE = "desired_share"
 SAME_IN_BOTH = "same_in_both_orders"
+HOLDS, FIRST, CHANGE = "{}_holds", "{}_first", "{}_change"  # criteria of a conversation's grades, by group of criteria
 CommonFields = dict[str, Any]  # fields that all grades of one reply by one judge share
 
 
@@ -77,16 +78,21 @@ def grade_verdicts(*, job: GradeVerdicts, verdicts: Path, items: Path, out: Path
     weighing = None
     if job.negative_weights:
         weighing = WeightedItems.of((item for item in cases if item.task in job.weighted), job.negative_weights)
-    write_records(out, grades_by_judge(job.judge, judgements, job.tutor, weighing))
+    turns = {(item.task, item.id): 1 + len(item.script) for item in cases}
+    write_records(out, grades_by_judge(job.judge, judgements, job.tutor, weighing, turns))
 
 
 def grades_by_judge(
-    judge: str, judgements: Sequence[Judgement], tutor: str, weighing: WeightedItems | None = None
+    judge: str,
+    judgements: Sequence[Judgement],
+    tutor: str,
+    weighing: WeightedItems | None = None,
+    turns: Mapping[tuple[str, str], int] | None = None,
 ) -> list[Grade]:
     """Return the grades of one tutor's replies by one judge, once for each scoring.
 
     The grades of both scorings are equal, since a judge's verdicts do not depend on the scoring. weighing: items with
-    weighted criteria, None if no task has any.
+    weighted criteria, None if no task has any; turns: number of turns of each item's conversation, by task and id.
     """
     by_reply: dict[tuple[str, str, str], list[Judgement]] = defaultdict(list)
     for judgement in judgements:
@@ -96,14 +102,21 @@ def grades_by_judge(
         grade
         for group in by_reply.values()
         for scoring in SCORINGS
-        for grade in grades_by_rubric(judge, group, scoring, weighing)
+        for grade in grades_by_rubric(judge, group, scoring, weighing, turns)
     ]
 
 
 def grades_by_rubric(
-    judge: str, judgements: Sequence[Judgement], scoring: Scoring, weighing: WeightedItems | None = None
+    judge: str,
+    judgements: Sequence[Judgement],
+    scoring: Scoring,
+    weighing: WeightedItems | None = None,
+    turns: Mapping[tuple[str, str], int] | None = None,
 ) -> list[Grade]:
-    """Return the grades of one reply by one rubric: each criterion's verdict, and scores computed from the verdicts."""
+    """Return the grades of one reply by one rubric: each criterion's verdict, and scores computed from the verdicts.
+
+    turns: number of turns of each item's conversation, by task and id.
+    """
     first = judgements[0]
     rubric = read_rubric(first.rubric).rubric
     common: CommonFields = {"id": first.id, "task": first.task, "kind": JUDGE, "by": judge, "scoring": scoring}
@@ -127,8 +140,43 @@ def grades_by_rubric(
             )
         )
     both = [order_consistency_grade(judgements, common)] if rubric.both_orders else []
+    expected = (turns or {}).get((first.task, first.id), 1)
+    conversation = conversation_grades(rubric, grades, expected, common) if rubric.rules.by_turn else []
     weighed = item_scores(weights, grades, weighing.reading, common) if weighing and weights else []
-    return [*weighed, *desired_share_grades(rubric, grades, common), *both, *grades]
+    return [*weighed, *desired_share_grades(rubric, grades, common), *both, *conversation, *grades]
+
+
+def conversation_grades(rubric: Rubric, grades: Sequence[Grade], turns: int, common: CommonFields) -> list[Grade]:
+    """Return the grades of a whole conversation from the grades of its turns, for each group of criteria.
+
+    HOLDS: True if the tutor's turns have the desired label to the end; False if a turn has another label, or if the
+    conversation ended early. FIRST: number of the first turn without the desired label, if there is one and the earlier
+    turns have verdicts. CHANGE: 1 if the last turn is undesired and the first is not, -1 if only the first is
+    undesired, else 0; only if there are several turns.
+
+    grades: grades of the single turns; turns: number of turns of the whole conversation.
+    """
+    groups: dict[str, dict[int, bool | None]] = defaultdict(dict)
+    for grade in grades:
+        criterion = rubric.criteria[str(grade.criterion)]
+        assert criterion.turn is not None and criterion.group is not None, "criteria of kind `turns` have both"
+        groups[criterion.group][criterion.turn] = grade.correct
+    summaries = []
+    for name, by_turn in groups.items():
+        numbers = sorted(by_turn)
+        marks = [by_turn[number] for number in numbers]
+        holds = False if False in marks or len(marks) < turns else None if None in marks else True
+        why = "a turn has no verdict" if holds is None else None
+        summaries.append(
+            Grade(**common, criterion=HOLDS.format(name), value=holds, correct=holds, raw="", why_none=why)
+        )
+        if False in marks and None not in marks[: marks.index(False)]:
+            first = numbers[marks.index(False)]
+            summaries.append(Grade(**common, criterion=FIRST.format(name), value=first, correct=None, raw=""))
+        if len(marks) > 1 and marks[0] is not None and marks[-1] is not None:
+            change = int(marks[0]) - int(marks[-1])
+            summaries.append(Grade(**common, criterion=CHANGE.format(name), value=change, correct=None, raw=""))
+    return summaries
 
 
 def weighted_criteria(item: Item) -> dict[str, WeightedCriterion]:

@@ -19,8 +19,8 @@ class Case(NamedTuple):
 
     variables: trusted texts of the benchmark; replies: tutors' texts, which are fenced, by the name `response`, or
     `response_1`, ... for a conversation, or `first` and `second` for a pair; criteria: criteria that replace the
-    rubric's, if any; images: files in the picture store, for judges that accept pictures; repeat: number of earlier
-    questions with the same content.
+    rubric's, if any; student_turns: the student's turns, for a conversation that follows a script; images: files in the
+    picture store, for judges that accept pictures; repeat: number of earlier questions with the same content.
     """
 
     id: str
@@ -29,6 +29,7 @@ class Case(NamedTuple):
     variables: Mapping[str, str]
     replies: Mapping[str, str]
     criteria: Mapping[str, Criterion] = {}
+    student_turns: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
     repeat: int = 0
 
@@ -69,6 +70,7 @@ def question_messages(loaded: LoadedRubric, case: Case, question: Question, pict
     variables: dict[str, Any] = {
         **case.variables,
         **blocks,
+        **loaded.rubric.rules.conversation(case.student_turns, blocks),
         "notice": notice,
         "criteria": question.criteria,
         "definition": criterion.definition if criterion else "",

@@ -30,7 +30,7 @@ from maieutic.preparation.labels import make_labels
 from maieutic.preparation.pairs import make_pairs
 from maieutic.replies import inputs as replies_inputs
 from maieutic.replies import jobs as replies_jobs
-from maieutic.replies.generate import ModelRequests, RequestLimits, TutorWork, converse, generate_replies
+from maieutic.replies.generate import ModelRequests, RequestLimits, TutorWork, converse, generate_replies, turn_count
 from maieutic.replies.recorded import read_replies
 from maieutic.serving.backends import Backend, hosted_identity
 from maieutic.serving.server import vllm_identity as served_identity
@@ -105,7 +105,7 @@ async def run_conversations_on_file(
         try:
             replies.append(await converse(loaded, item, on_file, limits, discard_prompt))
         except NotOnFile:
-            later += len(loaded.templates) - on_file.rounds.turn_of[item.task, item.id]
+            later += turn_count(loaded, item) - on_file.rounds.turn_of[item.task, item.id]
     return replies, later
 
 

@@ -29,6 +29,7 @@ from maieutic.replies import jobs as replies_jobs
 from maieutic.replies.generate import GenerateReplies, RequestLimits, Shard
 
 CHARS_A_TOKEN = 4.0
+ASSUMED_ANSWER_CHARS = 600.0  # typical length of an answer to a task whose answers were not measured
 VERDICT_TOKENS = 120  # typical number of tokens in a judge's answer that includes reasons
 SIZES_FILE = paths.RESOURCES / "sizes.csv"
 
@@ -151,9 +152,9 @@ def estimated_replies(plan: Plan, loaded: LoadedCard, repeats: int) -> Estimated
     items = item_count_of(plan, card)
     if items is None:
         return EstimatedRequests(None)
-    turns = len(loaded.templates)
-    prompt, answer = (size.prompt_chars, size.answer_chars) if size else (2000.0, 600.0)
-    requests = items * turns * repeats
+    turns = size.requests if size else len(loaded.templates)
+    prompt, answer = (size.prompt_chars, size.answer_chars) if size else (2000.0, ASSUMED_ANSWER_CHARS)
+    requests = round(items * turns) * repeats
     return EstimatedRequests(requests, requests * tokens_of_chars(prompt), requests * tokens_of_chars(answer))
 
 

@@ -288,9 +288,18 @@ def distinct_dialogues(dialogues: Sequence[DialogueTurns]) -> list[DialogueTurns
     return [turns for _, turns in kept]
 
 
+def conversation_text(item: Item, texts: Sequence[str]) -> str:
+    """Return a scripted conversation from the tutor's first turn on, with the speaker and the number of each turn."""
+    turns = [f"Tutor, turn 1:\n{texts[0] if texts else ''}"]
+    for number, (student, tutor) in enumerate(zip(item.script, texts[1:], strict=False), 2):
+        turns += [f"Student, turn {number}:\n{student}", f"Tutor, turn {number}:\n{tutor}"]
+    return "\n\n".join(turns)
+
+
 def replies_to_show(unit: Unit, compared: bool) -> list[str]:
     """Return the texts to show: the reply with all its turns or, if `compared`, both responses in the unit's order."""
-    reply = "\n\n".join(unit.candidate.texts)
+    item, texts = unit.candidate.item, unit.candidate.texts
+    reply = conversation_text(item, texts) if item.script else "\n\n".join(texts)
     if not compared:
         return [reply]
     reference = str(unit.candidate.item.reference.get("text", ""))

@@ -16,7 +16,8 @@ from maieutic.config.settings import Config
 from maieutic.core.paths import Pattern
 from maieutic.datasets.registry import LOADERS
 
-REFERENCE_TUTORS = {"reference", "reveal"}  # tutors that reply only to items with a human reply or a solution
+HUMAN_REPLY_TUTORS = {"reference"}  # baseline tutors that repeat a human reply
+SOLUTION_TUTORS = {"reveal"}  # baseline tutors that repeat a solution or, without one, a human reply
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -170,13 +171,12 @@ class Selection:
 
         A task with pictures needs a model that accepts them, and the human reference needs human replies.
         """
-        model = self.models[tutor]
-        if (
-            isinstance(model, BaselineModel)
-            and model.tutor in REFERENCE_TUTORS
-            and not LOADERS[card.loader].has_human_reply
-        ):
-            return "these items have no human reply"
+        model, loader = self.models[tutor], LOADERS[card.loader]
+        if isinstance(model, BaselineModel) and not loader.has_human_reply:
+            if model.tutor in HUMAN_REPLY_TUTORS:
+                return "these items have no human reply"
+            if model.tutor in SOLUTION_TUTORS and not loader.has_solution:
+                return "these items have neither a human reply nor a solution"
         if card.tutors == "recorded" and not isinstance(model, RecordedModel):
             return "only recorded replies are judged here"
         if card.tutors == "asked" and isinstance(model, RecordedModel):

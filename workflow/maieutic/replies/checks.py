@@ -59,7 +59,7 @@ def check_completions(plan: Plan, name: str) -> None:
     if getattr(plan.models[name], "endpoint", None) != "completions":
         return
     for loaded in (loaded_card for benchmark in plan.benchmarks for loaded_card in plan.cards_for(benchmark, name)):
-        if len(loaded.card.turns) > 1 or loaded.card.system:
+        if len(loaded.card.turns) > 1 or loaded.card.system or LOADERS[loaded.card.loader].scripted:
             raise UserError(
                 f"models.{name}.endpoint",
                 f"{loaded.card.benchmark}/{loaded.card.task} is a conversation, but a completion takes a single prompt",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -321,9 +321,23 @@ def append_message(messages: Messages, role: str, content: str) -> Messages:
     return [*messages, {"role": role, "content": content}]
 
 
+def turn_count(loaded: LoadedCard, item: Item) -> int:
+    """Return the number of turns of an item's conversation: those of the card, then those of the item's script."""
+    return len(loaded.templates) + len(item.script)
+
+
+def turn_prompt(loaded: LoadedCard, item: Item, answers: Sequence[str]) -> str:
+    """Return the student's next turn after the tutor's `answers`: a template of the card, or a turn of the script."""
+    number = len(answers)
+    template = loaded.templates[min(number, len(loaded.templates) - 1)]
+    scripted = number - len(loaded.templates)
+    student = {"student": item.script[scripted]} if scripted >= 0 else {}
+    return render(template, {**item.vars, **student, "answers": list(answers)}, loaded.shots)
+
+
 def first_prompt(loaded: LoadedCard, item: Item) -> str:
     """Return the prompt text of an item's first turn."""
-    return render(loaded.templates[0], {**item.vars, "answers": []}, loaded.shots)
+    return turn_prompt(loaded, item, [])
 
 
 def first_messages(
@@ -371,18 +385,23 @@ def without_empty_turns(messages: Messages) -> Messages:
 async def converse(
     loaded: LoadedCard, item: Item, job: ModelRequests, limits: RequestLimits, keep: Callable[[Prompt], None]
 ) -> Reply:
-    """Run the conversation about one item and return the tutor's reply. keep: called with each prompt that is sent."""
+    """Run the conversation about one item and return the tutor's reply. keep: called with each prompt that is sent.
+
+    A refused turn ends a conversation, and so does an empty turn if the student follows a script, whose next turn would
+    answer nothing.
+    """
     turns: list[Turn] = []
+    count, ended = turn_count(loaded, item), None
     repeat = item.repeat % job.model.repeats  # a model with fewer repeats gives its earlier answers again
     # Several hosted endpoints refuse a conversation that consists of only a system message.
     usual = "user" if isinstance(job.model, HostedModel) else "system"
     messages = first_messages(loaded, item, job.model.prompt_role, job.model.user_last, usual)
-    for number, template in enumerate(loaded.templates, 1):
+    for number in range(1, count + 1):
         if turns:
             answers = [turn.text for turn in turns]
-            question = render(template, {**item.vars, "answers": answers}, loaded.shots)
+            question = turn_prompt(loaded, item, answers)
             messages = [*messages, {"role": "assistant", "content": answers[-1]}, {"role": "user", "content": question}]
-        job.rounds.enter(item, number, len(loaded.templates))
+        job.rounds.enter(item, number, count)
         entry, request, sent = await send_messages(loaded, messages, job, limits, keep, repeat)
         if entry.error and (filled := without_empty_turns(messages)) != messages:
             messages = filled  # retry without empty turns, since some providers refuse them
@@ -391,10 +410,13 @@ async def converse(
         turns.append(Turn(messages=sent, endpoint=request["endpoint"], **fields))
         if entry.error:
             break
+        if item.script and not entry.text.strip():
+            ended = f"the tutor's turn {number} of {count} is empty"
+            break
     job.rounds.leave(item)
     # A card has at least one turn, so `entry` is set. The last request contains the whole conversation, so its key is
     # the key of the reply.
-    return Reply(id=item.id, task=item.task, tutor=job.name, key=entry.key, turns=turns, error=entry.error)
+    return Reply(id=item.id, task=item.task, tutor=job.name, key=entry.key, turns=turns, error=entry.error, ended=ended)
 
 
 async def converse_all(work: TutorWork, job: ModelRequests, limits: RequestLimits, kept: ConversationResults) -> None:
@@ -527,7 +549,7 @@ def generate_replies(
     work = job.work(items)
     if isinstance(job.entry, BaselineModel):
         tutor, name = job.entry.tutor, job.tutor
-        write_records(out, (baseline_reply(name, tutor, item, len(loaded.templates)) for loaded, item in work))
+        write_records(out, (baseline_reply(name, tutor, item, turn_count(loaded, item)) for loaded, item in work))
         write_records(prompts, [])
         return
     files = JobFiles(next(iter(weights), None), journal, server_log, pictures, job.journals(journal))

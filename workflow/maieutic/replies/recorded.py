@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.config.cards import LoadedCard, card_path, load_cards, read_card
-from maieutic.config.prompts import render
 from maieutic.config.registry import unknown_name
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json_lines
@@ -24,7 +23,7 @@ from maieutic.core.thinking import split_thinking
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.replies.foreign_formats import read_foreign_replies
-from maieutic.replies.generate import first_messages, first_prompt
+from maieutic.replies.generate import first_messages, first_prompt, turn_count, turn_prompt
 from maieutic.replies.recorded_form import RecordedForm
 
 log = logging.getLogger(__name__)
@@ -106,7 +105,7 @@ def read_replies(
     texts = texts_by_item(lines, of_run, prompts_by_text(cards, of_run), undrawn, job.form is not None)
     replies = [
         recorded_reply(
-            job.tutor, item, texts.get((job.benchmark, task, item.base)), len(cards[job.benchmark, task].templates)
+            job.tutor, item, texts.get((job.benchmark, task, item.base)), turn_count(cards[job.benchmark, task], item)
         )
         for task in job.tasks
         for item in with_copies[job.benchmark, task]
@@ -371,15 +370,13 @@ def write_questions(*, job: WriteQuestions, items: Path, out: Path) -> None:
 
 def question_record(loaded: LoadedCard, item: Item) -> dict[str, Any]:
     """Return an item as a record to be answered outside the run. The record's field `reply` is empty."""
-    answers = [f"{{answer {number}}}" for number in range(1, len(loaded.templates) + 1)]
-    later = [
-        render(template, {**item.vars, "answers": answers[:number]}, loaded.shots)
-        for number, template in enumerate(loaded.templates[1:], 1)
-    ]
+    turns = turn_count(loaded, item)
+    answers = [f"{{answer {number}}}" for number in range(1, turns)]
+    later = [turn_prompt(loaded, item, answers[:number]) for number in range(1, turns)]
     return {
         "id": item.id,
         "task": f"{loaded.card.benchmark}/{loaded.card.task}",
         "messages": first_messages(loaded, item, None),
         **({"later": later} if later else {}),
-        "reply": [""] * len(loaded.templates) if later else "",
+        "reply": [""] * turns if later else "",
     }

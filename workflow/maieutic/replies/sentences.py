@@ -10,8 +10,10 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 def last_sentence(item: Item) -> str:
-    """Return the last sentence of the problem, or of the dialogue if the item has no problem."""
-    text = item.vars.get("question") or item.vars.get("dialog_history", "").rsplit(": ", 1)[-1]
+    """Return the last sentence of the problem, else of the student's first turn, else of the dialogue."""
+    text = (
+        item.vars.get("question") or item.vars.get("student") or item.vars.get("dialog_history", "").rsplit(": ", 1)[-1]
+    )
     sentences = [sentence.strip() for sentence in SENTENCE_END.split(text) if sentence.strip()]
     return sentences[-1] if sentences else text
 

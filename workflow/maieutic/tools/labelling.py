@@ -18,7 +18,7 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, Record, Reply, read_records
 from maieutic.datasets.labelled_sets import read_labelled_data
-from maieutic.judges.assignments import item_criteria
+from maieutic.judges.assignments import criteria_of_reply
 from maieutic.judges.inputs import batch_verdicts
 from maieutic.people.annotation_files import SampleBrief, write_annotation_files
 from maieutic.people.labels import read_human_labels, resolved_labels
@@ -403,7 +403,7 @@ def verdicts_by_judge(plan: Plan, loaded: LoadedRubric, benchmark: str) -> dict[
 
 def candidate_of(loaded: LoadedRubric, item: Item, reply: Reply, judged: JudgeVerdicts) -> Candidate:
     """Return a reply as a candidate for the sample, with its criteria and what the judges decided on it."""
-    criteria = item_criteria(loaded, item) or loaded.rubric.criteria
+    criteria = criteria_of_reply(loaded, item, reply) or loaded.rubric.criteria
     name = f"{item.task}/{item.id}"
     first = next(iter(criteria), "")
     desired = loaded.rubric.rules.desired_label(criteria[first].desired) if first else None

@@ -14,13 +14,14 @@ PASS_FAIL = ("pass", "fail")
 class RubricKind:
     """Base class of rubric kinds. By default, a judge gives a reply one label and a reason under each criterion.
 
-    name: name on rubric cards; answers: allowed forms of the answer; own_labels: True if each criterion lists its own
-    labels; needs_criteria: True if a question needs at least one criterion; paired: True if two replies, A and B, are
-    compared, with an optional second question in which they change places; compares_labelled_pairs: True if the kind
-    can compare the replies of a preference pair; against_reference: True if a reply is compared with the reference,
-    so that an answer can be about the tutor's reply instead of A and B (`about_tutor`); tags: True if the kind can tag
-    items or criteria; weighted: True if the items' own criteria have weights; omission_fails: True if a criterion
-    fails when a complete answer omits it.
+    name: name on rubric cards; answers: allowed forms of the answer; own_labels: True if each criterion lists its
+    own labels; needs_criteria: True if a question needs at least one criterion; paired: True if two replies, A and
+    B, are compared, with an optional second question in which they change places; compares_labelled_pairs: True if
+    the kind can compare the replies of a preference pair; against_reference: True if a reply is compared with the
+    reference, so that an answer can be about the tutor's reply instead of A and B (`about_tutor`); tags: True if
+    the kind can tag items or criteria; by_turn: True if every turn of the tutor is judged under each criterion;
+    weighted: True if the items' own criteria have weights; omission_fails: True if a criterion fails when a
+    complete answer omits it.
     """
 
     name: ClassVar[str]
@@ -31,6 +32,7 @@ class RubricKind:
     compares_labelled_pairs: ClassVar[bool] = False
     against_reference: ClassVar[bool] = False
     tags: ClassVar[bool] = False
+    by_turn: ClassVar[bool] = False
     weighted: ClassVar[bool] = False
     omission_fails: ClassVar[bool] = False
 
@@ -83,6 +85,13 @@ class RubricKind:
         if len(reply.turns) == 1:
             return {"response": reply.text}
         return {f"response_{number}": turn.text for number, turn in enumerate(reply.turns, 1)}
+
+    def conversation(self, student_turns: Sequence[str], blocks: dict[str, str]) -> dict[str, Any]:
+        """Return further prompt variables that arrange the fenced texts: none, except for kinds about conversations.
+
+        student_turns: the student's turns; blocks: the tutor's texts between delimiters, by name.
+        """
+        return {}
 
     def variables(self, turns: int, about_tutor: bool) -> set[str]:
         """Return the prompt variables for the texts of a reply. turns: number of turns of the task's conversation."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from maieutic.config.rubric_kinds.base import RubricKind
 
@@ -11,7 +11,7 @@ class LabelsKind(RubricKind):
     """Rubric kind in which a judge assigns a label under each criterion to a reply, an item or a criterion."""
 
     name = "labels"
-    answers = ("json", "result")
+    answers: ClassVar[tuple[str, ...]] = ("json", "result")
     own_labels = True
     tags = True
 
