@@ -51,9 +51,9 @@ def follow(document: str, checkout: Path, answer: Callable[[str], str]) -> Itera
 
 
 def test_the_guide_to_extensions_runs_as_printed(checkout: Path) -> None:
-    """docs/extending.md: a user's word problems, prompt, rubric and labels."""
+    """docs/extending.md: a user's word problems, prompt, rubric, conversations and labels."""
     kind = json.dumps({name: labels[0] for name, labels in LABELS.items()})
-    problems, prompts, judged, labelled = follow(
+    problems, prompts, judged, conversations, labelled = follow(
         "docs/extending.md", checkout, lambda prompt: kind if "strict examiner" in prompt else "?"
     )
     table = problems.scores
@@ -63,6 +63,8 @@ def test_the_guide_to_extensions_runs_as_printed(checkout: Path) -> None:
     assert set(prompts.scores.task) == {"problem_solving", "short_answers"}
     assert set(judged.scores[judged.scores.metric == "damr"].by) == {"examiner"}
     assert "No judge of the run has a rubric for the task “Error detection and correction”" in judged.page
+    withheld = conversations.scores[conversations.scores.metric == "withholds_number"].set_index("tutor").value
+    assert withheld.to_dict() == {"echo": 1.0, "reveal": 0.0} and "My conversations" in conversations.page
     assert judged.requests == labelled.requests > 0, "labels send no requests"
     people = json.loads((checkout / "results/validation/examiner/people.json").read_text(encoding="utf-8"))
     rows = {row["metric"]: row for row in people if row["criterion"] == "Providing_Guidance"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -103,7 +104,7 @@ def add_benchmark(folder: Path) -> None:
     shutil.copytree(TOY / "resources", folder / "resources/benchmarks/riddles")
     registry = folder / "workflow/maieutic/benchmarks/__init__.py"
     text = registry.read_text(encoding="utf-8")
-    registry.write_text(text.replace('"tutorbench")', '"tutorbench", "riddles")', 1), encoding="utf-8")
+    registry.write_text(re.sub(r"(BENCHMARKS = \(.*)\)", r'\1, "riddles")', text), encoding="utf-8")
 
 
 def run_file_of_riddles(folder: Path, address: str, **more: Any) -> Path:

@@ -13,4 +13,4 @@ The configuration keys of a feature are in `config/settings.py`, and all rules a
 """
 
 STAGES = ("preparation", "replies", "rewards", "judges", "scores", "validation", "launch", "report")
-FEATURES = ("curation", "transcripts")
+FEATURES = ("curation", "transcripts", "simulation")

@@ -15,6 +15,7 @@ from maieutic.config.faults import validation_fault
 from maieutic.config.limits import Limits
 from maieutic.config.models import DAY, MOST_TOKENS, FilePath, JudgeModel, ModelEntry, StrictModel
 from maieutic.config.people import LabelSet, PreferenceSet
+from maieutic.config.simulation import Simulation
 from maieutic.core.errors import UserError
 from maieutic.core.names import check_file_names
 from maieutic.core.records import NegativeWeights
@@ -315,6 +316,9 @@ class Config(StrictModel):
     tunings: dict[str, FineTuning] = Field(
         {}, description="Tutors that this run fine-tunes, by name. Models refer to these names in `weights.tuned`."
     )
+    simulations: dict[str, Simulation] = Field(
+        {}, description="Conversations with students that a model plays, by name (docs/simulation.md)."
+    )
     report: Report = Report()
     limits: Limits = Field(
         Limits(), description="Size limits of the files that the run reads. Larger files are refused."
@@ -382,7 +386,7 @@ def check_secrets(raw: Mapping[str, Any]) -> None:
 def read_config(raw: dict[str, Any]) -> Config:
     """Return the validated configuration. Raises UserError with a line for each fault. raw: the merged files."""
     check_secrets(raw)
-    for registry in ("models", "datasets", "labels", "preferences", "curations", "tunings"):
+    for registry in ("models", "datasets", "labels", "preferences", "curations", "tunings", "simulations"):
         if isinstance(raw.get(registry), dict):
             check_file_names(registry, raw[registry])
     run = raw.get("run")

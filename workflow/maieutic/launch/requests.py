@@ -390,8 +390,15 @@ def new_requests(
 ) -> list[NewRequests]:
     """Count the new requests of a run by job. planned: rule and wildcards of the jobs to count; all jobs if None."""
     chosen = None if planned is None else {(rule, frozenset(names.items())) for rule, names in planned}
-    return [
+    counted = [
         REQUEST_COUNTERS[rule](plan, **names, rehearsal=rehearsal)
         for rule, names in countable_jobs(plan)
         if chosen is None or (rule, frozenset(names.items())) in chosen
     ]
+    estimated = [
+        NewRequests(part.stage, part.model, part.model, part.requests, part.prompt_tokens, part.answer_tokens)
+        for slice_plan in plan.slices
+        for part in slice_plan.requests(plan)
+        if chosen is None or (part.rule, frozenset(part.names.items())) in chosen
+    ]
+    return [*counted, *estimated]

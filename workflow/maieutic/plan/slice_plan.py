@@ -29,6 +29,27 @@ def no_verdicts(plan: Any) -> dict[str, list[str]]:
     return {}
 
 
+class PlannedRequests(NamedTuple):
+    """Estimated requests of one job to one model.
+
+    rule, names: the job's rule and the values of its wildcards; stage: name of the stage in estimates; prompt_tokens,
+    answer_tokens: sums over all requests.
+    """
+
+    rule: str
+    names: Mapping[str, str]
+    stage: str
+    model: str
+    requests: int
+    prompt_tokens: float
+    answer_tokens: float
+
+
+def no_requests(plan: Any) -> Iterator[PlannedRequests]:
+    """Return no requests."""
+    return iter(())
+
+
 Check = Callable[[], None]  # raises UserError if the check fails
 
 
@@ -57,12 +78,13 @@ class SlicePlan(NamedTuple):
 
     inputs: module with the functions that select input files of the slice's rules; jobs: module with one function for
     each rule of the slice that has a job, named like the rule; plan: the slice's mixin class for the plan; checks:
-    checks of the selection before any job runs; report_files: files that the report reads; last_files: files that a run
-    makes in addition to its report; verdict_files: files of model answers for which the share of missing answers is
-    limited, by the model's name; journals: journals of the slice's requests; steps: steps that compute scores without a
-    model, in an order in which they can run; used_code: functions that return the code that a rule's digest leaves out,
-    by rule (as in `maieutic.plan.used_code`); models_of: returns the models that a job calls, from its wildcards, or
-    None for a job outside the slice; needs_of: returns the resources that such a job needs, or None.
+    checks of the selection before any job runs; report_files: files that the report reads; last_files: files that a
+    run makes in addition to its report; verdict_files: files of model answers for which the share of missing answers
+    is limited, by the model's name; journals: journals of the slice's requests; steps: steps that compute scores
+    without a model, in an order in which they can run; requests: estimated requests of jobs that
+    `maieutic.launch.requests` does not count; used_code: functions that return the code that a rule's digest leaves
+    out, by rule (as in `maieutic.plan.used_code`); models_of: returns the models that a job calls, from its
+    wildcards, or None for a job outside the slice; needs_of: returns the resources that such a job needs, or None.
     """
 
     inputs: ModuleType
@@ -74,6 +96,7 @@ class SlicePlan(NamedTuple):
     verdict_files: Callable[[Any], dict[str, list[str]]] = no_verdicts
     journals: Callable[[Any], Iterable[str]] = no_files
     steps: Callable[[Any], Iterator[Step]] = no_steps
+    requests: Callable[[Any], Iterable[PlannedRequests]] = no_requests
     used_code: Mapping[str, Callable[..., Replacements]] = {}
     models_of: Callable[[Any, WildcardValues], list[str] | None] = lambda plan, names: None
     needs_of: Callable[[Any, WildcardValues], Needs | None] = lambda plan, names: None

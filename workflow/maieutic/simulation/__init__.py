@@ -1,0 +1,1 @@
+"""Simulations: a model plays the student of a tutor's conversation. All figures are marked as simulated."""

@@ -1,0 +1,323 @@
+"""Conversations of a tutor with a student that a model plays. Both sides are clients with a journal of their own."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from maieutic.config.models import BaselineModel, HostedModel, VllmModel
+from maieutic.config.prompts import Messages, render
+from maieutic.config.simulation import FOLDER, LoadedPersona, Simulation, read_persona
+from maieutic.core.jobs import Job
+from maieutic.core.journal import FinishedRequest, Journal
+from maieutic.core.progress import Progress
+from maieutic.core.records import NO_REQUEST, read_items, write_records
+from maieutic.core.shutdown import run_with_grace
+from maieutic.graders.reading import plain_notation
+from maieutic.replies.baselines import TUTORS
+from maieutic.replies.generate import (
+    CONVERSATIONS_PER_REQUEST,
+    ModelRequests,
+    merge_system_message,
+    run_concurrently,
+    run_watched,
+)
+from maieutic.serving.backends import JobFiles, backend_of
+from maieutic.serving.conversations import Message
+from maieutic.simulation.records import ClaimAnswer, SimulatedConversation, SimulatedTurn
+from maieutic.simulation.starts import Start, numbers_in, starts_of
+
+log = logging.getLogger(__name__)
+TUTOR_TOKENS = 512  # maximum number of tokens in one turn of a tutor
+OPENING = "Hello! Please show me what you have done so far."  # the tutor's greeting, if the student speaks first
+YES, NO = ("yes", "yeah", "yep"), ("no", "nope", "nah")
+AGREEMENT = re.compile(rf"\W*({'|'.join((*YES, *NO))})\b", re.IGNORECASE)
+OFFSETS = (1, 2, 5, 10)  # differences between a wrong claim and the right answer, by turns
+
+
+class SimulateConversations(Job):
+    """Job that runs a simulation's conversations with one tutor.
+
+    entry: registry entry of the tutor; student_entry: entry of the model that plays the student; benchmark, task:
+    source of the items; seed: seed for drawing items and for sampling.
+    """
+
+    simulation: str
+    tutor: str
+    entry: Annotated[VllmModel | HostedModel | BaselineModel, Field(discriminator="engine")]
+    settings: Simulation
+    student_entry: Annotated[VllmModel | HostedModel, Field(discriminator="engine")]
+    benchmark: str
+    task: str
+    seed: int
+
+
+class MeasureClaims(Job):
+    """Job that measures how often a simulated student agrees with wrong and with right claims."""
+
+    simulation: str
+    settings: Simulation
+    student_entry: Annotated[VllmModel | HostedModel, Field(discriminator="engine")]
+    benchmark: str
+    task: str
+    seed: int
+
+
+class Student:
+    """The simulated student: a persona and the requests to the model that plays it."""
+
+    def __init__(self, persona: LoadedPersona, requests: ModelRequests, seed: int) -> None:
+        self.persona, self.requests, self.seed = persona, requests, seed
+
+    async def say(self, start: Start, dialogue: Sequence[Message]) -> FinishedRequest:
+        """Return the student's next turn. dialogue: all turns, from the tutor's point of view."""
+        variables = {"question": start.question, "attempt": start.attempt}
+        flipped = [
+            {"role": "user" if message["role"] == "assistant" else "assistant", "content": message["content"]}
+            for message in dialogue
+        ]
+        opening = [] if flipped[0]["role"] == "user" else [{"role": "user", "content": OPENING}]
+        system = {"role": "system", "content": render(self.persona.template, variables, "")}
+        card = self.persona.card
+        return await self.requests.ask(
+            chat_request(self.requests, [system, *opening, *flipped], card.temperature, card.max_tokens, self.seed)
+        )
+
+
+def chat_request(
+    requests: ModelRequests, messages: Messages, temperature: float, max_tokens: int, seed: int
+) -> dict[str, Any]:
+    """Return a chat request with the field names of OpenAI's API."""
+    model = requests.model
+    return {
+        "endpoint": "responses" if model.endpoint == "responses" else "chat",
+        "messages": merge_system_message(messages) if model.prompt_role == "user" else messages,
+        "temperature": temperature,
+        "max_tokens": model.token_limit(max_tokens),
+        "stop": [],
+        **({"seed": seed} if temperature else {}),
+    }
+
+
+class Tutor:
+    """The tutor of a simulation: a model, or a baseline tutor that needs no requests."""
+
+    def __init__(self, entry: BaselineModel | None, requests: ModelRequests | None) -> None:
+        self.entry, self.requests = entry, requests
+        self.template = (FOLDER / "tutor.jinja").read_text(encoding="utf-8")
+
+    async def say(self, start: Start, dialogue: Sequence[Message]) -> FinishedRequest:
+        """Return the tutor's next turn."""
+        if self.requests is None:
+            assert self.entry is not None
+            text = TUTORS[self.entry.tutor](start.item)
+            return FinishedRequest(key=NO_REQUEST, text=text if isinstance(text, str) else "", seconds=0.0, attempts=0)
+        system = {"role": "system", "content": render(self.template, {"question": start.question}, "")}
+        return await self.requests.ask(chat_request(self.requests, [system, *dialogue], 0.0, TUTOR_TOKENS, 0))
+
+
+async def converse(start: Start, tutor: Tutor, student: Student, name: str, turns: int) -> SimulatedConversation:
+    """Run one conversation until the student states the answer, or for at most `turns` turns of the tutor.
+
+    name: name of the tutor.
+    """
+    dialogue, exchanged = list(start.dialogue), list[SimulatedTurn]()
+    leak = resolved = ended = None
+    for number in range(1, turns + 1):
+        answer = await tutor.say(start, dialogue)
+        if ended := why_ended("tutor", number, answer):
+            break
+        if leak is None and start.answer in numbers_in(answer.text):
+            leak = number
+        dialogue.append({"role": "assistant", "content": answer.text})
+        exchanged.append(SimulatedTurn(tutor=answer.text, tutor_key=answer.key))
+        reaction = await student.say(start, dialogue)
+        if ended := why_ended("student", number, reaction):
+            break
+        dialogue.append({"role": "user", "content": reaction.text})
+        exchanged[-1] = exchanged[-1].model_copy(update={"student": reaction.text, "student_key": reaction.key})
+        if start.answer in numbers_in(reaction.text):
+            resolved = number
+            break
+    return SimulatedConversation(
+        id=start.item.id,
+        tutor=name,
+        cluster=start.item.cluster,
+        answer=start.answer,
+        turns=exchanged,
+        leak=leak,
+        resolved=resolved,
+        ended=ended,
+    )
+
+
+def why_ended(side: str, number: int, answer: FinishedRequest) -> str | None:
+    """Return the reason why a turn ends its conversation: a refusal or an empty answer; None if it does not."""
+    if answer.error:
+        return f"the {side}'s turn {number} was refused: {answer.error}"
+    return None if answer.text.strip() else f"the {side}'s turn {number} is empty"
+
+
+def simulate_conversations(
+    *,
+    job: SimulateConversations,
+    items: Path,
+    weights: list[Path],
+    student_weights: list[Path],
+    journal: Path,
+    student_journal: Path,
+    server_logs: Path,
+    out: Path,
+) -> None:
+    """Write a tutor's conversations with a simulated student. A killed job resumes inside the conversations.
+
+    items: file of the task's items; weights, student_weights: manifest of the weights of the tutor's and the student's
+    model, empty for a model that this run does not serve; journal, student_journal: journal of each side's requests;
+    server_logs: folder for the logs of the servers.
+    """
+    starts = starts_of(read_items(items.parent, [job.task]), job.settings.items, job.seed)
+    persona = read_persona(job.settings.persona)
+    with Journal(journal, FinishedRequest) as answers, Journal(student_journal, FinishedRequest) as students:
+        student = requests_of(job.settings.student, job.student_entry, student_weights, students, server_logs)
+        if isinstance(job.entry, BaselineModel):
+            tutor = Tutor(job.entry, None)
+        else:
+            tutor = Tutor(None, requests_of(job.tutor, job.entry, weights, answers, server_logs))
+        requests = tutor.requests
+        sides = [side for side in (requests, student) if side is not None]
+        results: dict[int, SimulatedConversation] = {}
+
+        async def run_all() -> None:
+            try:
+                await run_each(starts, tutor, Student(persona, student, job.seed), job, results)
+            finally:
+                for side in sides:
+                    await side.record_and_close()
+
+        run_with_grace(run_all(), max(side.model.grace for side in sides))
+    write_records(out, [results[number] for number in range(len(starts))])
+
+
+async def run_each(
+    starts: Sequence[Start],
+    tutor: Tutor,
+    student: Student,
+    job: SimulateConversations,
+    results: dict[int, SimulatedConversation],
+) -> None:
+    """Run all conversations concurrently. Raises UserError at the end if requests stayed unanswered."""
+    from maieutic.serving.client import Unanswered
+
+    progress = Progress(f"{job.tutor} with {job.settings.student}", len(starts))
+    sides = [side for side in (tutor.requests, student.requests) if side is not None]
+
+    async def run_one(number: int, start: Start) -> None:
+        before = sum(side.requests for side in sides)
+        try:
+            results[number] = await converse(start, tutor, student, job.tutor, job.settings.turns)
+        except Unanswered as error:
+            progress.fail(str(error))
+            return
+        progress.step(known=sum(side.requests for side in sides) == before)
+
+    def check() -> None:
+        for side in sides:
+            side.backend.check()
+
+    at_once = CONVERSATIONS_PER_REQUEST * max(side.model.concurrency for side in sides)
+    coroutines = (run_one(number, start) for number, start in enumerate(starts))
+    await run_watched(coroutines, check, at_once, max(side.model.grace for side in sides))
+    progress.log_line()
+    for side in sides:
+        side.check_unanswered(progress, "conversations")
+
+
+def requests_of(
+    name: str,
+    entry: VllmModel | HostedModel,
+    weights: Sequence[Path],
+    journal: Journal[FinishedRequest],
+    logs: Path,
+) -> ModelRequests:
+    """Return the requests to a model. weights: its manifest, if this run serves it; logs: folder of server logs."""
+    files = JobFiles(next(iter(weights), None), journal.path, logs / f"{journal.path.stem}.log")
+    backend, identity = backend_of(name, entry, files)
+    return ModelRequests(name, entry, identity, journal, backend)
+
+
+def wrong_claim(answer: float, number: int) -> float:
+    """Return a wrong claim about an answer. number: position of the problem, which decides the difference."""
+    return answer + OFFSETS[number % len(OFFSETS)]
+
+
+def agreement(text: str) -> bool | None:
+    """Return True if an answer to a claim begins with yes, False if it begins with no, otherwise None."""
+    first = AGREEMENT.match(plain_notation(text))
+    return None if first is None else first[1].casefold() in YES
+
+
+def number_text(value: float) -> str:
+    """Return a number as it is written in a claim: without decimals if it is whole."""
+    return f"{value:.0f}" if value == int(value) else f"{value:g}"
+
+
+def measure_claims(
+    *, job: MeasureClaims, items: Path, student_weights: list[Path], journal: Path, server_logs: Path, out: Path
+) -> None:
+    """Ask a simulated student whether it agrees with a right and with a wrong claim about each problem.
+
+    items: file of the task's items; student_weights: manifest of the weights of the student's model, empty if this run
+    does not serve it; server_logs: folder for the log of the server.
+    """
+    starts = starts_of(read_items(items.parent, [job.task]), job.settings.claims, job.seed)
+    template = (FOLDER / "claim.jinja").read_text(encoding="utf-8")
+    persona = read_persona(job.settings.persona)
+    claims = [
+        (start, kind, value)
+        for number, start in enumerate(starts)
+        for kind, value in (("right", start.answer), ("wrong", wrong_claim(start.answer, number)))
+    ]
+    results: dict[int, ClaimAnswer] = {}
+    with Journal(journal, FinishedRequest) as answers:
+        requests = requests_of(job.settings.student, job.student_entry, student_weights, answers, server_logs)
+        student = Student(persona, requests, job.seed)
+        progress = Progress(f"claims to {job.settings.student}", len(claims))
+
+        async def ask_one(number: int, start: Start, kind: Any, value: float) -> None:
+            from maieutic.serving.client import Unanswered
+
+            text = render(template, {"claim": number_text(value)}, "")
+            before = requests.requests
+            try:
+                answer = await student.say(start, [*start.dialogue, {"role": "assistant", "content": text}])
+            except Unanswered as error:
+                progress.fail(str(error))
+                return
+            results[number] = ClaimAnswer(
+                id=start.item.id,
+                cluster=start.item.cluster,
+                kind=kind,
+                claim=value,
+                agrees=None if answer.error else agreement(answer.text),
+                text=answer.error or answer.text,
+                key=answer.key,
+            )
+            progress.step(known=requests.requests == before)
+
+        async def ask_all() -> None:
+            coroutines = (ask_one(number, *claim) for number, claim in enumerate(claims))
+            at_once = CONVERSATIONS_PER_REQUEST * requests.model.concurrency
+            try:
+                await run_watched(coroutines, requests.backend.check, at_once, requests.model.grace)
+                progress.log_line()
+                requests.check_unanswered(progress, "claims")
+            finally:
+                requests.record_usage()
+
+        run_with_grace(run_concurrently([ask_all()], requests.backend), requests.model.grace)
+    write_records(out, [results[number] for number in range(len(claims))])

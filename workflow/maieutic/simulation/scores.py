@@ -1,0 +1,125 @@
+"""Figures of a simulation: leaked answers, turns to resolution, and how easily the simulated student caves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from maieutic.core.jobs import SampledJob
+from maieutic.core.records import Score, read_records
+from maieutic.core.stats import BootstrapSettings, estimate_statistic, mean_statistic
+from maieutic.scores.score import score_from_estimate, write_scores
+from maieutic.simulation.records import ClaimAnswer, SimulatedConversation
+
+SHARE = (0.0, 1.0)
+LEAKS, RESOLVED, UNAIDED, TURNS, ENDED = (
+    "leaks",
+    "resolved",
+    "resolved_without_leak",
+    "turns_to_resolution",
+    "ended_early",
+)
+CAVES, AGREES = "agrees_with_wrong_claims", "agrees_with_right_claims"
+
+
+class Figure(NamedTuple):
+    """A figure of a tutor's conversations: the function that reads it from one conversation, and its bounds.
+
+    read: returns None for a conversation that the figure leaves out.
+    """
+
+    read: Callable[[SimulatedConversation], float | None]
+    bounds: tuple[float, float]
+
+
+def is_unaided(conversation: SimulatedConversation) -> bool:
+    """Return True if the student states the answer before the tutor does."""
+    return conversation.resolved is not None and (
+        conversation.leak is None or conversation.leak > conversation.resolved
+    )
+
+
+def is_refused(conversation: SimulatedConversation) -> bool:
+    """Return True if a conversation was refused before its first turn, so that there is nothing to measure."""
+    return not conversation.turns and conversation.ended is not None and "refused" in conversation.ended
+
+
+FIGURES = {
+    LEAKS: Figure(lambda conversation: float(conversation.leak is not None), SHARE),
+    RESOLVED: Figure(lambda conversation: float(conversation.resolved is not None), SHARE),
+    UNAIDED: Figure(lambda conversation: float(is_unaided(conversation)), SHARE),
+    TURNS: Figure(
+        lambda conversation: (
+            float(conversation.resolved) if is_unaided(conversation) and conversation.resolved else None
+        ),
+        (1.0, float("inf")),
+    ),
+    ENDED: Figure(lambda conversation: float(conversation.ended is not None), SHARE),
+}
+
+
+class ScoreSimulation(SampledJob):
+    """Job that computes the figures of a simulation."""
+
+    simulation: str
+
+
+def score_simulation(*, job: ScoreSimulation, conversations: list[Path], claims: Path, out: Path) -> None:
+    """Write the figures of every tutor of a simulation, and the student's agreement with claims.
+
+    conversations: one file for each tutor; claims: the student's answers to claims.
+    """
+    sampling = BootstrapSettings(job.resamples, job.seed)
+    scores = claim_scores(job.simulation, read_records(claims, ClaimAnswer), sampling)
+    for path in conversations:
+        scores += tutor_scores(job.simulation, read_records(path, SimulatedConversation), sampling)
+    write_scores(scores, out)
+
+
+def tutor_scores(
+    simulation: str, conversations: Sequence[SimulatedConversation], sampling: BootstrapSettings
+) -> list[Score]:
+    """Return the figures of one tutor's conversations, with intervals over problems. Refused ones are missing."""
+    held = [conversation for conversation in conversations if not is_refused(conversation)]
+    scores = []
+    for metric, figure in FIGURES.items():
+        values = [(value, each.cluster) for each in held if (value := figure.read(each)) is not None]
+        if not values:
+            continue
+        scores.append(
+            share_score(
+                simulation, metric, values, len(conversations) - len(held), sampling, figure.bounds, held[0].tutor
+            )
+        )
+    return scores
+
+
+def claim_scores(simulation: str, answers: Sequence[ClaimAnswer], sampling: BootstrapSettings) -> list[Score]:
+    """Return the student's shares of agreement with wrong and with right claims. Unreadable answers are missing."""
+    scores = []
+    for metric, kind in ((CAVES, "wrong"), (AGREES, "right")):
+        of_kind = [answer for answer in answers if answer.kind == kind]
+        values = [(float(answer.agrees), answer.cluster) for answer in of_kind if answer.agrees is not None]
+        if values:
+            scores.append(share_score(simulation, metric, values, len(of_kind) - len(values), sampling, SHARE, None))
+    return scores
+
+
+def share_score(
+    simulation: str,
+    metric: str,
+    values: Sequence[tuple[float, str]],
+    missing: int,
+    sampling: BootstrapSettings,
+    bounds: tuple[float, float],
+    tutor: str | None,
+) -> Score:
+    """Return the mean of values as a score.
+
+    values: pairs of a value and its problem; missing: number of observations without a value; tutor: None for a figure
+    of the student.
+    """
+    numbers, clusters = [value for value, _ in values], [cluster for _, cluster in values]
+    estimated = estimate_statistic(mean_statistic(float, bounds), numbers, clusters, sampling, missing)
+    return score_from_estimate(estimated, simulation, metric, tutor=tutor)

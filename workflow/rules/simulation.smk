@@ -1,0 +1,103 @@
+"""results/items -> results/simulations: conversations with a student that a model plays. No leaderboard contains them."""
+
+from maieutic.simulation import inputs as simulation_inputs
+from maieutic.simulation.planned import simulation_interpreter
+
+
+wildcard_constraints:
+    simulation=one_of(plan.config.simulations),
+
+
+rule simulate_conversations:
+    """Run a tutor's conversations with the simulated student. A killed job resumes inside the conversations."""
+    input:
+        cases=plan.select(simulation_inputs.simulated_items),
+        prompts=plan.select(simulation_inputs.simulation_prompts),
+        weights=plan.select(simulation_inputs.simulated_tutor_weights),
+        student_weights=plan.select(simulation_inputs.student_weights),
+    output:
+        "results/simulations/{simulation}/conversations/{tutor}.jsonl",
+    log:
+        "results/logs/simulate_conversations/{simulation}/{tutor}.log",
+    benchmark:
+        "results/benchmarks/simulate_conversations/{simulation}/{tutor}.tsv"
+    wildcard_constraints:
+        tutor=one_of(plan.simulated_tutors),
+    container:
+        IMAGES.serve
+    threads: plan.threads
+    resources:
+        **MODEL_JOB,
+    params:
+        **job("simulate_conversations"),
+        python=plan.select(simulation_interpreter),
+        journal="results/journal/simulations/{simulation}/{tutor}.jsonl",
+        student_journal="results/journal/simulations/{simulation}/students/{tutor}.jsonl",
+        server_logs="results/logs/serve/simulations/{simulation}/{tutor}",
+    shell:
+        command(
+            "simulate-conversations",
+            python="{params.python}",
+            items="{input.cases}",
+            weights="{input.weights}",
+            student_weights="{input.student_weights}",
+            journal="{params.journal}",
+            student_journal="{params.student_journal}",
+            server_logs="{params.server_logs}",
+            out="{output}",
+        )
+
+
+rule measure_claims:
+    """Measure how often the simulated student agrees with wrong and with right claims."""
+    input:
+        cases=plan.select(simulation_inputs.simulated_items),
+        prompts=plan.select(simulation_inputs.simulation_prompts),
+        student_weights=plan.select(simulation_inputs.student_weights),
+    output:
+        "results/simulations/{simulation}/claims.jsonl",
+    log:
+        "results/logs/measure_claims/{simulation}.log",
+    benchmark:
+        "results/benchmarks/measure_claims/{simulation}.tsv"
+    container:
+        IMAGES.serve
+    threads: plan.threads
+    resources:
+        **MODEL_JOB,
+    params:
+        **job("measure_claims"),
+        python=plan.select(simulation_interpreter),
+        journal="results/journal/simulations/{simulation}/claims.jsonl",
+        server_logs="results/logs/serve/simulations/{simulation}/claims",
+    shell:
+        command(
+            "measure-claims",
+            python="{params.python}",
+            items="{input.cases}",
+            student_weights="{input.student_weights}",
+            journal="{params.journal}",
+            server_logs="{params.server_logs}",
+            out="{output}",
+        )
+
+
+rule score_simulation:
+    """Figures of a simulation, with intervals."""
+    input:
+        conversations=plan.select(simulation_inputs.all_conversations),
+        claims="results/simulations/{simulation}/claims.jsonl",
+    output:
+        "results/simulations/{simulation}/scores.json",
+    log:
+        "results/logs/score_simulation/{simulation}.log",
+    localrule: True
+    params:
+        **job("score_simulation"),
+    shell:
+        command(
+            "score-simulation",
+            conversations="{input.conversations}",
+            claims="{input.claims}",
+            out="{output}",
+        )
