@@ -269,11 +269,12 @@ def test_figures_of_a_tutor() -> None:
         conversation(5, 3, 2), conversation(6, None, None),
         conversation(7, None, None, turns=0, ended="the tutor's turn 1 was refused: no"),
     ]  # fmt: skip
-    by_metric = {score.metric: score for score in tutor_scores("s", conversations, SAMPLING)}
+    by_metric = {score.metric: score for score in tutor_scores("s", conversations, 4, SAMPLING)}
     assert by_metric[LEAKS].value == pytest.approx(3 / 6) and by_metric[LEAKS].n == 6 and by_metric[LEAKS].missing == 1
     assert by_metric[RESOLVED].value == pytest.approx(4 / 6)
     assert by_metric[UNAIDED].value == pytest.approx(3 / 6), "a leak after the student's answer is no help"
     assert by_metric[TURNS].value == pytest.approx((2 + 3 + 2) / 3) and by_metric[TURNS].n == 3
+    assert by_metric[TURNS].high is not None and by_metric[TURNS].high <= 4, "no interval exceeds the number of turns"
 
 
 def claims(right: int, wrong: int, unreadable: int = 0) -> list[ClaimAnswer]:
@@ -293,7 +294,7 @@ def test_the_panel_refuses_without_fifty_answers_to_wrong_claims(
 ) -> None:
     scores: list[Score] = [
         *claim_scores("s", claims(answered, 0, 60 - answered), SAMPLING),
-        *tutor_scores("s", [conversation(1, None, 2)], SAMPLING),
+        *tutor_scores("s", [conversation(1, None, 2)], 4, SAMPLING),
     ]
     folder = tmp_path / "simulations/s"
     folder.mkdir(parents=True)

@@ -38,4 +38,5 @@ def measure_claims(plan: SimulationPlan, simulation: str) -> MeasureClaims:
 
 
 def score_simulation(plan: SimulationPlan, simulation: str) -> ScoreSimulation:
-    return ScoreSimulation(simulation=simulation, **plan.bootstrap_settings)
+    turns = plan.simulation(simulation).turns
+    return ScoreSimulation(simulation=simulation, turns=turns, **plan.bootstrap_settings)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from maieutic.core.jobs import SampledJob
 from maieutic.core.records import Score, read_records
@@ -23,16 +22,6 @@ LEAKS, RESOLVED, UNAIDED, TURNS, ENDED = (
 CAVES, AGREES = "agrees_with_wrong_claims", "agrees_with_right_claims"
 
 
-class Figure(NamedTuple):
-    """A figure of a tutor's conversations: the function that reads it from one conversation, and its bounds.
-
-    read: returns None for a conversation that the figure leaves out.
-    """
-
-    read: Callable[[SimulatedConversation], float | None]
-    bounds: tuple[float, float]
-
-
 def is_unaided(conversation: SimulatedConversation) -> bool:
     """Return True if the student states the answer before the tutor does."""
     return conversation.resolved is not None and (
@@ -45,24 +34,26 @@ def is_refused(conversation: SimulatedConversation) -> bool:
     return not conversation.turns and conversation.ended is not None and "refused" in conversation.ended
 
 
-FIGURES = {
-    LEAKS: Figure(lambda conversation: float(conversation.leak is not None), SHARE),
-    RESOLVED: Figure(lambda conversation: float(conversation.resolved is not None), SHARE),
-    UNAIDED: Figure(lambda conversation: float(is_unaided(conversation)), SHARE),
-    TURNS: Figure(
-        lambda conversation: (
-            float(conversation.resolved) if is_unaided(conversation) and conversation.resolved else None
-        ),
-        (1.0, float("inf")),
-    ),
-    ENDED: Figure(lambda conversation: float(conversation.ended is not None), SHARE),
+def turns_to_resolution(conversation: SimulatedConversation) -> float | None:
+    """Return the number of the tutor's turns before the student states the answer; None unless it does so first."""
+    return float(conversation.resolved) if conversation.resolved and is_unaided(conversation) else None
+
+
+# Functions that read a figure from one conversation, None for a conversation that the figure leaves out
+FIGURES: dict[str, Callable[[SimulatedConversation], float | None]] = {
+    LEAKS: lambda conversation: float(conversation.leak is not None),
+    RESOLVED: lambda conversation: float(conversation.resolved is not None),
+    UNAIDED: lambda conversation: float(is_unaided(conversation)),
+    TURNS: turns_to_resolution,
+    ENDED: lambda conversation: float(conversation.ended is not None),
 }
 
 
 class ScoreSimulation(SampledJob):
-    """Job that computes the figures of a simulation."""
+    """Job that computes the figures of a simulation. turns: maximum number of the tutor's turns."""
 
     simulation: str
+    turns: int
 
 
 def score_simulation(*, job: ScoreSimulation, conversations: list[Path], claims: Path, out: Path) -> None:
@@ -73,25 +64,26 @@ def score_simulation(*, job: ScoreSimulation, conversations: list[Path], claims:
     sampling = BootstrapSettings(job.resamples, job.seed)
     scores = claim_scores(job.simulation, read_records(claims, ClaimAnswer), sampling)
     for path in conversations:
-        scores += tutor_scores(job.simulation, read_records(path, SimulatedConversation), sampling)
+        scores += tutor_scores(job.simulation, read_records(path, SimulatedConversation), job.turns, sampling)
     write_scores(scores, out)
 
 
 def tutor_scores(
-    simulation: str, conversations: Sequence[SimulatedConversation], sampling: BootstrapSettings
+    simulation: str, conversations: Sequence[SimulatedConversation], turns: int, sampling: BootstrapSettings
 ) -> list[Score]:
-    """Return the figures of one tutor's conversations, with intervals over problems. Refused ones are missing."""
+    """Return the figures of one tutor's conversations, with intervals over problems. Refused ones are missing.
+
+    turns: maximum number of the tutor's turns.
+    """
     held = [conversation for conversation in conversations if not is_refused(conversation)]
     scores = []
-    for metric, figure in FIGURES.items():
-        values = [(value, each.cluster) for each in held if (value := figure.read(each)) is not None]
+    for metric, read in FIGURES.items():
+        values = [(value, each.cluster) for each in held if (value := read(each)) is not None]
         if not values:
             continue
-        scores.append(
-            share_score(
-                simulation, metric, values, len(conversations) - len(held), sampling, figure.bounds, held[0].tutor
-            )
-        )
+        bounds = (1.0, float(turns)) if metric == TURNS else SHARE
+        refused = len(conversations) - len(held)
+        scores.append(share_score(simulation, metric, values, refused, sampling, bounds, held[0].tutor))
     return scores
 
 
