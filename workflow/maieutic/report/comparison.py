@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from maieutic.config.cards import Card
+from maieutic.config.models import RecordedModel
 from maieutic.core import paths
 from maieutic.core.records import ReportedScore, Score
 from maieutic.launch.provenance import Provenance, changed_files_of_task
@@ -21,6 +22,7 @@ from maieutic.scores.printed import (
     printed_values,
 )
 
+ROUNDING_TOLERANCE = 1e-9  # allows for the binary representation of decimal fractions
 MOST_DIGITS = 6  # maximum number of decimal places of a number in a paper
 
 
@@ -28,9 +30,7 @@ class Cell(NamedTuple):
     """A value of this run, which the page shows below the value published in the paper.
 
     difference: this run's value minus the paper's. note: the reason why the two values were not measured in the same
-    way, or None if they were. verdict: `not comparable` if there is a note; otherwise `reproduced` if the paper's
-    value, allowing for its rounding, lies in this run's 95 % interval (or equals this run's value, if there is no
-    interval); otherwise `differs`.
+    way, or None if they were. verdict: as returned by `verdict_on`.
     """
 
     value: float
@@ -46,17 +46,22 @@ def rounding_of(values: Iterable[float]) -> float:
 
 
 def verdict_on(
-    printed: float, score: Score, note: str | None, rounding: float
+    printed: float, score: Score, note: str | None, rounding: float, released: bool
 ) -> Literal["reproduced", "differs", "not comparable"]:
-    """Return the verdict on whether a score reproduces a published value.
+    """Return the verdict on whether a score reproduces a published value, which is rounded.
 
-    note: the reason why the two are not comparable, if any. rounding: largest rounding error of the published value.
+    A value that was computed from the paper's own labels or replies must equal the published value. If a model was
+    asked anew, its answers are a sample, so that the published value must lie in the score's 95 % interval.
+
+    note: the reason why the two are not comparable, if any; rounding: largest rounding error of the published value;
+    released: True if the score rests on released labels or replies.
     """
     if note is not None or score.value is None:
         return "not comparable"
-    low = score.value if score.low is None else score.low
-    high = score.value if score.high is None else score.high
-    return "reproduced" if low - rounding <= printed <= high + rounding else "differs"
+    low = score.value if released or score.low is None else score.low
+    high = score.value if released or score.high is None else score.high
+    error = rounding + ROUNDING_TOLERANCE
+    return "reproduced" if low - error <= printed <= high + error else "differs"
 
 
 class Tally(NamedTuple):
@@ -222,7 +227,7 @@ def label_cells(
         if cell is None or score is None or score.value is None:
             result.append(None)
             continue
-        verdict = verdict_on(cell.value, score, None, rounding[cell.task, cell.metric])
+        verdict = verdict_on(cell.value, score, None, rounding[cell.task, cell.metric], released=True)
         result.append(Cell(score.value, score.value - cell.value, None, verdict))
     return result
 
@@ -245,6 +250,8 @@ def our_cells(
     """Return a cell with a tutor's value in this run for each published value, None where either value is missing."""
     result: list[Cell | None] = []
     rounding = roundings(printed_values(cards[0].benchmark))
+    entry = plan.models[model]
+    released = isinstance(entry, RecordedModel) and entry.dataset is not None  # not replies that a user collected
     for cell in cells:
         score = by_tutor.get((model, cell.task, cell.metric)) if cell else None
         if cell is None or score is None or score.value is None:
@@ -252,6 +259,6 @@ def our_cells(
             continue
         cell_cards = [card for card in cards if cell.task in (card.task, card.pool)]
         note = difference_note(cell, cell_cards[0].benchmark, circumstances(plan, cell_cards, score, score.changed))
-        verdict = verdict_on(cell.value, score, note, rounding[cell.task, cell.metric])
+        verdict = verdict_on(cell.value, score, note, rounding[cell.task, cell.metric], released)
         result.append(Cell(score.value, score.value - cell.value, note, verdict))
     return result
