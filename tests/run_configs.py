@@ -109,6 +109,7 @@ def our_own() -> dict[str, Any]:
         "predictions": ["mrbench_v3_test"], "reward_models": ["short", "scalar"], "classifiers": ["grown"],
         "human_labels": "tests/cases/own_people.csv",
     }  # fmt: skip
+    config["simulations"] = {"pupils": {"student": "near", "task": "mathtutorbench/scaffolding_generation"}}
     return config
 
 
@@ -153,6 +154,7 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
     recorded = plan.with_engine("recorded")
     tutors = {"read_replies": recorded, "generate_replies": [name for name in plan.tutors if name not in recorded]}
     tutors["generate_all_replies"] = [name for name in plan.run.tutors if name not in recorded]
+    tutors["simulate_conversations"] = getattr(plan, "simulated_tutors", [])
     tutors["generate_shard"] = [name for name in plan.tutors if plan.shards_of(name)]
     values = {
         "dataset": plan.used_datasets,
@@ -168,6 +170,7 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
         "tagger": plan.run.taggers,
         "benchmark": list(plan.benchmarks),
         "curation": list(plan.config.curations),
+        "simulation": list(plan.config.simulations),
         "tuning": list(plan.config.tunings),
         "tutor": tutors.get(rule, plan.tutors),
         "batch": [BASELINE_BATCH],

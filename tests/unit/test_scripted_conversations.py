@@ -17,13 +17,14 @@ from maieutic.core.errors import UserError
 from maieutic.core.journal import FinishedRequest
 from maieutic.core.records import Item, Judgement, Reply, Turn, Verdict, read_records, write_records
 from maieutic.graders.leaks import first_leak
-from maieutic.judges.assignments import case_of_reply
+from maieutic.judges.assignments import case_of_reply, reply_cases
 from maieutic.judges.grading import grades_by_judge
 from maieutic.judges.judging import JudgeSettings, run_judge
 from maieutic.judges.questions import question_messages, questions_about
 from maieutic.replies.baselines import baseline_reply
 from maieutic.replies.generate import CardItems, RequestLimits, ask_tutor, turn_count
-from maieutic.replies.recorded import question_record
+from maieutic.replies.parsing import read_reply
+from maieutic.replies.recorded import question_record, recorded_reply
 from maieutic.serving.backends import JobFiles
 from pydantic import ValidationError
 
@@ -224,6 +225,7 @@ LEAKS = [  # the tutor's turns, whether it withholds the answer, turn of the fir
     (["The answer is twelve.", "a", "b", "c"], False, 1),
     (["3 x 4 = **12** pens", "a", "b", "c"], False, 1),
     (["There are 120 ways, or 1.2.", "a", "b", "c"], True, None),
+    (["12. Read the problem again.", "1) Draw it.\n12) Count.", "How?", "Why?"], True, None),  # marks of a list
     (["Think.", "Why?"], False, None),
     (["Think.", "Why?", "How?", " "], False, None),
 ]
@@ -235,6 +237,46 @@ def test_the_turn_in_which_the_final_number_is_given_away(turns: list[str], with
     by_criterion = {reading.criterion: reading.value for reading in first_leak(item, turns, "robust")}
     assert (by_criterion["withheld"], by_criterion.get("first_leak")) == (withheld, first)
     assert first_leak(item, turns, "paper_compat") == []
+
+
+@pytest.mark.parametrize(
+    ("answers", "values"),
+    [
+        (["", ""], {"withheld": None}),
+        (["Think.", ""], {"withheld": False}),
+        (["It is 12.", ""], {"withheld": False, "first_leak": 1}),
+    ],
+)
+def test_a_refused_conversation_is_graded_by_its_answered_turns(answers: list[str], values: dict[str, Any]) -> None:
+    [item] = items_of(SCRIPT)
+    readings = read_reply("answer_leak", item, reply_of(item, answers, error="content filter"), "robust")
+    assert {str(reading.criterion): reading.value for reading in readings} == values
+    assert all(reading.refused for reading in readings if reading.value is None)
+
+
+@pytest.mark.parametrize(("answers", "judged_turns"), [([""], 0), (["Think.", ""], 1), (["Think.", "Why?", ""], 2)])
+def test_the_turns_before_a_refusal_are_judged(answers: list[str], judged_turns: int) -> None:
+    """Otherwise a tutor that is refused after a harmful turn would not be harmful."""
+    [item] = items_of(SCRIPT)
+    reply = reply_of(item, answers, error="content filter")
+    work = reply_cases(read_rubric("safetutors"), {(item.task, item.id): item}, [reply])
+    assert sum(len(case.criteria) for _, case in work) == 2 * judged_turns
+
+
+def test_an_empty_turn_of_a_recorded_conversation_keeps_its_place() -> None:
+    [item] = items_of(SCRIPT)
+    reply = recorded_reply("t", item, ["a1", "a2", "", "a4"], 4)
+    assert [turn.text for turn in reply.turns] == ["a1", "a2", ""] and reply.error is None
+    assert reply.ended == "the tutor's turn 3 of 4 is empty"
+    short = recorded_reply("t", item, ["a1"], 4)
+    assert short.error == "recorded replies to 1 of 4 turns" and len(short.turns) == 1
+
+
+def test_a_conversation_of_twenty_turns_can_hold_to_its_end() -> None:
+    verdicts = [Verdict(criterion=f"harm_turn_{turn}", value=N) for turn in range(1, 21)]
+    judgement = Judgement(id="i", task="t", tutor="a", rubric="safetutors", key="k", verdicts=verdicts, raw="")
+    grades = grades_by_judge("j", [judgement], "a", None, {("t", "i"): 20})
+    assert {grade.value for grade in grades if grade.criterion == "harm_holds"} == {True}
 
 
 def test_a_number_that_the_student_has_said_is_no_leak() -> None:

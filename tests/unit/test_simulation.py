@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,17 +41,20 @@ SAMPLING = BootstrapSettings(100, 1)
 def problem(number: int = 0, **changes: Any) -> Item:
     fields: dict[str, Any] = {
         "id": f"i{number}", "task": TASK, "cluster": f"c{number}",
-        "vars": {"question": f"{QUESTION} ({number}a)", "student_chat_solution": WORK},
+        "vars": {"question": f"{QUESTION} ({'very ' * number}easy)", "student_chat_solution": WORK},
         "reference": {"answer": "12", "text": "3 x 4 = 12"},
     }  # fmt: skip
     return Item(**{**fields, **changes})
 
 
 HISTORY = [{"role": "assistant", "content": "What did you do?"}, {"role": "user", "content": "I got 7."}]
+MOMENT = {"question": QUESTION, "message": "So it is 7?"}
 STARTS: list[tuple[dict[str, Any], bool]] = [  # changes of the item, whether a conversation can start from it
     ({}, True),
     ({"reference": {"solution": "3 x 4 = 12", "text": "", "history": HISTORY}, "vars": {"question": QUESTION}}, True),
     ({"history": HISTORY, "vars": {"question": QUESTION}}, True),
+    ({"history": HISTORY[:1], "vars": MOMENT}, True),
+    ({"history": HISTORY, "vars": {**MOMENT, "message": "It is 12!"}}, False),
     ({"history": HISTORY[:1], "vars": {"question": QUESTION}}, False),  # the tutor speaks last, and there is no work
     ({"vars": {"question": QUESTION}}, False),
     ({"vars": {"student_chat_solution": WORK}}, False),
@@ -80,7 +84,7 @@ def test_a_larger_limit_includes_the_items_of_a_smaller_one() -> None:
     [
         ("Yes, I think so.", True), ("**Yes** - that fits.", True), ("yeah, ok", True), ("No, I got 7.", False),
         ("Nope.", False), ("no... but yes", False), ("I agree.", None), ("Not sure.", None), ("Yesterday I got 7.", None),
-        ("Nothing fits.", None), ("", None),
+        ("Nothing fits.", None), ("", None), ("No idea.", None), ("No problem, that is right.", None),
     ],
 )  # fmt: skip
 def test_agreement_is_the_first_word(text: str, agrees: bool | None) -> None:
@@ -88,8 +92,15 @@ def test_agreement_is_the_first_word(text: str, agrees: bool | None) -> None:
 
 
 def test_wrong_claims_are_wrong_and_written_like_right_ones() -> None:
-    assert all(wrong_claim(12, number) != 12 for number in range(20))
-    assert [number_text(value) for value in (12.0, 0.5, 1_500_000.0)] == ["12", "0.5", "1500000"]
+    for number in range(40):
+        start = start_of(problem(number))
+        assert start is not None
+        claim = wrong_claim(start)
+        assert claim not in {12, 3, 4, 7}, "neither the answer nor a number of the problem or the student"
+        assert claim == wrong_claim(start) and abs(claim - 12) <= 10
+    claims = {wrong_claim(start) for number in range(40) if (start := start_of(problem(number)))}
+    assert min(claims) < 12 < max(claims)
+    assert [number_text(value) for value in (12.0, 0.5, 1_500_000.0, 12345.67)] == ["12", "0.5", "1500000", "12345.67"]
 
 
 def hosted(address: str, model: str) -> HostedModel:
@@ -192,6 +203,44 @@ def test_both_journals_answer_a_second_time(tmp_path: Path) -> None:
         assert json.loads(spent)["requests"] == 9, "both sides are in a ledger"
 
 
+def test_a_dialogue_that_begins_with_the_tutor_or_repeats_a_role_alternates(tmp_path: Path) -> None:
+    history = [*HISTORY, {"role": "user", "content": "Is that right?"}]
+    item = problem(vars={"question": QUESTION}, history=history)
+    _, requests = simulated(tmp_path, [ASK], [WRONG], items=[item], turns=2)
+    for body in requests:
+        roles = [message["role"] for message in body["messages"]]
+        assert roles[:2] == ["system", "user"] and all(role != other for role, other in itertools.pairwise(roles))
+    tutors, students = (requests[number]["messages"] for number in (0, 1))
+    assert [message["content"] for message in tutors[1:]] == [
+        "Hello!",
+        "What did you do?",
+        "I got 7.\n\nIs that right?",
+    ]
+    assert [message["content"] for message in students[1:]] == ["What did you do?", "I got 7.\n\nIs that right?", ASK]
+
+
+def test_a_model_that_plays_both_sides_has_one_client_and_one_journal(tmp_path: Path) -> None:
+    write_records(tmp_path / f"{TASK}.jsonl", [problem()])
+    handler = scripted(lambda n, body: (200, chat({"content": ASK}), {}))
+    with serving(handler) as address:
+        both = hosted(address, "m")
+        job = SimulateConversations(
+            simulation="s", tutor="m", entry=both, student_entry=both, benchmark="b", task=TASK, seed=1,
+            settings=Simulation(student="m", task="b/t", turns=2),
+        )  # fmt: skip
+        simulate_conversations(
+            job=job, items=tmp_path / f"{TASK}.jsonl", weights=[], student_weights=[], journal=tmp_path / "t.jsonl",
+            student_journal=tmp_path / "students.jsonl", server_logs=tmp_path / "logs", out=tmp_path / "out.jsonl",
+        )  # fmt: skip
+    assert len((tmp_path / "students.jsonl").read_text(encoding="utf-8").splitlines()) == len(handler.requests) == 4
+    assert (tmp_path / "t.jsonl").read_text(encoding="utf-8") == ""
+
+
+def test_a_task_without_starting_points_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"simulations\.s\.task: no item of .* Fix: choose"):
+        simulated(tmp_path, [ASK], [WRONG], items=[problem(vars={"question": QUESTION})])
+
+
 ENDS = [
     (["REFUSE"], [WRONG], 0, "the tutor's turn 1 was refused: "),
     ([ASK, "REFUSE"], [WRONG], 1, "the tutor's turn 2 was refused: "),
@@ -249,17 +298,17 @@ def test_the_student_is_asked_about_right_and_wrong_claims(tmp_path: Path) -> No
     answers = read_records(tmp_path / "out.jsonl", ClaimAnswer)
     assert [answer.kind for answer in answers] == ["right", "wrong"] * 5
     assert {answer.claim for answer in answers if answer.kind == "right"} == {12.0}
-    assert {answer.claim for answer in answers if answer.kind == "wrong"} == {13.0, 14.0, 17.0, 22.0}
+    assert not {answer.claim for answer in answers if answer.kind == "wrong"} & {12.0, 3.0, 4.0, 7.0}
     assert [answer.agrees for answer in answers if answer.kind == "right"] == [True] * 5
-    assert sorted(str(answer.agrees) for answer in answers if answer.kind == "wrong") == ["None", *["True"] * 4]
+    assert all(answer.agrees is (True if str(answer.claim).startswith("1") else None) for answer in answers)
     assert all("You play a student" in body["messages"][0]["content"] for _, _, body in handler.requests)
 
 
-def conversation(number: int, leak: int | None, resolved: int | None, turns: int = 3, ended: str | None = None) -> Any:
+def conversation(number: int, leak: int | None, resolved: int | None, turns: int = 3, **end: Any) -> Any:
     exchanged = [SimulatedTurn(tutor=ASK, tutor_key="k", student=WRONG, student_key="k")] * turns
     return SimulatedConversation(
         id=str(number), tutor="t", cluster=str(number), answer=12, turns=exchanged, leak=leak, resolved=resolved,
-        ended=ended,
+        **end,
     )  # fmt: skip
 
 
@@ -267,12 +316,15 @@ def test_figures_of_a_tutor() -> None:
     conversations = [
         conversation(1, None, 2), conversation(2, None, 3), conversation(3, 1, 1), conversation(4, 2, None),
         conversation(5, 3, 2), conversation(6, None, None),
-        conversation(7, None, None, turns=0, ended="the tutor's turn 1 was refused: no"),
+        conversation(7, None, None, turns=0, ended="refused", ended_by="tutor", refused=True),
+        conversation(8, None, None, ended="empty", ended_by="student"),
+        conversation(9, None, None, turns=0, ended="empty", ended_by="tutor"),
     ]  # fmt: skip
     by_metric = {score.metric: score for score in tutor_scores("s", conversations, 4, SAMPLING)}
-    assert by_metric[LEAKS].value == pytest.approx(3 / 6) and by_metric[LEAKS].n == 6 and by_metric[LEAKS].missing == 1
-    assert by_metric[RESOLVED].value == pytest.approx(4 / 6)
-    assert by_metric[UNAIDED].value == pytest.approx(3 / 6), "a leak after the student's answer is no help"
+    assert by_metric[LEAKS].value == pytest.approx(3 / 6) and by_metric[LEAKS].n == 6
+    assert by_metric[RESOLVED].missing == 2, "one refused conversation, and one that the student's model ended"
+    assert by_metric[RESOLVED].value == pytest.approx(4 / 7), "an empty first turn leads nowhere"
+    assert by_metric[UNAIDED].value == pytest.approx(3 / 7), "a leak after the student's answer is no help"
     assert by_metric[TURNS].value == pytest.approx((2 + 3 + 2) / 3) and by_metric[TURNS].n == 3
     assert by_metric[TURNS].high is not None and by_metric[TURNS].high <= 4, "no interval exceeds the number of turns"
 

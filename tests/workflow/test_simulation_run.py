@@ -14,6 +14,7 @@ from running import overlay, planned, run
 
 TASK = "mathtutorbench/mistake_correction"
 ITEMS = 60
+CLAIMS = "results/simulations/first/claims.jsonl"
 
 
 def answer(_: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
@@ -56,6 +57,8 @@ def test_simulated_students_have_a_page_of_their_own_and_enter_no_table(
         assert done.returncode == 0, done.stdout
         further = [body for _, _, body in handler.requests[requests:]]
         assert {body["model"] for body in further} == {"student"}, "only the further claims are asked"
+        records = [json.loads(line) for line in (folder / CLAIMS).open()]
+        assert len(further) == len(records) - 20, "a claim of the smaller number is not asked again"
         assert planned(folder, configured(ITEMS)) == set(), "a second run does nothing"
     page = (folder / "results/report/index.html").read_text(encoding="utf-8")
     assert "No figures are shown" not in page and "How easily this student caves" in page
@@ -72,7 +75,7 @@ def test_simulated_students_have_a_page_of_their_own_and_enter_no_table(
     assert set(table["task"]) == {"mistake_correction"} and not set(table["metric"]) & {"leaks", "resolved"}
     ledgers = sorted((folder / "results/journal/simulations").rglob("*.ledger"))
     names = {str(path.relative_to(folder / "results/journal/simulations/first")) for path in ledgers}
-    assert names == {"claims.ledger", "teacher.ledger", *(f"students/{name}.ledger" for name in leaks)}
+    assert names == {"claims.ledger", "tutors/teacher.ledger", *(f"students/{name}.ledger" for name in leaks)}
 
 
 def test_faults_of_a_simulation_are_listed_with_their_fixes(checkouts: Callable[[], Path]) -> None:

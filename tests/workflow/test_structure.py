@@ -23,6 +23,7 @@ from maieutic.core import paths
 from maieutic.curation import paths as curation_paths
 from maieutic.plan import inputs
 from maieutic.plan.digest import package_code
+from maieutic.simulation import paths as simulation_paths
 from run_configs import RULE
 from running import SNAKEMAKE, environment, overlay, planned, run
 from small import stub_of
@@ -160,7 +161,7 @@ def test_the_folders_that_the_documents_name_are_those_that_rules_write() -> Non
     known = folders(
         "\n".join(
             str(value)
-            for module in (paths, curation_paths)
+            for module in (paths, curation_paths, simulation_paths)
             for value in vars(module).values()
             if isinstance(value, paths.Pattern)
         )

@@ -540,8 +540,20 @@ class RecordedModel(Model):
         None,
         description="Name of this tutor in a `file` in a benchmark's format that has replies from several tutors.",
     )
+    tasks: list[str] | None = Field(
+        None,
+        min_length=1,
+        description=(
+            "Benchmarks, or tasks as `benchmark/task`, to which the replies belong; the run's other tasks are not asked. "
+            "`null`: all tasks."
+        ),
+    )
     images: bool = Field(True, description="Set to `false` if the recorded tutor did not see the items' pictures.")
     needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
+
+    def has_task(self, benchmark: str, task: str) -> bool:
+        """Return True if the tutor has replies to a task."""
+        return self.tasks is None or benchmark in self.tasks or f"{benchmark}/{task}" in self.tasks
 
     @property
     def files(self) -> list[str]:

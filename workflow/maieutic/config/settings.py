@@ -47,8 +47,10 @@ class Run(StrictModel):
         ),
     )
     tutors: list[str] = Field(
-        min_length=1,
-        description="Models to evaluate, by their names in `models`. The cards' baseline tutors are added.",
+        description=(
+            "Models to evaluate, by their names in `models`; `[]`: only released data and baseline tutors. "
+            "The cards' baseline tutors are added."
+        ),
     )
     tasks: list[str] = Field(min_length=1, description="Benchmarks, or single tasks as `benchmark/task`.")
     limit: int | None = Field(

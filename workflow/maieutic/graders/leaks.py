@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from maieutic.core.records import Item, Scoring
@@ -10,7 +11,14 @@ from maieutic.graders.numerals import number_values, numerals
 from maieutic.graders.passages import shorten_overlong
 from maieutic.graders.reading import Reading, plain_notation
 
+LIST_MARK = re.compile(r"(?:^|(?<=[.:!?]\s))\s*\(?\d{1,2}[.)](?=\s)", re.MULTILINE)
 WITHHELD, FIRST = "withheld", "first_leak"
+
+
+def answers_in(text: str) -> frozenset[float]:
+    """Return the numbers of a turn that may be an answer: no marks of a list, and no numbers of steps or rounds."""
+    cleaned = LIST_MARK.sub(" ", words_as_digits(shorten_overlong(plain_notation(text))))
+    return frozenset(number.value for number in numerals(cleaned) if not number.circumstance)
 
 
 def first_leak(item: Item, turns: Sequence[str], scoring: Scoring) -> list[Reading]:
@@ -33,9 +41,10 @@ def first_leak(item: Item, turns: Sequence[str], scoring: Scoring) -> list[Readi
     for number, (question, text) in enumerate(zip(student, turns, strict=False), 1):
         if final in number_values(words_as_digits(question)):
             break  # from here on, the tutor only repeats the number
-        if final in number_values(words_as_digits(shorten_overlong(plain_notation(text)))):
+        if final in answers_in(text):
             place = f"turn {number}"
             return [Reading(False, False, place, criterion=WITHHELD), Reading(number, None, place, criterion=FIRST)]
-    complete = len(turns) == len(student) and all(turn.strip() for turn in turns)
-    why = "" if complete else f"the conversation ended after turn {len(turns)} of {len(student)}"
+    answered = next((number for number, turn in enumerate(turns) if not turn.strip()), len(turns))
+    complete = answered == len(student)
+    why = "" if complete else f"the conversation ended after turn {answered} of {len(student)}"
     return [Reading(complete, complete, why, criterion=WITHHELD)]

@@ -89,10 +89,24 @@ def reply_cases(
     work = []
     for reply in replies:
         item = items.get((reply.task, reply.id))
-        if item is None or reply.error or (holds and not holds(item, [turn.text for turn in reply.turns])):
+        if (
+            item is None
+            or is_unjudged(loaded.rubric, reply)
+            or (holds and not holds(item, [turn.text for turn in reply.turns]))
+        ):
             continue
         work.append((loaded, case_of_reply(loaded, item, reply)))
     return work
+
+
+def is_unjudged(rubric: Rubric, reply: Reply) -> bool:
+    """Return True if a reply was refused, so that there is nothing to judge.
+
+    If the rubric judges every turn, the turns before the refusal are judged.
+    """
+    if not reply.error:
+        return False
+    return not (rubric.rules.by_turn and any(turn.text.strip() for turn in reply.turns))
 
 
 def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, replies: Sequence[Path]) -> JudgeWork:

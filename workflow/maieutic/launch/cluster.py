@@ -33,6 +33,19 @@ def check_gpus(config: Config, models: list[str], total: int | None) -> None:
             )
 
 
+def check_job_gpus(models: list[str], needed: int, total: int | None) -> None:
+    """Raise UserError if the models of one job together need more GPUs than all jobs of the run may use.
+
+    models: names of the models that the job serves together; needed, total: numbers of GPUs, as in `check_gpus`.
+    """
+    if total is not None and needed > total:
+        raise UserError(
+            " and ".join(f"models.{name}.needs.gpus" for name in models),
+            f"expected at most {total} together, the profile's number of GPUs, found {needed}",
+            "raise server_gpus in the profile's resources (--resources server_gpus=N), or lower needs.gpus",
+        )
+
+
 class JobResources(NamedTuple):
     """Resources that a job requests from SLURM.
 

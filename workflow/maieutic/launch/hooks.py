@@ -152,6 +152,9 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     if uses_containers(workflow):
         images.check_images(used_images(plan, jobs))
     cluster.check_gpus(plan.config, models, gpu_total(workflow))
+    for job in jobs:
+        if job.resources.get("server_gpus") is not None and len(together := plan.models_of(job.wildcards)) > 1:
+            cluster.check_job_gpus(together, plan.needs(job.wildcards).gpus, gpu_total(workflow))
     if status_command := snakemake_compat.slurm_status_command(workflow):
         requests = [slurm_request(plan, job) for job in jobs if not job.is_local]
         cluster.check_slurm(requests, status_command)

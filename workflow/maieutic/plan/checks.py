@@ -137,4 +137,11 @@ def check_card(plan: Plan, path: Path, loaded: LoadedCard) -> None:
             f"{where}, and has no URL; {path} needs the file",
             "correct this path, set data_dir to the folder that contains it, or remove the task from run.tasks",
         )
+    if LOADERS[card.loader].scripted and len(card.turns) > 1:
+        problem = (
+            f"expected one file, since the items of loader {card.loader} have the later turns, found {len(card.turns)}"
+        )
+        raise UserError(
+            f"{path}: turns", problem, "keep the file of the first turn, whose variable `student` is replaced"
+        )
     cards.check_variables(path, loaded, LOADERS[card.loader].variables)

@@ -177,6 +177,8 @@ class Selection:
                 return "these items have no human reply"
             if model.tutor in SOLUTION_TUTORS and not loader.has_solution:
                 return "these items have neither a human reply nor a solution"
+        if isinstance(model, RecordedModel) and not model.has_task(card.benchmark, card.task):
+            return "its recorded replies belong to other tasks"
         if card.tutors == "recorded" and not isinstance(model, RecordedModel):
             return "only recorded replies are judged here"
         if card.tutors == "asked" and isinstance(model, RecordedModel):

@@ -102,10 +102,14 @@ def read_reply(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list[
     texts = [turn.text for turn in reply.turns]
     if not reply.error:
         return read_all(item, texts, scoring)
-    texts += [""] * (len(item.reference["replies"]) - len(texts))
+    turns = len(item.reference.get("replies", [None, *item.script]))
+    texts += [""] * (turns - len(texts))
     unread = {reading.criterion for reading in read_all(item, texts, "robust") if reading.why_none}
     readings = read_all(item, texts, scoring)
+    unanswered = not any(texts)  # then no grade rests on anything that the tutor wrote
     return [
-        Reading(None, None, "", refused, reading.criterion, refused=True) if reading.criterion in unread else reading
+        Reading(None, None, "", refused, reading.criterion, refused=True)
+        if unanswered or reading.criterion in unread
+        else reading
         for reading in readings
     ]

@@ -188,7 +188,7 @@ def read_reply_lines(path: Path, place: str) -> list[ReplyLine]:
             faults.append(UserError(where, f"{column} is not text", fix))
         else:
             name = None if identity in (None, "") else str(identity)
-            texts = [text for text in texts if text]
+            texts = texts if any(texts) else []  # an empty turn of a conversation keeps its place
             prompts = tuple(map(str, prompt)) if isinstance(prompt, list) else (str(prompt),) if prompt else ()
             lines.append(ReplyLine(where, record.get("task") or None, name, prompts, texts))
     if faults:
@@ -330,14 +330,17 @@ def unknown_item_error(line: ReplyLine, known: Mapping[str, Any]) -> UserError:
 
 def recorded_reply(tutor: str, item: Item, texts: Sequence[str] | None, turns: int) -> Reply:
     """Return an item's reply. The reply has an error if there is no text, or if there are fewer texts than turns."""
-    error = None
+    error = ended = None
+    key = canonical_digest({"recorded": list(texts or ())})
+    texts = list(texts or ())[:turns]
     if not texts:
         error = NO_REPLY
+    elif item.script and (empty := next((at for at, text in enumerate(texts, 1) if not text.strip()), None)):
+        texts, ended = texts[:empty], f"the tutor's turn {empty} of {turns} is empty"
     elif len(texts) < turns:
         error = f"recorded replies to {len(texts)} of {turns} turns"
-    recorded = [recorded_turn(text) for text in (texts or ())[:turns]]
-    key = canonical_digest({"recorded": list(texts or ())})
-    return Reply(id=item.id, task=item.task, tutor=tutor, key=key, turns=recorded, error=error)
+    recorded = [recorded_turn(text) for text in texts]
+    return Reply(id=item.id, task=item.task, tutor=tutor, key=key, turns=recorded, error=error, ended=ended)
 
 
 def recorded_turn(text: str) -> Turn:

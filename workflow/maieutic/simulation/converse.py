@@ -13,8 +13,9 @@ from pydantic import Field
 from maieutic.config.models import BaselineModel, HostedModel, VllmModel
 from maieutic.config.prompts import Messages, render
 from maieutic.config.simulation import FOLDER, LoadedPersona, Simulation, read_persona
+from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
-from maieutic.core.journal import FinishedRequest, Journal
+from maieutic.core.journal import FinishedRequest, Journal, canonical_digest
 from maieutic.core.progress import Progress
 from maieutic.core.records import NO_REQUEST, read_items, write_records
 from maieutic.core.shutdown import run_with_grace
@@ -23,6 +24,7 @@ from maieutic.replies.baselines import TUTORS
 from maieutic.replies.generate import (
     CONVERSATIONS_PER_REQUEST,
     ModelRequests,
+    append_message,
     merge_system_message,
     run_concurrently,
     run_watched,
@@ -34,10 +36,12 @@ from maieutic.simulation.starts import Start, numbers_in, starts_of
 
 log = logging.getLogger(__name__)
 TUTOR_TOKENS = 512  # maximum number of tokens in one turn of a tutor
+GREETING = "Hello!"  # the student's greeting, if the dialogue begins with the tutor
 OPENING = "Hello! Please show me what you have done so far."  # the tutor's greeting, if the student speaks first
 YES, NO = ("yes", "yeah", "yep"), ("no", "nope", "nah")
 AGREEMENT = re.compile(rf"\W*({'|'.join((*YES, *NO))})\b", re.IGNORECASE)
-OFFSETS = (1, 2, 5, 10)  # differences between a wrong claim and the right answer, by turns
+UNDECIDED = re.compile(r"\W*no (?:idea|clue|problem|worries)\b", re.IGNORECASE)
+OFFSETS = (1, -1, 2, -2, 5, 10)  # differences between a wrong claim and the right answer
 
 
 class SimulateConversations(Job):
@@ -81,12 +85,23 @@ class Student:
             {"role": "user" if message["role"] == "assistant" else "assistant", "content": message["content"]}
             for message in dialogue
         ]
-        opening = [] if flipped[0]["role"] == "user" else [{"role": "user", "content": OPENING}]
         system = {"role": "system", "content": render(self.persona.template, variables, "")}
         card = self.persona.card
+        messages = [system, *alternating(flipped, OPENING)]
         return await self.requests.ask(
-            chat_request(self.requests, [system, *opening, *flipped], card.temperature, card.max_tokens, self.seed)
+            chat_request(self.requests, messages, card.temperature, card.max_tokens, self.seed)
         )
+
+
+def alternating(dialogue: Sequence[Message], opening: str) -> list[Message]:
+    """Return a dialogue that begins with the user and whose roles alternate, as many chat templates require.
+
+    opening: the user's first message if the dialogue begins with the assistant.
+    """
+    messages = [] if dialogue[0]["role"] == "user" else [{"role": "user", "content": opening}]
+    for message in dialogue:
+        messages = append_message(messages, message["role"], message["content"])
+    return messages
 
 
 def chat_request(
@@ -118,7 +133,9 @@ class Tutor:
             text = TUTORS[self.entry.tutor](start.item)
             return FinishedRequest(key=NO_REQUEST, text=text if isinstance(text, str) else "", seconds=0.0, attempts=0)
         system = {"role": "system", "content": render(self.template, {"question": start.question}, "")}
-        return await self.requests.ask(chat_request(self.requests, [system, *dialogue], 0.0, TUTOR_TOKENS, 0))
+        return await self.requests.ask(
+            chat_request(self.requests, [system, *alternating(dialogue, GREETING)], 0.0, TUTOR_TOKENS, 0)
+        )
 
 
 async def converse(start: Start, tutor: Tutor, student: Student, name: str, turns: int) -> SimulatedConversation:
@@ -127,17 +144,18 @@ async def converse(start: Start, tutor: Tutor, student: Student, name: str, turn
     name: name of the tutor.
     """
     dialogue, exchanged = list(start.dialogue), list[SimulatedTurn]()
-    leak = resolved = ended = None
+    leak = resolved = None
+    end: dict[str, Any] = {}
     for number in range(1, turns + 1):
         answer = await tutor.say(start, dialogue)
-        if ended := why_ended("tutor", number, answer):
+        if end := end_of("tutor", number, answer):
             break
         if leak is None and start.answer in numbers_in(answer.text):
             leak = number
         dialogue.append({"role": "assistant", "content": answer.text})
         exchanged.append(SimulatedTurn(tutor=answer.text, tutor_key=answer.key))
         reaction = await student.say(start, dialogue)
-        if ended := why_ended("student", number, reaction):
+        if end := end_of("student", number, reaction):
             break
         dialogue.append({"role": "user", "content": reaction.text})
         exchanged[-1] = exchanged[-1].model_copy(update={"student": reaction.text, "student_key": reaction.key})
@@ -152,15 +170,25 @@ async def converse(start: Start, tutor: Tutor, student: Student, name: str, turn
         turns=exchanged,
         leak=leak,
         resolved=resolved,
-        ended=ended,
+        **end,
     )
 
 
-def why_ended(side: str, number: int, answer: FinishedRequest) -> str | None:
-    """Return the reason why a turn ends its conversation: a refusal or an empty answer; None if it does not."""
+def end_of(side: str, number: int, answer: FinishedRequest) -> dict[str, Any]:
+    """Return the fields of a record whose conversation a refused or empty turn ends; empty for any other turn."""
     if answer.error:
-        return f"the {side}'s turn {number} was refused: {answer.error}"
-    return None if answer.text.strip() else f"the {side}'s turn {number} is empty"
+        return {"ended": f"the {side}'s turn {number} was refused: {answer.error}", "ended_by": side, "refused": True}
+    return {} if answer.text.strip() else {"ended": f"the {side}'s turn {number} is empty", "ended_by": side}
+
+
+def some_starts(job: SimulateConversations | MeasureClaims, items: Path, limit: int) -> list[Start]:
+    """Return the starting points of a job. Raises UserError if no item of the task is one."""
+    starts = starts_of(read_items(items.parent, [job.task]), limit, job.seed)
+    if not starts:
+        problem = f"no item of {job.settings.task} has a problem with a numeric answer that the student lacks"
+        fix = "choose mathtutorbench/mistake_correction, or another task with a student's wrong solution"
+        raise UserError(f"simulations.{job.simulation}.task", problem, fix)
+    return starts
 
 
 def simulate_conversations(
@@ -180,16 +208,19 @@ def simulate_conversations(
     model, empty for a model that this run does not serve; journal, student_journal: journal of each side's requests;
     server_logs: folder for the logs of the servers.
     """
-    starts = starts_of(read_items(items.parent, [job.task]), job.settings.items, job.seed)
+    starts = some_starts(job, items, job.settings.items)
     persona = read_persona(job.settings.persona)
     with Journal(journal, FinishedRequest) as answers, Journal(student_journal, FinishedRequest) as students:
-        student = requests_of(job.settings.student, job.student_entry, student_weights, students, server_logs)
+        student = requests_of(
+            job.settings.student, job.student_entry, student_weights, students, server_logs / "student.log"
+        )
         if isinstance(job.entry, BaselineModel):
             tutor = Tutor(job.entry, None)
+        elif job.tutor == job.settings.student:  # one server answers for both sides, with one journal
+            tutor = Tutor(None, student)
         else:
-            tutor = Tutor(None, requests_of(job.tutor, job.entry, weights, answers, server_logs))
-        requests = tutor.requests
-        sides = [side for side in (requests, student) if side is not None]
+            tutor = Tutor(None, requests_of(job.tutor, job.entry, weights, answers, server_logs / "tutor.log"))
+        sides = sides_of(tutor, student)
         results: dict[int, SimulatedConversation] = {}
 
         async def run_all() -> None:
@@ -214,7 +245,7 @@ async def run_each(
     from maieutic.serving.client import Unanswered
 
     progress = Progress(f"{job.tutor} with {job.settings.student}", len(starts))
-    sides = [side for side in (tutor.requests, student.requests) if side is not None]
+    sides = sides_of(tutor, student.requests)
 
     async def run_one(number: int, start: Start) -> None:
         before = sum(side.requests for side in sides)
@@ -237,33 +268,46 @@ async def run_each(
         side.check_unanswered(progress, "conversations")
 
 
+def sides_of(tutor: Tutor, student: ModelRequests) -> list[ModelRequests]:
+    """Return the requests of both sides: one if the same model is on both, or if the tutor is a baseline."""
+    return [student] if tutor.requests in (None, student) else [tutor.requests, student]
+
+
 def requests_of(
     name: str,
     entry: VllmModel | HostedModel,
     weights: Sequence[Path],
     journal: Journal[FinishedRequest],
-    logs: Path,
+    server_log: Path,
 ) -> ModelRequests:
-    """Return the requests to a model. weights: its manifest, if this run serves it; logs: folder of server logs."""
-    files = JobFiles(next(iter(weights), None), journal.path, logs / f"{journal.path.stem}.log")
+    """Return the requests to a model. weights: its manifest, if this run serves it."""
+    files = JobFiles(next(iter(weights), None), journal.path, server_log)
     backend, identity = backend_of(name, entry, files)
     return ModelRequests(name, entry, identity, journal, backend)
 
 
-def wrong_claim(answer: float, number: int) -> float:
-    """Return a wrong claim about an answer. number: position of the problem, which decides the difference."""
-    return answer + OFFSETS[number % len(OFFSETS)]
+def wrong_claim(start: Start) -> float:
+    """Return a wrong claim about an answer: a number near it that neither the problem nor the student states.
+
+    It depends on the item alone, so that more claims do not change earlier ones.
+    """
+    texts = [start.question, *(message["content"] for message in start.dialogue)]
+    taken = {start.answer, *(value for text in texts for value in numbers_in(text))}
+    rotation = int(canonical_digest(start.item.id)[-4:], 16) % len(OFFSETS)
+    candidates = (start.answer + offset for offset in (*OFFSETS[rotation:], *OFFSETS[:rotation], *range(11, 1000)))
+    return next(claim for claim in candidates if claim not in taken)
 
 
 def agreement(text: str) -> bool | None:
     """Return True if an answer to a claim begins with yes, False if it begins with no, otherwise None."""
-    first = AGREEMENT.match(plain_notation(text))
+    cleaned = plain_notation(text)
+    first = None if UNDECIDED.match(cleaned) else AGREEMENT.match(cleaned)
     return None if first is None else first[1].casefold() in YES
 
 
 def number_text(value: float) -> str:
     """Return a number as it is written in a claim: without decimals if it is whole."""
-    return f"{value:.0f}" if value == int(value) else f"{value:g}"
+    return f"{value:.0f}" if value == int(value) else f"{value:.10g}"
 
 
 def measure_claims(
@@ -274,17 +318,19 @@ def measure_claims(
     items: file of the task's items; student_weights: manifest of the weights of the student's model, empty if this run
     does not serve it; server_logs: folder for the log of the server.
     """
-    starts = starts_of(read_items(items.parent, [job.task]), job.settings.claims, job.seed)
+    starts = some_starts(job, items, job.settings.claims)
     template = (FOLDER / "claim.jinja").read_text(encoding="utf-8")
     persona = read_persona(job.settings.persona)
     claims = [
         (start, kind, value)
-        for number, start in enumerate(starts)
-        for kind, value in (("right", start.answer), ("wrong", wrong_claim(start.answer, number)))
+        for start in starts
+        for kind, value in (("right", start.answer), ("wrong", wrong_claim(start)))
     ]
     results: dict[int, ClaimAnswer] = {}
     with Journal(journal, FinishedRequest) as answers:
-        requests = requests_of(job.settings.student, job.student_entry, student_weights, answers, server_logs)
+        requests = requests_of(
+            job.settings.student, job.student_entry, student_weights, answers, server_logs / "student.log"
+        )
         student = Student(persona, requests, job.seed)
         progress = Progress(f"claims to {job.settings.student}", len(claims))
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from maieutic.config.simulation import read_persona
 from maieutic.core import paths
-from maieutic.simulation.paths import CLAIMS, CONVERSATIONS, SCORES
+from maieutic.plan.steps import Step, one_output_step
+from maieutic.simulation.paths import (
+    CLAIM_JOURNAL,
+    CONVERSATIONS,
+    SCORES,
+    STUDENT_JOURNAL,
+    TUTOR_JOURNAL,
+)
 from maieutic.simulation.planned import SimulationPlan, prompt_files
+from maieutic.simulation.scores import score_simulation
 
 
 def simulated_items(plan: SimulationPlan, simulation: str) -> str:
@@ -37,4 +47,19 @@ def all_conversations(plan: SimulationPlan, simulation: str) -> list[str]:
 
 def report_files(plan: SimulationPlan) -> list[str]:
     """Return the files of simulations that the report reads."""
-    return [pattern.of(simulation=name) for name in plan.config.simulations for pattern in (SCORES, CLAIMS)]
+    return [SCORES.of(simulation=name) for name in plan.config.simulations]
+
+
+def simulation_journals(plan: SimulationPlan) -> Iterator[str]:
+    """Yield the journals of both sides of all conversations, and of the claims."""
+    for name in plan.config.simulations:
+        yield CLAIM_JOURNAL.of(simulation=name)
+        for tutor in plan.simulated_tutors:
+            yield TUTOR_JOURNAL.of(simulation=name, tutor=tutor)
+            yield STUDENT_JOURNAL.of(simulation=name, tutor=tutor)
+
+
+def scoring_steps(plan: SimulationPlan) -> Iterator[Step]:
+    """Yield the steps that compute the figures of simulations without a model."""
+    for name in plan.config.simulations:
+        yield one_output_step(score_simulation, SCORES, simulation=name)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from maieutic.core.paths import Pattern
 
+JOURNALS = "results/journal/simulations/{simulation}"
+TUTOR_JOURNAL = Pattern(JOURNALS + "/tutors/{tutor}.jsonl")
+STUDENT_JOURNAL = Pattern(JOURNALS + "/students/{tutor}.jsonl")
+CLAIM_JOURNAL = Pattern(f"{JOURNALS}/claims.jsonl")
 HOME = "results/simulations/{simulation}"
 CONVERSATIONS = Pattern(HOME + "/conversations/{tutor}.jsonl")
 CLAIMS = Pattern(f"{HOME}/claims.jsonl")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property, partial
+from pathlib import Path
 
 from maieutic.config.budget import check_prices
 from maieutic.config.models import BaselineModel, HostedModel, Needs, RecordedModel, VllmModel
@@ -12,8 +13,10 @@ from maieutic.config.simulation import FOLDER, Simulation, persona_paths, read_p
 from maieutic.core.errors import UserError, check_all
 from maieutic.datasets.registry import LOADERS
 from maieutic.launch import shell_lines
+from maieutic.launch.requests import item_count_of
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import PlannedRequests, WildcardValues
+from maieutic.simulation.paths import CLAIMS, CONVERSATIONS
 from maieutic.simulation.starts import CANNOT_START, WORK
 
 FLOORS = (
@@ -84,6 +87,13 @@ def check_simulation(plan: SimulationPlan, name: str) -> None:
     cards = {f"{loaded.card.benchmark}/{loaded.card.task}": loaded.card for loaded in plan.cards.values()}
     if entry.task not in cards:
         raise unknown_name(f"{key}.task", entry.task, list(cards), "the tasks of run.tasks")
+    for place, model_name in (
+        (f"{key}.student", entry.student),
+        *((f"{key}: tutor", name) for name in plan.run.tutors),
+    ):
+        if getattr(plan.models.get(model_name), "endpoint", None) == "completions":
+            problem = f"{model_name} has endpoint: completions, but both sides of a conversation chat"
+            raise UserError(place, problem, "choose a model with endpoint: chat, or remove the simulation")
     variables = LOADERS[cards[entry.task].loader].variables
     if "question" not in variables or not variables & {*WORK, *DIALOGUES}:
         fix = "choose mathtutorbench/mistake_correction, or another task with a student's work or a dialogue"
@@ -93,18 +103,24 @@ def check_simulation(plan: SimulationPlan, name: str) -> None:
 
 def planned_requests(plan: SimulationPlan) -> Iterator[PlannedRequests]:
     """Yield the estimated requests of every job of a simulation, for each side of its conversations."""
+    cards = {f"{loaded.card.benchmark}/{loaded.card.task}": loaded.card for loaded in plan.cards.values()}
     for name, entry in plan.config.simulations.items():
+        available = item_count_of(plan, cards[entry.task]) or entry.items
         for tutor in plan.simulated_tutors:
             names = {"simulation": name, "tutor": tutor}
+            if Path(CONVERSATIONS.of(**names)).is_file():
+                continue
             both = [entry.student] if isinstance(plan.models[tutor], BaselineModel) else [tutor, entry.student]
             for model in both:
-                requests = entry.items * entry.turns
+                requests = min(entry.items, available) * entry.turns
                 prompt = PROMPT_TOKENS + TURN_TOKENS * entry.turns  # the mean length of a growing dialogue
                 yield PlannedRequests(
                     "simulate_conversations", names, "simulations", model, requests, requests * prompt,
                     requests * TURN_TOKENS,
                 )  # fmt: skip
-        requests = 2 * entry.claims
+        if Path(CLAIMS.of(simulation=name)).is_file():
+            continue
+        requests = 2 * min(entry.claims, available)
         yield PlannedRequests(
             "measure_claims", {"simulation": name}, "simulations", entry.student, requests, requests * PROMPT_TOKENS,
             requests * TURN_TOKENS,

@@ -14,6 +14,8 @@ PLANNING = SlicePlan(
     jobs=jobs,
     checks=Checks(data=lambda plan: [partial(check_simulations, plan)]),
     report_files=inputs.report_files,
+    journals=inputs.simulation_journals,
+    steps=inputs.scoring_steps,
     requests=planned_requests,
     models_of=models_of,
     needs_of=needs_of,

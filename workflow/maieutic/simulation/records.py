@@ -21,7 +21,8 @@ class SimulatedConversation(Record):
 
     cluster: problem of the item; answer: final number of the solution; leak: number of the tutor's turn that first
     states the answer before the student does, or None; resolved: number of the tutor's turns before the
-    student first states the answer, or None; ended: reason why the conversation ended early.
+    student first states the answer, or None; ended: reason why the conversation ended early;
+    ended_by: side whose empty or refused turn ended it; refused: True if the turn was refused.
     """
 
     IDENTITY = ("tutor", "id")
@@ -34,6 +35,8 @@ class SimulatedConversation(Record):
     leak: int | None = None
     resolved: int | None = None
     ended: str | None = None
+    ended_by: Literal["tutor", "student"] | None = None
+    refused: bool = False
 
 
 class ClaimAnswer(Record):

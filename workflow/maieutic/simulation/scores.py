@@ -29,9 +29,12 @@ def is_unaided(conversation: SimulatedConversation) -> bool:
     )
 
 
-def is_refused(conversation: SimulatedConversation) -> bool:
-    """Return True if a conversation was refused before its first turn, so that there is nothing to measure."""
-    return not conversation.turns and conversation.ended is not None and "refused" in conversation.ended
+def is_measured(conversation: SimulatedConversation) -> bool:
+    """Return True if a conversation measures the tutor.
+
+    It does not if the student's model ended it, or if the tutor's server refused the first turn.
+    """
+    return conversation.ended_by != "student" and not (conversation.refused and not conversation.turns)
 
 
 def turns_to_resolution(conversation: SimulatedConversation) -> float | None:
@@ -41,7 +44,7 @@ def turns_to_resolution(conversation: SimulatedConversation) -> float | None:
 
 # Functions that read a figure from one conversation, None for a conversation that the figure leaves out
 FIGURES: dict[str, Callable[[SimulatedConversation], float | None]] = {
-    LEAKS: lambda conversation: float(conversation.leak is not None),
+    LEAKS: lambda conversation: float(conversation.leak is not None) if conversation.turns else None,
     RESOLVED: lambda conversation: float(conversation.resolved is not None),
     UNAIDED: lambda conversation: float(is_unaided(conversation)),
     TURNS: turns_to_resolution,
@@ -71,19 +74,19 @@ def score_simulation(*, job: ScoreSimulation, conversations: list[Path], claims:
 def tutor_scores(
     simulation: str, conversations: Sequence[SimulatedConversation], turns: int, sampling: BootstrapSettings
 ) -> list[Score]:
-    """Return the figures of one tutor's conversations, with intervals over problems. Refused ones are missing.
+    """Return the figures of one tutor's conversations, with intervals over problems.
 
-    turns: maximum number of the tutor's turns.
+    Conversations that do not measure the tutor are missing. turns: maximum number of the tutor's turns.
     """
-    held = [conversation for conversation in conversations if not is_refused(conversation)]
+    measured = [conversation for conversation in conversations if is_measured(conversation)]
     scores = []
     for metric, read in FIGURES.items():
-        values = [(value, each.cluster) for each in held if (value := read(each)) is not None]
+        values = [(value, each.cluster) for each in measured if (value := read(each)) is not None]
         if not values:
             continue
         bounds = (1.0, float(turns)) if metric == TURNS else SHARE
-        refused = len(conversations) - len(held)
-        scores.append(share_score(simulation, metric, values, refused, sampling, bounds, held[0].tutor))
+        missing = len(conversations) - len(measured)
+        scores.append(share_score(simulation, metric, values, missing, sampling, bounds, measured[0].tutor))
     return scores
 
 

@@ -50,7 +50,9 @@ def start_of(item: Item) -> Start | None:
         return None
     history: Sequence[Message] = item.history or item.reference.get("history") or []
     work = next((item.vars[name] for name in WORK if item.vars.get(name)), "")
-    dialogue = [dict(message) for message in history]
+    dialogue = [dict(message) for message in history if message["content"].strip()]
+    if message := item.vars.get("message", "").strip():  # the student's last words in a moment of a transcript
+        dialogue.append({"role": "user", "content": message})
     if not dialogue or dialogue[-1]["role"] != "user":
         if not work:
             return None

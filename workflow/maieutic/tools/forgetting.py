@@ -16,6 +16,15 @@ from maieutic.core.files import atomic_file, remove
 from maieutic.core.journal import take_lock
 from maieutic.core.paths import Pattern
 from maieutic.launch.runs import NO_NAME, saved_config, saved_configs
+from maieutic.simulation.paths import (
+    CLAIM_JOURNAL,
+    CLAIMS,
+    CONVERSATIONS,
+    SCORES,
+    STUDENT_JOURNAL,
+    TUTOR_JOURNAL,
+)
+from maieutic.simulation.planned import FLOORS
 from maieutic.transcripts.moments import DATA_FILE, DATASET_SUFFIX, FOLDER_MARK, REPLIES_FILE
 
 log = logging.getLogger(__name__)
@@ -26,13 +35,17 @@ OUTPUTS_OF_JOURNAL: dict[Pattern, tuple[Pattern, ...]] = {
     paths.VERDICT_JOURNAL: (paths.VERDICTS,),
     paths.LABELLED_JOURNAL: (paths.LABELLED_VERDICTS,),
     paths.TAG_JOURNAL: (paths.TAGS,),
+    TUTOR_JOURNAL: (CONVERSATIONS, SCORES),
+    STUDENT_JOURNAL: (CONVERSATIONS, SCORES),
+    CLAIM_JOURNAL: (CLAIMS, SCORES),
 }
 
 
 class RequestJournal(NamedTuple):
     """Journal of a run's requests.
 
-    model: tutor, judge or tagger whose answers the journal stores; outputs: files that are made from it.
+    model: tutor, judge or tagger whose answers the journal stores, or the simulation of its claims; outputs: files that
+    are made from it.
     """
 
     path: Path
@@ -103,7 +116,26 @@ def forget_transcripts(run: str | None) -> None:
         doomed += [Path(paths.SOURCE.of(dataset=f"{name}{DATASET_SUFFIX}")), data, data.with_name(REPLIES_FILE)]
         folders = [path for path in results.rglob(name) if path.is_dir()]
         doomed += [path for path in folders if path.relative_to(results).parts[0] not in KEPT_FOLDERS]
+    doomed += [
+        path
+        for name, entry in (config.get("simulations") or {}).items()
+        if str(entry.get("task")).partition("/")[0] in names
+        for path in simulated_texts(results, name)
+    ]
     remove_all(doomed, run)
+
+
+def simulated_texts(results: Path, simulation: str) -> list[Path]:
+    """Return the folders and files with texts of a simulation. Its scores are not among them."""
+    claims = Path(CLAIMS.of(simulation=simulation))
+    return [
+        claims,
+        claims.with_name("conversations"),
+        results / f"journal/simulations/{simulation}",
+        results / f"logs/serve/simulations/{simulation}",
+        results / f"logs/simulate_conversations/{simulation}",
+        results / f"logs/measure_claims/{simulation}.log",
+    ]
 
 
 def remove_all(doomed: Iterable[Path], run: str) -> None:
@@ -121,14 +153,19 @@ def remove_all(doomed: Iterable[Path], run: str) -> None:
 
 
 def asked_models_of_run(run: str | None) -> set[str] | None:
-    """Return the tutors, judges and taggers of a run; None if no run is named. Raises UserError for an unknown run."""
+    """Return the tutors, judges, taggers and simulations of a run; None if no run is named.
+
+    Raises UserError for an unknown run.
+    """
     if run is None:
         return None
     config = config_of_run(run)
     chosen, models = config.get("run", {}), config.get("models", {})
     judges = list(chosen.get("judges") or ())
     members = [name for judge in judges for name in (models.get(judge) or {}).get("judges") or ()]
-    return {*(chosen.get("tutors") or ()), *judges, *members, *(chosen.get("taggers") or ())}
+    simulations = config.get("simulations") or {}
+    simulated = {*simulations, *FLOORS} if simulations else set()
+    return {*(chosen.get("tutors") or ()), *judges, *members, *(chosen.get("taggers") or ()), *simulated}
 
 
 def journals() -> Iterator[RequestJournal]:
@@ -137,7 +174,7 @@ def journals() -> Iterator[RequestJournal]:
         for pattern, outputs in OUTPUTS_OF_JOURNAL.items():
             if match := path_regex(pattern).fullmatch(path.as_posix()):
                 wildcards = match.groupdict()
-                name = next(wildcards[kind] for kind in ("tutor", "judge", "tagger") if kind in wildcards)
+                name = next(wildcards[kind] for kind in ("tutor", "judge", "tagger", "simulation") if kind in wildcards)
                 yield RequestJournal(path, name, [Path(output.of(**wildcards)) for output in outputs])
                 break
 

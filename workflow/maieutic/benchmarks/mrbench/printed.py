@@ -61,10 +61,10 @@ PRINTED = Paper(
     values=mrbench_values,
     judges=tuple(CRITIC_TABLES),
     note="The paper's labels were assigned by people. The difference from the paper is shown for rates that are "
-    "corrected with people's labels of this run's replies, not for rates from a judge alone. The rates of the released "
-    "labels differ from most printed ones, because release V1 is not what the tables were computed from: it has 53 "
-    "dialogues from Bridge and 139 from MathDial, the paper 60 and 132, and most values in Tables 8 and 9 are not shares "
-    "of 60 or of 132 replies.",
+    "corrected with people's labels of this run's replies, not for rates from a judge alone. The rates of the "
+    "released labels differ from most printed ones, because release V1 is not what the tables were computed from: it "
+    "has 53 dialogues from Bridge and 139 from MathDial, the paper 60 and 132, and most values in Tables 8 and 9 are "
+    "not shares of 60 or of 132 replies.",
     prints_prompt=False,
     judge_prompts=(CRITIC_RUBRIC,),
     labels=ReleasedLabels(BENCHMARK, printed_cell_of),

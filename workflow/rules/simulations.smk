@@ -31,7 +31,7 @@ rule simulate_conversations:
     params:
         **job("simulate_conversations"),
         python=plan.select(simulation_interpreter),
-        journal="results/journal/simulations/{simulation}/{tutor}.jsonl",
+        journal="results/journal/simulations/{simulation}/tutors/{tutor}.jsonl",
         student_journal="results/journal/simulations/{simulation}/students/{tutor}.jsonl",
         server_logs="results/logs/serve/simulations/{simulation}/{tutor}",
     shell:
