@@ -12,7 +12,7 @@ export PYTHONPATH := $(CURDIR)/workflow
 # Some containers set PYTHONDONTWRITEBYTECODE, with which each of a run's hundreds of jobs would recompile the package.
 unexport PYTHONDONTWRITEBYTECODE PYTHONHOME
 
-.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver dev check format vendor lock sbom recover bench bench-gpu schemas clean
+.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers released tour env driver dev check format vendor lock sbom recover bench bench-gpu bills schemas clean
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
@@ -39,6 +39,10 @@ test-slurm: env dev  ## run the SLURM tests on a one-machine cluster from Debian
 
 test-containers: env dev  ## build and test the images with Apptainer and Docker (root, Debian 12)
 	$(PYTHON) -m pytest tests/containers
+
+released: driver  ## compute everything that needs no model: results/report/index.html (DATA=FOLDER for local copies)
+	$(SNAKEMAKE) --cores $(CORES) --configfile config/released.yaml $(if $(DATA),--config data_dir="$(DATA)")
+	@echo "open results/report/index.html"
 
 tour: env dev  ## make the pictures of docs/tour.md from the demo's results (needs Chromium)
 	$(PYTHON) tests/tour.py
@@ -92,6 +96,9 @@ recover: driver  ## end the drivers of a killed Snakemake, and unlock the folder
 bench: env dev  ## run the benchmarks: write bench/results.json and docs/performance.md
 	@envs/setup peers
 	$(PYTHON) bench/write_page.py
+
+bills: dev  ## write docs/reproduce.md: the command and the cost of each printed table
+	$(PYTHON) bench/reproduce.py
 
 bench-gpu: env dev  ## measure reward models, training and vLLM on this machine's GPU: write bench/gpu.json
 	.venv/serve/bin/python bench/gpu.py

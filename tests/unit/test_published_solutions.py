@@ -39,7 +39,9 @@ def test_the_shipped_run_file_scores_what_the_authors_flagged(data: Path, tmp_pa
     card = plan.card("mathtutorbench", "problem_solving")
     records = read_source(data / "gsm8k/test.jsonl", "jsonl")
     write_records(items, LOADERS[card.loader].load(records, card.task))
-    assert plan.used_datasets == ["gsm8k", "gsm8k_solutions"]
+    assert {"gsm8k", "gsm8k_solutions"} <= set(plan.used_datasets)
+    assert plan.tasks_for("mathtutorbench", plan.run.tutors[0]) == ["problem_solving"], "the run has further tasks"
+    assert not set(plan.tutors) & set(plan.with_engine("vllm", "hosted")) and not plan.run.judges, "it needs no model"
     file = data / "gsm8k/example_model_solutions.jsonl"
     flags = {
         model: [json.loads(line)[model]["is_correct"] for line in file.read_text(encoding="utf-8").splitlines()]

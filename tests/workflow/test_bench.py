@@ -72,6 +72,14 @@ def test_the_shipped_page_of_scale_is_that_of_the_code() -> None:
     assert run_bench("paper_run", "--print") == Path("docs/scale.md").read_text(encoding="utf-8") + "\n"
 
 
+def test_the_page_of_commands_is_that_of_the_run_files() -> None:
+    """Every run file that it names is shipped, and its bill is the estimate's."""
+    text = Path("docs/reproduce.md").read_text(encoding="utf-8")
+    assert run_bench("reproduce", "--print") == text
+    named = set(re.findall(r"config/(\w+)\.yaml\)", text))
+    assert named == {"released", "mathtutorbench", "paper", "mrbench", "kmpbench", "tutorbench"}
+
+
 def test_sizes_of_requests_are_those_of_the_data(tmp_path: Path, data: Path) -> None:
     """Reproduce the shipped sizes with bench/request_sizes.py on the same data."""
     out = tmp_path / "sizes.csv"
@@ -88,6 +96,6 @@ def test_colours_of_lights_are_simulated() -> None:
 
 def test_every_bench_is_run_by_a_test() -> None:
     texts = [path.read_text(encoding="utf-8") for path in Path("tests").rglob("test_*.py")]
-    covered_names = {"slow_server", "request_sizes", "paper_run", *SMALL_ARGUMENTS}
+    covered_names = {"slow_server", "request_sizes", "paper_run", "reproduce", *SMALL_ARGUMENTS}
     benches = {path.stem for path in Path("bench").glob("*.py")} - covered_names
     assert {name for name in benches if not any(f"bench/{name}.py" in text for text in texts)} == set()

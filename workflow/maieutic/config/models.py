@@ -544,8 +544,8 @@ class RecordedModel(Model):
         None,
         min_length=1,
         description=(
-            "Benchmarks, or tasks as `benchmark/task`, to which the replies belong; the run's other tasks are not asked. "
-            "`null`: all tasks."
+            "Benchmarks, or tasks as `benchmark/task`, to which the replies belong; the run's other tasks are not "
+            "asked. `null`: all tasks."
         ),
     )
     images: bool = Field(True, description="Set to `false` if the recorded tutor did not see the items' pictures.")
