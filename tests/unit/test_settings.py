@@ -48,7 +48,7 @@ BAD = [
     ("limit of zero", "run/limit", 0, r"^run\.limit: input should be greater than or equal to 1, found"),
     ("unknown model", "run/tutors", ["smollm"], r"^run\.tutors\[0\]: 'smollm' is not in config/models\.yaml\. Fix: did you"),
     ("model twice", "run/tutors", ["echo", "echo"], r"^run\.tutors\[1\]: 'echo' is listed twice"),
-    ("no model", "run/tutors", [], r"^run\.tutors: expected at least one tutor, found none\. Fix: .*config/demo\.yaml"),
+    ("no value", "run/tutors", None, r"^run\.tutors: expected at least one tutor, found none\. Fix: .*config/demo\.yaml.*tutors: \[\]"),
     ("unknown task", "run/tasks", ["mathtutorbench/mistake_locaton"], r"^run\.tasks\[0\].*did you mean 'mathtutorbench/mistake_location'"),
     ("unknown benchmark", "run/tasks", ["mathtutor"], r"^run\.tasks\[0\]: 'mathtutor' is not in resources/benchmarks"),
     ("path as task", "run/tasks", ["../../etc"], r"^run\.tasks\[0\]: '\.\./\.\./etc' is not in resources/benchmarks"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -69,3 +70,19 @@ def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
     fix = "run `maieutic items --configfile "
     assert done.returncode == 1 and f"there is no item 'gsm8k-99999'. Fix: {fix}" in done.stdout
     assert config.name in done.stdout.partition(fix)[2].partition("`")[0]
+
+
+def test_a_run_without_tutors_shows_floors_ceilings_and_released_labels(
+    checkouts: Callable[[], Path], data: Path
+) -> None:
+    folder = checkouts()
+    chosen = {"tutors": [], "tasks": ["mathtutorbench/problem_solving", "mrbench"], "labels": ["mrbench"], "limit": 20}
+    done = run(folder, overlay(folder, {"edition": "published", "data_dir": str(data), "run": chosen}))
+    assert done.returncode == 0, done.stdout
+    assert "requests sent: none" in done.stdout
+    page = (folder / "results/report/index.html").read_text(encoding="utf-8")
+    assert "released data only" in page and "the run has no tutors" in page
+    assert re.search(r"208 of 208 printed cells measured</b>:\s*<b>6 reproduced</b>, 202 differ", page)
+    scores = pd.read_csv(folder / "results/report/scores.csv")
+    heads = scores[scores.headline & (scores.scoring == "robust")].set_index("tutor").value
+    assert heads["reference"] == 1 and heads["always-0"] < 0.2

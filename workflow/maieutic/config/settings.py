@@ -394,10 +394,10 @@ def read_config(raw: dict[str, Any]) -> Config:
     run = raw.get("run")
     if isinstance(run, dict) and run.get("name") is not None:
         check_file_names("run.name", [run["name"]], "choose another name for the run, or remove the key")
-    if run is None or (isinstance(run, dict) and not run.get("tutors")):
+    if run is None or (isinstance(run, dict) and run.get("tutors") is None):
         fix = (
             "list tutors in a run file and pass it with --configfile my.yaml (README.md), or run the demo with "
-            "--configfile config/demo.yaml"
+            "--configfile config/demo.yaml; a run without tutors, on released data alone, needs tutors: []"
         )
         raise UserError("run.tutors", "expected at least one tutor, found none", fix)
     try:

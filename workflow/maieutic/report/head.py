@@ -54,7 +54,7 @@ def run_line(run: ReportInput, selected: Mapping[str, Sequence[Card]]) -> list[s
     edited = " with local changes" if provenance and provenance.code.n_edited else ""
     return [
         ", ".join(map(paper_title, selected)),
-        ", ".join(tutors) if len(tutors) <= MOST_TUTORS else counted(len(tutors), "tutor"),
+        (", ".join(tutors) if len(tutors) <= MOST_TUTORS else counted(len(tutors), "tutor")) or "released data only",
         f"{items} items in {counted(number, 'task')}" if number == 1 else f"{items} items in each of {number} tasks",
         *([f"up to {plan.repeats} answers to each item"] if plan.repeats > 1 else []),
         *([provenance.date] if provenance and provenance.date else []),
@@ -74,6 +74,8 @@ def readable_tile(plan: Plan, scores: Mapping[str, Sequence[ReportedScore]], lea
             if score.headline and score.scoring == "robust" and score.tutor in plan.run.tutors
         ]
     known = [(score, score.readable) for score in heads if score.readable is not None]
+    if not known and not plan.run.tutors:
+        return Tile(title, "–", "the run has no tutors", "plain", "#/")
     if not known:
         return Tile(title, "–", "no headline score", "doubtful", "#/")
     sizes = [score.n + score.missing for score, _ in known]
