@@ -19,6 +19,7 @@ from maieutic.core.journal import FinishedRequest, Journal, canonical_digest
 from maieutic.core.progress import Progress
 from maieutic.core.records import NO_REQUEST, read_items, write_records
 from maieutic.core.shutdown import run_with_grace
+from maieutic.graders.leaks import answers_in
 from maieutic.graders.reading import plain_notation
 from maieutic.replies.baselines import TUTORS
 from maieutic.replies.generate import (
@@ -150,7 +151,7 @@ async def converse(start: Start, tutor: Tutor, student: Student, name: str, turn
         answer = await tutor.say(start, dialogue)
         if end := end_of("tutor", number, answer):
             break
-        if leak is None and start.answer in numbers_in(answer.text):
+        if leak is None and start.answer in answers_in(answer.text):
             leak = number
         dialogue.append({"role": "assistant", "content": answer.text})
         exchanged.append(SimulatedTurn(tutor=answer.text, tutor_key=answer.key))
@@ -159,7 +160,7 @@ async def converse(start: Start, tutor: Tutor, student: Student, name: str, turn
             break
         dialogue.append({"role": "user", "content": reaction.text})
         exchanged[-1] = exchanged[-1].model_copy(update={"student": reaction.text, "student_key": reaction.key})
-        if start.answer in numbers_in(reaction.text):
+        if start.answer in answers_in(reaction.text):
             resolved = number
             break
     return SimulatedConversation(
