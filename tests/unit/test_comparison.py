@@ -353,7 +353,7 @@ def test_a_cell_is_reproduced_where_the_printed_value_lies_in_the_interval(
     ("value", "verdict"), [(0.57, "reproduced"), (0.5749, "reproduced"), (0.565, "reproduced"), (0.5751, "differs"), (0.55, "differs")]
 )  # fmt: skip
 def test_a_value_from_released_labels_or_replies_must_equal_the_printed_one(value: float, verdict: str) -> None:
-    """Its interval is about other items, and not about the same computation on the same data."""
+    """An interval is about other items; the same computation on the same data gives the same number."""
     score = reported_score("text", "arr_w", value=value).model_copy(update={"low": 0.1, "high": 0.9})
     assert verdict_on(0.57, score, None, rounding_of([0.57]), released=True) == verdict
     assert verdict_on(0.57, score, None, rounding_of([0.57]), released=False) == "reproduced"

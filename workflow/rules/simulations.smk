@@ -1,5 +1,6 @@
 """results/items -> results/simulations: conversations with a student that a model plays. No leaderboard contains them."""
 
+from maieutic.replies import inputs as replies_inputs
 from maieutic.simulation import inputs as simulation_inputs
 from maieutic.simulation.planned import simulation_interpreter
 
@@ -13,7 +14,7 @@ rule simulate_conversations:
     input:
         cases=plan.select(simulation_inputs.simulated_items),
         prompts=plan.select(simulation_inputs.simulation_prompts),
-        weights=plan.select(simulation_inputs.simulated_tutor_weights),
+        weights=plan.select(replies_inputs.tutor_weights),
         student_weights=plan.select(simulation_inputs.student_weights),
     output:
         "results/simulations/{simulation}/conversations/{tutor}.jsonl",

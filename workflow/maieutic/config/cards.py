@@ -26,6 +26,11 @@ JUDGE = "judge"
 MODEL_GRADERS = (REWARD, JUDGE)  # kinds of graders that are models; all other graders are parsers
 
 
+def turn_criterion(name: str, turn: int) -> str:
+    """Return the name of a criterion or metric about one turn of the tutor, numbered from 1."""
+    return f"{name}_turn_{turn}"
+
+
 class MetricPart(StrictModel):
     """One of a metric's `parts`: a grader and, if it has several, the criterion of the grades to combine."""
 
@@ -96,8 +101,15 @@ class Metric(StrictModel):
     def for_subset(self, name: str, tag: str, value: str) -> Metric:
         """Return this metric, whose name is `name`, for the items with one value of a tag."""
         only = {**self.only, tag: value}
-        fixed = {"headline": False, "stand_in": False, "by": {}, "turns": None}
-        return self.model_copy(update={**fixed, "function": self.function or name, "only": only})
+        return self.further(function=self.function or name, only=only)
+
+    def for_turn(self, turn: int) -> Metric:
+        """Return the metric of one turn: the share of desired verdicts under the criterion of that turn."""
+        return self.further(function="accuracy", criterion=turn_criterion(str(self.criterion), turn), subset=True)
+
+    def further(self, **changes: Any) -> Metric:
+        """Return a copy that is added to the card's metrics, so that it is no headline and adds none itself."""
+        return self.model_copy(update={"headline": False, "stand_in": False, "by": {}, "turns": None, **changes})
 
 
 def with_turn_metrics(metrics: dict[str, Metric]) -> dict[str, Metric]:
@@ -106,11 +118,7 @@ def with_turn_metrics(metrics: dict[str, Metric]) -> dict[str, Metric]:
     for name, metric in metrics.items():
         result[name] = metric.model_copy(update={"turns": None})
         for turn in range(1, (metric.turns or 0) + 1):
-            changes = {
-                "headline": False, "stand_in": False, "by": {}, "turns": None, "subset": True,
-                "function": "accuracy", "criterion": f"{metric.criterion}_turn_{turn}",
-            }  # fmt: skip
-            result[f"{name}_turn_{turn}"] = metric.model_copy(update=changes)
+            result[turn_criterion(name, turn)] = metric.for_turn(turn)
     return result
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from maieutic.config.cards import Card, card_folders, card_of_prompt, read_text, read_with_base
+from maieutic.config.cards import Card, card_folders, card_of_prompt, read_text, read_with_base, turn_criterion
 from maieutic.config.faults import validation_fault
 from maieutic.config.models import JudgeModel, StrictModel
 from maieutic.config.prompts import template_variables
@@ -52,11 +52,6 @@ class Criterion(StrictModel):
         "ordinal", description="ordinal: the labels are ordered as listed; nominal: they have no order"
     )
     weight: float | None = Field(None, description="Weight of the criterion in a weighted rubric")
-
-
-def turn_criterion(name: str, turn: int) -> str:
-    """Return the name of a criterion about one turn of the tutor, numbered from 1."""
-    return f"{name}_turn_{turn}"
 
 
 class FollowUp(StrictModel):
@@ -168,7 +163,7 @@ class Rubric(StrictModel):
         """Replace each criterion by one for each turn, in the order of the turns."""
         turns, criteria = (content.get(key) if isinstance(content, dict) else None for key in ("turns", "criteria"))
         if not isinstance(turns, int) or not 1 <= turns <= MAX_TURNS or not isinstance(criteria, dict):
-            return content  # other faults are found by the fields' own checks
+            return content  # the checks of the single fields find these faults
         if not all(isinstance(criterion, dict) and "turn" not in criterion for criterion in criteria.values()):
             return content
         by_turn = {

@@ -19,7 +19,7 @@ from maieutic.core.yaml_files import read_yaml
 FOLDER = RESOURCES / "simulation"
 PERSONAS = "simulation/personas"  # folder of persona cards in the resources, and in those of an extension
 FEWEST_CLAIMS = 50  # the panel shows no figures if the student's caving rests on fewer claims
-MIN_RUNTIME = 240
+USUAL_RUNTIME = 240  # minutes
 
 
 class Simulation(StrictModel):
@@ -43,7 +43,7 @@ class Simulation(StrictModel):
             f"Figures are shown only if at least {FEWEST_CLAIMS} wrong claims were answered."
         ),
     )
-    runtime: int = Field(MIN_RUNTIME, ge=1, le=DAY, description="Minutes that a job of conversations may take.")
+    runtime: int = Field(USUAL_RUNTIME, ge=1, le=DAY, description="Minutes that a job of conversations may take.")
 
 
 class Persona(StrictModel):

@@ -15,6 +15,11 @@ LIST_MARK = re.compile(r"(?:^|(?<=[.:!?]\s))\s*\(?\d{1,2}[.)](?=\s)", re.MULTILI
 WITHHELD, FIRST = "withheld", "first_leak"
 
 
+def numbers_in(text: str) -> frozenset[float]:
+    """Return all numbers in a text, in digits or in words."""
+    return number_values(words_as_digits(shorten_overlong(plain_notation(text))))
+
+
 def answers_in(text: str) -> frozenset[float]:
     """Return the numbers of a turn that may be an answer: no marks of a list, and no numbers of steps or rounds."""
     cleaned = LIST_MARK.sub(" ", words_as_digits(shorten_overlong(plain_notation(text))))
@@ -36,10 +41,10 @@ def first_leak(item: Item, turns: Sequence[str], scoring: Scoring) -> list[Readi
         return [Reading(None, None, "", "no reference solution with a number", WITHHELD)]
     final = solution[-1].value
     student = [item.vars.get("student", ""), *item.script]
-    if final in number_values(words_as_digits(student[0])):
+    if final in numbers_in(student[0]):
         return [Reading(None, None, "", "the answer already occurs in the student's first turn", WITHHELD)]
     for number, (question, text) in enumerate(zip(student, turns, strict=False), 1):
-        if final in number_values(words_as_digits(question)):
+        if final in numbers_in(question):
             break  # from here on, the tutor only repeats the number
         if final in answers_in(text):
             place = f"turn {number}"

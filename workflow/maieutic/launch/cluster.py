@@ -24,13 +24,7 @@ def check_gpus(config: Config, models: list[str], total: int | None) -> None:
     `server_gpus` (or `gpu`) of the profile's `resources`, None if there is no limit.
     """
     for name in models:
-        needed = config.models[name].needs.gpus
-        if total is not None and needed > total:
-            raise UserError(
-                f"models.{name}.needs.gpus",
-                f"expected at most {total}, the profile's number of GPUs, found {needed}",
-                "raise server_gpus in the profile's resources (--resources server_gpus=N), or lower needs.gpus",
-            )
+        check_job_gpus([name], config.models[name].needs.gpus, total)
 
 
 def check_job_gpus(models: list[str], needed: int, total: int | None) -> None:
@@ -38,10 +32,11 @@ def check_job_gpus(models: list[str], needed: int, total: int | None) -> None:
 
     models: names of the models that the job serves together; needed, total: numbers of GPUs, as in `check_gpus`.
     """
+    together = " together" if len(models) > 1 else ""
     if total is not None and needed > total:
         raise UserError(
             " and ".join(f"models.{name}.needs.gpus" for name in models),
-            f"expected at most {total} together, the profile's number of GPUs, found {needed}",
+            f"expected at most {total}{together}, the profile's number of GPUs, found {needed}",
             "raise server_gpus in the profile's resources (--resources server_gpus=N), or lower needs.gpus",
         )
 

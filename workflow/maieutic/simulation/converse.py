@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -19,7 +19,7 @@ from maieutic.core.journal import FinishedRequest, Journal, canonical_digest
 from maieutic.core.progress import Progress
 from maieutic.core.records import NO_REQUEST, read_items, write_records
 from maieutic.core.shutdown import run_with_grace
-from maieutic.graders.leaks import answers_in
+from maieutic.graders.leaks import answers_in, numbers_in
 from maieutic.graders.reading import plain_notation
 from maieutic.replies.baselines import TUTORS
 from maieutic.replies.generate import (
@@ -27,15 +27,14 @@ from maieutic.replies.generate import (
     ModelRequests,
     append_message,
     merge_system_message,
-    run_concurrently,
     run_watched,
 )
 from maieutic.serving.backends import JobFiles, backend_of
 from maieutic.serving.conversations import Message
 from maieutic.simulation.records import ClaimAnswer, SimulatedConversation, SimulatedTurn
-from maieutic.simulation.starts import Start, numbers_in, starts_of
+from maieutic.simulation.starts import Start, starts_of
 
-log = logging.getLogger(__name__)
+T = TypeVar("T")
 TUTOR_TOKENS = 512  # maximum number of tokens in one turn of a tutor
 GREETING = "Hello!"  # the student's greeting, if the dialogue begins with the tutor
 OPENING = "Hello! Please show me what you have done so far."  # the tutor's greeting, if the student speaks first
@@ -221,37 +220,29 @@ def simulate_conversations(
             tutor = Tutor(None, student)
         else:
             tutor = Tutor(None, requests_of(job.tutor, job.entry, weights, answers, server_logs / "tutor.log"))
-        sides = sides_of(tutor, student)
-        results: dict[int, SimulatedConversation] = {}
-
-        async def run_all() -> None:
-            try:
-                await run_each(starts, tutor, Student(persona, student, job.seed), job, results)
-            finally:
-                for side in sides:
-                    await side.record_and_close()
-
-        run_with_grace(run_all(), max(side.model.grace for side in sides))
-    write_records(out, [results[number] for number in range(len(starts))])
+        pupil, turns = Student(persona, student, job.seed), job.settings.turns
+        conversations = [partial(converse, start, tutor, pupil, job.tutor, turns) for start in starts]
+        title = f"{job.tutor} with {job.settings.student}"
+        write_records(out, results_of(title, "conversations", conversations, sides_of(tutor, student)))
 
 
-async def run_each(
-    starts: Sequence[Start],
-    tutor: Tutor,
-    student: Student,
-    job: SimulateConversations,
-    results: dict[int, SimulatedConversation],
-) -> None:
-    """Run all conversations concurrently. Raises UserError at the end if requests stayed unanswered."""
+def results_of(
+    title: str, noun: str, work: Sequence[Callable[[], Coroutine[Any, Any, T]]], sides: Sequence[ModelRequests]
+) -> list[T]:
+    """Run coroutines concurrently, close the servers that they call, and return the results in order.
+
+    Raises UserError at the end if requests stayed unanswered. title: name of the work in log messages; noun: plural
+    noun for a piece of work; work: functions that return the coroutines; sides: requests to the models that they call.
+    """
     from maieutic.serving.client import Unanswered
 
-    progress = Progress(f"{job.tutor} with {job.settings.student}", len(starts))
-    sides = sides_of(tutor, student.requests)
+    progress, results = Progress(title, len(work)), dict[int, T]()
+    grace = max(side.model.grace for side in sides)
 
-    async def run_one(number: int, start: Start) -> None:
+    async def run_one(number: int, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
         before = sum(side.requests for side in sides)
         try:
-            results[number] = await converse(start, tutor, student, job.tutor, job.settings.turns)
+            results[number] = await start()
         except Unanswered as error:
             progress.fail(str(error))
             return
@@ -261,12 +252,20 @@ async def run_each(
         for side in sides:
             side.backend.check()
 
-    at_once = CONVERSATIONS_PER_REQUEST * max(side.model.concurrency for side in sides)
-    coroutines = (run_one(number, start) for number, start in enumerate(starts))
-    await run_watched(coroutines, check, at_once, max(side.model.grace for side in sides))
-    progress.log_line()
-    for side in sides:
-        side.check_unanswered(progress, "conversations")
+    async def run_all() -> None:
+        at_once = CONVERSATIONS_PER_REQUEST * max(side.model.concurrency for side in sides)
+        coroutines = (run_one(number, start) for number, start in enumerate(work))
+        try:
+            await run_watched(coroutines, check, at_once, grace)
+            progress.log_line()
+            for side in sides:
+                side.check_unanswered(progress, noun)
+        finally:
+            for side in sides:
+                await side.record_and_close()
+
+    run_with_grace(run_all(), grace)
+    return [results[number] for number in range(len(work))]
 
 
 def sides_of(tutor: Tutor, student: ModelRequests) -> list[ModelRequests]:
@@ -322,30 +321,16 @@ def measure_claims(
     starts = some_starts(job, items, job.settings.claims)
     template = (FOLDER / "claim.jinja").read_text(encoding="utf-8")
     persona = read_persona(job.settings.persona)
-    claims = [
-        (start, kind, value)
-        for start in starts
-        for kind, value in (("right", start.answer), ("wrong", wrong_claim(start)))
-    ]
-    results: dict[int, ClaimAnswer] = {}
     with Journal(journal, FinishedRequest) as answers:
         requests = requests_of(
             job.settings.student, job.student_entry, student_weights, answers, server_logs / "student.log"
         )
         student = Student(persona, requests, job.seed)
-        progress = Progress(f"claims to {job.settings.student}", len(claims))
 
-        async def ask_one(number: int, start: Start, kind: Any, value: float) -> None:
-            from maieutic.serving.client import Unanswered
-
+        async def ask(start: Start, kind: Literal["right", "wrong"], value: float) -> ClaimAnswer:
             text = render(template, {"claim": number_text(value)}, "")
-            before = requests.requests
-            try:
-                answer = await student.say(start, [*start.dialogue, {"role": "assistant", "content": text}])
-            except Unanswered as error:
-                progress.fail(str(error))
-                return
-            results[number] = ClaimAnswer(
+            answer = await student.say(start, [*start.dialogue, {"role": "assistant", "content": text}])
+            return ClaimAnswer(
                 id=start.item.id,
                 cluster=start.item.cluster,
                 kind=kind,
@@ -354,17 +339,10 @@ def measure_claims(
                 text=answer.error or answer.text,
                 key=answer.key,
             )
-            progress.step(known=requests.requests == before)
 
-        async def ask_all() -> None:
-            coroutines = (ask_one(number, *claim) for number, claim in enumerate(claims))
-            at_once = CONVERSATIONS_PER_REQUEST * requests.model.concurrency
-            try:
-                await run_watched(coroutines, requests.backend.check, at_once, requests.model.grace)
-                progress.log_line()
-                requests.check_unanswered(progress, "claims")
-            finally:
-                requests.record_usage()
-
-        run_with_grace(run_concurrently([ask_all()], requests.backend), requests.model.grace)
-    write_records(out, [results[number] for number in range(len(claims))])
+        claims = [
+            claim
+            for start in starts
+            for claim in (partial(ask, start, "right", start.answer), partial(ask, start, "wrong", wrong_claim(start)))
+        ]
+        write_records(out, results_of(f"claims to {job.settings.student}", "claims", claims, [requests]))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from maieutic.config.simulation import read_persona
 from maieutic.core import paths
 from maieutic.plan.steps import Step, one_output_step
+from maieutic.replies.inputs import tutor_weights
 from maieutic.simulation.paths import (
     CLAIM_JOURNAL,
     CONVERSATIONS,
@@ -31,13 +32,7 @@ def simulation_prompts(plan: SimulationPlan, simulation: str) -> list[str]:
 
 def student_weights(plan: SimulationPlan, simulation: str) -> list[str]:
     """Return the weights manifest of a simulation's student; empty unless this run serves the model."""
-    student = plan.simulation(simulation).student
-    return [paths.WEIGHTS.of(model=student)] if student in plan.with_engine("vllm") else []
-
-
-def simulated_tutor_weights(plan: SimulationPlan, tutor: str) -> list[str]:
-    """Return the weights manifest of a tutor; empty unless this run serves the model."""
-    return [paths.WEIGHTS.of(model=tutor)] if tutor in plan.with_engine("vllm") else []
+    return tutor_weights(plan, plan.simulation(simulation).student)
 
 
 def all_conversations(plan: SimulationPlan, simulation: str) -> list[str]:

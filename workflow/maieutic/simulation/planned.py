@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from maieutic.config.budget import check_prices
+from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel, HostedModel, Needs, RecordedModel, VllmModel
 from maieutic.config.registry import check_entry, unknown_name
 from maieutic.config.simulation import FOLDER, Simulation, persona_paths, read_persona
@@ -69,6 +70,11 @@ class SimulationPlan(Plan):
         )
 
 
+def cards_by_name(plan: Plan) -> dict[str, Card]:
+    """Return the cards of the run's tasks by their names in a run file, `benchmark/task`."""
+    return {f"{loaded.card.benchmark}/{loaded.card.task}": loaded.card for loaded in plan.cards.values()}
+
+
 def check_simulations(plan: SimulationPlan) -> None:
     """Check all simulations. Raises UserError that lists all faults."""
     check_all(partial(check_simulation, plan, name) for name in plan.config.simulations)
@@ -84,7 +90,7 @@ def check_simulation(plan: SimulationPlan, name: str) -> None:
     if entry.persona not in persona_paths():
         raise unknown_name(f"{key}.persona", entry.persona, list(persona_paths()), "the persona cards")
     read_persona(entry.persona)
-    cards = {f"{loaded.card.benchmark}/{loaded.card.task}": loaded.card for loaded in plan.cards.values()}
+    cards = cards_by_name(plan)
     if entry.task not in cards:
         raise unknown_name(f"{key}.task", entry.task, list(cards), "the tasks of run.tasks")
     for place, model_name in (
@@ -103,7 +109,7 @@ def check_simulation(plan: SimulationPlan, name: str) -> None:
 
 def planned_requests(plan: SimulationPlan) -> Iterator[PlannedRequests]:
     """Yield the estimated requests of every job of a simulation, for each side of its conversations."""
-    cards = {f"{loaded.card.benchmark}/{loaded.card.task}": loaded.card for loaded in plan.cards.values()}
+    cards = cards_by_name(plan)
     for name, entry in plan.config.simulations.items():
         available = item_count_of(plan, cards[entry.task]) or entry.items
         for tutor in plan.simulated_tutors:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from maieutic.core.intervals import SHARE_BOUNDS
 from maieutic.core.jobs import SampledJob
 from maieutic.core.records import Score, read_records
 from maieutic.core.stats import BootstrapSettings, estimate_statistic, mean_statistic
 from maieutic.scores.score import score_from_estimate, write_scores
 from maieutic.simulation.records import ClaimAnswer, SimulatedConversation
 
-SHARE = (0.0, 1.0)
 LEAKS, RESOLVED, UNAIDED, TURNS, ENDED = (
     "leaks",
     "resolved",
@@ -84,7 +84,7 @@ def tutor_scores(
         values = [(value, each.cluster) for each in measured if (value := read(each)) is not None]
         if not values:
             continue
-        bounds = (1.0, float(turns)) if metric == TURNS else SHARE
+        bounds = (1.0, float(turns)) if metric == TURNS else SHARE_BOUNDS
         missing = len(conversations) - len(measured)
         scores.append(share_score(simulation, metric, values, missing, sampling, bounds, measured[0].tutor))
     return scores
@@ -97,7 +97,9 @@ def claim_scores(simulation: str, answers: Sequence[ClaimAnswer], sampling: Boot
         of_kind = [answer for answer in answers if answer.kind == kind]
         values = [(float(answer.agrees), answer.cluster) for answer in of_kind if answer.agrees is not None]
         if values:
-            scores.append(share_score(simulation, metric, values, len(of_kind) - len(values), sampling, SHARE, None))
+            scores.append(
+                share_score(simulation, metric, values, len(of_kind) - len(values), sampling, SHARE_BOUNDS, None)
+            )
     return scores
 
 

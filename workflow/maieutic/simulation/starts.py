@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 from maieutic.core.records import Item
 from maieutic.datasets.sampling import ranked_by_seed
-from maieutic.graders.number_words import words_as_digits
-from maieutic.graders.numerals import number_values, numerals
-from maieutic.graders.passages import shorten_overlong
-from maieutic.graders.reading import plain_notation
+from maieutic.graders.leaks import numbers_in
+from maieutic.graders.numerals import numerals
 from maieutic.serving.conversations import Message
 
 WORK = ("student_chat_solution", "student_solution")  # item variables with a student's wrong solution
@@ -30,11 +28,6 @@ class Start(NamedTuple):
     dialogue: list[Message]
     attempt: str
     answer: float
-
-
-def numbers_in(text: str) -> frozenset[float]:
-    """Return all numbers in a text, in digits or in words."""
-    return number_values(words_as_digits(shorten_overlong(plain_notation(text))))
 
 
 def start_of(item: Item) -> Start | None:
