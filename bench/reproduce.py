@@ -1,12 +1,16 @@
-"""Write docs/reproduce.md: the command of each printed table, with its requests, dollars, GPU hours and weights.
+"""Write docs/reproduce.md: the run file of each printed table, what was reproduced here, and each run file's cost.
 
-The bill of a run file is that of `maieutic estimate`, without any answer on file. Prices are those of the registry.
+The tables are those in the benchmarks' `printed.py`. The cost of a run file is that of `maieutic estimate`, without any
+answer on file; prices are those of the registry. What was reproduced without a model is read from bench/released.csv,
+which `--released` copies from the report of `make released`.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -18,21 +22,25 @@ os.chdir(ROOT)
 from maieutic.config.models import HostedModel
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import plan_before_pins
+from maieutic.scores.printed import PAPERS, paper_title
 from maieutic.tools.estimate import estimate_rows, estimate_total
 from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.serving_time import parameter_count
 
 PAGE = ROOT / "docs/reproduce.md"
+COUNTS = ROOT / "bench/released.csv"
+REPORTED = Path("tables/printed-every-printed-number.csv")  # file of the report with the counts
 GPU = "h100"
 BYTES_A_PARAMETER = 2  # bfloat16
-RELEASED = "released"
 
 TEXT = """# Which command gives which table
 
-Written by `make bills`. The first table has a row for each printed table or group of tables. The page *Against the papers* of a
-finished run shows the printed values beside yours. A value counts as reproduced if the same question was asked and, allowing for
-the printed value's rounding, the two are equal (released labels or replies), or the printed value lies in the 95 % interval (a
-model was asked).
+Written by `make bills`. The first table has a row for each printed table, figure or section with numbers. The page *Every printed
+number* of a finished run shows each number beside yours.
+
+- **Reproduced:** the same question was asked and, allowing for the printed number's rounding, the two are equal (released data,
+  labels or replies), or the printed number lies in the 95 % interval (a model was asked).
+- **Follows:** the number follows from other printed numbers, such as an MR-Score from its three parts.
 
 ```sh
 make released                                    # everything without a model: minutes on two cores
@@ -41,35 +49,14 @@ maieutic estimate --configfile config/NAME.yaml  # the bill, by model
 snakemake --profile slurm --configfile config/NAME.yaml
 ```
 
-If the data are already in a folder: `make released DATA=FOLDER`.
+If the data are already in a folder: `make released DATA=FOLDER`. Parts without their files are left out and named.
 
 """
-
-
-class Table(NamedTuple):
-    """Printed tables that one run file gives. obstacle: what cannot be had, and why; empty if nothing is missing."""
-
-    paper: str
-    tables: str
-    content: str
-    run_file: str
-    obstacle: str = ""
-
-
-TABLES = (
-    Table("MRBench", "3, 8, 9", "DAMR of people's labels, by tutor and source", RELEASED, "release V1 has other dialogues than the tables: 6 of 208 cells are equal"),
-    Table("MRBench", "7", "sizes of the data", RELEASED, "the printed numbers contradict each other; the page marks them"),
-    Table("MRBench", "5, 6", "correlation of critics with people", "mrbench", "the registry has not all commits of the models: pin them first"),
-    Table("MathTutorBench", "4, floors and ceilings", "trivial tutors and the human reference", RELEASED),
-    Table("MathTutorBench", "4", "eight models on nine tasks", "mathtutorbench", "the registry has no price for LearnLM 1.5 Pro, and not all commits of the models"),
-    Table("MathTutorBench", "3, Figures 3 and 4", "ablation of reward models, trained here", "paper"),
-    Table("MathTutorBench", "5", "classifiers of criteria", "paper"),
-    Table("KMP-Bench", "2, 4, 6", "skills, on public data of the same format", "kmpbench", "the paper's data are not released, so no cell can be equal"),
-    Table("KMP-Bench", "1, 5", "dialogues under teaching principles", "kmpbench", "needs a curated set: add the task kmpbench/dialogue (docs/curation.md)"),
-    Table("KMP-Bench", "4, floors", "error detection by trivial tutors", RELEASED, "on public data only"),
-    Table("TutorBench", "1, Figures 7, 11, 12", "fifteen models by a judge", "tutorbench", "the judge's prompt is not printed, so no cell is comparable"),
-    Table("GSM8K (Cobbe et al., 2021)", "-", "published solutions of four models: 5,276 grades equal the authors' flags", RELEASED),
-)  # fmt: skip
+NOTES = """
+MRBench's release V1 has other dialogues than its tables (53 from Bridge and 139 from MathDial, printed 60 and 132), so most
+rates and sizes differ. One turn count of MathTutorBench differs, since the paper does not say how it counts turns. KMP-Bench
+prints 5,459 kept flows and 4.6K dialogues.
+"""
 
 
 class Bill(NamedTuple):
@@ -93,7 +80,7 @@ def bill_of(run_file: str) -> Bill:
         total.requests if total else 0,
         total.usd if total else 0.0,
         total.gpu_hours if total else 0.0,
-        sum(weights_of(plan, name) for name in models),
+        sum(weights_of(plan, name) for name in plan.used_models),
         sorted(keys),
     )
 
@@ -115,25 +102,46 @@ def cells(bill: Bill) -> list[str]:
     ]
 
 
+def reproduced_here() -> dict[str, dict[str, str]]:
+    """Return the counts of each table that `make released` wrote here, by paper and table."""
+    with COUNTS.open(encoding="utf-8", newline="") as handle:
+        return {next(iter(row.values())): row for row in csv.DictReader(handle)}
+
+
 def page() -> str:
     """Return the page."""
-    lines = ["| paper | table | content | run file | what is missing |", "| --- | --- | --- | --- | --- |"]
-    lines += [
-        f"| {row.paper} | {row.tables} | {row.content} | [`config/{row.run_file}.yaml`](../config/{row.run_file}.yaml) "
-        f"| {row.obstacle or '-'} |"
-        for row in TABLES
+    here = reproduced_here()
+    lines = [
+        "| paper | table, figure or section | content | run file | numbers | without a model | the others |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
+    run_files: dict[str, None] = {}
+    for benchmark, paper in PAPERS.items():
+        for display in paper.displays.values():
+            title = paper_title(benchmark)
+            counts = here[f"{title}, {display.title} {display.content}"]
+            file = f"[`{display.run_file}`](../config/{display.run_file}.yaml)"
+            complete = counts["numbers"] == counts["with a value"]
+            others = "-" if complete else display.needs
+            verdicts = counts["verdicts"] or "-"
+            lines.append(
+                f"| {title} | {display.title} | {display.content} | {file} | {counts['numbers']} | {verdicts} | {others} |"
+            )
+            run_files[display.run_file] = None
     lines += [
+        NOTES,
+        "Also in `make released`: published solutions of GSM8K by four models (Cobbe et al., 2021), 5,276 grades equal to the",
+        "authors' flags.",
         "",
         "## The bill",
         "",
         f"By `maieutic estimate --gpu {GPU}`, with the prices in `config/models.yaml`; models without a price are not included. The",
-        "time to train and to run reward models is not included. Weights are in GB, at two bytes a parameter.",
+        "time to train and to run reward models is not included, nor are the requests of curations. Weights are in GB, at two bytes a parameter.",
         "",
         "| run file | requests, about | USD | GPU hours | weights | keys |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for run_file in dict.fromkeys(row.run_file for row in TABLES):
+    for run_file in run_files:
         lines.append(f"| `{run_file}` | {' | '.join(cells(bill_of(run_file)))} |")
     return TEXT + "\n".join(lines) + "\n"
 
@@ -141,7 +149,11 @@ def page() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--print", action="store_true", help="print the page instead of writing it")
-    if parser.parse_args().print:
+    parser.add_argument("--released", type=Path, help="report folder of `make released`, whose counts are copied")
+    arguments = parser.parse_args()
+    if arguments.released:
+        shutil.copyfile(arguments.released / REPORTED, COUNTS)
+    if arguments.print:
         print(page(), end="")
         return
     PAGE.write_text(page(), encoding="utf-8")

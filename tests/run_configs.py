@@ -107,7 +107,7 @@ def our_own() -> dict[str, Any]:
         "tutors": ["folder", "coded", "said", "echo"], "tasks": ["mrbench", "mathtutorbench/scaffolding_generation"],
         "judges": ["one"], "labels": ["mine", "mrbench"], "preferences": ["ours", "bridge"], "encoders": ["minilm"],
         "predictions": ["mrbench_v3_test"], "reward_models": ["short", "scalar"], "classifiers": ["grown"],
-        "human_labels": "tests/cases/own_people.csv",
+        "human_labels": "tests/cases/own_people.csv", "leading_reward_model": "best",
     }  # fmt: skip
     config["simulations"] = {"pupils": {"student": "near", "task": "mathtutorbench/scaffolding_generation"}}
     return config
@@ -118,7 +118,10 @@ RUNS: dict[str, Callable[[], dict[str, Any]]] = {
     "many judges": many_judges,
     "packed": packed,
     "our own": our_own,
-    **{name: partial(of_a_paper, name) for name in ("paper", "kmpbench", "mrbench", "tutorbench", "curation")},
+    **{
+        name: partial(of_a_paper, name)
+        for name in ("rewards", "kmpbench", "kmp_lm", "mrbench", "tutorbench", "curation")
+    },
 }
 
 

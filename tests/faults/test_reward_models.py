@@ -13,18 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from conftest import ROOT, SERVE
 from maieutic.benchmarks.mathtutorbench import mathdial_bridge
 from maieutic.config.models import CriteriaModel, RewardModel
 from maieutic.core.files import sha256_of
-from maieutic.core.records import Item, PairReward, Reply, Reward, Turn, read_records, write_records
+from maieutic.core.records import Item, Pair, PairReward, Reply, Reward, Turn, read_records, write_records
 from maieutic.datasets import mrbench
 from maieutic.datasets.labelled_sets import LABEL_LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.preparation.labels import write_labels
 from maieutic.preparation.pairs import write_pairs
 from maieutic.rewards.criteria import TrainCriteria
+from maieutic.rewards.published_scores import CheckScorer
 from maieutic.rewards.scoring import ScorePairs, ScoreRewards
+from maieutic.serving.conversations import messages_before_reply
 
 TRAIN = {"base": "tiny", "mix": {"mrbench": 1.0}, "learning_rate": 1e-3, "batch_size": 4, "micro_batch": 1}
 DEVICES = ["--gpus", "0", "--threads", "1"]
@@ -229,6 +232,49 @@ def test_batch_one_equals_batch_n(trained: Path, preferences: Path, tmp_path: Pa
         assert alone.chosen == pytest.approx(batched.chosen, abs=TOLERANCE)
         assert alone.rejected == pytest.approx(batched.rejected, abs=TOLERANCE)
     assert len({pair.chosen for pair in many}) > 10, "the scores differ"
+
+
+def test_published_scores_are_compared_in_float32(trained: Path, tmp_path: Path) -> None:
+    """The scores equal those of another forward pass; a published score 0.03 away is named as a difference."""
+    replies = ["What is 2 + 2?", "It is 4.", "Try again."]
+    dialogue = {
+        "problem": "What is 2 + 2?",
+        "solution": "2 + 2 = 4\n4",
+        "history": [{"role": "user", "content": "It is 5."}],
+    }
+    entry = RewardModel(engine="reward", train=TRAIN, dtype="bfloat16", published_scores="mathtutorbench")
+    check = CheckScorer(reward_model="m", entry=entry).to_json()
+
+    def checked(name: str, scores: list[float]) -> tuple[dict[str, Any], str]:
+        rows = [{"row": text, "score": value, "text": text} for text, value in zip(replies, scores, strict=True)]
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(
+            yaml.safe_dump({"model": "m", "tolerance": 0.02, **dialogue, "replies": rows}), encoding="utf-8"
+        )
+        out = tmp_path / f"{name}.json"
+        done = serve("check-scorer", job=check, weights=trained / "manifest.json", scores=file,
+                     journal=tmp_path / f"{name}.journal.jsonl", out=out)  # fmt: skip
+        assert done.returncode == 0, done.stdout
+        return json.loads(out.read_text(encoding="utf-8")), done.stdout
+
+    first, _ = checked("first", [0.0, 0.0, 0.0])
+    pairs = [
+        Pair(id=str(number), problem="p", prompt=messages_before_reply(dialogue["problem"], dialogue["solution"], dialogue["history"]), chosen=text, rejected="no", tutoring=True)
+        for number, text in enumerate(replies)
+    ]  # fmt: skip
+    scores = [row["score"] for row in first["rows"]]
+    assert len(set(scores)) == 3 and first["largest"] == pytest.approx(max(map(abs, scores)))
+    same, log = checked("same", scores)
+    assert not same["differs"] and same["largest"] == 0 and "3 published scores reproduced" in log
+    other, log = checked("other", [scores[0] + 0.03, *scores[1:]])
+    assert other["differs"] and other["largest"] == pytest.approx(0.03, abs=1e-6)
+    assert "the scorer differs from the paper: its scores differ by up to 0.030, expected at most 0.02" in log
+    write_records(tmp_path / "pairs.jsonl", pairs)
+    done = serve("score-pairs", job=job(dtype="float32"), weights=trained / "manifest.json", pairs=tmp_path / "pairs.jsonl",
+                 journal=tmp_path / "pairs.journal.jsonl", out=[tmp_path / "scored.jsonl"])  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    by_pairs = [record.chosen for record in read_records(tmp_path / "scored.jsonl", PairReward)]
+    assert by_pairs == pytest.approx(scores, abs=TOLERANCE)
 
 
 def test_a_conversation_longer_than_the_context_has_no_score(trained: Path, preferences: Path, tmp_path: Path) -> None:

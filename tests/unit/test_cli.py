@@ -93,6 +93,7 @@ def test_score_replies_takes_little() -> None:
         "job",
         "items",
         "grades",
+        "leader",
         "out",
     }
 

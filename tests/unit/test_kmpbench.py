@@ -28,7 +28,6 @@ from maieutic.benchmarks.kmpbench.mathchat import rounds_of, stated_number
 from maieutic.benchmarks.kmpbench.metrics import mean_of_levels
 from maieutic.benchmarks.kmpbench.problems import grade_new_problem
 from maieutic.benchmarks.kmpbench.section import DETECTION, DIALOGUE, GAIN_MODELS, SKILLS, paper_rows
-from maieutic.benchmarks.kmpbench.study import INSTANCES, KEY_FILE, draw_study, read_study
 from maieutic.config.cards import CARDS, JUDGE, check_variables, read_card
 from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.config.rubrics import annotation_scales, read_rubric, rubric_names
@@ -85,7 +84,7 @@ def test_all_rows_of_table_4_give_their_mr_score() -> None:
 
 
 def test_all_rows_of_table_5_give_their_overall() -> None:
-    rows = printed("5")
+    rows = {name: row for name, row in printed("5").items() if name != " minus ".join(GAIN_MODELS)}
     assert len(rows) == 19
     for row in rows.values():
         principles = np.mean([row[name] for name in kmp.PRINCIPLES])
@@ -884,84 +883,3 @@ def test_several_tutors_have_a_row_together() -> None:
         )
     }
     assert [values[tutor, "alignment_rate"] for tutor in ("m", "n", ALL_TUTORS)] == [1, 0, 0.5]
-
-
-@pytest.fixture
-def run_results(tmp_path: Path) -> Path:
-    """Write replies of two tutors to ten dialogues and return the results folder."""
-    results = tmp_path / "results"
-    items = [dialogue_item(f"d{number}", "challenge") for number in range(10)]
-    write_records(results / "items/kmpbench/dialogue.jsonl", items)
-    for name in ("first", "second"):
-        replies = [reply(item, f"=cmd|'{name[0]}'!A1 of {item.id}", model=name) for item in items]
-        write_records(results / f"replies/kmpbench/{name}.jsonl", replies)
-    return results
-
-
-def fill(path: Path, answer: str) -> list[dict[str, str]]:
-    """Set every answer in a sheet and return its rows as they were before."""
-    with open(path, encoding="utf-8", newline="") as handle:
-        rows = list(csv.DictReader(handle))
-    with open(path, "w", encoding="utf-8", newline="") as handle:
-        writer = csv.DictWriter(handle, rows[0])
-        writer.writeheader()
-        writer.writerows({**row, "answer": answer} for row in rows)
-    return rows
-
-
-def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path) -> None:
-    study, out = tmp_path / "study", tmp_path / "people.csv"
-    draw_study(results=run_results, tutors=["first", "second"], n=6, annotators=["a", "b", "c", "d"], seed=5, out=study)
-    key = json.loads((study / KEY_FILE).read_text(encoding="utf-8"))["instances"]
-    assert len({instance["item"] for instance in key.values()}) == 6, "an item shown twice would reveal its reference"
-    assert Counter(instance["tutor"] for instance in key.values()) == {"first": 3, "second": 3}
-    cells = "".join(path.read_text(encoding="utf-8") for path in study.glob("*.csv"))
-    assert "first" not in cells and "second" not in cells and "d1-1" not in cells.replace("of d1-1", "")
-    assert not re.search(r"(?m)(^|,)=", cells), "no cell is a formula"
-    rows = {
-        name: fill(study / f"sheet-{name}.csv", answer)
-        for name, answer in {"a": "1", "b": "2", "c": "tie", "d": "tie"}.items()
-    }
-    assert len(rows["a"]) == 3 * 8 and {row["instance"] for row in rows["a"]}.isdisjoint(
-        row["instance"] for row in rows["c"]
-    )
-    assert "Step Up:" in rows["a"][4]["look at"], "annotators get the judge's instructions"
-    with open(study / "sheet-a.csv", encoding="utf-8", newline="") as handle:
-        text = handle.read()
-    first, rest = text.split("\n", 1)[0], text.split("\n", 1)[1]
-    (study / "sheet-a.csv").write_text(first + "\n", encoding="utf-8")  # annotator a has not started
-    read_study(study=study, resolver="e", out=out)
-    assert not (study / "sheet-e.csv").exists()
-    (study / "sheet-a.csv").write_text(first + "\n" + rest, encoding="utf-8")
-    read_study(study=study, resolver="e", out=out)
-    assert len(fill(study / "sheet-e.csv", "1")) == 3 * 8, "the resolver gets the rows on which a and b differ"
-    read_study(study=study, resolver="e", out=out)
-    labels = read_human_labels(out, COMPARED)
-    chosen = {(record.id, record.tutor, record.criterion): label for record, label in resolved_labels(labels)}
-    assert len(chosen) == 6 * 8 and None not in chosen.values()
-    for (item, tutor, _), label in chosen.items():
-        about = next(instance for instance in key.values() if (instance["item"], instance["tutor"]) == (item, tutor))
-        sheets = {row["instance"] for row in rows["a"]}
-        name = next(name for name, instance in key.items() if instance == about)
-        assert label == (("win" if about["first"] else "lose") if name in sheets else "tie")
-    assert (study / INSTANCES).exists()
-
-
-def test_a_study_refuses_what_would_spoil_it(run_results: Path, tmp_path: Path) -> None:
-    draw = {"results": run_results, "tutors": ["first", "second"]}
-    for n, annotators, message in (
-        (40, ["a"], "expected enough replies for 40 instances, spread evenly over 2 tutors, found only 10 of first"),
-        (4, ["a", "b", "c"], "expected one name, or an even number of different names, found a, b, c"),
-        (4, ["a/b"], "'a/b' cannot be part of a file name"),
-    ):
-        with pytest.raises(UserError, match=message):
-            draw_study(**draw, n=n, annotators=annotators, out=tmp_path / f"study{n}{len(annotators)}")
-    study = tmp_path / "study"
-    draw_study(**draw, n=2, annotators=["a"], out=study)
-    with pytest.raises(UserError, match="a is an annotator of this study"):
-        read_study(study=study, resolver="a", out=tmp_path / "out.csv")
-    with pytest.raises(UserError, match="may have filled in its sheets"):
-        draw_study(**draw, n=2, annotators=["a"], out=study)
-    fill(study / "sheet-a.csv", "3")
-    with pytest.raises(UserError, match=r"sheet-a\.csv:2: expected 1, 2 or tie, found '3'"):
-        read_study(study=study, out=tmp_path / "out.csv")

@@ -188,7 +188,7 @@ def test_a_seed_repeats_the_draw_and_a_guideline_changes_the_version(run_folder:
     text = tmp_path / "guideline.txt"
     text.write_text("Label as you like.", encoding="utf-8")
     page = (tmp_path / "s50" / "page-ann.html").read_text(encoding="utf-8")
-    assert "Read everything before the response" in page
+    assert "Read the whole conversation first" in page
     guided = draw(run_folder, tmp_path / "guided", guideline=text)
     assert "Label as you like." in (tmp_path / "guided" / "page-ann.html").read_text(encoding="utf-8")
     assert guided.version != first.version
@@ -353,9 +353,48 @@ def test_options_define_the_sample(run_folder: Path, tmp_path: Path, monkeypatch
     monkeypatch.setattr(labelling, "candidates_of", recorded_candidates)
     monkeypatch.setattr(labelling, "annotator_instructions", recorded_instructions)
     draw(run_folder, tmp_path / "a", tutors=["far"], seed=7)
-    assert calls == {"args": ([TASK], ["far"]), "guideline": labelling.GUIDELINE, "seed": 7}
+    own_guideline = labelling.guideline_of_rubric(labelling.read_rubric(RUBRIC))
+    assert own_guideline is not None
+    text = own_guideline.read_text(encoding="utf-8")
+    assert calls == {"args": ([TASK], ["far"]), "guideline": text, "seed": 7}
     draw(run_folder, tmp_path / "b", against="reference", tutors=["far"])
     assert calls["guideline"] == labelling.GUIDELINE_OF_PAIRS != labelling.GUIDELINE
+
+
+def test_a_rubric_may_have_its_own_guideline(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """MRBench's taxonomy has a guideline with examples and reasons; a file of the user replaces it."""
+    key = draw(run_folder, tmp_path / "a", rubric="mrbench_taxonomy", doubled=1)
+    page = (tmp_path / "a/page-ann.html").read_text(encoding="utf-8")
+    for criterion in key.criteria:
+        title = labelling.read_rubric("mrbench_taxonomy").rubric.criteria[criterion].title
+        assert f"{title}. " in page, f"the guideline has no examples of {criterion}"
+    assert "Reason: " in page and labelling.GUIDELINE.splitlines()[0] not in page
+    assert "with 2 annotator(s), " in capsys.readouterr().out
+    (tmp_path / "own.txt").write_text("Our own rules", encoding="utf-8")
+    draw(run_folder, tmp_path / "b", rubric="mrbench_taxonomy", guideline=tmp_path / "own.txt")
+    page = (tmp_path / "b/page-ann.html").read_text(encoding="utf-8")
+    assert "Our own rules" in page and "Reason: " not in page
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        (None, {"doubled": -1}, "--doubled: expected a number of dialogues, found -1"),
+        (
+            ["ann"],
+            {"doubled": 3},
+            r"no reply has several annotators, since --overlap is 1\. Fix: name a second annotator",
+        ),
+    ],
+)
+def test_impossible_doubling_is_refused(
+    names: list[str] | None, options: dict[str, Any], message: str, run_folder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=message):
+        draw(run_folder, tmp_path / "s", names, **options)
+    assert not (tmp_path / "s").exists()
 
 
 def test_pairs_are_not_planned(run_folder: Path) -> None:

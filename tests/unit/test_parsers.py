@@ -132,12 +132,32 @@ def test_statistics_of_a_reply() -> None:
         reading.criterion: reading.value
         for reading in GRADERS["statistics"].read(case, "It is 18. Why? How?", "robust")
     }
-    assert statistics == {"empty": False, "words": 5, "questions": 2, "reveals_answer": True}
+    assert statistics == {
+        "empty": False, "words": 5, "questions": 2, "counter_question": True, "reveals_answer": True,
+    }  # fmt: skip
     assert GRADERS["statistics"].read(case, "It is 18.", "paper_compat") == []
     product = {
         reading.criterion: reading.value for reading in GRADERS["statistics"].read(case, "What is 1*8?", "robust")
     }
     assert product["reveals_answer"] is False, "a product is not its digits"
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("Before we move on, do you want me to walk you through it?", True),
+        ('Then I asked: "What is 2 + 2?"', True),
+        ("**What is the next step?** \U0001f642", True),
+        ("\u0645\u0627 \u0627\u0644\u062e\u0637\u0648\u0629\u061f", True),  # Arabic question mark
+        ("What is it? It is 4.", False),
+        ("Is it 4? Yes", False),
+        ("", False),
+    ],
+)
+def test_a_reply_ends_with_a_question(text: str, ends: bool) -> None:
+    """TutorBench, section 3.6: study mode often ends with a counter-question."""
+    readings = GRADERS["statistics"].read(item(), text, "robust")
+    assert next(reading.value for reading in readings if reading.criterion == "counter_question") is ends
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,19 @@ def test_each_reply_is_drawn_with_its_recorded_probability(scheme: Any) -> None:
     ]
 
 
+def test_the_replies_of_some_dialogues_have_two_annotators() -> None:
+    """MRBench, section 4.2: 40 of 192 dialogues have two annotators, all others one."""
+    units = draw_sample(candidates(192), 2 * 192, 1)
+    sheets = assign_units(units, ["a", "b", "c", "d"], 2, doubled=40)
+    per_unit = Counter(name for sheet in sheets.values() for name in sheet)
+    names = {unit.name: unit.candidate.item.id for unit in units}
+    doubled = {names[unit] for unit, number in per_unit.items() if number == 2}
+    assert len(doubled) == 40 and Counter(per_unit.values()) == {2: 80, 1: 2 * 152}
+    assert all(len(set(sheet)) == len(sheet) for sheet in sheets.values()), "no annotator labels a reply twice"
+    assert max(map(len, sheets.values())) - min(map(len, sheets.values())) <= 1
+    assert assign_units(units, ["a", "b"], 1, doubled=0) == assign_units(units, ["a", "b"], 1)
+
+
 def test_an_impossible_sample_is_refused() -> None:
     with pytest.raises(UserError, match=r"--n: 25 replies requested, but there are only 24"):
         draw_sample(candidates(12), 25, 1)

@@ -754,7 +754,10 @@ def pairs_plan(**keys: Any) -> Any:
         "reward_models": [], "classifiers": [], "pair_source": lambda name: None, "pair_datasets": lambda name: ["a"],
         "datasets": {"a": SimpleNamespace(file_of=lambda *words: None)}, "edition": "demo", **keys,
     }  # fmt: skip
-    return SimpleNamespace(**{**defaults, **{name: SimpleNamespace(**defaults[name]) for name in ("config", "run")}})
+    run = {"pair_sources": [], **defaults["run"]}
+    return SimpleNamespace(
+        **{**defaults, "config": SimpleNamespace(**defaults["config"]), "run": SimpleNamespace(**run)}
+    )
 
 
 def test_pair_files_of_a_run_need_its_edition() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from columns import spelt
 from maieutic.benchmarks.mathtutorbench import mathdial_bridge
+from maieutic.benchmarks.mathtutorbench.section import paired_gain
 from maieutic.config.cards import card_path, read_card
 from maieutic.core.journal import Journal, ScoredConversation
 from maieutic.core.records import (
@@ -26,15 +27,18 @@ from maieutic.core.records import (
     write_records,
 )
 from maieutic.core.stats import BootstrapSettings
+from maieutic.datasets.sampling import ranked_by_seed
 from maieutic.datasets.sources import read_source
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import check_config
 from maieutic.report.graders import ablation_rows
+from maieutic.report.tables import with_leading_reward_model
 from maieutic.rewards.grading import grades_by_reward_model
+from maieutic.rewards.leading import ChooseRewardModel, choose_reward_model
 from maieutic.rewards.scorer import Passes, common_prefix_length, group_batches, groups_of, score_all, token_batches
 from maieutic.rewards.scoring import scored_texts
 from maieutic.scores.printed import paper_name
-from maieutic.scores.score import index_grades, score_task
+from maieutic.scores.score import index_grades, leader_first, score_task
 from maieutic.validation.rewards import (
     BEST_3,
     ValidateCriteria,
@@ -402,3 +406,65 @@ def test_the_papers_mixes_have_this_runs_numbers_beside_them() -> None:
     measured[name] = {score.quantity: score for score in scores}
     rows = [row for mix in ablation_rows(plan, measured) for row in mix["ours"]]
     assert [(row["accuracy"], row["margin"]) for row in rows if row["accuracy"]] == [tuple(scores)]
+
+
+def test_the_leading_reward_model_is_chosen_on_half_of_the_problems(tmp_path: Path) -> None:
+    """The other half shows the accuracy of the chosen model; pairs of one problem are on the same side."""
+    names = [f"p{number}" for number in range(40)]
+    halves = set(ranked_by_seed(sorted(names), 1)[:20])
+    right = {
+        "early": lambda name: name in halves,  # right on the half that chooses, wrong on the other
+        "late": lambda name: name not in halves,
+        "steady": lambda name: True if name == "p0" else int(name[1:]) % 3 > 0,
+    }
+    files = []
+    for model, is_right in right.items():
+        pairs = [
+            PairReward(id=f"{name}-{copy}", problem=name, chosen=1.0 if is_right(name) else -1.0, rejected=0.0)
+            for name in names
+            for copy in range(2)
+        ]
+        files.append(tmp_path / f"{model}.jsonl")
+        write_records(files[-1], pairs)
+    job = ChooseRewardModel(reward_models=list(right), resamples=100, seed=1)
+    choose_reward_model(job=job, rewards=files, out=tmp_path / "out.json")
+    choice = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    by_model = {row["reward_model"]: row for row in choice["rows"]}
+    assert choice["leader"] == "early"
+    assert (by_model["early"]["chosen_on"]["value"], by_model["early"]["shown_on"]["value"]) == (1, 0)
+    assert (by_model["late"]["chosen_on"]["value"], by_model["late"]["shown_on"]["value"]) == (0, 1)
+    assert all(row[half]["n"] == 40 for row in choice["rows"] for half in ("chosen_on", "shown_on"))
+
+
+def test_the_scores_and_the_report_lead_with_the_chosen_model(tmp_path: Path) -> None:
+    config = shipped("demo")
+    config["run"] |= {"reward_models": ["demo-untrained", "demo-reward-model"], "reward_comparisons": [],
+                      "leading_reward_model": "best"}  # fmt: skip
+    plan = Plan(check_config(config))
+    assert plan.chooses_reward_model
+    chosen = tmp_path / "results/rewards/leading_reward_model.json"
+    chosen.parent.mkdir(parents=True)
+    chosen.write_text(json.dumps({"leader": "demo-reward-model", "rows": []}), encoding="utf-8")
+    led = with_leading_reward_model(plan, tmp_path / "results")
+    assert led.run.reward_models == ["demo-reward-model", "demo-untrained"]
+    assert with_leading_reward_model(plan, tmp_path) is plan, "before the choice, the first one leads"
+    grades = [
+        Grade(id="i", task=CARD.task, kind="reward", by=name, scoring="robust", criterion="win", value=True, correct=True, raw="")
+        for name in plan.run.reward_models
+    ]  # fmt: skip
+    index = leader_first(index_grades(grades), [chosen])
+    assert [by for _, by in index] == ["demo-reward-model", "demo-untrained"]
+    scores = score_task(CARD, "t", [make_item("i")], index, BootstrapSettings(100, 1))
+    assert {score.by for score in scores if score.headline} == {"demo-reward-model"}
+    scores = score_task(CARD, "t", [make_item("i")], index_grades(grades), BootstrapSettings(100, 1))
+    assert {score.by for score in scores if score.headline} == {"demo-untrained"}
+
+
+def test_the_gain_of_a_prompt_is_a_paired_difference() -> None:
+    """Three of four replies win with one prompt, one of four with the other: the gain is .5 on the same items."""
+    gain = paired_gain([[1, 1, 1, 0], [1, 0, 0, 0]], ["a", "b", "c", "d"])
+    assert gain is not None and gain["value"] == 0.5 and (gain["simple"], gain["extended"]) == (0.25, 0.75)
+    assert gain["low"] is not None and gain["high"] is not None and gain["low"] < 0.5 < gain["high"]
+    same = paired_gain([[1, 0] * 20, [1, 0] * 20], [str(number) for number in range(40)])
+    assert same is not None and same["value"] == 0 and same["high"] == pytest.approx(-same["low"]), same
+    assert paired_gain([[], []], []) is None

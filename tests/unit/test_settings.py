@@ -378,10 +378,10 @@ def test_shipped_run_files_stand_alone(overlay: str) -> None:
 
 def test_the_papers_run_file_names_existing_models_and_needs_pins() -> None:
     config = shipped()
-    extra = shipped("paper")
+    extra = shipped("rewards")
     for key in ("tutors", "reward_models", "reward_comparisons", "classifiers"):
         assert set(extra["run"][key]) <= set(config["models"]), key
     with pytest.raises(UserError, match=r"^models\.llama-3\.2-3b\.weights\.revision: .* has no pinned commit"):
-        check_config(extra)
+        check_config(shipped("mathtutorbench"))
     mixes = {config["models"][name]["paper"] for name in extra["run"]["reward_comparisons"] if name.startswith("rm-")}
     assert len(mixes - {None}) == 5, "the sixth mix of Table 3 is a reward model of the run"

@@ -252,7 +252,11 @@ def test_named_releases_are_read_or_else_those_that_fit(
         ),
         ({"predictions": ["mrbench"]}, r"run\.predictions\[0\]: mrbench is already labelled by people"),
         (
-            {"predictions": ["mrbench_v3_test"]},
+            {
+                "predictions": ["mrbench_v3_test"],
+                "judges": ["gemini-2.0-flash-judge"],
+                "tasks": ["kmpbench/ec_mrgsm8k"],
+            },
             r"run\.predictions: no judge in run\.judges has a rubric for these releases",
         ),
     ],

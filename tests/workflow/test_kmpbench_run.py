@@ -15,7 +15,6 @@ import pytest
 from grids import uneven
 from httpserver import serving
 from labelling_clicks import PEOPLE, labelled_by_clicks
-from maieutic.config.rubrics import read_rubric
 from obedient_judge import answering
 from running import environment, overlay, planned, run
 
@@ -95,7 +94,7 @@ def test_the_page_shows_the_papers_tables_and_why_replies_lose(finished: Path) -
     assert uneven(page) == []
     section = page.split('data-page="#/kmpbench"')[1].split("<section")[0]
     for expected in ("Not the paper's data", "DeepSeek-V3", "KMP-LM-7B minus Qwen2.5-Math-7B-Inst", "+45.6", "86.3",
-                 "Evasion by Vague Questioning", "draw-study"):  # fmt: skip
+                 "Evasion by Vague Questioning", "maieutic label"):  # fmt: skip
         assert expected in section, expected
     text = re.sub(r"<[^>]+>", " ", section)
     assert "None" not in text and "nan" not in text.split() and "built-in" not in text
@@ -111,33 +110,83 @@ def test_each_judge_has_jobs_for_its_own_tasks_only(finished: Path, judge_server
     assert planned(finished, configure(finished, judge_server[0])) == set()
 
 
-def test_a_study_is_drawn_read_and_shown_beside_the_judge(finished: Path, judge_server: tuple[str, Any]) -> None:
-    study = verb(finished, "draw-study", "--tutors", "reveal", "--n", "4", "--annotators", "a", "--out", STUDY)
-    assert study.returncode == 0, study.stderr
-    sheet = finished / STUDY / "sheet-a.csv"
-    rows = pd.read_csv(sheet, dtype=str, keep_default_na=False)
-    criteria = read_rubric("kmp_dialogue").rubric.criteria
-    assert set(rows.criterion) <= set(criteria) and rows.instance.nunique() == 4
-    rows["answer"] = "tie"
-    rows.loc[rows.criterion == "overall", "answer"] = [
-        {True: "2", False: "1"}[json.loads((finished / STUDY / "key.json").read_text())["instances"][name]["first"]]
-        for name in rows.instance[rows.criterion == "overall"]
-    ]
-    rows.to_csv(sheet, index=False)
-    read = verb(finished, "read-study", "--study", STUDY, "--out", PEOPLE)
+def saved_answers(folder: Path, annotator: str, answer: Callable[[str, dict[str, Any]], str]) -> Path:
+    """Save an annotator's answers to all questions of a sample. answer: function of criterion and unit in the key."""
+    key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
+    answers = {
+        unit: {
+            "labels": {name: answer(name, key["units"][unit]) for name in key["units"][unit]["criteria"]},
+            "seconds": 60,
+            "comment": "",
+        }
+        for unit in key["assigned"][annotator]
+    }
+    file = folder / f"labels-{annotator}.json"
+    content = {
+        "format": "maieutic labels 1", "sample": key["sample"], "annotator": annotator, "version": key["version"],
+        "finished": True, "exported": "", "answers": answers,
+    }  # fmt: skip
+    file.write_text(json.dumps(content), encoding="utf-8")
+    return file
+
+
+def test_a_comparison_study_is_drawn_read_and_shown_beside_the_judge(
+    finished: Path, judge_server: tuple[str, Any], copied: Callable[[Path], Path]
+) -> None:
+    """KMP-Bench, appendix I: people find every criterion a tie, and agree with the judge about the whole response."""
+    folder = copied(finished)
+    configured = configure(folder, judge_server[0])
+    arguments = ["--configfile", "config/demo.yaml", str(configured), "--rubric", "kmp_dialogue", "--tutors", "reveal"]
+    sample = verb(folder, "label", *arguments, "--n", "4", "--annotators", "a", "--out", STUDY)
+    assert sample.returncode == 0, sample.stderr
+
+    def answer(criterion: str, unit: dict[str, Any]) -> str:
+        return "tie" if criterion != "overall" else "2" if unit["first"] else "1"
+
+    saved = saved_answers(folder / STUDY, "a", answer)
+    read = verb(folder, "read-labels", "--sample", STUDY, "--files", str(saved), "--out", PEOPLE)
     assert read.returncode == 0, read.stderr
-    done = run(finished, configure(finished, judge_server[0], "people.yaml", human_labels=PEOPLE))
+    done = run(folder, configure(folder, judge_server[0], "people.yaml", human_labels=PEOPLE))
     assert done.returncode == 0, done.stdout
-    scores = json.loads((finished / "results/validation/comparer/alignment.json").read_text(encoding="utf-8"))
+    n_labels = len(pd.read_csv(folder / PEOPLE))
+    scores = json.loads((folder / "results/validation/comparer/alignment.json").read_text(encoding="utf-8"))
     by_metric = {row["metric"]: row["value"] for row in scores if row["by"] == "comparer"}
     by_people = {row["metric"]: row["value"] for row in scores if row["by"] == "people"}
-    n_labels = len(rows)
     sizes = {row["metric"]: row["n"] for row in scores}
     assert (by_metric["overall_alignment"], sizes["overall_alignment"]) == (1, 4)
     assert (by_metric["alignment_rate"], sizes["alignment_rate"]) == (0, n_labels - 4), "only overall verdicts agree"
     assert by_people["general_level"] == 0 and by_people["overall_judgement"] == 0
-    page = (finished / "results/report/index.html").read_text(encoding="utf-8")
+    page = (folder / "results/report/index.html").read_text(encoding="utf-8")
     assert "verdicts by" in page and '<td class="text">people</td>' in page.split('data-page="#/kmpbench"')[1]
+
+
+def test_people_label_the_error_types_of_lost_replies_only(
+    finished: Path, judge_server: tuple[str, Any], tmp_path: Path
+) -> None:
+    """KMP-Bench, appendix J: the page offers the replies that lost, with the reference to which they lost."""
+    arguments = ["--configfile", "config/demo.yaml", str(configure(finished, judge_server[0]))]
+    rubric = [
+        "--rubric",
+        "kmp_error_types",
+        "--tutors",
+        "reveal",
+        "always-ask",
+        "--annotators",
+        "a",
+        "--out",
+        str(tmp_path / "errors"),
+    ]
+    sample = verb(finished, "label", *arguments, *rubric, "--n", "6")
+    assert sample.returncode == 0, sample.stderr
+    key = json.loads((tmp_path / "errors/key.json").read_text(encoding="utf-8"))
+    assert {unit["tutor"] for unit in key["units"].values()} == {"reveal"}, (
+        "replies that ask win, by the scripted judge"
+    )
+    assert list(key["criteria"]) == ["error_type"] and len(key["criteria"]["error_type"]) == 6
+    page = (tmp_path / "errors/page-a.html").read_text(encoding="utf-8")
+    assert page.count("Reference response") == 6
+    refused = verb(finished, "label", *arguments, *rubric[:-1], str(tmp_path / "more"), "--n", "7")
+    assert refused.returncode != 0 and "there are only 6" in refused.stderr
 
 
 def test_comparisons_are_clicked_on_a_page_and_shown_beside_the_judge(

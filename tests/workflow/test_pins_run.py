@@ -19,7 +19,7 @@ from maieutic.core.yaml_files import read_yaml
 from running import planned, run
 
 # Minimum number of unpinned entries by run file.
-FEWEST_UNPINNED = {"paper": 13, "mrbench": 3, "kmpbench": 4, "tutorbench": 2}
+FEWEST_UNPINNED = {"rewards": 6, "mathtutorbench": 6, "mrbench": 3, "kmpbench": 4, "tutorbench": 2}
 TRAIN_LINES = "resources/demo/mathdial/train.jsonl"  # replaces the only unpinned file that is not on the hub
 
 
@@ -75,11 +75,12 @@ def test_a_papers_run_file_is_pinned_by_one_command_and_planned(
 
 
 def test_every_tutor_of_the_papers_has_an_entry() -> None:
-    """The exceptions are people, and models that were never released."""
+    """The exceptions are people. Three models of KMP-Bench were never released; a run file trains them."""
     from maieutic.scores.printed import printed_tutors
 
     claimed: dict[str, set[str]] = {}
-    for entry in read_yaml(ROOT / "config/models.yaml")["models"].values():
+    trained_here = read_yaml(ROOT / "config/kmp_lm.yaml")["models"]
+    for entry in [*read_yaml(ROOT / "config/models.yaml")["models"].values(), *trained_here.values()]:
         paper = entry.get("paper")
         for benchmark, names in printed_tutors().items():
             name = paper.get(benchmark) if isinstance(paper, dict) else paper
@@ -87,6 +88,5 @@ def test_every_tutor_of_the_papers_has_an_entry() -> None:
                 claimed.setdefault(benchmark, set()).add(name)
     missing = {name: sorted({*names} - claimed[name]) for name, names in printed_tutors().items()}
     assert missing == {
-        "mathtutorbench": [], "mrbench": ["Expert", "Novice"], "tutorbench": [],
-        "kmpbench": ["KMP-LM-7B", "MathChat_sync-LLM", "TutorChat-LLM"],
+        "mathtutorbench": [], "mrbench": ["Expert", "Novice"], "tutorbench": [], "kmpbench": [],
     }  # fmt: skip

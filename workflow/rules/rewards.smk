@@ -138,6 +138,56 @@ rule score_pairs:
         )
 
 
+rule choose_reward_model:
+    """Choose the run's leading reward model on half of the leading set of preferences."""
+    input:
+        rewards=plan.select(rewards_inputs.pair_rewards),
+    output:
+        "results/rewards/leading_reward_model.json",
+    log:
+        "results/logs/choose_reward_model.log",
+    localrule: True
+    params:
+        **job("choose_reward_model"),
+    shell:
+        command("choose-reward-model", rewards="{input.rewards}", out="{output}")
+
+
+rule check_scorer:
+    """Compare a reward model's float32 scores with the scores that its paper prints for stated replies."""
+    input:
+        weights=plan.select(rewards_inputs.reward_model_weights),
+        scores=plan.select(rewards_inputs.published_scores_file),
+        prompts=plan.select(rewards_inputs.reward_model_prompt),
+    output:
+        "results/rewards/published_scores/{reward_model}.json",
+    log:
+        "results/logs/check_scorer/{reward_model}.log",
+    benchmark:
+        "results/benchmarks/check_scorer/{reward_model}.tsv"
+    wildcard_constraints:
+        reward_model=one_of(plan.models_with_published_scores),
+    container:
+        IMAGES.serve
+    threads: plan.threads
+    resources:
+        **MODEL_JOB,
+    params:
+        **job("check_scorer"),
+        journal="results/journal/rewards/{reward_model}/published_scores.jsonl",
+    shell:
+        command(
+            "check-scorer",
+            python=SERVE,
+            weights="{input.weights}",
+            scores="{input.scores}",
+            journal="{params.journal}",
+            out="{output}",
+            gpus="{resources.server_gpus}",
+            threads="{threads}",
+        )
+
+
 use rule score_pairs as score_preferences with:
     """Score both replies of each pair in a further set of preferences."""
     input:

@@ -8,6 +8,7 @@ rule score_replies:
     input:
         cases=plan.select(inputs.tutor_items),
         grades=plan.select(scores_inputs.all_grades),
+        leader=plan.select(scores_inputs.leading_reward_model),
         cards=plan.select(inputs.tutor_cards),
     output:
         "results/scores/{benchmark}/{tutor}.json",
@@ -22,7 +23,11 @@ rule score_replies:
         item_folder="results/items/{benchmark}",
     shell:
         command(
-            "score-replies", items="{params.item_folder}", grades="{input.grades}", out="{output}"
+            "score-replies",
+            items="{params.item_folder}",
+            grades="{input.grades}",
+            leader="{input.leader}",
+            out="{output}",
         )
 
 
@@ -31,6 +36,7 @@ rule compare_tutors:
     input:
         cases=plan.select(inputs.benchmark_items),
         grades=plan.select(scores_inputs.compared_grades),
+        leader=plan.select(scores_inputs.leading_reward_model),
         cards=plan.select(inputs.benchmark_cards),
     output:
         "results/scores/differences/{benchmark}.json",
@@ -45,7 +51,11 @@ rule compare_tutors:
         item_folder="results/items/{benchmark}",
     shell:
         command(
-            "compare-tutors", items="{params.item_folder}", grades="{input.grades}", out="{output}"
+            "compare-tutors",
+            items="{params.item_folder}",
+            grades="{input.grades}",
+            leader="{input.leader}",
+            out="{output}",
         )
 
 

@@ -16,6 +16,7 @@ contains only the modules below that the benchmark needs. Generic code imports t
 | recorded, RECORDED | formats of files with several tutors' replies, by name |
 | pairs, PAIR_SOURCES | sources of preference pairs, by name |
 | printed, PRINTED | numbers from the benchmark's paper |
+| measured, MEASURED | functions that compute values for the paper's tables that are not about tutors, by table |
 | section, PAGES | additional pages of the report |
 | agreement, AGREEMENT | function that returns a judge's agreement with people on this run's replies |
 | commands, COMMANDS | commands that the benchmark's own rules run, and commands for people, by stage |

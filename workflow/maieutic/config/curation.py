@@ -141,11 +141,11 @@ class FineTuning(Training):
     )
     steps: int | None = Field(None, ge=1, description="Number of optimiser steps, used instead of `epochs`.")
     packing: bool = Field(False, description="Pack several short examples into one context.")
-    overlong: Literal["refuse", "drop"] = Field(
+    overlong: Literal["refuse", "drop", "truncate"] = Field(
         "refuse",
         description=(
             "Treatment of examples longer than the context: `refuse` stops before training; `drop` omits and counts "
-            "them."
+            "them; `truncate` cuts their end, like LLaMA-Factory."
         ),
     )
     lora: Lora | None = Field(None, description="Low-rank adapters; `null`: train all weights.")

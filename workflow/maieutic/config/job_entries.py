@@ -8,7 +8,7 @@ from maieutic.config.models import Model, PreferenceTraining, RewardModel
 
 E = TypeVar("E", bound=Model)
 # `protocol` is among these fields because jobs receive a tutor's protocol in a separate field.
-REPORT_FIELDS = {"label", "group", "paper", "notice", "price", "protocol", "size", "licence"}
+REPORT_FIELDS = {"label", "group", "paper", "notice", "price", "protocol", "size", "licence", "published_scores"}
 PLAN_FIELDS = {"shards"}
 JUDGE_LIMIT_FIELDS = {"label_limit", "max_unreadable"}  # limits of a judge that do not change its requests
 SCORING_FIELDS = {"token_budget", "dtype", "trained_on", "max_length", "overlong", "adapter"}

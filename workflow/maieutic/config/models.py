@@ -524,9 +524,12 @@ class RecordedModel(Model):
             "or another tool's log (docs/models.md)."
         ),
     )
-    dataset: str | None = Field(
+    dataset: str | Annotated[list[str], Field(min_length=1)] | None = Field(
         None,
-        description="Dataset of the registry that contains the replies, instead of `file`. It needs `form`.",
+        description=(
+            "Dataset of the registry that contains the replies, or a list of datasets, instead of `file`. It needs "
+            "`form`."
+        ),
     )
     form: str | None = Field(
         None,
@@ -554,6 +557,11 @@ class RecordedModel(Model):
     def has_task(self, benchmark: str, task: str) -> bool:
         """Return True if the tutor has replies to a task."""
         return self.tasks is None or benchmark in self.tasks or f"{benchmark}/{task}" in self.tasks
+
+    @property
+    def datasets(self) -> list[str]:
+        """The datasets with the tutor's replies; empty if the replies are in files of a user."""
+        return [self.dataset] if isinstance(self.dataset, str) else self.dataset or []
 
     @property
     def files(self) -> list[str]:
@@ -714,6 +722,14 @@ class RewardModel(Model):
         description=(
             "Adapter for a published model that transformers cannot load as a sequence classifier: `internlm2` runs "
             "code from the pinned commit of InternLM2's repository."
+        ),
+    )
+    published_scores: str | None = Field(
+        None,
+        pattern=r"^[a-z0-9_]+$",
+        description=(
+            "File in `resources/rewards/published_scores` with scores that a paper prints for this model, such as "
+            "`mathtutorbench`. The run compares the model's float32 scores with them."
         ),
     )
     group: str = "reward model"

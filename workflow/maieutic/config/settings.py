@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -79,11 +79,25 @@ class Run(StrictModel):
             "`[]`: no win rates."
         ),
     )
+    leading_reward_model: Literal["first", "best"] = Field(
+        "first",
+        description=(
+            "Reward model of the headline win rate: `first`, or `best`, the most accurate on half of the test "
+            "pairs. The report shows the other half."
+        ),
+    )
     reward_comparisons: list[str] = Field(
         [],
         description=(
             "Reward models that are validated on preference pairs but score no replies, such as ablations, untrained "
             "floors and off-the-shelf models."
+        ),
+    )
+    pair_sources: list[str] = Field(
+        [],
+        description=(
+            "Sources of preference pairs that the run makes and counts, such as `mrbench`, even if no grader uses them "
+            "(MathTutorBench, Table 2)."
         ),
     )
     classifiers: list[str] = Field(
@@ -129,7 +143,7 @@ class Run(StrictModel):
         [],
         description=(
             "Unlabelled releases (such as `mrbench_v3_test`) that the judges label. The labels are written in the "
-            "shared task's format."
+            "shared task's format. Without judges, replies are only counted."
         ),
     )
     label_limit: int | None = Field(
@@ -304,6 +318,13 @@ class Config(StrictModel):
         None,
         description=(
             "Folder with the published files, each at its `path` in `datasets.yaml`; `null`: the files are downloaded."
+        ),
+    )
+    available_only: bool = Field(
+        False,
+        description=(
+            "Leave out tasks, recorded tutors and sets whose files are not pinned, or not in `data_dir` if it is set. "
+            "The report lists them."
         ),
     )
     extensions: list[FilePath] = Field(

@@ -46,24 +46,32 @@ def encode_chats(tokenizer: Any, chats: Sequence[Chat], name: str, train: FineTu
     """Return the token ids and labels of chats. The loss covers the assistant's words and the end mark of each turn.
 
     base: folder of the base model, whose context may be shorter than the entry's max_length. Raises UserError for chats
-    longer than the context, unless the entry sets `overlong: drop` and at least one chat fits.
+    longer than the context, unless the entry sets `overlong` to `drop` or `truncate` and at least one chat is left.
     """
     context = loading.context_limit(base, tokenizer, train.max_length)
     encoded = [encode_chat(tokenizer, chat, f"tunings.{name}") for chat in chats]
-    fitting = [(ids, labels) for ids, labels in encoded if len(ids) <= context]
+    if train.overlong == "truncate":
+        encoded = [truncated(ids, labels, context) for ids, labels in encoded]
+    fitting = [(ids, labels) for ids, labels in encoded if ids and len(ids) <= context]
     overlong = len(encoded) - len(fitting)
     if overlong and (train.overlong == "refuse" or not fitting):
         longest = max(len(ids) for ids, _ in encoded)
         problem = f"{overlong} of {len(encoded)} examples have more tokens than the context of {context}"
         base_context = loading.context_limit(base, tokenizer, None)
-        raised = f"raise max_length to {longest}, or set overlong: drop"
+        raised = f"raise max_length to {longest}, or set overlong to drop or truncate"
         fix = (
             raised
             if longest <= base_context
-            else f"set overlong: drop, since the base's context has only {base_context} tokens"
+            else f"set overlong to drop or truncate, since the base's context has only {base_context} tokens"
         )
         raise UserError(f"tunings.{name}.max_length", f"{problem}; the longest example has {longest}", fix)
     return EncodedChats([ids for ids, _ in fitting], [labels for _, labels in fitting], overlong)
+
+
+def truncated(ids: list[int], labels: list[int], context: int) -> tuple[list[int], list[int]]:
+    """Return a chat cut to the context's number of tokens; empty if no word of the assistant is left."""
+    labels = labels[:context]
+    return (ids[:context], labels) if any(label != IGNORED for label in labels) else ([], [])
 
 
 def encode_chat(tokenizer: Any, chat: Chat, place: str) -> tuple[list[int], list[int]]:

@@ -12,6 +12,7 @@ from maieutic.config.datasets import FileFormat
 from maieutic.core.errors import UserError
 from maieutic.core.files import read_json_lines, write_json, write_json_lines
 from maieutic.core.jobs import Job
+from maieutic.curation.chat_forms import UnsuitableChatError, chat_of
 from maieutic.curation.records import Dialogue
 from maieutic.curation.sets import chat_record, drop_leaks
 from maieutic.datasets.sampling import ranked_by_seed
@@ -55,8 +56,9 @@ def mix_examples(
     without usable chats.
     """
     places = {source.name: f"tunings.{job.tuning}.mix.{source.name}" for source in job.sources}
+    unsuitable: dict[str, Counter[str]] = {source.name: Counter() for source in job.sources}
     by_source = {
-        source.name: name_examples(source.name, chats(source, path, places[source.name]))
+        source.name: name_examples(source.name, chats(source, path, places[source.name], unsuitable[source.name]))
         for source, path in zip(job.sources, sources, strict=True)
     }
     records = {name: record for pool in by_source.values() for name, record in pool.items()}
@@ -79,6 +81,7 @@ def mix_examples(
             "examples": len(mixed),
             "sources": {name: sum(example["id"].startswith(f"{name} ") for example in mixed) for name in pools},
             "there": {name: len(pool) for name, pool in pools.items()},
+            "unsuitable": {name: dict(reasons) for name, reasons in unsuitable.items() if reasons},
             "left_out_as_leaks": [leak._asdict() for leak in leaked],
             "compared_with": [str(path) for path in (*items, *tests)],
         },
@@ -96,10 +99,11 @@ def name_examples(source: str, records: Iterable[dict[str, Any]]) -> dict[str, d
     return named
 
 
-def chats(source: ChatSource, path: Path, place: str) -> list[dict[str, Any]]:
-    """Return the chats of a source. Its records have `messages`, or are dialogues in the format of `kmp_dialogues`.
+def chats(source: ChatSource, path: Path, place: str, unsuitable: Counter[str]) -> list[dict[str, Any]]:
+    """Return the chats of a source, in one of the formats of `chat_forms` or in the format of `kmp_dialogues`.
 
-    place: the config key of the source, for error messages. Raises UserError for a record in neither format.
+    place: the config key of the source, for error messages; unsuitable: counts of conversations that are left out, by
+    reason; updated in place. Raises UserError for a record in another format.
     """
     records = read_json_lines(path) if source.form is None else read_source(path, source.form, source.name)
     examples = []
@@ -107,12 +111,20 @@ def chats(source: ChatSource, path: Path, place: str) -> list[dict[str, Any]]:
         if "turns" in record and "persona" in record:
             known = {name: record[name] for name in Dialogue.model_fields if name in record}
             record = chat_record(Dialogue.model_validate(known), [record["problem"]])
+        elif "messages" not in record:
+            try:
+                record = {**record, "messages": chat_of(record)}
+            except UnsuitableChatError as error:
+                unsuitable[str(error)] += 1
+                continue
         if not is_chat(record.get("messages")):
             fix = (
                 "give each record messages with role (system, user, assistant) and content, one of them an assistant's"
             )
             raise UserError(place, f"record {number} is not a chat", fix)
         examples.append({"id": str(number), **record})
+    if unsuitable:
+        log.warning("%s: conversations left out, by reason: %s", place, dict(unsuitable))
     return examples
 
 

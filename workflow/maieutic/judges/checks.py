@@ -208,7 +208,11 @@ def check_labels(plan: Plan) -> None:
                 raise UserError(f"run.{key}[{number}]", problem, f"choose one of {', '.join(known)}")
             if name in names[:number]:
                 raise UserError(f"run.{key}[{number}]", f"{name} is listed twice", "list it once")
-    if plan.run.predictions and not any(plan.predicted_releases(judge) for judge in plan.run.judges):
+    if (
+        plan.run.predictions
+        and plan.run.judges
+        and not any(plan.predicted_releases(judge) for judge in plan.run.judges)
+    ):
         fix = "add a judge with the rubric mrbench_taxonomy"
         raise UserError("run.predictions", "no judge in run.judges has a rubric for these releases", fix)
     for number, name in enumerate(plan.run.labels or []):

@@ -16,4 +16,5 @@ def save_config(plan: Plan) -> SaveConfig:
         }
     )
     made_of = provenance.provenance_of_plan(plan.for_config(config), provenance.code_state())
-    return SaveConfig(config=config.model_dump(), provenance=made_of.model_dump())
+    made_of = made_of.model_copy(update={"absent": plan.absent_parts})
+    return SaveConfig(config=config.model_dump(), provenance=made_of.model_dump(mode="json"))

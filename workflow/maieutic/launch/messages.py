@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -252,6 +253,25 @@ def unhandled_changes(plan: Plan, spent: Iterable[JobSpending]) -> list[tuple[st
     ]
 
 
+def absent_lines(plan: Plan) -> list[str]:
+    """Return a line for each part of a run that is left out since its files are unavailable."""
+    return [f"left out: {part.name} of {part.key}. To include it: {part.fix}" for part in plan.absent_parts]
+
+
+def differing_scorers(plan: Plan, results: Path) -> list[str]:
+    """Return a line for each reward model whose scores differ from the scores that its paper prints."""
+    files = {
+        name: paths.PUBLISHED_SCORES.within(results, reward_model=name) for name in plan.models_with_published_scores
+    }
+    published = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in files.items() if path.exists()}
+    return [
+        f"{name}: the scorer differs from the paper: scores differ by up to {entry['largest']:.3f}, expected at most "
+        f"{entry['tolerance']}; see the report's page on reward models"
+        for name, entry in published.items()
+        if entry["differs"]
+    ]
+
+
 def last_lines(plan: Plan, failed: Sequence[Job], since: str, since_seconds: float, page: str | None) -> list[str]:
     """Return the last lines of a run: failed jobs with causes, requests sent and their cost, path of the page."""
     lines = failure_lines(failed[:MOST_FAILURES], since_seconds)
@@ -260,4 +280,6 @@ def last_lines(plan: Plan, failed: Sequence[Job], since: str, since_seconds: flo
     lines += poorly_answered_lines(plan)
     spent = spent_since(since, Path(paths.JOURNALS.of()))
     lines += [f"{asker}: {line}" for asker, line in unhandled_changes(plan, spent)]
+    lines += differing_scorers(plan, Path(paths.ROOT))
+    lines += absent_lines(plan)
     return [*lines, spent_line(plan, spent), *([f"report: {page}"] if page else [])]

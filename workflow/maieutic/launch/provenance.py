@@ -25,6 +25,7 @@ from maieutic.core.machine import Machine
 from maieutic.core.paths import RESOURCES
 from maieutic.core.yaml_files import read_yaml
 from maieutic.graders.registry import GRADERS
+from maieutic.plan.availability import AbsentPart
 from maieutic.plan.plan import Plan
 
 SHIPPED = RESOURCES / "shipped.json"
@@ -63,8 +64,9 @@ class Provenance(BaseModel):
 
     files: SHA-256 by path; versions: versions of cards and rubrics by path; readers: versions of the parsers by name;
     data: SHA-256 or hub commit of each source file by dataset; differs: files and data that are not as shipped, each
-    with its kind of difference; machine: machine on which the workflow ran; date: day (UTC) on which the
-    run began. Both are None in records of earlier versions. The machines of servers are recorded separately.
+    with its kind of difference; absent: parts of the run that were left out without their data files; machine: machine
+    on which the workflow ran; date: day (UTC) on which the run began. Both are None in records of earlier versions. The
+    machines of servers are recorded separately.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -77,6 +79,7 @@ class Provenance(BaseModel):
     differs: dict[str, str]
     machine: Machine | None = None
     date: str | None = None
+    absent: list[AbsentPart] = []
 
 
 def git_output(*arguments: str, folder: Path = Path()) -> str | None:

@@ -232,7 +232,7 @@ class Rehearsal:
                 self.task_items(name, task) for name in plan.benchmarks for task in plan.tasks_for(name, tutor)
             )
             sources = self.sources([plan.card(*task).dataset for task in replies_inputs.sampled_tasks(plan, tutor)])
-            recorded = self.sources([entry.dataset]) if entry.dataset else [Path(file) for file in entry.files]
+            recorded = self.sources(entry.datasets) if entry.datasets else [Path(file) for file in entry.files]
             if cases is None or sources is None or recorded is None:
                 return None
             files = {"file": recorded, "items": cases, "sources": sources}

@@ -64,7 +64,7 @@ def unit_content(unit: Unit, brief: SampleBrief) -> PageContent:
     """Return a unit in the form that the labelling page's script reads, without the tutor's name."""
     return {
         "name": unit.name,
-        "sections": context_sections(unit.candidate.item),
+        "sections": context_sections(unit.candidate.item, unit.candidate.reference),
         "replies": replies_to_show(unit, brief.compared),
         "pictures": [picture_url(brief.pictures / name) for name in unit.candidate.item.images],
         "criteria": [
@@ -119,7 +119,7 @@ def label_page(annotator: str, units: Sequence[str], content: PageContent) -> st
 def context_text(unit: Unit) -> str:
     """Return the context of a reply as one text."""
     parts = []
-    for section in context_sections(unit.candidate.item):
+    for section in context_sections(unit.candidate.item, unit.candidate.reference):
         turns = "\n".join(f"{turn['who']}: {turn['text'].strip()}" for turn in section.get("turns", ()))
         parts.append(f"{section['title']}\n{section.get('text', turns)}")
     return "\n\n".join(parts)

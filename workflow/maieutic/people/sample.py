@@ -8,6 +8,7 @@ case applies is not known in advance. Every scheme records each reply's sampling
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import random
 import re
@@ -32,6 +33,7 @@ class Candidate(NamedTuple):
 
     texts: all turns. criteria: criteria to label. first_verdict: verdict of the leading judge. against: name of the
     tutor with whose reply this reply is compared; empty if there is no such tutor. others: turns of that tutor's reply.
+    reference: reply to which this reply lost a comparison, shown as context; otherwise empty.
     """
 
     task: str
@@ -43,6 +45,7 @@ class Candidate(NamedTuple):
     judges_differ: bool = False
     others: tuple[str, ...] = ()
     against: str = ""
+    reference: str = ""
 
 
 class Unit(NamedTuple):
@@ -77,9 +80,9 @@ class CriterionQuestion(NamedTuple):
 class Key(Record):
     """Key of a sample, which annotators do not see: the reply behind each unit, assignments and design.
 
-    version: digest of the guideline and the questions. overlap: number of annotators per unit. strata: number of
-    replies and number of sampled replies in each stratum. criteria: allowed answers by criterion. against: tutor with
-    whose replies all other replies are compared. assigned: units of each annotator.
+    version: digest of the guideline and the questions. overlap: largest number of annotators per unit. strata: numbers
+    of all and of sampled replies in each stratum. criteria: allowed answers by criterion. against: tutor with whose
+    replies all other replies are compared. assigned: units of each annotator.
     """
 
     sample: str
@@ -186,12 +189,22 @@ def draw_sample(
     return units
 
 
-def assign_units(units: Sequence[Unit], annotators: Sequence[str], overlap: int) -> dict[str, list[str]]:
-    """Return the units of each annotator. Each unit is assigned to `overlap` annotators, in rotation."""
+def assign_units(
+    units: Sequence[Unit], annotators: Sequence[str], overlap: int, doubled: int | None = None
+) -> dict[str, list[str]]:
+    """Return the units of each annotator. Each unit is assigned to `overlap` annotators, in rotation.
+
+    doubled: number of dialogues whose replies are assigned to `overlap` annotators; all other replies have one
+    annotator (MRBench, section 4.2: 40 of 192 dialogues with two). None: all dialogues.
+    """
     sheets: dict[str, list[str]] = {name: [] for name in annotators}
-    for place, unit in enumerate(units):
-        for step in range(overlap):
-            sheets[annotators[(place * overlap + step) % len(annotators)]].append(unit.name)
+    dialogues = dict.fromkeys((unit.candidate.task, unit.candidate.item.id) for unit in units)
+    chosen = set(list(dialogues)[:doubled])
+    rotation = itertools.cycle(annotators)
+    for unit in units:
+        several = (unit.candidate.task, unit.candidate.item.id) in chosen
+        for _ in range(overlap if several else 1):
+            sheets[next(rotation)].append(unit.name)
     return sheets
 
 
@@ -238,8 +251,10 @@ def essence(text: str) -> str:
     return "".join(text.replace("\\n", " ").split()).lower()
 
 
-def context_sections(item: Item) -> list[dict[str, Any]]:
+def context_sections(item: Item, reference: str = "") -> list[dict[str, Any]]:
     """Return the context of a reply as titled sections: the texts in the order of the item's fields, then the dialogue.
+
+    reference: reply to which this reply lost a comparison, which becomes the last section; otherwise empty.
 
     Dialogues are split into turns. Left out are texts that the data set marks as missing ("N/A"), and texts and
     dialogues that another section contains.
@@ -258,6 +273,8 @@ def context_sections(item: Item) -> list[dict[str, Any]]:
     sections: list[dict[str, Any]] = [{"title": section_title(name), "text": text} for name, text in kept]
     for turns in distinct_dialogues(list(dialogues.values())):
         sections.append({"title": "Conversation", "turns": [{"who": who, "text": words} for who, words in turns]})
+    if reference:
+        sections.append({"title": "Reference response", "text": reference})
     return sections
 
 

@@ -79,6 +79,16 @@ class Plan(Selection):
         return [name for name in self.reward_models if getattr(self.models[name], "train", None)]
 
     @property
+    def chooses_reward_model(self) -> bool:
+        """True if the run chooses its leading reward model by accuracy on pairs."""
+        return self.run.leading_reward_model == "best" and len(self.run.reward_models) > 1
+
+    @property
+    def models_with_published_scores(self) -> list[str]:
+        """The reward models whose scores are compared with published ones."""
+        return [name for name in self.reward_models if getattr(self.models[name], "published_scores", None)]
+
+    @property
     def classifiers(self) -> list[str]:
         """The criteria classifiers of a run."""
         return self.run.classifiers
@@ -90,11 +100,12 @@ class Plan(Selection):
 
     @cached_property
     def used_sources(self) -> list[str]:
-        """The pair sources that a run uses: training data of its reward models, and the test pairs."""
+        """The pair sources that a run uses: named ones, training data of its reward models, and the test pairs."""
+        named = self.run.pair_sources
         if not (self.reward_models or self.classifiers or self.judges_of_pairs):
-            return []
+            return sorted(named)
         trained = (source for name in self.reward_models for source in training_pair_sources(self.models[name]))
-        return sorted({*self.preferences, *trained})
+        return sorted({*named, *self.preferences, *trained})
 
     @cached_property
     def preferences(self) -> list[str]:
@@ -480,5 +491,5 @@ class Plan(Selection):
         datasets |= {dataset for source in self.used_sources for dataset in self.pair_datasets(source)}
         datasets |= {dataset for release in self.releases for dataset in self.label_datasets(release)}
         entries = [self.models[tutor] for tutor in self.tutors]
-        datasets |= {entry.dataset for entry in entries if isinstance(entry, RecordedModel) and entry.dataset}
+        datasets |= {name for entry in entries if isinstance(entry, RecordedModel) for name in entry.datasets}
         return sorted(datasets)

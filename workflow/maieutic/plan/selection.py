@@ -15,6 +15,7 @@ from maieutic.config.rubrics import chosen_rubrics
 from maieutic.config.settings import Config
 from maieutic.core.paths import Pattern
 from maieutic.datasets.registry import LOADERS
+from maieutic.plan.availability import available_parts
 
 HUMAN_REPLY_TUTORS = {"reference"}  # baseline tutors that repeat a human reply
 SOLUTION_TUTORS = {"reveal"}  # baseline tutors that repeat a solution or, without one, a human reply
@@ -38,9 +39,13 @@ def cached_method(method: Callable[P, R]) -> Callable[P, R]:
 
 
 class Selection:
-    """The selected tasks of a configuration, and the tutors that answer them."""
+    """The selected tasks of a configuration, and the tutors that answer them.
+
+    absent_parts: parts of the run that are left out since their data files are unavailable (`available_only`).
+    """
 
     def __init__(self, config: Config) -> None:
+        config, self.absent_parts = available_parts(config)
         self.config = config
         self.run, self.edition = config.run, config.edition
         self.models, self.datasets = config.models, config.datasets

@@ -17,6 +17,7 @@ from maieutic.replies.parsing import parse_replies
 from maieutic.report.inputs import report_files
 from maieutic.report.tables import items_of_task
 from maieutic.rewards.grading import grade_by_rewards
+from maieutic.rewards.leading import choose_reward_model
 from maieutic.scores.differences import compare_tutors
 from maieutic.scores.score import score_replies
 from maieutic.validation.probes import validate_probes
@@ -65,6 +66,8 @@ def all_validation_steps(plan: RulePlan) -> Iterator[Step]:
         on_pairs, on_labels = validation_outputs(name)
         yield Step("validate_reward_model", validate_reward_model, {"reward_model": name}, on_pairs)
         yield Step("validate_reward_on_labels", validate_reward_on_labels, {"reward_model": name}, on_labels)
+    if plan.chooses_reward_model:
+        yield one_output_step(choose_reward_model, paths.LEADING_REWARD_MODEL)
     for name in plan.classifiers:
         on_pairs, on_labels = validation_outputs(name)
         yield Step("validate_criteria", validate_criteria, {"classifier": name}, on_pairs)

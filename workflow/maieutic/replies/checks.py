@@ -24,8 +24,9 @@ def check_tutor(plan: Plan, name: str) -> None:
     if isinstance(model, RecordedModel):
         for file in (file for file in model.files if not Path(file).is_file()):
             raise UserError(f"models.{name}.file", f"{file} does not exist", "set it to the file with the replies")
-        if model.dataset is not None and model.dataset not in plan.datasets:
-            raise unknown_name(f"models.{name}.dataset", model.dataset, list(plan.datasets), "the registry")
+        for dataset in model.datasets:
+            if dataset not in plan.datasets:
+                raise unknown_name(f"models.{name}.dataset", dataset, list(plan.datasets), "the registry")
     if isinstance(model, VllmModel):
         model.weights.refuse_unpinned(f"models.{name}.weights")
 

@@ -56,7 +56,7 @@ def recorded_files(plan: Plan, tutor: str) -> list[str]:
     """Return the files with the replies of a recorded tutor: the user's files, or the source of its dataset."""
     entry = plan.models[tutor]
     assert isinstance(entry, RecordedModel)
-    return source_files([entry.dataset]) if entry.dataset else entry.files
+    return source_files(entry.datasets) if entry.datasets else entry.files
 
 
 def sampled_tasks(plan: Plan, tutor: str) -> list[tuple[str, str]]:

@@ -40,7 +40,7 @@ def read_replies(plan: Plan, benchmark: str, tutor: str) -> ReadReplies:
     assert isinstance(entry, RecordedModel)
     return ReadReplies(
         form=entry.form,
-        file_format=plan.datasets[entry.dataset].format_of(plan.edition) if entry.dataset else None,
+        file_format=plan.datasets[entry.datasets[0]].format_of(plan.edition) if entry.datasets else None,
         speaker=entry.speaker,
         tutor=tutor,
         benchmark=benchmark,

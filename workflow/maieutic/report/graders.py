@@ -19,7 +19,7 @@ from maieutic.core.records import Item, Pair, PairReward, Quantity, Reply, Rewar
 from maieutic.datasets.pairs import PAIR_SOURCES
 from maieutic.plan.plan import Plan, training_pair_sources
 from maieutic.report.figures import bar_chart, density_chart, line_chart
-from maieutic.report.tables import display_label, read_json, score_file
+from maieutic.report.tables import display_label, leading_reward_model, read_json, score_file
 from maieutic.report.traffic_light import PAIRS
 from maieutic.scores.papers import PrintedRow, printed_rows
 from maieutic.scores.printed import PAPERS, paper_name
@@ -268,6 +268,16 @@ def classifier_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def published_score_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """Return each reward model's own scores beside the published ones, with the largest difference."""
+    rows = []
+    for name in plan.models_with_published_scores:
+        published = read_json(paths.PUBLISHED_SCORES.within(results, reward_model=name))
+        if published:
+            rows.append({"label": display_label(plan, name), **published})
+    return rows
+
+
 def quartile_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """Return the rows of the paper's Table 7 for this run: novices' replies with high, middle and low scores.
 
@@ -442,6 +452,8 @@ def grader_section(plan: Plan, results: Path) -> dict[str, Any] | None:
         "criteria": criteria_rows(plan, measured),
         "classifiers": classifier_rows(plan, results),
         "quartiles": quartile_rows(plan, results),
+        "published_scores": published_score_rows(plan, results),
+        "choice": leading_reward_model(plan, results),
         "examples": example_dialogue(plan, results, rewards),
         "speeds": speed_rows(plan, rewards),
         "tutors": len(plan.tutors),

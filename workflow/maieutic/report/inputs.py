@@ -54,6 +54,8 @@ def grader_files(plan: Plan) -> list[str]:
     files = [paths.PAIR_VALIDATION.of(grader=name) for name in graders]
     files += [paths.SET_VALIDATION.of(grader=name, source=source) for name in graders for source in plan.further_pairs]
     files += [paths.PAIR_REWARDS.of(reward_model=name) for name in plan.reward_models]
+    files += [paths.LEADING_REWARD_MODEL.of()] if plan.chooses_reward_model else []
+    files += [paths.PUBLISHED_SCORES.of(reward_model=name) for name in plan.models_with_published_scores]
     trained = plan.trained_reward_models
     files += [pattern.of(reward_model=name) for name in trained for pattern in (paths.MODEL_CARD, paths.TRAINING)]
     files += [paths.CLASSIFIER_TRAINING.of(classifier=name) for name in plan.classifiers]

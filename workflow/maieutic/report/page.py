@@ -31,6 +31,7 @@ from maieutic.report.exports import ExportedFigure, ExportedTable, exported_figu
 from maieutic.report.figures import chart_library, interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
 from maieutic.report.overview import Claim, claim_of, overview_section, silent_tutors
+from maieutic.report.printed_numbers import printed_numbers_section
 from maieutic.report.sections import WHOLE_RUN, Page, PartRenderer, Problem, ReportInput, Section
 from maieutic.report.tables import (
     display_label,
@@ -423,14 +424,14 @@ def board_of(
     return parts.part(title, "board", lambda: board_section(run, benchmark, cards, contrasts))
 
 
-def paper_of(run: ReportInput, parts: PartRenderer, benchmark: str, cards: list[Card]) -> Markup:
-    """Render the comparison of a benchmark's scores with the paper's; empty if the paper has no matching table."""
-
-    def produce() -> dict[str, Any] | None:
-        scores = run.scores.get(benchmark, [])
-        return against_paper(run.plan, run.results, benchmark, cards, scores, run.provenance)
-
-    return parts.part(f"the comparison of {benchmark} with its paper", "paper", produce)
+def comparison_of(run: ReportInput, parts: PartRenderer, benchmark: str, cards: list[Card]) -> Mapping[str, Any] | None:
+    """Return the comparison of a benchmark's scores with the paper's; None if the paper has no matching table."""
+    scores = run.scores.get(benchmark, [])
+    return parts.data(
+        f"the comparison of {benchmark} with its paper",
+        lambda: against_paper(run.plan, run.results, benchmark, cards, scores, run.provenance),
+        None,
+    )
 
 
 def task_pages(
@@ -483,7 +484,13 @@ def pages_of(
         "the overview", "overview", lambda: overview_section(run, light, runtime, selected, by_tag, claim, contrasts)
     )
     boards = [board_of(run, parts, benchmark, cards, contrasts) for benchmark, cards in selected.items()]
-    papers = [html for benchmark, cards in selected.items() if (html := paper_of(run, parts, benchmark, cards))]
+    comparisons = {benchmark: comparison_of(run, parts, benchmark, cards) for benchmark, cards in selected.items()}
+    papers = [
+        parts.part(f"the table of {benchmark}'s paper", "paper", partial(dict[str, Any], table))
+        for benchmark, table in comparisons.items()
+        if table
+    ]
+    printed = parts.data("the printed numbers", lambda: printed_numbers_section(run, comparisons), None)
     tasks = [page for benchmark, cards in selected.items() for page in task_pages(run, parts, grades, benchmark, cards)]
 
     def section(name: str, content: Any) -> dict[str, Any] | None:
@@ -500,7 +507,9 @@ def pages_of(
         *parts.page("#/trust", "Trust", "the page on trust", "trust",
                     lambda: section("trust", trust_section(run, light))),
         *parts.page("#/papers", "Against the papers", "the page on the papers", "papers",
-                    lambda: section("parts", papers), WHOLE_RUN),
+                    lambda: {"parts": papers, "printed": printed} if papers or printed else None, WHOLE_RUN),
+        *parts.page("#/printed", "Every printed number", "the page on printed numbers", "printed",
+                    lambda: section("printed", printed), WHOLE_RUN),
         *(page for owner, extra in extra_sections() for page in parts.page(
             extra.address, extra.menu, f"the page {extra.menu}", extra.template, partial(extra.produce, run),
             None if extra.main else owner if owner in selected else WHOLE_RUN)),

@@ -70,6 +70,24 @@ def reading_key(score: Score) -> ReadingKey:
     return score.metric, score.scoring, score.by
 
 
+def leading_reward_model(plan: Plan, results: Path) -> dict[str, Any] | None:
+    """Return the choice of the leading reward model, with its accuracies; None if the run's first one leads."""
+    choice: dict[str, Any] | None = (
+        read_json(paths.LEADING_REWARD_MODEL.within(results)) if plan.chooses_reward_model else None
+    )
+    return choice
+
+
+def with_leading_reward_model(plan: Plan, results: Path) -> Plan:
+    """Return the plan with the chosen reward model first, so that the whole report leads with it."""
+    choice = leading_reward_model(plan, results)
+    if choice is None:
+        return plan
+    names = sorted(plan.run.reward_models, key=lambda name: name != choice["leader"])
+    run = plan.run.model_copy(update={"reward_models": names})
+    return plan.for_config(plan.config.model_copy(update={"run": run}))
+
+
 def is_leading(plan: Plan, score: Score) -> bool:
     """Return True if a score is by a parser, or by the task's first judge or the run's first reward model."""
     cards = [loaded.card for loaded in plan.cards.values() if loaded.card.task == score.task]

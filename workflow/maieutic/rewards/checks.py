@@ -8,8 +8,10 @@ from pathlib import Path
 from maieutic.config.models import CriteriaModel, Model, RewardModel, VllmModel, WeightsOnly
 from maieutic.config.registry import check_entry, unknown_name
 from maieutic.core.errors import UserError, check_all
+from maieutic.core.paths import RESOURCES
 from maieutic.datasets.pairs import PAIR_SOURCES
 from maieutic.plan.plan import Plan, training_pair_sources
+from maieutic.rewards.inputs import published_scores_of
 
 
 def listed_graders(plan: Plan) -> list[str]:
@@ -62,6 +64,7 @@ def check_grader(plan: Plan, name: str) -> None:
         if PAIR_SOURCES[source].test:
             raise UserError(f"models.{name}", f"{source} contains the test pairs", "train on other sources")
         check_pair_source(plan, name, source)
+    check_published_scores(plan, name)
 
 
 def check_preferences(plan: Plan) -> None:
@@ -86,11 +89,25 @@ def check_preferences(plan: Plan) -> None:
     if not plan.preferences and (plan.reward_models or plan.classifiers):
         fix = "list at least one set from `preferences`, or remove this key"
         raise UserError("run.preferences", "there are no pairs to validate reward models and classifiers on", fix)
-    for name in plan.preferences if plan.used_sources else ():
+    for number, name in enumerate(plan.run.pair_sources):
+        if name not in PAIR_SOURCES:
+            raise unknown_name(f"run.pair_sources[{number}]", name, list(PAIR_SOURCES), "the sources of pairs")
+    for name in [*(plan.preferences if plan.used_sources else ()), *plan.run.pair_sources]:
         for dataset in plan.pair_datasets(name):
             if dataset not in plan.datasets:
                 raise unknown_name(f"preferences.{name}.datasets", dataset, list(plan.datasets), "the registry")
             plan.datasets[dataset].file_of(dataset, plan.edition)
+
+
+def check_published_scores(plan: Plan, name: str) -> None:
+    """Raise UserError if the published scores that a reward model's entry names do not exist."""
+    entry = plan.models[name]
+    if isinstance(entry, RewardModel) and entry.published_scores and not published_scores_of(entry).is_file():
+        names = sorted(path.stem for path in (RESOURCES / "rewards/published_scores").glob("*.yaml"))
+        problem = f"{published_scores_of(entry)} does not exist"
+        raise UserError(
+            f"models.{name}.published_scores", problem, f"set it to one of {', '.join(names)}, or remove it"
+        )
 
 
 def check_pair_source(plan: Plan, name: str, source: str) -> None:

@@ -9,6 +9,8 @@ COMMANDS = {
         "rewards.embeddings:embed_replies",
         "rewards.scoring:score_pairs",
         "rewards.scoring:score_rewards",
+        "rewards.published_scores:check_scorer",
         "rewards.grading:grade_by_rewards",
+        "rewards.leading:choose_reward_model",
     ),
 }

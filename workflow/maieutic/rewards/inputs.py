@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from maieutic.config.models import CriteriaModel, RewardModel
 from maieutic.core import paths
 from maieutic.plan.inputs import item_files, label_files, pair_files, tasks_of
@@ -47,6 +49,11 @@ def classifier_base(plan: Plan, classifier: str) -> str:
     return trained_from(plan, classifier)
 
 
+def pair_rewards(plan: Plan) -> list[str]:
+    """Return the files with the scores of the leading pairs, one for each reward model of the run."""
+    return [paths.PAIR_REWARDS.of(reward_model=name) for name in plan.run.reward_models]
+
+
 def reward_model_weights(plan: Plan, reward_model: str) -> str:
     """Return the weights manifest of a reward model, whether this run trains it or it is published."""
     if reward_model in plan.trained_reward_models:
@@ -56,9 +63,26 @@ def reward_model_weights(plan: Plan, reward_model: str) -> str:
 
 def reward_model_prompt(plan: Plan, reward_model: str) -> list[str]:
     """Return the text file of a reward model's instruction; empty for a model without one."""
+    entry = reward_entry(plan, reward_model)
+    return [] if entry.prompt == "none" else [str(paths.RESOURCES / f"rewards/{entry.prompt}.txt")]
+
+
+def published_scores_file(plan: Plan, reward_model: str) -> list[str]:
+    """Return the file with the published scores of a reward model; empty for a model without such scores."""
+    entry = reward_entry(plan, reward_model)
+    return [str(published_scores_of(entry))] if entry.published_scores else []
+
+
+def reward_entry(plan: Plan, reward_model: str) -> RewardModel:
+    """Return the registry entry of a reward model."""
     entry = plan.models[reward_model]
     assert isinstance(entry, RewardModel)
-    return [] if entry.prompt == "none" else [str(paths.RESOURCES / f"rewards/{entry.prompt}.txt")]
+    return entry
+
+
+def published_scores_of(entry: RewardModel) -> Path:
+    """Return the file with the published scores of a reward model's entry."""
+    return paths.RESOURCES / f"rewards/published_scores/{entry.published_scores}.yaml"
 
 
 def reward_labels(plan: Plan) -> list[str]:

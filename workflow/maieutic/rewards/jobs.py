@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from maieutic.config.job_entries import entry_for_scoring, entry_for_training
-from maieutic.config.models import CriteriaModel, RewardModel
+from maieutic.config.models import CriteriaModel
 from maieutic.plan.inputs import tasks_of
 from maieutic.plan.plan import Plan
 from maieutic.rewards.criteria import ClassifyPairs, TrainCriteria
 from maieutic.rewards.embeddings import EmbedReplies
 from maieutic.rewards.grading import GradeByRewards
+from maieutic.rewards.inputs import reward_entry
+from maieutic.rewards.leading import ChooseRewardModel
 from maieutic.rewards.overlap import FindOverlap
+from maieutic.rewards.published_scores import CheckScorer
 from maieutic.rewards.scoring import ScorePairs, ScoreRewards
 from maieutic.rewards.training import TrainRewardModel
 
 
 def find_overlap(plan: Plan, source: str, benchmark: str) -> FindOverlap:
     return FindOverlap(tasks=tasks_of(plan.reward_cards(benchmark)))
-
-
-def reward_entry(plan: Plan, reward_model: str) -> RewardModel:
-    """Return the registry entry of a reward model."""
-    entry = plan.models[reward_model]
-    assert isinstance(entry, RewardModel)
-    return entry
 
 
 def train_reward_model(plan: Plan, reward_model: str) -> TrainRewardModel:
@@ -45,6 +41,14 @@ def embed_replies(plan: Plan, encoder: str, release: str) -> EmbedReplies:
 
 def score_pairs(plan: Plan, reward_model: str) -> ScorePairs:
     return ScorePairs(reward_model=reward_model, entry=entry_for_scoring(reward_entry(plan, reward_model)))
+
+
+def check_scorer(plan: Plan, reward_model: str) -> CheckScorer:
+    return CheckScorer(reward_model=reward_model, entry=entry_for_scoring(reward_entry(plan, reward_model)))
+
+
+def choose_reward_model(plan: Plan) -> ChooseRewardModel:
+    return ChooseRewardModel(reward_models=plan.run.reward_models, source=plan.leading_pairs, **plan.bootstrap_settings)
 
 
 def score_preferences(plan: Plan, reward_model: str, source: str) -> ScorePairs:

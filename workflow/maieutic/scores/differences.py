@@ -26,6 +26,7 @@ from maieutic.scores.score import (
     ScoringJob,
     answers_by_item,
     index_grades,
+    leader_first,
     measure_task,
     metric_function,
 )
@@ -66,11 +67,13 @@ class TutorSide(NamedTuple):
     bounds: tuple[float, float] | None
 
 
-def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: Path) -> None:
+def compare_tutors(
+    *, job: CompareTutors, items: Path, grades: list[Path], leader: list[Path] | None = None, out: Path
+) -> None:
     """Write the differences of every pair of tutors as a JSON list.
 
     items: folder of the benchmark's items; grades: grades files, each of the tutor at the same index in `job.tutors`; a
-    tutor may have several files.
+    tutor may have several files; leader: the file that names the leading reward model, if it is not the first one.
     """
     cards = {task: job.card(task) for task in job.tasks}
     cases = {task: read_items(items, [task]) for task in cards}
@@ -81,6 +84,7 @@ def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: 
     measured: dict[ComparisonKey, dict[str, Measurement]] = defaultdict(dict)
     for tutor, paths in files.items():
         index = index_grades(grade for path in paths for grade in read_checked_records(path, Grade, known, by=...))
+        index = leader_first(index, leader or [])
         for task, card in cards.items():
             counted = [item for item in cases[task] if item.repeat < job.repeats.get(tutor, 1)]
             for measurement in measure_task(card, counted, index, job.judging.get(task)):

@@ -25,6 +25,12 @@ def reward_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
     ]
 
 
+def leading_reward_model(plan: Plan, benchmark: str) -> list[str]:
+    """Return the file that names the leading reward model; empty if it is the run's first one."""
+    chosen = plan.chooses_reward_model and benchmark in plan.rewarded_benchmarks
+    return [paths.LEADING_REWARD_MODEL.of()] if chosen else []
+
+
 def all_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
     """Return all grade files for one tutor's replies: those of parsers, reward models and judges."""
     parsed = paths.PARSED.of(benchmark=benchmark, tutor=tutor)

@@ -1,7 +1,7 @@
 """Numbers printed in papers, read from `printed.csv` in the folder of each benchmark, with one number per row.
 
 Columns: `table` (or section), `group`, `row` (tutor, judge or reward model), `task`, `metric`, `subset`, `value` (as
-printed) and `text`.
+printed), `text`, and `note` (the reason why a number is doubtful).
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ PEOPLE = "people"  # value of `PrintedResult.by` for a number from the paper's h
 
 
 class PrintedRow(NamedTuple):
-    """One number in a table of a paper. `value` is NaN if the paper prints words instead, which are in `text`."""
+    """One number in a table of a paper. `value` is NaN if the paper prints words instead, which are in `text`.
+
+    note: reason why the number is doubtful, such as another number in the same paper; digits: number of printed decimal
+    places.
+    """
 
     table: str
     group: str
@@ -31,6 +35,23 @@ class PrintedRow(NamedTuple):
     subset: str
     value: float
     text: str
+    note: str = ""
+    digits: int = 0
+
+    @property
+    def place(self) -> Place:
+        """The number's place in its table."""
+        return Place(self.row, self.metric, self.task, self.subset, self.group)
+
+
+class Place(NamedTuple):
+    """Place of a number in a table of a paper, by the columns of `printed.csv`."""
+
+    row: str
+    metric: str = ""
+    task: str = ""
+    subset: str = ""
+    group: str = ""
 
 
 def printed_file(benchmark: str) -> Path:
@@ -43,8 +64,17 @@ def printed_file(benchmark: str) -> Path:
 def printed_rows(benchmark: str) -> tuple[PrintedRow, ...]:
     """Return every number printed in a benchmark's paper. Cached, since a report needs many tables from one file."""
     with open(printed_file(benchmark), encoding="utf-8", newline="") as handle:
-        rows = [{**row, "value": float(row["value"] or "nan")} for row in csv.DictReader(handle)]
+        rows = [
+            {**row, "value": float(row["value"] or "nan"), "digits": decimal_places(row["value"])}
+            for row in csv.DictReader(handle)
+        ]
     return tuple(PrintedRow(**row) for row in rows)  # type: ignore[arg-type]
+
+
+def decimal_places(number: str) -> int:
+    """Return the number of decimal places of a number as printed, such as 2 for 0.60 and 6 for 1.5e-5."""
+    digits, _, exponent = number.lower().partition("e")
+    return max(0, len(digits.partition(".")[2]) - int(exponent or 0))
 
 
 class PrintedResult(NamedTuple):
@@ -52,7 +82,8 @@ class PrintedResult(NamedTuple):
 
     group: group of the tutor in the paper's table; model: the tutor's name in the paper; task: a card's task, or a pool
     of several tasks; value: the number on the scale of our metric, with shares from 0 to 1; by: the grader (a reward
-    model, a judge or `people`), None for a parser; protocol: protocol of the requests.
+    model, a judge or `people`), None for a parser; protocol: protocol of the requests; row: the number in the paper's
+    table, None if the paper's table is not recorded.
     """
 
     group: str
@@ -62,6 +93,7 @@ class PrintedResult(NamedTuple):
     value: float
     by: str | None = None
     protocol: str = "released"
+    row: PrintedRow | None = None
 
 
 class ReleasedLabels(NamedTuple):
@@ -75,6 +107,19 @@ class ReleasedLabels(NamedTuple):
     place_of: Callable[[Score], tuple[str, str, str] | None]
 
 
+class Display(NamedTuple):
+    """A table, figure or section of a paper that prints numbers.
+
+    title: its name in the paper; content: what the numbers are; run_file: name of the run file in `config/` that
+    yields them; needs: reason why a number has no value in a run.
+    """
+
+    title: str
+    content: str
+    run_file: str
+    needs: str
+
+
 class Paper(NamedTuple):
     """Results printed in a benchmark's paper, and the conditions under which a run is comparable with them.
 
@@ -86,7 +131,8 @@ class Paper(NamedTuple):
     paper prints the tutors' prompt; served: hosted model by the name that the paper prints for it, if the paper
     specifies the model; other_protocols: protocols that only approximate the paper's requests, each with the reason;
     user_last: effect of the `user_last` setting on this benchmark's requests, or None if it has no effect; labels:
-    human labels from which the paper prints rates; judge_prompts: rubric cards with a prompt printed in the paper.
+    human labels from which the paper prints rates; judge_prompts: rubric cards with a prompt printed in the paper;
+    displays: the paper's tables, figures and sections with numbers, by `table` in `printed.csv`.
     """
 
     title: str
@@ -102,3 +148,4 @@ class Paper(NamedTuple):
     user_last: str | None = None
     labels: ReleasedLabels | None = None
     judge_prompts: tuple[str, ...] = ()
+    displays: Mapping[str, Display] = MappingProxyType({})

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypedDict, Unpack
 from maieutic.config.cards import JUDGE, MODEL_GRADERS, Card, Metric, card_path, card_without_graders, read_card
 from maieutic.core.files import atomic_file
 from maieutic.core.jobs import SampledJob
+from maieutic.core.json_text import json_value
 from maieutic.core.records import SCORINGS, Grade, Item, Score, Scoring, read_checked_records, read_items
 from maieutic.core.stats import BootstrapSettings, Estimate, estimate_statistic
 from maieutic.graders.registry import OBJECTIVE_GRADERS
@@ -402,13 +403,23 @@ class ScoreReplies(ScoringJob):
     repeats: int = 1
 
 
-def score_replies(*, job: ScoreReplies, items: Path, grades: list[Path], out: Path) -> None:
+def leader_first(index: GradeIndex, leader: list[Path]) -> GradeIndex:
+    """Return the grades with those of the leading reward model first. leader: the file that names it, or none."""
+    names = [json_value(path.read_text(encoding="utf-8"))["leader"] for path in leader]
+    return dict(sorted(index.items(), key=lambda entry: entry[0][1] not in names)) if names else index
+
+
+def score_replies(
+    *, job: ScoreReplies, items: Path, grades: list[Path], leader: list[Path] | None = None, out: Path
+) -> None:
     """Write every score of one tutor on one benchmark as a JSON list.
 
-    items: folder of the benchmark's items; grades: one file per grader, in the order of the run.
+    items: folder of the benchmark's items; grades: one file per grader, in the order of the run; leader: the file that
+    names the leading reward model, if it is not the first one.
     """
     cases = read_items(items, job.tasks)
     index = index_grades(grade for path in grades for grade in read_checked_records(path, Grade, cases, by=...))
+    index = leader_first(index, leader or [])
     scores, sampling = [], BootstrapSettings(job.resamples, job.seed)
     for task in job.tasks:
         task_items = [item for item in cases if item.task == task and item.repeat < job.repeats]

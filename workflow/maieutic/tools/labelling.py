@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple, TypeVar
 from cyclopts import Parameter
 
 from maieutic.config.registry import unknown_name
-from maieutic.config.rubrics import LoadedRubric, read_rubric
+from maieutic.config.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, Record, Reply, read_records
@@ -105,7 +105,17 @@ class LabelOptions:
     overlap: Annotated[
         int | None, Parameter(help="number of annotators who label each reply (default: 2 if possible)")
     ] = None
-    guideline: Annotated[Path | None, Parameter(help="text file with the guideline shown beside each reply")] = None
+    doubled: Annotated[
+        int | None,
+        Parameter(
+            help="number of dialogues whose replies have several annotators (--overlap); all other replies have one "
+            "(default: all dialogues)"
+        ),
+    ] = None
+    guideline: Annotated[
+        Path | None,
+        Parameter(help="text file with the guideline shown beside each reply (default: the rubric's, if it has one)"),
+    ] = None
 
 
 def label(
@@ -138,21 +148,42 @@ def label(
     names = annotators or []
     overlap = min(2, len(names)) if options.overlap is None else options.overlap
     check_annotators(names, overlap)
+    check_doubled(options.doubled, overlap)
     folder = new_folder(out)
     if options.scheme == "disagreement" and len(judged.by_judge) < 2:
         fix = "use --scheme random, or add a judge to run.judges"
         raise UserError("--scheme", "disagreement needs at least two judges", fix)
     units = draw_sample(candidates, options.n, options.seed, options.scheme, secrets.token_hex(8))
     usual = GUIDELINE if options.against is None else GUIDELINE_OF_PAIRS
-    text = read_guideline(options.guideline) if options.guideline else usual
+    own_guideline = options.guideline or guideline_of_rubric(loaded)
+    text = read_guideline(own_guideline) if own_guideline else usual
     instructions = annotator_instructions(loaded, units, text, options.seed)
-    sheets = assign_units(units, names, overlap)
+    sheets = assign_units(units, names, overlap, options.doubled)
     key = make_sample_key(instructions, units, sheets, strata_of(candidates, options.scheme), options)
     write_sample(folder, key, units, instructions)
     kind, name = ("replies", "people") if options.against is None else ("pairs", "preferences")
-    print(f"{len(units)} {kind} from {len(key.strata)} strata, {overlap} annotator(s) each: {folder}/page-NAME.html")
+    print(f"{len(units)} {kind} from {len(key.strata)} strata, {annotators_text(sheets)}: {folder}/page-NAME.html")
     print(f"{folder}/key.json names the tutors: do not send it to the annotators")
     print(f"next: maieutic read-labels --sample {folder} --files labels-*.json --out {name}.csv")
+
+
+def annotators_per_unit(sheets: Mapping[str, list[str]]) -> Counter[int]:
+    """Return the number of units by their number of annotators."""
+    return Counter(Counter(name for sheet in sheets.values() for name in sheet).values())
+
+
+def annotators_text(sheets: Mapping[str, list[str]]) -> str:
+    """Return the numbers of annotators of the units as text."""
+    numbers = annotators_per_unit(sheets)
+    if len(numbers) == 1:
+        return f"{max(numbers)} annotator(s) each"
+    return ", ".join(f"{numbers[several]} with {several} annotator(s)" for several in sorted(numbers, reverse=True))
+
+
+def guideline_of_rubric(loaded: LoadedRubric) -> Path | None:
+    """Return the guideline for annotators beside a rubric card, `RUBRIC.guideline.txt`; None without the file."""
+    path = rubric_path(loaded.name).with_suffix(".guideline.txt")
+    return path if path.is_file() else None
 
 
 def annotator_instructions(loaded: LoadedRubric, units: Sequence[Unit], guideline: str, seed: int) -> SampleBrief:
@@ -188,7 +219,7 @@ def make_sample_key(
         compared=instructions.compared,
         version=instructions.version,
         annotators=list(sheets),
-        overlap=sum(map(len, sheets.values())) // len(units),
+        overlap=max(annotators_per_unit(sheets)),
         strata={name: (len(members), chosen[name]) for name, members in strata.items()},
         units={
             unit.name: {**unit.key_columns, "criteria": list(questions[unit.name]), **pairs.get(unit.name, {})}
@@ -243,6 +274,17 @@ def check_annotators(names: Sequence[str], overlap: int) -> None:
         raise UserError("--overlap", f"expected 1 to {len(names)} annotators per reply, found {overlap}", fix)
 
 
+def check_doubled(doubled: int | None, overlap: int) -> None:
+    """Raise UserError if `doubled` is negative, or if replies have only one annotator each anyway."""
+    if doubled is None:
+        return
+    if doubled < 0:
+        raise UserError("--doubled", f"expected a number of dialogues, found {doubled}", "set it to 0 or more")
+    if overlap < 2:
+        fix = "name a second annotator, or remove --doubled"
+        raise UserError("--doubled", "no reply has several annotators, since --overlap is 1", fix)
+
+
 def new_folder(out: Path | None) -> Path:
     """Return the path of the folder to create for a sample. Raises UserError if it is None or exists already."""
     if out is None:
@@ -292,6 +334,7 @@ def candidates_of(
         if strange := [name for name in tutors or () if name not in known]:
             raise unknown_name("--tutors", strange[0], known, "the tutors of this run")
         judged.add(verdicts_by_judge(plan, loaded, benchmark))
+        asked_about = replies_with_follow_up(plan, loaded, benchmark)
         items = {card.task: task_items_by_id(benchmark, card.task) for card in cards}
         for tutor in tutors or plan.compared_tutors(benchmark):
             answered = [card for card in cards if plan.can_answer(card, tutor)]
@@ -303,14 +346,42 @@ def candidates_of(
                 if tutor not in card.baselines.named and any(reply.trivial for reply in replies):
                     continue
                 cases = items[card.task]
-                of_card = [reply for reply in replies if reply.task == card.task and reply.id in cases]
-                candidates += [
-                    candidate_of(loaded, cases[reply.id], reply, judged) for reply in of_card if not reply.error
+                of_card = [
+                    reply for reply in replies if reply.task == card.task and reply.id in cases and not reply.error
                 ]
+                if asked_about is None:
+                    candidates += [candidate_of(loaded, cases[reply.id], reply, judged) for reply in of_card]
+                else:
+                    lost = [reply for reply in of_card if (reply.task, reply.id, tutor) in asked_about]
+                    candidates += [lost_candidate(loaded, cases[reply.id], reply, judged) for reply in lost]
     if not candidates:
         fix = "choose other --tutors, or another --rubric"
         raise UserError("--tutors", "no reply of these tutors can be labelled with the rubric", fix)
     return candidates, judged
+
+
+def replies_with_follow_up(plan: Plan, loaded: LoadedRubric, benchmark: str) -> set[tuple[str, str, str]] | None:
+    """Return the replies (task, item, tutor) about which the leading judge was asked a follow-up question.
+
+    None if the rubric is no follow-up question, so that people can label every reply by it. An example of one is the
+    type of error of a reply that lost a comparison (KMP-Bench, appendix J).
+    """
+    judges = [
+        judge
+        for judge in plan.judges_of_replies
+        for name in plan.reply_rubrics(judge, benchmark)
+        if (more := read_rubric(name).rubric.follow_up) is not None and more.rubric == loaded.name
+    ]
+    if not judges:
+        return None
+    files = [Path(file) for file in batch_verdicts(plan, judges[0], benchmark)]
+    return {
+        (judgement.task, judgement.id, str(judgement.tutor))
+        for file in files
+        if file.is_file()
+        for judgement in read_records(file, Judgement)
+        if judgement.rubric == loaded.name
+    }
 
 
 def check_pair_options(options: LabelOptions, plan: bool) -> None:
@@ -411,6 +482,11 @@ def candidate_of(loaded: LoadedRubric, item: Item, reply: Reply, judged: JudgeVe
     verdict = judged.leading_verdict(name, reply.tutor, first, desired)
     disagreed = judged.is_disputed(name, reply.tutor, list(criteria))
     return Candidate(item.task, item, reply.tutor, texts, criteria, verdict, disagreed)
+
+
+def lost_candidate(loaded: LoadedRubric, item: Item, reply: Reply, judged: JudgeVerdicts) -> Candidate:
+    """Return a reply that lost to the item's reference reply, which annotators see as well."""
+    return candidate_of(loaded, item, reply, judged)._replace(reference=str(item.reference.get("text", "")))
 
 
 def judge_pilots(

@@ -1,1 +1,1 @@
-"""Code of KMP-Bench: loaders, parsers, baselines, the paper's numbers, a human study, and a report page."""
+"""Code of KMP-Bench: loaders, parsers, baselines, the paper's numbers, alignment with people, and a report page."""

@@ -1,9 +1,3 @@
-"""Command that KMP-Bench's own rule runs, and commands of its human study."""
+"""Command that KMP-Bench's own rule runs."""
 
-COMMANDS = {
-    "KMP-Bench": ("benchmarks.kmpbench.alignment:align_judge",),
-    "For people": (
-        "benchmarks.kmpbench.study:draw_study",
-        "benchmarks.kmpbench.study:read_study",
-    ),
-}
+COMMANDS = {"KMP-Bench": ("benchmarks.kmpbench.alignment:align_judge",)}

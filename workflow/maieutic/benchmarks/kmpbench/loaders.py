@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from maieutic.benchmarks.kmpbench import items as kmp
-from maieutic.benchmarks.kmpbench import mathchat, mr_gsm8k, processbench, stepverify
+from maieutic.benchmarks.kmpbench import mathchat, mr_gsm8k, orca_math, processbench, stepverify
 from maieutic.datasets.loaders import Loader
 
 LOADERS = {
@@ -18,5 +18,6 @@ LOADERS = {
     "stepverify_ec": Loader(stepverify.stepverify_items, kmp.EC_VARIABLES),
     "processbench_ec": Loader(processbench.processbench_items, kmp.EC_VARIABLES),
     "mr_gsm8k_ec": Loader(mr_gsm8k.mr_gsm8k_items, kmp.EC_VARIABLES),
+    "orca_math": Loader(orca_math.orca_math_items, orca_math.VARIABLES),
     "mr_gsm8k_ec_twins": Loader(mr_gsm8k.mr_gsm8k_twin_items, kmp.EC_VARIABLES),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maieutic.scores.papers import PERCENT, Paper, PrintedResult, printed_rows
+from maieutic.scores.papers import PERCENT, Display, Paper, PrintedResult, printed_rows
 
 BENCHMARK = "kmpbench"
 JUDGE = "Gemini-2.0-Flash"  # the paper's judge (section 4)
@@ -23,6 +23,7 @@ TASKS = {  # task and metric of this project, by table and metric of the paper
     ("4", "task2_step"): ("ec", "task2_step"),
     ("4", "task3_reason"): ("ec", "task3_reason"),
 }  # fmt: skip
+GAIN = "gain"  # group of the paper's rows with differences of two models
 PARSED = {"final_round", "f1", "correction", "task1_mcc", "task2_step"}
 
 
@@ -30,11 +31,24 @@ def kmpbench_values() -> list[PrintedResult]:
     """Return the values of Tables 5 and 6, and the values of Table 4 that are in neither of them."""
     numbers = []
     for row in printed_rows(BENCHMARK):
+        if row.group == GAIN:
+            continue
         if place := TASKS.get((row.table, row.metric)):
             model, by = SPELLINGS.get(row.row, row.row), None if place[1] in PARSED else JUDGE
-            numbers.append(PrintedResult(row.group, model, *place, row.value / PERCENT, by))
+            numbers.append(PrintedResult(row.group, model, *place, row.value / PERCENT, by, row=row))
     return numbers
 
+
+UNRELEASED = "needs the paper's data, which are not released"
+DISPLAYS = {
+    "3": Display("Table 3", "judge beside people", "kmpbench", "needs the study's answers, which are not released"),
+    "4": Display("Table 4", "error detection in detail", "kmpbench", UNRELEASED),
+    "5": Display("Tables 1 and 5", "dialogues under teaching principles", "kmpbench_dialogue", UNRELEASED),
+    "6": Display("Tables 2 and 6", "skills", "kmpbench", UNRELEASED),
+    "figure 5": Display("Figure 5", "error types of lost replies", "kmpbench", UNRELEASED),
+    "text": Display("Sections 2 to 4, appendices B to J", "counts and settings", "kmp_lm", UNRELEASED),
+    "MR-GSM8K": Display("MR-GSM8K (Zeng et al., 2023)", "weights of the MR-Score", "kmpbench", "a definition"),
+}
 
 PRINTED = Paper(
     title="KMP-Bench",
@@ -43,4 +57,5 @@ PRINTED = Paper(
     judges=(JUDGE,),
     released=False,
     judge_prompts=("kmp_dialogue", "kmp_similar_problems"),
+    displays=DISPLAYS,
 )

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from maieutic.benchmarks.kmpbench.alignment import COMPARISON_RUBRIC
 from maieutic.benchmarks.kmpbench.inputs import compared_benchmarks
 from maieutic.benchmarks.kmpbench.items import PRINCIPLES
+from maieutic.benchmarks.kmpbench.printed import GAIN
 from maieutic.config.models import BaselineModel
 from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
@@ -100,7 +101,7 @@ def paper_rows(table: PrintedTable, printed: Iterable[PrintedRow]) -> list[dict[
     """Return the paper's rows of a table, and a last row with the gain of the paper's model from its training."""
     by_model: dict[str, dict[str, PrintedRow]] = defaultdict(dict)
     for entry in printed:
-        if entry.table == table.number:
+        if entry.table == table.number and entry.group != GAIN:
             by_model[entry.row][entry.metric] = entry
     rows: list[dict[str, Any]] = []
     for model, by_metric in by_model.items():
@@ -110,7 +111,7 @@ def paper_rows(table: PrintedTable, printed: Iterable[PrintedRow]) -> list[dict[
     if all(name in by_name for name in GAIN_MODELS):
         pairs = zip(by_name[GAIN_MODELS[0]], by_name[GAIN_MODELS[1]], strict=True)
         gains = [None if None in (ours, base) else ours - base for ours, base in pairs]
-        rows.append({"who": f"{GAIN_MODELS[0]} minus {GAIN_MODELS[1]}", "group": "gain", "cells": gains})
+        rows.append({"who": f"{GAIN_MODELS[0]} minus {GAIN_MODELS[1]}", "group": GAIN, "cells": gains})
     return rows
 
 

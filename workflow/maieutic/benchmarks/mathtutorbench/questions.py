@@ -15,6 +15,7 @@ QUESTION_WORDS = frozenset(
 )
 RELEASED_QUESTIONS = "released_questions"
 LIST_MARK = re.compile(r"^\s*(?:[-\u2022*]|\(?\d{1,2}[.):]|[qQ]\d*[:.])\s*")
+LAST_QUESTION = re.compile(r"[?\u061f]\W*$")  # a question mark, followed at most by quotes, brackets or pictographs
 SENTENCE_END = re.compile(r"(?<=[?])\s+")
 
 
@@ -84,7 +85,9 @@ def grade_asking(item: Item, text: str, scoring: Scoring) -> list[Reading]:
 
 
 def utterance_statistics(item: Item, text: str, scoring: Scoring) -> list[Reading]:
-    """Return statistics of a reply: emptiness, numbers of words and questions, and whether it reveals the answer.
+    """Return statistics of a reply: emptiness, numbers of words and questions, a question at the end, and revealing.
+
+    counter_question: the reply ends with a question (TutorBench, section 3.6); reveals_answer: it contains the answer.
 
     The list is empty under paper_compat, because the paper has no such statistics.
     """
@@ -95,6 +98,7 @@ def utterance_statistics(item: Item, text: str, scoring: Scoring) -> list[Readin
         Reading(not cleaned, None, "", criterion="empty"),
         Reading(len(cleaned.split()), None, "", criterion="words"),
         Reading(cleaned.count("?"), None, "", criterion="questions"),
+        Reading(bool(LAST_QUESTION.search(cleaned)), None, "", criterion="counter_question"),
         *([grade_revealing(item, cleaned)] if "solution" in item.reference else []),
     ]
 

@@ -10,15 +10,23 @@ import pandas as pd
 from maieutic.benchmarks.mathtutorbench.printed import BENCHMARK
 from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel
-from maieutic.core.records import ReportedScore
+from maieutic.core import paths
+from maieutic.core.intervals import SHARE_BOUNDS, paired_difference
+from maieutic.core.records import Grade, ReportedScore, read_records
+from maieutic.core.stats import MEAN, leave_one_out, sums_by_cluster
 from maieutic.report.figures import levels_chart, radar_chart, scatter_chart
 from maieutic.report.overview import complete_mean, distinct_labels, headlines_of
 from maieutic.report.sections import ReportInput, Section
-from maieutic.report.tables import display_label
+from maieutic.report.tables import display_label, items_of_task
+from maieutic.rewards.grading import WINS
 from maieutic.scores.printed import printed_values
 
 EXPERTISE, PEDAGOGY = "Expertise", "Pedagogy"  # values of `skill` on the cards
 SKILL_AXES = ("expertise: mean of its tasks", "pedagogy: mean of its tasks")
+EXTENDED_PROMPT = {  # task with the extended prompt -> task with the simple prompt on the same dialogues
+    "pedagogy_following": "scaffolding_generation",
+    "pedagogy_following_hard": "scaffolding_generation_hard",
+}
 HARD_SUFFIX = "_hard"  # suffix of the names of tasks with longer dialogues (section 4.1, task 7)
 MOST_RINGS = 6  # maximum number of tutors in one radar chart; more would not be distinguishable
 Headlines = Mapping[tuple[str, str], ReportedScore]
@@ -92,6 +100,65 @@ def hard_rows(run: ReportInput, cards: Sequence[Card], headlines: Headlines) -> 
     return rows
 
 
+def labels_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the labels of the tutors in some rows, in order of first appearance."""
+    return list(dict.fromkeys(row["tutor"] for row in rows))
+
+
+def prompt_gains(run: ReportInput) -> list[dict[str, Any]]:
+    """Return each tutor's gain in win rate by the extended prompt over the simple one (section 5.1).
+
+    Both prompts are sent with the same dialogues, so the intervals are those of a paired difference over problems.
+    """
+    plan = run.plan
+    rows: list[dict[str, Any]] = []
+    for extended, simple in EXTENDED_PROMPT.items():
+        if not {extended, simple} <= {card.task for card in plan.reward_cards(BENCHMARK)}:
+            continue
+        problems = {item.id: item.cluster for item in items_of_task(run.results, BENCHMARK, simple)}
+        for tutor in plan.run.tutors:
+            wins = [wins_by_item(run, tutor, task) for task in (extended, simple)]
+            shared = sorted(wins[0].keys() & wins[1].keys())
+            gain = paired_gain([[side[name] for name in shared] for side in wins], [problems[name] for name in shared])
+            if gain is not None:
+                level = "hard dialogues" if simple.endswith(HARD_SUFFIX) else "dialogues"
+                rows.append(
+                    {
+                        "level": level,
+                        "tutor": display_label(plan, tutor),
+                        "n": len(shared),
+                        "paper": float("nan"),
+                        **gain,
+                    }
+                )
+    return rows
+
+
+def wins_by_item(run: ReportInput, tutor: str, task: str) -> dict[str, float]:
+    """Return, for each item of a task, whether the leading reward model prefers a tutor's reply to the teacher's."""
+    [leader] = run.plan.run.reward_models[:1]
+    path = paths.REWARD_GRADES.within(run.results, benchmark=BENCHMARK, reward_model=leader, tutor=tutor)
+    return {
+        grade.id: float(grade.correct)
+        for grade in (read_records(path, Grade) if path.exists() else [])
+        if grade.task == task and grade.scoring == "robust" and grade.criterion == WINS[0] and grade.correct is not None
+    }
+
+
+def paired_gain(wins: Sequence[Sequence[float]], problems: Sequence[str]) -> dict[str, float | None] | None:
+    """Return the difference of two win rates on the same items with its 95 % interval; None without items."""
+    if not problems:
+        return None
+    rates, left_out = [], []
+    for side in wins:
+        sums = sums_by_cluster(MEAN.counts(side), problems)
+        rates.append(MEAN.value(side))
+        left_out.append(leave_one_out(sums, MEAN.from_sums))
+    contrast = paired_difference((rates[0], rates[1]), (left_out[0], left_out[1]), SHARE_BOUNDS)
+    low, high = contrast.interval() if contrast else (None, None)
+    return {"value": rates[0] - rates[1], "low": low, "high": high, "simple": rates[1], "extended": rates[0]}
+
+
 def mathtutorbench_page(run: ReportInput) -> dict[str, Any] | None:
     """Return the variables of MathTutorBench's page, or None if the run has no scores on this benchmark."""
     loaded_cards = run.plan.benchmarks.get(BENCHMARK)
@@ -102,7 +169,7 @@ def mathtutorbench_page(run: ReportInput) -> dict[str, Any] | None:
     headlines = headlines_of(scores, cards)
     skills, hard = skill_rows(run, cards, headlines), hard_rows(run, cards, headlines)
     radar, tasks = task_radar(run, cards, headlines)
-    labels = list(dict.fromkeys(row["tutor"] for row in hard))
+    gains = prompt_gains(run)
     return {
         "skills": skills,
         "scatter": scatter_chart(pd.DataFrame(skills), EXPERTISE, PEDAGOGY, SKILL_AXES) if skills else "",
@@ -110,7 +177,9 @@ def mathtutorbench_page(run: ReportInput) -> dict[str, Any] | None:
         "tasks": tasks,
         "titles": [card.title for card in cards],
         "hard": hard,
-        "plain_and_hard": levels_chart(pd.DataFrame(hard), "headline", labels) if hard else "",
+        "plain_and_hard": levels_chart(pd.DataFrame(hard), "headline", labels_of(hard)) if hard else "",
+        "gains": gains,
+        "gain_chart": levels_chart(pd.DataFrame(gains), "gain in win rate", labels_of(gains)) if gains else "",
         "most": MOST_RINGS,
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from maieutic.core.records import Score
-from maieutic.scores.papers import PEOPLE, PERCENT, Paper, PrintedResult, ReleasedLabels, printed_rows
+from maieutic.scores.papers import PEOPLE, PERCENT, Display, Paper, PrintedResult, ReleasedLabels, printed_rows
 
 BENCHMARK = "mrbench"
 CRITIC_RUBRIC = "mrbench_critic"  # rubric with the prompt of Figure 6
@@ -49,11 +49,33 @@ def mrbench_values() -> list[PrintedResult]:
             METRIC_NAMES[row.metric] + SUBSET_SUFFIXES[row.table],
             row.value / PERCENT,
             PEOPLE,
+            row=row,
         )
         for row in printed_rows(BENCHMARK)
         if row.table in SUBSET_SUFFIXES
     ]
 
+
+LABELS_NEEDED = "needs the labels in run.labels"
+TEAMS = "needs the teams' predictions, which are not released"
+DISPLAYS = {
+    "1": Display(
+        "Table 1", "dimensions of earlier schemes", "released", "a survey of the literature, not a measurement"
+    ),
+    "3": Display("Table 3", "desired labels by tutor", "released", LABELS_NEEDED),
+    "5": Display("Table 5", "Prometheus2's correlation with people", "mrbench", "needs the critic: a GPU"),
+    "6": Display("Table 6", "Llama-3.1-8B's correlation with people", "mrbench", "needs the critic: a GPU"),
+    "7": Display("Table 7", "sizes of the data", "released", LABELS_NEEDED),
+    "8": Display("Table 8", "desired labels on Bridge", "released", LABELS_NEEDED),
+    "9": Display("Table 9", "desired labels on MathDial", "released", LABELS_NEEDED),
+    "agreement": Display(
+        "Sections 4.2 and 5.2",
+        "agreement of annotators",
+        "released",
+        "needs each annotator's labels, which are not released",
+    ),
+    "bea": Display("BEA 2025 shared task", "the best five teams of each track", "released", TEAMS),
+}
 
 PRINTED = Paper(
     title="MRBench",
@@ -68,4 +90,5 @@ PRINTED = Paper(
     prints_prompt=False,
     judge_prompts=(CRITIC_RUBRIC,),
     labels=ReleasedLabels(BENCHMARK, printed_cell_of),
+    displays=DISPLAYS,
 )

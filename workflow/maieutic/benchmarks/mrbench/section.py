@@ -19,7 +19,7 @@ from maieutic.benchmarks.mrbench.figures import (
     verdicts_by_release,
 )
 from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITIC_RUBRIC, CRITIC_TABLES, PAPER_TUTORS
-from maieutic.benchmarks.mrbench.statistics import SUBSETS
+from maieutic.benchmarks.mrbench.statistics import HUMANS, SUBSETS
 from maieutic.config.models import JudgeModel
 from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
@@ -44,12 +44,6 @@ STATISTICS = {
     "human_responses": "#Human responses",
     "responses": "#Total responses",
 }
-CONTRADICTIONS = {  # notes on contradictions between numbers in the paper
-    ("#Human responses", "all"): "the subsets' numbers, 120 and 132, add up to 252",
-    ("Avg. dialogue length", "all"): "exceeds the values of both subsets; their weighted mean is 666.95",
-    ("Avg. Llama-3.1-405B response length", "all"): "exceeds the values of both subsets; their weighted mean is 205.97",
-    ("Avg. Gemini response length", "all"): "the weighted mean of both subsets is 132.9",
-}
 
 
 def is_attainable(percent: float, n: int) -> bool:
@@ -66,8 +60,8 @@ def cell_notes(entry: PrintedRow, ours: float | None) -> list[str]:
         notes.append(f"no share of {n} replies is {entry.value:.2f} %")
     if entry.text:
         notes.append(f"printed under {entry.text}: these two headers are swapped, as a comparison with Table 3 shows")
-    if (entry.subset, entry.row, entry.metric) == ("all", "Expert", "Tutor_Tone"):
-        notes.append("Tables 8 and 9 imply 12.19")
+    if entry.note:
+        notes.append(entry.note)
     if ours is not None and abs(ours - entry.value / 100) > NOTED_DIFFERENCE:
         notes.append(f"the released labels differ by {100 * ours - entry.value:+.1f} points")
     return notes
@@ -186,44 +180,45 @@ def in_papers_order(tutors: Iterable[str]) -> list[str]:
     return sorted(tutors, key=lambda name: [*PAPER_TUTORS].index(name) if name in PAPER_TUTORS else len(PAPER_TUTORS))
 
 
+def table_7_values(statistics: dict[str, Any]) -> dict[tuple[str, str], float | None]:
+    """Return the values of Table 7 for a release, by row and subset, in the order of the paper's rows."""
+    lengths = {subset: statistics[subset]["response_length"] for subset in SUBSETS}
+    values = {(label, subset): statistics[subset][key] for key, label in STATISTICS.items() for subset in SUBSETS}
+    for tutor in in_papers_order(lengths["all"]):
+        label = f"Avg. {PAPER_TUTORS.get(tutor, tutor)} response length"
+        values |= {(label, subset): lengths[subset].get(tutor) for subset in SUBSETS}
+    if not any(name in PAPER_TUTORS for name in lengths["all"]):
+        return values  # the release does not name its tutors
+    for subset in SUBSETS:
+        people = sum(name in HUMANS for name in lengths[subset])
+        values["#Humans as tutors", subset] = people
+        values["#LLMs as tutors", subset] = len(lengths[subset]) - people
+    return values
+
+
 def statistics_rows(statistics: dict[str, Any], published: bool) -> list[dict[str, Any]]:
     """Return the rows of Table 7: counts in the released file beside the counts in the paper.
 
     published: True if the release is the one in the paper; the paper's counts are shown only then.
     """
     printed = {
-        (entry.row, entry.subset): entry.value for entry in printed_rows(BENCHMARK) if entry.table == "7" and published
+        (entry.row, entry.subset): entry for entry in printed_rows(BENCHMARK) if entry.table == "7" and published
     }
-    rows = [
-        {"label": label, "cells": [table_7_cell(statistics, subset, key, label, printed) for subset in SUBSETS]}
-        for key, label in STATISTICS.items()
+    values = table_7_values(statistics)
+    return [
+        {
+            "label": label,
+            "cells": [
+                {
+                    "ours": values[label, subset],
+                    "paper": entry.value if (entry := printed.get((label, subset))) else None,
+                    "doubt": entry.note if entry else "",
+                }
+                for subset in SUBSETS
+            ],
+        }
+        for label in dict.fromkeys(label for label, _ in values)
     ]
-    for tutor in in_papers_order(statistics["all"]["response_length"]):
-        label = f"Avg. {PAPER_TUTORS.get(tutor, tutor)} response length"
-        cells = [
-            {
-                "ours": statistics[subset]["response_length"].get(tutor),
-                "paper": printed.get((label, subset)),
-                "doubt": CONTRADICTIONS.get((label, subset)) if published else None,
-            }
-            for subset in SUBSETS
-        ]
-        rows.append({"label": label, "cells": cells})
-    return rows
-
-
-def table_7_cell(
-    statistics: dict[str, Any], subset: str, key: str, label: str, printed: dict[tuple[str, str], float]
-) -> dict[str, Any]:
-    """Return one cell of Table 7: this run's count, the paper's value, and a note if values of the paper conflict.
-
-    key: name of the count in `statistics`; label: name of the table's row; printed: the paper's values.
-    """
-    return {
-        "ours": statistics[subset][key],
-        "paper": printed.get((label, subset)),
-        "doubt": CONTRADICTIONS.get((label, subset)) if (label, subset) in printed else None,
-    }
 
 
 BEA_PRINTED = {

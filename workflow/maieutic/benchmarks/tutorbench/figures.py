@@ -152,14 +152,9 @@ def data_counts(items: Sequence[Item]) -> dict[str, Any]:
         for tags in item.reference["criterion_tags"].values()
         if tags["severity"] == "critical_negative"
     ]
-    sizes = [len(item.reference["criteria"]) for item in items]
     return {
         "charts": charts,
-        "samples": len(items),
-        "criteria": sum(sizes),
-        "least": min(sizes, default=0),
-        "most": max(sizes, default=0),
-        "left_out": sum(item.reference["left_out"] for item in items),
+        **data_sizes(items),
         "contradictions": [
             f"{item.id} {contradiction}" for item in items for contradiction in item.reference["contradictions"]
         ],
@@ -167,6 +162,18 @@ def data_counts(items: Sequence[Item]) -> dict[str, Any]:
         "prohibitions": sum(tags["prohibits"] for tags in negative),
         "unclear": sum(tags["unclear"] for tags in negative),
         "guessed": sum("use_case_from" in item.tags for item in items),
+    }
+
+
+def data_sizes(items: Sequence[Item]) -> dict[str, int]:
+    """Return the numbers of samples, of criteria, and of the criteria that are marked as deleted and left out."""
+    sizes = [len(item.reference["criteria"]) for item in items]
+    return {
+        "samples": len(items),
+        "criteria": sum(sizes),
+        "least": min(sizes, default=0),
+        "most": max(sizes, default=0),
+        "left_out": sum(item.reference["left_out"] for item in items),
     }
 
 

@@ -219,31 +219,56 @@ def example_section(plan: Plan, results: Path, items: Sequence[Item]) -> list[di
     ]
 
 
-def tutorbench_section(plan: Plan, results: Path) -> dict[str, Any] | None:
-    """Return the variables of TutorBench's page, or None for a run without a judge of TutorBench's replies."""
-    if BENCHMARK not in plan.pooled_benchmarks:
-        return None
-    printed, cards = printed_rows(BENCHMARK), plan.pooled_cards(BENCHMARK)
-    means = {row.metric: row.value for row in printed if row.row == "mean"}
-    scores = scores_by_pool(plan, results)
+def printed_counts() -> list[PrintedRow]:
+    """Return the printed sizes of the paper's data and of the public release."""
+    return [row for row in printed_rows(BENCHMARK) if row.group == "counts" and row.metric in {"samples", "criteria"}]
+
+
+def data_pools(plan: Plan, results: Path, cards: Sequence[Card]) -> list[dict[str, Any]]:
+    """Return a description of the data of each pool (tasks that are scored together)."""
     pools = []
     for pool in dict.fromkeys(str(card.pool) for card in cards):
         pool_cards = [card for card in cards if card.pool == pool]
         items = [item for card in pool_cards for item in items_of_task(results, BENCHMARK, card.task)]
-        pool_scores = scores.get(pool, {})
+        pools.append(
+            {
+                "name": pool,
+                "counts": data_counts(items),
+                "lost": count_lost_pictures(plan, results, pool_cards),
+                "unverified": has_unverified_files(plan, pool_cards),
+            }
+        )
+    return pools
+
+
+def tutorbench_section(plan: Plan, results: Path) -> dict[str, Any] | None:
+    """Return the variables of TutorBench's page, or None for a run without TutorBench.
+
+    Without a judge of the replies, the page only describes the data.
+    """
+    if BENCHMARK not in plan.benchmarks:
+        return None
+    if BENCHMARK not in plan.pooled_benchmarks:
+        pools = data_pools(plan, results, [loaded.card for loaded in plan.benchmarks[BENCHMARK] if loaded.card.pool])
+        return {"judge": None, "printed_counts": printed_counts(), "pools": pools} if pools else None
+    printed, cards = printed_rows(BENCHMARK), plan.pooled_cards(BENCHMARK)
+    means = {row.metric: row.value for row in printed if row.row == "mean"}
+    scores = scores_by_pool(plan, results)
+    pools = []
+    for about in data_pools(plan, results, cards):
+        pool_cards = [card for card in cards if card.pool == about["name"]]
+        items = [item for card in pool_cards for item in items_of_task(results, BENCHMARK, card.task)]
+        pool_scores = scores.get(about["name"], {})
         figures = [tag_figure(plan, figure, pool_scores, means) for figure in FIGURES]
         tables = [tag_figure(plan, TagFigure(kind, f"By {kind}", ()), pool_scores, means) for kind in TABLE_KINDS]
         pools.append(
             {
-                "name": pool,
+                **about,
                 "ours": our_rows(plan, pool_scores, pool_cards),
                 "readings": reading_rows(plan, pool_scores),
                 "figures": [figure for figure in figures if figure],
                 "tables": [table for table in tables if table],
-                "counts": data_counts(items),
-                "lost": count_lost_pictures(plan, results, pool_cards),
                 "blind": any(plan.is_blind(plan.leading_judge(BENCHMARK), card) for card in pool_cards),
-                "unverified": has_unverified_files(plan, pool_cards),
                 "examples": example_section(plan, results, items),
             }
         )
@@ -253,7 +278,7 @@ def tutorbench_section(plan: Plan, results: Path) -> dict[str, Any] | None:
         "paper": paper_rows(printed),
         "raters": rater_section(plan, results),
         "printed_raters": [row for row in printed if row.table == "section 3.7"],
-        "printed_counts": [row for row in printed if row.group == "counts"],
+        "printed_counts": printed_counts(),
         "difficulty": difficulty_section(plan, results),
         "tags": tag_section(plan, results),
         "readings": NEGATIVE_WEIGHT_READINGS,

@@ -224,9 +224,13 @@ def mr_score(sums: Counts) -> Counts:
     return combine_mr(mcc(sums[..., :4]), ratio_or_zero(sums[..., 5], sums[..., 4]), reason_share(sums[..., 4:]))
 
 
+MR_WEIGHTS = (0.2, 0.3, 0.5)  # correctness, first wrong step and reason (MR-GSM8K, section 3.3)
+
+
 def combine_mr(correlation: Counts, step: Counts, reason: Counts) -> Counts:
     """Return the weighted sum in the MR-Score: 0.2 max(0, MCC) + 0.3 step accuracy + 0.5 reason accuracy."""
-    return 0.2 * np.maximum(0, correlation) + 0.3 * step + 0.5 * reason
+    weights = MR_WEIGHTS
+    return weights[0] * np.maximum(0, correlation) + weights[1] * step + weights[2] * reason
 
 
 def level_counts(items: Sequence[GradedItem]) -> Counts:

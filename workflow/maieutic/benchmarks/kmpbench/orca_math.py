@@ -1,0 +1,32 @@
+"""Loader of Orca-Math's word problems, the seeds of KMP-Bench's training dialogues (section 2.3).
+
+The card of hub microsoft/orca-math-word-problems-200k (README.md) names two fields: `question: string` and
+`answer: string`, a worked solution in prose. This loader was never run on the real file.
+"""
+
+from __future__ import annotations
+
+from maieutic.config.datasets import SourceRecord
+from maieutic.core.records import Item
+from maieutic.datasets.text import cluster_of
+from maieutic.graders.answers import final_number
+
+VARIABLES = {"question"}
+
+
+def orca_math_items(records: list[SourceRecord], task: str) -> list[Item]:
+    """Return one item per record, with the final number of the worked solution as the answer; "" without a number."""
+    items = []
+    for number, record in enumerate(records):
+        question, solution = str(record["question"]).strip(), str(record["answer"]).strip()
+        final = final_number(solution)
+        items.append(
+            Item(
+                id=f"orca-{number:06d}",
+                task=task,
+                cluster=cluster_of(question),
+                vars={"question": question},
+                reference={"answer": f"{final[0]:.15g}" if final else "", "text": solution},
+            )
+        )
+    return items
