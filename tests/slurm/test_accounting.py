@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from nodes import running_cluster
 from running import overlay, run
 from small import NAME, stub_of
@@ -28,8 +29,8 @@ def test_a_run_reaches_its_report(checkout: Path) -> None:
         "sacct",
         "--slurm-init-seconds-before-status-checks",
         "3",
-        "--set-resources",
-        "generate_replies:slurm_partition=gpu",
+        "--slurm-partition-config",
+        str(ROOT / "tests/slurm/partitions.yaml"),
     )
     process = run(checkout, config, "--profile", "slurm", *site)
     assert process.returncode == 0, process.stdout

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from conftest import ROOT
 from nodes import cluster, running_cluster
 from running import environment, overlay, run, start
 from small import LOCK, NAME, PATIENCE, TABLES, alive, answered, children, graders_of, journal_keys, stub_of, until
 
-# Flags that a site with jobs of a few seconds would set.
-SITE = (
-    "--profile", "slurm", "--slurm-init-seconds-before-status-checks", "3",
-    "--set-resources", "generate_replies:slurm_partition=gpu",
-)  # fmt: skip
+# Flags that a site with jobs of a few seconds would set; with a partition file, and with a partition for one rule
+QUICK = ("--profile", "slurm", "--slurm-init-seconds-before-status-checks", "3")
+SITE = (*QUICK, "--slurm-partition-config", str(ROOT / "tests/slurm/partitions.yaml"))
+BY_RULE = (*QUICK, "--set-resources", "generate_replies:slurm_partition=gpu")
 SUBMITTED = re.compile(r"has been submitted with SLURM jobid (\d+)")
 NEEDS = {"gpus": 1, "cpus": 1, "mem_mb": 3000, "runtime": 10}
 
@@ -178,11 +178,26 @@ def node_of(job: str) -> str:
 
 
 REFUSED = {
-    "unknown partition": (("--set-resources", "generate_replies:slurm_partition=gpus"), {}, "slurm_partition: 'gpus' is not a partition of this cluster. Fix: did you mean 'gpu'?"),
-    "longer than the partition allows": ((), {"needs": {**NEEDS, "runtime": 1500}}, f"models.{NAME}.needs.runtime: expected at most 1440 minutes, the limit of partition gpu, found 1500. Fix: "),
-    "more GPUs than a node has": ((), {"needs": {**NEEDS, "gpus": 2}}, f"models.{NAME}.needs.gpus: expected at most 1, the number of GPUs on a node of partition gpu, found 2. Fix: "),
-    "no accounting database": (("--slurm-status-command", "sacct"), {}, "slurm-status-command: found sacct, but this cluster has no accounting database. Fix: pass --slurm-status-command squeue"),
+    "unknown partition": ((*BY_RULE, "--set-resources", "generate_replies:slurm_partition=gpus"), {}, "slurm_partition: 'gpus' is not a partition of this cluster. Fix: did you mean 'gpu'?"),
+    "longer than the partition allows": (BY_RULE, {"needs": {**NEEDS, "runtime": 1500}}, f"models.{NAME}.needs.runtime: expected at most 1440 minutes, the limit of partition gpu, found 1500. Fix: "),
+    "more GPUs than a node has": (BY_RULE, {"needs": {**NEEDS, "gpus": 2}}, f"models.{NAME}.needs.gpus: expected at most 1, the number of GPUs on a node of partition gpu, found 2. Fix: "),
+    "longer than the file allows": (SITE, {"needs": {**NEEDS, "runtime": 1500}}, f"models.{NAME}.needs: expected jobs that fit a partition of "),
+    "more GPUs than in the file": (SITE, {"needs": {**NEEDS, "gpus": 2}}, f"models.{NAME}.needs: expected jobs that fit a partition of "),
+    "job arrays": ((*SITE, "--slurm-array-jobs", "all"), {}, "slurm-array-jobs: job arrays give all jobs the first one's resources"),
+    "no accounting database": ((*SITE, "--slurm-status-command", "sacct"), {}, "slurm-status-command: found sacct, but this cluster has no accounting database. Fix: pass --slurm-status-command squeue"),
 }  # fmt: skip
+
+
+def test_the_partition_file_is_written_from_the_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "partitions.yaml"
+    command = [sys.executable, "-m", "maieutic", "partitions", "--out", str(file)]
+    process = subprocess.run(
+        command, env={**environment(), "PYTHONPATH": str(ROOT / "workflow")}, capture_output=True, text=True
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    limits = yaml.safe_load(file.read_text(encoding="utf-8"))["partitions"]
+    assert set(limits) == {"cpu", "gpu", "urgent"}
+    assert limits["gpu"] == {"max_runtime": 1440, "max_threads": 8, "max_mem_mb": 64000, "max_gpu": 1}
 
 
 def test_reward_models_are_jobs_too(checkout: Path, tiny: Path) -> None:
@@ -197,7 +212,7 @@ def test_reward_models_are_jobs_too(checkout: Path, tiny: Path) -> None:
 def test_what_cannot_be_had_is_refused_before_anything_is_submitted(
     flags: tuple[str, ...], model: dict[str, object], expected: str, checkout: Path
 ) -> None:
-    process = run(checkout, configure(checkout, **model), *SITE, *flags)
+    process = run(checkout, configure(checkout, **model), *flags)
     assert process.returncode != 0 and "Traceback" not in process.stdout
     (line,) = [line for line in process.stdout.splitlines() if "Fix: " in line]
     assert expected in line

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from maieutic.config.settings import read_config
 from maieutic.core.errors import UserError
-from maieutic.launch import cluster, images
+from maieutic.launch import cluster, hooks, images
 from maieutic.launch.cluster import (
     LONGEST_POLL_SECONDS,
     JobResources,
@@ -22,26 +23,37 @@ from maieutic.launch.cluster import (
     parse_partitions,
     slurm_setting,
 )
+from maieutic.launch.partition_file import (
+    JobRequest,
+    PartitionFile,
+    check_against_cluster,
+    check_requests,
+    fitting_partitions,
+    longest_runtime,
+    read_partition_file,
+)
+from maieutic.launch.partitions import partitions
+from maieutic.launch.snakemake_compat import IntendedExecutor, intended_executor
 from shipped import shipped
 
 PARTITION_LISTING = """\
-cpu*|1-00:00:00|(null)
-gpu|8:00:00|gpu:1
-gpu|8:00:00|gpu:a100:4(S:0-1)
-mixed|infinite|gpu:a100:2(S:0),gpu:v100:2(S:1),lustre:1
-shards|30:00|shard:8,mps:100
+cpu*|1-00:00:00|(null)|64|256000
+gpu|8:00:00|gpu:1|16|64000
+gpu|8:00:00|gpu:a100:4(S:0-1)|64|515000
+mixed|infinite|gpu:a100:2(S:0),gpu:v100:2(S:1),lustre:1|32+|128000+
+shards|30:00|shard:8,mps:100|8|n/a
 2024|1:00:00|(null)
 long*|2-00:00:00|gpu:2
-long|1:00|(null)|more
+long|1:00|(null)||
 """
 
 
 def test_partitions() -> None:
     assert parse_partitions(PARTITION_LISTING) == {
-        "cpu": Partition(0, 1440),
-        "gpu": Partition(4, 480),
-        "mixed": Partition(4, None),
-        "shards": Partition(0, 30),
+        "cpu": Partition(0, 1440, 64, 256000),
+        "gpu": Partition(4, 480, 64, 515000, ("a100",)),
+        "mixed": Partition(4, None, 32, 128000, ("a100", "v100")),
+        "shards": Partition(0, 30, 8),
         "2024": Partition(0, 60),
         "long": Partition(2, 1),
     }
@@ -176,7 +188,7 @@ def test_a_setting_of_slurm(config: str, value: str) -> None:
 
 TOOLS = {
     "scontrol": 'case "$*" in "show config") printf "AccountingStorageType = accounting_storage/slurmdbd\\nMinJobAge = 300 sec\\n";; *) exit 4;; esac',
-    "sinfo": 'case "$*" in "--all --noheader --format=%P|%l|%G") echo "gpu|8:00:00|gpu:1";; *) exit 4;; esac',
+    "sinfo": 'case "$*" in "--all --noheader --format=%P|%l|%G|%c|%m") echo "gpu|8:00:00|gpu:1";; *) exit 4;; esac',
     "sbatch": "",
 }
 
@@ -278,3 +290,137 @@ def test_a_failing_setup_script_raises(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(images, "ROOT", tmp_path)
     with pytest.raises(subprocess.CalledProcessError):
         images.lock_hashes("driver")
+
+
+# The executor's partition file.
+
+SITE_FILE = """\
+partitions:
+  short: {max_runtime: 30, max_threads: 64, max_mem_mb: 256000}
+  cpu: {max_runtime: 1440, max_threads: 64, max_mem_mb: 256000}
+  gpu: {max_runtime: 480, max_threads: 64, max_mem_mb: 515000, max_gpu: 4, available_gpu_models: [a100]}
+"""
+ONE_GPU = JobRequest("m", 1, 8, 32000, 240)
+
+
+def site_file(folder: Path, text: str = SITE_FILE) -> PartitionFile:
+    path = folder / "partitions.yaml"
+    path.write_text(text, encoding="utf-8")
+    return read_partition_file(path)
+
+
+def test_a_partition_file_is_written_from_what_the_cluster_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The executor reads the file, and sends a job with GPUs to a partition that has them."""
+    monkeypatch.setattr(cluster, "run_slurm_command", lambda *command: PARTITION_LISTING)
+    partitions(out=tmp_path / "partitions.yaml")
+    file = read_partition_file(tmp_path / "partitions.yaml")
+    assert list(file.partitions) == ["cpu", "gpu", "mixed", "shards", "2024", "long"]
+    gpu = file.partitions["gpu"].limits
+    assert (gpu.max_gpu, gpu.max_runtime, gpu.max_threads, gpu.max_mem_mb) == (4, 480, 64, 515000)
+    assert gpu.available_gpu_models == ["a100"] and file.partitions["mixed"].limits.max_runtime == float("inf")
+    assert fitting_partitions(file, ONE_GPU._replace(gpus=3)) == ["gpu", "mixed"]
+    assert "gpu with up to 4 a node" in capsys.readouterr().out
+    monkeypatch.setattr(cluster, "run_slurm_command", lambda *command: "")
+    with pytest.raises(UserError, match="sinfo: expected at least one partition"):
+        partitions(out=tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("request_", "names"),
+    [
+        (ONE_GPU, ["gpu"]),
+        (ONE_GPU._replace(gpus=0), ["cpu", "gpu"]),
+        (ONE_GPU._replace(gpus=0, minutes=10), ["short", "cpu", "gpu"]),
+        (ONE_GPU._replace(gres="gpu:a100:1"), ["gpu"]),
+        (ONE_GPU._replace(gres="gpu:h100:1"), []),
+        (ONE_GPU._replace(gpus=5), []),
+        (ONE_GPU._replace(minutes=481), []),
+        (ONE_GPU._replace(mem_mb=600000), []),
+        (ONE_GPU._replace(cpus=65), []),
+    ],
+)
+def test_the_executor_chooses_by_the_request(request_: JobRequest, names: list[str], tmp_path: Path) -> None:
+    assert fitting_partitions(site_file(tmp_path), request_) == names
+
+
+def test_requests_that_fit_no_partition_are_listed(tmp_path: Path) -> None:
+    file = site_file(tmp_path)
+    check_requests(file, [ONE_GPU, ONE_GPU._replace(gpus=0)])
+    with pytest.raises(UserError) as error:
+        check_requests(
+            file, [ONE_GPU, ONE_GPU._replace(model="big", gpus=8), ONE_GPU._replace(model="long", minutes=999)]
+        )
+    assert [line.split(": ")[0] for line in error.value.lines.splitlines()] == ["models.big.needs", "models.long.needs"]
+    assert "found 8 GPU(s), 8 cores, 32000 MB and 240 minutes; short has 0 GPU(s), 64 cores" in error.value.lines
+
+
+def test_a_partition_file_is_compared_with_the_cluster(tmp_path: Path) -> None:
+    known = parse_partitions(PARTITION_LISTING)
+    text = SITE_FILE.replace("  short:", '  "2024":')
+    check_against_cluster(site_file(tmp_path, text), known)
+    check_against_cluster(site_file(tmp_path, SITE_FILE.replace("short: {", "elsewhere: {cluster: other, ")), known)
+    with pytest.raises(UserError) as error:
+        check_against_cluster(
+            site_file(tmp_path, text.replace("max_gpu: 4", "max_gpu: 8").replace("  cpu:", "  cpus:")), known
+        )
+    first, second = error.value.lines.splitlines()
+    assert "'cpus' is not a partition of this cluster" in first and "`maieutic partitions`" in first
+    assert "expected max_gpu to be at most 4, the GPUs of a node of gpu, found 8" in second
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("partitions: {gpu: {max_gpus: 1}}", "unexpected keyword argument 'max_gpus'"),
+        ("partitions: {gpu: }", "cannot be read as a partition file"),
+        ("partitions: []", "must be a mapping"),
+        ("partitions: {}", "expected at least one partition"),
+        ("gpu: {}", "missing 'partitions' section"),
+        ("{", "Error parsing partition file"),
+        ("partitions: {2024: {}}", "cannot be read as a partition file"),
+        ("partitions: {gpu: {max_runtime: soon}}", "cannot be read as a partition file"),
+    ],
+)
+def test_an_invalid_partition_file_is_one_line(text: str, expected: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=expected) as error:
+        site_file(tmp_path, text)
+    assert "partitions.yaml: " in error.value.line and "Fix: write it with `maieutic partitions`" in error.value.line
+
+
+def test_a_missing_partition_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none\.yaml: cannot be read as a partition file: Partition file not found"):
+        read_partition_file(tmp_path / "none.yaml")
+
+
+def test_no_attempt_is_longer_than_the_longest_partition_with_enough_gpus(tmp_path: Path) -> None:
+    file = site_file(tmp_path)
+    assert [longest_runtime(file, gpus) for gpus in (0, 1, 4, 8)] == [1440, 480, 480, None]
+    assert longest_runtime(site_file(tmp_path, "partitions: {gpu: {max_gpu: 2}}"), 1) is None
+
+
+def test_job_arrays_are_refused_also_in_a_dry_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    main = SimpleNamespace(is_main_process=True)
+    command = ["snakemake", "--executor", "slurm", "--jobs", "2", "-n", "--slurm-array-jobs", "all"]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(UserError, match="slurm-array-jobs: job arrays give all jobs the first one's resources"):
+        hooks.check_slurm_options(SimpleNamespace(), main)
+    hooks.check_slurm_options(SimpleNamespace(), SimpleNamespace(is_main_process=False))
+    monkeypatch.setattr(sys, "argv", command[:6])
+    hooks.check_slurm_options(SimpleNamespace(), main)
+
+
+def test_the_intended_executor_is_that_of_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = ["snakemake", "--executor", "slurm", "--jobs", "2", "-n"]
+    monkeypatch.delenv("SNAKEMAKE_SLURM_PARTITIONS", raising=False)
+    monkeypatch.setattr(sys, "argv", [*line, "--slurm-partition-config", "p.yaml"])
+    assert intended_executor() == IntendedExecutor("slurm", Path("p.yaml"))
+    monkeypatch.setattr(sys, "argv", line)
+    assert intended_executor() == IntendedExecutor("slurm")
+    monkeypatch.setenv("SNAKEMAKE_SLURM_PARTITIONS", "q.yaml")
+    assert intended_executor().partition_file == Path("q.yaml")
+    monkeypatch.setattr(sys, "argv", ["another-program", "--nonsense"])
+    assert intended_executor() == IntendedExecutor(None)

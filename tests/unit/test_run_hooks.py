@@ -55,7 +55,7 @@ def workflow(methods: tuple[str, ...] = (), defaults: dict[str, str] | None = No
     raw = None if defaults is None else {name: SimpleNamespace(raw=value) for name, value in defaults.items()}
     return SimpleNamespace(
         deployment_settings=SimpleNamespace(deployment_method=deployed),
-        resource_settings=SimpleNamespace(default_resources=raw), global_resources={}, **more,
+        resource_settings=SimpleNamespace(default_resources=raw), global_resources={}, is_main_process=True, **more,
     )  # fmt: skip
 
 
@@ -343,6 +343,7 @@ from maieutic.launch import hooks, messages
 kind = sys.argv[1]
 messages.planned_requests = lambda plan, jobs: [plan, *jobs] if kind != "fails" else 1 / 0
 messages.requests_line = lambda plan, requests: f"new requests: {requests}"
+messages.absent_lines = lambda plan: []
 dag = SimpleNamespace(needrun_jobs=lambda exclude_finished: ["b", exclude_finished])
 flow = {"none": SimpleNamespace(dryrun=True), "early": SimpleNamespace(dryrun=True, _dag=None)}
 hooks.print_requests_after_dry_run("a", flow.get(kind, SimpleNamespace(dryrun=kind != "runs", _dag=dag)))

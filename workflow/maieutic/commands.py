@@ -22,6 +22,7 @@ COMMANDS = {
         "tools.new_run:init",
         "tools.transcripts:transcripts",
         "tools.doctor:doctor",
+        "launch.partitions:partitions",
         "tools.estimate:estimate",
         "tools.pinning:pin",
         "tools.items:items",

@@ -19,8 +19,12 @@ except UserError as error:
 
 IMAGES = plan.config.containers
 RUN = plan.run_folder  # folder of this run's report, relative to results/
+try:
+    hooks.check_slurm_options(plan, workflow)
+    MODEL_JOB = hooks.model_resources(plan, workflow)
+except UserError as error:
+    raise WorkflowError(error.lines) from None
 hooks.print_requests_after_dry_run(plan, workflow)
-MODEL_JOB = hooks.model_resources(plan, workflow)
 # Returns the parameters of a rule: the digest of its command's code, and its job as JSON.
 job = plan.job_parameters
 

@@ -12,7 +12,8 @@ from maieutic.config.settings import Config
 from maieutic.core.errors import UserError
 
 SECONDS = 30.0
-GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
+GPUS = re.compile(r"(?:^|,)gpu(?::(?P<model>[^:,()]+))?:(?P<count>\d+)")
+LEADING_NUMBER = re.compile(r"\d+")
 TIME_LIMIT = re.compile(r"(?:(?P<days>\d+)-)?(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d+)")
 LONGEST_POLL_SECONDS = 200  # maximum time between two polls of a job; the executor polls at least every three minutes
 
@@ -56,16 +57,27 @@ class JobResources(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """Number of GPUs on a partition's largest node, and the partition's time limit in minutes (None if unlimited)."""
+    """Limits of a partition: GPUs, cores and memory of its largest node, time limit in minutes (None if unlimited).
+
+    models: types of the GPUs, such as `a100`.
+    """
 
     gpus: int
     minutes: int | None
+    cpus: int | None = None
+    mem_mb: int | None = None
+    models: tuple[str, ...] = ()
 
 
-def check_slurm(jobs: list[JobResources], status_command: str | None) -> None:
+def known_partitions() -> dict[str, Partition]:
+    """Return the partitions of this cluster by name."""
+    return parse_partitions(run_slurm_command("sinfo", "--all", "--noheader", "--format=%P|%l|%G|%c|%m"))
+
+
+def check_slurm(jobs: list[JobResources], status_command: str | None) -> dict[str, Partition]:
     """Check that SLURM is available, and that every requested partition exists and can run its jobs.
 
-    status_command: command with which the executor polls its jobs.
+    status_command: command with which the executor polls its jobs. Returns the cluster's partitions.
     """
     if shutil.which("sbatch") is None:
         raise UserError(
@@ -74,9 +86,10 @@ def check_slurm(jobs: list[JobResources], status_command: str | None) -> None:
             "run snakemake on the cluster's login node (try `module load slurm`), or without --profile slurm",
         )
     check_status_command(status_command, run_slurm_command("scontrol", "show", "config"))
-    known = parse_partitions(run_slurm_command("sinfo", "--all", "--noheader", "--format=%P|%l|%G"))
+    known = known_partitions()
     for job in sorted(set(jobs), key=str):
         check_job(job, known)
+    return known
 
 
 def check_job(job: JobResources, known: dict[str, Partition]) -> None:
@@ -110,17 +123,35 @@ def check_job(job: JobResources, known: dict[str, Partition]) -> None:
 
 
 def parse_partitions(output: str) -> dict[str, Partition]:
-    """Return the partitions in the output of `sinfo --format="%P|%l|%G"` by name.
+    """Return the partitions in the output of `sinfo --format="%P|%l|%G|%c|%m"` by name.
 
-    A line of the output is, for example, `gpu*|8:00:00|gpu:a100:4(S:0-1)`.
+    A line of the output is, for example, `gpu*|8:00:00|gpu:a100:4(S:0-1)|64|515000`.
     """
     by_name: dict[str, Partition] = {}
     for line in filter(None, output.splitlines()):
-        name, limit, resources = (part.strip() for part in line.split("|", 2))
-        gpus = sum(int(count) for count in GPUS.findall(resources))
+        name, limit, resources, *sizes = (part.strip() for part in line.split("|"))
+        kinds = list(GPUS.finditer(resources))
+        cpus, mem_mb = (leading_number(size) for size in [*sizes, "", ""][:2])
         known = by_name.get(name.rstrip("*"), Partition(0, None))
-        by_name[name.rstrip("*")] = Partition(max(known.gpus, gpus), minutes_of(limit))
+        by_name[name.rstrip("*")] = Partition(
+            max(known.gpus, sum(int(match["count"]) for match in kinds)),
+            minutes_of(limit),
+            largest(known.cpus, cpus),
+            largest(known.mem_mb, mem_mb),
+            tuple(dict.fromkeys([*known.models, *(match["model"] for match in kinds if match["model"])])),
+        )
     return by_name
+
+
+def leading_number(text: str) -> int | None:
+    """Return the number at the beginning of a text, such as 64 in `64+`; None without a number."""
+    match = LEADING_NUMBER.match(text)
+    return int(match[0]) if match else None
+
+
+def largest(first: int | None, second: int | None) -> int | None:
+    """Return the larger of two numbers; one that is None is ignored."""
+    return max((number for number in (first, second) if number is not None), default=None)
 
 
 def minutes_of(limit: str) -> int | None:

@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
-from maieutic.config.models import HostedModel, JudgeModel
+from maieutic.config.models import CriteriaModel, HostedModel, JudgeModel, RewardModel, VllmModel, WeightsOnly
 from maieutic.core import extensions, paths
 from maieutic.core.errors import UserError
 from maieutic.core.ledger import utc_now
 from maieutic.core.progress import format_duration
 from maieutic.core.run_files import RUN_FILES_VARIABLE as run_files_of_jobs
-from maieutic.launch import cluster, images, messages, preflight, snakemake_compat
+from maieutic.launch import cluster, images, messages, partition_file, preflight, snakemake_compat
 from maieutic.launch.jobs import save_config as saved
 from maieutic.launch.saving import save_config
 from maieutic.launch.snakemake_compat import (
@@ -85,10 +85,18 @@ def run_files_variable(workflow: Workflow) -> dict[str, str]:
 def model_resources(plan: RulePlan, workflow: Workflow) -> dict[str, Any]:
     """Return the resources of a rule that calls a model. Each further attempt of a job gets more time and memory.
 
+    With a partition file, no attempt gets more time than the longest partition with enough GPUs allows.
+
     The GPUs are requested as `gpu` or `gres`. They are also counted as `server_gpus`, which a profile can limit.
     """
     # Name of the GPU resource on a cluster. If the profile does not set it, GPUs are requested as `gpu`.
     gres = default_resource(workflow, "gpu_gres")
+    file = site_partitions(workflow)
+
+    def runtime_of(wildcards: JobWildcards, attempt: int) -> int:
+        needs = plan.needs(wildcards)
+        longest = partition_file.longest_runtime(file, needs.gpus) if file else None
+        return min(needs.runtime * attempt, max(longest, needs.runtime)) if longest else needs.runtime * attempt
 
     def gres_of(wildcards: JobWildcards) -> str:
         gpus = plan.needs(wildcards).gpus
@@ -96,12 +104,54 @@ def model_resources(plan: RulePlan, workflow: Workflow) -> dict[str, Any]:
 
     return {
         "mem_mb": lambda wildcards, attempt: plan.needs(wildcards).mem_mb * attempt,
-        "runtime": lambda wildcards, attempt: plan.needs(wildcards).runtime * attempt,
+        "runtime": runtime_of,
         "gpu": lambda wildcards: 0 if gres else plan.needs(wildcards).gpus,
         "gres": gres_of,
         "server_gpus": lambda wildcards: plan.needs(wildcards).gpus,
         "nodes": 1,
     }
+
+
+def check_slurm_options(plan: RulePlan, workflow: Workflow) -> None:
+    """Check the SLURM executor's options, also in a dry run: a partition for every model, and no job arrays.
+
+    Job arrays of the executor (version 2.8) take the resources of the first job, and a failing task deletes the output
+    of another one. Raises UserError.
+    """
+    if workflow.is_main_process and snakemake_compat.intended_executor().array_jobs:
+        problem = (
+            "job arrays give all jobs the first one's resources, and can delete finished outputs (docs/cluster.md)"
+        )
+        raise UserError("slurm-array-jobs", problem, "remove the option")
+    file = site_partitions(workflow)
+    if file is None:
+        return
+    gres = default_resource(workflow, "gpu_gres")
+    partition_file.check_requests(
+        file,
+        (
+            partition_file.JobRequest(
+                name, needs.gpus, needs.cpus, needs.mem_mb, needs.runtime,
+                f"{gres}:{needs.gpus}" if gres and needs.gpus else "",
+            )
+            for name in plan.used_models
+            if isinstance(entry := plan.models[name], VllmModel | RewardModel | CriteriaModel | WeightsOnly)
+            for needs in [entry.needs]
+        ),
+    )  # fmt: skip
+
+
+def site_partitions(workflow: Workflow) -> partition_file.PartitionFile | None:
+    """Return the SLURM executor's partition file; None without one, and within jobs.
+
+    Raises UserError if the file is invalid.
+    """
+    if not workflow.is_main_process:
+        return None
+    executor = snakemake_compat.intended_executor()
+    if executor.name != "slurm" or executor.partition_file is None:
+        return None
+    return partition_file.read_partition_file(executor.partition_file)
 
 
 def called_models(plan: RulePlan, jobs: Iterable[Job]) -> list[str]:
@@ -157,7 +207,9 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
             cluster.check_job_gpus(together, plan.needs(job.wildcards).gpus, gpu_total(workflow))
     if status_command := snakemake_compat.slurm_status_command(workflow):
         requests = [slurm_request(plan, job) for job in jobs if not job.is_local]
-        cluster.check_slurm(requests, status_command)
+        known = cluster.check_slurm(requests, status_command)
+        if (file := site_partitions(workflow)) is not None:
+            partition_file.check_against_cluster(file, known)
     prepared = {dict(job.wildcards.items())["model"] for job in jobs if job.rule.name == "prepare_weights"}
     preflight.check_run(plan.config, serve, sorted({*models, *prepared}), messages.models_to_call(plan, jobs))
     add_time_left(workflow)
@@ -257,6 +309,8 @@ def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
             return
         try:
             print(messages.requests_line(plan, messages.planned_requests(plan, jobs)))
+            for line in messages.absent_lines(plan):
+                print(line)
         except Exception as error:  # ignore any error, because the dry run is useful without this line of output
             print(f"new requests: not counted ({type(error).__name__}: {error})")
 

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 Workflow = Any  # snakemake.workflow.Workflow
 Job = Any  # snakemake.jobs.Job
@@ -59,6 +61,34 @@ def failed_jobs(workflow: Workflow) -> list[Job]:
 def slurm_status_command(workflow: Workflow) -> str | None:
     """Return the command with which the SLURM executor polls its jobs; None for any other executor."""
     return workflow.executor_settings.status_command if workflow.executor_plugin.name == "slurm" else None
+
+
+class IntendedExecutor(NamedTuple):
+    """The executor that a call of snakemake names, also in a dry run.
+
+    partition_file, array_jobs: options of the SLURM executor, None if not set.
+    """
+
+    name: str | None
+    partition_file: Path | None = None
+    array_jobs: str | None = None
+
+
+def intended_executor() -> IntendedExecutor:
+    """Return the executor of this process's command line and profiles. A dry run does not tell it to its workflow."""
+    from snakemake.cli import parse_args
+
+    try:
+        _, arguments = parse_args(sys.argv[1:])
+    except (Exception, SystemExit):  # another program that runs Snakemake as a library
+        return IntendedExecutor(None)
+    # An option that is not set has a placeholder as its value.
+    file, array_jobs = (
+        str(value) if isinstance(value := getattr(arguments, f"slurm_{name}", None), str | Path) else None
+        for name in ("partition_config", "array_jobs")
+    )
+    file = file or os.environ.get("SNAKEMAKE_SLURM_PARTITIONS")
+    return IntendedExecutor(arguments.executor, Path(file) if file else None, array_jobs)
 
 
 def image_of_job(job: Job) -> tuple[str, str] | None:

@@ -197,7 +197,7 @@ def plan_of_run_file(raw: dict[str, Any], overlay: dict[str, Any]) -> Plan:
 
     raw: configuration from the registries, which is updated; overlay: content of the run file.
     """
-    from snakemake.utils import update_config  # type: ignore[import-untyped]
+    from snakemake.utils import update_config
 
     update_config(raw, overlay)
     plan, unpinned = plan_before_pins(raw)

@@ -124,7 +124,7 @@ class EntryNames(NamedTuple):
 
 def merged_configuration(files: Sequence[Path]) -> dict[str, Any]:
     """Return the configuration that Snakemake builds from the registries and some run files."""
-    from snakemake.utils import update_config  # type: ignore[import-untyped]
+    from snakemake.utils import update_config
 
     raw: dict[str, Any] = {}
     for path in (*REGISTRIES, *files):

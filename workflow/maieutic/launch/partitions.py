@@ -1,0 +1,52 @@
+"""`maieutic partitions`: write the SLURM executor's partition file from what the cluster reports.
+
+The executor's own generator does not know the GPUs of a node, nor its memory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from maieutic.core.errors import UserError
+from maieutic.core.files import atomic_file
+from maieutic.launch import cluster
+
+HEADER = """# Partitions of this cluster, written by `maieutic partitions`. The SLURM executor sends each job to the
+# partition with the tightest limits that fit. Check the file: remove partitions that you may not use.
+#   snakemake --profile slurm --slurm-partition-config {file}
+"""
+
+
+def partitions(*, out: Annotated[Path, Parameter(help="file to write")] = Path("partitions.yaml")) -> None:
+    """Write the partition file of this cluster from `sinfo`, with the limits of each partition's largest node.
+
+    Raises UserError if SLURM does not answer or has no partitions.
+    """
+    import yaml
+
+    known = cluster.known_partitions()
+    if not known:
+        raise UserError("sinfo", "expected at least one partition, found none", "run it on the login node")
+    limits = {name: limits_of(partition) for name, partition in known.items()}
+    with atomic_file(out) as handle:
+        handle.write(HEADER.format(file=out))
+        yaml.safe_dump({"partitions": limits}, handle, sort_keys=False, default_flow_style=None, width=200)
+    gpus = {name: partition.gpus for name, partition in known.items() if partition.gpus}
+    listed = ", ".join(f"{name} with up to {number} a node" for name, number in gpus.items())
+    print(f"{out}: {len(known)} partition(s); GPUs: {listed or 'none'}")
+    print(f"next: snakemake --profile slurm --slurm-partition-config {out} --configfile my.yaml -n")
+
+
+def limits_of(partition: cluster.Partition) -> dict[str, Any]:
+    """Return a partition's limits by the executor's names. Unknown limits are left out."""
+    limits = {
+        "max_runtime": partition.minutes,
+        "max_threads": partition.cpus,
+        "max_mem_mb": partition.mem_mb,
+        "max_gpu": partition.gpus,
+        "available_gpu_models": list(partition.models),
+    }
+    return {name: value for name, value in limits.items() if value not in (None, [])}
