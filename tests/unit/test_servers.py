@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
-from maieutic.serving import leased_server, server
+from maieutic.serving import backends, leased_server, server
 from maieutic.serving.backends import vllm_backend
 from maieutic.serving.failure_causes import READ_LOG, START_MARK, USE_LESS_MEMORY, server_failure_cause
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
@@ -165,3 +165,29 @@ def test_a_base_model_without_a_chat_template_is_refused_before_it_is_started(
                 UserError, match=r"^models.m: the weights have no chat template.*set endpoint: completions"
             ):
                 backend.refuse({"endpoint": "chat"})
+
+
+@pytest.mark.parametrize(
+    ("entry", "gpus", "in_flight"),
+    [
+        ({}, [], 320),
+        ({"needs": {"gpus": 1}}, [("NVIDIA A100-SXM4-80GB", 80.0)], 320),
+        ({"needs": {"gpus": 1}}, [("NVIDIA H100", 80.0)], 1280),
+        ({"needs": {"gpus": 1}}, [("NVIDIA H100", 80.0), ("NVIDIA L4", 24.0)], 320),
+        ({"needs": {"gpus": 0}}, [("NVIDIA H100", 80.0)], 320),
+        ({"runtime_args": ["--max-num-seqs", "64"], "needs": {"gpus": 1}}, [("NVIDIA H100", 80.0)], 80),
+        ({"engine_args": ["--max-num-seqs=10"]}, [], 13),
+        ({"runtime_args": ["--max-num-seqs", "64", "--max-num-seqs=8"]}, [], 10),
+        ({"runtime_args": ["--max-num-seqs"]}, [], 320),
+    ],
+)
+def test_more_requests_are_in_flight_than_the_server_holds(
+    entry: dict[str, Any], gpus: list[tuple[str, float]], in_flight: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that holds fewer sequences than it could is not busy; with a `concurrency`, that number applies."""
+    monkeypatch.setattr(backends, "gpu_memory", lambda: gpus)
+    model = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}, **entry})
+    assert backends.requests_in_flight(model) == in_flight and model.most_in_flight == 1280
+    assert backends.client_of("m", model, "http://x/v1", "m").server.concurrency == in_flight
+    limited = model.model_copy(update={"concurrency": 7})
+    assert backends.client_of("m", limited, "http://x/v1", "m").server.concurrency == 7 == limited.most_in_flight

@@ -176,6 +176,7 @@ class Model(StrictModel):
 MOST_REPEATS = 100  # maximum number of answers to an item
 # Request fields that a task sets. `extra_body` must not replace them.
 TASK_FIELDS = {"messages", "prompt", "input", "model", "n", "stream", "stop", "seed"}
+MOST_IN_FLIGHT = 1280  # a quarter more than a vLLM server holds at once on GPUs with 70 GiB or more
 
 
 class ServedModel(Model):
@@ -202,7 +203,15 @@ class ServedModel(Model):
             "`null`: the card's `role`, else `user` (hosted) or `system` (vLLM)."
         ),
     )
-    concurrency: int = Field(256, ge=1, le=4096, description="Maximum number of requests in flight.")
+    concurrency: int | None = Field(
+        None,
+        ge=1,
+        le=4096,
+        description=(
+            "Maximum number of requests in flight; `null`: a quarter more than the server holds at once (vLLM's "
+            "`--max-num-seqs`), so that it never waits for requests."
+        ),
+    )
     shards: int = Field(
         1,
         ge=1,
@@ -342,6 +351,11 @@ class ServedModel(Model):
                 "key_env to the name of an environment variable"
             )
         return self
+
+    @property
+    def most_in_flight(self) -> int:
+        """Largest possible number of requests in flight."""
+        return self.concurrency or MOST_IN_FLIGHT
 
 
 # Request fields with arbitrary content. A key inside them is never taken for a secret, whatever its name.

@@ -247,7 +247,9 @@ async def ask_questions(work: JudgeWork, job: ModelRequests, panel: JudgeSetting
         watch.count_verdicts(loaded, by_number[number])
 
     coroutines = (ask_one(number, *questions[number]) for number in order)
-    await run_watched(coroutines, job.backend.check, CONVERSATIONS_PER_REQUEST * job.model.concurrency, job.model.grace)
+    await run_watched(
+        coroutines, job.backend.check, CONVERSATIONS_PER_REQUEST * job.model.most_in_flight, job.model.grace
+    )
     progress.log_line()
     job.check_unanswered(progress, "questions")
     return [part for number in range(len(questions)) for part in by_number[number]]

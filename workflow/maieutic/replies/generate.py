@@ -446,7 +446,7 @@ async def converse_all(work: TutorWork, job: ModelRequests, limits: RequestLimit
 
     conversations = (converse_one(number, loaded, item) for number, (loaded, item) in enumerate(work))
     await run_watched(
-        conversations, job.backend.check, CONVERSATIONS_PER_REQUEST * job.model.concurrency, job.model.grace
+        conversations, job.backend.check, CONVERSATIONS_PER_REQUEST * job.model.most_in_flight, job.model.grace
     )
     progress.log_line()
     job.check_unanswered(progress, "items")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ from maieutic.config.models import HostedModel, ServedModel, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB
 from maieutic.serving.budget import BudgetFile, budget_file_of
+from maieutic.serving.devices import gpu_memory
 from maieutic.serving.leased_server import LeasedServer, pool_folder
 from maieutic.serving.run_environment import SnakemakeRun
 from maieutic.serving.server import VllmServer, served_name, vllm_identity
@@ -23,6 +26,11 @@ from maieutic.serving.weights import has_chat_template
 log = logging.getLogger(__name__)
 
 
+MAX_SEQS = "--max-num-seqs"
+HELD_SEQUENCES = 256  # number of sequences that a vLLM server holds at once by default
+HELD_ON_LARGE_GPUS = 1024  # the same on GPUs with LARGE_GIB of memory, except A100
+LARGE_GIB = 70
+SPARE = 1.25  # requests in flight per held sequence
 # vLLM's flags that replace the chat template or the tokenizer stored with the weights
 TEMPLATE_FLAGS = {"--chat-template", "--tokenizer", "--tokenizer-mode"}
 
@@ -108,6 +116,28 @@ def backend_of(name: str, model: VllmModel | HostedModel, files: JobFiles) -> tu
     return backend, key_fields
 
 
+def requests_in_flight(model: ServedModel) -> int:
+    """Return the number of requests that keep a model's server busy: a quarter more than it holds at once.
+
+    The number of held sequences is `--max-num-seqs` in the entry, or else vLLM's default on this machine's GPUs.
+    """
+    held = HELD_SEQUENCES
+    if isinstance(model, VllmModel):
+        words = [*model.engine_args, *model.reviewed_args, *model.runtime_args]
+        named = [word.partition("=")[2] or after for word, after in pairwise([*words, ""]) if word.startswith(MAX_SEQS)]
+        if named and named[-1].isdigit():
+            held = int(named[-1])
+        elif model.needs.gpus and has_large_gpus():
+            held = HELD_ON_LARGE_GPUS
+    return math.ceil(SPARE * held)
+
+
+def has_large_gpus() -> bool:
+    """Return True if all GPUs of this machine have much memory, by the rule of vLLM's defaults."""
+    gpus = gpu_memory()
+    return bool(gpus) and all(gib >= LARGE_GIB and "a100" not in name.lower() for name, gib in gpus)
+
+
 def client_of(entry: str, model: ServedModel, base_url: str, name: str, **where: str) -> Any:
     """Return a client for a model's server, with the limits from the registry entry.
 
@@ -121,7 +151,7 @@ def client_of(entry: str, model: ServedModel, base_url: str, name: str, **where:
         model=name,
         timeout=model.request_timeout,
         attempts=model.attempts,
-        concurrency=model.concurrency,
+        concurrency=model.concurrency or requests_in_flight(model),
         omit=tuple(model.omit),
         extra_body=model.extra_body,
         thinking=model.thinking_body,

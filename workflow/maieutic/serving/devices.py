@@ -55,6 +55,23 @@ def gpu_names() -> list[str]:
         return []
 
 
+def gpu_memory() -> list[tuple[str, float]]:
+    """Return name and memory in GiB of this machine's NVIDIA GPUs, or an empty list without a driver."""
+    try:
+        import pynvml
+    except ImportError:
+        return []
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        return [
+            (str(pynvml.nvmlDeviceGetName(handle)), pynvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30)
+            for handle in handles
+        ]
+    except pynvml.NVMLError:
+        return []
+
+
 def energy_joules(devices: Sequence[str]) -> float | None:
     """Return the total energy in joules that GPUs have used since their driver was loaded, as counted by NVML.
 

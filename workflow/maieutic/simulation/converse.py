@@ -253,7 +253,7 @@ def results_of(
             side.backend.check()
 
     async def run_all() -> None:
-        at_once = CONVERSATIONS_PER_REQUEST * max(side.model.concurrency for side in sides)
+        at_once = CONVERSATIONS_PER_REQUEST * max(side.model.most_in_flight for side in sides)
         coroutines = (run_one(number, start) for number, start in enumerate(work))
         try:
             await run_watched(coroutines, check, at_once, grace)

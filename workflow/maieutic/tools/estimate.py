@@ -13,8 +13,10 @@ from maieutic.launch.rehearsal import Rehearsal
 from maieutic.launch.requests import CHARS_A_TOKEN, VERDICT_TOKENS, NewRequests, new_requests
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import plan_before_pins
+from maieutic.serving.backends import HELD_SEQUENCES
 from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.serving_time import BANDWIDTH_SHARE, GPUS, PEAK_SHARE, parameter_count, server_seconds
+from maieutic.tools.wall_time import GpuJob, queue_widths, wall_seconds
 
 ASSUMPTIONS = (
     f"a token has {CHARS_A_TOKEN:.0f} characters",
@@ -44,12 +46,19 @@ class EstimateRow(NamedTuple):
     exact: bool
 
 
-def estimate_rows(plan: Plan, gpu: str) -> list[EstimateRow]:
-    """Return one row for each stage and each model that answers in it. gpu: type of the GPUs that serve models."""
-    parts: dict[tuple[str, str], list[NewRequests]] = defaultdict(list)
+def planned_requests(plan: Plan) -> list[NewRequests]:
+    """Return the new requests of a run by job."""
     with Rehearsal(plan) as rehearsal:
-        jobs = new_requests(plan, rehearsal)
-    for part in jobs:
+        return list(new_requests(plan, rehearsal))
+
+
+def estimate_rows(plan: Plan, gpu: str, jobs: list[NewRequests] | None = None) -> list[EstimateRow]:
+    """Return one row for each stage and each model that answers in it.
+
+    gpu: type of the GPUs that serve models; jobs: the run's new requests, None to count them.
+    """
+    parts: dict[tuple[str, str], list[NewRequests]] = defaultdict(list)
+    for part in planned_requests(plan) if jobs is None else jobs:
         parts[part.stage, part.model].append(part)
     return [estimate_row(plan, stage, model, of_model, gpu) for (stage, model), of_model in parts.items()]
 
@@ -59,27 +68,84 @@ def estimate_row(plan: Plan, stage: str, model: str, jobs: list[NewRequests], gp
     known = [job.requests for job in jobs if job.requests is not None]
     requests = sum(known) if len(known) == len(jobs) else None
     prompts, answers = sum(job.prompt_tokens for job in jobs), sum(job.answer_tokens for job in jobs)
-    entry, hours = plan.models[model], None
-    if isinstance(entry, VllmModel) and requests and (size := parameter_count(model, entry)) and entry.needs.gpus:
-        gpus = entry.needs.gpus
-        seconds = server_seconds(size, GPUS[gpu], gpus, requests, prompts, answers, entry.concurrency)
-        hours = gpus * seconds / 3600
+    hours = None
+    if (seconds := served_seconds(plan, model, requests, prompts, answers, gpu)) is not None:
+        hours = plan.models[model].needs.gpus * seconds / 3600
     exact = all(job.exact for job in jobs)
     return EstimateRow(
         stage, model, requests, prompts, answers, registry_cost(plan, model, prompts, answers), hours, exact
     )
 
 
-def estimate(*, configfile: list[Path], gpu: Literal["a10", "l40s", "a100", "h100", "h200", "b200"] = "h100") -> None:
+def served_seconds(
+    plan: Plan, model: str, requests: int | None, prompts: float, answers: float, gpu: str
+) -> float | None:
+    """Return the seconds of one server for some requests, with its start; None for a model without GPUs or size.
+
+    prompts, answers: numbers of tokens; gpu: type of the GPUs that serve models.
+    """
+    entry = plan.models[model]
+    size = parameter_count(model, entry)
+    if not isinstance(entry, VllmModel) or not requests or size is None or not entry.needs.gpus:
+        return None
+    return server_seconds(
+        size, GPUS[gpu], entry.needs.gpus, requests, prompts, answers, entry.concurrency or HELD_SEQUENCES
+    )
+
+
+def gpu_jobs(plan: Plan, jobs: list[NewRequests], gpu: str) -> list[GpuJob]:
+    """Return the jobs of a run that serve models on GPUs, each with its own server."""
+    served = []
+    for job in jobs:
+        seconds = served_seconds(plan, job.model, job.requests, job.prompt_tokens, job.answer_tokens, gpu)
+        if seconds is not None:
+            served.append(GpuJob(job.stage, job.model, plan.models[job.model].needs.gpus, seconds))
+    return served
+
+
+def wall_time_lines(jobs: list[GpuJob], nodes: int, gpus_per_node: int) -> list[str]:
+    """Return the lines on a run's time by the number of nodes that it gets at once. Raises UserError for a wide job."""
+    too_wide = sorted({job.model for job in jobs if job.gpus > gpus_per_node})
+    if too_wide:
+        problem = f"{', '.join(too_wide)} needs more than {gpus_per_node} GPUs on one node"
+        raise UserError("--gpus-per-node", problem, "raise it, or lower needs.gpus of these models")
+    if not jobs:
+        return []
+    parts = [
+        f"{wall_seconds(jobs, width, gpus_per_node) / 3600:,.2f} h on {width} node{'' if width == 1 else 's'}"
+        for width in queue_widths(nodes)
+    ]
+    longest = max(jobs, key=lambda job: job.seconds)
+    return [
+        f"time, with {gpus_per_node} GPUs a node and an empty queue: {', '.join(parts)}",
+        f"the longest of {len(jobs)} jobs: {longest.model}, {longest.seconds / 3600:,.2f} h on {longest.gpus} GPU(s); "
+        "`shards` in a model's entry splits its jobs",
+    ]
+
+
+def estimate(
+    *,
+    configfile: list[Path],
+    gpu: Literal["a10", "l40s", "a100", "h100", "h200", "b200"] = "h100",
+    nodes: int | None = None,
+    gpus_per_node: int = 8,
+) -> None:
     """Print the estimated requests, tokens, costs and GPU hours of a run by stage and model, with all assumptions.
 
-    configfile: run files, as for snakemake. gpu: type of the GPUs for the models that this run serves itself.
+    configfile: run files, as for snakemake. gpu: type of the GPUs for the models that this run serves itself. nodes:
+    number of nodes that the run may get at once, to print its time for one node up to that number. gpus_per_node:
+    number of GPUs of a node.
     """
     from rich.console import Console
     from rich.table import Table
 
     plan, _ = plan_before_pins(merged_configuration(configfile))
-    rows = estimate_rows(plan, gpu)
+    for flag, number in (("--nodes", nodes), ("--gpus-per-node", gpus_per_node)):
+        if number is not None and number < 1:
+            raise UserError(flag, f"expected at least 1, found {number}", "set it to 1 or more")
+    jobs = planned_requests(plan)
+    rows = estimate_rows(plan, gpu, jobs)
+    times = wall_time_lines(gpu_jobs(plan, jobs, gpu), nodes, gpus_per_node) if nodes else []
     if not rows:
         raise UserError("run.tutors", "this run sends no requests to any model", "add a served or hosted tutor")
     table = Table(title="Estimated requests of this run", padding=0)
@@ -100,6 +166,8 @@ def estimate(*, configfile: list[Path], gpu: Literal["a10", "l40s", "a100", "h10
             f"models without a price (models.NAME.price), not included in USD: {', '.join(names)}",
             highlight=False,
         )
+    for line in times:
+        console.print(line, highlight=False)
     for line in ASSUMPTIONS:
         console.print(f"- {line}", highlight=False)
 
