@@ -32,14 +32,16 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 BROWSER_OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
 
 
-# Runs the rule compare_tutors of every benchmark without Snakemake.
+# Runs the rule compare_tutors of every benchmark without Snakemake, with the garbage collection of a job.
 COMPARE = """
 import sys
 from pathlib import Path
+from maieutic.core.garbage_collection import collect_garbage_rarely
 from maieutic.core.yaml_files import read_yaml
 from maieutic.plan.rules import plan_of
 from maieutic.record.contents import flat_paths, score_steps
 from maieutic.record.verify import run_step
+collect_garbage_rarely()
 plan = plan_of(read_yaml(Path(sys.argv[1])))
 for step in score_steps(plan):
     if step.rule == "compare_tutors":

@@ -104,10 +104,10 @@ def main() -> None:
     print("| --- | --- | --- | --- |")
     for name, interval in SETTINGS.items():
         if args.interval in {None, interval}:
-            one, many = measure(1, interval), measure(args.jobs, interval)
+            single, many = measure(1, interval), measure(args.jobs, interval)
             print(
-                f"| {name} | {one.seconds:.0f} | {many.seconds:.0f} "
-                f"| {median(one.allocated):.0f} / {median(many.allocated):.0f} |",
+                f"| {name} | {single.seconds:.0f} | {many.seconds:.0f} "
+                f"| {median(single.allocated):.0f} / {median(many.allocated):.0f} |",
                 flush=True,
             )
 

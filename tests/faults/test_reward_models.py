@@ -259,7 +259,7 @@ def test_published_scores_are_compared_in_float32(trained: Path, tmp_path: Path)
 
     first, _ = checked("first", [0.0, 0.0, 0.0])
     pairs = [
-        Pair(id=str(number), problem="p", prompt=messages_before_reply(dialogue["problem"], dialogue["solution"], dialogue["history"]), chosen=text, rejected="no", tutoring=True)
+        Pair(id=str(number), problem="p", prompt=messages_before_reply(dialogue["problem"], dialogue["solution"], dialogue["history"]), chosen=text, rejected="no", tutoring=True, source="s", margin=1.0)
         for number, text in enumerate(replies)
     ]  # fmt: skip
     scores = [row["score"] for row in first["rows"]]

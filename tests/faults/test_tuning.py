@@ -333,5 +333,5 @@ def test_templates_of_other_models(tiny: Path) -> None:
     assert "cannot render the example that begins with 'USER': Conversation roles must alternate" in broken[1]
     assert (
         "have more tokens than the context of " in overlong[1]
-        and "set overlong: drop, since the base's context has only " in overlong[1]
+        and "set overlong to drop or truncate, since the base's context has only " in overlong[1]
     )

@@ -169,7 +169,7 @@ def test_each_task_is_read_by_its_card_and_scored_with_its_judges(
     assert (task, tutor, [item.id for item in of_task], judges) == (TASK, "t", ["i0", "i1", "i2"], ["j"])
     assert (sampling.resamples, sampling.seed) == (100, 1)
     calls.clear()
-    monkeypatch.setattr(differences, "measure_task", lambda card, *args: calls.append((card.task, *args)) or [])
+    monkeypatch.setattr(differences, "measure_task", lambda card, *args, **_: calls.append((card.task, *args)) or [])
     comparison = CompareTutors(
         benchmark="mathtutorbench", tutors=["t"], tasks=[TASK], absent=[], resamples=100, seed=1, judging={TASK: ["j"]}
     )

@@ -59,7 +59,7 @@ def test_a_card_of_an_extension_extends_a_shipped_one_with_its_prompts(folder: P
     assert (card.title, card.turns, card.metrics) == ("Short", base.turns, base.metrics)
     path = folder / "resources/benchmarks/mathtutorbench/short.yaml"
     assert cards.card_path("mathtutorbench", "short") == path
-    files = cards.card_inputs(path, plan.cards[path])
+    files = plan.cards[path].files
     assert files[0] == path and all(file.is_file() for file in files) and cards.CARDS in files[-1].parents
     assert extensions.listed_name(path) == "extensions/mine/resources/benchmarks/mathtutorbench/short.yaml"
     assert extensions.listed_path(extensions.listed_name(path)) == path

@@ -62,6 +62,7 @@ def documented_arguments() -> list[list[str]]:
     return [cell.split() for cell in re.findall(r"^\| `(--[^`]+)` \|", text, re.MULTILINE)]
 
 
+@pytest.mark.slow
 def test_vllm_accepts_every_argument_that_servers_are_started_with(tmp_path: Path) -> None:
     models = served_models()
     models["wide"] = VllmModel(
@@ -104,6 +105,7 @@ def uv(*words: str) -> str:
     return process.stdout + process.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["serve.cuda"])
 def test_the_lock_for_gpus_resolves_without_installing_it(name: str, tmp_path: Path) -> None:
     """Every locked package is on the index with its checksums, and the lock satisfies its requirements."""

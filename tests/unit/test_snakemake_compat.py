@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import snakemake.common
 from maieutic.launch import snakemake_compat
+from maieutic.plan.rules import with_parameters
 from snakemake.api import SnakemakeApi
+from snakemake.common import get_function_params, get_input_function_aux_params
+from snakemake.resources import Resource
 from snakemake.settings.types import (
     ConfigSettings,
     DAGSettings,
@@ -69,3 +73,22 @@ def test_a_workflow_has_the_attributes_that_are_read(workflow: Any, tmp_path: Pa
     assert write.is_local is not None and dict(write.wildcards.items()) == {} and write.resources.get("runtime") is None
     assert snakemake_compat.progress_bars(workflow) == []
     snakemake_compat.filter_records(workflow, lambda jobs, record: True)
+
+
+def test_snakemake_computes_no_parameters_that_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions of rules and the evaluation of resources carry their parameters, which Snakemake reads for each job."""
+    computed: list[Any] = []
+    monkeypatch.setattr(snakemake.common.inspect, "signature", lambda function: computed.append(function))
+    snakemake_compat.store_parameters_of_resources()
+    resource = Resource("mem_mb", 3)
+
+    class Part:
+        @with_parameters
+        def threads(self, wildcards: Any) -> int:
+            return 1
+
+    functions = (with_parameters(lambda wildcards, attempt: attempt), Part().threads, resource.evaluate)
+    parameters = [list(get_function_params(function)) for function in functions]
+    assert parameters == [["wildcards", "attempt"], ["wildcards"], ["args", "kwargs"]] and computed == []
+    assert get_input_function_aux_params(functions[0], {"attempt": 2, "input": ()}) == {"attempt": 2}
+    assert get_input_function_aux_params(functions[2], {"attempt": 2, "input": ()}) == {"attempt": 2, "input": ()}

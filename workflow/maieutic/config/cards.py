@@ -293,9 +293,14 @@ class Card(StrictModel):
 
 
 class LoadedCard(StrictModel):
-    """A task card with the texts of its prompt and few-shot files. like: path of the card's base card, or None."""
+    """A task card with the texts of its prompt and few-shot files.
+
+    files: paths of the card, its base card and its text files, as inputs of the rules that use the card; like: path of
+    the base card, or None.
+    """
 
     card: Card
+    files: list[Path]
     templates: list[str]
     shots: str
     system: str = ""
@@ -383,7 +388,9 @@ def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
     }
     templates = [prompts[name]("turns") for name in effective.turns]
     shots, system = prompts[effective.shots]("shots"), prompts[effective.system]("system")
-    return LoadedCard(card=effective, templates=templates, shots=shots, system=system, like=like)
+    names = [*effective.turns, *filter(None, (effective.shots, effective.system))]
+    files = [path, *([like] if like else []), *(card_of_prompt(path, like, name).parent / name for name in names)]
+    return LoadedCard(card=effective, files=files, templates=templates, shots=shots, system=system, like=like)
 
 
 class MergedCard(NamedTuple):
@@ -477,13 +484,6 @@ def check_variables(path: Path, loaded: LoadedCard, offered: set[str]) -> None:
                 f"found undefined prompt variable{'s' if len(unknown) > 1 else ''} {', '.join(sorted(unknown))}",
                 f"use a variable of loader {loaded.card.loader}: {', '.join(sorted(offered))}",
             )
-
-
-def card_inputs(path: Path, loaded: LoadedCard) -> list[Path]:
-    """Return the paths of a card, its base card and its text files, as inputs of the rules that use the card."""
-    names = [*loaded.card.turns, *filter(None, (loaded.card.shots, loaded.card.system))]
-    prompts = [card_of_prompt(path, loaded.like, name).parent / name for name in names]
-    return [path, *([loaded.like] if loaded.like else []), *prompts]
 
 
 def load_cards(benchmark: str, tasks: list[str], protocol: str) -> list[LoadedCard]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
@@ -517,26 +518,34 @@ def iter_records(path: Path, kind: type[R], first: int = 0, step: int = 1) -> It
     first, step: yield only every `step`-th record, starting with record `first`, counted from 0.
     Raises UserError with the file and the line number for a malformed or repeated line.
     """
-    seen: dict[tuple[Any, ...], tuple[int, int]] = {}  # identity of a record -> line number and hash of its line
+    # A results file may have millions of lines, so that this loop calls no function of Python for a line.
+    validate = kind.__pydantic_validator__.validate_json
+    identity: Callable[[R], Any] | None = None
+    if kind.IDENTITY:
+        identity = attrgetter(*kind.IDENTITY) if kind.identity is Record.identity else kind.identity
+    first_lines: dict[Any, int] = {}  # number of the first line of each record, by the record's identity
     with open(path, "rb") as handle:
         for number, line in islice(enumerate(handle, 1), first, None, step):
             try:
-                record = kind.model_validate_json(line)
+                record: R = validate(line)
             except ValidationError as error:
                 fault = error.errors()[0]
                 field = ".".join(map(str, fault["loc"]))
                 problem = f"the line is not a valid {kind.__name__} record: {fault['msg'].lower()}"
                 problem += f" at {field}" if field else ""
                 raise UserError(f"{path}:{number}", problem, REBUILD_FIX) from None
-            if kind.IDENTITY:
-                content = hash(line.strip())
-                before = seen.setdefault(record.identity(), (number, content))
-                if before[0] != number:
-                    verb = "repeats" if before[1] == content else "contradicts"
-                    raise UserError(
-                        f"{path}:{number}", f"the line {verb} line {before[0]}, {describe_record(record)}", REBUILD_FIX
-                    )
+            if identity is not None and (before := first_lines.setdefault(identity(record), number)) != number:
+                verb = "repeats" if line_of(path, before).strip() == line.strip() else "contradicts"
+                raise UserError(
+                    f"{path}:{number}", f"the line {verb} line {before}, {describe_record(record)}", REBUILD_FIX
+                )
             yield record
+
+
+def line_of(path: Path, number: int) -> bytes:
+    """Return a line of a file. number: line number, counted from 1."""
+    with open(path, "rb") as handle:
+        return next(islice(handle, number - 1, None))
 
 
 def describe_record(record: Record) -> str:

@@ -6,12 +6,13 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import requests
-import urllib3
+from typing import TYPE_CHECKING
 
 from maieutic.core.errors import UserError
 from maieutic.core.run_files import with_run_files
+
+if TYPE_CHECKING:  # each start of Snakemake imports this module, but only the rules that download need these libraries
+    import requests
 
 log = logging.getLogger(__name__)
 BLOCK = 1 << 16
@@ -49,6 +50,8 @@ def download_file(url: str, part: Path, read_seconds: float, headers: Mapping[st
     read_seconds: time without data after which an attempt fails; headers: headers of every request. A redirect to
     another host drops the authorisation header.
     """
+    import requests
+
     problem, failures = "", 0
     while failures < TRIES:
         if failures:
@@ -87,6 +90,9 @@ def attempt_download(url: str, part: Path, read_seconds: float, more: Mapping[st
 
     more: additional headers of the request.
     """
+    import requests
+    import urllib3
+
     have = size_on_disk(part)
     # Request an uncompressed body: a byte range of a compressed one could not be appended to the part file.
     headers = {**more, "Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from maieutic.config.models import VllmModel
 from maieutic.core import paths
 from maieutic.judges.probes import PROBES
 from maieutic.plan.inputs import benchmark_cards, item_files, label_files, pair_files, rubric_files, tasks_of
@@ -13,7 +14,7 @@ from maieutic.plan.plan import Plan
 def answering_weights(plan: Plan, judge: str) -> list[str]:
     """Return the weights manifest of a judge's model; empty unless this run serves the model."""
     answering = plan.answering_entry(judge)
-    return [paths.WEIGHTS.of(model=answering)] if answering in plan.with_engine("vllm") else []
+    return [paths.WEIGHTS.of(model=answering)] if isinstance(plan.models.get(answering), VllmModel) else []
 
 
 def judged_items(plan: Plan, judge: str, benchmark: str) -> list[str]:

@@ -10,7 +10,7 @@ import shlex
 import socket
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,7 +32,7 @@ from maieutic.launch.snakemake_compat import (
     resource_total,
     uses_containers,
 )
-from maieutic.plan.rules import JobWildcards, RulePlan
+from maieutic.plan.rules import JobWildcards, RulePlan, with_parameters
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 
@@ -89,6 +89,7 @@ def model_resources(plan: RulePlan, workflow: Workflow) -> dict[str, Any]:
 
     The GPUs are requested as `gpu` or `gres`. They are also counted as `server_gpus`, which a profile can limit.
     """
+    snakemake_compat.store_parameters_of_resources()
     # Name of the GPU resource on a cluster. If the profile does not set it, GPUs are requested as `gpu`.
     gres = default_resource(workflow, "gpu_gres")
     file = site_partitions(workflow)
@@ -102,14 +103,14 @@ def model_resources(plan: RulePlan, workflow: Workflow) -> dict[str, Any]:
         gpus = plan.needs(wildcards).gpus
         return f"{gres}:{gpus}" if gres and gpus else ""
 
-    return {
+    functions: dict[str, Callable[..., Any]] = {
         "mem_mb": lambda wildcards, attempt: plan.needs(wildcards).mem_mb * attempt,
         "runtime": runtime_of,
         "gpu": lambda wildcards: 0 if gres else plan.needs(wildcards).gpus,
         "gres": gres_of,
         "server_gpus": lambda wildcards: plan.needs(wildcards).gpus,
-        "nodes": 1,
     }
+    return {**{name: with_parameters(function) for name, function in functions.items()}, "nodes": 1}
 
 
 def check_slurm_options(plan: RulePlan, workflow: Workflow) -> None:

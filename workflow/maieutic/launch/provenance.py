@@ -179,7 +179,7 @@ def card_paths(plan: Plan, card: Card) -> list[Path]:
     tutors = [name for name in plan.run.tutors if plan.can_answer(card, name)]
     protocols = dict.fromkeys([plan.run.protocol, *(plan.protocol_of(name) for name in tutors)])
     read = [plan.shipped_card(path, protocol) for protocol in protocols]
-    return list(dict.fromkeys(file for loaded in read for file in cards.card_inputs(path, loaded)))
+    return list(dict.fromkeys(file for loaded in read for file in loaded.files))
 
 
 def grader_paths(plan: Plan, card: Card, grader: str | None) -> list[Path]:

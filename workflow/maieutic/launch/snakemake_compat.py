@@ -11,8 +11,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maieutic.plan.rules import with_parameters
+
 Workflow = Any  # snakemake.workflow.Workflow
 Job = Any  # snakemake.jobs.Job
+
+
+def store_parameters_of_resources() -> None:
+    """Store the parameters of the method that evaluates a job's resources in the method.
+
+    Snakemake reads them twice for each resource of each job, and computing them takes a tenth of the time of a large
+    plan.
+    """
+    from snakemake.resources import Resource
+
+    with_parameters(Resource.evaluate)
 
 
 def uses_containers(workflow: Workflow) -> bool:

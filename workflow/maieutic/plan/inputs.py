@@ -15,18 +15,14 @@ from maieutic.plan.plan import Plan
 # files by their names -------------------------------------------------------------------------------------------------
 
 
-def card_files(benchmark: str, loaded_cards: Iterable[LoadedCard]) -> list[str]:
-    """Return the card, prompt and few-shot files of tasks of a benchmark. loaded_cards: cards of these tasks."""
-    return [
-        str(file)
-        for loaded in loaded_cards
-        for file in cards.card_inputs(cards.card_path(benchmark, loaded.card.task), loaded)
-    ]
+def card_files(loaded_cards: Iterable[LoadedCard]) -> list[str]:
+    """Return the card, prompt and few-shot files of some tasks."""
+    return [str(file) for loaded in loaded_cards for file in loaded.files]
 
 
-def card_yaml_files(benchmark: str, loaded_cards: Iterable[LoadedCard]) -> list[str]:
-    """Return the card files of some tasks of a benchmark without prompts, for steps that only read replies."""
-    return [file for file in card_files(benchmark, loaded_cards) if file.endswith(".yaml")]
+def card_yaml_files(loaded_cards: Iterable[LoadedCard]) -> list[str]:
+    """Return the card files of some tasks without prompts, for steps that only read replies."""
+    return [str(file) for loaded in loaded_cards for file in loaded.files if file.suffix == ".yaml"]
 
 
 def rubric_files(names: Iterable[str]) -> list[str]:
@@ -70,7 +66,7 @@ def benchmark_items(plan: Plan, benchmark: str) -> list[str]:
 
 def benchmark_cards(plan: Plan, benchmark: str) -> list[str]:
     """Return the card files of all selected tasks of a benchmark, without prompt files."""
-    return card_yaml_files(benchmark, plan.benchmarks[benchmark])
+    return card_yaml_files(plan.benchmarks[benchmark])
 
 
 def leading_pairs(plan: Plan) -> str:
@@ -88,4 +84,4 @@ def tutor_items(plan: Plan, benchmark: str, tutor: str) -> list[str]:
 
 def tutor_cards(plan: Plan, benchmark: str, tutor: str) -> list[str]:
     """Return the card files of a benchmark's tasks that a tutor answers, without prompt files."""
-    return card_yaml_files(benchmark, plan.cards_for(benchmark, tutor))
+    return card_yaml_files(plan.cards_for(benchmark, tutor))

@@ -38,12 +38,25 @@ INPUT_SECTION = re.compile(
     r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:\n(?:    .*\n)*?    input:\n((?:        .*\n)+)", re.MULTILINE
 )
 Selected = TypeVar("Selected", str, list[str])
+F = TypeVar("F", bound=Callable[..., Any])
+# Snakemake's attribute for the parameters of a function of a rule (`snakemake.common.overwrite_function_params`)
+PARAMETERS = "_overwrite_params"
 
 
 class JobWildcards(Protocol):
     """Wildcards of a job, as Snakemake passes them."""
 
     def items(self) -> Iterable[tuple[str, str]]: ...
+
+
+def with_parameters(function: F) -> F:
+    """Store the parameters of a rule's function in the function, and return it.
+
+    Snakemake reads them several times a job, and computing them each time takes seconds in a plan of thousands of jobs.
+    """
+    parameters = {name: parameter for name, parameter in signature(function).parameters.items() if name != "self"}
+    setattr(function, PARAMETERS, parameters)
+    return function
 
 
 class RulePlan(Plan):
@@ -55,19 +68,23 @@ class RulePlan(Plan):
         function: takes the plan, the wildcards that it needs, and the arguments `fixed`; returns paths.
         """
         needed = signature(function).parameters.keys() - fixed.keys()
-        return lambda wildcards: function(
-            self, **{name: value for name, value in wildcards.items() if name in needed}, **fixed
+        return with_parameters(
+            lambda wildcards: function(
+                self, **{name: value for name, value in wildcards.items() if name in needed}, **fixed
+            )
         )
 
     def inputs_of(self, rule: str) -> Callable[[JobWildcards], dict[str, str | list[str]]]:
         """Return the function that maps a rule's wildcards to the rule's input files, by input name."""
         sources = input_sources(rule)
-        return lambda wildcards: {
-            name: self.select(source)(wildcards)
-            if callable(source)
-            else filled(source, {"RUN": self.run_folder, **dict(wildcards.items())})
-            for name, source in sources.items()
-        }
+        return with_parameters(
+            lambda wildcards: {
+                name: self.select(source)(wildcards)
+                if callable(source)
+                else filled(source, {"RUN": self.run_folder, **dict(wildcards.items())})
+                for name, source in sources.items()
+            }
+        )
 
     def job_of(self, rule: str) -> Callable[[JobWildcards], str]:
         """Return the function that maps a rule's wildcards to the JSON job of its command.
@@ -75,7 +92,7 @@ class RulePlan(Plan):
         Raises StopIteration if no module of jobs has a function of this name.
         """
         make = next(getattr(module, rule) for module in JOBS if hasattr(module, rule))
-        return lambda wildcards: make(self, **dict(wildcards.items())).to_json()
+        return with_parameters(lambda wildcards: make(self, **dict(wildcards.items())).to_json())
 
     def job_parameters(self, command: str, rule: str | None = None) -> dict[str, Any]:
         """Return the parameters of a rule that runs a command: the digest of its code, and its job as JSON.
@@ -91,8 +108,8 @@ class RulePlan(Plan):
         instead = next((part.used_code[rule] for part in self.slices if rule in part.used_code), None)
         if instead is None:
             return digest.code_of(command, None, files)
-        return lambda wildcards: code_with_replacements(
-            command, tuple(instead(self, **dict(wildcards.items())).items())
+        return with_parameters(
+            lambda wildcards: code_with_replacements(command, tuple(instead(self, **dict(wildcards.items())).items()))
         )
 
     # machines ---------------------------------------------------------------------------------------------------------
@@ -105,10 +122,12 @@ class RulePlan(Plan):
                 return models
         return [self.answering_entry(names[kind]) for kind in MODEL_WILDCARDS if kind in names]
 
+    @with_parameters
     def threads(self, wildcards: JobWildcards) -> int:
         """Return the number of CPU cores of a job that calls a model."""
         return self.needs(wildcards).cpus
 
+    @with_parameters
     def memory(self, wildcards: JobWildcards) -> int:
         """Return the memory in MB of a job that calls a hosted model."""
         return self.needs(wildcards).mem_mb

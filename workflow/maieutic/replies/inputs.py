@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maieutic.config.models import RecordedModel
+from maieutic.config.models import RecordedModel, VllmModel
 from maieutic.core import paths
 from maieutic.plan.inputs import card_files, source_files, tutor_items
 from maieutic.plan.plan import Plan
@@ -10,7 +10,7 @@ from maieutic.plan.plan import Plan
 
 def task_card_and_prompts(plan: Plan, benchmark: str, task: str) -> list[str]:
     """Return the files of a task's card, prompts and few-shot texts."""
-    return card_files(benchmark, [loaded for loaded in plan.benchmarks[benchmark] if loaded.card.task == task])
+    return card_files([loaded for loaded in plan.benchmarks[benchmark] if loaded.card.task == task])
 
 
 def question_files(plan: Plan) -> list[str]:
@@ -29,7 +29,7 @@ def all_tutor_items(plan: Plan, tutor: str) -> list[str]:
 
 def tutor_prompts(plan: Plan, benchmark: str, tutor: str) -> list[str]:
     """Return the card, prompt and few-shot files of a benchmark's tasks that a tutor answers."""
-    return card_files(benchmark, plan.cards_for(benchmark, tutor))
+    return card_files(plan.cards_for(benchmark, tutor))
 
 
 def all_tutor_prompts(plan: Plan, tutor: str) -> list[str]:
@@ -39,7 +39,7 @@ def all_tutor_prompts(plan: Plan, tutor: str) -> list[str]:
 
 def tutor_weights(plan: Plan, tutor: str) -> list[str]:
     """Return the weights manifest of a tutor; empty unless this run serves the tutor's model."""
-    return [paths.WEIGHTS.of(model=tutor)] if tutor in plan.with_engine("vllm") else []
+    return [paths.WEIGHTS.of(model=tutor)] if isinstance(plan.models.get(tutor), VllmModel) else []
 
 
 def shard_replies(plan: Plan, benchmark: str, tutor: str) -> list[str]:

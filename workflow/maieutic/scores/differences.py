@@ -87,7 +87,7 @@ def compare_tutors(
         index = leader_first(index, leader or [])
         for task, card in cards.items():
             counted = [item for item in cases[task] if item.repeat < job.repeats.get(tutor, 1)]
-            for measurement in measure_task(card, counted, index, job.judging.get(task)):
+            for measurement in measure_task(card, counted, index, job.judging.get(task), headline_only=True):
                 if measurement.metric.headline and not is_own_reference(card, measurement.metric, tutor):
                     measured[ComparisonKey(task, measurement.scoring, measurement.by)][tutor] = measurement
     comparisons = [

@@ -60,9 +60,15 @@ def reported_metrics(card: Card) -> dict[str, Metric]:
 def index_grades(grades: Iterable[Grade]) -> GradeIndex:
     """Return grades indexed by task and grader, then by grade key and item id."""
     index: GradeIndex = defaultdict(dict)
+    groups: dict[
+        tuple[str | None, ...], dict[str, Grade]
+    ] = {}  # the index's innermost mappings, for millions of grades
     for grade in grades:
-        reading = GradeKey(grade.kind, grade.scoring, grade.criterion)
-        index[grade.task, grade.by].setdefault(reading, {})[grade.id] = grade
+        place = grade.task, grade.by, grade.kind, grade.scoring, grade.criterion
+        if place not in groups:
+            reading = GradeKey(grade.kind, grade.scoring, grade.criterion)
+            groups[place] = index[grade.task, grade.by].setdefault(reading, {})
+        groups[place][grade.id] = grade
     return index
 
 
@@ -90,7 +96,11 @@ class Measurement(NamedTuple):
 
 
 def measure_task(
-    card: Card, items: list[Item], index: GradeIndex, judges: Sequence[str] | None = None
+    card: Card,
+    items: list[Item],
+    index: GradeIndex,
+    judges: Sequence[str] | None = None,
+    headline_only: bool = False,
 ) -> Iterator[Measurement]:
     """Yield a measurement of one tutor on one task for each metric, grader and scoring.
 
@@ -98,10 +108,13 @@ def measure_task(
     model) did not produce counts as missing. If several graders of a kind have grades, only the first one's headline
     metric is the headline of the task.
 
-    index: the tutor's grades; judges: judges of this task, None for all judges with grades.
+    index: the tutor's grades; judges: judges of this task, None for all judges with grades; headline_only: True to
+    leave out all other metrics.
     """
     parsed = index.get((card.task, None), {})
     for name, metric in all_metrics(card).items():
+        if headline_only and not metric.headline:
+            continue
         kind = metric.grader or card.graders[0]
         leader = None
         for grader, source in grades_by_grader(kind, card, index, judges).items():
