@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,10 +90,19 @@ class IntendedExecutor(NamedTuple):
 
 def intended_executor() -> IntendedExecutor:
     """Return the executor of this process's command line and profiles. A dry run does not tell it to its workflow."""
+    executor, file = executor_of(tuple(sys.argv[1:])), os.environ.get("SNAKEMAKE_SLURM_PARTITIONS")
+    if file and executor.name and not executor.partition_file:
+        return executor._replace(partition_file=Path(file))
+    return executor
+
+
+@cache
+def executor_of(words: tuple[str, ...]) -> IntendedExecutor:
+    """Return the executor of a command line of Snakemake, which is parsed once."""
     from snakemake.cli import parse_args
 
     try:
-        _, arguments = parse_args(sys.argv[1:])
+        _, arguments = parse_args(list(words))
     except (Exception, SystemExit):  # another program that runs Snakemake as a library
         return IntendedExecutor(None)
     # An option that is not set has a placeholder as its value.
@@ -100,7 +110,6 @@ def intended_executor() -> IntendedExecutor:
         str(value) if isinstance(value := getattr(arguments, f"slurm_{name}", None), str | Path) else None
         for name in ("partition_config", "array_jobs")
     )
-    file = file or os.environ.get("SNAKEMAKE_SLURM_PARTITIONS")
     return IntendedExecutor(arguments.executor, Path(file) if file else None, array_jobs)
 
 
