@@ -30,7 +30,7 @@ from maieutic.tools.serving_time import parameter_count
 PAGE = ROOT / "docs/reproduce.md"
 COUNTS = ROOT / "bench/released.csv"
 REPORTED = Path("tables/printed-every-printed-number.csv")  # file of the report with the counts
-GPU = "h100"
+GPU = "h200"  # eight of them hold the weights of every model
 BYTES_A_PARAMETER = 2  # bfloat16
 
 TEXT = """# Which command gives which table
@@ -40,38 +40,60 @@ number* of a finished run shows each number beside yours.
 
 - **Reproduced:** the same question was asked and, allowing for the printed number's rounding, the two are equal (released data,
   labels or replies), or the printed number lies in the 95 % interval (a model was asked).
-- **Follows:** the number follows from other printed numbers, such as an MR-Score from its three parts.
+- **Differs:** the same question was asked, and the two are not equal, or the printed number lies outside the interval.
+- **Follows** or **contradicts:** the number follows from other printed numbers, such as an MR-Score from its three parts, or it
+  cannot be rounded from them.
+
+Everything that needs no model takes minutes on two cores:
 
 ```sh
-make released                                    # everything without a model: minutes on two cores
+make released
+```
+
+If the data are already in a folder: `make released DATA=FOLDER`. Parts without their files are left out and named. Any other run
+file needs its models:
+
+```sh
+make env VARIANT=cuda                            # not needed if all models are hosted
+source .venv/activate
+export HF_TOKEN=...                              # for gated weights such as Llama; and the keys of the second table
 maieutic pin --configfile config/NAME.yaml       # once: looks up the commits that nobody has recorded yet
 maieutic estimate --configfile config/NAME.yaml  # the bill, by model
 snakemake --profile slurm --configfile config/NAME.yaml
 ```
 
-If the data are already in a folder: `make released DATA=FOLDER`. Parts without their files are left out and named.
+Without SLURM, the last line is `snakemake --cores all --workflow-profile profiles/workstation --resources server_gpus=8
+--configfile config/NAME.yaml` (your number of GPUs).
 
 """
 NOTES = """
 MRBench's release V1 has other dialogues than its tables (53 from Bridge and 139 from MathDial, printed 60 and 132), so most
 rates and sizes differ. One turn count of MathTutorBench differs, since the paper does not say how it counts turns. KMP-Bench
-prints 5,459 kept flows and 4.6K dialogues.
+prints 5,459 kept flows and 4.6K dialogues. TutorBench's paper scores 1,490 samples, of which 1,473 are released, and does not
+print its judge's prompt, so a score of yours differs from the printed one for these reasons too. Some of its
+samples name their pictures by address: see *Pictures by address* in [`data.md`](data.md). Retired models answer no requests;
+remove them from `run.tutors`.
 """
 
 
 class Bill(NamedTuple):
-    """Cost of a run file. usd, gpu_hours: None if unknown; weights: GB to download; keys: environment variables."""
+    """Cost of a run file.
+
+    usd, gpu_hours: None if unknown; weights: GB to download; pins: number of commits and checksums that `maieutic pin`
+    has to look up; keys: environment variables.
+    """
 
     requests: int | None
     usd: float | None
     gpu_hours: float | None
     weights: float
+    pins: int
     keys: list[str]
 
 
 def bill_of(run_file: str) -> Bill:
     """Return the bill of a run file."""
-    plan, _ = plan_before_pins(merged_configuration([Path(f"config/{run_file}.yaml")]))
+    plan, unpinned = plan_before_pins(merged_configuration([Path(f"config/{run_file}.yaml")]))
     rows = estimate_rows(plan, GPU)
     total = estimate_total(rows) if rows else None
     models = sorted({row.model for row in rows})
@@ -81,6 +103,7 @@ def bill_of(run_file: str) -> Bill:
         total.usd if total else 0.0,
         total.gpu_hours if total else 0.0,
         sum(weights_of(plan, name) for name in plan.used_models),
+        len(unpinned),
         sorted(keys),
     )
 
@@ -98,6 +121,7 @@ def cells(bill: Bill) -> list[str]:
         "-" if not bill.usd else f"{bill.usd:,.0f}",
         "-" if not bill.gpu_hours else f"{bill.gpu_hours:,.1f}",
         "-" if not bill.weights else f"{bill.weights:,.0f}",
+        str(bill.pins or "-"),
         ", ".join(f"`{key}`" for key in bill.keys) or "-",
     ]
 
@@ -135,11 +159,13 @@ def page() -> str:
         "",
         "## The bill",
         "",
-        f"By `maieutic estimate --gpu {GPU}`, with the prices in `config/models.yaml`; models without a price are not included. The",
-        "time to train and to run reward models is not included, nor are the requests of curations. Weights are in GB, at two bytes a parameter.",
+        f"By `maieutic estimate --gpu {GPU}`, with the prices in `config/models.yaml`; models without a price are not included. These",
+        "are lower bounds: answers are assumed to be as long as the measured ones (`resources/sizes.csv`), and neither thinking nor the",
+        "tokens of pictures are counted. The time to train and to run reward models is not included, nor are the requests of",
+        "curations. Weights are in GB, at two bytes a parameter; those stored with fewer bits are smaller.",
         "",
-        "| run file | requests, about | USD | GPU hours | weights | keys |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| run file | requests, about | USD | GPU hours | weights | to pin | keys |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for run_file in run_files:
         lines.append(f"| `{run_file}` | {' | '.join(cells(bill_of(run_file)))} |")

@@ -23,7 +23,7 @@ def tutorbench_values() -> list[PrintedResult]:
 
 
 RATINGS = "needs the experts' ratings, which are not released"
-MODELS = "needs the models and the judge: API keys"
+MODELS = "needs the models and the judge: GPUs and API keys"
 DISPLAYS = {
     "1": Display("Table 1", "fifteen models, by modality", "tutorbench", MODELS),
     "section 3.2": Display("Section 3.2, Figure 3", "means by use case", "tutorbench", MODELS),
