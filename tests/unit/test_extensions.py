@@ -210,3 +210,10 @@ def test_tasks_are_in_the_same_order_wherever_the_extension_is(parent: str, fold
     plan = plan_of(run_of(moved, ["mrbench", "mathtutorbench"]))
     names = [(loaded.card.benchmark, loaded.card.task) for loaded in plan.cards.values()]
     assert names == sorted(names) and ("mathtutorbench", "short") in names
+
+
+def test_the_check_of_the_configuration_files_imports_no_module_of_the_plan() -> None:
+    """Extensions are activated after it, and the modules of the plan read the tables of their code when imported."""
+    code = "import sys, maieutic.launch.config_files; print([name for name in sys.modules if 'maieutic.plan' in name])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -3,10 +3,6 @@
 In a rule, `plan.select(FUNCTION)` marks an input that depends on the run's selection. All other paths are literal.
 """
 
-from maieutic.core.garbage_collection import NEW_OBJECTS_OF_A_PLAN, collect_garbage_rarely
-
-collect_garbage_rarely(NEW_OBJECTS_OF_A_PLAN)  # before the imports, which make many objects
-
 from maieutic.core import paths
 from maieutic.launch import hooks
 from maieutic.launch.shell_lines import DRIVER, SERVE, LiteralWord, command, environment_assignments

@@ -30,6 +30,10 @@ def package_folder(rules):
 PACKAGE = package_folder(workflow.current_basedir)
 sys.path.insert(0, str(PACKAGE))
 
+from maieutic.core.garbage_collection import NEW_OBJECTS_OF_A_PLAN, collect_garbage_rarely
+
+collect_garbage_rarely(NEW_OBJECTS_OF_A_PLAN)  # before the other imports, which make many objects
+
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import activate_extensions
 from maieutic.launch.config_files import check_config_files

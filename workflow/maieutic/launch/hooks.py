@@ -19,6 +19,7 @@ from maieutic.core import extensions, paths
 from maieutic.core.errors import UserError
 from maieutic.core.ledger import utc_now
 from maieutic.core.progress import format_duration
+from maieutic.core.rule_functions import with_parameters
 from maieutic.core.run_files import RUN_FILES_VARIABLE as run_files_of_jobs
 from maieutic.launch import cluster, images, messages, partition_file, preflight, snakemake_compat
 from maieutic.launch.jobs import save_config as saved
@@ -32,7 +33,7 @@ from maieutic.launch.snakemake_compat import (
     resource_total,
     uses_containers,
 )
-from maieutic.plan.rules import JobWildcards, RulePlan, with_parameters
+from maieutic.plan.rules import JobWildcards, RulePlan
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 

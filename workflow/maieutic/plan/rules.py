@@ -17,6 +17,7 @@ from maieutic.config.settings import Config, read_config
 from maieutic.core.errors import Unpinned, UserError
 from maieutic.core.extensions import check_extensions
 from maieutic.core.plugins import plugin_folders, plugin_objects, stage_objects
+from maieutic.core.rule_functions import with_parameters
 from maieutic.plan import digest, inputs
 from maieutic.plan.checks import check_selection, check_start
 from maieutic.plan.plan import Plan
@@ -38,25 +39,12 @@ INPUT_SECTION = re.compile(
     r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:\n(?:    .*\n)*?    input:\n((?:        .*\n)+)", re.MULTILINE
 )
 Selected = TypeVar("Selected", str, list[str])
-F = TypeVar("F", bound=Callable[..., Any])
-# Snakemake's attribute for the parameters of a function of a rule (`snakemake.common.overwrite_function_params`)
-PARAMETERS = "_overwrite_params"
 
 
 class JobWildcards(Protocol):
     """Wildcards of a job, as Snakemake passes them."""
 
     def items(self) -> Iterable[tuple[str, str]]: ...
-
-
-def with_parameters(function: F) -> F:
-    """Store the parameters of a rule's function in the function, and return it.
-
-    Snakemake reads them several times a job, and computing them each time takes seconds in a plan of thousands of jobs.
-    """
-    parameters = {name: parameter for name, parameter in signature(function).parameters.items() if name != "self"}
-    setattr(function, PARAMETERS, parameters)
-    return function
 
 
 class RulePlan(Plan):
