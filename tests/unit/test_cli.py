@@ -273,8 +273,9 @@ def test_no_command_leaves_a_core_dump() -> None:
 
 
 def test_cycles_are_looked_for_seldom_and_at_the_end_not_at_all() -> None:
-    """This holds in a command, and in Snakemake once the plan is loaded."""
-    assert "collect_garbage_rarely()" in Path("workflow/rules/common.smk").read_text(encoding="utf-8")
+    """This holds in a command, and in Snakemake before the plan is loaded."""
+    rules = Path("workflow/rules/package.smk").read_text(encoding="utf-8")
+    assert "\ncollect_garbage_rarely(NEW_OBJECTS_OF_A_PLAN)" in rules
     code = (
         "import atexit, gc\n"
         "atexit.register(lambda: print(gc.get_threshold(), gc.isenabled(), gc.get_freeze_count() > 0))\n"
