@@ -32,7 +32,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 BROWSER_OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
 
 
-# Runs the rule compare_tutors of every benchmark without Snakemake, with the garbage collection of a job.
+# Runs the rule compare_tutors of every benchmark without Snakemake, and collects garbage as rarely as a job does.
 COMPARE = """
 import sys
 from pathlib import Path

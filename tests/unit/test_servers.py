@@ -15,6 +15,7 @@ from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
 from maieutic.serving import backends, leased_server, server
 from maieutic.serving.backends import vllm_backend
+from maieutic.serving.devices import Gpu
 from maieutic.serving.failure_causes import READ_LOG, START_MARK, USE_LESS_MEMORY, server_failure_cause
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 from maieutic.serving.server import remove_stale_sockets
@@ -185,7 +186,7 @@ def test_more_requests_are_in_flight_than_the_server_holds(
     entry: dict[str, Any], gpus: list[tuple[str, float]], in_flight: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that holds fewer sequences than it could is not busy; with a `concurrency`, that number applies."""
-    monkeypatch.setattr(backends, "gpu_memory", lambda: gpus)
+    monkeypatch.setattr(backends, "machine_gpus", lambda: [Gpu(*gpu) for gpu in gpus])
     model = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}, **entry})
     assert backends.requests_in_flight(model) == in_flight and model.most_in_flight == 1280
     assert backends.client_of("m", model, "http://x/v1", "m").server.concurrency == in_flight

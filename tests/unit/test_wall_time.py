@@ -1,4 +1,4 @@
-"""Tests of a run's estimated time on a cluster, by the number of nodes that it gets at once."""
+"""Tests of the estimate of a run's time on one or more nodes of a cluster."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_each_judge_has_jobs_for_its_own_tasks_only(finished: Path, judge_server
 
 
 def saved_answers(folder: Path, annotator: str, answer: Callable[[str, dict[str, Any]], str]) -> Path:
-    """Save an annotator's answers to all questions of a sample. answer: function of criterion and unit in the key."""
+    """Save an annotator's answers to all questions of a sample. answer: returns the answer to one criterion of a unit."""
     key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
     answers = {
         unit: {

@@ -436,6 +436,11 @@ class VllmModel(ServedModel):
     )
     start_timeout: float = Field(1800, gt=0, le=DAY, description="Maximum time in seconds until the server is ready.")
 
+    @property
+    def arguments(self) -> list[str]:
+        """All additional arguments of `vllm serve`."""
+        return [*self.engine_args, *self.reviewed_args, *self.runtime_args]
+
     @model_validator(mode="after")
     def loads_no_code(self) -> VllmModel:
         faults = [

@@ -518,7 +518,7 @@ def iter_records(path: Path, kind: type[R], first: int = 0, step: int = 1) -> It
     first, step: yield only every `step`-th record, starting with record `first`, counted from 0.
     Raises UserError with the file and the line number for a malformed or repeated line.
     """
-    # A results file may have millions of lines, so that this loop calls no function of Python for a line.
+    # A results file may have millions of lines, so this loop calls no Python function per line.
     validate = kind.__pydantic_validator__.validate_json
     identity: Callable[[R], Any] | None = None
     if kind.IDENTITY:

@@ -15,7 +15,7 @@ from maieutic.launch import cluster
 
 
 class PartitionFile(NamedTuple):
-    """The executor's partition file. partitions: the executor's own objects, by name."""
+    """A partition file with its content. partitions: the executor's object for each partition, by name."""
 
     path: Path
     partitions: Mapping[str, Any]

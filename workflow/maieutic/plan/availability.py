@@ -29,7 +29,7 @@ class AbsentPart(NamedTuple):
 
     @property
     def fix(self) -> str:
-        """The step that makes the part available."""
+        """Instruction for users who want to include the part."""
         return f"put {self.file} into data_dir" if self.pinned else "run `maieutic pin` with the run file"
 
 

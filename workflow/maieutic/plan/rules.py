@@ -64,15 +64,15 @@ class RulePlan(Plan):
 
     def inputs_of(self, rule: str) -> Callable[[JobWildcards], dict[str, str | list[str]]]:
         """Return the function that maps a rule's wildcards to the rule's input files, by input name."""
-        sources = input_sources(rule)
-        return with_parameters(
-            lambda wildcards: {
-                name: self.select(source)(wildcards)
-                if callable(source)
-                else filled(source, {"RUN": self.run_folder, **dict(wildcards.items())})
-                for name, source in sources.items()
-            }
-        )
+        sources = {
+            name: self.select(source) if callable(source) else source for name, source in input_sources(rule).items()
+        }
+        return lambda wildcards: {
+            name: source(wildcards)
+            if callable(source)
+            else filled(source, {"RUN": self.run_folder, **dict(wildcards.items())})
+            for name, source in sources.items()
+        }
 
     def job_of(self, rule: str) -> Callable[[JobWildcards], str]:
         """Return the function that maps a rule's wildcards to the JSON job of its command.

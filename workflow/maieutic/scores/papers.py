@@ -71,6 +71,15 @@ def printed_rows(benchmark: str) -> tuple[PrintedRow, ...]:
     return tuple(PrintedRow(**row) for row in rows)  # type: ignore[arg-type]
 
 
+def printed_cells(benchmark: str, table: str) -> dict[str, dict[str, PrintedRow]]:
+    """Return the numbers of one table of a benchmark's paper, by row and metric."""
+    cells: dict[str, dict[str, PrintedRow]] = {}
+    for row in printed_rows(benchmark):
+        if row.table == table:
+            cells.setdefault(row.row, {})[row.metric] = row
+    return cells
+
+
 def decimal_places(number: str) -> int:
     """Return the number of decimal places of a number as printed, such as 2 for 0.60 and 6 for 1.5e-5."""
     digits, _, exponent = number.lower().partition("e")

@@ -17,7 +17,7 @@ from maieutic.config.models import HostedModel, ServedModel, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB
 from maieutic.serving.budget import BudgetFile, budget_file_of
-from maieutic.serving.devices import gpu_memory
+from maieutic.serving.devices import machine_gpus
 from maieutic.serving.leased_server import LeasedServer, pool_folder
 from maieutic.serving.run_environment import SnakemakeRun
 from maieutic.serving.server import VllmServer, served_name, vllm_identity
@@ -123,8 +123,8 @@ def requests_in_flight(model: ServedModel) -> int:
     """
     held = HELD_SEQUENCES
     if isinstance(model, VllmModel):
-        words = [*model.engine_args, *model.reviewed_args, *model.runtime_args]
-        named = [word.partition("=")[2] or after for word, after in pairwise([*words, ""]) if word.startswith(MAX_SEQS)]
+        words = pairwise([*model.arguments, ""])
+        named = [word.partition("=")[2] or after for word, after in words if word.startswith(MAX_SEQS)]
         if named and named[-1].isdigit():
             held = int(named[-1])
         elif model.needs.gpus and has_large_gpus():
@@ -134,8 +134,8 @@ def requests_in_flight(model: ServedModel) -> int:
 
 def has_large_gpus() -> bool:
     """Return True if all GPUs of this machine have much memory, by the rule of vLLM's defaults."""
-    gpus = gpu_memory()
-    return bool(gpus) and all(gib >= LARGE_GIB and "a100" not in name.lower() for name, gib in gpus)
+    gpus = machine_gpus()
+    return bool(gpus) and all(gpu.gib >= LARGE_GIB and "a100" not in gpu.name.lower() for gpu in gpus)
 
 
 def client_of(entry: str, model: ServedModel, base_url: str, name: str, **where: str) -> Any:
@@ -240,8 +240,7 @@ def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -
         for server in servers:
             server.check_alive()
 
-    words = [*model.engine_args, *model.reviewed_args, *model.runtime_args]
-    flags = {word.partition("=")[0].replace("_", "-") for word in words}
+    flags = {word.partition("=")[0].replace("_", "-") for word in model.arguments}
     templated = bool(flags & TEMPLATE_FLAGS) or has_chat_template(weights)
 
     def refuse(request: Mapping[str, Any]) -> None:

@@ -41,8 +41,15 @@ class Grant(NamedTuple):
             os.close(handle)
 
 
-def gpu_names() -> list[str]:
-    """Return the names of this machine's NVIDIA GPUs, sorted by PCI address, or an empty list without a driver."""
+class Gpu(NamedTuple):
+    """A GPU of this machine. gib: its memory in GiB, 0 if the driver does not report it."""
+
+    name: str
+    gib: float
+
+
+def machine_gpus() -> list[Gpu]:
+    """Return this machine's NVIDIA GPUs, sorted by PCI address, or an empty list without a driver."""
     try:
         import pynvml
     except ImportError:  # a custom container image may lack pynvml
@@ -50,26 +57,24 @@ def gpu_names() -> list[str]:
     try:
         pynvml.nvmlInit()
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        return [str(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
+        return [Gpu(str(pynvml.nvmlDeviceGetName(handle)), gib_of(handle)) for handle in handles]
     except pynvml.NVMLError:
         return []
 
 
-def gpu_memory() -> list[tuple[str, float]]:
-    """Return name and memory in GiB of this machine's NVIDIA GPUs, or an empty list without a driver."""
+def gib_of(handle: object) -> float:
+    """Return the memory of a GPU in GiB; 0 if the driver does not report it, as for memory shared with the CPU."""
+    import pynvml
+
     try:
-        import pynvml
-    except ImportError:
-        return []
-    try:
-        pynvml.nvmlInit()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        return [
-            (str(pynvml.nvmlDeviceGetName(handle)), pynvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30)
-            for handle in handles
-        ]
+        return float(pynvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30)
     except pynvml.NVMLError:
-        return []
+        return 0.0
+
+
+def gpu_names() -> list[str]:
+    """Return the names of this machine's NVIDIA GPUs, sorted by PCI address, or an empty list without a driver."""
+    return [gpu.name for gpu in machine_gpus()]
 
 
 def energy_joules(devices: Sequence[str]) -> float | None:

@@ -115,9 +115,7 @@ class VllmServer:
             "serve",
             str(self.weights),
             *options,
-            *model.engine_args,
-            *model.reviewed_args,
-            *model.runtime_args,
+            *model.arguments,
         ]
 
     async def start(self) -> None:

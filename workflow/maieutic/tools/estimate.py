@@ -46,7 +46,7 @@ class EstimateRow(NamedTuple):
     exact: bool
 
 
-def planned_requests(plan: Plan) -> list[NewRequests]:
+def requests_by_job(plan: Plan) -> list[NewRequests]:
     """Return the new requests of a run by job."""
     with Rehearsal(plan) as rehearsal:
         return list(new_requests(plan, rehearsal))
@@ -58,7 +58,7 @@ def estimate_rows(plan: Plan, gpu: str, jobs: list[NewRequests] | None = None) -
     gpu: type of the GPUs that serve models; jobs: the run's new requests, None to count them.
     """
     parts: dict[tuple[str, str], list[NewRequests]] = defaultdict(list)
-    for part in planned_requests(plan) if jobs is None else jobs:
+    for part in requests_by_job(plan) if jobs is None else jobs:
         parts[part.stage, part.model].append(part)
     return [estimate_row(plan, stage, model, of_model, gpu) for (stage, model), of_model in parts.items()]
 
@@ -143,7 +143,7 @@ def estimate(
     for flag, number in (("--nodes", nodes), ("--gpus-per-node", gpus_per_node)):
         if number is not None and number < 1:
             raise UserError(flag, f"expected at least 1, found {number}", "set it to 1 or more")
-    jobs = planned_requests(plan)
+    jobs = requests_by_job(plan)
     rows = estimate_rows(plan, gpu, jobs)
     times = wall_time_lines(gpu_jobs(plan, jobs, gpu), nodes, gpus_per_node) if nodes else []
     if not rows:

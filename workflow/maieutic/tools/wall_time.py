@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -52,6 +51,6 @@ def schedule(jobs: Iterable[GpuJob], free: list[list[float]], ready: float) -> f
             raise ValueError(f"{job.model} needs {job.gpus} GPUs on one node, and a node has {len(free[0])}")
         node = min(free, key=lambda times: times[job.gpus - 1])
         stop = max(node[job.gpus - 1], ready) + job.seconds
-        node[:] = list(heapq.merge(node[job.gpus :], [stop] * job.gpus))
+        node[:] = sorted([*node[job.gpus :], *[stop] * job.gpus])
         end = max(end, stop)
     return end

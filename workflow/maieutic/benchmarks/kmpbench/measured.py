@@ -15,25 +15,15 @@ from maieutic.core.yaml_files import read_yaml
 from maieutic.report.printed_numbers import Measured, MeasuredTable, computed_value
 from maieutic.report.sections import ReportInput
 from maieutic.scores.metrics.common import MR_WEIGHTS
-from maieutic.scores.papers import Place, PrintedRow, printed_rows
+from maieutic.scores.papers import PERCENT, Place, PrintedRow, printed_cells, printed_rows
 
-PERCENT = 100
 OVERALL = "overall"  # criterion of the overall judgement, which is not one of the paper's 22 criteria
 STANDARDS = RESOURCES / "curation/standards.yaml"
 
 
-def rows_of(table: str) -> dict[str, dict[str, PrintedRow]]:
-    """Return the rows of a table, by row and metric."""
-    rows: dict[str, dict[str, PrintedRow]] = {}
-    for row in printed_rows(BENCHMARK):
-        if row.table == table:
-            rows.setdefault(row.row, {})[row.metric] = row
-    return rows
-
-
 def gains(table: str) -> dict[Place, Measured]:
     """Return the gains of the paper's model: its values minus those of the model before its training."""
-    rows = rows_of(table)
+    rows = printed_cells(BENCHMARK, table)
     ours, base = (rows[name] for name in GAIN_MODELS)
     return {
         row.place: computed_value([(1, ours[metric]), (-1, base[metric])])
@@ -46,7 +36,7 @@ def table_4(run: ReportInput) -> MeasuredTable:
     parts = ("task1_mcc", "task2_step", "task3_reason")
     return {
         cells["mr_score"].place: computed_value(zip(MR_WEIGHTS, (cells[name] for name in parts), strict=True))
-        for cells in rows_of("4").values()
+        for cells in printed_cells(BENCHMARK, "4").values()
         if cells.keys() >= {"mr_score", *parts}
     }
 
@@ -57,7 +47,7 @@ def table_5(run: ReportInput) -> MeasuredTable:
         cells["overall"].place: computed_value(
             [(1 / 2, cells["general_level"]), *((1 / 2 / len(PRINCIPLES), cells[name]) for name in PRINCIPLES)]
         )
-        for name, cells in rows_of("5").items()
+        for name, cells in printed_cells(BENCHMARK, "5").items()
         if " minus " not in name
     }
 
@@ -81,8 +71,8 @@ def table_3(run: ReportInput) -> MeasuredTable:
 
 def text(run: ReportInput) -> MeasuredTable:
     """Return the counts in the text that follow from other counts, and the settings that this project has as well."""
-    rows: Mapping[str, PrintedRow] = rows_of("text")[""]
-    rates = [cells["alignment_rate"] for cells in rows_of("3").values()]
+    rows: Mapping[str, PrintedRow] = printed_cells(BENCHMARK, "text")[""]
+    rates = [cells["alignment_rate"] for cells in printed_cells(BENCHMARK, "3").values()]
     removed, reviewed = rows["flows removed"], rows["flows reviewed by hand"]
     computed = {
         "flows kept": computed_value([(1, reviewed), (-1, removed)]),

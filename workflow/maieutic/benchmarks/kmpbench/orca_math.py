@@ -15,7 +15,7 @@ VARIABLES = {"question"}
 
 
 def orca_math_items(records: list[SourceRecord], task: str) -> list[Item]:
-    """Return one item per record, with the final number of the worked solution as the answer; "" without a number."""
+    """Return one item per record. Its answer is the last number of the worked solution, or "" without a number."""
     items = []
     for number, record in enumerate(records):
         question, solution = str(record["question"]).strip(), str(record["answer"]).strip()

@@ -12,13 +12,12 @@ from maieutic.report.graders import ENSEMBLES, scores_of
 from maieutic.report.printed_numbers import Measured, MeasuredTable, model_value
 from maieutic.report.sections import ReportInput
 from maieutic.report.tables import display_label, items_of_task, read_json
-from maieutic.scores.papers import Place, printed_rows
+from maieutic.scores.papers import PERCENT, Place, printed_rows
 from maieutic.scores.printed import paper_name
 from maieutic.serving.conversations import parse_turns
 
 GENERATED = {"scaffolding_generation", "scaffolding_generation_hard"}  # each is sent with two prompts
 PROMPTS = 2
-PERCENT = 100
 
 
 def sizes(run: ReportInput) -> dict[str, int]:
@@ -109,7 +108,7 @@ def appendix_c2(run: ReportInput) -> MeasuredTable:
 
 
 def settings(run: ReportInput) -> MeasuredTable:
-    """Return the settings of this project's tasks, reward models and classifiers of the paper."""
+    """Return the paper's settings as this run has them: of tasks, reward models and classifiers."""
     values: dict[Place, Measured] = {}
 
     def add(row: str, metric: str, value: Any) -> None:

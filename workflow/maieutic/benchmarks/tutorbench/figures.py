@@ -14,6 +14,7 @@ from maieutic.core.records import Item, Score
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import counts_chart, levels_chart
 from maieutic.report.tables import display_label
+from maieutic.scores.papers import PERCENT
 
 BENCHMARK = "tutorbench"
 LEVEL_LABELS = {
@@ -36,7 +37,6 @@ LEVEL_LABELS = {
     "not_critical": "not critical (+1)",
     "critical_negative": "critical, negative (-5)",
 }
-PERCENT = 100.0
 BAR_KINDS = {"use_case"}  # kinds of tag that are drawn as bars, like the paper's Figure 3
 
 

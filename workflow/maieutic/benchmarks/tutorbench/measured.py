@@ -8,7 +8,7 @@ from maieutic.benchmarks.tutorbench.figures import BENCHMARK, data_sizes
 from maieutic.report.printed_numbers import Measured, MeasuredTable, computed_value
 from maieutic.report.sections import ReportInput
 from maieutic.report.tables import items_of_task
-from maieutic.scores.papers import Place, PrintedRow, printed_rows
+from maieutic.scores.papers import Place, PrintedRow, printed_cells, printed_rows
 
 RELEASE = "public release"
 POOL_TASKS = ("text", "multimodal")
@@ -29,14 +29,10 @@ def table_1(run: ReportInput) -> MeasuredTable:
     """Return each overall value as the mean of both modalities, weighted by their numbers of samples."""
     sizes = counts_of("paper")
     samples = sizes["samples"].value
-    rows: dict[str, dict[str, PrintedRow]] = {}
-    for row in printed_rows(BENCHMARK):
-        if row.table == "1":
-            rows.setdefault(row.row, {})[row.metric] = row
     parts = ("modality/text", "modality/multimodal")
     return {
         cells["overall"].place: computed_value((sizes[part].value / samples, cells[part]) for part in parts)
-        for cells in rows.values()
+        for cells in printed_cells(BENCHMARK, "1").values()
         if cells.keys() >= {"overall", *parts}
     }
 
