@@ -267,6 +267,15 @@ def test_all_faults_of_one_kind_are_reported_at_once() -> None:
     ]  # fmt: skip
 
 
+def test_unknown_sources_of_pairs_are_reported_with_all_other_unknown_names() -> None:
+    config = shipped("demo")
+    config["run"] |= {"tutors": ["nobody"], "pair_sources": ["brigde", "mathdial", "gsm9k_inpainted"]}
+    with pytest.raises(UserError) as error:
+        check_config(config)
+    places = [fault.place for fault in error.value.all]
+    assert places == ["run.tutors[0]", "run.pair_sources[0]", "run.pair_sources[2]"]
+
+
 def test_all_missing_pins_are_reported_at_once_with_the_command() -> None:
     config = shipped()
     config |= {

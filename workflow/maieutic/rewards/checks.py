@@ -41,6 +41,12 @@ def check_names_of_graders(plan: Plan) -> None:
     )
 
 
+def check_name_of_pair_source(number: int, name: str) -> None:
+    """Raise UserError if a listed source of pairs is unknown. number: its place in the list."""
+    if name not in PAIR_SOURCES:
+        raise unknown_name(f"run.pair_sources[{number}]", name, list(PAIR_SOURCES), "the sources of pairs")
+
+
 def check_grader(plan: Plan, name: str) -> None:
     """Check a reward model or classifier: base model and weights are pinned, and training pairs and criteria exist."""
     model = plan.models[name]
@@ -89,9 +95,6 @@ def check_preferences(plan: Plan) -> None:
     if not plan.preferences and (plan.reward_models or plan.classifiers):
         fix = "list at least one set from `preferences`, or remove this key"
         raise UserError("run.preferences", "there are no pairs to validate reward models and classifiers on", fix)
-    for number, name in enumerate(plan.run.pair_sources):
-        if name not in PAIR_SOURCES:
-            raise unknown_name(f"run.pair_sources[{number}]", name, list(PAIR_SOURCES), "the sources of pairs")
     for name in [*(plan.preferences if plan.used_sources else ()), *plan.run.pair_sources]:
         for dataset in plan.pair_datasets(name):
             if dataset not in plan.datasets:
