@@ -93,7 +93,7 @@ recover: driver  ## end the drivers of a killed Snakemake, and unlock the folder
 	.venv/bin/maieutic recover --results results
 	$(SNAKEMAKE) --unlock --cores 1 --configfile $(DEMO)
 
-bench: env dev  ## run the benchmarks: write bench/results.json and docs/performance.md
+bench: demo dev  ## run the demo and the benchmarks: write bench/results.json and docs/performance.md
 	@envs/setup peers
 	$(PYTHON) bench/write_page.py
 

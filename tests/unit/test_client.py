@@ -39,7 +39,7 @@ from maieutic.replies.parsing import read_reply
 from maieutic.replies.shards import gather_shards
 from maieutic.report.tables import reply_costs
 from maieutic.serving import client
-from maieutic.serving.backends import Backend, JobFiles, hosted_backend
+from maieutic.serving.backends import Backend, JobFiles, hosted_identity
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, BudgetFile
 from maieutic.serving.client import Client, ServerSettings, Unanswered
 from maieutic.serving.server import VllmServer, vllm_identity
@@ -450,7 +450,7 @@ def test_identities_contain_all_that_can_change_an_answer(tmp_path: Path, key: N
     (tmp_path / "manifest.json").write_text('{"files": {"model.safetensors": "ab"}}', encoding="utf-8")
     assert vllm_identity(VllmModel.model_validate(base), tmp_path) != identities[-1]
     others = [{}, {"model": "n"}, {"base_url": "http://y/v1"}, {"extra_body": {"a": 1}}, {"omit": ["stop"]}]
-    hosts = [hosted_backend("m", hosted("http://x", **{**change}))[1] for change in others]
+    hosts = [hosted_identity(hosted("http://x", **{**change})) for change in others]
     assert len({json.dumps(identity, sort_keys=True) for identity in hosts}) == len(others)
     assert KEY not in json.dumps(hosts)
 

@@ -21,6 +21,7 @@ from maieutic.core import paths, run_files
 from maieutic.core.errors import UserError
 from maieutic.launch import cluster, hooks, images, messages, preflight, provenance, snakemake_compat
 from maieutic.plan.rules import RulePlan, plan_of
+from maieutic.serving.batches import BATCH_VARIABLE, BatchSettings
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 from rich.console import Console
@@ -93,6 +94,18 @@ def test_jobs_get_the_budget_with_judges_models_and_prices(plan: RulePlan) -> No
     assert allowance.models["one"] == "near" and allowance.models["two"] == "far" and "served" not in allowance.models
     prices = {name: (price.input, price.output) for name, price in allowance.prices.items()}
     assert prices["far"] == (1, 2) and "near" not in prices and "served" not in prices
+
+
+def test_jobs_get_the_limits_of_batches_and_the_judges_that_use_them(plan: RulePlan) -> None:
+    assert hooks.batch_variable(plan) == {BATCH_VARIABLE: ""}, "a run without batches"
+    entry = {"engine": "hosted", "base_url": "https://api.parasail.io/v1", "model": "m", "batch": True}
+    models = {"far": entry, "more": {**entry, "batch_requests": 9, "batch_mb": 2}}
+    batching = plan_with(models=models, batches={"wait": True}, run={**many_judges()["run"], "name": "trial"})
+    settings = BatchSettings.model_validate_json(hooks.batch_variable(batching)[BATCH_VARIABLE])
+    assert (settings.run, settings.wait) == ("trial", True)
+    limits = {name: (entry.requests, entry.mb, entry.path) for name, entry in settings.limits.items()}
+    assert limits == {"far": (50_000, 100, "/v1"), "more": (9, 2, "/v1")}
+    assert settings.limits_of("two") == settings.limits_of("far") and settings.limits_of("one") is None
 
 
 @pytest.mark.parametrize(

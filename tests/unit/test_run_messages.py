@@ -20,6 +20,7 @@ from maieutic.launch import images, messages, preflight
 from maieutic.launch.messages import (
     MOST_CAUSE_CHARS,
     MOST_FAILURES,
+    Billed,
     cost_text,
     failure_lines,
     last_error_of,
@@ -116,7 +117,7 @@ MONEY: dict[str, tuple[list[tuple[str, float, float, float]], str]] = {
 
 @pytest.mark.parametrize(("amounts", "words"), MONEY.values(), ids=MONEY)
 def test_costs_are_of_models_with_a_price(amounts: Any, words: str, plan: Plan) -> None:
-    assert cost_text(plan, amounts) == words
+    assert cost_text(plan, [Billed(*amount) for amount in amounts]) == words
 
 
 def spending_of(asker: str, requests: int, prompt: int = 1000, answer: int = 10, **retries: int) -> JobSpending:

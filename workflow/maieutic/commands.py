@@ -29,6 +29,7 @@ COMMANDS = {
         "tools.self_check:check_graders",
         "tools.check_extension:check",
         "launch.runs:runs",
+        "launch.batches:cancel",
         "tools.forgetting:forget",
         "record.export:export",
         "record.share:share",

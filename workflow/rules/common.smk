@@ -45,6 +45,7 @@ VARIABLES = environment_assignments(
     SERVE=hooks.interpreter(plan, workflow, "serve"),
     **hooks.shared_servers_variable(plan, workflow),
     **hooks.budget_variable(plan),
+    **hooks.batch_variable(plan),
     **hooks.run_files_variable(workflow),
     **hooks.extensions_variable(),
 )

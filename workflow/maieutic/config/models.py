@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from maieutic.config.batch_apis import batch_api_of
 from maieutic.config.server_options import faults_of_arguments, faults_of_variables
 from maieutic.config.thinking import Dialect, Effort, dialect_of, thinking_fields
 from maieutic.core.errors import Unpinned
@@ -134,6 +135,9 @@ class Needs(StrictModel):
     runtime: int = Field(240, ge=1, le=527_040, description="Time limit of one attempt of a job, in minutes.")
 
 
+HALF = 0.5  # share of the usual price for which most providers answer requests in a batch
+
+
 class Price(StrictModel):
     """Price of a hosted model in US dollars per million tokens."""
 
@@ -144,12 +148,22 @@ class Price(StrictModel):
         ge=0,
         description="US dollars per million prompt tokens read from the provider's cache; `null`: same as `input`.",
     )
+    batch: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Share of these prices for requests in a batch; `null`: the provider's, usually `0.5`.",
+    )
 
-    def usd(self, prompt_tokens: float, answer_tokens: float, cached_tokens: float = 0) -> float:
-        """Return the cost in US dollars. cached_tokens: prompt tokens that were in the provider's cache."""
+    def usd(self, prompt_tokens: float, answer_tokens: float, cached_tokens: float = 0, batched: bool = False) -> float:
+        """Return the cost in US dollars.
+
+        cached_tokens: prompt tokens that were in the provider's cache; batched: True if the requests were in batches.
+        """
         cached = self.input if self.cached is None else self.cached
         fresh = max(prompt_tokens - cached_tokens, 0)
-        return (fresh * self.input + cached_tokens * cached + answer_tokens * self.output) / 1e6
+        usual = (fresh * self.input + cached_tokens * cached + answer_tokens * self.output) / 1e6
+        return usual * (HALF if self.batch is None else self.batch) if batched else usual
 
 
 class Model(StrictModel):
@@ -514,7 +528,34 @@ class HostedModel(ServedModel):
     )
     concurrency: int = Field(16, ge=1, le=4096, description="Maximum number of requests in flight.")
     price: Price | None = Field(None, description="Prices of the model, used for the cost of a run and for budgets.")
+    batch: bool = Field(
+        False,
+        description=(
+            "Send requests by the provider's batch API: answers within a day, usually for half the price "
+            "(docs/batches.md). Changing it repeats no request."
+        ),
+    )
+    batch_requests: int | None = Field(
+        None, ge=1, le=1_000_000, description="Maximum number of requests in one batch; `null`: the provider's limit."
+    )
+    batch_mb: float | None = Field(
+        None, gt=0, le=1024, description="Maximum size of one batch in MB; `null`: the provider's limit."
+    )
     needs: Needs = Needs(cpus=1, mem_mb=2000)
+
+    @property
+    def full_price(self) -> Price | None:
+        """Prices with the provider's price of batches, if the entry does not set one."""
+        if self.price is None or self.price.batch is not None:
+            return self.price
+        return self.price.model_copy(update={"batch": batch_api_of(self.base_url).price})
+
+    @model_validator(mode="after")
+    def has_batch_api(self) -> HostedModel:
+        if self.batch and (api := batch_api_of(self.base_url)).form != "openai":
+            host = urlsplit(self.base_url).hostname
+            raise ValueError(f"batch: the batch API of {host} does not have OpenAI's form ({api.page}): remove batch")
+        return self
 
 
 class BaselineModel(Model):

@@ -264,6 +264,18 @@ class Servers(StrictModel):
     )
 
 
+class Batches(StrictModel):
+    """Settings of the batches of models with `batch: true` (docs/batches.md)."""
+
+    wait: bool = Field(
+        False,
+        description=(
+            "Let jobs wait until their batches have ended. If `false`, they end at once, and the next run collects the "
+            "answers."
+        ),
+    )
+
+
 class Report(StrictModel):
     """Title, note, thresholds and size limits of the report."""
 
@@ -347,6 +359,7 @@ class Config(StrictModel):
         Limits(), description="Size limits of the files that the run reads. Larger files are refused."
     )
     servers: Servers = Field(Servers(), description="Settings of the vLLM servers that the run starts.")
+    batches: Batches = Field(Batches(), description="Settings of requests in batches.")
     interpreters: Interpreters = Interpreters()
     containers: Containers = Containers()
     models: dict[str, ModelEntry] = Field(description="Registry of models (config/models.yaml).")

@@ -22,7 +22,7 @@ from typing import IO, Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from maieutic.core.errors import UserError
-from maieutic.core.records import Record
+from maieutic.core.records import Batched, Record
 
 log = logging.getLogger(__name__)
 CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"))
@@ -41,7 +41,7 @@ class FinishedRequest(JournalLine):
 
     raw: the text as the server sent it, inline reasoning included, if it differs from `text`; no_text: True if the
     server sent null instead of a text; cached_tokens: number of prompt tokens that the server reported as read from
-    its cache.
+    its cache; batched: True if the request was in a batch of a provider's batch API.
     """
 
     text: str
@@ -55,6 +55,7 @@ class FinishedRequest(JournalLine):
     raw: str | None = None
     no_text: bool = False
     cached_tokens: int | None = None
+    batched: Batched = False
 
 
 class ScoredConversation(JournalLine):

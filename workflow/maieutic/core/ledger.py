@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from maieutic.core.records import Record
+from maieutic.core.records import Batched, Record
 
 SUFFIX = ".ledger"
 
@@ -22,7 +22,8 @@ class JobSpending(Record):
     time: end of the job, in UTC; asker: name of the tutor or judge; model: registry entry that answered, None in lines
     written by an earlier version; requests: number of answered requests; cached_tokens: number of prompt tokens that
     the server reported as cached; retries: number of failed attempts by kind of failure; unheeded: messages about
-    silent changes of requests by the endpoint, by kind of change.
+    silent changes of requests by the endpoint, by kind of change; batched: True if the requests were in batches, which
+    cost less.
     """
 
     time: str
@@ -35,6 +36,7 @@ class JobSpending(Record):
     seconds: float
     retries: dict[str, int]
     unheeded: dict[str, str] = {}
+    batched: Batched = False
 
 
 def utc_now() -> str:

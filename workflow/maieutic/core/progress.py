@@ -26,14 +26,18 @@ class Progress:
 
     def __init__(self, what: str, total: int) -> None:
         self.title, self.total = what, total
-        self.done = self.known = self.failed = self.tokens = 0
+        self.done = self.known = self.failed = self.later = self.tokens = 0
         self.began = self.logged_at = time.monotonic()
         self.recent: deque[float] = deque(maxlen=WINDOW)
         self.failure_reasons: Counter[str] = Counter()
 
-    def fail(self, why: str) -> None:
-        """Count one failed request. why: reason shown in the summary."""
+    def fail(self, why: str, later: bool = False) -> None:
+        """Count one request without an answer.
+
+        why: reason shown in the summary; later: True if a later run collects the answer.
+        """
         self.failure_reasons[why] += 1
+        self.later += later
         self.step(failed=True)
 
     def reasons(self) -> str:
@@ -77,9 +81,11 @@ class Progress:
         line = f"{self.title}: {self.done}/{self.total}"
         if self.known:
             line += f", {self.known} from the journal"
-        if self.failed:
-            line += f", {self.failed} failed"
-        if rate := self.rate(now):
+        if self.failed > self.later:
+            line += f", {self.failed - self.later} failed"
+        if self.later:
+            line += f", {self.later} in batches"
+        if self.done > self.known + self.later and (rate := self.rate(now)):
             line += f", {rate:.1f} requests/s, {self.tokens / (now - self.began):.0f} tokens/s"
             if self.done < self.total:
                 line += f", {format_duration((self.total - self.done) / rate)} left"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, not_
 from pathlib import Path
 from types import EllipsisType
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -103,12 +103,16 @@ class Picture(Record):
     why_none: str | None = None
 
 
+# True if a request was in a batch of a provider's batch API, which costs less. Files contain the field only if True.
+Batched = Annotated[bool, Field(exclude_if=not_)]
+
+
 class Turn(Record):
     """One request of a conversation and its answer.
 
     messages: hash of the prompt; text: the answer without its reasoning; raw: the text as the server sent it, if it
     differs; no_text: True if the server sent null; endpoint: API that was called, None if no model was called; seconds:
-    duration of the request.
+    duration of the request, 0 for a request in a batch.
     """
 
     messages: str
@@ -122,6 +126,7 @@ class Turn(Record):
     completion_tokens: int | None = None
     cached_tokens: int | None = None
     seconds: float | None = None
+    batched: Batched = False
 
     @property
     def released(self) -> str:
@@ -361,6 +366,7 @@ class Judgement(Record):
     completion_tokens: int | None = None
     cached_tokens: int | None = None
     seconds: float | None = None
+    batched: Batched = False
 
     @property
     def recovered(self) -> int:

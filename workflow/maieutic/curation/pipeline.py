@@ -20,7 +20,7 @@ from maieutic.core.shutdown import run_with_grace
 from maieutic.curation import components, dialogues
 from maieutic.curation.records import Components, Dialogue, Flow, Outcome, Seed
 from maieutic.curation.stage_runner import StageRunner
-from maieutic.replies.generate import run_watched
+from maieutic.replies.generate import check_pending, run_watched
 
 log = logging.getLogger(__name__)
 T = TypeVar("T", bound=Record)
@@ -112,7 +112,7 @@ async def run_all_seeds(
         try:
             made[place] = await work(crew, place)
         except Unanswered as error:
-            progress.fail(str(error))
+            progress.fail(str(error), error.later)
             return
         progress.step(known=crew.asked == asked_before)
 
@@ -122,6 +122,7 @@ async def run_all_seeds(
     finally:
         await crew.end()
     progress.log_line()
+    check_pending(name, progress, "seeds", crew.asking.values())
     crew.check_spent()
     if progress.failed:
         problem = f"{progress.failed} of {count} seeds are unfinished ({progress.reasons()})"

@@ -182,6 +182,7 @@ def judgement_record(
         completion_tokens=entry.completion_tokens,
         cached_tokens=entry.cached_tokens,
         seconds=entry.seconds,
+        batched=entry.batched,
     )
 
 
@@ -239,7 +240,7 @@ async def ask_questions(work: JudgeWork, job: ModelRequests, panel: JudgeSetting
         try:
             by_number[number] = await judge_case(loaded, case, question, job, panel)
         except Unanswered as error:
-            progress.fail(str(error))
+            progress.fail(str(error), error.later)
             return
         fresh = job.requests > requests
         tokens = sum(part.completion_tokens or 0 for part in by_number[number])
@@ -247,9 +248,8 @@ async def ask_questions(work: JudgeWork, job: ModelRequests, panel: JudgeSetting
         watch.count_verdicts(loaded, by_number[number])
 
     coroutines = (ask_one(number, *questions[number]) for number in order)
-    await run_watched(
-        coroutines, job.backend.check, CONVERSATIONS_PER_REQUEST * job.model.most_in_flight, job.model.grace
-    )
+    under_way = min(CONVERSATIONS_PER_REQUEST * job.backend.most_in_flight, len(questions))
+    await run_watched(coroutines, job.backend.check, under_way, job.model.grace)
     progress.log_line()
     job.check_unanswered(progress, "questions")
     return [part for number in range(len(questions)) for part in by_number[number]]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
 
+from maieutic.config.batch_apis import batch_api_of
 from maieutic.config.models import CriteriaModel, HostedModel, JudgeModel, RewardModel, VllmModel, WeightsOnly
 from maieutic.core import extensions, paths
 from maieutic.core.errors import UserError
@@ -34,6 +35,7 @@ from maieutic.launch.snakemake_compat import (
     uses_containers,
 )
 from maieutic.plan.rules import JobWildcards, RulePlan
+from maieutic.serving.batches import BATCH_VARIABLE, BatchLimits, BatchSettings
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 
@@ -65,12 +67,39 @@ def budget_variable(plan: RulePlan) -> dict[str, str]:
     """Return the environment variable that passes the run's budget to its jobs. It is empty if there is no budget."""
     if not plan.run.budget.is_limited():
         return {BUDGET_VARIABLE: ""}
-    models = {name: plan.answering_entry(name) for name, entry in plan.models.items() if isinstance(entry, JudgeModel)}
+    models = answering_entries(plan)
     prices = {
-        name: entry.price for name, entry in plan.models.items() if isinstance(entry, HostedModel) and entry.price
+        name: price
+        for name, entry in plan.models.items()
+        if isinstance(entry, HostedModel) and (price := entry.full_price)
     }
     allowance = Allowance(budget=plan.run.budget, budget_file=Path(paths.RUN_SPENDING), models=models, prices=prices)
     return {BUDGET_VARIABLE: allowance.to_json()}
+
+
+def answering_entries(plan: RulePlan) -> dict[str, str]:
+    """Return, for each judge, the registry entry that answers its requests."""
+    return {name: plan.answering_entry(name) for name, entry in plan.models.items() if isinstance(entry, JudgeModel)}
+
+
+def batch_limits(entry: HostedModel) -> BatchLimits:
+    """Return the limits of one batch: the entry's, or else the provider's."""
+    api = batch_api_of(entry.base_url)
+    return BatchLimits(requests=entry.batch_requests or api.requests, mb=entry.batch_mb or api.mb, path=api.path)
+
+
+def batch_variable(plan: RulePlan) -> dict[str, str]:
+    """Return the environment variable with the settings of batches. It is empty if no model uses batches."""
+    limits = {
+        name: batch_limits(entry)
+        for name, entry in plan.models.items()
+        if isinstance(entry, HostedModel) and entry.batch
+    }
+    if not limits:
+        return {BATCH_VARIABLE: ""}
+    judges = {judge: entry for judge, entry in answering_entries(plan).items() if entry in limits}
+    settings = BatchSettings(run=plan.run.name or "", wait=plan.config.batches.wait, limits=limits, models=judges)
+    return {BATCH_VARIABLE: settings.to_json()}
 
 
 def run_files_variable(workflow: Workflow) -> dict[str, str]:

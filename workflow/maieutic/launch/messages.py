@@ -6,7 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from maieutic.config.models import BaselineModel, HostedModel, Model
 from maieutic.core import paths
@@ -15,6 +15,7 @@ from maieutic.launch.rehearsal import Rehearsal
 from maieutic.launch.requests import NewRequests, new_requests
 from maieutic.launch.runs import shorten_names
 from maieutic.plan.plan import Plan
+from maieutic.replies.generate import PENDING_PLACE
 from maieutic.replies.reply_counts import ReplyCounts, count_replies
 
 Job = Any  # a Snakemake job
@@ -26,26 +27,39 @@ BUDGET_KEY = "run.budget"
 MOST_NAMED_TUTORS = 8  # maximum number of tutors that are named if several have the same number of requests
 
 
-def registry_cost(
-    plan: Plan, model: str, prompt_tokens: float, answer_tokens: float, cached_tokens: float = 0
-) -> float | None:
-    """Return the cost of requests in US dollars, from the price in a model's registry entry; None without a price."""
-    price = getattr(plan.models[model], "price", None)
-    return None if price is None else price.usd(prompt_tokens, answer_tokens, cached_tokens)
+class Billed(NamedTuple):
+    """Tokens of requests to one model.
 
-
-def cost_text(plan: Plan, amounts: Iterable[tuple[str, float, float, float]]) -> str:
-    """Return the total cost of requests as text, with the names of hosted models that have no price.
-
-    amounts: (model, tokens in prompts, tokens in answers, tokens in prompts that were read from a cache) tuples.
+    prompt, answer: tokens in prompts and answers; cached: tokens in prompts that were read from a cache; batched: True
+    if the requests are in batches, None if that depends on the model's registry entry.
     """
+
+    model: str
+    prompt: float
+    answer: float
+    cached: float = 0.0
+    batched: bool | None = None
+
+
+def registry_cost(plan: Plan, billed: Billed) -> float | None:
+    """Return the cost of requests in US dollars, from the price in a model's registry entry; None without a price."""
+    entry = plan.models[billed.model]
+    price = entry.full_price if isinstance(entry, HostedModel) else None
+    if price is None:
+        return None
+    batched = entry.batch if billed.batched is None and isinstance(entry, HostedModel) else bool(billed.batched)
+    return price.usd(billed.prompt, billed.answer, billed.cached, batched)
+
+
+def cost_text(plan: Plan, amounts: Iterable[Billed]) -> str:
+    """Return the total cost of requests as text, with the names of hosted models that have no price."""
     total, priced, unpriced = 0.0, False, []
-    for model, prompt, answer, cached in amounts:
-        cost = registry_cost(plan, model, prompt, answer, cached)
+    for billed in amounts:
+        cost = registry_cost(plan, billed)
         if cost is not None:
             total, priced = total + cost, True
-        elif isinstance(plan.models[model], HostedModel) and model not in unpriced:
-            unpriced.append(model)
+        elif isinstance(plan.models[billed.model], HostedModel) and billed.model not in unpriced:
+            unpriced.append(billed.model)
     words = [f"about {total:.2f} USD" if total >= 0.005 else "under 0.01 USD"] if priced else []
     words += [f"no price for {', '.join(unpriced)}"] if unpriced else []
     return "; ".join(words)
@@ -115,7 +129,7 @@ def requests_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
     }
     parts = request_counts(numbers, set(plan.run.tutors))
     cost = cost_text(
-        plan, [(part.model, part.prompt_tokens, part.answer_tokens, 0.0) for part in planned if part.requests]
+        plan, [Billed(part.model, part.prompt_tokens, part.answer_tokens) for part in planned if part.requests]
     )
     total = f"new requests: {', '.join(parts) or 'none, all answers are on file'}"
     return "; ".join(filter(None, [total, cost, thinking_line(plan, planned)]))
@@ -126,7 +140,7 @@ def thinking_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
     most = 0.0
     for part in planned:
         tokens = (part.requests or 0) * getattr(plan.models[part.model], "thinking_tokens", 0)
-        most += registry_cost(plan, part.model, 0, tokens) or 0.0
+        most += registry_cost(plan, Billed(part.model, 0, tokens)) or 0.0
     return f"at most {most:.2f} USD more for thinking" if most >= 0.005 else ""
 
 
@@ -138,18 +152,15 @@ def spent_line(plan: Plan, spent: Sequence[JobSpending]) -> str:
     parts = []
     for name, lines in by_asker.items():
         requests, retries = sum(line.requests for line in lines), sum(sum(line.retries.values()) for line in lines)
-        prompt, answer, _ = tokens_spent(lines)
+        prompt, answer = sum(line.prompt_tokens for line in lines), sum(line.completion_tokens for line in lines)
         parts.append(f"{name} {requests} ({prompt:,} + {answer:,} tokens{f', {retries} retries' if retries else ''})")
     amounts = [
-        (plan.answering_entry(name), *tokens_spent(lines)) for name, lines in by_asker.items() if name in plan.models
+        Billed(model, line.prompt_tokens, line.completion_tokens, line.cached_tokens, line.batched)
+        for line in spent
+        if line.asker in plan.models
+        for model in [plan.answering_entry(line.asker)]
     ]
     return "; ".join(filter(None, [f"requests sent: {', '.join(parts) or 'none'}", cost_text(plan, amounts)]))
-
-
-def tokens_spent(lines: Sequence[JobSpending]) -> tuple[int, int, int]:
-    """Return the numbers of tokens in prompts, in answers, and in prompts that were read from a cache."""
-    prompt, answer = sum(line.prompt_tokens for line in lines), sum(line.completion_tokens for line in lines)
-    return prompt, answer, sum(line.cached_tokens for line in lines)
 
 
 def last_error_of(log: Path, since: float) -> str | None:
@@ -176,9 +187,10 @@ def shorten_error(line: str) -> str:
 def failure_lines(jobs: Iterable[Job], since: float) -> list[str]:
     """Return a line for each failed job, with its name and the last error in its log.
 
-    All jobs that stopped for lack of budget share one line. since: start of the run, in seconds since 1970.
+    All jobs that stopped for lack of budget share one line, and jobs whose batches have not ended are called pending.
+    since: start of the run, in seconds since 1970.
     """
-    lines, unpaid = [], []
+    lines, unpaid, pending, fix = [], [], list[str](), ""
     for job in jobs:
         names: Mapping[str, str] = dict(job.wildcards.items())
         logs = [Path(str(path)) for path in job.log]
@@ -187,10 +199,14 @@ def failure_lines(jobs: Iterable[Job], since: float) -> list[str]:
         if (cause or "").startswith(BUDGET_KEY):
             unpaid.append((what, cause))
             continue
+        if (cause or "").startswith(f"{PENDING_PLACE}: "):
+            problem, _, fix = str(cause).removeprefix(f"{PENDING_PLACE}: ").partition(f".{FIX}")
+            pending.append(f"pending: {what}: {problem}")
+            continue
         lines.append(f"failed: {what}: {cause or 'no log was written'}" + (f" (log: {logs[0]})" if logs else ""))
     if unpaid:
         lines.append(f"stopped: {', '.join(what for what, _ in unpaid)}: {unpaid[-1][1]}")
-    return lines
+    return [*lines, *pending, *([f"pending jobs: {fix}"] if pending else [])]
 
 
 MOST_UNKNOWN_MARKERS = 0.05  # share of answers with unknown reasoning markers above which the run reports them

@@ -27,8 +27,8 @@ from maieutic.plan.plan import Plan
 from maieutic.replies import inputs as replies_inputs
 from maieutic.replies import jobs as replies_jobs
 from maieutic.replies.generate import GenerateReplies, RequestLimits, Shard
+from maieutic.serving.budget import CHARS_A_TOKEN
 
-CHARS_A_TOKEN = 4.0
 ASSUMED_ANSWER_CHARS = 600.0  # typical length of an answer to a task whose answers were not measured
 VERDICT_TOKENS = 120  # typical number of tokens in a judge's answer that includes reasons
 SIZES_FILE = paths.RESOURCES / "sizes.csv"

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.yaml_files import read_yaml
-
-NO_NAME = "(no name)"  # shown for a run whose run file does not set `run.name`
+from maieutic.launch.batches import NO_NAME, pending_batches
 
 
 class RunFolder(NamedTuple):
@@ -30,9 +29,9 @@ class RunFolder(NamedTuple):
 
 
 def runs() -> None:
-    """List the runs in this folder: name, time, page, tutors, tasks, items per task."""
-    folders = list(run_folders(Path(paths.ROOT)))
-    if not folders:
+    """List the runs in this folder (name, time, page, tutors, tasks, items per task) and their pending batches."""
+    folders, batches = list(run_folders(Path(paths.ROOT))), pending_batches()
+    if not folders and not batches:
         fix = "run `snakemake --cores all --configfile my.yaml`"
         raise UserError(paths.ROOT, "expected the folder of a run, found none", fix)
     for run in sorted(folders, key=lambda run: run.written):
@@ -40,6 +39,10 @@ def runs() -> None:
         items = "all items" if run.limit is None else f"{run.limit} items per task"
         print(f"{run.name}, {run.written:%Y-%m-%d %H:%M}: {page}")
         print(f"  {shorten_names(run.tutors)} on {shorten_names(run.tasks)}, {items}")
+    for batch in batches:
+        print(f"pending batch of {batch.run}: {batch.line}")
+    if batches:
+        print("The next run collects the answers of ended batches. To cancel pending ones: maieutic cancel RUN")
 
 
 def run_folders(results: Path) -> Iterable[RunFolder]:

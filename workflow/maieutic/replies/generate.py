@@ -26,6 +26,7 @@ from maieutic.core.spool import Spool
 from maieutic.replies.baselines import baseline_reply
 from maieutic.serving.answers import Answer
 from maieutic.serving.backends import Backend, JobFiles, backend_of
+from maieutic.serving.budget import ONE_REQUEST, Amount
 from maieutic.serving.pictures import as_sent, with_pictures
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ TutorWork = Collection[tuple[LoadedCard, Item]]  # every iteration must yield th
 # Number of conversations in progress per concurrent request. More conversations than requests keep the server busy,
 # since some conversations wait for an identical request, for their next attempt, or for the disk.
 CONVERSATIONS_PER_REQUEST = 2
+PENDING_PLACE = "batches"  # begins the error of a job whose batches have not ended
 EMPTY_TURN = "(no answer)"  # replaces a tutor's empty turns for providers that refuse them
 
 
@@ -95,6 +97,24 @@ class ConversationResults(NamedTuple):
         self.replies.write(out)
 
 
+class RequestCounts(NamedTuple):
+    """Numbers of answered requests and of their tokens."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+
+    def plus(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int) -> RequestCounts:
+        """Return the counts with one more request."""
+        return RequestCounts(
+            self.requests + 1,
+            self.prompt_tokens + prompt_tokens,
+            self.completion_tokens + completion_tokens,
+            self.cached_tokens + cached_tokens,
+        )
+
+
 class ModelRequests:
     """Requests to one model about one benchmark. They are sent to the server only if the journal has no answer."""
 
@@ -115,7 +135,7 @@ class ModelRequests:
         self.answering = answering or name
         self.pictures = pictures
         self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
-        self.requests = self.prompt_tokens = self.completion_tokens = self.cached_tokens = 0
+        self.counts = {False: RequestCounts(), True: RequestCounts()}  # of single requests, and of requests in batches
         self.budget_error: UserError | None = None  # set when the run's budget is spent
         self.rounds = TurnLog()
         self.waiting: dict[str, asyncio.Future[FinishedRequest]] = {}
@@ -124,6 +144,11 @@ class ModelRequests:
         """Return the request with its pictures as data URLs."""
         return {**request, "messages": as_sent(request["messages"], self.pictures)}
 
+    @property
+    def requests(self) -> int:
+        """Number of answered requests."""
+        return sum(counts.requests for counts in self.counts.values())
+
     async def record_and_close(self) -> None:
         """Append the server's usage to the ledger, and stop the server."""
         self.record_usage()
@@ -131,56 +156,61 @@ class ModelRequests:
 
     def record_usage(self) -> None:
         """Log the server's usage and append it to the ledger, unless the server was never started."""
-        if self.backend.busy_from:
-            seconds = time.monotonic() - self.backend.busy_from
-            log.info("%d requests in %.1f s of server time%s", self.requests, seconds, self.cache_share())
-            counts = {
-                "prompt_tokens": self.prompt_tokens,
-                "completion_tokens": self.completion_tokens,
-                "cached_tokens": self.cached_tokens,
-            }
-            spent = {
-                "requests": self.requests,
-                **counts,
-                "seconds": round(seconds, 1),
-                "retries": self.backend.new_retries(),
-                "unheeded": self.backend.silent_changes(),
-            }
-            append_spending(
-                self.journal.path, JobSpending(time=utc_now(), asker=self.name, model=self.answering, **spent)
+        if not self.backend.busy_from:
+            return
+        seconds = time.monotonic() - self.backend.busy_from
+        log.info("%d requests in %.1f s of server time%s", self.requests, seconds, self.cache_share())
+        for batched in (True, False):  # the report reads the last line of a ledger
+            counts = self.counts[batched]
+            if batched and not counts.requests:
+                continue
+            spent = JobSpending(
+                time=utc_now(),
+                asker=self.name,
+                model=self.answering,
+                **counts._asdict(),
+                seconds=0.0 if batched else round(seconds, 1),
+                retries={} if batched else self.backend.new_retries(),
+                unheeded=self.backend.silent_changes(),
+                batched=batched,
             )
+            append_spending(self.journal.path, spent)
 
-    async def within_budget(self, client: Any, request: dict[str, Any]) -> Any:
-        """Send a request and return the server's answer. Raises Interrupted if the budget is spent.
+    async def within_budget(self, client: Any, request: dict[str, Any]) -> tuple[Any, Amount]:
+        """Send a request and return the server's answer, and what was reserved for it.
 
-        Requests that were already sent continue.
+        Requests that were already sent continue. Raises Interrupted if the budget is spent.
         """
-        from maieutic.serving.client import Interrupted
+        from maieutic.serving.client import Interrupted, Pending
 
         purse = self.backend.budget_file
         if purse is None:
-            return await client.ask(request, self.fill_pictures)
-        if self.budget_error is not None:
+            return await client.ask(request, self.fill_pictures), ONE_REQUEST
+        reserved: Amount | None = None
+        if client.is_in_batch(request):  # sent by an earlier run, and paid by this one
+            reserved = purse.reserve(purse.most(request), checked=False)
+        elif self.budget_error is not None:
             raise Interrupted(self.budget_error.problem)
-        reserved = False
 
         def reserve_and_fill(request: dict[str, Any]) -> dict[str, Any]:
             """Reserve budget for a request just before it is sent, because a queued request costs nothing yet."""
             nonlocal reserved
-            if not reserved:
+            if reserved is None:
                 try:
-                    purse.reserve()
+                    reserved = purse.reserve(purse.most(request) if self.backend.sends_batches else ONE_REQUEST)
                 except UserError as error:
                     self.budget_error = error
                     raise Interrupted(error.problem) from None
-                reserved = True
             return self.fill_pictures(request)
 
         try:
-            return await client.ask(request, reserve_and_fill)
+            answer = await client.ask(request, reserve_and_fill)
+            return answer, reserved or purse.reserve(checked=False)  # collected from a batch of an earlier run
+        except Pending:
+            raise
         except Exception:  # excludes CancelledError, because a cancelled request was sent and may be billed
-            if reserved:
-                purse.release()
+            if reserved is not None:
+                purse.release(reserved)
             raise
 
     def check_unanswered(self, progress: Progress, what: str) -> None:
@@ -188,6 +218,7 @@ class ModelRequests:
 
         what: plural noun for the message, such as "items".
         """
+        check_pending(self.name, progress, what, [self])
         if self.budget_error is not None:
             raise self.budget_error
         if progress.failed:
@@ -196,9 +227,9 @@ class ModelRequests:
 
     def cache_share(self) -> str:
         """Return a phrase for the log with the share of cached prompt tokens, or "" if the server reports none."""
-        if not (self.cached_tokens and self.prompt_tokens):
-            return ""
-        return f", {100 * self.cached_tokens // self.prompt_tokens} % of the prompt tokens from its cache"
+        cached = sum(counts.cached_tokens for counts in self.counts.values())
+        prompt = sum(counts.prompt_tokens for counts in self.counts.values())
+        return f", {100 * cached // prompt} % of the prompt tokens from its cache" if cached and prompt else ""
 
     async def ask(self, request: dict[str, Any]) -> FinishedRequest:
         """Return the answer to a request from the journal, or else from the server, and journal a new answer."""
@@ -212,7 +243,7 @@ class ModelRequests:
             self.backend.refuse(request)
             client = await self.backend.client()
             try:
-                answer = await self.within_budget(client, request)
+                answer, reserved = await self.within_budget(client, request)
             finally:
                 self.count_probes(client)
             entry = FinishedRequest(key=key, **vars(answer))
@@ -220,7 +251,11 @@ class ModelRequests:
             # Settle after the append, so that the journal contains every paid answer even if settling fails.
             if self.backend.budget_file is not None:
                 self.backend.budget_file.settle(
-                    entry.prompt_tokens or 0, entry.completion_tokens or 0, entry.cached_tokens or 0
+                    entry.prompt_tokens or 0,
+                    entry.completion_tokens or 0,
+                    entry.cached_tokens or 0,
+                    entry.batched,
+                    reserved,
                 )
             self.count(entry)
             future.set_result(entry)
@@ -234,10 +269,9 @@ class ModelRequests:
 
     def count(self, answer: FinishedRequest | Answer) -> None:
         """Add one request and its tokens to the counts."""
-        self.requests += 1
-        self.prompt_tokens += answer.prompt_tokens or 0
-        self.completion_tokens += answer.completion_tokens or 0
-        self.cached_tokens += answer.cached_tokens or 0
+        self.counts[answer.batched] = self.counts[answer.batched].plus(
+            answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.cached_tokens or 0
+        )
 
     def count_probes(self, client: Any) -> None:
         """Count the client's probes that were answered. They are billed like other requests."""
@@ -250,6 +284,21 @@ class ModelRequests:
                     self.backend.budget_file.settle(
                         answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.cached_tokens or 0
                     )
+
+
+def check_pending(title: str, progress: Progress, what: str, askers: Iterable[ModelRequests]) -> None:
+    """Raise UserError if requests stayed unanswered because their batches have not ended.
+
+    title: name of the work; what: plural noun for its pieces, such as "items"; askers: requests to its models.
+    """
+    askers = list(askers)
+    pending = [line for asker in askers if (line := asker.backend.pending_line())]
+    if not progress.failed or not pending:
+        return
+    problem = f"{title}: {progress.failed} of {progress.total} {what} have no answer yet: {'; '.join(pending)}"
+    spent = next((asker.budget_error.place for asker in askers if asker.budget_error), None)
+    problem += f"; {spent} pays for no more until they are answered" if spent else ""
+    raise UserError(PENDING_PLACE, problem, "run again later; `maieutic runs` shows the state of the batches")
 
 
 class TurnLog:
@@ -437,7 +486,7 @@ async def converse_all(work: TutorWork, job: ModelRequests, limits: RequestLimit
         try:
             reply = await converse(loaded, item, job, limits, keep)
         except Unanswered as error:
-            progress.fail(str(error))
+            progress.fail(str(error), error.later)
             return
         kept.replies.put(number, reply)
         tokens = sum(turn.completion_tokens or 0 for turn in reply.turns)
@@ -445,9 +494,8 @@ async def converse_all(work: TutorWork, job: ModelRequests, limits: RequestLimit
         progress.step(known=not fresh, tokens=tokens if fresh else 0)
 
     conversations = (converse_one(number, loaded, item) for number, (loaded, item) in enumerate(work))
-    await run_watched(
-        conversations, job.backend.check, CONVERSATIONS_PER_REQUEST * job.model.most_in_flight, job.model.grace
-    )
+    under_way = min(CONVERSATIONS_PER_REQUEST * job.backend.most_in_flight, len(work))
+    await run_watched(conversations, job.backend.check, under_way, job.model.grace)
     progress.log_line()
     job.check_unanswered(progress, "items")
 
@@ -480,7 +528,7 @@ async def run_watched(
                 return
 
     guard = asyncio.create_task(look())
-    tasks = [asyncio.create_task(work_off()) for _ in range(under_way)]
+    tasks = [asyncio.create_task(work_off()) for _ in range(max(under_way, 1))]
     finished = asyncio.create_task(asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION))
     ending = asyncio.create_task(faulty.wait())
     try:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -16,7 +16,7 @@ from maieutic.config.models import BaselineModel, HostedModel, JudgeModel, Model
 from maieutic.config.rubrics import chosen_rubrics
 from maieutic.core import paths
 from maieutic.core.files import safe_cell
-from maieutic.core.records import Item, Reply, ReportedScore, Score, iter_records, read_records
+from maieutic.core.records import Item, Judgement, Reply, ReportedScore, Score, Turn, iter_records, read_records
 from maieutic.judges.assignments import pairs_task
 from maieutic.launch.provenance import Provenance, changed_files_of_task
 from maieutic.plan.plan import Plan
@@ -319,33 +319,58 @@ def runtime_table(plan: Plan, results: Path) -> pd.DataFrame:
 def reply_costs(replies: Path, model: Model) -> dict[str, Any]:
     """Return the total requests, tokens, seconds and costs of a file of replies, which is read one reply at a time."""
     counts: Counter[str] = Counter()
+    tokens = {batched: TokenCounts() for batched in (False, True)}
     seconds = 0.0
     for reply in iter_records(replies, Reply):
         for turn in reply.turns:
             counts["requests"] += 1
-            counts["prompt_tokens"] += turn.prompt_tokens or 0
-            counts["completion_tokens"] += turn.completion_tokens or 0
-            counts["cached_tokens"] += turn.cached_tokens or 0
+            tokens[turn.batched] = tokens[turn.batched].plus(turn)
             seconds += turn.seconds or 0.0
             counts["cut"] += turn.finish == "length"
             counts["declined"] += turn.finish == REFUSAL
-    prompt, completion = counts["prompt_tokens"], counts["completion_tokens"]
     return {
         "requests": counts["requests"],
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
+        "prompt_tokens": sum(part.prompt for part in tokens.values()),
+        "completion_tokens": sum(part.completion for part in tokens.values()),
         "request_seconds": round(seconds, 1),
-        "usd": cost(model, prompt, completion, counts["cached_tokens"]),
+        "usd": cost(model, tokens),
         "cut_by_max_tokens": counts["cut"],
         "declined": counts["declined"],
     }
 
 
-def cost(model: Model, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float | None:
-    """Return the cost in US dollars at the price in the model registry; None if no price is registered."""
-    if not isinstance(model, HostedModel) or model.price is None:
+class TokenCounts(NamedTuple):
+    """Numbers of tokens: in prompts, in answers, and in prompts that were read from a cache."""
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+
+    def plus(self, request: Turn | Judgement) -> TokenCounts:
+        """Return the counts with the tokens of one more request."""
+        return TokenCounts(
+            self.prompt + (request.prompt_tokens or 0),
+            self.completion + (request.completion_tokens or 0),
+            self.cached + (request.cached_tokens or 0),
+        )
+
+
+def token_counts(requests: Iterable[Turn | Judgement]) -> dict[bool, TokenCounts]:
+    """Return the tokens of single requests (False) and of requests in batches (True)."""
+    counts = {batched: TokenCounts() for batched in (False, True)}
+    for request in requests:
+        counts[request.batched] = counts[request.batched].plus(request)
+    return counts
+
+
+def cost(model: Model, tokens: Mapping[bool, TokenCounts]) -> float | None:
+    """Return the cost in US dollars at the price in the model registry; None if no price is registered.
+
+    tokens: tokens of single requests (False) and of requests in batches (True).
+    """
+    if not isinstance(model, HostedModel) or (price := model.full_price) is None:
         return None
-    return round(model.price.usd(prompt_tokens, completion_tokens, cached_tokens), 4)
+    return round(sum(price.usd(*counts, batched) for batched, counts in tokens.items()), 4)
 
 
 METRIC_WORDS = {

@@ -21,7 +21,7 @@ from maieutic.judges.probes import PROBES
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import agreement_chart
 from maieutic.report.sections import ReportInput
-from maieutic.report.tables import cost, display_label, read_json, score_file
+from maieutic.report.tables import TokenCounts, cost, display_label, read_json, score_file, token_counts
 from maieutic.report.traffic_light import (
     PAIRS,
     LightOf,
@@ -51,7 +51,6 @@ from maieutic.validation.trust import ALL, BINARY, LENGTH_THIRDS, LENIENCY, PANE
 
 CRITERION_TITLES = {"humanlikeness": "Human-likeness", "Revealing_of_the_Answer": "Revealing of the answer"}
 EXCERPT, MOST_REASONS = 300, 4
-TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 PAIR_MEASURES = (
     "pair_accuracy", "consistent_accuracy", "flip_rate", "first_place", "unreadable", "length_correlation",
 )  # fmt: skip
@@ -447,7 +446,8 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
             judgements = [judgement for path in verdict_files for judgement in read_records(path, Judgement)]
             if not judgements:
                 continue
-            tokens = [sum(getattr(judgement, key) or 0 for judgement in judgements) for key in TOKENS]
+            tokens = token_counts(judgements)
+            spent = tokens.values()
             reasons: dict[str, list[str]] = {}
             for judgement in judgements:
                 for verdict in judgement.verdicts:
@@ -461,10 +461,10 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
                     "questions": len(judgements),
                     "verdicts": sum(len(judgement.verdicts) for judgement in judgements),
                     "recovered": sum(judgement.recovered for judgement in judgements),
-                    "tokens": tokens[:2],
+                    "tokens": [sum(part.prompt for part in spent), sum(part.completion for part in spent)],
                     "usd": panel_usd(plan, results, name, what, judgements)
                     if name in plan.panels
-                    else judging_usd(plan, name, *tokens),
+                    else judging_usd(plan, name, tokens),
                     "panel": name in plan.panels,
                     "reasons": sorted(
                         ((why, len(raws), raws[0][:EXCERPT]) for why, raws in reasons.items()), key=lambda row: -row[1]
@@ -474,11 +474,12 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def judging_usd(
-    plan: Plan, name: str, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0
-) -> float | None:
-    """Return a judge's cost in US dollars at the price of the judge's model; None if this model has no price."""
-    return cost(plan.models[plan.answering_entry(name)], prompt_tokens, completion_tokens, cached_tokens)
+def judging_usd(plan: Plan, name: str, tokens: Mapping[bool, TokenCounts]) -> float | None:
+    """Return a judge's cost in US dollars at the price of the judge's model; None if this model has no price.
+
+    tokens: tokens of single requests (False) and of requests in batches (True).
+    """
+    return cost(plan.models[plan.answering_entry(name)], tokens)
 
 
 def panel_usd(plan: Plan, results: Path, panel: str, what: str, judgements: Sequence[Judgement]) -> float | None:
@@ -491,7 +492,7 @@ def panel_usd(plan: Plan, results: Path, panel: str, what: str, judgements: Sequ
     for judge in plan.judge_entry(panel).judges:
         files = judged_files(plan, results, judge)[what]
         parts = [part for path in files for part in read_records(path, Judgement) if part.key in used]
-        amounts.append(judging_usd(plan, judge, *(sum(getattr(part, key) or 0 for part in parts) for key in TOKENS)))
+        amounts.append(judging_usd(plan, judge, token_counts(parts)))
     return None if None in amounts else round(sum(amount or 0.0 for amount in amounts), 4)
 
 

@@ -27,7 +27,8 @@ class Answer:
     """Answer to one request. A permanent refusal also counts as an answer; `error` is then its text, otherwise None.
 
     raw: text as the server sent it, including inline reasoning, or None if equal to `text`; no_text: True if the server
-    sent no text; cached_tokens: number of prompt tokens that the server had cached, if reported.
+    sent no text; cached_tokens: number of prompt tokens that the server had cached, if reported; batched: True if the
+    request was in a batch of a provider's batch API.
     """
 
     text: str
@@ -41,6 +42,7 @@ class Answer:
     raw: str | None = None
     no_text: bool = False
     cached_tokens: int | None = None
+    batched: bool = False
 
 
 class MalformedAnswer(Exception):

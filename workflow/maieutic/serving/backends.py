@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from maieutic.config.models import HostedModel, ServedModel, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB
+from maieutic.serving.batches import BatchFolder, batch_settings_of
 from maieutic.serving.budget import BudgetFile, budget_file_of
 from maieutic.serving.devices import machine_gpus
 from maieutic.serving.leased_server import LeasedServer, pool_folder
@@ -30,6 +31,7 @@ MAX_SEQS = "--max-num-seqs"
 HELD_SEQUENCES = 256  # number of sequences that a vLLM server holds at once by default
 HELD_ON_LARGE_GPUS = 1024  # the same on GPUs with LARGE_GIB of memory, except A100
 LARGE_GIB = 70
+MOST_IN_BATCHES = 50_000  # requests that a job prepares for batches at the same time
 SPARE = 1.25  # requests in flight per held sequence
 # vLLM's flags that replace the chat template or the tokenizer stored with the weights
 TEMPLATE_FLAGS = {"--chat-template", "--tokenizer", "--tokenizer-mode"}
@@ -66,6 +68,8 @@ class Backend:
         """
         self._start, self._stop, self.check, self.refuse = start, stop, check, refuse
         self.budget_file: BudgetFile | None = None
+        self.most_in_flight = 1  # largest possible number of requests in flight
+        self.sends_batches = False
         self._lock = asyncio.Lock()
         self._client: Any = None
         self._fault: Exception | None = None
@@ -96,6 +100,10 @@ class Backend:
         """Return one line of text for each kind of silent change in the endpoint's answers, with the kinds as keys."""
         return dict(self._client.watcher.lines) if self._client is not None else {}
 
+    def pending_line(self) -> str:
+        """Return the batches whose answers are not collected as text; "" without such batches."""
+        return self._client.pending_line() if self._client is not None else ""
+
     async def close(self) -> None:
         """Close the connections and end the server."""
         if self._client is not None:
@@ -107,11 +115,12 @@ class Backend:
 def backend_of(name: str, model: VllmModel | HostedModel, files: JobFiles) -> tuple[Backend, dict[str, Any]]:
     """Return a registry entry's backend and request-key fields. Raises UserError if a local model has no weights."""
     if isinstance(model, HostedModel):
-        backend, key_fields = hosted_backend(name, model)
+        backend, key_fields = hosted_backend(name, model, files)
     elif files.weights is None:
         raise UserError(name, "a local model needs --weights", "pass --weights FILE, the manifest of its weights")
     else:
         backend, key_fields = vllm_backend(name, model, files.weights.parent, files.server_log)
+    backend.most_in_flight = MOST_IN_BATCHES if backend.sends_batches else model.most_in_flight
     backend.budget_file = budget_file_of(os.environ, name)
     return backend, key_fields
 
@@ -165,14 +174,37 @@ def client_of(entry: str, model: ServedModel, base_url: str, name: str, **where:
     return Client(server)
 
 
-def hosted_backend(name: str, model: HostedModel) -> tuple[Backend, dict[str, Any]]:
-    """Return the backend and request-key fields of a hosted endpoint. The API key is sent only to that endpoint."""
+def hosted_backend(name: str, model: HostedModel, files: JobFiles) -> tuple[Backend, dict[str, Any]]:
+    """Return the backend and request-key fields of a hosted endpoint. The API key is sent only to that endpoint.
+
+    name: name of the tutor or judge. Its requests are sent in batches if the run's settings say so. If its journals
+    have batches of earlier runs, their answers are collected in any case.
+    """
+    settings, identity = batch_settings_of(os.environ), hosted_identity(model)
+    limits = settings.limits_of(name)
+    folders = [BatchFolder.beside(files.journal), *(BatchFolder.beside(path, owned=False) for path in files.journals)]
 
     async def start() -> Any:
         key = hosted_key(name, model)
-        return client_of(name, model, model.base_url, model.model, **({"api_key": key} if key else {}))
+        live = client_of(name, model, model.base_url, model.model, **({"api_key": key} if key else {}))
+        if limits is None and not any(folder.path.is_dir() for folder in folders):
+            return live
+        from maieutic.serving.batch_client import BatchClient
 
-    return Backend(start), hosted_identity(model)
+        entry = settings.models.get(name, name)
+        client = BatchClient(
+            live, folders, identity, limits, entry=entry, key_env=model.key_env, run=settings.run, wait=settings.wait
+        )
+        try:
+            await client.start()
+        except BaseException:
+            await client.close()
+            raise
+        return client
+
+    backend = Backend(start)
+    backend.sends_batches = limits is not None
+    return backend, identity
 
 
 def hosted_identity(model: HostedModel) -> dict[str, Any]:

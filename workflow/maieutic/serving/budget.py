@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from maieutic.config.budget import Budget, Spending
 from maieutic.config.models import Price
@@ -22,6 +23,8 @@ from maieutic.core.jobs import Job
 # Environment variable through which Snakemake passes the budget to its jobs. The budget is not a job parameter, because
 # a changed parameter would make Snakemake recompute results.
 BUDGET_VARIABLE = "MAIEUTIC_BUDGET"
+CHARS_A_TOKEN = 4.0
+PICTURE_TOKENS = 1500  # upper estimate for a picture of a megapixel
 ANSWERS_KEPT = "all received answers are kept"
 
 
@@ -50,15 +53,34 @@ class Amount(NamedTuple):
         return Amount(self.requests + other.requests, self.tokens + other.tokens, self.usd + other.usd)
 
 
-def reached_limit(limits: Spending, spent: Amount) -> str | None:
-    """Return the first limit that `spent` has reached, as text, or None. Reserved requests count as spent."""
-    if limits.requests is not None and spent.requests >= limits.requests:
+ONE_REQUEST = Amount(requests=1)  # reserved for a request that is sent by itself: its tokens are known a moment later
+
+
+def reached_limit(limits: Spending, spent: Amount, more: Amount = ONE_REQUEST) -> str | None:
+    """Return the first limit that `spent` has reached, or would exceed with `more`, as text, or None.
+
+    Reserved requests count as spent.
+    """
+    after = spent.plus(more)
+    if limits.requests is not None and after.requests > limits.requests:
         return f"{limits.requests:,} requests"
-    if limits.tokens is not None and spent.tokens >= limits.tokens:
+    if limits.tokens is not None and (spent.tokens >= limits.tokens or after.tokens > limits.tokens):
         return f"{limits.tokens:,} tokens"
-    if limits.usd is not None and spent.usd >= limits.usd:
+    if limits.usd is not None and (spent.usd >= limits.usd or after.usd > limits.usd):
         return f"{limits.usd:g} USD"
     return None
+
+
+def tokens_of_messages(messages: Iterable[Mapping[str, Any]]) -> int:
+    """Return the estimated number of tokens of a request's messages, before its pictures are filled in."""
+    chars = pictures = 0
+    for message in messages:
+        content = message["content"]
+        for part in content if isinstance(content, list) else [content]:
+            text = part if isinstance(part, str) else part.get("text")
+            chars += len(text or "")
+            pictures += text is None
+    return math.ceil(chars / CHARS_A_TOKEN) + pictures * PICTURE_TOKENS
 
 
 class BudgetFile:
@@ -98,34 +120,54 @@ class BudgetFile:
         self._read += len(line)
         self.add_to_total(self.model, *amount)
 
-    def reserve(self) -> None:
-        """Reserve one request before it is sent. Raises UserError if a limit of the budget is reached."""
+    def most(self, request: Mapping[str, Any]) -> Amount:
+        """Return the most that a request in a batch can cost: an answer of `max_tokens` tokens at the batch's price."""
+        prompt = tokens_of_messages(request["messages"])
+        answer = int(request.get("max_tokens") or 0)
+        usd = self.price.usd(prompt, answer, batched=True) if self.price else 0.0
+        return Amount(1, prompt + answer, usd)
+
+    def reserve(self, amount: Amount = ONE_REQUEST, checked: bool = True) -> Amount:
+        """Reserve one request before it is sent, and return what was reserved.
+
+        amount: what to reserve, for a request in a batch the most that it can cost, since no answer comes before all
+        are sent; checked: False to reserve what is sent already. Raises UserError if a limit of the budget is reached.
+        """
         with self.locked() as handle:
             total = Amount()
-            for amount in self.spent.values():
-                total = total.plus(amount)
+            for spent_by_model in self.spent.values():
+                total = total.plus(spent_by_model)
             model_limits = self.budget.models.get(self.model)
             model_spent = self.spent.get(self.model, Amount())
             for key, limits, spent in (
                 ("run.budget", self.budget, total),
                 (f"run.budget.models.{self.model}", model_limits, model_spent),
             ):
-                if limits is not None and (limit := reached_limit(limits, spent)):
+                if checked and limits is not None and (limit := reached_limit(limits, spent, amount)):
                     amounts = f"{spent.requests:,} requests, {spent.tokens:,} tokens, {spent.usd:.2f} USD"
                     fix = "raise this limit, or run again: each run starts with its full budget"
-                    raise UserError(key, f"the budget of {limit} is spent ({amounts}); {ANSWERS_KEPT}", fix)
-            self.add(handle, Amount(requests=1))
+                    state = "is spent" if amount == ONE_REQUEST else "is spent, or reserved for requests in batches"
+                    raise UserError(key, f"the budget of {limit} {state} ({amounts}); {ANSWERS_KEPT}", fix)
+            self.add(handle, amount)
+        return amount
 
-    def settle(self, prompt_tokens: int, answer_tokens: int, cached_tokens: int = 0) -> None:
-        """Record the tokens and the cost of an answer."""
-        usd = self.price.usd(prompt_tokens, answer_tokens, cached_tokens) if self.price else 0.0
+    def settle(
+        self,
+        prompt_tokens: int,
+        answer_tokens: int,
+        cached_tokens: int = 0,
+        batched: bool = False,
+        reserved: Amount = ONE_REQUEST,
+    ) -> None:
+        """Record the tokens and the cost of an answer. reserved: what was reserved for its request."""
+        usd = self.price.usd(prompt_tokens, answer_tokens, cached_tokens, batched) if self.price else 0.0
         with self.locked() as handle:
-            self.add(handle, Amount(0, prompt_tokens + answer_tokens, usd))
+            self.add(handle, Amount(0, prompt_tokens + answer_tokens - reserved.tokens, usd - reserved.usd))
 
-    def release(self) -> None:
+    def release(self, reserved: Amount = ONE_REQUEST) -> None:
         """Cancel the reservation of a request that was not answered."""
         with self.locked() as handle:
-            self.add(handle, Amount(requests=-1))
+            self.add(handle, Amount(-reserved.requests, -reserved.tokens, -reserved.usd))
 
 
 def budget_file_of(environment: Mapping[str, str], asker: str) -> BudgetFile | None:

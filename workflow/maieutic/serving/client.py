@@ -87,7 +87,18 @@ class ServerSettings:
 
 
 class Unanswered(Exception):
-    """Error for a request that failed at every attempt for transient reasons. A later run may send it again."""
+    """Error for a request that failed at every attempt for transient reasons. A later run may send it again.
+
+    later: True if it was sent, and a later run collects the answer.
+    """
+
+    later = False
+
+
+class Pending(Unanswered):
+    """Error for a request in a batch whose answers are not there yet. A later run collects the answer."""
+
+    later = True
 
 
 class Interrupted(Unanswered):
@@ -185,17 +196,17 @@ class Client:
                     raise self.fault
                 try:
                     answer = await self._once(prepare(request), attempt)
-                    self._note_answer(request)
+                    self.note_answer(request)
                     return answer
                 except Exception as error:
-                    if (refused := await self._refusal(error, attempt, request)) is not None:
+                    if (refused := await self.answer_to_refusal(error, attempt, request)) is not None:
                         return refused
-                    wait = self._note(error, attempt)
+                    wait = self.note_failure(error, attempt)
             if attempt < self.server.attempts:
                 await wait_unless_shutdown(wait)
         raise Unanswered(f"{self.last} on try {attempt}")
 
-    def _note_answer(self, request: dict[str, Any]) -> None:
+    def note_answer(self, request: dict[str, Any]) -> None:
         """Record that the endpoint answers requests with these parameters."""
         self.answered.add(parameters_of(request))
         self.consecutive_refusals = 0
@@ -210,34 +221,57 @@ class Client:
 
     async def _once(self, request: dict[str, Any], attempt: int, server: ServerSettings | None = None) -> Answer:
         """Send a request once. Raises ErrorStatus for a refusal. server: settings that replace the client's own."""
-        server, endpoint = server or self.server, request["endpoint"]
-        if self.session is None:
-            self.session = open_session(server.concurrency, server.socket, server.timeout, server.api_key)
+        server = server or self.server
         began = time.monotonic()
-        url = f"{server.base_url.rstrip('/')}/{ADDRESSES[endpoint]}"
+        url = f"{server.base_url.rstrip('/')}/{ADDRESSES[request['endpoint']]}"
         body = body_of(server, request)
-        response = await post(self.session, url, body, server.longest)
+        response = await post(self.open_session(), url, body, server.longest)
         if not 200 <= response.status < 300:
             raise ErrorStatus(read_refusal(response.status, response.body), response.headers)
         reply = parse_body(response.body)
         if (failure := error_in(reply)) is not None:
             raise ErrorStatus(failure, response.headers)
+        return self.read_reply(request, body, reply, time.monotonic() - began, attempt)
+
+    def open_session(self) -> aiohttp.ClientSession:
+        """Return the session of this client's connections, which the first call opens."""
+        if self.session is None:
+            server = self.server
+            self.session = open_session(server.concurrency, server.socket, server.timeout, server.api_key)
+        return self.session
+
+    def read_reply(
+        self, request: dict[str, Any], body: dict[str, Any], reply: Any, seconds: float, attempt: int
+    ) -> Answer:
+        """Parse a response without an error, and watch for silent changes. Raises MalformedAnswer.
+
+        body: JSON that was sent; reply: JSON that was received; seconds: duration of the request; attempt: number of
+        the attempt that was answered.
+        """
+        endpoint = request["endpoint"]
         if endpoint == "responses":
             reply = as_chat_answer(reply)
-        stops = request.get("stop") or []
-        answer = parse_completion(reply, endpoint != "completions", stops, time.monotonic() - began, attempt)
-        if server.socket is None:  # local servers make no silent changes
+        answer = parse_completion(reply, endpoint != "completions", request.get("stop") or [], seconds, attempt)
+        if self.server.socket is None:  # local servers make no silent changes
             for line in self.watcher.check_answer(request, body, reply, answer):
-                log.warning("%s: %s", server.name or server.base_url, line)
+                log.warning("%s: %s", self.server.name or self.server.base_url, line)
         return answer
 
-    async def _refusal(self, error: Exception, attempt: int, request: dict[str, Any]) -> Answer | None:
+    def is_in_batch(self, request: dict[str, Any]) -> bool:
+        """Return False: this client sends each request by itself."""
+        return False
+
+    def pending_line(self) -> str:
+        """Return "": this client has no requests that are answered later."""
+        return ""
+
+    async def answer_to_refusal(self, error: Exception, attempt: int, request: dict[str, Any]) -> Answer | None:
         """Return the answer to record if only this request is refused, or None if the failure is transient.
 
         Raises UserError if every request would be refused.
         """
         if never_encrypted(error):
-            self.fault = self.fault or self._untrusted(error)
+            self.fault = self.fault or self.untrusted(error)
             raise self.fault from None
         if not isinstance(error, ErrorStatus):
             return None
@@ -255,7 +289,7 @@ class Client:
                 self.fault = await self._fault_of(refusal, request)
         raise self.fault from None
 
-    def _untrusted(self, error: Exception) -> UserError:
+    def untrusted(self, error: Exception) -> UserError:
         """Convert an error for which `never_encrypted` is True to the error that ends the job."""
         place = f"models.{self.server.name}" if self.server.name else self.server.base_url
         cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
@@ -307,7 +341,7 @@ class Client:
                     and scope_of(error.refusal, "Retry-After" in error.headers) != "passing"
                 ):
                     return error.refusal
-                wait = self._note(error, attempt)
+                wait = self.note_failure(error, attempt)
             await wait_unless_shutdown(wait)
         raise Unanswered(f"{self.last} on try {attempt} of a probe")
 
@@ -366,16 +400,17 @@ class Client:
 
     async def _models(self) -> list[str]:
         """Return the sorted names of the models that the endpoint lists, or an empty list if it lists no model."""
-        assert self.session is not None
         try:
             base, longest = self.server.base_url.rstrip("/"), self.server.longest
-            response = await get(self.session, f"{base}/models", longest, model_list_headers(base, self.server.api_key))
+            response = await get(
+                self.open_session(), f"{base}/models", longest, model_list_headers(base, self.server.api_key)
+            )
             entries = parse_body(response.body).get("data", [])
             return sorted(str(entry["id"]) for entry in entries)
         except Exception:  # ignore any error: the list only improves the error message
             return []
 
-    def _note(self, error: Exception, attempt: int) -> float:
+    def note_failure(self, error: Exception, attempt: int) -> float:
         """Count a transient failure and return the seconds until the next attempt. Other errors are raised again."""
         server_wait, words = None, ""
         if isinstance(error, ErrorStatus):

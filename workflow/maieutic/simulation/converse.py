@@ -26,6 +26,7 @@ from maieutic.replies.generate import (
     CONVERSATIONS_PER_REQUEST,
     ModelRequests,
     append_message,
+    check_pending,
     merge_system_message,
     run_watched,
 )
@@ -244,7 +245,7 @@ def results_of(
         try:
             results[number] = await start()
         except Unanswered as error:
-            progress.fail(str(error))
+            progress.fail(str(error), error.later)
             return
         progress.step(known=sum(side.requests for side in sides) == before)
 
@@ -253,11 +254,13 @@ def results_of(
             side.backend.check()
 
     async def run_all() -> None:
-        at_once = CONVERSATIONS_PER_REQUEST * max(side.model.most_in_flight for side in sides)
+        at_once = CONVERSATIONS_PER_REQUEST * max(side.backend.most_in_flight for side in sides)
+        at_once = min(at_once, len(work))
         coroutines = (run_one(number, start) for number, start in enumerate(work))
         try:
             await run_watched(coroutines, check, at_once, grace)
             progress.log_line()
+            check_pending(title, progress, noun, sides)
             for side in sides:
                 side.check_unanswered(progress, noun)
         finally:

@@ -8,12 +8,13 @@ from typing import Literal, NamedTuple
 
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core.errors import UserError
-from maieutic.launch.messages import registry_cost
+from maieutic.launch.messages import Billed, registry_cost
 from maieutic.launch.rehearsal import Rehearsal
-from maieutic.launch.requests import CHARS_A_TOKEN, VERDICT_TOKENS, NewRequests, new_requests
+from maieutic.launch.requests import VERDICT_TOKENS, NewRequests, new_requests
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import plan_before_pins
 from maieutic.serving.backends import HELD_SEQUENCES
+from maieutic.serving.budget import CHARS_A_TOKEN
 from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.serving_time import BANDWIDTH_SHARE, GPUS, PEAK_SHARE, parameter_count, server_seconds
 from maieutic.tools.wall_time import GpuJob, queue_widths, wall_seconds
@@ -23,7 +24,7 @@ ASSUMPTIONS = (
     f"an answer is as long as the human reference, and a verdict has {VERDICT_TOKENS} tokens",
     "answers on file are not requested again",
     'requests are counted if the items of a task exist, and otherwise estimated (marked "about")',
-    "prices are those in the registry (models.*.price), and retries are free",
+    "prices are those in the registry (models.*.price), for batches where `batch` is true, and retries are free",
     f"a GPU reads prompts at {PEAK_SHARE:.0%} of its peak compute (docs/scale.md)",
     f"a GPU writes answers at {BANDWIDTH_SHARE:.0%} of its memory bandwidth (docs/scale.md)",
     "not included: reasoning tokens, tokens of pictures, training, reward models and requests of extensions",
@@ -73,7 +74,7 @@ def estimate_row(plan: Plan, stage: str, model: str, jobs: list[NewRequests], gp
         hours = plan.models[model].needs.gpus * seconds / 3600
     exact = all(job.exact for job in jobs)
     return EstimateRow(
-        stage, model, requests, prompts, answers, registry_cost(plan, model, prompts, answers), hours, exact
+        stage, model, requests, prompts, answers, registry_cost(plan, Billed(model, prompts, answers)), hours, exact
     )
 
 

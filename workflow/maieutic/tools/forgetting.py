@@ -15,7 +15,9 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, remove
 from maieutic.core.journal import take_lock
 from maieutic.core.paths import Pattern
-from maieutic.launch.runs import NO_NAME, saved_config, saved_configs
+from maieutic.launch.batches import NO_NAME
+from maieutic.launch.runs import saved_config, saved_configs
+from maieutic.serving.batches import BatchFolder
 from maieutic.simulation.paths import (
     CLAIM_JOURNAL,
     CLAIMS,
@@ -191,6 +193,7 @@ def drop_refusals(journal: RequestJournal) -> int:
     """
     handle = take_lock(journal.path.with_suffix(".lock"))
     try:
+        BatchFolder.beside(journal.path).drop_refusals()
         lines = journal.path.read_bytes().splitlines(keepends=True)
         kept = [line for line in lines if not is_refusal_line(line)]
         if len(kept) == len(lines):

@@ -26,7 +26,7 @@ from maieutic.core.paths import RESOURCES
 from maieutic.core.plugins import benchmark_names
 from maieutic.core.yaml_files import read_yaml
 from maieutic.launch.config_files import REGISTRIES
-from maieutic.launch.messages import registry_cost, requests_line
+from maieutic.launch.messages import Billed, registry_cost, requests_line
 from maieutic.launch.rehearsal import Rehearsal
 from maieutic.launch.requests import NewRequests, new_requests
 from maieutic.plan.plan import Plan
@@ -626,7 +626,9 @@ def models_by_address(plan: Plan) -> dict[str, list[str]]:
 def planned_usd(plan: Plan, planned: Sequence[NewRequests]) -> float | None:
     """Return the estimated cost of requests in US dollars; None if a model has no price."""
     costs = [
-        registry_cost(plan, part.model, part.prompt_tokens, part.answer_tokens) for part in planned if part.requests
+        registry_cost(plan, Billed(part.model, part.prompt_tokens, part.answer_tokens))
+        for part in planned
+        if part.requests
     ]
     return None if None in costs else sum(cost for cost in costs if cost is not None)
 

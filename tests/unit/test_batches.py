@@ -1,0 +1,635 @@
+"""Requests in batches: against a scripted endpoint with OpenAI's batch API, with kills, faults and hostile files."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batch_server import BatchServer, Lines, echo, error_line, output_line
+from conftest import ROOT
+from httpserver import serving
+from maieutic.config.batch_apis import batch_apis
+from maieutic.config.models import HostedModel, Price
+from maieutic.core.errors import UserError
+from maieutic.core.journal import FinishedRequest, load_journal_answers
+from maieutic.core.ledger import ledger_lines
+from maieutic.core.records import Reply
+from maieutic.launch.batches import cancel, pending_batches
+from maieutic.serving import batch_client
+from maieutic.serving.batches import (
+    BATCH_VARIABLE,
+    BatchFolder,
+    BatchLimits,
+    BatchSettings,
+    parse_line,
+)
+from maieutic.serving.refusals import Refusal
+from test_client import KEY, drive, with_budget
+
+PENDING = r"batches: m: \d+ of \d+ items have no answer yet: "
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the API key of the registry entry, and wait less than at a real endpoint."""
+    monkeypatch.setenv("TEST_KEY", KEY)
+    monkeypatch.setattr(batch_client, "QUIET_SECONDS", 0.1)
+    monkeypatch.setattr(batch_client, "SETTLE_SECONDS", 0.2)
+    monkeypatch.setattr(batch_client, "FIRST_POLL", 0.05)
+
+
+def settings(wait: bool = False, requests: int = 50_000, mb: float = 200) -> str:
+    """Return the value of the environment variable with the settings of batches."""
+    limits = {"m": BatchLimits(requests=requests, mb=mb)}
+    return BatchSettings(run="r", wait=wait, limits=limits).to_json()
+
+
+def batched(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
+    """Let the tutor's requests be sent in batches."""
+    monkeypatch.setenv(BATCH_VARIABLE, settings(**more))
+
+
+def contents(replies: list[Reply]) -> list[Any]:
+    """Return what batches do not change: everything but the durations and the mark of batches."""
+    return [
+        reply.model_copy(
+            update={"turns": [turn.model_copy(update={"seconds": 0, "batched": False}) for turn in reply.turns]}
+        )
+        for reply in replies
+    ]
+
+
+def collect(address: str, folder: Path, count: int, **more: Any) -> list[Reply]:
+    """Send the batches, and collect their answers with a second job."""
+    with pytest.raises(UserError, match=PENDING):
+        drive(address, folder, count, **more)
+    return drive(address, folder, count, **more)
+
+
+def test_a_second_job_collects_the_answers_and_equals_a_live_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = BatchServer()
+    with serving(server.handler()) as address:
+        live = drive(address, tmp_path / "live", 20, endpoint="chat")
+        batched(monkeypatch)
+        with pytest.raises(UserError) as pending:
+            drive(address, tmp_path / "batch", 20, endpoint="chat")
+        assert pending.value.line.startswith(
+            f"batches: m: 20 of 20 items have no answer yet: 1 batch of {address.removeprefix('http://')} with 20 requests"
+        )
+        assert pending.value.fix == "run again later; `maieutic runs` shows the state of the batches"
+        assert server.live == 20
+        replies = drive(address, tmp_path / "batch", 20, endpoint="chat")
+        assert contents(replies) == contents(live) and all(turn.batched for reply in replies for turn in reply.turns)
+        keys = [load_journal_answers(tmp_path / name / "journal.jsonl", FinishedRequest) for name in ("live", "batch")]
+        assert set(keys[0]) == set(keys[1]), "the keys of a live run"
+        assert (server.live, server.submissions, set(server.submitted.values())) == (20, 1, {1})
+        [line] = [line for line in ledger_lines(tmp_path / "batch/journal.ledger") if line.batched]
+        assert (line.requests, line.prompt_tokens, line.completion_tokens) == (20, 200, 40)
+        [batch] = server.batches.values()
+        assert batch["metadata"]["maieutic_job"] == "journal"
+        drive(address, tmp_path / "batch", 20, endpoint="chat")
+        assert (server.live, server.submissions) == (20, 1)
+    for path in tmp_path.rglob("*"):
+        assert path.is_dir() or KEY.encode() not in path.read_bytes()
+    assert b'"batched"' not in (tmp_path / "live/journal.jsonl").read_bytes(), "live journals are as they were"
+
+
+def test_a_waiting_job_needs_no_second_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = BatchServer(looks=2)
+    batched(monkeypatch, wait=True, requests=7)
+    with serving(server.handler()) as address:
+        assert len(drive(address, tmp_path, 20)) == 20
+    assert (server.live, server.submissions, set(server.submitted.values())) == (0, 3, {1})
+
+
+def test_bytes_limit_a_batch_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = BatchServer()
+    batched(monkeypatch, mb=0.002)
+    with serving(server.handler()) as address:
+        assert len(collect(address, tmp_path, 30)) == 30
+        assert server.submissions > 3 and set(server.submitted.values()) == {1}
+        assert all(
+            len(content) <= 0.002 * 2**20 for name, content in server.files.items() if name.startswith("file-in")
+        )
+        batched(monkeypatch, mb=0.0001)
+        with pytest.raises(
+            UserError, match=r"models\.m\.batch_mb: a request of 0\.0 MB is larger than a batch .* Fix: raise"
+        ):
+            drive(address, tmp_path, 31)
+
+
+# One line of a hostile output or error file about the first request, and what becomes of the item: its answer, its
+# refusal, or a second request.
+FATES: dict[str, tuple[Callable[[str, Any], list[Any]], str]] = {
+    "refused by a filter": (
+        lambda key, body: [output_line(key, 400, {"error": {"code": "content_filter", "message": "flagged"}})],
+        "refused",
+    ),
+    "too long": (
+        lambda key, body: [output_line(key, 400, {"error": {"message": "maximum context length is 10"}})],
+        "refused",
+    ),
+    "an unclear refusal of one of many": (
+        lambda key, body: [output_line(key, 400, {"error": {"message": "could not parse the input"}})],
+        "refused",
+    ),
+    "expired": (lambda key, body: [error_line(key, "batch_expired")], "again"),
+    "cancelled": (lambda key, body: [error_line(key, "batch_cancelled")], "again"),
+    "timed out": (lambda key, body: [error_line(key, "request_timeout")], "again"),
+    "busy": (lambda key, body: [output_line(key, 429, {"error": {"message": "rate limit"}})], "again"),
+    "failed": (lambda key, body: [output_line(key, 500, {"error": {"message": "internal"}})], "again"),
+    "status 0": (lambda key, body: [output_line(key, 0, None)], "again"),
+    "an error as a text": (lambda key, body: [{"custom_id": key, "response": None, "error": "engine died"}], "again"),
+    "a missing line": (lambda key, body: [], "again"),
+    "an empty object": (lambda key, body: [{"custom_id": key}], "again"),
+    "no body": (lambda key, body: [output_line(key, 200, None)], "again"),
+    "a body without choices": (lambda key, body: [output_line(key, 200, {"choices": []})], "again"),
+    "an error with status 200": (
+        lambda key, body: [output_line(key, 200, {"error": {"message": "overloaded", "code": 503}})],
+        "again",
+    ),
+    "a line twice": (lambda key, body: 2 * [output_line(key, 200, body)], "answered"),
+    "an answer after an error": (
+        lambda key, body: [error_line(key, "batch_expired"), output_line(key, 200, body)],
+        "answered",
+    ),
+    "an error after an answer": (
+        lambda key, body: [output_line(key, 200, body), output_line(key, 500, None)],
+        "answered",
+    ),
+    "a foreign line": (
+        lambda key, body: [output_line("0" * 64, 200, {**body, "id": "foreign"}), output_line(key, 200, body)],
+        "answered",
+    ),
+    "a line without an id": (
+        lambda key, body: [{"response": {"status_code": 200, "body": body}}, 7, output_line(key, 200, body)],
+        "answered",
+    ),
+}
+
+
+@pytest.mark.parametrize("place", ["output", "errors"])
+@pytest.mark.parametrize("name", FATES)
+def test_each_line_decides_about_its_own_item(
+    name: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of six requests gets a hostile line, in either file. The others are answered."""
+    make, fate = FATES[name]
+    server = BatchServer()
+    batched(monkeypatch, wait=True)
+
+    def edit(batch: dict[str, Any], output: Lines, errors: Lines) -> tuple[Lines, Lines]:
+        if batch["id"] != "batch_1":
+            return output, errors
+        first = server.lines_of(batch)[0]
+        lines = make(first["custom_id"], echo(first["body"])[1])
+        others = [line for line in output if line["custom_id"] != first["custom_id"]]
+        return (lines + others, errors) if place == "output" else (others, lines)
+
+    server.edit = edit
+    with serving(server.handler()) as address:
+        replies = drive(address, tmp_path, 6)
+    assert len(replies) == 6 and all(reply.error is None for reply in replies[1:])
+    again = sorted(server.submitted.values())
+    if fate == "again":
+        assert replies[0].error is None and again == [1, 1, 1, 1, 1, 2], "only this request is sent a second time"
+    else:
+        assert again == [1] * 6
+        assert (replies[0].error is not None) == (fate == "refused")
+    assert all("answer to" in reply.text for reply in replies if reply.error is None)
+
+
+@pytest.mark.parametrize("status", ["expired", "cancelled", "canceled", "COMPLETED"])
+def test_what_an_ended_batch_answered_is_kept_and_the_rest_is_sent_again(
+    status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = BatchServer()
+    batched(monkeypatch)
+
+    def edit(batch: dict[str, Any], output: Lines, errors: Lines) -> tuple[Lines, Lines]:
+        if batch["id"] != "batch_1":
+            return output, errors
+        batch["status"] = status
+        return output[:3], [error_line(line["custom_id"], "batch_expired") for line in output[3:]]
+
+    server.edit = edit
+    with serving(server.handler()) as address:
+        for _ in range(2):
+            with pytest.raises(UserError, match=PENDING):
+                drive(address, tmp_path, 10)
+        assert sorted(server.submitted.values()) == [1] * 3 + [2] * 7
+        assert len(load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)) == 3
+        assert len(drive(address, tmp_path, 10)) == 10
+    assert server.submissions == 2 and set(server.answered.values()) == {1}, "nothing is answered, and paid, twice"
+
+
+def test_requests_that_no_batch_answers_end_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = BatchServer()
+    server.edit = lambda batch, out, bad: ([], [error_line(line["custom_id"], "request_timeout") for line in out])
+    batched(monkeypatch, wait=True)
+    reason = r"3 of 3 items stayed unanswered \(request_timeout in 2 batches: 3\)"
+    with serving(server.handler()) as address, pytest.raises(UserError, match=reason):
+        drive(address, tmp_path, 3)
+    assert server.submissions == 2, "as many batches as the entry's `attempts`"
+
+
+@pytest.mark.parametrize("action", ["before", "after", 500, 503, 429])
+def test_an_unanswered_submission_is_looked_up_before_it_is_repeated(
+    action: str | int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = BatchServer()
+    server.submitting = lambda number: action if number == 5 else None
+    batched(monkeypatch, requests=2)
+    with serving(server.handler()) as address:
+        assert len(collect(address, tmp_path, 12)) == 12, "five other batches are on the list"
+    assert set(server.submitted.values()) == {1}
+    assert server.submissions == (6 if action == "after" else 7)
+    assert server.listings > 0 or action == 429, "a list of more than one page is searched"
+
+
+KILLED_JOB = """
+import sys
+from pathlib import Path
+sys.path[:0] = ["tests", "tests/unit"]
+from maieutic.cli import exit_code_of
+from maieutic.core.logs import log_to
+from maieutic.serving import batch_client
+from test_client import drive
+batch_client.QUIET_SECONDS, batch_client.FIRST_POLL = 0.2, 0.05
+log_to(Path(sys.argv[2]) / "log")
+try:
+    drive(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), concurrency=64)
+except BaseException as error:
+    sys.exit(exit_code_of(error, "generate-replies"))
+"""
+
+
+@pytest.mark.slow
+def test_ten_kills_ask_nothing_twice_and_change_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """500 requests in batches of 20; five kills come between a submission and its answer, five at any time."""
+    server, count, seed = BatchServer(), 500, random.Random(48)
+    holding = threading.Event()
+    server.submitting = lambda number: "hold" if holding.is_set() else None
+    environment = {**os.environ, "PYTHONPATH": "workflow", BATCH_VARIABLE: settings(requests=20)}
+    folder = tmp_path / "batches"
+    folder.mkdir()
+    with serving(server.handler()) as address:
+        live = drive(address, tmp_path / "live", count)
+        live_requests = server.live
+        kills = {"between": 0, "at any time": 0}
+        code = None
+        while code != 0:
+            command = [sys.executable, "-c", KILLED_JOB, address, str(folder), str(count)]
+            job = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+            if sum(kills.values()) == 10:
+                holding.clear()
+                code = job.wait(60)
+                continue
+            if kills["between"] < kills["at any time"]:
+                holding.set()
+                assert server.held.acquire(timeout=60)
+                kills["between"] += 1
+            else:
+                holding.clear()
+                while not (uploads := server.uploads) and job.poll() is None:
+                    time.sleep(0.01)
+                deadline = time.monotonic() + 60
+                while server.uploads < uploads + 2 and time.monotonic() < deadline:
+                    time.sleep(0.002)
+                time.sleep(seed.uniform(0, 0.02))
+                assert job.poll() is None
+                kills["at any time"] += 1
+            job.kill()
+            job.wait(60)
+        server.released.set()
+        replies = drive(address, folder, count)
+    assert kills == {"between": 5, "at any time": 5}
+    assert contents(replies) == contents(live)
+    assert len(server.submitted) == count and set(server.submitted.values()) == {1}, "no request is submitted twice"
+    assert server.live == live_requests, "and none is sent by itself"
+
+
+def test_an_exceeded_queue_postpones_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = BatchServer()
+    full = {"code": "token_limit_exceeded", "message": "Enqueued token limit reached for m", "line": None}
+    server.failure = lambda number: full if number in (2, 3) else None
+    batched(monkeypatch, requests=5)
+    with serving(server.handler()) as address:
+        lines = []
+        for _ in range(5):
+            with pytest.raises(UserError, match=PENDING) as pending:
+                drive(address, tmp_path, 10)
+            lines.append(pending.value.line)
+        assert ["; postponed until less is queued there: 1. Fix: run again later" in line for line in lines] == [
+            False, True, False, True, False,
+        ]  # fmt: skip
+        assert len(drive(address, tmp_path, 10)) == 10
+    assert server.uploads == 2, "the uploaded file is used again"
+    assert set(server.submitted.values()) == {1}
+
+
+def test_a_failed_batch_ends_the_job_in_one_line_and_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = BatchServer()
+    wrong = {"code": "model_not_found", "message": "The model m does not exist", "line": 1}
+    server.failure = lambda number: wrong if number == 1 else None
+    batched(monkeypatch)
+    with serving(server.handler()) as address:
+        with pytest.raises(UserError, match=PENDING):
+            drive(address, tmp_path, 5)
+        with pytest.raises(UserError) as failed:
+            drive(address, tmp_path, 5)
+        assert failed.value.line == (
+            "models.m.batch: batch batch_1 failed and answered nothing: model_not_found The model m does not exist "
+            "(line 1). Fix: correct the entry, or remove batch to send single requests"
+        )
+        assert len(collect(address, tmp_path, 5)) == 5
+
+
+def test_a_refusal_of_every_request_is_no_refusal_of_the_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = BatchServer(
+        answer=lambda body: (
+            (400, {"error": {"message": "Unsupported parameter: 'temperature' is not supported"}})
+            if "temperature" in body
+            else echo(body)
+        )
+    )
+    batched(monkeypatch)
+    with serving(server.handler()) as address:
+        with pytest.raises(UserError, match=PENDING):
+            drive(address, tmp_path, 5)
+        with pytest.raises(UserError, match=r"Unsupported parameter.* Fix: set omit: \[temperature\]"):
+            drive(address, tmp_path, 5)
+        assert not load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)
+        assert len(collect(address, tmp_path, 5, omit=["temperature"])) == 5
+
+
+REFUSED_CALLS: dict[str, tuple[int, str]] = {
+    "a wrong key": (
+        401,
+        r"models\.m: .*/files: the server answers 401 .* Fix: set the environment variable that key_env",
+    ),
+    "no batch API": (
+        404,
+        r"models\.m\.batch: .*/files: the server answers 404 .* Fix: remove batch if this endpoint has",
+    ),
+    "a bad request": (400, r"models\.m\.batch: .*/files: the server answers 400 .* Fix: correct the entry, or remove"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_CALLS)
+def test_an_endpoint_without_batches_is_an_error_of_one_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, pattern = REFUSED_CALLS[name]
+    batched(monkeypatch)
+    server = BatchServer()
+    handler = server.handler()
+
+    def refuse(request: Any) -> None:
+        request.rfile.read(int(request.headers.get("Content-Length") or 0))
+        request.send(status, b'{"error": {"message": "no"}}')
+
+    monkeypatch.setattr(handler, "do_POST", refuse)
+    with serving(handler) as address, pytest.raises(UserError, match=pattern) as error:
+        drive(address, tmp_path, 3)
+    assert "\n" not in error.value.lines
+    assert not list(tmp_path.glob("journal.batches/*")), "nothing is left of a batch that was not accepted"
+
+
+def test_a_switch_to_live_requests_in_mid_run_asks_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = BatchServer(looks=1)
+    with serving(server.handler()) as address:
+        drive(address, tmp_path, 4)
+        batched(monkeypatch)
+        with pytest.raises(UserError, match=PENDING):
+            drive(address, tmp_path, 10)
+        monkeypatch.delenv(BATCH_VARIABLE)
+        with pytest.raises(UserError, match=PENDING + "1 batch"):
+            drive(address, tmp_path, 15)  # the batch has not ended at the first look
+        assert server.live == 4 + 5, "new requests are sent by themselves"
+        replies = drive(address, tmp_path, 15)
+    assert len(replies) == 15 and set(server.submitted.values()) == {1} and len(server.submitted) == 6
+    assert server.live == 9 and server.submissions == 1
+    assert [reply.turns[0].batched for reply in replies] == [False] * 4 + [True] * 6 + [False] * 5
+
+
+def test_shards_find_each_others_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal of another job has a pending batch: its requests are not sent again, and its answers are used."""
+    from maieutic.replies.generate import ask_tutor
+    from maieutic.serving.backends import JobFiles
+    from test_client import RequestLimits, hosted, work
+
+    server = BatchServer(looks=1)
+    batched(monkeypatch)
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    paths = [whole / name for name in ("journal.jsonl", "server.log", "out.jsonl", "prompts.jsonl")]
+    (tmp_path / "part").mkdir()
+
+    with serving(server.handler()) as address:
+
+        def ask_whole() -> None:
+            files = JobFiles(None, *paths[:2], journals=[tmp_path / "part/journal.jsonl"])
+            ask_tutor("m", hosted(address), work(8), RequestLimits(8, 1), files, *paths[2:])
+
+        with pytest.raises(UserError, match=PENDING):
+            drive(address, tmp_path / "part", 3)
+        for batches in ("2 batches", "1 batch"):
+            with pytest.raises(UserError, match=PENDING + batches):
+                ask_whole()
+        ask_whole()
+    assert len(server.submitted) == 8 and set(server.submitted.values()) == {1}
+
+
+def test_a_conversation_of_several_turns_is_a_batch_a_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from test_client import work
+
+    server = BatchServer()
+    batched(monkeypatch, wait=True)
+    pairs = [(loaded, item.model_copy(update={"script": ["And then?", "Why?"]})) for loaded, item in work(6)]
+    monkeypatch.setattr("test_client.work", lambda count: pairs)
+    with serving(server.handler()) as address:
+        replies = drive(address, tmp_path, 6, endpoint="chat")
+    assert [len(reply.turns) for reply in replies] == [3] * 6
+    assert server.submissions == 3 and len(server.submitted) == 18
+
+
+def test_a_budget_reserves_the_most_that_a_batch_can_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request may take 8 answer tokens and its prompt. What is not used is free for the next batch."""
+    server = BatchServer()
+    batched(monkeypatch)
+    with serving(server.handler()) as address:
+        with_budget(monkeypatch, tmp_path, tokens=600)
+        with pytest.raises(UserError, match=PENDING + r".*; run\.budget pays for no more until they are answered"):
+            drive(address, tmp_path, 30)
+        first = len(server.submitted)
+        spent = spending(tmp_path / "purse.jsonl")
+        assert 0 < first < 30 and spent[0] == first and spent[1] <= 600
+        (tmp_path / "purse.jsonl").unlink()  # as at the start of another run
+        with pytest.raises(UserError, match=PENDING):
+            drive(address, tmp_path, 30)
+        settled = spending(tmp_path / "purse.jsonl")
+        assert len(server.submitted) > first, "the answers of the first batch left something for a second one"
+        assert settled[1] <= 600 and server.submissions == 2
+
+
+def spending(purse: Path) -> tuple[int, int, float]:
+    """Return the requests, tokens and US dollars in a budget file."""
+    lines = [json.loads(line)[1:] for line in purse.read_text().splitlines()]
+    return sum(line[0] for line in lines), sum(line[1] for line in lines), sum(line[2] for line in lines)
+
+
+def test_a_batch_costs_its_share_of_the_price() -> None:
+    price = Price(input=2, output=10, cached=0.5)
+    assert price.usd(1e6, 1e6, 4e5, batched=True) == price.usd(1e6, 1e6, 4e5) / 2
+    assert price.model_copy(update={"batch": 0.8}).usd(1e6, 0, batched=True) == 1.6
+    entry = {"engine": "hosted", "model": "m", "price": {"input": 2, "output": 10}}
+    for host, share in {"api.openai.com": 0.5, "api.deepinfra.com": 0.8, "example.org": 0.5}.items():
+        known = HostedModel.model_validate({**entry, "base_url": f"https://{host}/v1"}).full_price
+        assert known is not None and known.batch == share
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://api.anthropic.com/v1",
+        "https://openrouter.ai/api/v1",
+        "https://api.together.xyz/v1",
+        "https://api.mistral.ai/v1",
+    ],
+)
+def test_a_batch_api_of_another_form_is_refused_before_anything_is_sent(address: str) -> None:
+    entry = {"engine": "hosted", "model": "m", "base_url": address, "batch": True}
+    with pytest.raises(
+        ValueError, match=r"the batch API of .* does not have OpenAI's form \(https://.*\): remove batch"
+    ):
+        HostedModel.model_validate(entry)
+    HostedModel.model_validate({**entry, "batch": False})
+
+
+def test_runs_lists_pending_batches_and_cancel_ends_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = BatchServer(looks=100)
+    batched(monkeypatch, requests=4)
+    journals = tmp_path / "results/journal/replies/toy"
+    journals.mkdir(parents=True)
+    with serving(server.handler()) as address:
+        with pytest.raises(UserError, match=PENDING):
+            drive(address, journals, 8)
+        monkeypatch.chdir(tmp_path)
+        first, _ = sorted(pending_batches(), key=lambda batch: batch.line)
+        assert first.run == "r" and "4 requests of replies/toy/journal, submitted 20" in first.line
+        assert first.line.startswith(f"batch_1 at {address.removeprefix('http://')}: ") and first.state == "in_progress"
+        with pytest.raises(UserError, match=r"maieutic cancel: 'q' is not in the runs with pending batches"):
+            cancel("q")
+        cancel("r")
+        assert capsys.readouterr().out.count(": cancelling") == 2
+        assert {batch["status"] for batch in server.batches.values()} == {"cancelling"}
+        monkeypatch.undo()
+        monkeypatch.setenv("TEST_KEY", KEY)
+        assert len(drive(address, journals, 8)) == 8, "finished answers of cancelled batches are collected"
+        monkeypatch.chdir(tmp_path)
+        assert pending_batches() == []
+        with pytest.raises(UserError, match="no run of this folder has pending batches"):
+            cancel()
+
+
+def test_pending_batches_are_listed_without_their_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = BatchServer(looks=100)
+    batched(monkeypatch)
+    journals = tmp_path / "results/journal"
+    journals.mkdir(parents=True)
+    with serving(server.handler()) as address, pytest.raises(UserError, match=PENDING):
+        drive(address, journals, 2)
+    monkeypatch.chdir(tmp_path)
+    assert "(UserError" not in pending_batches()[0].line, "an endpoint that does not answer is no error"
+    monkeypatch.delenv("TEST_KEY")
+    assert pending_batches()[0].line.endswith("in_progress (to see more: export TEST_KEY=...)")
+
+
+def test_a_damaged_file_about_a_batch_is_an_error_with_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = BatchServer(looks=100)
+    batched(monkeypatch)
+    with serving(server.handler()) as address:
+        with pytest.raises(UserError, match=PENDING):
+            drive(address, tmp_path, 2)
+        [path] = tmp_path.glob("journal.batches/*.json")
+        path.write_text(path.read_text()[:50])
+        with pytest.raises(
+            UserError, match=r"journal\.batches/.*\.json: the file about a batch is damaged\. Fix: restore"
+        ):
+            drive(address, tmp_path, 2)
+    assert server.submissions == 1
+
+
+def test_forgotten_refusals_are_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flagged = (400, {"error": {"code": "content_filter", "message": "flagged"}})
+    server = BatchServer(answer=lambda body: flagged if "1+1" in str(body) and not server.live else echo(body))
+    batched(monkeypatch, wait=True)
+    with serving(server.handler()) as address:
+        assert [bool(reply.error) for reply in drive(address, tmp_path, 4)].count(True) == 1
+        folder = BatchFolder.beside(tmp_path / "journal.jsonl")
+        journal = tmp_path / "journal.jsonl"
+        journal.write_text("".join(line for line in journal.read_text().splitlines(True) if "flagged" not in line))
+        drive(address, tmp_path, 4)
+        assert server.submissions == 1, "a refusal in the batch's files counts"
+        journal.write_text("".join(line for line in journal.read_text().splitlines(True) if "flagged" not in line))
+        assert folder.drop_refusals() == 1
+        drive(address, tmp_path, 4)
+    assert server.submissions == 2 and sorted(server.submitted.values()) == [1, 1, 1, 2]
+
+
+def test_the_table_of_providers_is_that_of_the_resource_file() -> None:
+    page = (ROOT / "docs/batches.md").read_text(encoding="utf-8")
+    rows = [
+        f"| {name} | {api.requests:,} | {api.mb:g} | {api.price:g} | [page]({api.page}), {api.read} |"
+        for name, api in batch_apis().items()
+        if api.form == "openai"
+    ]
+    assert [line for line in page.splitlines() if "[page](" in line] == rows
+    others = [name for name, api in batch_apis().items() if api.form == "other"]
+    assert all(name in page.lower() for name in others) and all(api.page and api.read for api in batch_apis().values())
+
+
+PARSED: dict[str, tuple[Any, Any]] = {
+    "an answer": ({"custom_id": "k", "response": {"status_code": 200, "body": {"a": 1}}, "error": None}, {"a": 1}),
+    "azure's empty error": (
+        {"custom_id": "k", "response": {"status_code": 200, "body": {"a": 1}}, "error": {}},
+        {"a": 1},
+    ),
+    "a code": ({"custom_id": "k", "response": None, "error": {"code": "batch_expired"}}, "batch_expired"),
+    "vllm": ({"custom_id": "k", "response": {"status_code": 400, "body": None}, "error": "too long"}, "400"),
+}
+
+
+@pytest.mark.parametrize(("line", "outcome"), PARSED.values(), ids=PARSED)
+def test_lines_are_parsed(line: Any, outcome: Any) -> None:
+    parsed = parse_line(json.dumps(line).encode())
+    assert parsed is not None and parsed.key == "k"
+    if isinstance(parsed.outcome, Refusal):
+        assert parsed.outcome.words.startswith(outcome)
+    else:
+        assert parsed.outcome == outcome
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"[1]", b"null", b'{"custom_id": 5}', b"[" * 10_000, b"\xff\xfe"])
+def test_lines_without_an_id_are_skipped(line: bytes) -> None:
+    assert parse_line(line) is None

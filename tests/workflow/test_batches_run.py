@@ -1,0 +1,118 @@
+"""Whole runs with a provider's batch API: pending jobs, equal tables at half the price, and a switch in mid-run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from batch_server import BatchServer
+from httpserver import serving
+from maieutic.datasets.mrbench import LABELS
+from running import NO_PAGE, overlay, run
+
+LIMIT = 4
+PRICE = {"input": 1000, "output": 2000}
+
+
+def answer(body: dict[str, Any]) -> tuple[int, Any]:
+    """Answer as a tutor, or as a judge of MRBench's dimensions. One item of the judge is refused."""
+    prompt = json.dumps(body["messages"])
+    judging = "Revealing_of_the_Answer" in prompt
+    if judging and hash_of(prompt) % 7 == 0:
+        return 400, {"error": {"code": "content_filter", "message": "flagged"}}
+    place = hash_of(prompt) % 2
+    text = (
+        json.dumps({name: labels[place] for name, labels in LABELS.items()})
+        if judging
+        else f"Final answer: {hash_of(prompt)}"
+    )
+    usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(text) // 4, "total_tokens": 0}
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+    return 200, {"id": "1", "model": body["model"], "usage": usage, "choices": [choice]}
+
+
+def hash_of(text: str) -> int:
+    """Return a number below 100 that depends on a text."""
+    return sum(map(ord, text)) % 97
+
+
+def configured(folder: Path, address: str, batch: bool, limit: int = LIMIT, **more: Any) -> Path:
+    """Write a run file with a tutor and a judge at the endpoint."""
+    far = {
+        "engine": "hosted",
+        "base_url": f"{address}/v1",
+        "model": "far",
+        "endpoint": "chat",
+        "price": PRICE,
+        "batch": batch,
+    }
+    models = {
+        "far": far, "near": {**far, "model": "near"},
+        "j": {"engine": "judge", "model": "near", "rubrics": ["mrbench_taxonomy"]},
+    }  # fmt: skip
+    chosen = {
+        "tutors": ["far"], "tasks": ["mrbench"], "limit": limit, "judges": ["j"], "max_unreadable": 1, "labels": [],
+    }  # fmt: skip
+    return overlay(folder, {"models": models, "run": chosen, **more})
+
+
+def cost_of(line: str) -> float:
+    """Return the US dollars in one of a run's lines."""
+    amount = re.search(r"about ([\d.]+) USD", line)
+    assert amount is not None, line
+    return float(amount[1])
+
+
+def test_runs_with_batches_end_pending_and_give_the_tables_of_a_live_run(checkouts: Callable[[], Path]) -> None:
+    server, live = BatchServer(answer=answer), checkouts()
+    with serving(server.handler()) as address:
+        done = run(live, configured(live, address, batch=False))
+        assert done.returncode == 0, done.stdout
+        alone = server.live
+        table = pd.read_csv(live / "results/report/scores.csv")
+        usd = pd.read_csv(live / "results/report/runtime.csv")["usd"]
+
+        folder = checkouts()
+        config = configured(folder, address, batch=True)
+        half = run(folder, config, "-n")
+        full = run(folder, configured(folder, address, batch=False), "-n")
+        configured(folder, address, batch=True)
+        assert abs(cost_of(half.stdout) - cost_of(full.stdout) / 2) <= 0.01, "the dry run knows the price of batches"
+        outputs = []
+        for _ in range(6):
+            done = run(folder, config)
+            outputs.append(done.stdout)
+            if done.returncode == 0:
+                break
+        assert done.returncode == 0 and len(outputs) == 3, "the tutor's batch, the judge's batch, the report"
+        assert re.search(
+            r"^pending: generate_replies_locally mrbench far: far: 4 of 4 items have no answer yet: 1 batch of",
+            outputs[0],
+            re.M,
+        )
+        assert re.search(
+            r"^pending: judge_replies_locally j mrbench far: j: \d+ of \d+ questions have no answer yet",
+            outputs[1],
+            re.M,
+        )
+        assert (
+            outputs[0].count("\npending jobs: run again later; `maieutic runs` shows the state of the batches\n") == 1
+        )
+        assert not re.search(r"^failed:", "".join(outputs), re.M)
+        assert server.live == alone and set(server.submitted.values()) == {1}
+        assert len(server.submitted) == alone
+        pd.testing.assert_frame_equal(table, pd.read_csv(folder / "results/report/scores.csv"))
+        runtime = pd.read_csv(folder / "results/report/runtime.csv")
+        assert [round(value, 3) for value in runtime["usd"]] == [round(value / 2, 3) for value in usd]
+
+        # A live run with more items asks only about the new ones, and the other way round.
+        more = run(folder, configured(folder, address, batch=False, limit=LIMIT + 2), *NO_PAGE)
+        assert more.returncode == 0, more.stdout
+        new = server.live - alone
+        assert new > 0 and set(server.submitted.values()) == {1}
+        done = run(folder, configured(folder, address, batch=True, limit=LIMIT + 2), *NO_PAGE)
+        assert done.returncode == 0 and server.live == alone + new and len(server.submitted) == alone

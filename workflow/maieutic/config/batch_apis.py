@@ -1,0 +1,50 @@
+"""Batch APIs of providers (resources/batch_apis.yaml): form, limits and prices."""
+
+from __future__ import annotations
+
+from datetime import date
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Literal
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from maieutic.core import paths
+
+BATCH_APIS_FILE = paths.RESOURCES / "batch_apis.yaml"
+
+
+class BatchApi(BaseModel):
+    """Batch API of a provider. The defaults are OpenAI's and apply to endpoints that the file does not list.
+
+    hosts: patterns of host names; form: `openai` or `other`; path: beginning of the address in a batch's lines;
+    requests, mb: maximum number of requests, and of mebibytes, of one batch; price: share of the usual price; page: web
+    page with these values; read: day on which it was read.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    hosts: list[str] = []
+    form: Literal["openai", "other"] = "openai"
+    path: str = "/v1"
+    requests: int = 50_000
+    mb: float = 200
+    price: float = 0.5
+    page: str = ""
+    read: date | None = None
+
+
+@cache
+def batch_apis() -> dict[str, BatchApi]:
+    """Return the known batch APIs by provider."""
+    content = yaml.safe_load(BATCH_APIS_FILE.read_text(encoding="utf-8"))
+    return TypeAdapter(dict[str, BatchApi]).validate_python(content)
+
+
+def batch_api_of(base_url: str) -> BatchApi:
+    """Return the batch API of the provider at an address. Unknown addresses are taken to have OpenAI's API."""
+    host = urlsplit(base_url).hostname or ""
+    known = (api for api in batch_apis().values() if any(fnmatchcase(host, pattern) for pattern in api.hosts))
+    return next(known, BatchApi())

@@ -1,0 +1,567 @@
+"""Client that sends a job's requests in batches, and collects the answers of batches that earlier jobs have sent.
+
+It is used like the client of single requests. A request ends with `Pending` while its batch is not finished, unless the
+run waits for its batches. Requests whose answers have to be sent again go into the next batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from maieutic.core import paths
+from maieutic.core.errors import UserError
+from maieutic.core.files import MB, atomic_file
+from maieutic.core.journal import canonical_digest, request_key
+from maieutic.core.ledger import utc_now
+from maieutic.core.shutdown import SHUTDOWN
+from maieutic.serving.answers import Answer, MalformedAnswer
+from maieutic.serving.batch_endpoint import TOO_MANY_QUEUED, BatchEndpoint, BatchStatus, UnclearSubmission, settle
+from maieutic.serving.batches import (
+    Batch,
+    BatchAnswers,
+    BatchFolder,
+    BatchLimits,
+    BatchState,
+    Outcome,
+    is_answer,
+    new_batch_id,
+    store_answers,
+)
+from maieutic.serving.client import (
+    ADDRESSES,
+    SHUTDOWN_REASON,
+    Client,
+    ErrorStatus,
+    Interrupted,
+    Pending,
+    Prepare,
+    Unanswered,
+    body_of,
+    unchanged_request,
+    wait_unless_shutdown,
+)
+from maieutic.serving.refusals import Refusal, scope_of
+from maieutic.serving.silent_changes import SilentChangeWatcher
+
+log = logging.getLogger(__name__)
+JOURNALS = Path(paths.JOURNALS).name
+PREFIX = "sha256:"  # of request keys, which is left out of `custom_id`: it may have at most 64 characters
+QUIET_SECONDS = 1.0  # a batch is sent once no request was added for this long
+# A submission that was cut off may reach the endpoint's list of batches this much later.
+SETTLE_SECONDS = 30.0
+# Another job's unfinished submission is given up after this time, if the endpoint does not list it.
+FOREIGN_SECONDS = 3600.0
+FIRST_POLL, LONGEST_POLL = 5.0, 60.0  # seconds between two looks at a batch, at first and later
+POSTPONED_SECONDS = 600.0  # seconds until a postponed batch is submitted again
+POSTPONED_STATUS = "postponed: too many tokens are queued at the endpoint"
+REPORT_SECONDS = 60.0  # minimum time between two log lines about a waiting job
+
+
+class QueuedRequest(NamedTuple):
+    """Request that waits for the next batch. sent: set once its batch has ended, or to the error that ends it."""
+
+    key: str
+    request: dict[str, Any]
+    prepare: Prepare
+    sent: asyncio.Future[None]
+
+
+class BatchClient:
+    """Client of one hosted endpoint that sends requests in batches, if the entry's `batch` is true.
+
+    If `batch` was set to false in the meantime, new requests are sent one by one, but those in a batch are not.
+    """
+
+    def __init__(
+        self,
+        live: Client,
+        folders: Sequence[BatchFolder],
+        identity: dict[str, Any],
+        limits: BatchLimits | None,
+        *,
+        entry: str,
+        key_env: str | None = None,
+        run: str = "",
+        wait: bool = False,
+    ) -> None:
+        """live: client of single requests; folders: folders with batches, of which the first belongs to this job.
+
+        identity: request-key fields of the model; limits: limits of a batch, None to send new requests one by one;
+        entry: name of the registry entry; key_env: name of the variable with its key; run: name of the run; wait: True
+        to wait for the answers.
+        """
+        self.live, self.folders, self.identity, self.limits = live, list(folders), identity, limits
+        self.entry, self.key_env, self.run, self.waits = entry, key_env, run, wait
+        self.endpoint = BatchEndpoint(live)
+        self.host = urlsplit(live.server.base_url).netloc
+        self.digest = canonical_digest(identity)
+        self.pending: dict[str, tuple[BatchFolder, Batch]] = {}  # batches without answers, by the name of their files
+        self.batch_of: dict[str, str] = {}  # key of a request -> name of the pending batch that contains it
+        self.collected: list[BatchAnswers] = []
+        self.collected_now: set[str] = set()  # names of the batches that this process has collected
+        self.queue: dict[str, QueuedRequest] = {}
+        self.waiting: defaultdict[str, list[asyncio.Future[None]]] = defaultdict(list)
+        self.last_ask = 0.0
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.started = self.sending = self.polling = False
+        self.reasons: dict[str, str] = {}
+
+    # the interface of the client of single requests -------------------------------------------------------------------
+
+    @property
+    def retries(self) -> dict[str, int]:
+        """Number of failed attempts by kind."""
+        return self.live.retries
+
+    @property
+    def probe_answers(self) -> list[Answer]:
+        """Answers to probes that are not counted yet."""
+        return self.live.probe_answers
+
+    @property
+    def watcher(self) -> SilentChangeWatcher:
+        """Watcher for silent changes."""
+        return self.live.watcher
+
+    async def close(self) -> None:
+        """End the work in progress and close the connections."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.live.close()
+
+    def key_of(self, request: dict[str, Any]) -> str:
+        """Return the name of a request in batches: its key without the prefix."""
+        return request_key(request, self.identity).removeprefix(PREFIX)
+
+    def is_in_batch(self, request: dict[str, Any]) -> bool:
+        """Return True if a request is in a batch whose answers are not collected."""
+        return bool(self.batch_of) and self.key_of(request) in self.batch_of
+
+    def pending_line(self) -> str:
+        """Return the pending batches as text, such as `1 batch of api.openai.com with 500 requests`; "" if none."""
+        if not self.pending:
+            return ""
+        batches = [batch for _, batch in self.pending.values()]
+        requests = sum(len(batch.keys) for batch in batches)
+        number = "1 batch" if len(batches) == 1 else f"{len(batches)} batches"
+        times = sorted(batch.submitted for batch in batches if batch.submitted)
+        since = f", submitted {datetime.fromisoformat(times[0]):%Y-%m-%d %H:%M} UTC" if times else ""
+        postponed = sum(batch.state == BatchState.POSTPONED for batch in batches)
+        later = f"; postponed until less is queued there: {postponed}" if postponed else ""
+        return f"{number} of {self.host} with {requests:,} requests{since}{later}"
+
+    # before the first request -----------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Load the batches of earlier jobs, settle cut-off submissions, and collect the batches that have ended.
+
+        Raises UserError if a batch has failed as a whole or cannot be looked up.
+        """
+        for folder in self.folders:
+            for batch in folder.batches():
+                if batch.model != self.digest:
+                    continue
+                if batch.state == BatchState.COLLECTED:
+                    self.collected.append(BatchAnswers(batch, folder.answers_of(batch)))
+                elif batch.state == BatchState.WRITTEN:
+                    if folder.owned:
+                        folder.remove(batch)  # it was never submitted: its requests are sent with the next batch
+                elif await self._exists(folder, batch):
+                    self._add_pending(folder, batch)
+        for folder, batch in list(self.pending.values()):
+            if folder.owned and batch.state == BatchState.CREATING:
+                batch = await self._settle(folder, batch)
+            await self._look(folder, batch)
+        self.started = True
+
+    async def _exists(self, folder: BatchFolder, batch: Batch) -> bool:
+        """Return False for a cut-off submission of another job that the endpoint does not list."""
+        if folder.owned or batch.state != BatchState.CREATING:
+            return True
+        since = timestamp(batch.at)
+        return time.time() - since < FOREIGN_SECONDS or await self._listed(batch) is not None
+
+    def _add_pending(self, folder: BatchFolder, batch: Batch) -> None:
+        """Record a batch as pending."""
+        self.pending[batch.id] = folder, batch
+        self.batch_of |= dict.fromkeys(batch.keys, batch.id)
+
+    def _save(self, folder: BatchFolder, batch: Batch, **changes: Any) -> Batch:
+        """Save a step of a pending batch, and return the changed batch."""
+        batch = batch.model_copy(update={"at": utc_now(), **changes})
+        folder.save(batch)
+        self._add_pending(folder, batch)
+        return batch
+
+    # requests ---------------------------------------------------------------------------------------------------------
+
+    async def ask(self, request: dict[str, Any], prepare: Prepare = unchanged_request) -> Answer:
+        """Return the answer to a request from a batch. prepare: called just before the request's batch is sent.
+
+        Raises Pending if the run does not wait for batches and the batch has not ended, Unanswered if the request was
+        not answered in as many batches as the entry has `attempts`, UserError if every request would be refused.
+        """
+        key, sent = self.key_of(request), 0
+        while True:
+            if key not in self.batch_of and (answer := await self._received(key, request)) is not None:
+                return replace(answer, seconds=0.0, attempts=max(sent, 1), batched=True)
+            if self.live.fault is not None:
+                raise self.live.fault
+            if key in self.batch_of:
+                await self._answers_of(key)
+            elif self.limits is None:
+                return await self.live.ask(request, prepare)
+            elif sent == self.live.server.attempts:
+                raise Unanswered(f"{self.reasons[key]} in {sent} batches")
+            else:
+                sent += 1
+                await self._enqueue(key, request, prepare)
+
+    async def _received(self, key: str, request: dict[str, Any]) -> Answer | None:
+        """Return the answer to a request in the collected batches; None if it has to be sent (again)."""
+        holding = [answers for answers in reversed(self.collected) if key in answers.keys]
+        if not holding:
+            return None
+        answers = next((each for each in holding if key in each.answered), holding[0])
+        outcome = answers.outcome(key)
+        try:
+            answer = await self._answer_in(outcome, request, fresh=answers.batch.id in self.collected_now)
+        except MalformedAnswer as error:
+            outcome, answer = str(error), None
+        if answer is None:
+            self.reasons[key] = outcome.words if isinstance(outcome, Refusal) else str(outcome)
+            self.retries[self.reasons[key]] = self.retries.get(self.reasons[key], 0) + 1
+        return answer
+
+    async def _answer_in(self, outcome: Outcome, request: dict[str, Any], fresh: bool) -> Answer | None:
+        """Return an outcome as an answer, or None if the request has to be sent again.
+
+        fresh: True if this process collected it. An older refusal of all requests may since have been mended.
+        """
+        if isinstance(outcome, Refusal):
+            if scope_of(outcome, retry_after=False) == "one":
+                return Answer("", None, "error", None, None, 0.0, 1, error=outcome.words)
+            if not fresh:
+                return None
+            await self._quiet()  # by then, answers to requests with the same parameters are known
+            return await self.live.answer_to_refusal(ErrorStatus(outcome, {}), 1, request)
+        if not is_answer(outcome):
+            return None
+        assert isinstance(outcome, dict)
+        answer = self.live.read_reply(request, body_of(self.live.server, request), outcome, 0.0, 1)
+        self.live.note_answer(request)
+        return answer
+
+    async def _answers_of(self, key: str) -> None:
+        """Wait until the batch with a request has ended. Raises Pending if the run does not wait."""
+        if not self.waits:
+            raise Pending(f"in a batch of {self.host}")
+        self._watch()
+        ended = asyncio.get_running_loop().create_future()
+        self.waiting[key].append(ended)
+        await ended
+
+    async def _enqueue(self, key: str, request: dict[str, Any], prepare: Prepare) -> None:
+        """Add a request to the next batch, and wait until it has ended. Raises Pending if the run does not wait."""
+        self.last_ask = time.monotonic()
+        queued = QueuedRequest(key, request, prepare, asyncio.get_running_loop().create_future())
+        self.queue[key] = queued
+        if not self.sending:
+            self.sending = True
+            self._start(self._send_queue())
+        await queued.sent
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine in the background until the client is closed."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _quiet(self) -> None:
+        """Wait until no request was added for QUIET_SECONDS."""
+        while (left := self.last_ask + QUIET_SECONDS - time.monotonic()) > 0:
+            await asyncio.sleep(left)
+
+    # sending ----------------------------------------------------------------------------------------------------------
+
+    async def _send_queue(self) -> None:
+        """Send the queued requests in batches, each once it is full or no request was added for a while."""
+        assert self.limits is not None
+        try:
+            while self.queue:
+                if len(self.queue) < self.limits.requests:
+                    await self._quiet()
+                by_endpoint: defaultdict[str, list[QueuedRequest]] = defaultdict(list)
+                for queued in list(islice(self.queue.values(), self.limits.requests)):
+                    by_endpoint[queued.request["endpoint"]].append(self.queue.pop(queued.key))
+                for endpoint, requests in by_endpoint.items():
+                    await self._send(f"{self.limits.path}/{ADDRESSES[endpoint]}", requests)
+        finally:
+            self.sending = False
+
+    async def _send(self, url: str, requests: list[QueuedRequest]) -> None:
+        """Send requests to one address, in as many batches as their size needs. An error ends these requests."""
+        lines = self._lines(url, requests)
+        try:
+            first = next(lines, None)
+            while first is not None:
+                batch, sent, first = self._write(url, first, lines)
+                await self._submit_file(batch)
+                if self.waits:
+                    for queued in sent:
+                        self.waiting[queued.key].append(queued.sent)
+                    self._watch()
+                else:
+                    end_all((queued.sent for queued in sent), Pending(f"in a batch of {self.host}"))
+        except Exception as error:
+            end_all((queued.sent for queued in requests), error)
+
+    def _lines(self, url: str, requests: Iterable[QueuedRequest]) -> Iterator[tuple[QueuedRequest, bytes]]:
+        """Yield each request with its line in a batch's file.
+
+        A request that cannot be prepared, for example because the budget is spent, ends with that error.
+        """
+        assert self.limits is not None
+        most = int(self.limits.mb * MB)
+        for queued in requests:
+            try:
+                if SHUTDOWN.is_set:
+                    raise Interrupted(SHUTDOWN_REASON)
+                body = body_of(self.live.server, queued.prepare(queued.request))
+                content = {"custom_id": queued.key, "method": "POST", "url": url, "body": body}
+                line = json.dumps(content).encode() + b"\n"
+                if len(line) > most:
+                    problem = f"a request of {len(line) / MB:.1f} MB is larger than a batch ({most / MB:g} MB)"
+                    raise UserError(f"models.{self.entry}.batch_mb", problem, "raise batch_mb, or remove batch")
+            except Exception as error:
+                end_all([queued.sent], error)
+                continue
+            yield queued, line
+
+    def _write(
+        self, url: str, first: tuple[QueuedRequest, bytes], lines: Iterator[tuple[QueuedRequest, bytes]]
+    ) -> tuple[Batch, list[QueuedRequest], tuple[QueuedRequest, bytes] | None]:
+        """Write the next batch to disk. Returns it, its requests, and the first request of the batch after it.
+
+        first: first request with its line; lines: the requests after it.
+        """
+        assert self.limits is not None
+        folder, most = self.folders[0], int(self.limits.mb * MB)
+        batch = Batch(
+            id=new_batch_id(), run=self.run, job=job_name(folder.path), entry=self.entry,
+            base_url=self.live.server.base_url, key_env=self.key_env, model=self.digest, url=url,
+            state=BatchState.WRITTEN, keys=[], size=0, at=utc_now(),
+        )  # fmt: skip
+        sent, size = list[QueuedRequest](), 0
+        following: tuple[QueuedRequest, bytes] | None = first
+        with atomic_file(folder.requests_of(batch), "wb") as handle:
+            while following is not None and len(sent) < self.limits.requests:
+                queued, line = following
+                if size + len(line) > most:
+                    break
+                handle.write(line)
+                sent.append(queued)
+                size += len(line)
+                following = next(lines, None)
+        batch = batch.model_copy(update={"keys": [queued.key for queued in sent], "size": size})
+        folder.save(batch)
+        return batch, sent, following
+
+    async def _submit_file(self, batch: Batch) -> None:
+        """Upload a batch's requests and submit the batch. Raises UserError if the endpoint refuses it."""
+        folder = self.folders[0]
+        try:
+            input_file = await self.endpoint.upload(folder.requests_of(batch))
+        except Exception:
+            folder.remove(batch)  # nothing was submitted
+            raise
+        await self._submit(folder, self._save(folder, batch, state=BatchState.CREATING, input_file=input_file))
+
+    async def _submit(self, folder: BatchFolder, batch: Batch) -> Batch:
+        """Submit a batch whose requests are uploaded, and return it as submitted.
+
+        A submission without an answer is not repeated before the endpoint's list shows that it did not arrive.
+
+        Raises UserError if the endpoint refuses the batch, Unanswered after the last attempt.
+        """
+        assert batch.input_file is not None
+        for _ in range(self.live.server.attempts):
+            try:
+                status: BatchStatus | None = await self.endpoint.submit(
+                    batch.input_file, batch.url, batch.mark, batch.job
+                )
+            except UnclearSubmission as error:
+                log.warning("%s: no answer to the submission of a batch (%s)", self.host, error)
+                status = await self._listed_late(batch)
+            except MalformedAnswer as error:
+                log.warning("%s: a malformed answer to the submission of a batch (%s)", self.host, error)
+                status = await self._listed_late(batch)
+            except UserError:
+                self._drop(folder, batch)
+                raise
+            if status is not None:
+                return self._submitted(folder, batch, status)
+        raise Unanswered(f"no answer to the submission of a batch of {self.host}")
+
+    def _submitted(self, folder: BatchFolder, batch: Batch, status: BatchStatus) -> Batch:
+        """Record that a batch was submitted."""
+        log.info(
+            "%s: batch %s submitted, %s requests (%.1f MB), answers within a day",
+            self.host, status.batch, f"{len(batch.keys):,}", batch.size / MB,
+        )  # fmt: skip
+        known = {"submitted_as": status.batch, "status": status.line, "submitted": utc_now()}
+        return self._save(folder, batch, state=BatchState.SUBMITTED, **known)
+
+    async def _listed(self, batch: Batch) -> BatchStatus | None:
+        """Return the batch that a cut-off submission created, None if the endpoint does not list it."""
+        return await self.endpoint.search(batch.mark, batch.input_file, timestamp(batch.at))
+
+    async def _listed_late(self, batch: Batch) -> BatchStatus | None:
+        """Return the batch that a cut-off submission created. It may appear in the list with a delay."""
+        if (status := await self._listed(batch)) is not None:
+            return status
+        await settle(timestamp(batch.at), SETTLE_SECONDS)
+        return await self._listed(batch)
+
+    async def _settle(self, folder: BatchFolder, batch: Batch) -> Batch:
+        """Find out whether a cut-off submission arrived, and submit the batch if it did not."""
+        status = await self._listed_late(batch)
+        if status is None:
+            return await self._submit(folder, self._save(folder, batch))
+        log.info("%s: the cut-off submission of batch %s had arrived", self.host, status.batch)
+        return self._submitted(folder, batch, status)
+
+    def _drop(self, folder: BatchFolder, batch: Batch) -> None:
+        """Forget a batch of which the endpoint answered nothing, so that its requests are sent again."""
+        self.pending.pop(batch.id, None)
+        for key in batch.keys:
+            self.batch_of.pop(key, None)
+        folder.remove(batch)
+
+    # collecting -------------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Look at the pending batches until all have ended."""
+        if not self.polling:
+            self.polling = True
+            self._start(self._poll())
+
+    async def _poll(self) -> None:
+        """Look at the pending batches with growing pauses, until all have ended. An error ends the waiting requests."""
+        pause, reported = FIRST_POLL, time.monotonic()
+        try:
+            while self.pending:
+                await wait_unless_shutdown(pause)
+                for folder, batch in list(self.pending.values()):
+                    await self._look(folder, batch)
+                pause = min(1.5 * pause, LONGEST_POLL)
+                if self.pending and time.monotonic() - reported >= REPORT_SECONDS:
+                    reported = time.monotonic()
+                    log.info("waiting for %s", self.pending_line())
+        except Exception as error:
+            end_all((ended for waiting in self.waiting.values() for ended in waiting), error)
+            self.waiting.clear()
+        finally:
+            self.polling = False
+
+    async def _look(self, folder: BatchFolder, batch: Batch) -> None:
+        """Look at a pending batch, and collect its answers if it has ended.
+
+        Raises UserError if it has failed as a whole.
+        """
+        if batch.state == BatchState.POSTPONED:
+            if folder.owned and (not self.started or time.time() - timestamp(batch.at) > POSTPONED_SECONDS):
+                again = self._save(folder, batch, state=BatchState.CREATING, submission=batch.submission + 1)
+                await self._submit(folder, again)
+            return
+        if batch.state != BatchState.SUBMITTED:
+            return
+        assert batch.submitted_as is not None
+        try:
+            status = await self.endpoint.look(batch.submitted_as)
+        except Interrupted:
+            raise
+        except (Unanswered, MalformedAnswer) as error:
+            log.warning("%s: batch %s: %s", self.host, batch.submitted_as, error)
+            return
+        if status.status == "failed":
+            self._fail(folder, batch, status)
+        elif status.is_final:
+            await self._collect(folder, batch, status)
+        elif status.status != batch.status.partition(",")[0]:
+            log.info("%s: batch %s: %s", self.host, batch.submitted_as, status.line)
+            self._save(folder, batch, status=status.line)
+
+    def _fail(self, folder: BatchFolder, batch: Batch, status: BatchStatus) -> None:
+        """Postpone a batch that exceeds the endpoint's queue. Raises UserError for any other failed batch."""
+        words = "; ".join(fault.message for fault in status.faults) or "no reason given"
+        if any(TOO_MANY_QUEUED in fault.codes for fault in status.faults):
+            log.warning(
+                "%s: batch %s is postponed: %s (if a batch exceeds the limit by itself, set models.%s.batch_requests)",
+                self.host, batch.submitted_as, words, self.entry,
+            )  # fmt: skip
+            self._save(folder, batch, state=BatchState.POSTPONED, status=POSTPONED_STATUS)
+            return
+        self._drop(folder, batch)
+        problem = f"batch {batch.submitted_as} failed and answered nothing: {words}"
+        fix = "correct the entry, or remove batch to send single requests"
+        self.live.fault = UserError(f"models.{self.entry}.batch", problem, fix)
+        raise self.live.fault
+
+    async def _collect(self, folder: BatchFolder, batch: Batch, status: BatchStatus) -> None:
+        """Store the answers of a batch that has ended, and wake the requests that wait for it."""
+        with TemporaryDirectory(dir=folder.path) as place:
+            parts = list[Path]()
+            for file in filter(None, (status.output_file, status.error_file)):
+                part = Path(place) / str(len(parts))
+                if await self.endpoint.download(file, part):
+                    parts.append(part)
+                else:
+                    log.warning("%s: file %s of batch %s no longer exists", self.host, file, status.batch)
+            store_answers(parts, folder.answers_of(batch))
+        batch = self._save(folder, batch, state=BatchState.COLLECTED, status=status.line)
+        folder.requests_of(batch).unlink(missing_ok=True)
+        del self.pending[batch.id]
+        for key in batch.keys:
+            self.batch_of.pop(key, None)
+        answers = BatchAnswers(batch, folder.answers_of(batch))
+        self.collected.append(answers)
+        self.collected_now.add(batch.id)
+        log.info("%s: batch %s %s: %s", self.host, status.batch, status.status, answers.summary())
+        # Answers come first, since they show whether a refusal concerns one request or all.
+        for key in sorted(batch.keys, key=lambda key: key not in answers.answered):
+            for ended in self.waiting.pop(key, ()):
+                if not ended.done():
+                    ended.set_result(None)
+
+
+def end_all(futures: Iterable[asyncio.Future[None]], error: Exception) -> None:
+    """Set an error in the futures that are not done."""
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)
+
+
+def timestamp(moment: str) -> float:
+    """Return a time in ISO form as seconds since 1970."""
+    return datetime.fromisoformat(moment).timestamp()
+
+
+def job_name(folder: Path) -> str:
+    """Return the name of a job for a batch's metadata: the path of its journal within the folder of all journals."""
+    parts = folder.with_suffix("").parts
+    within = parts[parts.index(JOURNALS) + 1 :] if JOURNALS in parts else ()
+    return "/".join(within or parts[-1:])
