@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -25,15 +26,20 @@ from maieutic.core.ledger import ledger_lines
 from maieutic.core.records import Reply
 from maieutic.launch.batches import cancel, pending_batches
 from maieutic.serving import batch_client
+from maieutic.serving.backends import hosted_identity
+from maieutic.serving.batch_client import BatchClient
 from maieutic.serving.batches import (
     BATCH_VARIABLE,
+    Batch,
     BatchFolder,
     BatchLimits,
     BatchSettings,
+    BatchState,
     parse_line,
 )
+from maieutic.serving.client import Client, ServerSettings
 from maieutic.serving.refusals import Refusal
-from test_client import KEY, drive, with_budget
+from test_client import KEY, drive, hosted, with_budget
 
 PENDING = r"batches: m: \d+ of \d+ items have no answer yet: "
 
@@ -44,6 +50,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_KEY", KEY)
     monkeypatch.setattr(batch_client, "QUIET_SECONDS", 0.1)
     monkeypatch.setattr(batch_client, "SETTLE_SECONDS", 0.2)
+    monkeypatch.setattr(batch_client, "RESTART_SECONDS", 0)
     monkeypatch.setattr(batch_client, "FIRST_POLL", 0.05)
 
 
@@ -85,7 +92,7 @@ def test_a_second_job_collects_the_answers_and_equals_a_live_job(
         with pytest.raises(UserError) as pending:
             drive(address, tmp_path / "batch", 20, endpoint="chat")
         assert pending.value.line.startswith(
-            f"batches: m: 20 of 20 items have no answer yet: 1 batch of {address.removeprefix('http://')} with 20 requests"
+            f"batches: m: 20 of 20 items have no answer yet: 1 batch at {address.removeprefix('http://')} with 20 requests"
         )
         assert pending.value.fix == "run again later; `maieutic runs` shows the state of the batches"
         assert server.live == 20
@@ -238,7 +245,7 @@ def test_requests_that_no_batch_answers_end_with_the_reason(tmp_path: Path, monk
     server = BatchServer()
     server.edit = lambda batch, out, bad: ([], [error_line(line["custom_id"], "request_timeout") for line in out])
     batched(monkeypatch, wait=True)
-    reason = r"3 of 3 items stayed unanswered \(request_timeout in 2 batches: 3\)"
+    reason = r"3 of 3 items stayed unanswered \(no answer after 2 batches, last request_timeout: 3\)"
     with serving(server.handler()) as address, pytest.raises(UserError, match=reason):
         drive(address, tmp_path, 3)
     assert server.submissions == 2, "as many batches as the entry's `attempts`"
@@ -265,6 +272,8 @@ sys.path[:0] = ["tests", "tests/unit"]
 from maieutic.cli import exit_code_of
 from maieutic.core.logs import log_to
 from maieutic.serving import batch_client
+from maieutic.serving.backends import hosted_identity
+from maieutic.serving.batch_client import BatchClient
 from test_client import drive
 batch_client.QUIET_SECONDS, batch_client.FIRST_POLL = 0.2, 0.05
 log_to(Path(sys.argv[2]) / "log")
@@ -331,7 +340,7 @@ def test_an_exceeded_queue_postpones_a_batch(tmp_path: Path, monkeypatch: pytest
             with pytest.raises(UserError, match=PENDING) as pending:
                 drive(address, tmp_path, 10)
             lines.append(pending.value.line)
-        assert ["; postponed until less is queued there: 1. Fix: run again later" in line for line in lines] == [
+        assert ["; 1 of them postponed by the limit on queued tokens. Fix: run again later" in line for line in lines] == [
             False, True, False, True, False,
         ]  # fmt: skip
         assert len(drive(address, tmp_path, 10)) == 10
@@ -352,7 +361,7 @@ def test_a_failed_batch_ends_the_job_in_one_line_and_is_forgotten(
         with pytest.raises(UserError) as failed:
             drive(address, tmp_path, 5)
         assert failed.value.line == (
-            "models.m.batch: batch batch_1 failed and answered nothing: model_not_found The model m does not exist "
+            "models.m.batch: batch batch_1 failed, and nothing was answered: model_not_found The model m does not exist "
             "(line 1). Fix: correct the entry, or remove batch to send single requests"
         )
         assert len(collect(address, tmp_path, 5)) == 5
@@ -475,7 +484,9 @@ def test_a_budget_reserves_the_most_that_a_batch_can_cost(tmp_path: Path, monkey
     batched(monkeypatch)
     with serving(server.handler()) as address:
         with_budget(monkeypatch, tmp_path, tokens=600)
-        with pytest.raises(UserError, match=PENDING + r".*; run\.budget pays for no more until they are answered"):
+        with pytest.raises(
+            UserError, match=PENDING + r".*; no more are sent, since the rest of run\.budget is reserved for batches"
+        ):
             drive(address, tmp_path, 30)
         first = len(server.submitted)
         spent = spending(tmp_path / "purse.jsonl")
@@ -496,10 +507,12 @@ def spending(purse: Path) -> tuple[int, int, float]:
 
 def test_a_batch_costs_its_share_of_the_price() -> None:
     price = Price(input=2, output=10, cached=0.5)
-    assert price.usd(1e6, 1e6, 4e5, batched=True) == price.usd(1e6, 1e6, 4e5) / 2
+    assert price.usd(1e6, 1e6, 4e5, batched=True) == price.usd(1e6, 1e6, 4e5), "no factor is known"
+    half = price.model_copy(update={"batch": 0.5})
+    assert half.usd(1e6, 1e6, 4e5, batched=True) == price.usd(1e6, 1e6, 4e5) / 2
     assert price.model_copy(update={"batch": 0.8}).usd(1e6, 0, batched=True) == 1.6
     entry = {"engine": "hosted", "model": "m", "price": {"input": 2, "output": 10}}
-    for host, share in {"api.openai.com": 0.5, "api.deepinfra.com": 0.8, "example.org": 0.5}.items():
+    for host, share in {"api.openai.com": 0.5, "api.deepinfra.com": 0.8, "example.org": 1}.items():
         known = HostedModel.model_validate({**entry, "base_url": f"https://{host}/v1"}).full_price
         assert known is not None and known.batch == share
 
@@ -535,7 +548,9 @@ def test_runs_lists_pending_batches_and_cancel_ends_them(
         monkeypatch.chdir(tmp_path)
         first, _ = sorted(pending_batches(), key=lambda batch: batch.line)
         assert first.run == "r" and "4 requests of replies/toy/journal, submitted 20" in first.line
-        assert first.line.startswith(f"batch_1 at {address.removeprefix('http://')}: ") and first.state == "in_progress"
+        assert (
+            first.line.startswith(f"batch_1 at {address.removeprefix('http://')}: ") and first.status == "in_progress"
+        )
         with pytest.raises(UserError, match=r"maieutic cancel: 'q' is not in the runs with pending batches"):
             cancel("q")
         cancel("r")
@@ -546,8 +561,8 @@ def test_runs_lists_pending_batches_and_cancel_ends_them(
         assert len(drive(address, journals, 8)) == 8, "finished answers of cancelled batches are collected"
         monkeypatch.chdir(tmp_path)
         assert pending_batches() == []
-        with pytest.raises(UserError, match="no run of this folder has pending batches"):
-            cancel()
+        cancel()
+        assert "No run of this folder has pending batches." in capsys.readouterr().out
 
 
 def test_pending_batches_are_listed_without_their_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -558,9 +573,11 @@ def test_pending_batches_are_listed_without_their_key(tmp_path: Path, monkeypatc
     with serving(server.handler()) as address, pytest.raises(UserError, match=PENDING):
         drive(address, journals, 2)
     monkeypatch.chdir(tmp_path)
-    assert "(UserError" not in pending_batches()[0].line, "an endpoint that does not answer is no error"
+    assert "attempts to call batches/batch_1 failed, last ClientConnectorError" in pending_batches()[0].line
     monkeypatch.delenv("TEST_KEY")
-    assert pending_batches()[0].line.endswith("in_progress (to see more: export TEST_KEY=...)")
+    assert pending_batches()[0].line.endswith("in_progress, its current status needs the key: export TEST_KEY=...")
+    with pytest.raises(UserError, match=r"not cancelled: batch_1\. Fix: see the reasons above, and repeat this"):
+        cancel()
 
 
 def test_a_damaged_file_about_a_batch_is_an_error_with_its_path(
@@ -572,12 +589,81 @@ def test_a_damaged_file_about_a_batch_is_an_error_with_its_path(
         with pytest.raises(UserError, match=PENDING):
             drive(address, tmp_path, 2)
         [path] = tmp_path.glob("journal.batches/*.json")
-        path.write_text(path.read_text()[:50])
+        whole = path.read_text()
+        path.write_text(whole[:50])
         with pytest.raises(
-            UserError, match=r"journal\.batches/.*\.json: the file about a batch is damaged\. Fix: restore"
+            UserError, match=r"journal\.batches/.*\.json: the record of a batch cannot be read\. Fix: restore"
         ):
             drive(address, tmp_path, 2)
+        path.write_text(whole)
+        with pytest.raises(UserError, match=PENDING):
+            drive(address, tmp_path, 2)
+        server.end_all()
+        drive(address, tmp_path, 2)
+        [answers] = tmp_path.glob("journal.batches/*.answers")
+        answers.unlink()
+        with pytest.raises(
+            UserError, match=r"\.answers: the answers of a batch are missing\. Fix: restore .* or delete .*\.json"
+        ):
+            drive(address, tmp_path, 3)
     assert server.submissions == 1
+
+
+def test_a_batch_that_the_endpoint_forgot_is_an_error_with_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key may be wrong, or the batch may be gone, so nothing is sent again by itself."""
+    server = BatchServer()
+    batched(monkeypatch)
+    with serving(server.handler()) as address:
+        with pytest.raises(UserError, match=PENDING):
+            drive(address, tmp_path, 2)
+        server.batches.clear()
+        with pytest.raises(
+            UserError, match=r"models\.m: .*/batches/batch_1: the server answers 404 .* Fix: delete (\S+)"
+        ) as error:
+            drive(address, tmp_path, 2)
+        Path(error.value.fix.split()[1]).unlink()
+        assert len(collect(address, tmp_path, 2)) == 2
+    assert server.submissions == 2
+
+
+def test_two_clients_of_one_model_submit_a_cut_off_batch_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulation's tutor and student may be the same model, with one journal. Both see the answers."""
+    server = BatchServer(looks=9)
+    batched(monkeypatch)
+    with serving(server.handler()) as address:
+        with pytest.raises(UserError, match=PENDING):
+            drive(address, tmp_path, 4)
+        [path] = tmp_path.glob("journal.batches/*.json")
+        cut_off = Batch.model_validate_json(path.read_text()).model_copy(
+            update={"state": BatchState.SUBMITTING, "provider_id": None}
+        )
+        server.batches.clear()
+        path.write_text(cut_off.model_dump_json())
+
+        async def start_both() -> list[str]:
+            folders = [BatchFolder.beside(tmp_path / "journal.jsonl")]
+            clients = [
+                BatchClient(
+                    Client(ServerSettings(f"{address}/v1", "m", api_key=KEY)), folders, hosted_identity(hosted(address)),
+                    BatchLimits(requests=10, mb=1), entry=name,
+                )
+                for name in ("tutor", "student")
+            ]  # fmt: skip
+            await asyncio.gather(*(client.start() for client in clients))
+            pending = [client.pending_line()[:7] for client in clients]
+            server.end_all()
+            for client in clients:
+                for folder, batch in list(client.pending.values()):
+                    await client._check(folder, batch)
+            assert all(len(client.collected) == 1 and not client.pending_line() for client in clients)
+            for client in clients:
+                await client.close()
+            return pending
+
+        assert asyncio.run(start_both()) == ["1 batch", "1 batch"]
+    assert server.submissions == 2 and len(server.batches) == 1
 
 
 def test_forgotten_refusals_are_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -592,7 +678,7 @@ def test_forgotten_refusals_are_sent_again(tmp_path: Path, monkeypatch: pytest.M
         drive(address, tmp_path, 4)
         assert server.submissions == 1, "a refusal in the batch's files counts"
         journal.write_text("".join(line for line in journal.read_text().splitlines(True) if "flagged" not in line))
-        assert folder.drop_refusals() == 1
+        folder.drop_refusals()
         drive(address, tmp_path, 4)
     assert server.submissions == 2 and sorted(server.submitted.values()) == [1, 1, 1, 2]
 

@@ -99,12 +99,12 @@ def test_jobs_get_the_budget_with_judges_models_and_prices(plan: RulePlan) -> No
 def test_jobs_get_the_limits_of_batches_and_the_judges_that_use_them(plan: RulePlan) -> None:
     assert hooks.batch_variable(plan) == {BATCH_VARIABLE: ""}, "a run without batches"
     entry = {"engine": "hosted", "base_url": "https://api.parasail.io/v1", "model": "m", "batch": True}
-    models = {"far": entry, "more": {**entry, "batch_requests": 9, "batch_mb": 2}}
+    models = {"far": entry, "more": {**entry, "batch_requests": 9, "batch_mb": 200}}
     batching = plan_with(models=models, batches={"wait": True}, run={**many_judges()["run"], "name": "trial"})
     settings = BatchSettings.model_validate_json(hooks.batch_variable(batching)[BATCH_VARIABLE])
     assert (settings.run, settings.wait) == ("trial", True)
     limits = {name: (entry.requests, entry.mb, entry.path) for name, entry in settings.limits.items()}
-    assert limits == {"far": (50_000, 100, "/v1"), "more": (9, 2, "/v1")}
+    assert limits == {"far": (50_000, 100, "/v1"), "more": (9, 100, "/v1")}
     assert settings.limits_of("two") == settings.limits_of("far") and settings.limits_of("one") is None
 
 

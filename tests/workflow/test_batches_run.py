@@ -15,7 +15,7 @@ from maieutic.datasets.mrbench import LABELS
 from running import NO_PAGE, overlay, run
 
 LIMIT = 4
-PRICE = {"input": 1000, "output": 2000}
+PRICE = {"input": 1000, "output": 2000, "batch": 0.5}
 
 
 def answer(body: dict[str, Any]) -> tuple[int, Any]:
@@ -82,15 +82,16 @@ def test_runs_with_batches_end_pending_and_give_the_tables_of_a_live_run(checkou
         full = run(folder, configured(folder, address, batch=False), "-n")
         configured(folder, address, batch=True)
         assert abs(cost_of(half.stdout) - cost_of(full.stdout) / 2) <= 0.01, "the dry run knows the price of batches"
-        outputs = []
+        outputs, counted = [], []
         for _ in range(6):
             done = run(folder, config)
             outputs.append(done.stdout)
+            counted.append(run(folder, config, "-n").stdout)
             if done.returncode == 0:
                 break
         assert done.returncode == 0 and len(outputs) == 3, "the tutor's batch, the judge's batch, the report"
         assert re.search(
-            r"^pending: generate_replies_locally mrbench far: far: 4 of 4 items have no answer yet: 1 batch of",
+            r"^pending: generate_replies_locally mrbench far: far: 4 of 4 items have no answer yet: 1 batch at",
             outputs[0],
             re.M,
         )
@@ -102,6 +103,10 @@ def test_runs_with_batches_end_pending_and_give_the_tables_of_a_live_run(checkou
         assert (
             outputs[0].count("\npending jobs: run again later; `maieutic runs` shows the state of the batches\n") == 1
         )
+        assert "; in batches already: far 4, j 11\n" in counted[0] and re.search(
+            r"^new requests: j about 4;", counted[0], re.M
+        )
+        assert counted[1].endswith("new requests: none; in batches already: j 4\n")
         assert not re.search(r"^failed:", "".join(outputs), re.M)
         assert server.live == alone and set(server.submitted.values()) == {1}
         assert len(server.submitted) == alone

@@ -17,10 +17,10 @@ BATCH_APIS_FILE = paths.RESOURCES / "batch_apis.yaml"
 
 
 class BatchApi(BaseModel):
-    """Batch API of a provider. The defaults are OpenAI's and apply to endpoints that the file does not list.
+    """Batch API of a provider. The defaults are for endpoints that the file does not list: OpenAI's limits, full price.
 
     hosts: patterns of host names; form: `openai` or `other`; path: beginning of the address in a batch's lines;
-    requests, mb: maximum number of requests, and of mebibytes, of one batch; price: share of the usual price; page: web
+    requests, mb: maximum number of requests, and of megabytes, of one batch; price: share of the usual price; page: web
     page with these values; read: day on which it was read.
     """
 
@@ -31,7 +31,7 @@ class BatchApi(BaseModel):
     path: str = "/v1"
     requests: int = 50_000
     mb: float = 200
-    price: float = 0.5
+    price: float = 1.0
     page: str = ""
     read: date | None = None
 

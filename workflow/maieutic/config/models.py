@@ -135,9 +135,6 @@ class Needs(StrictModel):
     runtime: int = Field(240, ge=1, le=527_040, description="Time limit of one attempt of a job, in minutes.")
 
 
-HALF = 0.5  # share of the usual price for which most providers answer requests in a batch
-
-
 class Price(StrictModel):
     """Price of a hosted model in US dollars per million tokens."""
 
@@ -152,7 +149,7 @@ class Price(StrictModel):
         None,
         ge=0,
         le=1,
-        description="Share of these prices for requests in a batch; `null`: the provider's, usually `0.5`.",
+        description="Factor on these prices for requests in a batch; `null`: the provider's (docs/batches.md).",
     )
 
     def usd(self, prompt_tokens: float, answer_tokens: float, cached_tokens: float = 0, batched: bool = False) -> float:
@@ -163,7 +160,7 @@ class Price(StrictModel):
         cached = self.input if self.cached is None else self.cached
         fresh = max(prompt_tokens - cached_tokens, 0)
         usual = (fresh * self.input + cached_tokens * cached + answer_tokens * self.output) / 1e6
-        return usual * (HALF if self.batch is None else self.batch) if batched else usual
+        return usual * self.batch if batched and self.batch is not None else usual
 
 
 class Model(StrictModel):
@@ -531,8 +528,8 @@ class HostedModel(ServedModel):
     batch: bool = Field(
         False,
         description=(
-            "Send requests by the provider's batch API: answers within a day, usually for half the price "
-            "(docs/batches.md). Changing it repeats no request."
+            "Send requests through the provider's batch API: answers within a day, usually for half the price "
+            "(docs/batches.md). Changing it repeats no answered request."
         ),
     )
     batch_requests: int | None = Field(

@@ -71,9 +71,12 @@ class ScoredConversation(JournalLine):
 L = TypeVar("L", bound=JournalLine)
 
 
+KEY_PREFIX = "sha256:"
+
+
 def canonical_digest(content: Any) -> str:
-    """Return `sha256:` and the SHA-256 of the content as canonical JSON."""
-    return "sha256:" + hashlib.sha256(CANONICAL.encode(content).encode()).hexdigest()
+    """Return KEY_PREFIX and the SHA-256 of the content as canonical JSON."""
+    return KEY_PREFIX + hashlib.sha256(CANONICAL.encode(content).encode()).hexdigest()
 
 
 # Field that gives deliberate repetitions of a request different keys. It is not sent to the server.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable
-from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -17,15 +16,20 @@ from maieutic.core.journal import take_lock
 from maieutic.serving.batches import Batch, BatchFolder, BatchState, folders_with_batches
 
 NO_NAME = "(no name)"  # shown for a run whose run file does not set `run.name`
-LOOK_SECONDS = 15.0  # timeout of a look at a batch
+CALL_SECONDS = 15.0  # timeout of a call about one batch
 
 
 class PendingBatch(NamedTuple):
-    """Batch whose answers are not collected. state: its state at the endpoint, or the reason why it is unknown."""
+    """Batch whose answers are not collected.
+
+    status: its status at the endpoint, or the last known one; fault: reason why the endpoint did not state it or did
+    not cancel the batch.
+    """
 
     folder: BatchFolder
     batch: Batch
-    state: str
+    status: str
+    fault: str = ""
 
     @property
     def run(self) -> str:
@@ -35,11 +39,10 @@ class PendingBatch(NamedTuple):
     @property
     def line(self) -> str:
         """Line about the batch for people."""
-        batch = self.batch
-        name = batch.submitted_as or "not submitted yet"
-        since = f", submitted {datetime.fromisoformat(batch.submitted):%Y-%m-%d %H:%M} UTC" if batch.submitted else ""
-        host = urlsplit(batch.base_url).netloc
-        return f"{name} at {host}: {len(batch.keys):,} requests of {batch.job}{since}: {self.state}"
+        name, host = self.batch.provider_id or "not submitted yet", urlsplit(self.batch.base_url).netloc
+        since = f", submitted {self.batch.submitted_at} UTC" if self.batch.submitted_at else ""
+        state = ", ".join(filter(None, [self.status, self.fault]))
+        return f"{name} at {host}: {len(self.batch.keys):,} requests of {self.batch.job}{since}: {state}"
 
 
 def uncollected_batches(journals: Path) -> list[tuple[BatchFolder, Batch]]:
@@ -51,39 +54,40 @@ def uncollected_batches(journals: Path) -> list[tuple[BatchFolder, Batch]]:
 
 
 def pending_batches(journals: Path = Path(paths.JOURNALS)) -> list[PendingBatch]:
-    """Return the batches without collected answers, each with its state at the endpoint, which is asked for it."""
-    return asyncio.run(looked_up(uncollected_batches(journals), cancel=False))
+    """Return the batches without collected answers, with their status at the endpoint, which is called for each."""
+    return asyncio.run(call_endpoints(uncollected_batches(journals), cancels=False))
 
 
-async def looked_up(batches: Iterable[tuple[BatchFolder, Batch]], cancel: bool) -> list[PendingBatch]:
-    """Look up batches, or cancel them, and return them with their states."""
-    return list(await asyncio.gather(*(look_up(folder, batch, cancel) for folder, batch in batches)))
+async def call_endpoints(batches: Iterable[tuple[BatchFolder, Batch]], cancels: bool) -> list[PendingBatch]:
+    """Retrieve batches from their endpoints, or cancel them there, and return them with their status."""
+    return list(await asyncio.gather(*(call_endpoint(folder, batch, cancels) for folder, batch in batches)))
 
 
-async def look_up(folder: BatchFolder, batch: Batch, cancel: bool) -> PendingBatch:
-    """Look up a batch, or cancel it, and return it with its state."""
+async def call_endpoint(folder: BatchFolder, batch: Batch, cancels: bool) -> PendingBatch:
+    """Retrieve a batch from its endpoint, or cancel it there, and return it with its status."""
+    from maieutic.serving.answers import MalformedAnswer
     from maieutic.serving.batch_endpoint import BatchEndpoint
     from maieutic.serving.client import Client, ServerSettings, Unanswered
 
-    known = batch.status or "state unknown"
+    known = PendingBatch(folder, batch, batch.status)
     if batch.state == BatchState.POSTPONED:
-        return PendingBatch(folder, batch, known)
+        return known
     key = os.environ.get(batch.key_env, "").strip() if batch.key_env else ""
     if batch.key_env and not key:
-        return PendingBatch(folder, batch, f"{known} (to see more: export {batch.key_env}=...)")
-    client = Client(ServerSettings(batch.base_url, batch.entry, api_key=key or None, timeout=LOOK_SECONDS, attempts=2))
+        return known._replace(fault=f"its current status needs the key: export {batch.key_env}=...")
+    client = Client(ServerSettings(batch.base_url, batch.entry, api_key=key or None, timeout=CALL_SECONDS, attempts=2))
     endpoint = BatchEndpoint(client)
     try:
-        name = batch.submitted_as
+        name = batch.provider_id
         if name is None:
-            listed = await endpoint.search(batch.mark, batch.input_file, datetime.fromisoformat(batch.at).timestamp())
+            listed = await endpoint.search(batch)
             if listed is None:
-                return PendingBatch(folder, batch, "the submission was cut off, and the endpoint does not list it")
+                return known._replace(fault="its submission was cut off, and the endpoint does not list it")
             name = listed.batch
-        status = await (endpoint.cancel(name) if cancel else endpoint.look(name))
-        return PendingBatch(folder, batch, status.line)
-    except (UserError, Unanswered) as error:
-        return PendingBatch(folder, batch, f"{known} ({error})")
+        status = await (endpoint.cancel(name) if cancels else endpoint.retrieve(name, folder.record_path(batch)))
+        return known._replace(status=status.line)
+    except (UserError, Unanswered, MalformedAnswer) as error:
+        return known._replace(fault=str(error))
     finally:
         await client.close()
 
@@ -91,26 +95,45 @@ async def look_up(folder: BatchFolder, batch: Batch, cancel: bool) -> PendingBat
 def cancel(run: str | None = None) -> None:
     """Cancel the pending batches of a run at their endpoints. Answers that are finished by then are still collected.
 
-    run: name of the run, as listed by `maieutic runs`; all runs of this folder if omitted.
+    run: name of the run, as listed by `maieutic runs`. It may be omitted if only one run has pending batches.
+
+    Raises UserError if no or another run has pending batches, or if a batch was not cancelled.
     """
     batches = uncollected_batches(Path(paths.JOURNALS))
     names = sorted({batch.run or NO_NAME for _, batch in batches})
     if not names:
-        raise UserError("maieutic cancel", "no run of this folder has pending batches", "nothing needs to be cancelled")
+        print("No run of this folder has pending batches.")
+        return
+    if run is None and len(names) > 1:
+        raise UserError("maieutic cancel", f"several runs have pending batches: {', '.join(names)}", "name one of them")
     if run is not None and run not in names:
         raise unknown_name("maieutic cancel", run, names, "the runs with pending batches")
     chosen = [(folder, batch) for folder, batch in batches if run in (None, batch.run or NO_NAME)]
-    for pending in asyncio.run(looked_up(chosen, cancel=True)):
+    kept = []
+    for pending in asyncio.run(call_endpoints(chosen, cancels=True)):
         if pending.batch.state == BatchState.POSTPONED:
-            drop_postponed(pending)
+            pending = drop_postponed(pending)
         print(pending.line)
-    print("The next run collects the finished answers, and sends the other requests again unless they are left out.")
+        if pending.fault:
+            kept.append(pending.batch.provider_id or pending.batch.id)
+    if kept:
+        raise UserError(
+            "maieutic cancel", f"not cancelled: {', '.join(kept)}", "see the reasons above, and repeat this"
+        )
+    print("The next run collects the finished answers, and requests the others again if they are part of it.")
 
 
-def drop_postponed(pending: PendingBatch) -> None:
-    """Forget a batch that waits to be submitted. Raises UserError if a job is using it."""
-    lock = take_lock(pending.folder.path.with_suffix(".lock"))
+def drop_postponed(pending: PendingBatch) -> PendingBatch:
+    """Forget a batch that waits to be submitted, unless a job has the journal open or has submitted the batch."""
+    folder, batch = pending.folder, pending.batch
     try:
-        pending.folder.remove(pending.batch)
+        lock = take_lock(folder.path.with_suffix(".lock"))
+    except UserError as error:
+        return pending._replace(fault=error.problem)
+    try:
+        if batch not in folder.batches():
+            return pending._replace(fault="it was submitted in the meantime")
+        folder.remove(batch)
+        return pending._replace(status="not submitted any more")
     finally:
         lock.close()

@@ -83,19 +83,20 @@ def answering_entries(plan: RulePlan) -> dict[str, str]:
 
 
 def batch_limits(entry: HostedModel) -> BatchLimits:
-    """Return the limits of one batch: the entry's, or else the provider's."""
+    """Return the limits of one batch: the provider's, or lower ones of the entry."""
     api = batch_api_of(entry.base_url)
-    return BatchLimits(requests=entry.batch_requests or api.requests, mb=entry.batch_mb or api.mb, path=api.path)
+    requests, mb = min(entry.batch_requests or api.requests, api.requests), min(entry.batch_mb or api.mb, api.mb)
+    return BatchLimits(requests=requests, mb=mb, path=api.path)
 
 
 def batch_variable(plan: RulePlan) -> dict[str, str]:
-    """Return the environment variable with the settings of batches. It is empty if no model uses batches."""
+    """Return the environment variable with the settings of batches. It is empty without batches and without `wait`."""
     limits = {
         name: batch_limits(entry)
         for name, entry in plan.models.items()
         if isinstance(entry, HostedModel) and entry.batch
     }
-    if not limits:
+    if not limits and not plan.config.batches.wait:
         return {BATCH_VARIABLE: ""}
     judges = {judge: entry for judge, entry in answering_entries(plan).items() if entry in limits}
     settings = BatchSettings(run=plan.run.name or "", wait=plan.config.batches.wait, limits=limits, models=judges)

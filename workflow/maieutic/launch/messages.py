@@ -77,7 +77,8 @@ def planned_requests(plan: Plan, jobs: Sequence[Job]) -> list[NewRequests]:
 
 def models_to_call(plan: Plan, jobs: Sequence[Job]) -> set[str]:
     """Return the models to which planned jobs will send requests."""
-    return {part.model for part in planned_requests(plan, jobs) if part.requests != 0 or not part.exact}
+    planned = planned_requests(plan, jobs)
+    return {part.model for part in planned if part.requests != 0 or not part.exact or part.in_batches}
 
 
 def uncounted_models(plan: Plan, job: Job) -> list[str]:
@@ -131,8 +132,14 @@ def requests_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
     cost = cost_text(
         plan, [Billed(part.model, part.prompt_tokens, part.answer_tokens) for part in planned if part.requests]
     )
-    total = f"new requests: {', '.join(parts) or 'none, all answers are on file'}"
-    return "; ".join(filter(None, [total, cost, thinking_line(plan, planned)]))
+    sent: Counter[str] = Counter()
+    for part in planned:
+        sent[part.asker] += part.in_batches
+    batches = ", ".join(f"{name} {number}" for name, number in sent.items() if number)
+    none = "none" if batches else "none, all answers are on file"
+    total = f"new requests: {', '.join(parts) or none}"
+    in_batches = f"in batches already: {batches}" if batches else ""
+    return "; ".join(filter(None, [total, cost, thinking_line(plan, planned), in_batches]))
 
 
 def thinking_line(plan: Plan, planned: Sequence[NewRequests]) -> str:

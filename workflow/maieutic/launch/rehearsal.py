@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from maieutic.config.models import BaselineModel, HostedModel, RecordedModel, VllmModel
 from maieutic.core import paths
-from maieutic.core.journal import FinishedRequest, load_journal_answers, request_key
+from maieutic.core.journal import KEY_PREFIX, FinishedRequest, load_journal_answers, request_key
 from maieutic.core.records import Prompt, Reply, write_records
 from maieutic.datasets.sources import local_copy, read_checked_source
 from maieutic.plan import inputs
@@ -33,6 +33,7 @@ from maieutic.replies import jobs as replies_jobs
 from maieutic.replies.generate import ModelRequests, RequestLimits, TutorWork, converse, generate_replies, turn_count
 from maieutic.replies.recorded import read_replies
 from maieutic.serving.backends import Backend, hosted_identity
+from maieutic.serving.batches import BatchFolder, BatchState
 from maieutic.serving.server import vllm_identity as served_identity
 
 NO_FILE = Path("-")  # placeholder for the journal, the log and the picture store of a job that calls no model
@@ -45,7 +46,8 @@ class NotOnFile(Exception):
 class AnswersOnFile(ModelRequests):
     """A model that is never called, because its answers are read from journals.
 
-    unanswered_lengths: number of characters in the messages of each request without an answer, by request key.
+    unanswered_lengths: number of characters in the messages of each request without an answer, by request key;
+    asked_in_batches: keys of the requests that are not in a journal yet, but in a batch.
     """
 
     def __init__(
@@ -60,18 +62,29 @@ class AnswersOnFile(ModelRequests):
         kept: Any = SimpleNamespace(answers=load_journal_answers(journal, FinishedRequest, others), path=journal)
         super().__init__(name, model, dict(identity), kept, Backend(refuse_client))
         self.unanswered_lengths: dict[str, int] = {}
+        self.asked_in_batches: set[str] = set()
+        self.batched_keys = frozenset(
+            f"{KEY_PREFIX}{key}"
+            for path in (journal, *others)
+            for batch in BatchFolder.beside(path).batches()
+            if batch.state != BatchState.WRITTEN
+            for key in batch.keys
+        )
 
     @property
     def has_answers(self) -> bool:
-        """True if any of the journals contains an answer."""
+        """True if any of the journals contains an answer, or a batch contains a request."""
         answers = self.journal.answers
-        return bool(len(answers)) or any(len(other) for other in answers.others)
+        return bool(len(answers) or self.batched_keys) or any(len(other) for other in answers.others)
 
     async def ask(self, request: dict[str, Any]) -> FinishedRequest:
         """Return the answer on file. Without an answer, record the length of the request and raise NotOnFile."""
         key = request_key(request, self.identity)
         if (known := self.journal.answers.get(key)) is not None:
             return known
+        if key in self.batched_keys:
+            self.asked_in_batches.add(key)
+            raise NotOnFile
         self.unanswered_lengths[key] = len(json.dumps(request["messages"], ensure_ascii=False))
         raise NotOnFile
 

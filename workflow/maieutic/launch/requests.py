@@ -39,7 +39,8 @@ class NewRequests(NamedTuple):
 
     stage: `tutors`, `judges`, or `checks` (of judges on labelled replies); asker: name of the tutor or judge; model:
     registry entry that answers; requests: number of requests, None if unknown; prompt_tokens, answer_tokens: estimated
-    sums over all requests; exact: True if the requests were counted, False if they were estimated.
+    sums over all requests; exact: True if the requests were counted, False if they were estimated; in_batches: number
+    of further requests that are in a batch already.
     """
 
     stage: str
@@ -49,6 +50,7 @@ class NewRequests(NamedTuple):
     prompt_tokens: float = 0.0
     answer_tokens: float = 0.0
     exact: bool = False
+    in_batches: int = 0
 
 
 class EstimatedRequests(NamedTuple):
@@ -323,7 +325,8 @@ def unanswered_requests(
     lengths = list(on_file.unanswered_lengths.values())
     requests = len(lengths) + later
     prompt = tokens_of_chars(sum(lengths) / len(lengths)) if lengths else 0.0
-    return NewRequests(stage, asker, model, requests, requests * prompt, requests * answer, exact=True)
+    sent = len(on_file.asked_in_batches)
+    return NewRequests(stage, asker, model, requests, requests * prompt, requests * answer, True, sent)
 
 
 def estimated_total(
@@ -343,7 +346,8 @@ def estimated_total(
 
 def total_requests(stage: str, asker: str, model: str, parts: Sequence[NewRequests]) -> NewRequests:
     """Add up the parts of one job; the sum is exact if every part is exact."""
-    return estimated_total(stage, asker, model, parts)._replace(exact=all(part.exact for part in parts))
+    exact, in_batches = all(part.exact for part in parts), sum(part.in_batches for part in parts)
+    return estimated_total(stage, asker, model, parts)._replace(exact=exact, in_batches=in_batches)
 
 
 JobNames = Mapping[str, str]  # values of a job's wildcards, by name

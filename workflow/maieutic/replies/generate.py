@@ -297,7 +297,7 @@ def check_pending(title: str, progress: Progress, what: str, askers: Iterable[Mo
         return
     problem = f"{title}: {progress.failed} of {progress.total} {what} have no answer yet: {'; '.join(pending)}"
     spent = next((asker.budget_error.place for asker in askers if asker.budget_error), None)
-    problem += f"; {spent} pays for no more until they are answered" if spent else ""
+    problem += f"; no more are sent, since the rest of {spent} is reserved for batches" if spent else ""
     raise UserError(PENDING_PLACE, problem, "run again later; `maieutic runs` shows the state of the batches")
 
 

@@ -11,19 +11,17 @@ import json
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Container, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.core.files import MB, atomic_file
-from maieutic.core.journal import canonical_digest, request_key
+from maieutic.core.files import atomic_file
+from maieutic.core.journal import KEY_PREFIX, canonical_digest, request_key
 from maieutic.core.ledger import utc_now
 from maieutic.core.shutdown import SHUTDOWN
 from maieutic.serving.answers import Answer, MalformedAnswer
@@ -56,15 +54,17 @@ from maieutic.serving.refusals import Refusal, scope_of
 from maieutic.serving.silent_changes import SilentChangeWatcher
 
 log = logging.getLogger(__name__)
+MEGABYTE = 1_000_000
+CLAIMED: set[Path] = set()  # batches for which a client of this process is responsible
 JOURNALS = Path(paths.JOURNALS).name
-PREFIX = "sha256:"  # of request keys, which is left out of `custom_id`: it may have at most 64 characters
 QUIET_SECONDS = 1.0  # a batch is sent once no request was added for this long
 # A submission that was cut off may reach the endpoint's list of batches this much later.
 SETTLE_SECONDS = 30.0
 # Another job's unfinished submission is given up after this time, if the endpoint does not list it.
 FOREIGN_SECONDS = 3600.0
 FIRST_POLL, LONGEST_POLL = 5.0, 60.0  # seconds between two looks at a batch, at first and later
-POSTPONED_SECONDS = 600.0  # seconds until a postponed batch is submitted again
+POSTPONED_SECONDS = 600.0  # seconds until a waiting job submits a postponed batch again
+RESTART_SECONDS = 60.0  # seconds until a new job does; Snakemake's `retries` start a pending job again at once
 POSTPONED_STATUS = "postponed: too many tokens are queued at the endpoint"
 REPORT_SECONDS = 60.0  # minimum time between two log lines about a waiting job
 
@@ -117,6 +117,7 @@ class BatchClient:
         self.tasks: set[asyncio.Task[None]] = set()
         self.started = self.sending = self.polling = False
         self.reasons: dict[str, str] = {}
+        self.claims: set[Path] = set()
 
     # the interface of the client of single requests -------------------------------------------------------------------
 
@@ -140,11 +141,12 @@ class BatchClient:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+        CLAIMED.difference_update(self.claims)
         await self.live.close()
 
     def key_of(self, request: dict[str, Any]) -> str:
-        """Return the name of a request in batches: its key without the prefix."""
-        return request_key(request, self.identity).removeprefix(PREFIX)
+        """Return the `custom_id` of a request: its key without the prefix, since 64 characters are allowed."""
+        return request_key(request, self.identity).removeprefix(KEY_PREFIX)
 
     def is_in_batch(self, request: dict[str, Any]) -> bool:
         """Return True if a request is in a batch whose answers are not collected."""
@@ -157,11 +159,11 @@ class BatchClient:
         batches = [batch for _, batch in self.pending.values()]
         requests = sum(len(batch.keys) for batch in batches)
         number = "1 batch" if len(batches) == 1 else f"{len(batches)} batches"
-        times = sorted(batch.submitted for batch in batches if batch.submitted)
-        since = f", submitted {datetime.fromisoformat(times[0]):%Y-%m-%d %H:%M} UTC" if times else ""
+        times = sorted(batch.submitted_at for batch in batches if batch.submitted_at)
+        since = f", submitted {times[0]} UTC" if times else ""
         postponed = sum(batch.state == BatchState.POSTPONED for batch in batches)
-        later = f"; postponed until less is queued there: {postponed}" if postponed else ""
-        return f"{number} of {self.host} with {requests:,} requests{since}{later}"
+        later = f"; {postponed} of them postponed by the limit on queued tokens" if postponed else ""
+        return f"{number} at {self.host} with {requests:,} requests{since}{later}"
 
     # before the first request -----------------------------------------------------------------------------------------
 
@@ -170,28 +172,41 @@ class BatchClient:
 
         Raises UserError if a batch has failed as a whole or cannot be looked up.
         """
-        for folder in self.folders:
-            for batch in folder.batches():
-                if batch.model != self.digest:
+        for shared in self.folders:
+            for batch in shared.batches():
+                if batch.model_digest != self.digest:
                     continue
+                folder = self._claimed(shared, batch)
                 if batch.state == BatchState.COLLECTED:
-                    self.collected.append(BatchAnswers(batch, folder.answers_of(batch)))
+                    self.collected.append(BatchAnswers(batch, folder.answers_path(batch)))
                 elif batch.state == BatchState.WRITTEN:
                     if folder.owned:
                         folder.remove(batch)  # it was never submitted: its requests are sent with the next batch
                 elif await self._exists(folder, batch):
                     self._add_pending(folder, batch)
         for folder, batch in list(self.pending.values()):
-            if folder.owned and batch.state == BatchState.CREATING:
+            if folder.owned and batch.state == BatchState.SUBMITTING:
                 batch = await self._settle(folder, batch)
-            await self._look(folder, batch)
+            await self._check(folder, batch)
         self.started = True
+
+    def _claimed(self, folder: BatchFolder, batch: Batch) -> BatchFolder:
+        """Return the folder as this client may use it for a batch.
+
+        A second client of this process with the same settings (a simulation's student and tutor can be one model) may
+        only read a batch.
+        """
+        path = folder.path / batch.id
+        if folder.owned and path not in CLAIMED:
+            CLAIMED.add(path)
+            self.claims.add(path)
+        return folder if path in self.claims else BatchFolder(folder.path, owned=False)
 
     async def _exists(self, folder: BatchFolder, batch: Batch) -> bool:
         """Return False for a cut-off submission of another job that the endpoint does not list."""
-        if folder.owned or batch.state != BatchState.CREATING:
+        if folder.owned or batch.state != BatchState.SUBMITTING:
             return True
-        since = timestamp(batch.at)
+        since = batch.began
         return time.time() - since < FOREIGN_SECONDS or await self._listed(batch) is not None
 
     def _add_pending(self, folder: BatchFolder, batch: Batch) -> None:
@@ -221,11 +236,11 @@ class BatchClient:
             if self.live.fault is not None:
                 raise self.live.fault
             if key in self.batch_of:
-                await self._answers_of(key)
+                await self._wait_for(key)
             elif self.limits is None:
                 return await self.live.ask(request, prepare)
             elif sent == self.live.server.attempts:
-                raise Unanswered(f"{self.reasons[key]} in {sent} batches")
+                raise Unanswered(f"no answer after {sent} batches, last {self.reasons[key]}")
             else:
                 sent += 1
                 await self._enqueue(key, request, prepare)
@@ -242,8 +257,9 @@ class BatchClient:
         except MalformedAnswer as error:
             outcome, answer = str(error), None
         if answer is None:
-            self.reasons[key] = outcome.words if isinstance(outcome, Refusal) else str(outcome)
-            self.retries[self.reasons[key]] = self.retries.get(self.reasons[key], 0) + 1
+            reason = self.reasons[key] = outcome.words if isinstance(outcome, Refusal) else str(outcome)
+            if answers.batch.id in self.collected_now:  # an earlier run has counted the others
+                self.retries[reason] = self.retries.get(reason, 0) + 1
         return answer
 
     async def _answer_in(self, outcome: Outcome, request: dict[str, Any], fresh: bool) -> Answer | None:
@@ -265,10 +281,10 @@ class BatchClient:
         self.live.note_answer(request)
         return answer
 
-    async def _answers_of(self, key: str) -> None:
+    async def _wait_for(self, key: str) -> None:
         """Wait until the batch with a request has ended. Raises Pending if the run does not wait."""
         if not self.waits:
-            raise Pending(f"in a batch of {self.host}")
+            raise Pending(f"in a batch at {self.host}")
         self._watch()
         ended = asyncio.get_running_loop().create_future()
         self.waiting[key].append(ended)
@@ -325,7 +341,7 @@ class BatchClient:
                         self.waiting[queued.key].append(queued.sent)
                     self._watch()
                 else:
-                    end_all((queued.sent for queued in sent), Pending(f"in a batch of {self.host}"))
+                    end_all((queued.sent for queued in sent), Pending(f"in a batch at {self.host}"))
         except Exception as error:
             end_all((queued.sent for queued in requests), error)
 
@@ -335,7 +351,7 @@ class BatchClient:
         A request that cannot be prepared, for example because the budget is spent, ends with that error.
         """
         assert self.limits is not None
-        most = int(self.limits.mb * MB)
+        most = int(self.limits.mb * MEGABYTE)
         for queued in requests:
             try:
                 if SHUTDOWN.is_set:
@@ -344,7 +360,9 @@ class BatchClient:
                 content = {"custom_id": queued.key, "method": "POST", "url": url, "body": body}
                 line = json.dumps(content).encode() + b"\n"
                 if len(line) > most:
-                    problem = f"a request of {len(line) / MB:.1f} MB is larger than a batch ({most / MB:g} MB)"
+                    problem = (
+                        f"a request of {len(line) / MEGABYTE:.1f} MB is larger than a batch ({most / MEGABYTE:g} MB)"
+                    )
                     raise UserError(f"models.{self.entry}.batch_mb", problem, "raise batch_mb, or remove batch")
             except Exception as error:
                 end_all([queued.sent], error)
@@ -359,15 +377,15 @@ class BatchClient:
         first: first request with its line; lines: the requests after it.
         """
         assert self.limits is not None
-        folder, most = self.folders[0], int(self.limits.mb * MB)
+        folder, most = self.folders[0], int(self.limits.mb * MEGABYTE)
         batch = Batch(
             id=new_batch_id(), run=self.run, job=job_name(folder.path), entry=self.entry,
-            base_url=self.live.server.base_url, key_env=self.key_env, model=self.digest, url=url,
+            base_url=self.live.server.base_url, key_env=self.key_env, model_digest=self.digest, url=url,
             state=BatchState.WRITTEN, keys=[], size=0, at=utc_now(),
         )  # fmt: skip
         sent, size = list[QueuedRequest](), 0
         following: tuple[QueuedRequest, bytes] | None = first
-        with atomic_file(folder.requests_of(batch), "wb") as handle:
+        with atomic_file(folder.requests_path(batch), "wb") as handle:
             while following is not None and len(sent) < self.limits.requests:
                 queued, line = following
                 if size + len(line) > most:
@@ -377,6 +395,7 @@ class BatchClient:
                 size += len(line)
                 following = next(lines, None)
         batch = batch.model_copy(update={"keys": [queued.key for queued in sent], "size": size})
+        self._claimed(folder, batch)
         folder.save(batch)
         return batch, sent, following
 
@@ -384,11 +403,11 @@ class BatchClient:
         """Upload a batch's requests and submit the batch. Raises UserError if the endpoint refuses it."""
         folder = self.folders[0]
         try:
-            input_file = await self.endpoint.upload(folder.requests_of(batch))
+            input_file = await self.endpoint.upload(folder.requests_path(batch))
         except Exception:
             folder.remove(batch)  # nothing was submitted
             raise
-        await self._submit(folder, self._save(folder, batch, state=BatchState.CREATING, input_file=input_file))
+        await self._submit(folder, self._save(folder, batch, state=BatchState.SUBMITTING, input_file=input_file))
 
     async def _submit(self, folder: BatchFolder, batch: Batch) -> Batch:
         """Submit a batch whose requests are uploaded, and return it as submitted.
@@ -397,17 +416,11 @@ class BatchClient:
 
         Raises UserError if the endpoint refuses the batch, Unanswered after the last attempt.
         """
-        assert batch.input_file is not None
         for _ in range(self.live.server.attempts):
             try:
-                status: BatchStatus | None = await self.endpoint.submit(
-                    batch.input_file, batch.url, batch.mark, batch.job
-                )
-            except UnclearSubmission as error:
-                log.warning("%s: no answer to the submission of a batch (%s)", self.host, error)
-                status = await self._listed_late(batch)
-            except MalformedAnswer as error:
-                log.warning("%s: a malformed answer to the submission of a batch (%s)", self.host, error)
+                status: BatchStatus | None = await self.endpoint.submit(batch)
+            except (UnclearSubmission, MalformedAnswer) as error:
+                log.warning("%s: no valid answer to the submission of a batch (%s)", self.host, error)
                 status = await self._listed_late(batch)
             except UserError:
                 self._drop(folder, batch)
@@ -420,20 +433,20 @@ class BatchClient:
         """Record that a batch was submitted."""
         log.info(
             "%s: batch %s submitted, %s requests (%.1f MB), answers within a day",
-            self.host, status.batch, f"{len(batch.keys):,}", batch.size / MB,
+            self.host, status.batch, f"{len(batch.keys):,}", batch.size / MEGABYTE,
         )  # fmt: skip
-        known = {"submitted_as": status.batch, "status": status.line, "submitted": utc_now()}
+        known = {"provider_id": status.batch, "status": status.line, "submitted": utc_now()}
         return self._save(folder, batch, state=BatchState.SUBMITTED, **known)
 
     async def _listed(self, batch: Batch) -> BatchStatus | None:
         """Return the batch that a cut-off submission created, None if the endpoint does not list it."""
-        return await self.endpoint.search(batch.mark, batch.input_file, timestamp(batch.at))
+        return await self.endpoint.search(batch)
 
     async def _listed_late(self, batch: Batch) -> BatchStatus | None:
         """Return the batch that a cut-off submission created. It may appear in the list with a delay."""
         if (status := await self._listed(batch)) is not None:
             return status
-        await settle(timestamp(batch.at), SETTLE_SECONDS)
+        await settle(batch.began, SETTLE_SECONDS)
         return await self._listed(batch)
 
     async def _settle(self, folder: BatchFolder, batch: Batch) -> Batch:
@@ -441,11 +454,11 @@ class BatchClient:
         status = await self._listed_late(batch)
         if status is None:
             return await self._submit(folder, self._save(folder, batch))
-        log.info("%s: the cut-off submission of batch %s had arrived", self.host, status.batch)
+        log.info("%s: batch %s was created although its submission was cut off", self.host, status.batch)
         return self._submitted(folder, batch, status)
 
     def _drop(self, folder: BatchFolder, batch: Batch) -> None:
-        """Forget a batch of which the endpoint answered nothing, so that its requests are sent again."""
+        """Forget a batch without answers, so that its requests are sent again."""
         self.pending.pop(batch.id, None)
         for key in batch.keys:
             self.batch_of.pop(key, None)
@@ -466,7 +479,7 @@ class BatchClient:
             while self.pending:
                 await wait_unless_shutdown(pause)
                 for folder, batch in list(self.pending.values()):
-                    await self._look(folder, batch)
+                    await self._check(folder, batch)
                 pause = min(1.5 * pause, LONGEST_POLL)
                 if self.pending and time.monotonic() - reported >= REPORT_SECONDS:
                     reported = time.monotonic()
@@ -477,72 +490,96 @@ class BatchClient:
         finally:
             self.polling = False
 
-    async def _look(self, folder: BatchFolder, batch: Batch) -> None:
+    async def _check(self, folder: BatchFolder, batch: Batch) -> None:
         """Look at a pending batch, and collect its answers if it has ended.
 
         Raises UserError if it has failed as a whole.
         """
+        if not folder.owned:
+            current = self._read_again(folder, batch)
+            if current is None:
+                return
+            batch = current
         if batch.state == BatchState.POSTPONED:
-            if folder.owned and (not self.started or time.time() - timestamp(batch.at) > POSTPONED_SECONDS):
-                again = self._save(folder, batch, state=BatchState.CREATING, submission=batch.submission + 1)
+            pause = POSTPONED_SECONDS if self.started else RESTART_SECONDS
+            if folder.owned and time.time() - batch.began >= pause:
+                again = self._save(folder, batch, state=BatchState.SUBMITTING, submission=batch.submission + 1)
                 await self._submit(folder, again)
             return
         if batch.state != BatchState.SUBMITTED:
             return
-        assert batch.submitted_as is not None
+        assert batch.provider_id is not None
         try:
-            status = await self.endpoint.look(batch.submitted_as)
+            status = await self.endpoint.retrieve(batch.provider_id, folder.record_path(batch))
         except Interrupted:
             raise
         except (Unanswered, MalformedAnswer) as error:
-            log.warning("%s: batch %s: %s", self.host, batch.submitted_as, error)
+            log.warning("%s: batch %s: %s", self.host, batch.provider_id, error)
             return
-        if status.status == "failed":
-            self._fail(folder, batch, status)
-        elif status.is_final:
+        if status.is_final and (status.status != "failed" or status.output_file or status.error_file):
             await self._collect(folder, batch, status)
+        elif not folder.owned:  # the job that sent the batch decides about it
+            return
+        elif status.is_final:
+            self._fail(folder, batch, status)
         elif status.status != batch.status.partition(",")[0]:
-            log.info("%s: batch %s: %s", self.host, batch.submitted_as, status.line)
+            log.info("%s: batch %s: %s", self.host, batch.provider_id, status.line)
             self._save(folder, batch, status=status.line)
 
     def _fail(self, folder: BatchFolder, batch: Batch, status: BatchStatus) -> None:
         """Postpone a batch that exceeds the endpoint's queue. Raises UserError for any other failed batch."""
-        words = "; ".join(fault.message for fault in status.faults) or "no reason given"
+        reason = "; ".join(fault.message for fault in status.faults) or "the endpoint gives no reason"
         if any(TOO_MANY_QUEUED in fault.codes for fault in status.faults):
             log.warning(
                 "%s: batch %s is postponed: %s (if a batch exceeds the limit by itself, set models.%s.batch_requests)",
-                self.host, batch.submitted_as, words, self.entry,
+                self.host, batch.provider_id, reason, self.entry,
             )  # fmt: skip
             self._save(folder, batch, state=BatchState.POSTPONED, status=POSTPONED_STATUS)
             return
         self._drop(folder, batch)
-        problem = f"batch {batch.submitted_as} failed and answered nothing: {words}"
+        problem = f"batch {batch.provider_id} failed, and nothing was answered: {reason}"
         fix = "correct the entry, or remove batch to send single requests"
         self.live.fault = UserError(f"models.{self.entry}.batch", problem, fix)
         raise self.live.fault
 
+    def _read_again(self, folder: BatchFolder, batch: Batch) -> Batch | None:
+        """Return the current record of another client's batch; None if that client has collected or dropped it."""
+        current = folder.read(batch)
+        if current is not None and current.state != BatchState.COLLECTED:
+            self._add_pending(folder, current)
+            return current
+        if current is not None:
+            self.collected.append(BatchAnswers(current, folder.answers_path(current)))
+        self._wake(batch)
+        return None
+
     async def _collect(self, folder: BatchFolder, batch: Batch, status: BatchStatus) -> None:
         """Store the answers of a batch that has ended, and wake the requests that wait for it."""
-        with TemporaryDirectory(dir=folder.path) as place:
-            parts = list[Path]()
-            for file in filter(None, (status.output_file, status.error_file)):
-                part = Path(place) / str(len(parts))
-                if await self.endpoint.download(file, part):
-                    parts.append(part)
-                else:
+        parts = [folder.path / f"{batch.id}.{number}.part" for number in range(2)]
+        try:
+            for file, part in zip((status.output_file, status.error_file), parts, strict=True):
+                if file is not None and not await self.endpoint.download(file, part):
                     log.warning("%s: file %s of batch %s no longer exists", self.host, file, status.batch)
-            store_answers(parts, folder.answers_of(batch))
+            store_answers([part for part in parts if part.exists()], folder.answers_path(batch))
+        finally:
+            for part in parts:
+                part.unlink(missing_ok=True)
         batch = self._save(folder, batch, state=BatchState.COLLECTED, status=status.line)
-        folder.requests_of(batch).unlink(missing_ok=True)
-        del self.pending[batch.id]
-        for key in batch.keys:
-            self.batch_of.pop(key, None)
-        answers = BatchAnswers(batch, folder.answers_of(batch))
+        folder.requests_path(batch).unlink(missing_ok=True)
+        answers = BatchAnswers(batch, folder.answers_path(batch))
         self.collected.append(answers)
         self.collected_now.add(batch.id)
         log.info("%s: batch %s %s: %s", self.host, status.batch, status.status, answers.summary())
-        # Answers come first, since they show whether a refusal concerns one request or all.
-        for key in sorted(batch.keys, key=lambda key: key not in answers.answered):
+        self._wake(batch, first=answers.answered)
+
+    def _wake(self, batch: Batch, first: Container[str] = ()) -> None:
+        """End the wait for a batch that is no longer pending.
+
+        first: keys of the answered requests, since answers show whether a refusal concerns one request or all.
+        """
+        self.pending.pop(batch.id, None)
+        for key in sorted(batch.keys, key=lambda key: key not in first):
+            self.batch_of.pop(key, None)
             for ended in self.waiting.pop(key, ()):
                 if not ended.done():
                     ended.set_result(None)
@@ -553,11 +590,6 @@ def end_all(futures: Iterable[asyncio.Future[None]], error: Exception) -> None:
     for future in futures:
         if not future.done():
             future.set_exception(error)
-
-
-def timestamp(moment: str) -> float:
-    """Return a time in ISO form as seconds since 1970."""
-    return datetime.fromisoformat(moment).timestamp()
 
 
 def job_name(folder: Path) -> str:

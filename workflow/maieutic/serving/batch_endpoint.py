@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import aiohttp
 
 from maieutic.core.errors import UserError
 from maieutic.serving.answers import MalformedAnswer, body_excerpt, parse_body
+from maieutic.serving.batches import Batch
 from maieutic.serving.client import Client, ErrorStatus, Unanswered, never_encrypted, wait_unless_shutdown
 from maieutic.serving.connections import BLOCK, Response, read_body
 from maieutic.serving.refusals import KEY_REFUSED, Refusal, read_refusal, refusal_in, scope_of
 
-log = logging.getLogger(__name__)
+T = TypeVar("T")
 MARK, JOB = "maieutic_batch", "maieutic_job"  # names in a batch's metadata
 LONGEST_METADATA = 512  # maximum number of characters of a value in a batch's metadata
 TRANSFER_SECONDS = 3600  # timeout of an upload or a download
@@ -28,8 +28,8 @@ SLACK_SECONDS = 86_400  # a listing is read until its batches are older than the
 FORBIDDEN, NOT_FOUND = 403, frozenset({404, 405, 501})
 TOO_MANY_QUEUED = "token_limit_exceeded"  # error code of a batch that is refused since too much is waiting
 FINAL = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
-UPLOAD_WAIT = 2.0  # seconds between two looks at a file that the endpoint still processes
-LOOKS_AT_UPLOAD = 60
+UPLOAD_CHECK_SECONDS = 2.0  # seconds between two looks at a file that the endpoint still processes
+MOST_UPLOAD_CHECKS = 60
 
 
 class UnclearSubmission(Exception):
@@ -70,7 +70,7 @@ def batch_status(content: Any) -> BatchStatus:
     """
     batch = content.get("id") if isinstance(content, dict) else None
     if not isinstance(batch, str) or not batch:
-        raise MalformedAnswer("a batch without an id", body_excerpt(repr(content).encode()))
+        raise MalformedAnswer("a description of a batch without an id", body_excerpt(repr(content).encode()))
     counts = content.get("request_counts")
     counts = counts if isinstance(counts, dict) else {}
     failed, completed, total = (
@@ -129,35 +129,37 @@ class BatchEndpoint:
         name = described.get("id")
         if not isinstance(name, str) or not name:
             raise self._malformed("files", described)
-        for _ in range(LOOKS_AT_UPLOAD):
+        for _ in range(MOST_UPLOAD_CHECKS):
             if str(described.get("status") or "").lower() != "pending":
                 break
-            await wait_unless_shutdown(UPLOAD_WAIT)
+            await wait_unless_shutdown(UPLOAD_CHECK_SECONDS)
             described = await self._call("GET", f"files/{quote(name, safe='')}")
         return name
 
-    async def submit(self, input_file: str, url: str, mark: str, job: str) -> BatchStatus:
-        """Submit a batch. Raises UnclearSubmission if the endpoint may have accepted it without an answer."""
+    async def submit(self, batch: Batch) -> BatchStatus:
+        """Submit a batch. Raises UnclearSubmission or MalformedAnswer if the endpoint may have accepted it."""
         body = {
-            "input_file_id": input_file,
-            "endpoint": url,
+            "input_file_id": batch.input_file,
+            "endpoint": batch.url,
             "completion_window": "24h",
-            "metadata": {MARK: mark, JOB: job[-LONGEST_METADATA:]},
+            "metadata": {MARK: batch.mark, JOB: batch.job[-LONGEST_METADATA:]},
         }
         return batch_status(await self._call("POST", "batches", body=body, repeat=False))
 
-    async def look(self, batch: str) -> BatchStatus:
-        """Return the status of a batch."""
-        return batch_status(await self._call("GET", f"batches/{quote(batch, safe='')}"))
+    async def retrieve(self, batch: str, record: Path) -> BatchStatus:
+        """Return the status of a batch. record: its record on disk, which an error about an unknown batch names."""
+        path = f"batches/{quote(batch, safe='')}"
+        unknown = f"delete {record} to send its requests again, or set the key with which the batch was submitted"
+        return batch_status(await self._call("GET", path, unknown=unknown))
 
     async def cancel(self, batch: str) -> BatchStatus:
         """Cancel a batch. Finished requests are still answered."""
         return batch_status(await self._call("POST", f"batches/{quote(batch, safe='')}/cancel", body={}))
 
-    async def search(self, mark: str, input_file: str | None, since: float) -> BatchStatus | None:
-        """Return the batch with a mark in its metadata, or of a file; None if the endpoint lists none.
+    async def search(self, batch: Batch) -> BatchStatus | None:
+        """Return the batch with the mark of `batch` in its metadata, or of its file; None if the endpoint lists none.
 
-        since: time at which the batch may have been submitted, in seconds since 1970. Older batches end the search.
+        Batches that are older than its submission by SLACK_SECONDS end the search.
         """
         query, seen = "", set[str]()
         for _ in range(MOST_PAGES):
@@ -166,7 +168,8 @@ class BatchEndpoint:
             for entry in entries:
                 metadata = entry.get("metadata")
                 marked = isinstance(metadata, dict) and metadata.get(MARK)
-                if marked == mark or (not marked and input_file and entry.get("input_file_id") == input_file):
+                same_file = batch.input_file is not None and entry.get("input_file_id") == batch.input_file
+                if marked == batch.mark or (not marked and same_file):
                     return batch_status(entry)
             times = [moment for entry in entries if (moment := seconds_of(entry.get("created_at"))) is not None]
             last = str(entries[-1]["id"]) if entries else ""
@@ -176,7 +179,7 @@ class BatchEndpoint:
                 not entries
                 or last in seen
                 or page.get("has_more") is False
-                or (times and max(times) < since - SLACK_SECONDS)
+                or (times and max(times) < batch.began - SLACK_SECONDS)
             ):
                 break
             seen.add(last)
@@ -200,20 +203,22 @@ class BatchEndpoint:
                         handle.write(part)
             return True
 
-        return bool(await self._repeat(fetch, "files"))
+        return await self._repeat(fetch, "files")
 
     async def _call(
         self,
         method: Literal["GET", "POST"],
         path: str,
         body: Mapping[str, Any] | None = None,
-        form: Any = None,
+        form: Callable[[], aiohttp.FormData] | None = None,
         repeat: bool = True,
+        unknown: str | None = None,
     ) -> dict[str, Any]:
         """Call the API and return the JSON object in its answer.
 
         form: function that returns the form to send, called for each attempt; repeat: False for a call that must not be
-        repeated after a failure without an answer, which then raises UnclearSubmission.
+        repeated after a failure without an answer, which then raises UnclearSubmission; unknown: fix if the endpoint
+        does not know what the call names.
 
         Raises Unanswered after the last attempt, UserError for a refusal.
         """
@@ -232,9 +237,11 @@ class BatchEndpoint:
                 raise self._malformed(path, described)
             return described
 
-        return dict(await self._repeat(once, path.partition("?")[0].partition("/")[0], repeat))
+        return await self._repeat(once, path.partition("?")[0], repeat, unknown)
 
-    async def _repeat(self, call: Any, what: str, repeat: bool = True) -> Any:
+    async def _repeat(
+        self, call: Callable[[], Awaitable[T]], what: str, repeat: bool = True, unknown: str | None = None
+    ) -> T:
         """Call a function until it succeeds, with the client's pauses between attempts."""
         for attempt in range(1, self.client.server.attempts + 1):
             await self.client.gate.wait_until_open()
@@ -242,19 +249,19 @@ class BatchEndpoint:
                 return await call()
             except ErrorStatus as error:
                 if scope_of(error.refusal, "Retry-After" in error.headers) != "passing":
-                    raise self._fault(error.refusal, what) from None
+                    raise self._fault(error.refusal, what, unknown) from None
                 if not repeat and error.refusal.status >= 500:
                     raise UnclearSubmission(error.refusal.words) from None
                 wait = self.client.note_failure(error, attempt)
             except (aiohttp.ClientError, TimeoutError, ConnectionError, MalformedAnswer) as error:
-                if never_encrypted(error) or (not repeat and not is_refused_connection(error)):
-                    if not repeat and not never_encrypted(error):
-                        raise UnclearSubmission(type(error).__name__) from None
+                if never_encrypted(error):
                     raise self.client.untrusted(error) from None
+                if not repeat and not is_refused_connection(error):
+                    raise UnclearSubmission(type(error).__name__) from None
                 wait = self.client.note_failure(error, attempt)
             if attempt < self.client.server.attempts:
                 await wait_unless_shutdown(wait)
-        raise Unanswered(f"{self.client.last} on try {attempt} of a call to {what}")
+        raise Unanswered(f"{attempt} attempts to call {what} failed, last {self.client.last}")
 
     def _malformed(self, path: str, content: Any) -> UserError:
         """Return the error for an answer that does not have the form of OpenAI's batch API."""
@@ -263,9 +270,11 @@ class BatchEndpoint:
             f"{self.place}.batch", f"{self.base}/{path} answers in another form: {excerpt}", "remove batch"
         )
 
-    def _fault(self, refusal: Refusal, what: str) -> UserError:
-        """Return the error for a refused call."""
+    def _fault(self, refusal: Refusal, what: str, unknown: str | None) -> UserError:
+        """Return the error for a refused call. unknown: fix if the endpoint does not know what the call names."""
         problem = f"{self.base}/{what}: the server answers {refusal.status} ({refusal.message})"
+        if unknown is not None and refusal.status in {FORBIDDEN, *NOT_FOUND}:
+            return UserError(self.place, problem, unknown)
         if refusal.status in {KEY_REFUSED, FORBIDDEN}:
             fix = "set the environment variable that key_env names to a key that may use files and batches"
             return UserError(self.place, problem, fix)

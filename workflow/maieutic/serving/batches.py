@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -34,7 +35,7 @@ HTTP_OK, HTTP_ERRORS = 200, range(400, 600)
 class BatchLimits(Job):
     """Limits of one batch at an endpoint.
 
-    requests, mb: maximum number of requests, and of mebibytes; path: beginning of the address in a batch's lines.
+    requests, mb: maximum number of requests, and of megabytes; path: beginning of the address in a batch's lines.
     """
 
     requests: int
@@ -68,13 +69,13 @@ def batch_settings_of(environment: Mapping[str, str]) -> BatchSettings:
 class BatchState(StrEnum):
     """Progress of a batch.
 
-    WRITTEN: its requests are on disk, nothing was submitted; CREATING: its file is at the endpoint, and the batch may
+    WRITTEN: its requests are on disk, nothing was submitted; SUBMITTING: its file is at the endpoint, and the batch may
     have been submitted; POSTPONED: the endpoint refused it for now, since too much is waiting there; SUBMITTED: its
     identifier is known; COLLECTED: it has ended, and its answers are on disk.
     """
 
     WRITTEN = "written"
-    CREATING = "creating"
+    SUBMITTING = "submitting"
     POSTPONED = "postponed"
     SUBMITTED = "submitted"
     COLLECTED = "collected"
@@ -85,10 +86,10 @@ class Batch(Record):
 
     id: random name of its files; submission: number of times that it was submitted; run: name of the run; job: journal
     of the job; entry: registry entry of the model; base_url: address of the endpoint; key_env: name of the environment
-    variable with the key; model: digest of the model's request-key fields; url: address in the lines; keys: keys of
-    the requests, without their prefix; size: number of bytes of the requests; input_file: the endpoint's identifier of
-    the file with the requests; submitted_as: its identifier of the batch; status: last known status there; at: time of
-    the last step, in UTC; submitted: time of the submission, in UTC.
+    variable with the key; model_digest: digest of the model's request-key fields; url: address in the lines; keys: keys
+    of the requests, without their prefix; size: number of bytes of the requests; input_file: the endpoint's identifier
+    of the file with the requests; provider_id: its identifier of the batch; status: last known status there; at: time
+    of the last step, in UTC; submitted: time of the submission, in UTC.
     """
 
     id: str
@@ -98,13 +99,13 @@ class Batch(Record):
     entry: str
     base_url: str
     key_env: str | None
-    model: str
+    model_digest: str
     url: str
     state: BatchState
     keys: list[str]
     size: int
     input_file: str | None = None
-    submitted_as: str | None = None
+    provider_id: str | None = None
     status: str = ""
     at: str
     submitted: str | None = None
@@ -112,7 +113,17 @@ class Batch(Record):
     @property
     def is_pending(self) -> bool:
         """True if the batch was submitted, or may have been, and its answers are not collected."""
-        return self.state in {BatchState.CREATING, BatchState.POSTPONED, BatchState.SUBMITTED}
+        return self.state in {BatchState.SUBMITTING, BatchState.POSTPONED, BatchState.SUBMITTED}
+
+    @property
+    def began(self) -> float:
+        """Time of the last step in seconds since 1970."""
+        return datetime.fromisoformat(self.at).timestamp()
+
+    @property
+    def submitted_at(self) -> str:
+        """Time of the submission for people, in UTC; "" before it."""
+        return f"{datetime.fromisoformat(self.submitted):%Y-%m-%d %H:%M}" if self.submitted else ""
 
     @property
     def mark(self) -> str:
@@ -137,47 +148,56 @@ class BatchFolder:
         """Return the folder with the batches of a journal."""
         return cls(journal.with_suffix(SUFFIX), owned)
 
-    def requests_of(self, batch: Batch) -> Path:
+    def requests_path(self, batch: Batch) -> Path:
         """Return the path of a batch's requests, in the form in which they are uploaded."""
         return self.path / f"{batch.id}.requests"
 
-    def answers_of(self, batch: Batch) -> Path:
+    def answers_path(self, batch: Batch) -> Path:
         """Return the path of a batch's answers: the lines of the endpoint's output file and error file."""
         return self.path / f"{batch.id}.answers"
 
+    def record_path(self, batch: Batch) -> Path:
+        """Return the path of a batch's record."""
+        return self.path / f"{batch.id}.json"
+
     def save(self, batch: Batch) -> None:
-        """Write a batch's state. Once this method returns, a kill cannot lose it."""
-        write_text(self.path / f"{batch.id}.json", batch.model_dump_json() + "\n")
+        """Write a batch's record. Once this method returns, a kill cannot lose it."""
+        write_text(self.record_path(batch), batch.model_dump_json() + "\n")
 
     def remove(self, batch: Batch) -> None:
-        """Remove the files of a batch that was never accepted."""
-        (self.path / f"{batch.id}.json").unlink(missing_ok=True)
-        self.requests_of(batch).unlink(missing_ok=True)
+        """Remove the record and the requests of a batch without answers."""
+        self.record_path(batch).unlink(missing_ok=True)
+        self.requests_path(batch).unlink(missing_ok=True)
+
+    def read(self, batch: Batch) -> Batch | None:
+        """Return the current record of a batch; None if it was removed. Raises UserError if it cannot be read."""
+        path = self.record_path(batch)
+        return self._read(path) if path.exists() else None
 
     def batches(self) -> list[Batch]:
-        """Return the batches, the oldest first. Raises UserError for a damaged file."""
-        batches = []
-        for path in self.path.glob("*.json") if self.path.is_dir() else ():
-            try:
-                batches.append(Batch.model_validate_json(path.read_bytes()))
-            except ValidationError:
-                fix = "restore the file; without it, the requests of this batch would be sent again"
-                raise UserError(str(path), "the file about a batch is damaged", fix) from None
+        """Return the batches, the oldest first. Raises UserError for a record that cannot be read."""
+        batches = [self._read(path) for path in self.path.glob("*.json")] if self.path.is_dir() else []
         return sorted(batches, key=lambda batch: (batch.at, batch.id))
 
-    def drop_refusals(self) -> int:
-        """Remove all lines but answers from the collected batches, so that refused requests are sent again.
+    def _read(self, path: Path) -> Batch:
+        """Return the batch in a record. Raises UserError if it cannot be read, or if its answers are missing."""
+        try:
+            batch = Batch.model_validate_json(path.read_bytes())
+        except ValidationError:
+            fix = "restore the file; without it, the requests of this batch would be sent again"
+            raise UserError(str(path), "the record of a batch cannot be read", fix) from None
+        if batch.state == BatchState.COLLECTED and not (answers := self.answers_path(batch)).is_file():
+            fix = f"restore the file, or delete {path} to send its requests again"
+            raise UserError(str(answers), "the answers of a batch are missing", fix)
+        return batch
 
-        Returns the number of removed lines.
-        """
-        dropped = 0
+    def drop_refusals(self) -> None:
+        """Remove all lines but answers from the collected batches, so that refused requests are sent again."""
         for path in sorted(self.path.glob("*.answers")):
             lines = path.read_bytes().split(b"\n")
             kept = [line for line in lines if line and (parsed := parse_line(line)) and is_answer(parsed.outcome)]
-            dropped += sum(map(bool, lines)) - len(kept)
             with atomic_file(path, "wb") as handle:
                 handle.writelines(line + b"\n" for line in kept)
-        return dropped
 
 
 def folders_with_batches(journals: Path) -> Iterator[BatchFolder]:
@@ -207,8 +227,8 @@ def is_answer(outcome: Outcome) -> bool:
 def parse_line(line: bytes) -> ParsedLine | None:
     """Parse a line of an output file or error file; return None for a line without an identifier.
 
-    Endpoints state an error in three forms: a code without a response (the batch ended before the request was
-    answered), a response with an error status, or a text (vLLM's `run_batch`).
+    Endpoints state an error as a code without a response (the batch ended before the request was answered), as a
+    response with an error status, or as a text (vLLM's `run_batch`).
     """
     try:
         content = parse_body(line)
