@@ -55,7 +55,7 @@ class BatchServer:
     answer: function that answers a request; looks: number of looks at a batch before it has ended; edit: changes a
     batch that has ended, with its output lines and its error lines; submitting: called with the number of each
     submission, before it is accepted if it returns `before` (the connection is dropped), after it if it returns
-    `after`; `hold`: the answer is delayed until `released` is set; an integer is a status with which it is refused.
+    `after`, `504 too long` or `null`; `hold`: the answer is delayed until `released` is set; an integer is a status with which it is refused.
     """
 
     def __init__(self, answer: Answering = echo, looks: int = 0) -> None:
@@ -200,6 +200,10 @@ class BatchServer:
         if action == "after":
             request.close_connection = True
             return None
+        if action == "504 too long":  # words of a refusal of one request, from a proxy
+            return respond(request, 504, {"error": {"message": "the request took too long"}})
+        if action == "null":
+            return respond(request, 200, None)
         if action == "hold":
             self.held.release()
             self.released.wait(30)

@@ -36,7 +36,8 @@ class Progress:
 
         why: reason shown in the summary; later: True if a later run collects the answer.
         """
-        self.failure_reasons[why] += 1
+        if not later:
+            self.failure_reasons[why] += 1
         self.later += later
         self.step(failed=True)
 

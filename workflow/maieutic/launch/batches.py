@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.core.journal import take_lock
-from maieutic.serving.batches import Batch, BatchFolder, BatchState, folders_with_batches
+from maieutic.serving.batches import Batch, BatchFolder, folders_with_batches
 
 NO_NAME = "(no name)"  # shown for a run whose run file does not set `run.name`
 CALL_SECONDS = 15.0  # timeout of a call about one batch
@@ -70,17 +69,15 @@ async def call_endpoint(folder: BatchFolder, batch: Batch, cancels: bool) -> Pen
     from maieutic.serving.client import Client, ServerSettings, Unanswered
 
     known = PendingBatch(folder, batch, batch.status)
-    if batch.state == BatchState.POSTPONED:
-        return known
     key = os.environ.get(batch.key_env, "").strip() if batch.key_env else ""
     if batch.key_env and not key:
         return known._replace(fault=f"its current status needs the key: export {batch.key_env}=...")
     client = Client(ServerSettings(batch.base_url, batch.entry, api_key=key or None, timeout=CALL_SECONDS, attempts=2))
-    endpoint = BatchEndpoint(client)
+    endpoint = BatchEndpoint(client, f"models.{batch.entry}")
     try:
         name = batch.provider_id
         if name is None:
-            listed = await endpoint.search(batch)
+            listed = await endpoint.search(batch, folder.record_path(batch))
             if listed is None:
                 return known._replace(fault="its submission was cut off, and the endpoint does not list it")
             name = listed.batch
@@ -111,8 +108,6 @@ def cancel(run: str | None = None) -> None:
     chosen = [(folder, batch) for folder, batch in batches if run in (None, batch.run or NO_NAME)]
     kept = []
     for pending in asyncio.run(call_endpoints(chosen, cancels=True)):
-        if pending.batch.state == BatchState.POSTPONED:
-            pending = drop_postponed(pending)
         print(pending.line)
         if pending.fault:
             kept.append(pending.batch.provider_id or pending.batch.id)
@@ -121,19 +116,3 @@ def cancel(run: str | None = None) -> None:
             "maieutic cancel", f"not cancelled: {', '.join(kept)}", "see the reasons above, and repeat this"
         )
     print("The next run collects the finished answers, and requests the others again if they are part of it.")
-
-
-def drop_postponed(pending: PendingBatch) -> PendingBatch:
-    """Forget a batch that waits to be submitted, unless a job has the journal open or has submitted the batch."""
-    folder, batch = pending.folder, pending.batch
-    try:
-        lock = take_lock(folder.path.with_suffix(".lock"))
-    except UserError as error:
-        return pending._replace(fault=error.problem)
-    try:
-        if batch not in folder.batches():
-            return pending._replace(fault="it was submitted in the meantime")
-        folder.remove(batch)
-        return pending._replace(status="not submitted any more")
-    finally:
-        lock.close()

@@ -268,7 +268,7 @@ class Rehearsal:
         replies, _ = asyncio.run(
             run_conversations_on_file(job.work(items), on_file, RequestLimits(job.max_tokens, job.seed))
         )
-        if on_file.unanswered_lengths:
+        if on_file.unanswered_lengths or on_file.asked_in_batches:
             return None
         write_records(out, replies)
         return out

@@ -181,7 +181,7 @@ class ModelRequests:
 
         Requests that were already sent continue. Raises Interrupted if the budget is spent.
         """
-        from maieutic.serving.client import Interrupted, Pending
+        from maieutic.serving.client import Interrupted
 
         purse = self.backend.budget_file
         if purse is None:
@@ -206,10 +206,8 @@ class ModelRequests:
         try:
             answer = await client.ask(request, reserve_and_fill)
             return answer, reserved or purse.reserve(checked=False)  # collected from a batch of an earlier run
-        except Pending:
-            raise
         except Exception:  # excludes CancelledError, because a cancelled request was sent and may be billed
-            if reserved is not None:
+            if reserved is not None and not client.is_in_batch(request):
                 purse.release(reserved)
             raise
 
@@ -293,9 +291,11 @@ def check_pending(title: str, progress: Progress, what: str, askers: Iterable[Mo
     """
     askers = list(askers)
     pending = [line for asker in askers if (line := asker.backend.pending_line())]
-    if not progress.failed or not pending:
+    if not progress.later or not pending:
         return
-    problem = f"{title}: {progress.failed} of {progress.total} {what} have no answer yet: {'; '.join(pending)}"
+    problem = f"{title}: {progress.later} of {progress.total} {what} have no answer yet: {'; '.join(pending)}"
+    if (others := progress.failed - progress.later) > 0:
+        problem += f"; {others} others stayed unanswered ({progress.reasons()})"
     spent = next((asker.budget_error.place for asker in askers if asker.budget_error), None)
     problem += f"; no more are sent, since the rest of {spent} is reserved for batches" if spent else ""
     raise UserError(PENDING_PLACE, problem, "run again later; `maieutic runs` shows the state of the batches")

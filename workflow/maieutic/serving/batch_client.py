@@ -12,6 +12,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Container, Coroutine, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -21,19 +22,19 @@ from urllib.parse import urlsplit
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file
-from maieutic.core.journal import KEY_PREFIX, canonical_digest, request_key
+from maieutic.core.journal import KEY_PREFIX, canonical_digest, request_key, take_lock
 from maieutic.core.ledger import utc_now
 from maieutic.core.shutdown import SHUTDOWN
 from maieutic.serving.answers import Answer, MalformedAnswer
-from maieutic.serving.batch_endpoint import TOO_MANY_QUEUED, BatchEndpoint, BatchStatus, UnclearSubmission, settle
+from maieutic.serving.batch_endpoint import BatchEndpoint, BatchStatus, UnclearSubmission
 from maieutic.serving.batches import (
+    LOCK_SUFFIX,
     Batch,
     BatchAnswers,
     BatchFolder,
     BatchLimits,
     BatchState,
     Outcome,
-    is_answer,
     new_batch_id,
     store_answers,
 )
@@ -60,22 +61,19 @@ JOURNALS = Path(paths.JOURNALS).name
 QUIET_SECONDS = 1.0  # a batch is sent once no request was added for this long
 # A submission that was cut off may reach the endpoint's list of batches this much later.
 SETTLE_SECONDS = 30.0
-# Another job's unfinished submission is given up after this time, if the endpoint does not list it.
-FOREIGN_SECONDS = 3600.0
-FIRST_POLL, LONGEST_POLL = 5.0, 60.0  # seconds between two looks at a batch, at first and later
-POSTPONED_SECONDS = 600.0  # seconds until a waiting job submits a postponed batch again
-RESTART_SECONDS = 60.0  # seconds until a new job does; Snakemake's `retries` start a pending job again at once
-POSTPONED_STATUS = "postponed: too many tokens are queued at the endpoint"
+FIRST_POLL, LONGEST_POLL = 5.0, 60.0  # seconds between two checks of a batch, at first and later
+TOO_MANY_QUEUED = "token_limit_exceeded"  # error code of a batch that fails because too many tokens are queued
+QUEUE_SECONDS = 600.0  # seconds that a waiting job waits after this error
 REPORT_SECONDS = 60.0  # minimum time between two log lines about a waiting job
 
 
 class QueuedRequest(NamedTuple):
-    """Request that waits for the next batch. sent: set once its batch has ended, or to the error that ends it."""
+    """Request that waits for the next batch. ended: set once its batch has ended, or to the error that ends it."""
 
     key: str
     request: dict[str, Any]
     prepare: Prepare
-    sent: asyncio.Future[None]
+    ended: asyncio.Future[None]
 
 
 class BatchClient:
@@ -104,20 +102,26 @@ class BatchClient:
         """
         self.live, self.folders, self.identity, self.limits = live, list(folders), identity, limits
         self.entry, self.key_env, self.run, self.waits = entry, key_env, run, wait
-        self.endpoint = BatchEndpoint(live)
+        self.endpoint = BatchEndpoint(live, f"models.{entry}")
         self.host = urlsplit(live.server.base_url).netloc
         self.digest = canonical_digest(identity)
         self.pending: dict[str, tuple[BatchFolder, Batch]] = {}  # batches without answers, by the name of their files
         self.batch_of: dict[str, str] = {}  # key of a request -> name of the pending batch that contains it
+        self.needed: set[str] = set()  # names of the batches that contain a request of this job
         self.collected: list[BatchAnswers] = []
         self.collected_now: set[str] = set()  # names of the batches that this process has collected
-        self.queue: dict[str, QueuedRequest] = {}
-        self.waiting: defaultdict[str, list[asyncio.Future[None]]] = defaultdict(list)
-        self.last_ask = 0.0
-        self.tasks: set[asyncio.Task[None]] = set()
-        self.started = self.sending = self.polling = False
-        self.reasons: dict[str, str] = {}
         self.claims: set[Path] = set()
+        self.queue: dict[str, QueuedRequest] = {}
+        self.unended: dict[str, asyncio.Future[None]] = {}  # key of a sent or queued request -> its `ended`
+        self.waiting: defaultdict[str, list[asyncio.Future[None]]] = defaultdict(list)
+        self.reasons: dict[str, str] = {}  # key of a request -> why its last batch did not answer it
+        self.checking = asyncio.Lock()
+        self.checked: set[str] = set()  # names of other jobs' batches that were checked
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.sending = self.polling = self.queue_was_full = False
+        self.last_ask = 0.0
+        self.queue_opens = 0.0  # time until which no batch is sent, since too many tokens are queued
+        self.over_queue: set[str] = set()  # keys of the requests whose last batch failed for this reason
 
     # the interface of the client of single requests -------------------------------------------------------------------
 
@@ -153,61 +157,54 @@ class BatchClient:
         return bool(self.batch_of) and self.key_of(request) in self.batch_of
 
     def pending_line(self) -> str:
-        """Return the pending batches as text, such as `1 batch of api.openai.com with 500 requests`; "" if none."""
-        if not self.pending:
+        """Return this job's pending batches as text, such as `1 batch at api.openai.com with 500 requests`, or ""."""
+        batches = [batch for name, (_, batch) in self.pending.items() if name in self.needed]
+        if not batches:
             return ""
-        batches = [batch for _, batch in self.pending.values()]
         requests = sum(len(batch.keys) for batch in batches)
         number = "1 batch" if len(batches) == 1 else f"{len(batches)} batches"
         times = sorted(batch.submitted_at for batch in batches if batch.submitted_at)
         since = f", submitted {times[0]} UTC" if times else ""
-        postponed = sum(batch.state == BatchState.POSTPONED for batch in batches)
-        later = f"; {postponed} of them postponed by the limit on queued tokens" if postponed else ""
-        return f"{number} at {self.host} with {requests:,} requests{since}{later}"
+        limit = f"; too many tokens were queued: models.{self.entry}.batch_requests sets smaller batches"
+        return f"{number} at {self.host} with {requests:,} requests{since}{limit if self.queue_was_full else ''}"
 
     # before the first request -----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Load the batches of earlier jobs, settle cut-off submissions, and collect the batches that have ended.
 
-        Raises UserError if a batch has failed as a whole or cannot be looked up.
+        Batches of other jobs are checked when one of their requests is asked for.
+
+        Raises UserError if a batch has failed as a whole, or if the endpoint does not know it.
         """
+        self.folders[0].remove_leftovers(CLAIMED)
         for shared in self.folders:
             for batch in shared.batches():
-                if batch.model_digest != self.digest:
-                    continue
                 folder = self._claimed(shared, batch)
-                if batch.state == BatchState.COLLECTED:
-                    self.collected.append(BatchAnswers(batch, folder.answers_path(batch)))
-                elif batch.state == BatchState.WRITTEN:
+                if batch.state == BatchState.WRITTEN:
                     if folder.owned:
                         folder.remove(batch)  # it was never submitted: its requests are sent with the next batch
-                elif await self._exists(folder, batch):
+                elif batch.model_digest != self.digest:
+                    continue
+                elif batch.state == BatchState.COLLECTED:
+                    self.collected.append(BatchAnswers(batch, folder.answers_path(batch)))
+                else:
                     self._add_pending(folder, batch)
         for folder, batch in list(self.pending.values()):
-            if folder.owned and batch.state == BatchState.SUBMITTING:
-                batch = await self._settle(folder, batch)
-            await self._check(folder, batch)
-        self.started = True
+            if folder.owned:
+                await self._check(folder, batch)
 
     def _claimed(self, folder: BatchFolder, batch: Batch) -> BatchFolder:
         """Return the folder as this client may use it for a batch.
 
-        A second client of this process with the same settings (a simulation's student and tutor can be one model) may
-        only read a batch.
+        Of two clients in this process with one journal, the first one is responsible for a batch.
         """
         path = folder.path / batch.id
-        if folder.owned and path not in CLAIMED:
+        if folder.owned and path not in CLAIMED and batch.model_digest == self.digest:
             CLAIMED.add(path)
             self.claims.add(path)
-        return folder if path in self.claims else BatchFolder(folder.path, owned=False)
-
-    async def _exists(self, folder: BatchFolder, batch: Batch) -> bool:
-        """Return False for a cut-off submission of another job that the endpoint does not list."""
-        if folder.owned or batch.state != BatchState.SUBMITTING:
-            return True
-        since = batch.began
-        return time.time() - since < FOREIGN_SECONDS or await self._listed(batch) is not None
+        is_ours = path in self.claims or (folder.owned and path not in CLAIMED)
+        return folder if is_ours else BatchFolder(folder.path, owned=False)
 
     def _add_pending(self, folder: BatchFolder, batch: Batch) -> None:
         """Record a batch as pending."""
@@ -229,28 +226,28 @@ class BatchClient:
         Raises Pending if the run does not wait for batches and the batch has not ended, Unanswered if the request was
         not answered in as many batches as the entry has `attempts`, UserError if every request would be refused.
         """
-        key, sent = self.key_of(request), 0
+        key, batches = self.key_of(request), 0
         while True:
             if key not in self.batch_of and (answer := await self._received(key, request)) is not None:
-                return replace(answer, seconds=0.0, attempts=max(sent, 1), batched=True)
+                return replace(answer, seconds=0.0, attempts=max(batches, 1), batched=True)
             if self.live.fault is not None:
                 raise self.live.fault
             if key in self.batch_of:
-                await self._wait_for(key)
+                await self._wait_for_batch(key)
             elif self.limits is None:
                 return await self.live.ask(request, prepare)
-            elif sent == self.live.server.attempts:
-                raise Unanswered(f"no answer after {sent} batches, last {self.reasons[key]}")
+            elif batches == self.live.server.attempts:
+                raise Unanswered(f"no answer after {batches} batches, last {self.reasons[key]}")
             else:
-                sent += 1
                 await self._enqueue(key, request, prepare)
+                batches += key not in self.over_queue
 
     async def _received(self, key: str, request: dict[str, Any]) -> Answer | None:
         """Return the answer to a request in the collected batches; None if it has to be sent (again)."""
         holding = [answers for answers in reversed(self.collected) if key in answers.keys]
         if not holding:
             return None
-        answers = next((each for each in holding if key in each.answered), holding[0])
+        answers = next((each for each in holding if key in each.index.answered), holding[0])
         outcome = answers.outcome(key)
         try:
             answer = await self._answer_in(outcome, request, fresh=answers.batch.id in self.collected_now)
@@ -274,31 +271,45 @@ class BatchClient:
                 return None
             await self._quiet()  # by then, answers to requests with the same parameters are known
             return await self.live.answer_to_refusal(ErrorStatus(outcome, {}), 1, request)
-        if not is_answer(outcome):
+        if not isinstance(outcome, dict):
             return None
-        assert isinstance(outcome, dict)
         answer = self.live.read_reply(request, body_of(self.live.server, request), outcome, 0.0, 1)
         self.live.note_answer(request)
         return answer
 
-    async def _wait_for(self, key: str) -> None:
+    async def _wait_for_batch(self, key: str) -> None:
         """Wait until the batch with a request has ended. Raises Pending if the run does not wait."""
+        name = self.batch_of[key]
+        self.needed.add(name)
+        async with self.checking:
+            if name in self.pending and not self.pending[name][0].owned and name not in self.checked:
+                self.checked.add(name)
+                await self._check(*self.pending[name])
+        if key not in self.batch_of:
+            return
         if not self.waits:
             raise Pending(f"in a batch at {self.host}")
-        self._watch()
         ended = asyncio.get_running_loop().create_future()
         self.waiting[key].append(ended)
+        self._watch()
         await ended
 
     async def _enqueue(self, key: str, request: dict[str, Any], prepare: Prepare) -> None:
         """Add a request to the next batch, and wait until it has ended. Raises Pending if the run does not wait."""
+        if key in self.unended:  # an equal request is in the queue, or is being sent
+            await asyncio.shield(self.unended[key])
+            return
+        self.over_queue.discard(key)
         self.last_ask = time.monotonic()
-        queued = QueuedRequest(key, request, prepare, asyncio.get_running_loop().create_future())
-        self.queue[key] = queued
+        ended = self.unended[key] = asyncio.get_running_loop().create_future()
+        self.queue[key] = QueuedRequest(key, request, prepare, ended)
         if not self.sending:
             self.sending = True
             self._start(self._send_queue())
-        await queued.sent
+        try:
+            await ended
+        finally:
+            del self.unended[key]
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in the background until the client is closed."""
@@ -320,6 +331,8 @@ class BatchClient:
             while self.queue:
                 if len(self.queue) < self.limits.requests:
                     await self._quiet()
+                with suppress(Interrupted):  # the requests then end with the same error
+                    await wait_unless_shutdown(self.queue_opens - time.monotonic())
                 by_endpoint: defaultdict[str, list[QueuedRequest]] = defaultdict(list)
                 for queued in list(islice(self.queue.values(), self.limits.requests)):
                     by_endpoint[queued.request["endpoint"]].append(self.queue.pop(queued.key))
@@ -338,12 +351,12 @@ class BatchClient:
                 await self._submit_file(batch)
                 if self.waits:
                     for queued in sent:
-                        self.waiting[queued.key].append(queued.sent)
+                        self.waiting[queued.key].append(queued.ended)
                     self._watch()
                 else:
-                    end_all((queued.sent for queued in sent), Pending(f"in a batch at {self.host}"))
+                    end_all((queued.ended for queued in sent), Pending(f"in a batch at {self.host}"))
         except Exception as error:
-            end_all((queued.sent for queued in requests), error)
+            end_all((queued.ended for queued in requests), error)
 
     def _lines(self, url: str, requests: Iterable[QueuedRequest]) -> Iterator[tuple[QueuedRequest, bytes]]:
         """Yield each request with its line in a batch's file.
@@ -360,12 +373,11 @@ class BatchClient:
                 content = {"custom_id": queued.key, "method": "POST", "url": url, "body": body}
                 line = json.dumps(content).encode() + b"\n"
                 if len(line) > most:
-                    problem = (
-                        f"a request of {len(line) / MEGABYTE:.1f} MB is larger than a batch ({most / MEGABYTE:g} MB)"
-                    )
+                    size = f"{len(line) / MEGABYTE:.1f} MB"
+                    problem = f"a request of {size} is larger than a batch ({self.limits.mb:g} MB)"
                     raise UserError(f"models.{self.entry}.batch_mb", problem, "raise batch_mb, or remove batch")
             except Exception as error:
-                end_all([queued.sent], error)
+                end_all([queued.ended], error)
                 continue
             yield queued, line
 
@@ -383,6 +395,7 @@ class BatchClient:
             base_url=self.live.server.base_url, key_env=self.key_env, model_digest=self.digest, url=url,
             state=BatchState.WRITTEN, keys=[], size=0, at=utc_now(),
         )  # fmt: skip
+        self._claimed(folder, batch)
         sent, size = list[QueuedRequest](), 0
         following: tuple[QueuedRequest, bytes] | None = first
         with atomic_file(folder.requests_path(batch), "wb") as handle:
@@ -395,7 +408,6 @@ class BatchClient:
                 size += len(line)
                 following = next(lines, None)
         batch = batch.model_copy(update={"keys": [queued.key for queued in sent], "size": size})
-        self._claimed(folder, batch)
         folder.save(batch)
         return batch, sent, following
 
@@ -407,10 +419,11 @@ class BatchClient:
         except Exception:
             folder.remove(batch)  # nothing was submitted
             raise
+        self.needed.add(batch.id)
         await self._submit(folder, self._save(folder, batch, state=BatchState.SUBMITTING, input_file=input_file))
 
-    async def _submit(self, folder: BatchFolder, batch: Batch) -> Batch:
-        """Submit a batch whose requests are uploaded, and return it as submitted.
+    async def _submit(self, folder: BatchFolder, batch: Batch) -> None:
+        """Submit a batch whose requests are uploaded.
 
         A submission without an answer is not repeated before the endpoint's list shows that it did not arrive.
 
@@ -421,13 +434,14 @@ class BatchClient:
                 status: BatchStatus | None = await self.endpoint.submit(batch)
             except (UnclearSubmission, MalformedAnswer) as error:
                 log.warning("%s: no valid answer to the submission of a batch (%s)", self.host, error)
-                status = await self._listed_late(batch)
+                status = await self._listed_late(folder, batch)
             except UserError:
                 self._drop(folder, batch)
                 raise
             if status is not None:
-                return self._submitted(folder, batch, status)
-        raise Unanswered(f"no answer to the submission of a batch of {self.host}")
+                self._submitted(folder, batch, status)
+                return
+        raise Unanswered(f"no answer to the submission of a batch at {self.host}")
 
     def _submitted(self, folder: BatchFolder, batch: Batch, status: BatchStatus) -> Batch:
         """Record that a batch was submitted."""
@@ -438,50 +452,53 @@ class BatchClient:
         known = {"provider_id": status.batch, "status": status.line, "submitted": utc_now()}
         return self._save(folder, batch, state=BatchState.SUBMITTED, **known)
 
-    async def _listed(self, batch: Batch) -> BatchStatus | None:
-        """Return the batch that a cut-off submission created, None if the endpoint does not list it."""
-        return await self.endpoint.search(batch)
+    async def _listed_late(self, folder: BatchFolder, batch: Batch) -> BatchStatus | None:
+        """Return the batch that a cut-off submission created, None if the endpoint does not list it.
 
-    async def _listed_late(self, batch: Batch) -> BatchStatus | None:
-        """Return the batch that a cut-off submission created. It may appear in the list with a delay."""
-        if (status := await self._listed(batch)) is not None:
+        A batch may appear in the list with a delay.
+        """
+        record = folder.record_path(batch)
+        if (status := await self.endpoint.search(batch, record)) is not None:
             return status
-        await settle(batch.began, SETTLE_SECONDS)
-        return await self._listed(batch)
+        await wait_unless_shutdown(SETTLE_SECONDS)
+        return await self.endpoint.search(batch, record)
 
-    async def _settle(self, folder: BatchFolder, batch: Batch) -> Batch:
-        """Find out whether a cut-off submission arrived, and submit the batch if it did not."""
-        status = await self._listed_late(batch)
+    async def _settle(self, folder: BatchFolder, batch: Batch) -> Batch | None:
+        """Return the batch of a submission that was cut off, as submitted.
+
+        If it did not arrive, it is dropped, so that its requests are sent with the next batch, and None is returned.
+        """
+        status = await self._listed_late(folder, batch)
         if status is None:
-            return await self._submit(folder, self._save(folder, batch))
+            self._drop(folder, batch)
+            return None
         log.info("%s: batch %s was created although its submission was cut off", self.host, status.batch)
         return self._submitted(folder, batch, status)
 
     def _drop(self, folder: BatchFolder, batch: Batch) -> None:
         """Forget a batch without answers, so that its requests are sent again."""
-        self.pending.pop(batch.id, None)
-        for key in batch.keys:
-            self.batch_of.pop(key, None)
         folder.remove(batch)
+        self._wake(batch)
 
     # collecting -------------------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Look at the pending batches until all have ended."""
+        """Check the batches that requests wait for, until all have ended."""
         if not self.polling:
             self.polling = True
             self._start(self._poll())
 
     async def _poll(self) -> None:
-        """Look at the pending batches with growing pauses, until all have ended. An error ends the waiting requests."""
+        """Check the batches that requests wait for with growing pauses. An error ends the waiting requests."""
         pause, reported = FIRST_POLL, time.monotonic()
         try:
-            while self.pending:
+            while self.waiting:
                 await wait_unless_shutdown(pause)
-                for folder, batch in list(self.pending.values()):
-                    await self._check(folder, batch)
+                for name in {self.batch_of[key] for key in self.waiting if key in self.batch_of}:
+                    if name in self.pending:
+                        await self._check(*self.pending[name])
                 pause = min(1.5 * pause, LONGEST_POLL)
-                if self.pending and time.monotonic() - reported >= REPORT_SECONDS:
+                if self.waiting and time.monotonic() - reported >= REPORT_SECONDS:
                     reported = time.monotonic()
                     log.info("waiting for %s", self.pending_line())
         except Exception as error:
@@ -491,56 +508,25 @@ class BatchClient:
             self.polling = False
 
     async def _check(self, folder: BatchFolder, batch: Batch) -> None:
-        """Look at a pending batch, and collect its answers if it has ended.
+        """Find out whether a pending batch has ended, and collect its answers.
 
-        Raises UserError if it has failed as a whole.
+        A batch of another job is only changed while that job does not run.
+
+        Raises UserError if it has failed as a whole, or if the endpoint does not know it.
         """
-        if not folder.owned:
-            current = self._read_again(folder, batch)
-            if current is None:
-                return
-            batch = current
-        if batch.state == BatchState.POSTPONED:
-            pause = POSTPONED_SECONDS if self.started else RESTART_SECONDS
-            if folder.owned and time.time() - batch.began >= pause:
-                again = self._save(folder, batch, state=BatchState.SUBMITTING, submission=batch.submission + 1)
-                await self._submit(folder, again)
+        if folder.owned:
+            await self._check_owned(folder, batch)
             return
-        if batch.state != BatchState.SUBMITTED:
-            return
-        assert batch.provider_id is not None
         try:
-            status = await self.endpoint.retrieve(batch.provider_id, folder.record_path(batch))
-        except Interrupted:
-            raise
-        except (Unanswered, MalformedAnswer) as error:
-            log.warning("%s: batch %s: %s", self.host, batch.provider_id, error)
+            lock = take_lock(folder.path.with_suffix(LOCK_SUFFIX))
+        except UserError:  # that job runs, or another client of this one is responsible
+            self._read_again(folder, batch)
             return
-        if status.is_final and (status.status != "failed" or status.output_file or status.error_file):
-            await self._collect(folder, batch, status)
-        elif not folder.owned:  # the job that sent the batch decides about it
-            return
-        elif status.is_final:
-            self._fail(folder, batch, status)
-        elif status.status != batch.status.partition(",")[0]:
-            log.info("%s: batch %s: %s", self.host, batch.provider_id, status.line)
-            self._save(folder, batch, status=status.line)
-
-    def _fail(self, folder: BatchFolder, batch: Batch, status: BatchStatus) -> None:
-        """Postpone a batch that exceeds the endpoint's queue. Raises UserError for any other failed batch."""
-        reason = "; ".join(fault.message for fault in status.faults) or "the endpoint gives no reason"
-        if any(TOO_MANY_QUEUED in fault.codes for fault in status.faults):
-            log.warning(
-                "%s: batch %s is postponed: %s (if a batch exceeds the limit by itself, set models.%s.batch_requests)",
-                self.host, batch.provider_id, reason, self.entry,
-            )  # fmt: skip
-            self._save(folder, batch, state=BatchState.POSTPONED, status=POSTPONED_STATUS)
-            return
-        self._drop(folder, batch)
-        problem = f"batch {batch.provider_id} failed, and nothing was answered: {reason}"
-        fix = "correct the entry, or remove batch to send single requests"
-        self.live.fault = UserError(f"models.{self.entry}.batch", problem, fix)
-        raise self.live.fault
+        try:
+            if (current := self._read_again(folder, batch)) is not None:
+                await self._check_owned(folder, current)
+        finally:
+            lock.close()
 
     def _read_again(self, folder: BatchFolder, batch: Batch) -> Batch | None:
         """Return the current record of another client's batch; None if that client has collected or dropped it."""
@@ -553,24 +539,75 @@ class BatchClient:
         self._wake(batch)
         return None
 
+    async def _check_owned(self, folder: BatchFolder, batch: Batch) -> None:
+        """Find out whether a batch has ended for which this job is responsible, and collect its answers."""
+        try:
+            if batch.state == BatchState.SUBMITTING:
+                settled = await self._settle(folder, batch)
+                if settled is None:
+                    return
+                batch = settled
+            assert batch.provider_id is not None
+            status = await self.endpoint.retrieve(batch.provider_id, folder.record_path(batch))
+            if status.is_final and (status.status != "failed" or status.output_file or status.error_file):
+                await self._collect(folder, batch, status)
+            elif status.is_final:
+                self._fail(folder, batch, status)
+            elif status.status != batch.status.partition(",")[0]:
+                log.info("%s: batch %s: %s", self.host, batch.provider_id, status.line)
+                self._save(folder, batch, status=status.line)
+        except Interrupted:
+            raise
+        except (Unanswered, MalformedAnswer) as error:  # it stays pending
+            log.warning("%s: batch %s: %s", self.host, batch.provider_id or batch.id, error)
+
+    def _fail(self, folder: BatchFolder, batch: Batch, status: BatchStatus) -> None:
+        """Drop a batch that has failed as a whole.
+
+        If too many tokens were queued, its requests go into the next batch. Raises UserError for any other reason.
+        """
+        reason = "; ".join(fault.message for fault in status.faults) or "the endpoint gives no reason"
+        if any(TOO_MANY_QUEUED in fault.codes for fault in status.faults):
+            log.warning(
+                "%s: batch %s failed: %s. If a batch exceeds this limit by itself, set models.%s.batch_requests",
+                self.host, batch.provider_id, reason, self.entry,
+            )  # fmt: skip
+            self.over_queue |= set(batch.keys)
+            self.queue_was_full = True
+            if self.waits:
+                self.queue_opens = time.monotonic() + QUEUE_SECONDS
+            self._drop(folder, batch)
+            return
+        problem = f"batch {batch.provider_id} failed, and nothing was answered: {reason}"
+        fix = "correct the entry, or remove batch to send single requests"
+        self.live.fault = UserError(f"models.{self.entry}.batch", problem, fix)
+        self._drop(folder, batch)
+        raise self.live.fault
+
     async def _collect(self, folder: BatchFolder, batch: Batch, status: BatchStatus) -> None:
         """Store the answers of a batch that has ended, and wake the requests that wait for it."""
-        parts = [folder.path / f"{batch.id}.{number}.part" for number in range(2)]
+        output, errors = (folder.part_path(batch, number) for number in range(2))
         try:
-            for file, part in zip((status.output_file, status.error_file), parts, strict=True):
+            for file, part in ((status.output_file, output), (status.error_file, errors)):
                 if file is not None and not await self.endpoint.download(file, part):
                     log.warning("%s: file %s of batch %s no longer exists", self.host, file, status.batch)
-            store_answers([part for part in parts if part.exists()], folder.answers_path(batch))
+            if status.completed and not output.exists():
+                log.warning(
+                    "%s: batch %s has answers, but no file with them. To send its requests again, delete %s",
+                    self.host, status.batch, folder.record_path(batch),
+                )  # fmt: skip
+                return
+            store_answers([part for part in (output, errors) if part.exists()], folder.answers_path(batch))
         finally:
-            for part in parts:
-                part.unlink(missing_ok=True)
+            output.unlink(missing_ok=True)
+            errors.unlink(missing_ok=True)
         batch = self._save(folder, batch, state=BatchState.COLLECTED, status=status.line)
         folder.requests_path(batch).unlink(missing_ok=True)
         answers = BatchAnswers(batch, folder.answers_path(batch))
         self.collected.append(answers)
         self.collected_now.add(batch.id)
         log.info("%s: batch %s %s: %s", self.host, status.batch, status.status, answers.summary())
-        self._wake(batch, first=answers.answered)
+        self._wake(batch, first=answers.index.answered)
 
     def _wake(self, batch: Batch, first: Container[str] = ()) -> None:
         """End the wait for a batch that is no longer pending.

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 import aiohttp
 
 from maieutic.core.errors import UserError
-from maieutic.serving.answers import MalformedAnswer, body_excerpt, parse_body
+from maieutic.serving.answers import MalformedAnswer, body_excerpt, parse_body, token_count
 from maieutic.serving.batches import Batch
 from maieutic.serving.client import Client, ErrorStatus, Unanswered, never_encrypted, wait_unless_shutdown
-from maieutic.serving.connections import BLOCK, Response, read_body
-from maieutic.serving.refusals import KEY_REFUSED, Refusal, read_refusal, refusal_in, scope_of
+from maieutic.serving.connections import BLOCK, BodyTooLong, Response, open_connector, read_body
+from maieutic.serving.refusals import KEY_REFUSED, SERVER_FAILED, Refusal, read_refusal, refusal_in, scope_of
 
 T = TypeVar("T")
 MARK, JOB = "maieutic_batch", "maieutic_job"  # names in a batch's metadata
@@ -25,8 +24,9 @@ TRANSFER_SECONDS = 3600  # timeout of an upload or a download
 PAGE = 100  # number of batches in one page of a listing, the largest allowed
 MOST_PAGES = 200
 SLACK_SECONDS = 86_400  # a listing is read until its batches are older than the searched one by this much
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+MAY_BE_ACCEPTED = frozenset({408, 409})  # statuses of a submission that do not show whether it was accepted
 FORBIDDEN, NOT_FOUND = 403, frozenset({404, 405, 501})
-TOO_MANY_QUEUED = "token_limit_exceeded"  # error code of a batch that is refused since too much is waiting
 FINAL = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
 UPLOAD_CHECK_SECONDS = 2.0  # seconds between two looks at a file that the endpoint still processes
 MOST_UPLOAD_CHECKS = 60
@@ -39,16 +39,17 @@ class UnclearSubmission(Exception):
 class BatchStatus(NamedTuple):
     """A batch as its endpoint describes it.
 
-    status: in lower case; output_file, error_file: identifiers of its files, None for a missing file; done, total:
-    counts of requests, None if not stated; faults: errors of the whole batch.
+    status: in lower case; output_file, error_file: identifiers of its files, None for a missing file; completed,
+    failed, total: counts of requests, 0 if not stated; faults: errors of the whole batch.
     """
 
     batch: str
     status: str
     output_file: str | None
     error_file: str | None
-    done: int | None
-    total: int | None
+    completed: int
+    failed: int
+    total: int
     faults: list[Refusal]
 
     @property
@@ -59,7 +60,7 @@ class BatchStatus(NamedTuple):
     @property
     def line(self) -> str:
         """Status with the number of finished requests, as text."""
-        counts = f", {self.done} of {self.total} done" if self.total and self.done is not None else ""
+        counts = f", {self.completed + self.failed} of {self.total} done" if self.total else ""
         return f"{self.status or 'unknown status'}{counts}"
 
 
@@ -73,20 +74,24 @@ def batch_status(content: Any) -> BatchStatus:
         raise MalformedAnswer("a description of a batch without an id", body_excerpt(repr(content).encode()))
     counts = content.get("request_counts")
     counts = counts if isinstance(counts, dict) else {}
-    failed, completed, total = (
-        value if isinstance(value := counts.get(name), int) else None for name in ("failed", "completed", "total")
-    )
+    completed, failed, total = (token_count(counts.get(name)) or 0 for name in ("completed", "failed", "total"))
     errors = content.get("errors")
     entries = errors.get("data") if isinstance(errors, dict) else errors
     return BatchStatus(
         batch=batch,
         status=str(content.get("status") or "").lower(),
-        output_file=content.get("output_file_id") or None,
-        error_file=content.get("error_file_id") or None,
-        done=None if completed is None else completed + (failed or 0),
+        output_file=file_name(content.get("output_file_id")),
+        error_file=file_name(content.get("error_file_id")),
+        completed=completed,
+        failed=failed,
         total=total,
-        faults=[fault_of_batch(entry) for entry in entries or () if entry],
+        faults=[fault_of_batch(entry) for entry in entries if entry] if isinstance(entries, list) else [],
     )
+
+
+def file_name(value: Any) -> str | None:
+    """Return the identifier of a file, None for an empty or missing one."""
+    return value if isinstance(value, str) and value else None
 
 
 def fault_of_batch(entry: Any) -> Refusal:
@@ -110,10 +115,10 @@ def seconds_of(moment: Any) -> float | None:
 class BatchEndpoint:
     """Batch API of a model's endpoint. It shares the connections and the key of the model's client."""
 
-    def __init__(self, client: Client) -> None:
-        self.client = client
+    def __init__(self, client: Client, place: str) -> None:
+        """place: beginning of error messages, such as `models.NAME`."""
+        self.client, self.place = client, place
         self.base = client.server.base_url.rstrip("/")
-        self.place = f"models.{client.server.name}" if client.server.name else self.base
 
     async def upload(self, requests: Path) -> str:
         """Upload a file of requests, and return its identifier once the endpoint has processed it."""
@@ -142,7 +147,7 @@ class BatchEndpoint:
             "input_file_id": batch.input_file,
             "endpoint": batch.url,
             "completion_window": "24h",
-            "metadata": {MARK: batch.mark, JOB: batch.job[-LONGEST_METADATA:]},
+            "metadata": {MARK: batch.id, JOB: batch.job[-LONGEST_METADATA:]},
         }
         return batch_status(await self._call("POST", "batches", body=body, repeat=False))
 
@@ -156,54 +161,76 @@ class BatchEndpoint:
         """Cancel a batch. Finished requests are still answered."""
         return batch_status(await self._call("POST", f"batches/{quote(batch, safe='')}/cancel", body={}))
 
-    async def search(self, batch: Batch) -> BatchStatus | None:
+    async def search(self, batch: Batch, record: Path) -> BatchStatus | None:
         """Return the batch with the mark of `batch` in its metadata, or of its file; None if the endpoint lists none.
 
-        Batches that are older than its submission by SLACK_SECONDS end the search.
+        record: its record on disk, which an error names.
+
+        Raises Unanswered if the list cannot be read to its end.
         """
         query, seen = "", set[str]()
+        fix = f"delete {record} if this batch was never submitted"
         for _ in range(MOST_PAGES):
-            page = await self._call("GET", f"batches?limit={PAGE}{query}")
-            entries = [entry for entry in page.get("data") or () if isinstance(entry, dict) and entry.get("id")]
+            page = await self._call("GET", f"batches?limit={PAGE}{query}", unknown=fix)
+            data = page.get("data")
+            entries = (
+                [entry for entry in data if isinstance(entry, dict) and entry.get("id")]
+                if isinstance(data, list)
+                else []
+            )
             for entry in entries:
                 metadata = entry.get("metadata")
                 marked = isinstance(metadata, dict) and metadata.get(MARK)
                 same_file = batch.input_file is not None and entry.get("input_file_id") == batch.input_file
-                if marked == batch.mark or (not marked and same_file):
+                if marked == batch.id or (not marked and same_file):
                     return batch_status(entry)
             times = [moment for entry in entries if (moment := seconds_of(entry.get("created_at"))) is not None]
+            newest_first = times == sorted(times, reverse=True)
             last = str(entries[-1]["id"]) if entries else ""
             paging = page.get("paging")
             cursor = paging.get("next_cursor") if isinstance(paging, dict) else None
-            if (
-                not entries
-                or last in seen
-                or page.get("has_more") is False
-                or (times and max(times) < batch.began - SLACK_SECONDS)
-            ):
+            is_old = newest_first and bool(times) and times[0] < batch.began - SLACK_SECONDS
+            if not entries or page.get("has_more") is False or is_old:
+                return None
+            if last in seen:  # the endpoint ignores `after`: the first page is all that it lists
+                if len(entries) < PAGE:
+                    return None
                 break
             seen.add(last)
             query = f"&cursor={quote(str(cursor), safe='')}" if cursor else f"&after={quote(last, safe='')}"
-        return None
+        raise Unanswered(f"{self.base}/batches: the list of batches cannot be read to its end")
 
     async def download(self, file: str, out: Path) -> bool:
-        """Download a file to `out`. Returns False if the endpoint no longer has the file."""
+        """Download a file to `out`. Returns False if the endpoint no longer has the file.
+
+        A redirect, for example to a cloud's storage, is followed without the API key.
+        """
         url = f"{self.base}/files/{quote(file, safe='')}/content"
 
         async def fetch() -> bool:
-            timeout = aiohttp.ClientTimeout(total=TRANSFER_SECONDS)
-            async with self.client.open_session().get(url, timeout=timeout, allow_redirects=False) as response:
-                if response.status == 404:
-                    return False
-                if response.status != 200:
-                    body = await read_body(response, self.client.server.longest)
-                    raise ErrorStatus(read_refusal(response.status, body), response.headers)
-                with open(out, "wb") as handle:  # noqa: ASYNC230 (a local file)
-                    async for part in response.content.iter_chunked(BLOCK):
-                        handle.write(part)
-            return True
+            address = await self._fetch(self.client.open_session(), url, out)
+            if isinstance(address, str):
+                async with aiohttp.ClientSession(connector=open_connector(), trust_env=True) as without_key:
+                    address = await self._fetch(without_key, address, out, redirects=True)
+            return bool(address)
 
         return await self._repeat(fetch, "files")
+
+    async def _fetch(self, session: aiohttp.ClientSession, url: str, out: Path, redirects: bool = False) -> str | bool:
+        """Download an address. Returns True, or False if there is nothing, or the address of a redirect."""
+        timeout = aiohttp.ClientTimeout(total=TRANSFER_SECONDS)
+        async with session.get(url, timeout=timeout, allow_redirects=redirects) as response:
+            if response.status == 404:
+                return False
+            if response.status in REDIRECTS and "Location" in response.headers:
+                return urljoin(url, response.headers["Location"])
+            if response.status != 200:
+                body = await read_body(response, self.client.server.longest)
+                raise ErrorStatus(read_refusal(response.status, body), response.headers)
+            with open(out, "wb") as handle:  # noqa: ASYNC230 (a local file)
+                async for part in response.content.iter_chunked(BLOCK):
+                    handle.write(part)
+        return True
 
     async def _call(
         self,
@@ -234,6 +261,8 @@ class BatchEndpoint:
                 raise ErrorStatus(read_refusal(response.status, response.body), response.headers)
             described = parse_body(response.body)
             if not isinstance(described, dict):
+                if not repeat:  # the endpoint may have accepted the batch
+                    raise MalformedAnswer("no object", body_excerpt(response.body))
                 raise self._malformed(path, described)
             return described
 
@@ -248,12 +277,12 @@ class BatchEndpoint:
             try:
                 return await call()
             except ErrorStatus as error:
+                if not repeat and (error.refusal.status >= SERVER_FAILED or error.refusal.status in MAY_BE_ACCEPTED):
+                    raise UnclearSubmission(error.refusal.words) from None
                 if scope_of(error.refusal, "Retry-After" in error.headers) != "passing":
                     raise self._fault(error.refusal, what, unknown) from None
-                if not repeat and error.refusal.status >= 500:
-                    raise UnclearSubmission(error.refusal.words) from None
                 wait = self.client.note_failure(error, attempt)
-            except (aiohttp.ClientError, TimeoutError, ConnectionError, MalformedAnswer) as error:
+            except (aiohttp.ClientError, TimeoutError, ConnectionError, MalformedAnswer, BodyTooLong) as error:
                 if never_encrypted(error):
                     raise self.client.untrusted(error) from None
                 if not repeat and not is_refused_connection(error):
@@ -286,9 +315,3 @@ class BatchEndpoint:
 def is_refused_connection(error: Exception) -> bool:
     """Return True if no connection was opened, so that nothing was sent."""
     return isinstance(error, aiohttp.ClientConnectorError)
-
-
-async def settle(since: float, seconds: float) -> None:
-    """Wait until `seconds` have passed since a time (in seconds since 1970)."""
-    while (left := since + seconds - time.time()) > 0:
-        await wait_unless_shutdown(min(left, seconds))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -28,7 +28,7 @@ from maieutic.serving.refusals import Refusal, error_in, refusal_in, scope_of
 # Environment variable through which Snakemake passes the settings of batches to its jobs. They are not job parameters,
 # because a changed parameter would make Snakemake recompute results.
 BATCH_VARIABLE = "MAIEUTIC_BATCHES"
-SUFFIX = ".batches"  # of the folder with a journal's batches
+SUFFIX, LOCK_SUFFIX = ".batches", ".lock"  # of the folder with a journal's batches, and of the journal's lock
 HTTP_OK, HTTP_ERRORS = 200, range(400, 600)
 
 
@@ -70,13 +70,11 @@ class BatchState(StrEnum):
     """Progress of a batch.
 
     WRITTEN: its requests are on disk, nothing was submitted; SUBMITTING: its file is at the endpoint, and the batch may
-    have been submitted; POSTPONED: the endpoint refused it for now, since too much is waiting there; SUBMITTED: its
-    identifier is known; COLLECTED: it has ended, and its answers are on disk.
+    have been submitted; SUBMITTED: its identifier is known; COLLECTED: it has ended, and its answers are on disk.
     """
 
     WRITTEN = "written"
     SUBMITTING = "submitting"
-    POSTPONED = "postponed"
     SUBMITTED = "submitted"
     COLLECTED = "collected"
 
@@ -84,7 +82,7 @@ class BatchState(StrEnum):
 class Batch(Record):
     """One batch of a job.
 
-    id: random name of its files; submission: number of times that it was submitted; run: name of the run; job: journal
+    id: random name, also in its metadata at the endpoint; run: name of the run; job: journal
     of the job; entry: registry entry of the model; base_url: address of the endpoint; key_env: name of the environment
     variable with the key; model_digest: digest of the model's request-key fields; url: address in the lines; keys: keys
     of the requests, without their prefix; size: number of bytes of the requests; input_file: the endpoint's identifier
@@ -93,7 +91,6 @@ class Batch(Record):
     """
 
     id: str
-    submission: int = 1
     run: str
     job: str
     entry: str
@@ -113,7 +110,7 @@ class Batch(Record):
     @property
     def is_pending(self) -> bool:
         """True if the batch was submitted, or may have been, and its answers are not collected."""
-        return self.state in {BatchState.SUBMITTING, BatchState.POSTPONED, BatchState.SUBMITTED}
+        return self.state in {BatchState.SUBMITTING, BatchState.SUBMITTED}
 
     @property
     def began(self) -> float:
@@ -124,11 +121,6 @@ class Batch(Record):
     def submitted_at(self) -> str:
         """Time of the submission for people, in UTC; "" before it."""
         return f"{datetime.fromisoformat(self.submitted):%Y-%m-%d %H:%M}" if self.submitted else ""
-
-    @property
-    def mark(self) -> str:
-        """Text in the batch's metadata at the endpoint by which a job recognises it."""
-        return f"{self.id}.{self.submission}"
 
 
 def new_batch_id() -> str:
@@ -156,6 +148,20 @@ class BatchFolder:
         """Return the path of a batch's answers: the lines of the endpoint's output file and error file."""
         return self.path / f"{batch.id}.answers"
 
+    def part_path(self, batch: Batch, number: int) -> Path:
+        """Return the path of a file of a batch's answers during its download. number: 0 (output) or 1 (errors)."""
+        return self.path / f"{batch.id}.{number}.part"
+
+    def remove_leftovers(self, in_use: Container[Path]) -> None:
+        """Remove the files that a killed job leaves: partial downloads, and requests without a record.
+
+        in_use: paths of batches, without a suffix, that this process is working on.
+        """
+        for path in [*self.path.glob("*.part"), *self.path.glob("*.requests")]:
+            name = self.path / path.name.partition(".")[0]
+            if name not in in_use and (path.suffix == ".part" or not name.with_suffix(".json").exists()):
+                path.unlink(missing_ok=True)
+
     def record_path(self, batch: Batch) -> Path:
         """Return the path of a batch's record."""
         return self.path / f"{batch.id}.json"
@@ -171,18 +177,22 @@ class BatchFolder:
 
     def read(self, batch: Batch) -> Batch | None:
         """Return the current record of a batch; None if it was removed. Raises UserError if it cannot be read."""
-        path = self.record_path(batch)
-        return self._read(path) if path.exists() else None
+        return self._read(self.record_path(batch))
 
     def batches(self) -> list[Batch]:
         """Return the batches, the oldest first. Raises UserError for a record that cannot be read."""
-        batches = [self._read(path) for path in self.path.glob("*.json")] if self.path.is_dir() else []
-        return sorted(batches, key=lambda batch: (batch.at, batch.id))
+        records = [self._read(path) for path in self.path.glob("*.json")]
+        return sorted((batch for batch in records if batch is not None), key=lambda batch: (batch.at, batch.id))
 
-    def _read(self, path: Path) -> Batch:
-        """Return the batch in a record. Raises UserError if it cannot be read, or if its answers are missing."""
+    def _read(self, path: Path) -> Batch | None:
+        """Return the batch in a record; None if another job removed it. Raises UserError if it cannot be read.
+
+        A missing file of answers is an error too.
+        """
         try:
             batch = Batch.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
         except ValidationError:
             fix = "restore the file; without it, the requests of this batch would be sent again"
             raise UserError(str(path), "the record of a batch cannot be read", fix) from None
@@ -194,10 +204,10 @@ class BatchFolder:
     def drop_refusals(self) -> None:
         """Remove all lines but answers from the collected batches, so that refused requests are sent again."""
         for path in sorted(self.path.glob("*.answers")):
-            lines = path.read_bytes().split(b"\n")
-            kept = [line for line in lines if line and (parsed := parse_line(line)) and is_answer(parsed.outcome)]
-            with atomic_file(path, "wb") as handle:
-                handle.writelines(line + b"\n" for line in kept)
+            with open(path, "rb") as lines, atomic_file(path, "wb") as kept:
+                kept.writelines(
+                    line for line in lines if (parsed := parse_line(line)) and isinstance(parsed.outcome, dict)
+                )
 
 
 def folders_with_batches(journals: Path) -> Iterator[BatchFolder]:
@@ -217,11 +227,6 @@ class ParsedLine(NamedTuple):
 
     key: str
     outcome: Outcome
-
-
-def is_answer(outcome: Outcome) -> bool:
-    """Return True for the body of a response."""
-    return isinstance(outcome, dict)
 
 
 def parse_line(line: bytes) -> ParsedLine | None:
@@ -262,64 +267,71 @@ def passing_reason(refusal: Refusal) -> str | None:
     return refusal.words if scope_of(refusal, retry_after=False) == "passing" else None
 
 
+class AnswerIndex(NamedTuple):
+    """Index of the lines of a batch's answers.
+
+    places: byte offset of each request's line; answered, refused: keys of the requests with an answer or a refusal;
+    repeated, foreign: numbers of further lines about the same request, and of lines about other requests.
+    """
+
+    places: dict[str, int]
+    answered: set[str]
+    refused: set[str]
+    repeated: int
+    foreign: int
+
+
 class BatchAnswers:
     """Answers of a collected batch. Its file is read when the first of them is needed."""
 
     def __init__(self, batch: Batch, path: Path) -> None:
         self.batch, self.path, self.keys = batch, path, frozenset(batch.keys)
-        self.foreign = self.repeated = 0  # numbers of lines about other requests, and of further lines about a request
-        self.refused: set[str] = set()
 
     @cached_property
-    def places(self) -> dict[str, int]:
-        """Byte offset of each request's line. Of several lines, the first answer counts, or else the first line."""
-        places, answered, place = dict[str, int](), set[str](), 0
+    def index(self) -> AnswerIndex:
+        """Index of the file. Of several lines about a request, the first answer counts, or else the first line."""
+        places, answered, refused = dict[str, int](), set[str](), set[str]()
+        place = repeated = foreign = 0
         with open(self.path, "rb") as handle:
             for line in handle:
                 begins, place = place, place + len(line)
-                parsed = parse_line(line) if line.strip() else None
+                parsed = parse_line(line)
                 if parsed is None:
                     continue
-                if parsed.key not in self.keys:
-                    self.foreign += 1
+                key, outcome = parsed
+                if key not in self.keys:
+                    foreign += 1
                     continue
-                self.repeated += parsed.key in places
-                if is_answer(parsed.outcome) and parsed.key not in answered:
-                    answered.add(parsed.key)
-                    places[parsed.key] = begins
-                elif places.setdefault(parsed.key, begins) == begins and isinstance(parsed.outcome, Refusal):
-                    self.refused.add(parsed.key)
-        self.refused -= answered
-        self._answered = answered
-        return places
-
-    @property
-    def answered(self) -> set[str]:
-        """Keys of the requests with an answer."""
-        _ = self.places
-        return self._answered
+                is_first = key not in places
+                repeated += not is_first
+                if isinstance(outcome, dict) and key not in answered:
+                    answered.add(key)
+                    places[key] = begins
+                elif is_first:
+                    places[key] = begins
+                    if isinstance(outcome, Refusal):
+                        refused.add(key)
+        return AnswerIndex(places, answered, refused - answered, repeated, foreign)
 
     def outcome(self, key: str) -> Outcome:
         """Return the outcome of a request of this batch."""
-        if key not in self.places:
+        if key not in self.index.places:
             return "no line in the batch's files"
         with open(self.path, "rb") as handle:
-            handle.seek(self.places[key])
+            handle.seek(self.index.places[key])
             parsed = parse_line(handle.readline())
         return parsed.outcome if parsed is not None else "a damaged line"
 
     def summary(self) -> str:
         """Return the numbers of answered, refused and unanswered requests, and of unexpected lines, as text."""
-        unanswered = len(self.keys) - len(self.answered) - len(self.refused)
+        answered, refused = len(self.index.answered), len(self.index.refused)
         counts = {
-            "refused": len(self.refused),
-            "unanswered": unanswered,
-            "repeated lines": self.repeated,
-            "lines about other requests": self.foreign,
+            "refused": refused,
+            "unanswered": len(self.keys) - answered - refused,
+            "repeated lines": self.index.repeated,
+            "lines about other requests": self.index.foreign,
         }
-        return ", ".join(
-            [f"{len(self.answered)} answered", *(f"{number} {what}" for what, number in counts.items() if number)]
-        )
+        return ", ".join([f"{answered} answered", *(f"{number} {what}" for what, number in counts.items() if number)])
 
 
 def store_answers(sources: Iterable[Path], out: Path) -> None:

@@ -32,6 +32,11 @@ def tls_context() -> ssl.SSLContext:
     return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
+def open_connector(concurrency: int = 1) -> aiohttp.BaseConnector:
+    """Return a connector for up to `concurrency` connections over the network."""
+    return aiohttp.TCPConnector(limit=concurrency, ssl=tls_context())
+
+
 def open_session(concurrency: int, socket: str | None, timeout: float, key: str | None) -> aiohttp.ClientSession:
     """Open a session with up to `concurrency` connections to a unix socket or, if `socket` is None, over the network.
 
@@ -39,10 +44,7 @@ def open_session(concurrency: int, socket: str | None, timeout: float, key: str 
     request sends.
     """
     connector: aiohttp.BaseConnector
-    if socket is not None:
-        connector = aiohttp.UnixConnector(socket, limit=concurrency)
-    else:
-        connector = aiohttp.TCPConnector(limit=concurrency, ssl=tls_context())
+    connector = aiohttp.UnixConnector(socket, limit=concurrency) if socket else open_connector(concurrency)
     return aiohttp.ClientSession(
         connector=connector,
         timeout=aiohttp.ClientTimeout(total=timeout),
