@@ -93,8 +93,6 @@ def cancel(run: str | None = None) -> None:
     """Cancel the pending batches of a run at their endpoints. Answers that are finished by then are still collected.
 
     run: name of the run, as listed by `maieutic runs`. It may be omitted if only one run has pending batches.
-
-    Raises UserError if no or another run has pending batches, or if a batch was not cancelled.
     """
     batches = uncollected_batches(Path(paths.JOURNALS))
     names = sorted({batch.run or NO_NAME for _, batch in batches})
