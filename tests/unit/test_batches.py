@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from batch_server import BatchServer, Lines, echo, error_line, output_line
 from conftest import ROOT
-from httpserver import Quiet, serving
+from httpserver import Quiet, chat, serving
 from maieutic.config.batch_apis import batch_apis
 from maieutic.config.models import HostedModel, Price
 from maieutic.core.errors import UserError
@@ -727,6 +727,25 @@ def test_files_behind_a_redirect_are_fetched_without_the_key(tmp_path: Path, mon
         with serving(handler) as address:
             assert len(collect(address, tmp_path, 3)) == 3
     assert authorized == [None]
+
+
+def test_a_key_that_a_server_echoes_in_a_batch_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor in the files of a download that was cut off."""
+    server = BatchServer(answer=lambda body: (200, chat({"content": f"{KEY} \u2028 {'x' * 70_000}"})))
+    batched(monkeypatch)
+    stored: list[bytes] = []
+    original = batch_client.store_answers
+    monkeypatch.setattr(
+        batch_client,
+        "store_answers",
+        lambda sources, out: (stored.extend(path.read_bytes() for path in sources), original(sources, out)),
+    )
+    with serving(server.handler()) as address:
+        [reply, *_] = collect(address, tmp_path, 2, endpoint="chat")
+    assert reply.turns[0].text.startswith("[key] \u2028 xxx") and len(reply.turns[0].text) > 70_000
+    assert len(stored[0]) > 140_000
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert KEY.encode() not in b"".join([*stored, *(path.read_bytes() for path in files)])
 
 
 def test_a_killed_jobs_leftovers_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

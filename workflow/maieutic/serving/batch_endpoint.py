@@ -1,4 +1,4 @@
-"""Calls of a batch API in OpenAI's form: upload requests, submit a batch, look it up, and download its answers."""
+"""Calls of a batch API in OpenAI's form: upload requests, submit a batch, retrieve it, and download its answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import aiohttp
 
 from maieutic.core.errors import UserError
 from maieutic.serving.answers import MalformedAnswer, body_excerpt, parse_body, token_count
-from maieutic.serving.batches import Batch
+from maieutic.serving.batches import Batch, RedactingWriter
 from maieutic.serving.client import Client, ErrorStatus, Unanswered, never_encrypted, wait_unless_shutdown
 from maieutic.serving.connections import BLOCK, BodyTooLong, Response, open_connector, read_body
 from maieutic.serving.refusals import KEY_REFUSED, SERVER_FAILED, Refusal, read_refusal, refusal_in, scope_of
@@ -28,7 +28,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAY_BE_ACCEPTED = frozenset({408, 409})  # statuses of a submission that do not show whether it was accepted
 FORBIDDEN, NOT_FOUND = 403, frozenset({404, 405, 501})
 FINAL = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
-UPLOAD_CHECK_SECONDS = 2.0  # seconds between two looks at a file that the endpoint still processes
+UPLOAD_CHECK_SECONDS = 2.0  # seconds between two checks of a file that the endpoint still processes
 MOST_UPLOAD_CHECKS = 60
 
 
@@ -173,11 +173,8 @@ class BatchEndpoint:
         for _ in range(MOST_PAGES):
             page = await self._call("GET", f"batches?limit={PAGE}{query}", unknown=fix)
             data = page.get("data")
-            entries = (
-                [entry for entry in data if isinstance(entry, dict) and entry.get("id")]
-                if isinstance(data, list)
-                else []
-            )
+            listed = data if isinstance(data, list) else []
+            entries = [entry for entry in listed if isinstance(entry, dict) and entry.get("id")]
             for entry in entries:
                 metadata = entry.get("metadata")
                 marked = isinstance(metadata, dict) and metadata.get(MARK)
@@ -228,8 +225,10 @@ class BatchEndpoint:
                 body = await read_body(response, self.client.server.longest)
                 raise ErrorStatus(read_refusal(response.status, body), response.headers)
             with open(out, "wb") as handle:  # noqa: ASYNC230 (a local file)
+                writer = RedactingWriter(handle)
                 async for part in response.content.iter_chunked(BLOCK):
-                    handle.write(part)
+                    writer.write(part)
+                writer.end()
         return True
 
     async def _call(
@@ -295,9 +294,8 @@ class BatchEndpoint:
     def _malformed(self, path: str, content: Any) -> UserError:
         """Return the error for an answer that does not have the form of OpenAI's batch API."""
         excerpt = body_excerpt(repr(content).encode())
-        return UserError(
-            f"{self.place}.batch", f"{self.base}/{path} answers in another form: {excerpt}", "remove batch"
-        )
+        problem = f"{self.base}/{path} does not answer like OpenAI's batch API: {excerpt}"
+        return UserError(f"{self.place}.batch", problem, "remove batch")
 
     def _fault(self, refusal: Refusal, what: str, unknown: str | None) -> UserError:
         """Return the error for a refused call. unknown: fix if the endpoint does not know what the call names."""

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -335,13 +335,32 @@ class BatchAnswers:
 
 
 def store_answers(sources: Iterable[Path], out: Path) -> None:
-    """Join the downloaded files of a batch into one file, with API keys redacted.
-
-    Lines end at line feeds only: texts may contain other line separators.
-    """
+    """Join the downloaded files of a batch into one file."""
     with atomic_file(out, "wb") as handle:
         for source in sources:
             with open(source, "rb") as lines:
-                for line in lines:
-                    text = redact_sent_keys(line.decode("utf-8", "replace").rstrip("\n"))
-                    handle.write(text.encode() + b"\n" if text.strip() else b"")
+                handle.writelines(line.rstrip(b"\n") + b"\n" for line in lines if line.strip())
+
+
+class RedactingWriter:
+    """Writer of a downloaded file. Only whole lines are written, with API keys redacted.
+
+    Lines end at line feeds only: texts may contain other line separators.
+    """
+
+    def __init__(self, handle: IO[bytes]) -> None:
+        self.handle, self.rest = handle, b""
+
+    def write(self, part: bytes) -> None:
+        """Write the lines that end in the next part of the file."""
+        *lines, self.rest = (self.rest + part).split(b"\n") if b"\n" in part else (self.rest + part,)
+        for line in lines:
+            self._write_line(line)
+
+    def end(self) -> None:
+        """Write the last line, if it does not end with a line feed."""
+        if self.rest:
+            self._write_line(self.rest)
+
+    def _write_line(self, line: bytes) -> None:
+        self.handle.write(redact_sent_keys(line.decode("utf-8", "replace")).encode() + b"\n")
