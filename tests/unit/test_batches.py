@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batch_server import BatchServer, Lines, echo, error_line, output_line
+from batch_server import BatchServer, Lines, chunks, echo, error_line, output_line
 from conftest import ROOT
 from httpserver import Quiet, chat, serving
 from maieutic.config.batch_apis import batch_apis
@@ -249,6 +250,60 @@ def test_requests_that_no_batch_answers_end_with_the_reason(tmp_path: Path, monk
     with serving(server.handler()) as address, pytest.raises(UserError, match=reason):
         drive(address, tmp_path, 3)
     assert server.submissions == 2, "as many batches as the entry's `attempts`"
+
+
+def test_all_failed_batches_are_listed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = BatchServer()
+    server.failure = lambda number: {"code": "billing_hard_limit_reached", "message": "pay"} if number < 4 else None
+    batched(monkeypatch, requests=2)
+    with serving(server.handler()) as address:
+        with pytest.raises(UserError, match=PENDING):
+            drive(address, tmp_path, 6)
+        with pytest.raises(UserError) as error:
+            drive(address, tmp_path, 6)
+        names = {re.search(r"batch (batch_\d) failed", fault.line)[1] for fault in error.value.all}  # type: ignore[index]
+        assert names == {"batch_1", "batch_2", "batch_3"}
+        assert len(collect(address, tmp_path, 6)) == 6, "and none of them is left"
+
+
+def test_a_malformed_list_of_batches_sends_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = BatchServer()
+    server.submitting = lambda number: "after"
+    monkeypatch.setattr(server, "page", lambda query: {"error": {"message": "try again"}})
+    batched(monkeypatch)
+    with serving(server.handler()) as address:
+        with pytest.raises(
+            UserError, match=r"3 of 3 items stayed unanswered \(.*answers without a list of batches: 3\)"
+        ):
+            drive(address, tmp_path, 3)
+        monkeypatch.undo()
+        monkeypatch.setenv("TEST_KEY", KEY)
+        batched(monkeypatch)
+        assert len(drive(address, tmp_path, 3)) == 3
+    assert server.submissions == 1
+
+
+def test_a_failed_upload_leaves_earlier_batches_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = BatchServer()
+    batched(monkeypatch, requests=2)
+    handler = server.handler()
+    original = server.post
+
+    def post(request: Any) -> None:
+        if request.path.endswith("/files") and server.uploads == 2:
+            chunks(request) if "Content-Length" not in request.headers else request.rfile.read(
+                int(request.headers["Content-Length"])
+            )
+            return request.send(400, b'{"error": {"message": "quota of files"}}')
+        return original(request)
+
+    monkeypatch.setattr(server, "post", post)
+    with serving(handler) as address:
+        with pytest.raises(UserError, match="quota of files"):
+            drive(address, tmp_path, 8)
+        monkeypatch.setattr(server, "post", original)
+        assert len(collect(address, tmp_path, 8)) == 8
+    assert set(server.submitted.values()) == {1} and server.submissions == 4
 
 
 @pytest.mark.parametrize("action", ["before", "after", "504 too long", "null", 500, 503, 409, 429])
@@ -500,9 +555,26 @@ def test_a_budget_reserves_the_most_that_a_batch_can_cost(tmp_path: Path, monkey
         assert settled[1] <= 600 and server.submissions == 2
 
 
+def test_attempts_of_one_run_reserve_a_request_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snakemake's `retries` start a pending job again, within the same budget."""
+    server = BatchServer(looks=3)
+    batched(monkeypatch)
+    with_budget(monkeypatch, tmp_path, tokens=100_000)
+    with serving(server.handler()) as address:
+        amounts = []
+        for _ in range(4):
+            with pytest.raises(UserError, match=PENDING):
+                drive(address, tmp_path, 5)
+            amounts.append(spending(tmp_path / "purse.jsonl"))
+        assert amounts == [amounts[0]] * 4 and amounts[0][0] == 5
+        drive(address, tmp_path, 5)
+    requests, tokens, usd = spending(tmp_path / "purse.jsonl")
+    assert (requests, tokens, round(usd, 6)) == (5, 60, 0.05), "five answers of twelve tokens"
+
+
 def spending(purse: Path) -> tuple[int, int, float]:
     """Return the requests, tokens and US dollars in a budget file."""
-    lines = [json.loads(line)[1:] for line in purse.read_text().splitlines()]
+    lines = [json.loads(line)[1:4] for line in purse.read_text().splitlines()]
     return sum(line[0] for line in lines), sum(line[1] for line in lines), sum(line[2] for line in lines)
 
 
@@ -701,7 +773,30 @@ def test_answers_that_cannot_be_fetched_are_not_asked_for_again(
         with pytest.raises(UserError, match=PENDING):
             drive(address, tmp_path, 3)
     assert server.submissions == 1
-    assert "batch batch_1 has answers, but no file with them. To send its requests again, delete" in caplog.text
+    assert re.search(
+        r"batch batch_1 has answers, but \S+ has no file with them\. Fix: delete \S+\.json to send", caplog.text
+    )
+
+
+def test_a_waiting_job_ends_if_answers_cannot_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fix works: without the record, the requests are sent again. The endpoint states no counts."""
+    server = BatchServer()
+    batched(monkeypatch, wait=True)
+
+    original = server.get
+
+    def forget(request: Any) -> None:
+        if request.path.endswith("file-out-batch_1/content"):
+            return request.send(410, b"{}")
+        return original(request)
+
+    monkeypatch.setattr(server, "get", forget)
+    with serving(server.handler()) as address:
+        with pytest.raises(UserError, match=r"models\.m\.batch: batch batch_1 has answers") as error:
+            drive(address, tmp_path, 3)
+        Path(error.value.fix.split()[1]).unlink()
+        assert len(drive(address, tmp_path, 3)) == 3
+    assert server.submissions == 2
 
 
 def test_files_behind_a_redirect_are_fetched_without_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,7 @@ def test_requests_to_a_tutor_are_counted_turn_by_turn(plan: RulePlan, monkeypatc
     assert not estimated.exact and 0 < (estimated.requests or 0) <= 2 * count
     Path("aside").rename(items)
     journal = ask_the_tutor(plan)
-    assert count_requests(plan, new_replies, **NAMES) == ("tutors", TUTOR, TUTOR, 0, 0.0, 0.0, True)
+    assert count_requests(plan, new_replies, **NAMES) == ("tutors", TUTOR, TUTOR, 0, 0.0, 0.0, True, 0)
     lines = lines_of(journal)
     assert len(lines) == 2 * count
     journal.write_text("".join(lines[:-1]), encoding="utf-8")
@@ -189,7 +189,7 @@ def test_requests_to_a_judge_are_estimated_without_replies_and_counted_with_them
     assert counted.exact and counted.requests and counted.prompt_tokens > counted.requests
     journal = ask_the_judge(plan)
     assert len(lines_of(journal)) == counted.requests
-    assert count_requests(plan, new_verdicts, **BATCH) == ("judges", JUDGE, TUTOR, 0, 0.0, 0.0, True)
+    assert count_requests(plan, new_verdicts, **BATCH) == ("judges", JUDGE, TUTOR, 0, 0.0, 0.0, True, 0)
     journal.write_text("".join(lines_of(journal)[1:]), encoding="utf-8")
     missing = count_requests(plan, new_verdicts, **BATCH)
     assert (missing.requests, missing.exact) == (1, True)
@@ -283,7 +283,16 @@ def test_label_checks_are_estimated_from_releases_pairs_and_probes(check_plan: R
             requests[1] * tokens_of_chars(pairs.prompt_chars),
         ]
         estimate = count_requests(check_plan, new_label_checks, RehearsalWithoutSources, judge=judge)
-        assert estimate == ("checks", judge, TUTOR, sum(requests), sum(prompts), sum(requests) * VERDICT_TOKENS, False)
+        assert estimate == (
+            "checks",
+            judge,
+            TUTOR,
+            sum(requests),
+            sum(prompts),
+            sum(requests) * VERDICT_TOKENS,
+            False,
+            0,
+        )
     parts = estimated_label_checks(check_plan, JUDGE)
     assert [part.requests for part in parts] == [16, 8]
 
@@ -359,7 +368,7 @@ def test_requests_about_labelled_replies_and_pairs_are_counted(check_plan: RuleP
     journal = ask_about_labels(check_plan, JUDGE)
     lines = lines_of(journal)
     assert len(lines) == fresh.requests, "the job sends as many requests as were counted"
-    assert count_requests(check_plan, new_label_checks, judge=JUDGE) == ("checks", JUDGE, TUTOR, 0, 0.0, 0.0, True)
+    assert count_requests(check_plan, new_label_checks, judge=JUDGE) == ("checks", JUDGE, TUTOR, 0, 0.0, 0.0, True, 0)
     journal.write_text("".join(lines[2:]), encoding="utf-8")
     missing = count_requests(check_plan, new_label_checks, judge=JUDGE)
     assert (missing.requests, missing.exact, missing.answer_tokens) == (2, True, 2 * VERDICT_TOKENS)
@@ -452,11 +461,23 @@ def test_requests_of_a_tutors_job_for_all_benchmarks_are_added_up(monkeypatch: p
 
 def test_later_turns_have_the_mean_length_of_the_requests_that_can_be_rendered() -> None:
     """Without any request that can be rendered, their length is unknown and counts as 0."""
-    on_file: Any = SimpleNamespace(unanswered_lengths={"a": 40, "b": 80})
+    on_file: Any = SimpleNamespace(unanswered_lengths={"a": 40, "b": 80}, asked_in_batches={})
     counted = requests.unanswered_requests("tutors", "t", "m", on_file, 2, 5.0)
-    assert counted == ("tutors", "t", "m", 4, 4 * tokens_of_chars(60), 20.0, True)
+    assert counted == ("tutors", "t", "m", 4, 4 * tokens_of_chars(60), 20.0, True, 0)
     on_file.unanswered_lengths = {}
-    assert requests.unanswered_requests("tutors", "t", "m", on_file, 3, 5.0) == ("tutors", "t", "m", 3, 0.0, 15.0, True)
+    assert requests.unanswered_requests("tutors", "t", "m", on_file, 3, 5.0) == (
+        "tutors",
+        "t",
+        "m",
+        3,
+        0.0,
+        15.0,
+        True,
+        0,
+    )
+    on_file.asked_in_batches = {"a": 40, "b": 80}
+    counted = requests.unanswered_requests("tutors", "t", "m", on_file, 3, 5.0)
+    assert counted == ("tutors", "t", "m", 3, 3 * tokens_of_chars(60), 15.0, True, 2), "as long as those in batches"
 
 
 def test_a_served_models_request_identity_is_known_once_its_weights_exist(
@@ -523,7 +544,7 @@ def test_requests_of_a_shard_are_counted_with_its_jobs_settings(
     assert (asker, model, path, others) == (TUTOR, plan.models[TUTOR], journal, ["others of", journal]) and identity
     assert calls["names"] == (BENCHMARK, TUTOR, "2-of-3") and calls["limits"] == (5, 6)
     assert calls["work"] == [(BENCHMARK, ["x"])]
-    assert counted == ("tutors", TUTOR, TUTOR, 3, 0.0, 21.0, True)
+    assert counted == ("tutors", TUTOR, TUTOR, 3, 0.0, 21.0, True, 0)
 
 
 def test_requests_of_an_unmeasured_task_are_estimated_with_default_lengths(

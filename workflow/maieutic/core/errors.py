@@ -36,7 +36,7 @@ class UserError(Exception):
     @classmethod
     def of(cls, errors: Sequence[UserError]) -> UserError:
         """Return one error that combines several. Errors with equal messages appear once."""
-        first, *others = {error.line: error for error in errors}.values()
+        first, *others = {each.line: each for error in errors for each in error.all}.values()
         combined = cls(first.place, first.problem, first.fix, others)
         combined.all = [first, *others]  # keep the original objects: `check_in_turn` depends on their class
         return combined

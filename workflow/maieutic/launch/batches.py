@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.core.errors import UserError
+from maieutic.serving.backends import key_in_variable
 from maieutic.serving.batches import Batch, BatchFolder, folders_with_batches
 
 NO_NAME = "(no name)"  # shown for a run whose run file does not set `run.name`
@@ -69,10 +69,11 @@ async def call_endpoint(folder: BatchFolder, batch: Batch, cancels: bool) -> Pen
     from maieutic.serving.client import Client, ServerSettings, Unanswered
 
     known = PendingBatch(folder, batch, batch.status)
-    key = os.environ.get(batch.key_env, "").strip() if batch.key_env else ""
-    if batch.key_env and not key:
-        return known._replace(fault=f"its current status needs the key: export {batch.key_env}=...")
-    client = Client(ServerSettings(batch.base_url, batch.entry, api_key=key or None, timeout=CALL_SECONDS, attempts=2))
+    try:
+        key = key_in_variable(f"models.{batch.entry}.key_env", batch.key_env) if batch.key_env else None
+    except UserError as error:
+        return known._replace(fault=f"its current status needs the key: {error.fix}")
+    client = Client(ServerSettings(batch.base_url, batch.entry, api_key=key, timeout=CALL_SECONDS, attempts=2))
     endpoint = BatchEndpoint(client, f"models.{batch.entry}")
     try:
         name = batch.provider_id
@@ -81,7 +82,12 @@ async def call_endpoint(folder: BatchFolder, batch: Batch, cancels: bool) -> Pen
             if listed is None:
                 return known._replace(fault="its submission was cut off, and the endpoint does not list it")
             name = listed.batch
-        status = await (endpoint.cancel(name) if cancels else endpoint.retrieve(name, folder.record_path(batch)))
+        try:
+            status = await (endpoint.cancel(name) if cancels else endpoint.retrieve(name, folder.record_path(batch)))
+        except UserError:  # a batch that has ended cannot be cancelled
+            status = await endpoint.retrieve(name, folder.record_path(batch))
+            if not status.is_final:
+                raise
         return known._replace(status=status.line)
     except (UserError, Unanswered, MalformedAnswer) as error:
         return known._replace(fault=str(error))

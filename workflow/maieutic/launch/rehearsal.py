@@ -33,7 +33,7 @@ from maieutic.replies import jobs as replies_jobs
 from maieutic.replies.generate import ModelRequests, RequestLimits, TutorWork, converse, generate_replies, turn_count
 from maieutic.replies.recorded import read_replies
 from maieutic.serving.backends import Backend, hosted_identity
-from maieutic.serving.batches import BatchFolder, BatchState
+from maieutic.serving.batches import BatchAnswers, BatchFolder, BatchState
 from maieutic.serving.server import vllm_identity as served_identity
 
 NO_FILE = Path("-")  # placeholder for the journal, the log and the picture store of a job that calls no model
@@ -47,7 +47,7 @@ class AnswersOnFile(ModelRequests):
     """A model that is never called, because its answers are read from journals.
 
     unanswered_lengths: number of characters in the messages of each request without an answer, by request key;
-    asked_in_batches: keys of the requests that are not in a journal yet, but in a batch.
+    asked_in_batches: the same for the requests that are in a batch.
     """
 
     def __init__(
@@ -62,30 +62,38 @@ class AnswersOnFile(ModelRequests):
         kept: Any = SimpleNamespace(answers=load_journal_answers(journal, FinishedRequest, others), path=journal)
         super().__init__(name, model, dict(identity), kept, Backend(refuse_client))
         self.unanswered_lengths: dict[str, int] = {}
-        self.asked_in_batches: set[str] = set()
-        self.batched_keys = frozenset(
-            f"{KEY_PREFIX}{key}"
-            for path in (journal, *others)
-            for batch in BatchFolder.beside(path).batches()
-            if batch.state != BatchState.WRITTEN
-            for key in batch.keys
+        self.asked_in_batches: dict[str, int] = {}
+        folders = [BatchFolder.beside(path) for path in (journal, *others)]
+        batches = [(folder, batch) for folder in folders for batch in folder.batches()]
+        self.pending_keys = {key for _, batch in batches if batch.is_pending for key in batch.keys}
+        self.collected = [
+            BatchAnswers(batch, folder.answers_path(batch))
+            for folder, batch in batches
+            if batch.state == BatchState.COLLECTED
+        ]
+
+    def is_in_batch(self, key: str) -> bool:
+        """Return True if a request is in a pending batch, or if a collected one has its answer or its refusal."""
+        name = key.removeprefix(KEY_PREFIX)
+        return name in self.pending_keys or any(
+            name in answers.keys and (name in answers.index.answered or name in answers.index.refused)
+            for answers in self.collected
         )
 
     @property
     def has_answers(self) -> bool:
         """True if any of the journals contains an answer, or a batch contains a request."""
         answers = self.journal.answers
-        return bool(len(answers) or self.batched_keys) or any(len(other) for other in answers.others)
+        batches = self.pending_keys or self.collected
+        return bool(len(answers) or batches) or any(len(other) for other in answers.others)
 
     async def ask(self, request: dict[str, Any]) -> FinishedRequest:
         """Return the answer on file. Without an answer, record the length of the request and raise NotOnFile."""
         key = request_key(request, self.identity)
         if (known := self.journal.answers.get(key)) is not None:
             return known
-        if key in self.batched_keys:
-            self.asked_in_batches.add(key)
-            raise NotOnFile
-        self.unanswered_lengths[key] = len(json.dumps(request["messages"], ensure_ascii=False))
+        lengths = self.asked_in_batches if self.is_in_batch(key) else self.unanswered_lengths
+        lengths[key] = len(json.dumps(request["messages"], ensure_ascii=False))
         raise NotOnFile
 
 

@@ -324,7 +324,8 @@ def unanswered_requests(
     """
     lengths = list(on_file.unanswered_lengths.values())
     requests = len(lengths) + later
-    prompt = tokens_of_chars(sum(lengths) / len(lengths)) if lengths else 0.0
+    similar = lengths or list(on_file.asked_in_batches.values())
+    prompt = tokens_of_chars(sum(similar) / len(similar)) if similar else 0.0
     sent = len(on_file.asked_in_batches)
     return NewRequests(stage, asker, model, requests, requests * prompt, requests * answer, True, sent)
 

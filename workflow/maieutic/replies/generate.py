@@ -176,8 +176,8 @@ class ModelRequests:
             )
             append_spending(self.journal.path, spent)
 
-    async def within_budget(self, client: Any, request: dict[str, Any]) -> tuple[Any, Amount]:
-        """Send a request and return the server's answer, and what was reserved for it.
+    async def within_budget(self, client: Any, request: dict[str, Any], key: str) -> tuple[Any, Amount]:
+        """Send a request and return the server's answer, and what was reserved for it. key: key of the request.
 
         Requests that were already sent continue. Raises Interrupted if the budget is spent.
         """
@@ -188,7 +188,7 @@ class ModelRequests:
             return await client.ask(request, self.fill_pictures), ONE_REQUEST
         reserved: Amount | None = None
         if client.is_in_batch(request):  # sent by an earlier run, and paid by this one
-            reserved = purse.reserve(purse.most(request), checked=False)
+            reserved = purse.reserve(purse.most(request), checked=False, key=key)
         elif self.budget_error is not None:
             raise Interrupted(self.budget_error.problem)
 
@@ -197,7 +197,10 @@ class ModelRequests:
             nonlocal reserved
             if reserved is None:
                 try:
-                    reserved = purse.reserve(purse.most(request) if self.backend.sends_batches else ONE_REQUEST)
+                    if self.backend.sends_batches:
+                        reserved = purse.reserve(purse.most(request), key=key)
+                    else:
+                        reserved = purse.reserve()
                 except UserError as error:
                     self.budget_error = error
                     raise Interrupted(error.problem) from None
@@ -205,10 +208,11 @@ class ModelRequests:
 
         try:
             answer = await client.ask(request, reserve_and_fill)
-            return answer, reserved or purse.reserve(checked=False)  # collected from a batch of an earlier run
+            # An answer without a reservation is from a batch that was sent before this job.
+            return answer, reserved or purse.reserve(checked=False, key=key)
         except Exception:  # excludes CancelledError, because a cancelled request was sent and may be billed
             if reserved is not None and not client.is_in_batch(request):
-                purse.release(reserved)
+                purse.release(reserved, key if self.backend.sends_batches else "")
             raise
 
     def check_unanswered(self, progress: Progress, what: str) -> None:
@@ -241,7 +245,7 @@ class ModelRequests:
             self.backend.refuse(request)
             client = await self.backend.client()
             try:
-                answer, reserved = await self.within_budget(client, request)
+                answer, reserved = await self.within_budget(client, request, key)
             finally:
                 self.count_probes(client)
             entry = FinishedRequest(key=key, **vars(answer))

@@ -223,20 +223,22 @@ def hosted_key(name: str, model: HostedModel) -> str | None:
 
     Raises UserError if the variable is not set, or if its value is not a valid key.
     """
-    if model.key_env is None:
-        return None
-    key = os.environ.get(model.key_env, "").strip()
+    return None if model.key_env is None else key_in_variable(f"models.{name}.key_env", model.key_env)
+
+
+def key_in_variable(place: str, variable: str) -> str:
+    """Return the API key in an environment variable. place: configuration key that names the variable.
+
+    Raises UserError if the variable is not set, or if its value is not a valid key.
+    """
+    key = os.environ.get(variable, "").strip()
     if not key:
-        raise UserError(
-            f"models.{name}.key_env",
-            f"the environment variable {model.key_env} is not set",
-            f"export {model.key_env}=...",
-        )
+        raise UserError(place, f"the environment variable {variable} is not set", f"export {variable}=...")
     if not key.isascii() or not key.isprintable():
         raise UserError(
-            f"models.{name}.key_env",
-            f"the value of {model.key_env} has line breaks or characters that an HTTP header cannot contain",
-            f"export {model.key_env} with only the key as its value",
+            place,
+            f"the value of {variable} has line breaks or characters that an HTTP header cannot contain",
+            f"export {variable} with only the key as its value",
         )
     return key
 

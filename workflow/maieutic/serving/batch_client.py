@@ -11,7 +11,7 @@ import json
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Container, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -64,6 +64,7 @@ SETTLE_SECONDS = 30.0
 FIRST_POLL, LONGEST_POLL = 5.0, 60.0  # seconds between two checks of a batch, at first and later
 TOO_MANY_QUEUED = "token_limit_exceeded"  # error code of a batch that fails because too many tokens are queued
 QUEUE_SECONDS = 600.0  # seconds that a waiting job waits after this error
+MOST_QUEUE_FAILURES = 144  # a day of such pauses; further failures count as attempts
 REPORT_SECONDS = 60.0  # minimum time between two log lines about a waiting job
 
 
@@ -117,8 +118,10 @@ class BatchClient:
         self.reasons: dict[str, str] = {}  # key of a request -> why its last batch did not answer it
         self.checking = asyncio.Lock()
         self.checked: set[str] = set()  # names of other jobs' batches that were checked
+        self.submitting: set[str] = set()  # names of the batches that are being submitted
+        self.queue_failures = 0  # number of batches that failed since too many tokens were queued
         self.tasks: set[asyncio.Task[None]] = set()
-        self.sending = self.polling = self.queue_was_full = False
+        self.sending = self.polling = False
         self.last_ask = 0.0
         self.queue_opens = 0.0  # time until which no batch is sent, since too many tokens are queued
         self.over_queue: set[str] = set()  # keys of the requests whose last batch failed for this reason
@@ -166,7 +169,7 @@ class BatchClient:
         times = sorted(batch.submitted_at for batch in batches if batch.submitted_at)
         since = f", submitted {times[0]} UTC" if times else ""
         limit = f"; too many tokens were queued: models.{self.entry}.batch_requests sets smaller batches"
-        return f"{number} at {self.host} with {requests:,} requests{since}{limit if self.queue_was_full else ''}"
+        return f"{number} at {self.host} with {requests:,} requests{since}{limit if self.queue_failures else ''}"
 
     # before the first request -----------------------------------------------------------------------------------------
 
@@ -190,9 +193,9 @@ class BatchClient:
                     self.collected.append(BatchAnswers(batch, folder.answers_path(batch)))
                 else:
                     self._add_pending(folder, batch)
-        for folder, batch in list(self.pending.values()):
-            if folder.owned:
-                await self._check(folder, batch)
+        await self._check_all([name for name, (folder, _) in self.pending.items() if folder.owned])
+        if self.waits and self.pending:
+            self._watch()
 
     def _claimed(self, folder: BatchFolder, batch: Batch) -> BatchFolder:
         """Return the folder as this client may use it for a batch.
@@ -348,15 +351,22 @@ class BatchClient:
             first = next(lines, None)
             while first is not None:
                 batch, sent, first = self._write(url, first, lines)
-                await self._submit_file(batch)
+                self.submitting.add(batch.id)
+                try:
+                    await self._submit_file(batch)
+                except Exception as error:
+                    end_all((queued.ended for queued in sent), error)
+                    raise
+                finally:
+                    self.submitting.discard(batch.id)
                 if self.waits:
                     for queued in sent:
                         self.waiting[queued.key].append(queued.ended)
                     self._watch()
                 else:
                     end_all((queued.ended for queued in sent), Pending(f"in a batch at {self.host}"))
-        except Exception as error:
-            end_all((queued.ended for queued in requests), error)
+        except Exception as error:  # earlier batches of these requests are not affected
+            end_all((queued.ended for queued in requests if queued.key not in self.batch_of), error)
 
     def _lines(self, url: str, requests: Iterable[QueuedRequest]) -> Iterator[tuple[QueuedRequest, bytes]]:
         """Yield each request with its line in a batch's file.
@@ -443,14 +453,14 @@ class BatchClient:
                 return
         raise Unanswered(f"no answer to the submission of a batch at {self.host}")
 
-    def _submitted(self, folder: BatchFolder, batch: Batch, status: BatchStatus) -> Batch:
+    def _submitted(self, folder: BatchFolder, batch: Batch, status: BatchStatus) -> None:
         """Record that a batch was submitted."""
         log.info(
             "%s: batch %s submitted, %s requests (%.1f MB), answers within a day",
             self.host, status.batch, f"{len(batch.keys):,}", batch.size / MEGABYTE,
         )  # fmt: skip
         known = {"provider_id": status.batch, "status": status.line, "submitted": utc_now()}
-        return self._save(folder, batch, state=BatchState.SUBMITTED, **known)
+        self._save(folder, batch, state=BatchState.SUBMITTED, **known)
 
     async def _listed_late(self, folder: BatchFolder, batch: Batch) -> BatchStatus | None:
         """Return the batch that a cut-off submission created, None if the endpoint does not list it.
@@ -463,17 +473,17 @@ class BatchClient:
         await wait_unless_shutdown(SETTLE_SECONDS)
         return await self.endpoint.search(batch, record)
 
-    async def _settle(self, folder: BatchFolder, batch: Batch) -> Batch | None:
-        """Return the batch of a submission that was cut off, as submitted.
+    async def _settle(self, folder: BatchFolder, batch: Batch) -> None:
+        """Find out whether a submission that was cut off arrived.
 
-        If it did not arrive, it is dropped, so that its requests are sent with the next batch, and None is returned.
+        If it did not, the batch is dropped, so that its requests are sent with the next batch.
         """
         status = await self._listed_late(folder, batch)
         if status is None:
-            self._drop(folder, batch)
-            return None
+            self._change(folder, batch, lambda: self._drop(folder, batch))
+            return
         log.info("%s: batch %s was created although its submission was cut off", self.host, status.batch)
-        return self._submitted(folder, batch, status)
+        self._change(folder, batch, lambda: self._submitted(folder, batch, status))
 
     def _drop(self, folder: BatchFolder, batch: Batch) -> None:
         """Forget a batch without answers, so that its requests are sent again."""
@@ -492,11 +502,9 @@ class BatchClient:
         """Check the batches that requests wait for with growing pauses. An error ends the waiting requests."""
         pause, reported = FIRST_POLL, time.monotonic()
         try:
-            while self.waiting:
+            while names := self._watched():
                 await wait_unless_shutdown(pause)
-                for name in {self.batch_of[key] for key in self.waiting if key in self.batch_of}:
-                    if name in self.pending:
-                        await self._check(*self.pending[name])
+                await self._check_all(names)
                 pause = min(1.5 * pause, LONGEST_POLL)
                 if self.waiting and time.monotonic() - reported >= REPORT_SECONDS:
                     reported = time.monotonic()
@@ -507,29 +515,74 @@ class BatchClient:
         finally:
             self.polling = False
 
+    def _watched(self) -> list[str]:
+        """Return the names of the pending batches of this client, and of those that its requests wait for."""
+        needed = {self.batch_of[key] for key in self.waiting if key in self.batch_of}
+        return [
+            name
+            for name, (folder, _) in self.pending.items()
+            if (folder.owned or name in needed) and name not in self.submitting
+        ]
+
+    async def _check_all(self, names: Iterable[str]) -> None:
+        """Check pending batches. Raises UserError at the end, with the errors of all batches that have failed."""
+        faults: list[UserError] = []
+        for name in names:
+            if name in self.pending:
+                try:
+                    await self._check(*self.pending[name])
+                except UserError as fault:
+                    faults.append(fault)
+        if faults:
+            raise UserError.of(faults)
+
     async def _check(self, folder: BatchFolder, batch: Batch) -> None:
         """Find out whether a pending batch has ended, and collect its answers.
 
-        A batch of another job is only changed while that job does not run.
-
         Raises UserError if it has failed as a whole, or if the endpoint does not know it.
         """
+        current = self._read_again(folder, batch)
+        if current is None:
+            return
+        batch = current
+        try:
+            if batch.state == BatchState.SUBMITTING:
+                await self._settle(folder, batch)
+                settled = self.pending.get(batch.id)
+                if settled is None or settled[1].state != BatchState.SUBMITTED:
+                    return
+                batch = settled[1]
+            assert batch.provider_id is not None
+            status = await self.endpoint.retrieve(batch.provider_id, folder.record_path(batch))
+            if status.is_final and (status.status != "failed" or status.output_file or status.error_file):
+                await self._collect(folder, batch, status)
+            elif status.is_final:
+                self._change(folder, batch, lambda: self._fail(folder, batch, status))
+            elif folder.owned and status.status != batch.status.partition(",")[0]:
+                log.info("%s: batch %s: %s", self.host, batch.provider_id, status.line)
+                self._save(folder, batch, status=status.line)
+        except Interrupted:
+            raise
+        except (Unanswered, MalformedAnswer) as error:  # it stays pending
+            log.warning("%s: batch %s: %s", self.host, batch.provider_id or batch.id, error)
+
+    def _change(self, folder: BatchFolder, batch: Batch, change: Callable[[], None]) -> None:
+        """Change the record of a batch. That of another job is changed only while the job does not run."""
         if folder.owned:
-            await self._check_owned(folder, batch)
+            change()
             return
         try:
             lock = take_lock(folder.path.with_suffix(LOCK_SUFFIX))
         except UserError:  # that job runs, or another client of this one is responsible
-            self._read_again(folder, batch)
             return
         try:
-            if (current := self._read_again(folder, batch)) is not None:
-                await self._check_owned(folder, current)
+            if self._read_again(folder, batch) == batch:
+                change()
         finally:
             lock.close()
 
     def _read_again(self, folder: BatchFolder, batch: Batch) -> Batch | None:
-        """Return the current record of another client's batch; None if that client has collected or dropped it."""
+        """Return the current record of a batch; None if another client collected it, or if it was removed."""
         current = folder.read(batch)
         if current is not None and current.state != BatchState.COLLECTED:
             self._add_pending(folder, current)
@@ -538,28 +591,6 @@ class BatchClient:
             self.collected.append(BatchAnswers(current, folder.answers_path(current)))
         self._wake(batch)
         return None
-
-    async def _check_owned(self, folder: BatchFolder, batch: Batch) -> None:
-        """Find out whether a batch has ended for which this job is responsible, and collect its answers."""
-        try:
-            if batch.state == BatchState.SUBMITTING:
-                settled = await self._settle(folder, batch)
-                if settled is None:
-                    return
-                batch = settled
-            assert batch.provider_id is not None
-            status = await self.endpoint.retrieve(batch.provider_id, folder.record_path(batch))
-            if status.is_final and (status.status != "failed" or status.output_file or status.error_file):
-                await self._collect(folder, batch, status)
-            elif status.is_final:
-                self._fail(folder, batch, status)
-            elif status.status != batch.status.partition(",")[0]:
-                log.info("%s: batch %s: %s", self.host, batch.provider_id, status.line)
-                self._save(folder, batch, status=status.line)
-        except Interrupted:
-            raise
-        except (Unanswered, MalformedAnswer) as error:  # it stays pending
-            log.warning("%s: batch %s: %s", self.host, batch.provider_id or batch.id, error)
 
     def _fail(self, folder: BatchFolder, batch: Batch, status: BatchStatus) -> None:
         """Drop a batch that has failed as a whole.
@@ -572,8 +603,9 @@ class BatchClient:
                 "%s: batch %s failed: %s. If a batch exceeds this limit by itself, set models.%s.batch_requests",
                 self.host, batch.provider_id, reason, self.entry,
             )  # fmt: skip
-            self.over_queue |= set(batch.keys)
-            self.queue_was_full = True
+            self.queue_failures += 1
+            if self.queue_failures <= MOST_QUEUE_FAILURES:
+                self.over_queue |= set(batch.keys)
             if self.waits:
                 self.queue_opens = time.monotonic() + QUEUE_SECONDS
             self._drop(folder, batch)
@@ -585,22 +617,32 @@ class BatchClient:
         raise self.live.fault
 
     async def _collect(self, folder: BatchFolder, batch: Batch, status: BatchStatus) -> None:
-        """Store the answers of a batch that has ended, and wake the requests that wait for it."""
+        """Download and store the answers of a batch that has ended.
+
+        Raises UserError in a waiting job if the endpoint has no file with the answers; other jobs leave it pending.
+        """
         output, errors = (folder.part_path(batch, number) for number in range(2))
+        record = folder.record_path(batch)
         try:
             for file, part in ((status.output_file, output), (status.error_file, errors)):
-                if file is not None and not await self.endpoint.download(file, part):
+                if file is not None and not await self.endpoint.download(file, part, record):
                     log.warning("%s: file %s of batch %s no longer exists", self.host, file, status.batch)
-            if status.completed and not output.exists():
-                log.warning(
-                    "%s: batch %s has answers, but no file with them. To send its requests again, delete %s",
-                    self.host, status.batch, folder.record_path(batch),
-                )  # fmt: skip
+            if (status.completed or status.output_file) and not output.exists():
+                problem = f"batch {status.batch} has answers, but {self.host} has no file with them"
+                fault = UserError(f"models.{self.entry}.batch", problem, f"delete {record} to send its requests again")
+                if self.waits:
+                    raise fault
+                log.warning("%s", fault.line)
                 return
-            store_answers([part for part in (output, errors) if part.exists()], folder.answers_path(batch))
+            parts = [part for part in (output, errors) if part.exists()]
+            self._change(folder, batch, lambda: self._store(folder, batch, status, parts))
         finally:
             output.unlink(missing_ok=True)
             errors.unlink(missing_ok=True)
+
+    def _store(self, folder: BatchFolder, batch: Batch, status: BatchStatus, parts: list[Path]) -> None:
+        """Store the downloaded answers of a batch, and wake the requests that wait for it."""
+        store_answers(parts, folder.answers_path(batch))
         batch = self._save(folder, batch, state=BatchState.COLLECTED, status=status.line)
         folder.requests_path(batch).unlink(missing_ok=True)
         answers = BatchAnswers(batch, folder.answers_path(batch))
@@ -616,7 +658,8 @@ class BatchClient:
         """
         self.pending.pop(batch.id, None)
         for key in sorted(batch.keys, key=lambda key: key not in first):
-            self.batch_of.pop(key, None)
+            if self.batch_of.get(key) == batch.id:
+                del self.batch_of[key]
             for ended in self.waiting.pop(key, ()):
                 if not ended.done():
                     ended.set_result(None)

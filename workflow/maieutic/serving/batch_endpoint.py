@@ -11,7 +11,7 @@ from urllib.parse import quote, urljoin
 import aiohttp
 
 from maieutic.core.errors import UserError
-from maieutic.serving.answers import MalformedAnswer, body_excerpt, parse_body, token_count
+from maieutic.serving.answers import MalformedAnswer, body_excerpt, metadata_word, parse_body, token_count
 from maieutic.serving.batches import Batch, RedactingWriter
 from maieutic.serving.client import Client, ErrorStatus, Unanswered, never_encrypted, wait_unless_shutdown
 from maieutic.serving.connections import BLOCK, BodyTooLong, Response, open_connector, read_body
@@ -26,7 +26,7 @@ MOST_PAGES = 200
 SLACK_SECONDS = 86_400  # a listing is read until its batches are older than the searched one by this much
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAY_BE_ACCEPTED = frozenset({408, 409})  # statuses of a submission that do not show whether it was accepted
-FORBIDDEN, NOT_FOUND = 403, frozenset({404, 405, 501})
+FORBIDDEN, NOT_FOUND, GONE = 403, frozenset({404, 405, 501}), frozenset({404, 410})
 FINAL = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
 UPLOAD_CHECK_SECONDS = 2.0  # seconds between two checks of a file that the endpoint still processes
 MOST_UPLOAD_CHECKS = 60
@@ -69,8 +69,8 @@ def batch_status(content: Any) -> BatchStatus:
 
     Raises MalformedAnswer if the description has no identifier.
     """
-    batch = content.get("id") if isinstance(content, dict) else None
-    if not isinstance(batch, str) or not batch:
+    batch = identifier(content.get("id")) if isinstance(content, dict) else None
+    if batch is None:
         raise MalformedAnswer("a description of a batch without an id", body_excerpt(repr(content).encode()))
     counts = content.get("request_counts")
     counts = counts if isinstance(counts, dict) else {}
@@ -79,9 +79,9 @@ def batch_status(content: Any) -> BatchStatus:
     entries = errors.get("data") if isinstance(errors, dict) else errors
     return BatchStatus(
         batch=batch,
-        status=str(content.get("status") or "").lower(),
-        output_file=file_name(content.get("output_file_id")),
-        error_file=file_name(content.get("error_file_id")),
+        status=(metadata_word(content.get("status")) or "").lower(),
+        output_file=identifier(content.get("output_file_id")),
+        error_file=identifier(content.get("error_file_id")),
         completed=completed,
         failed=failed,
         total=total,
@@ -89,9 +89,10 @@ def batch_status(content: Any) -> BatchStatus:
     )
 
 
-def file_name(value: Any) -> str | None:
-    """Return the identifier of a file, None for an empty or missing one."""
-    return value if isinstance(value, str) and value else None
+def identifier(value: Any) -> str | None:
+    """Return the identifier of a batch or a file; None if it is empty, missing or not a plain word."""
+    word = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    return word if word.isascii() and word.isprintable() and word else None
 
 
 def fault_of_batch(entry: Any) -> Refusal:
@@ -131,8 +132,8 @@ class BatchEndpoint:
             return content
 
         described = await self._call("POST", "files", form=form)
-        name = described.get("id")
-        if not isinstance(name, str) or not name:
+        name = identifier(described.get("id"))
+        if name is None:
             raise self._malformed("files", described)
         for _ in range(MOST_UPLOAD_CHECKS):
             if str(described.get("status") or "").lower() != "pending":
@@ -166,15 +167,16 @@ class BatchEndpoint:
 
         record: its record on disk, which an error names.
 
-        Raises Unanswered if the list cannot be read to its end.
+        Raises Unanswered for an answer without a list, UserError if the list cannot be read to its end.
         """
         query, seen = "", set[str]()
         fix = f"delete {record} if this batch was never submitted"
         for _ in range(MOST_PAGES):
             page = await self._call("GET", f"batches?limit={PAGE}{query}", unknown=fix)
             data = page.get("data")
-            listed = data if isinstance(data, list) else []
-            entries = [entry for entry in listed if isinstance(entry, dict) and entry.get("id")]
+            if not isinstance(data, list):
+                raise Unanswered(f"{self.base}/batches answers without a list of batches")
+            entries = [entry for entry in data if isinstance(entry, dict) and identifier(entry.get("id"))]
             for entry in entries:
                 metadata = entry.get("metadata")
                 marked = isinstance(metadata, dict) and metadata.get(MARK)
@@ -195,12 +197,13 @@ class BatchEndpoint:
                 break
             seen.add(last)
             query = f"&cursor={quote(str(cursor), safe='')}" if cursor else f"&after={quote(last, safe='')}"
-        raise Unanswered(f"{self.base}/batches: the list of batches cannot be read to its end")
+        raise UserError(self.place, f"{self.base}/batches: the list of batches cannot be read to its end", fix)
 
-    async def download(self, file: str, out: Path) -> bool:
+    async def download(self, file: str, out: Path, record: Path) -> bool:
         """Download a file to `out`. Returns False if the endpoint no longer has the file.
 
-        A redirect, for example to a cloud's storage, is followed without the API key.
+        A redirect, for example to a cloud's storage, is followed without the API key. record: record of the batch on
+        disk, which an error names.
         """
         url = f"{self.base}/files/{quote(file, safe='')}/content"
 
@@ -211,13 +214,13 @@ class BatchEndpoint:
                     address = await self._fetch(without_key, address, out, redirects=True)
             return bool(address)
 
-        return await self._repeat(fetch, "files")
+        return await self._repeat(fetch, "files", unknown=f"delete {record} to send its requests again")
 
     async def _fetch(self, session: aiohttp.ClientSession, url: str, out: Path, redirects: bool = False) -> str | bool:
         """Download an address. Returns True, or False if there is nothing, or the address of a redirect."""
         timeout = aiohttp.ClientTimeout(total=TRANSFER_SECONDS)
         async with session.get(url, timeout=timeout, allow_redirects=redirects) as response:
-            if response.status == 404:
+            if response.status in GONE:
                 return False
             if response.status in REDIRECTS and "Location" in response.headers:
                 return urljoin(url, response.headers["Location"])
@@ -300,7 +303,7 @@ class BatchEndpoint:
     def _fault(self, refusal: Refusal, what: str, unknown: str | None) -> UserError:
         """Return the error for a refused call. unknown: fix if the endpoint does not know what the call names."""
         problem = f"{self.base}/{what}: the server answers {refusal.status} ({refusal.message})"
-        if unknown is not None and refusal.status in {FORBIDDEN, *NOT_FOUND}:
+        if unknown is not None and refusal.status != KEY_REFUSED:
             return UserError(self.place, problem, unknown)
         if refusal.status in {KEY_REFUSED, FORBIDDEN}:
             fix = "set the environment variable that key_env names to a key that may use files and batches"

@@ -7,6 +7,7 @@ next start what was sent. Its answers stay in a file here, from which the job's 
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -150,13 +151,15 @@ class BatchFolder:
 
     def part_path(self, batch: Batch, number: int) -> Path:
         """Return the path of a file of a batch's answers during its download. number: 0 (output) or 1 (errors)."""
-        return self.path / f"{batch.id}.{number}.part"
+        return self.path / f"{batch.id}.{number}.{os.getpid()}.part"
 
     def remove_leftovers(self, in_use: Container[Path]) -> None:
         """Remove the files that a killed job leaves: partial downloads, and requests without a record.
 
         in_use: paths of batches, without a suffix, that this process is working on.
         """
+        for path in self.path.glob(".*.tmp"):
+            path.unlink(missing_ok=True)
         for path in [*self.path.glob("*.part"), *self.path.glob("*.requests")]:
             name = self.path / path.name.partition(".")[0]
             if name not in in_use and (path.suffix == ".part" or not name.with_suffix(".json").exists()):
@@ -197,8 +200,7 @@ class BatchFolder:
             fix = "restore the file; without it, the requests of this batch would be sent again"
             raise UserError(str(path), "the record of a batch cannot be read", fix) from None
         if batch.state == BatchState.COLLECTED and not (answers := self.answers_path(batch)).is_file():
-            fix = f"restore the file, or delete {path} to send its requests again"
-            raise UserError(str(answers), "the answers of a batch are missing", fix)
+            raise missing_answers(answers, path)
         return batch
 
     def drop_refusals(self) -> None:
@@ -208,6 +210,12 @@ class BatchFolder:
                 kept.writelines(
                     line for line in lines if (parsed := parse_line(line)) and isinstance(parsed.outcome, dict)
                 )
+
+
+def missing_answers(answers: Path, record: Path) -> UserError:
+    """Return the error for a collected batch whose answers are missing."""
+    fix = f"restore the file, or delete {record} to send its requests again"
+    return UserError(str(answers), "the answers of a batch are missing", fix)
 
 
 def folders_with_batches(journals: Path) -> Iterator[BatchFolder]:
@@ -292,7 +300,7 @@ class BatchAnswers:
         """Index of the file. Of several lines about a request, the first answer counts, or else the first line."""
         places, answered, refused = dict[str, int](), set[str](), set[str]()
         place = repeated = foreign = 0
-        with open(self.path, "rb") as handle:
+        with self._opened() as handle:
             for line in handle:
                 begins, place = place, place + len(line)
                 parsed = parse_line(line)
@@ -313,11 +321,18 @@ class BatchAnswers:
                         refused.add(key)
         return AnswerIndex(places, answered, refused - answered, repeated, foreign)
 
+    def _opened(self) -> IO[bytes]:
+        """Open the file. Raises UserError if it was removed."""
+        try:
+            return open(self.path, "rb")
+        except FileNotFoundError:
+            raise missing_answers(self.path, self.path.with_suffix(".json")) from None
+
     def outcome(self, key: str) -> Outcome:
         """Return the outcome of a request of this batch."""
         if key not in self.index.places:
             return "no line in the batch's files"
-        with open(self.path, "rb") as handle:
+        with self._opened() as handle:
             handle.seek(self.index.places[key])
             parsed = parse_line(handle.readline())
         return parsed.outcome if parsed is not None else "a damaged line"

@@ -93,6 +93,7 @@ class BudgetFile:
         self.model = allowance.models.get(asker, asker)
         self.price = allowance.prices.get(self.model)
         self.spent: dict[str, Amount] = {}
+        self.reserved: dict[str, Amount] = {}  # by the key of a request in a batch
         self._read = 0  # number of bytes of the file that this process has read
         self.path.parent.mkdir(parents=True, exist_ok=True)
 
@@ -109,17 +110,21 @@ class BudgetFile:
                     self.add_to_total(*json.loads(line))
             yield handle
 
-    def add_to_total(self, model: str, *amount: float) -> None:
-        """Add an amount (requests, tokens, US dollars) to the total of a model."""
-        requests, tokens, usd = amount
-        self.spent[model] = self.spent.get(model, Amount()).plus(Amount(int(requests), int(tokens), usd))
+    def add_to_total(self, model: str, requests: float, tokens: float, usd: float, key: str = "") -> None:
+        """Add an amount to the total of a model. key: key of the request in a batch that it is reserved for."""
+        amount = Amount(int(requests), int(tokens), usd)
+        self.spent[model] = self.spent.get(model, Amount()).plus(amount)
+        if key and requests > 0:
+            self.reserved[key] = amount
+        elif key:
+            self.reserved.pop(key, None)
 
-    def add(self, handle: IO[bytes], amount: Amount) -> None:
+    def add(self, handle: IO[bytes], amount: Amount, key: str = "") -> None:
         """Append an amount to the file, and add it to this model's total."""
-        line = json.dumps([self.model, *amount]).encode() + b"\n"
+        line = json.dumps([self.model, *amount, *([key] if key else [])]).encode() + b"\n"
         os.write(handle.fileno(), line)
         self._read += len(line)
-        self.add_to_total(self.model, *amount)
+        self.add_to_total(self.model, *amount, key)
 
     def most(self, request: Mapping[str, Any]) -> Amount:
         """Return the most that a request in a batch can cost: an answer of `max_tokens` tokens at the batch's price."""
@@ -128,19 +133,22 @@ class BudgetFile:
         usd = self.price.usd(prompt, answer, batched=True) if self.price else 0.0
         return Amount(1, prompt + answer, usd)
 
-    def reserve(self, amount: Amount = ONE_REQUEST, checked: bool = True) -> Amount:
+    def reserve(self, amount: Amount = ONE_REQUEST, checked: bool = True, key: str = "") -> Amount:
         """Reserve one request before it is sent, and return what was reserved.
 
         amount: what to reserve, for a request in a batch the most that it can cost, since no answer comes before all
-        are sent; checked: False to reserve what is sent already. Raises UserError if a limit of the budget is reached.
+        are sent; checked: False to reserve what is sent already; key: key of a request in a batch, for which one job of
+        the run reserves. Raises UserError if a limit of the budget is reached.
         """
         with self.locked() as handle:
+            if key in self.reserved:
+                return self.reserved[key]
             total = Amount()
             for spent_by_model in self.spent.values():
                 total = total.plus(spent_by_model)
             model_limits = self.budget.models.get(self.model)
             model_spent = self.spent.get(self.model, Amount())
-            for key, limits, spent in (
+            for setting, limits, spent in (
                 ("run.budget", self.budget, total),
                 (f"run.budget.models.{self.model}", model_limits, model_spent),
             ):
@@ -148,8 +156,8 @@ class BudgetFile:
                     amounts = f"{spent.requests:,} requests, {spent.tokens:,} tokens, {spent.usd:.2f} USD"
                     fix = "raise this limit, or run again: each run starts with its full budget"
                     state = "is spent" if amount == ONE_REQUEST else "is spent, or reserved for requests in batches"
-                    raise UserError(key, f"the budget of {limit} {state} ({amounts}); {ANSWERS_KEPT}", fix)
-            self.add(handle, amount)
+                    raise UserError(setting, f"the budget of {limit} {state} ({amounts}); {ANSWERS_KEPT}", fix)
+            self.add(handle, amount, key)
         return amount
 
     def settle(
@@ -165,10 +173,10 @@ class BudgetFile:
         with self.locked() as handle:
             self.add(handle, Amount(0, prompt_tokens + answer_tokens - reserved.tokens, usd - reserved.usd))
 
-    def release(self, reserved: Amount = ONE_REQUEST) -> None:
-        """Cancel the reservation of a request that was not answered."""
+    def release(self, reserved: Amount = ONE_REQUEST, key: str = "") -> None:
+        """Cancel the reservation of a request that was not answered. key: key for which it was reserved."""
         with self.locked() as handle:
-            self.add(handle, Amount(-reserved.requests, -reserved.tokens, -reserved.usd))
+            self.add(handle, Amount(-reserved.requests, -reserved.tokens, -reserved.usd), key)
 
 
 def budget_file_of(environment: Mapping[str, str], asker: str) -> BudgetFile | None:
