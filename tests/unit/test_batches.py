@@ -417,6 +417,18 @@ def test_a_waiting_job_sends_again_what_exceeded_the_queue(tmp_path: Path, monke
     assert server.submissions == 4 and set(server.submitted.values()) == {1}
 
 
+def test_a_queue_that_stays_full_ends_a_waiting_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = BatchServer()
+    server.failure = lambda number: FULL
+    batched(monkeypatch, wait=True)
+    monkeypatch.setattr(batch_client, "QUEUE_SECONDS", 0.05)
+    monkeypatch.setattr(batch_client, "MOST_QUEUE_FAILURES", 3)
+    reason = r"4 of 4 items stayed unanswered \(no answer after 2 batches, last token_limit_exceeded: 4\)"
+    with serving(server.handler()) as address, pytest.raises(UserError, match=reason):
+        drive(address, tmp_path, 4)
+    assert server.submissions == 3 + 2
+
+
 def test_a_failed_batch_ends_the_job_in_one_line_and_is_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ QUIET_SECONDS = 1.0  # a batch is sent once no request was added for this long
 SETTLE_SECONDS = 30.0
 FIRST_POLL, LONGEST_POLL = 5.0, 60.0  # seconds between two checks of a batch, at first and later
 TOO_MANY_QUEUED = "token_limit_exceeded"  # error code of a batch that fails because too many tokens are queued
+NOT_ACCEPTED = "its batch was not accepted"
 QUEUE_SECONDS = 600.0  # seconds that a waiting job waits after this error
 MOST_QUEUE_FAILURES = 144  # a day of such pauses; further failures count as attempts
 REPORT_SECONDS = 60.0  # minimum time between two log lines about a waiting job
@@ -240,7 +241,7 @@ class BatchClient:
             elif self.limits is None:
                 return await self.live.ask(request, prepare)
             elif batches == self.live.server.attempts:
-                raise Unanswered(f"no answer after {batches} batches, last {self.reasons[key]}")
+                raise Unanswered(f"no answer after {batches} batches, last {self.reasons.get(key, NOT_ACCEPTED)}")
             else:
                 await self._enqueue(key, request, prepare)
                 batches += key not in self.over_queue
@@ -604,6 +605,7 @@ class BatchClient:
                 self.host, batch.provider_id, reason, self.entry,
             )  # fmt: skip
             self.queue_failures += 1
+            self.reasons |= dict.fromkeys(batch.keys, TOO_MANY_QUEUED)
             if self.queue_failures <= MOST_QUEUE_FAILURES:
                 self.over_queue |= set(batch.keys)
             if self.waits:
