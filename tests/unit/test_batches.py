@@ -390,7 +390,7 @@ FULL = {"code": "token_limit_exceeded", "message": "Enqueued token limit reached
 def test_a_batch_that_exceeds_the_queue_is_sent_by_the_next_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its requests go into new batches, of the size that the entry now sets."""
+    """The requests of a batch that failed go into new batches, of the size that the entry now sets."""
     server = BatchServer()
     server.failure = lambda number: FULL if number in (2, 3) else None
     batched(monkeypatch, requests=5)
@@ -523,8 +523,6 @@ def test_shards_find_each_others_batches(tmp_path: Path, monkeypatch: pytest.Mon
     server = BatchServer(looks=1)
     batched(monkeypatch)
     part, whole = tmp_path / "part", tmp_path / "whole"
-    part.mkdir()
-    whole.mkdir()
     with serving(server.handler()) as address:
         with pytest.raises(UserError, match=PENDING):
             drive(address, part, 3)
@@ -719,8 +717,6 @@ def test_a_job_settles_what_another_job_of_the_model_left(tmp_path: Path, monkey
     batched(monkeypatch)
     for wait in (False, True):
         part, whole = tmp_path / f"part-{wait}", tmp_path / f"whole-{wait}"
-        part.mkdir()
-        whole.mkdir()
         server.submitted.clear()
         with serving(server.handler()) as address:
             batched(monkeypatch)
@@ -741,8 +737,6 @@ def test_a_running_jobs_batches_are_left_alone(tmp_path: Path, monkeypatch: pyte
     server = BatchServer()
     batched(monkeypatch)
     part, whole = tmp_path / "part", tmp_path / "whole"
-    part.mkdir()
-    whole.mkdir()
     with serving(server.handler()) as address:
         with pytest.raises(UserError, match=PENDING):
             drive(address, part, 3)
@@ -896,13 +890,12 @@ def test_two_clients_of_one_model_submit_a_cut_off_batch_once(tmp_path: Path, mo
 
         async def start_both() -> list[int]:
             folders = [BatchFolder.beside(tmp_path / "journal.jsonl")]
+            names, identity = ("tutor", "student"), hosted_identity(hosted(address))
+            both = BatchSettings(run="r", limits=dict.fromkeys(names, BatchLimits(requests=10, mb=1)))
             clients = [
-                BatchClient(
-                    Client(ServerSettings(f"{address}/v1", "m", api_key=KEY)), folders, hosted_identity(hosted(address)),
-                    BatchLimits(requests=10, mb=1), entry=name,
-                )
-                for name in ("tutor", "student")
-            ]  # fmt: skip
+                BatchClient(Client(ServerSettings(f"{address}/v1", "m", api_key=KEY)), folders, identity, both, name)
+                for name in names
+            ]
             await asyncio.gather(*(client.start() for client in clients))
             pending = [len(client.pending) for client in clients]
             server.end_all()

@@ -154,7 +154,7 @@ class Journal(Generic[L]):
         self._synced = 0.0
 
     def __enter__(self) -> Journal[L]:
-        self._lock = take_lock(self.path.with_suffix(".lock"))
+        self._lock = take_lock(lock_path(self.path))
         if self.path.exists():
             self._load()
         self._file = open(self.path, "ab")
@@ -232,6 +232,11 @@ def reply_journals(folder: Path, name: str) -> list[Path]:
     folder: folder of the benchmark's journals; name: the tutor's name.
     """
     return sorted(folder.rglob(f"{escape(name)}.jsonl"))
+
+
+def lock_path(journal: Path) -> Path:
+    """Return the path of a journal's lock."""
+    return journal.with_suffix(".lock")
 
 
 def take_lock(path: Path) -> IO[str]:

@@ -44,10 +44,9 @@ class Billed(NamedTuple):
 def registry_cost(plan: Plan, billed: Billed) -> float | None:
     """Return the cost of requests in US dollars, from the price in a model's registry entry; None without a price."""
     entry = plan.models[billed.model]
-    price = entry.full_price if isinstance(entry, HostedModel) else None
-    if price is None:
+    if not isinstance(entry, HostedModel) or (price := entry.full_price) is None:
         return None
-    batched = entry.batch if billed.batched is None and isinstance(entry, HostedModel) else bool(billed.batched)
+    batched = entry.batch if billed.batched is None else billed.batched
     return price.usd(billed.prompt, billed.answer, billed.cached, batched)
 
 

@@ -187,7 +187,7 @@ class ModelRequests:
         if purse is None:
             return await client.ask(request, self.fill_pictures), ONE_REQUEST
         reserved: Amount | None = None
-        if client.is_in_batch(request):  # sent by an earlier run, and paid by this one
+        if client.is_in_batch(key):  # sent by an earlier run, and paid by this one
             reserved = purse.reserve(purse.most(request), checked=False, key=key)
         elif self.budget_error is not None:
             raise Interrupted(self.budget_error.problem)
@@ -211,7 +211,7 @@ class ModelRequests:
             # An answer without a reservation is from a batch that was sent before this job.
             return answer, reserved or purse.reserve(checked=False, key=key)
         except Exception:  # excludes CancelledError, because a cancelled request was sent and may be billed
-            if reserved is not None and not client.is_in_batch(request):
+            if reserved is not None and not client.is_in_batch(key):
                 purse.release(reserved, key if self.backend.sends_batches else "")
             raise
 

@@ -191,10 +191,7 @@ def hosted_backend(name: str, model: HostedModel, files: JobFiles) -> tuple[Back
             return live
         from maieutic.serving.batch_client import BatchClient
 
-        entry = settings.models.get(name, name)
-        client = BatchClient(
-            live, folders, identity, limits, entry=entry, key_env=model.key_env, run=settings.run, wait=settings.wait
-        )
+        client = BatchClient(live, folders, identity, settings, name, model.key_env)
         try:
             await client.start()
         except BaseException:

@@ -22,17 +22,16 @@ from urllib.parse import urlsplit
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file
-from maieutic.core.journal import KEY_PREFIX, canonical_digest, request_key, take_lock
+from maieutic.core.journal import KEY_PREFIX, canonical_digest, lock_path, request_key, take_lock
 from maieutic.core.ledger import utc_now
 from maieutic.core.shutdown import SHUTDOWN
 from maieutic.serving.answers import Answer, MalformedAnswer
 from maieutic.serving.batch_endpoint import BatchEndpoint, BatchStatus, UnclearSubmission
 from maieutic.serving.batches import (
-    LOCK_SUFFIX,
     Batch,
     BatchAnswers,
     BatchFolder,
-    BatchLimits,
+    BatchSettings,
     BatchState,
     Outcome,
     new_batch_id,
@@ -89,22 +88,20 @@ class BatchClient:
         live: Client,
         folders: Sequence[BatchFolder],
         identity: dict[str, Any],
-        limits: BatchLimits | None,
-        *,
-        entry: str,
+        settings: BatchSettings,
+        asker: str,
         key_env: str | None = None,
-        run: str = "",
-        wait: bool = False,
     ) -> None:
         """live: client of single requests; folders: folders with batches, of which the first belongs to this job.
 
-        identity: request-key fields of the model; limits: limits of a batch, None to send new requests one by one;
-        entry: name of the registry entry; key_env: name of the variable with its key; run: name of the run; wait: True
-        to wait for the answers.
+        identity: request-key fields of the model; settings: settings of the run's batches; asker: name of the tutor or
+        judge; key_env: name of the environment variable with the endpoint's key.
         """
-        self.live, self.folders, self.identity, self.limits = live, list(folders), identity, limits
-        self.entry, self.key_env, self.run, self.waits = entry, key_env, run, wait
-        self.endpoint = BatchEndpoint(live, f"models.{entry}")
+        self.live, self.folders, self.identity, self.key_env = live, list(folders), identity, key_env
+        self.run, self.waits = settings.run, settings.wait
+        self.limits = settings.limits_of(asker)  # None to send new requests one by one
+        self.entry = settings.entry_of(asker)
+        self.endpoint = BatchEndpoint(live, f"models.{self.entry}")
         self.host = urlsplit(live.server.base_url).netloc
         self.digest = canonical_digest(identity)
         self.pending: dict[str, tuple[BatchFolder, Batch]] = {}  # batches without answers, by the name of their files
@@ -124,7 +121,7 @@ class BatchClient:
         self.tasks: set[asyncio.Task[None]] = set()
         self.sending = self.polling = False
         self.last_ask = 0.0
-        self.queue_opens = 0.0  # time until which no batch is sent, since too many tokens are queued
+        self.queue_opens = 0.0  # earliest time of the next batch, after one failed because too many tokens were queued
         self.over_queue: set[str] = set()  # keys of the requests whose last batch failed for this reason
 
     # the interface of the client of single requests -------------------------------------------------------------------
@@ -156,9 +153,9 @@ class BatchClient:
         """Return the `custom_id` of a request: its key without the prefix, since 64 characters are allowed."""
         return request_key(request, self.identity).removeprefix(KEY_PREFIX)
 
-    def is_in_batch(self, request: dict[str, Any]) -> bool:
-        """Return True if a request is in a batch whose answers are not collected."""
-        return bool(self.batch_of) and self.key_of(request) in self.batch_of
+    def is_in_batch(self, key: str) -> bool:
+        """Return True if a request is in a batch whose answers are not collected. key: key of the request."""
+        return key.removeprefix(KEY_PREFIX) in self.batch_of
 
     def pending_line(self) -> str:
         """Return this job's pending batches as text, such as `1 batch at api.openai.com with 500 requests`, or ""."""
@@ -300,7 +297,7 @@ class BatchClient:
 
     async def _enqueue(self, key: str, request: dict[str, Any], prepare: Prepare) -> None:
         """Add a request to the next batch, and wait until it has ended. Raises Pending if the run does not wait."""
-        if key in self.unended:  # an equal request is in the queue, or is being sent
+        if key in self.unended:  # an identical request is queued or being sent
             await asyncio.shield(self.unended[key])
             return
         self.over_queue.discard(key)
@@ -573,7 +570,7 @@ class BatchClient:
             change()
             return
         try:
-            lock = take_lock(folder.path.with_suffix(LOCK_SUFFIX))
+            lock = take_lock(lock_path(folder.path))
         except UserError:  # that job runs, or another client of this one is responsible
             return
         try:

@@ -29,7 +29,7 @@ from maieutic.serving.refusals import Refusal, error_in, refusal_in, scope_of
 # Environment variable through which Snakemake passes the settings of batches to its jobs. They are not job parameters,
 # because a changed parameter would make Snakemake recompute results.
 BATCH_VARIABLE = "MAIEUTIC_BATCHES"
-SUFFIX, LOCK_SUFFIX = ".batches", ".lock"  # of the folder with a journal's batches, and of the journal's lock
+SUFFIX = ".batches"  # of the folder with a journal's batches
 HTTP_OK, HTTP_ERRORS = 200, range(400, 600)
 
 
@@ -56,9 +56,13 @@ class BatchSettings(Job):
     limits: dict[str, BatchLimits] = {}
     models: dict[str, str] = {}
 
+    def entry_of(self, asker: str) -> str:
+        """Return the registry entry that answers the requests of a tutor or judge."""
+        return self.models.get(asker, asker)
+
     def limits_of(self, asker: str) -> BatchLimits | None:
         """Return the limits of batches of a tutor or judge; None if its requests are sent one by one."""
-        return self.limits.get(self.models.get(asker, asker))
+        return self.limits.get(self.entry_of(asker))
 
 
 def batch_settings_of(environment: Mapping[str, str]) -> BatchSettings:

@@ -19,6 +19,7 @@ from maieutic.config.budget import Budget, Spending
 from maieutic.config.models import Price
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
+from maieutic.serving.silent_changes import content_parts
 
 # Environment variable through which Snakemake passes the budget to its jobs. The budget is not a job parameter, because
 # a changed parameter would make Snakemake recompute results.
@@ -76,8 +77,7 @@ def tokens_of_messages(messages: Iterable[Mapping[str, Any]]) -> int:
     """Return an upper estimate of the number of tokens of a request's messages, before its pictures are filled in."""
     size = pictures = 0
     for message in messages:
-        content = message["content"]
-        for part in content if isinstance(content, list) else [content]:
+        for part in content_parts(message["content"]):
             text = part if isinstance(part, str) else part.get("text")
             size += len((text or "").encode("utf-8", "replace"))
             pictures += text is None

@@ -257,7 +257,7 @@ class Client:
                 log.warning("%s: %s", self.server.name or self.server.base_url, line)
         return answer
 
-    def is_in_batch(self, request: dict[str, Any]) -> bool:
+    def is_in_batch(self, key: str) -> bool:
         """Return False: this client sends each request by itself."""
         return False
 

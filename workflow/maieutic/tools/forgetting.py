@@ -13,7 +13,7 @@ from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, remove
-from maieutic.core.journal import take_lock
+from maieutic.core.journal import lock_path, take_lock
 from maieutic.core.paths import Pattern
 from maieutic.launch.batches import NO_NAME
 from maieutic.launch.runs import saved_config, saved_configs
@@ -191,7 +191,7 @@ def drop_refusals(journal: RequestJournal) -> int:
 
     If there are any, the outputs made from the journal are removed as well.
     """
-    handle = take_lock(journal.path.with_suffix(".lock"))
+    handle = take_lock(lock_path(journal.path))
     try:
         BatchFolder.beside(journal.path).drop_refusals()
         lines = journal.path.read_bytes().splitlines(keepends=True)
