@@ -470,7 +470,8 @@ def overview_chart(table: pd.DataFrame, title: str, axis: str, groups: Sequence[
     shares = bool(np.nanmin(numbers) >= 0 and np.nanmax(numbers) <= 1)
     # Values are written to the right of the interval, so the scale needs room there.
     scale = alt.Scale(domain=[0, 1.12], nice=False) if shares else alt.Scale(zero=True, nice=True)
-    marks = alt.Axis(labelFontSize=13, titleFontSize=13, tickCount=5)
+    # Flushed, the first two labels overlap.
+    marks = alt.Axis(labelFontSize=13, titleFontSize=13, tickCount=5, labelFlush=False)
     if shares:
         marks = alt.Axis(labelFontSize=13, titleFontSize=13, values=[0, 0.25, 0.5, 0.75, 1], format=".2~f")
     x = alt.X("low:Q", title=axis, scale=scale, axis=marks)
