@@ -148,11 +148,7 @@ class BatchServer:
 
     def post(self, request: Quiet) -> None:
         """Answer a POST request: an upload, a submission, a cancellation, or a single request."""
-        body = (
-            request.rfile.read(int(request.headers["Content-Length"]))
-            if "Content-Length" in request.headers
-            else chunks(request)
-        )
+        body = body_of(request)
         place = request.path.removeprefix("/v1/")
         if place == "files":
             with self.lock:
@@ -213,6 +209,13 @@ class BatchServer:
 def respond(request: Quiet, status: int, content: Any) -> None:
     """Send a JSON body."""
     request.send(status, json.dumps(content, ensure_ascii=False).encode(), Content_Type="application/json")
+
+
+def body_of(request: Quiet) -> bytes:
+    """Return the body of a request."""
+    if "Content-Length" in request.headers:
+        return request.rfile.read(int(request.headers["Content-Length"]))
+    return chunks(request)
 
 
 def chunks(request: Quiet) -> bytes:

@@ -12,11 +12,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from batch_server import BatchServer, Lines, chunks, echo, error_line, output_line
+from batch_server import BatchServer, Lines, body_of, echo, error_line, output_line, uploaded
 from conftest import ROOT
 from httpserver import Quiet, chat, serving
 from maieutic.config.batch_apis import batch_apis
@@ -26,20 +27,22 @@ from maieutic.core.journal import FinishedRequest, load_journal_answers, take_lo
 from maieutic.core.ledger import ledger_lines
 from maieutic.core.records import Reply, read_records
 from maieutic.launch.batches import cancel, pending_batches
+from maieutic.launch.runs import runs
 from maieutic.replies.generate import ask_tutor
-from maieutic.serving import batch_client
+from maieutic.serving import batch_client, batch_endpoint
 from maieutic.serving.backends import JobFiles, hosted_identity
 from maieutic.serving.batch_client import BatchClient
 from maieutic.serving.batches import (
     BATCH_VARIABLE,
     Batch,
+    BatchAnswers,
     BatchFolder,
     BatchLimits,
     BatchSettings,
     BatchState,
     parse_line,
 )
-from maieutic.serving.client import Client, ServerSettings
+from maieutic.serving.client import Client, Pending, ServerSettings
 from maieutic.serving.refusals import Refusal
 from test_client import KEY, RequestLimits, drive, hosted, with_budget, work
 
@@ -127,9 +130,7 @@ def test_bytes_limit_a_batch_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with serving(server.handler()) as address:
         assert len(collect(address, tmp_path, 30)) == 30
         assert server.submissions > 3 and set(server.submitted.values()) == {1}
-        assert all(
-            len(content) <= 0.002 * 2**20 for name, content in server.files.items() if name.startswith("file-in")
-        )
+        assert all(len(content) <= 2_000 for name, content in server.files.items() if name.startswith("file-in"))
         batched(monkeypatch, mb=0.0001)
         with pytest.raises(
             UserError, match=r"models\.m\.batch_mb: a request of 0\.0 MB is larger than a batch .* Fix: raise"
@@ -291,9 +292,7 @@ def test_a_failed_upload_leaves_earlier_batches_alone(tmp_path: Path, monkeypatc
 
     def post(request: Any) -> None:
         if request.path.endswith("/files") and server.uploads == 2:
-            chunks(request) if "Content-Length" not in request.headers else request.rfile.read(
-                int(request.headers["Content-Length"])
-            )
+            body_of(request)
             return request.send(400, b'{"error": {"message": "quota of files"}}')
         return original(request)
 
@@ -629,7 +628,7 @@ def test_runs_lists_pending_batches_and_cancel_ends_them(
         with pytest.raises(UserError, match=PENDING):
             drive(address, journals, 8)
         monkeypatch.chdir(tmp_path)
-        first, _ = sorted(pending_batches(), key=lambda batch: batch.line)
+        first, _ = sorted(pending_batches()[0], key=lambda batch: batch.line)
         assert first.run == "r" and "4 requests of replies/toy/journal, submitted 20" in first.line
         assert (
             first.line.startswith(f"batch_1 at {address.removeprefix('http://')}: ") and first.status == "in_progress"
@@ -643,7 +642,7 @@ def test_runs_lists_pending_batches_and_cancel_ends_them(
         monkeypatch.setenv("TEST_KEY", KEY)
         assert len(drive(address, journals, 8)) == 8, "finished answers of cancelled batches are collected"
         monkeypatch.chdir(tmp_path)
-        assert pending_batches() == []
+        assert pending_batches() == ([], [])
         cancel()
         assert "No run of this folder has pending batches." in capsys.readouterr().out
 
@@ -656,9 +655,9 @@ def test_pending_batches_are_listed_without_their_key(tmp_path: Path, monkeypatc
     with serving(server.handler()) as address, pytest.raises(UserError, match=PENDING):
         drive(address, journals, 2)
     monkeypatch.chdir(tmp_path)
-    assert "attempts to call batches/batch_1 failed, last ClientConnectorError" in pending_batches()[0].line
+    assert "attempts to call batches/batch_1 failed, last ClientConnectorError" in pending_batches()[0][0].line
     monkeypatch.delenv("TEST_KEY")
-    assert pending_batches()[0].line.endswith("in_progress, its current status needs the key: export TEST_KEY=...")
+    assert pending_batches()[0][0].line.endswith("in_progress, its current status needs the key: export TEST_KEY=...")
     with pytest.raises(UserError, match=r"not cancelled: batch_1\. Fix: see the reasons above, and repeat this"):
         cancel()
 
@@ -928,10 +927,320 @@ def test_forgotten_refusals_are_sent_again(tmp_path: Path, monkeypatch: pytest.M
     assert server.submissions == 2 and sorted(server.submitted.values()) == [1, 1, 1, 2]
 
 
+# one client, without a job ---------------------------------------------------------------------------------------------
+
+
+def request_about(text: str) -> dict[str, Any]:
+    """Return a chat request."""
+    messages = [{"role": "user", "content": text}]
+    return {"endpoint": "chat", "messages": messages, "temperature": 0.0, "max_tokens": 5, "stop": []}
+
+
+def client_of(
+    address: str, *folders: BatchFolder, wait: bool = False, asker: str = "m", attempts: int = 2, live: bool = False
+) -> BatchClient:
+    """Return a client whose own folder is the first one. live: True if the entry no longer uses batches."""
+    limits = {} if live else {"m": BatchLimits(requests=100, mb=1)}
+    models = {} if live else {"judge": "m"}
+    settings = BatchSettings(run="r", wait=wait, limits=limits, models=models)
+    server = ServerSettings(f"{address}/v1", "m", timeout=5, attempts=attempts, name=asker)
+    return BatchClient(Client(server), folders, {"model": "m"}, settings, asker)
+
+
+async def ask_all(client: BatchClient, *texts: str) -> list[Any]:
+    """Start a client, send requests, and close it. Returns the answers and the errors."""
+    try:
+        await client.start()
+        return await asyncio.gather(*(client.ask(request_about(text)) for text in texts), return_exceptions=True)
+    finally:
+        await client.close()
+
+
+def half_expired(batch: dict[str, Any], output: Lines, errors: Lines) -> tuple[Lines, Lines]:
+    """Let the last of three requests of the first batch expire, so that the batch has two files."""
+    if batch["id"] != "batch_1":
+        return output, errors
+    return output[:2], [error_line(line["custom_id"], "batch_expired") for line in output[2:]]
+
+
+def slow_file(server: BatchServer, monkeypatch: pytest.MonkeyPatch, name: str, seconds: float) -> threading.Event:
+    """Delay the download of a batch's `out` or `err` file. Returns the event that is set once it was requested."""
+    requested, get = threading.Event(), server.get
+
+    def slow(request: Any) -> None:
+        if f"file-{name}" in request.path:
+            requested.set()
+            time.sleep(seconds)
+        get(request)
+
+    monkeypatch.setattr(server, "get", slow)
+    return requested
+
+
+@pytest.mark.parametrize("name", ["out", "err"])
+def test_two_clients_with_one_journal_collect_a_batch_once(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second client asks while the first one downloads either file."""
+    server, folder = BatchServer(), BatchFolder(tmp_path / "j.batches")
+    server.edit = half_expired
+
+    async def collect_with_both(address: str) -> tuple[str, Any]:
+        first, second = (client_of(address, BatchFolder(folder.path), wait=True) for _ in range(2))
+        collecting = asyncio.create_task(first.start())
+        await asyncio.to_thread(requested.wait, 5)
+        await second.start()
+        answer = await asyncio.wait_for(second.ask(request_about("b")), 5)
+        await collecting
+        [answers] = first.collected
+        summary = answers.summary()
+        await first.close()
+        await second.close()
+        return summary, answer
+
+    with serving(server.handler()) as address:
+        asyncio.run(ask_all(client_of(address, folder), "a", "b", "c"))
+        requested = slow_file(server, monkeypatch, name, 0.4)
+        lock = take_lock(tmp_path / "j.lock")
+        summary, answer = asyncio.run(collect_with_both(address))
+        lock.close()
+    assert summary == "2 answered, 1 unanswered" and "answer to b" in answer.text
+    assert server.submissions == 1 and sorted(path.suffix for path in folder.path.iterdir()) == [".answers", ".json"]
+
+
+def test_a_download_outlives_the_start_of_the_batchs_own_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard collects a batch of another shard, which starts meanwhile and removes what a killed job left."""
+    server, folder = BatchServer(), BatchFolder(tmp_path / "j.batches")
+    server.edit = half_expired
+
+    async def collect_during_a_start(address: str) -> Any:
+        other = client_of(
+            address, BatchFolder(tmp_path / "k.batches"), BatchFolder(folder.path, owned=False), wait=True
+        )
+        await other.start()
+        asking = asyncio.create_task(other.ask(request_about("b")))
+        await asyncio.to_thread(requested.wait, 5)
+        folder.remove_leftovers(set())
+        answer = await asyncio.wait_for(asking, 5)
+        await other.close()
+        return answer
+
+    with serving(server.handler()) as address:
+        asyncio.run(ask_all(client_of(address, folder), "a", "b", "c"))
+        requested = slow_file(server, monkeypatch, "err", 0.4)
+        assert "answer to b" in asyncio.run(collect_during_a_start(address)).text
+    assert [path.name for path in (tmp_path / "k.batches").iterdir()] == [] and server.submissions == 1
+
+
+def test_an_index_outlives_the_removal_of_refusals(tmp_path: Path) -> None:
+    """`maieutic forget` moves the lines of a file that another job has indexed. All lines here have equal lengths."""
+    lines = [output_line(key, 200, echo({"model": "m", "prompt": key})[1]) for key in ("aa", "bb", "cc")]
+    refusal = output_line("aa", 400, {"error": {"message": ""}})
+    refusal["response"]["body"]["error"]["message"] = "x" * (len(json.dumps(lines[0])) - len(json.dumps(refusal)))
+    folder = BatchFolder(tmp_path)
+    batch = Batch(
+        id="1", run="", job="", entry="m", base_url="", key_env=None, model_digest="", url="",
+        state=BatchState.COLLECTED, keys=["aa", "bb", "cc"], size=1, at="2026-01-01T00:00:00+00:00",
+    )  # fmt: skip
+    folder.answers_path(batch).write_text("".join(json.dumps(line) + "\n" for line in [refusal, *lines[1:]]))
+    answers = BatchAnswers(batch, folder.answers_path(batch))
+    assert isinstance(answers.outcome("aa"), Refusal)
+    folder.drop_refusals()
+    texts = {key: answers.outcome(key)["choices"][0]["text"] for key in ("bb", "cc")}  # type: ignore[index, call-overload]
+    assert all(text.startswith(f"answer to {key} ") for key, text in texts.items())
+    assert answers.outcome("aa") == "no line in the batch's files"
+
+
+def test_a_refusal_after_an_unreadable_answer_is_final(tmp_path: Path) -> None:
+    server, folder = BatchServer(), BatchFolder(tmp_path / "j.batches")
+    refusal = {"error": {"code": "content_filter", "message": "flagged"}}
+
+    def edit(batch: dict[str, Any], output: Lines, errors: Lines) -> tuple[Lines, Lines]:
+        [key] = [line["custom_id"] for line in output]
+        is_first = batch["id"] == "batch_1"
+        return [output_line(key, 200, {"choices": []}) if is_first else output_line(key, 400, refusal)], []
+
+    server.edit = edit
+    with serving(server.handler()) as address:
+        for _ in range(2):
+            [answer] = asyncio.run(ask_all(client_of(address, folder, wait=True, attempts=3), "a"))
+            assert "flagged" in answer.error and server.submissions == 2
+
+
+def test_a_batch_that_did_not_answer_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One batch expires, and three more fail because too many tokens are queued."""
+    monkeypatch.setattr(batch_client, "QUEUE_SECONDS", 0.05)
+    server = BatchServer()
+    server.edit = lambda batch, out, bad: (
+        ([], [error_line(out[0]["custom_id"], "batch_expired")]) if batch["id"] == "batch_1" else (out, bad)
+    )
+    full = {"code": "token_limit_exceeded", "message": "too many tokens are queued"}
+    server.failure = lambda number: full if 1 < number < 5 else None
+    with serving(server.handler()) as address:
+        client = client_of(address, BatchFolder(tmp_path / "j.batches"), wait=True)
+        [answer] = asyncio.run(ask_all(client, "a"))
+    assert "answer to a" in answer.text and client.retries == {"batch_expired": 1} and server.submissions == 5
+
+
+KEY_FIX = "set the environment variable that key_env names to a key that may use files and batches"
+
+
+@pytest.mark.parametrize("call", ["content", "batches/"])
+@pytest.mark.parametrize(
+    ("status", "fix"),
+    [
+        (401, KEY_FIX),
+        (403, KEY_FIX),
+        (402, "settle this with the provider, and run again: the batch is kept"),
+        (400, "delete {record} to send its requests again"),
+        (422, "delete {record} to send its requests again"),
+    ],
+)
+def test_a_refused_call_about_a_batch_names_its_own_fix(
+    call: str, status: int, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, folder = BatchServer(), BatchFolder(tmp_path / "j.batches")
+    get = server.get
+
+    def refuse(request: Any) -> None:
+        refusal = json.dumps({"error": {"message": "not you"}}).encode()
+        request.send(status, refusal) if call in request.path else get(request)
+
+    with serving(server.handler()) as address:
+        asyncio.run(ask_all(client_of(address, folder), "a"))
+        monkeypatch.setattr(server, "get", refuse)
+        [record] = folder.path.glob("*.json")
+        with pytest.raises(UserError) as error:
+            asyncio.run(ask_all(client_of(address, folder), "a"))
+        assert error.value.fix.startswith(fix.format(record=record))
+        expected = {"content": "files/file-out-batch_1/content", "batches/": "batches/batch_1"}[call]
+        assert f"{expected}: the server answers {status} (not you)" in error.value.line
+        monkeypatch.setattr(server, "get", get)
+        [answer] = asyncio.run(ask_all(client_of(address, folder), "a"))
+    assert "answer to a" in answer.text and server.submissions == 1
+
+
+def test_a_batch_of_a_former_entry_is_named_by_that_entry(tmp_path: Path) -> None:
+    """The entry of a judge no longer uses batches when its last batch fails."""
+    server, folder = BatchServer(), BatchFolder(tmp_path / "j.batches")
+    server.failure = lambda number: {"code": "billing_hard_limit_reached", "message": "pay"}
+    with serving(server.handler()) as address:
+        asyncio.run(ask_all(client_of(address, folder, asker="judge"), "a"))
+        with pytest.raises(UserError, match=r"^models\.m\.batch: batch batch_1 failed"):
+            asyncio.run(ask_all(client_of(address, folder, asker="judge", live=True), "a"))
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        (["pending", "pending", "processed"], None),
+        (["pending", "error"], r"models\.m\.batch: .*/files: the file of requests is refused \(line 3 is no JSON\)"),
+        (["pending"] * 9, r"/v1/files still processes the file of requests"),
+    ],
+)
+def test_a_file_is_processed_before_its_batch_is_submitted(
+    statuses: list[str], expected: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_endpoint, "UPLOAD_CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(batch_endpoint, "MOST_UPLOAD_CHECKS", 4)
+    server, folder, left = BatchServer(), BatchFolder(tmp_path / "j.batches"), iter(statuses)
+    get, post = server.get, server.post
+
+    def described(request: Any) -> None:
+        file = {"id": "file-in-1", "status": next(left), "status_details": "line 3 is no JSON"}
+        request.send(200, json.dumps(file).encode())
+
+    def upload(request: Any) -> None:
+        if not request.path.endswith("/files"):
+            return post(request)
+        server.files["file-in-1"] = uploaded(request.headers["Content-Type"], body_of(request))
+        return described(request)
+
+    monkeypatch.setattr(server, "get", lambda request: (described if "files/file-in" in request.path else get)(request))
+    monkeypatch.setattr(server, "post", upload)
+    with serving(server.handler()) as address:
+        [outcome] = asyncio.run(ask_all(client_of(address, folder), "a"))
+    if expected is None:
+        assert isinstance(outcome, Pending) and server.submissions == 1
+    else:
+        assert re.search(expected, str(outcome)) and server.submissions == 0
+        assert list(folder.path.iterdir()) == [], "the next job uploads the requests again"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "settled"),
+    [
+        (200, echo({"model": "m", "messages": [{"content": "a"}]})[1], True),
+        (200, {"choices": []}, False),
+        (400, {"error": {"code": "content_filter", "message": "flagged"}}, True),
+        (402, {"error": {"message": "add credit"}}, False),
+        (500, {"error": {"message": "down"}}, False),
+    ],
+)
+def test_a_dry_run_counts_what_the_next_job_sends_again(status: int, body: Any, settled: bool, tmp_path: Path) -> None:
+    server, folder = BatchServer(), BatchFolder(tmp_path / "j.batches")
+    server.edit = lambda batch, out, bad: ([output_line(server.lines_of(batch)[0]["custom_id"], status, body)], [])
+    with serving(server.handler()) as address:
+        for _ in range(2):
+            with suppress(UserError):
+                asyncio.run(ask_all(client_of(address, folder), "a"))
+        for batch in folder.batches():
+            if batch.state == BatchState.COLLECTED:
+                answers = BatchAnswers(batch, folder.answers_path(batch))
+                assert answers.settles(batch.keys[0], request_about("a")) == settled
+        before = server.submissions
+        asyncio.run(ask_all(client_of(address, folder), "a"))
+        assert (server.submissions == 1) == settled and (before == 1 or not settled)
+
+
+def test_a_batch_that_has_ended_cannot_be_cancelled_but_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, post = BatchServer(), None
+
+    def conflict(request: Any) -> None:
+        if not request.path.endswith("/cancel"):
+            return post(request)
+        body_of(request)
+        problem = {"message": "Cannot cancel a batch with status 'completed'.", "type": "invalid_request_error"}
+        return request.send(409, json.dumps({"error": problem}).encode())
+
+    post = server.post
+    monkeypatch.chdir(tmp_path)
+    folder = BatchFolder(Path("results/journal/j.batches"))
+    with serving(server.handler()) as address:
+        asyncio.run(ask_all(client_of(address, folder), "a"))
+        monkeypatch.setattr(server, "post", conflict)
+        cancel()
+    assert ": completed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("damage", ["record", "answers"])
+def test_a_damaged_record_does_not_hide_other_batches(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = BatchServer()
+    monkeypatch.chdir(tmp_path)
+    old, new = (BatchFolder(Path(f"results/journal/{name}.batches")) for name in ("old", "new"))
+    with serving(server.handler()) as address:
+        for _ in range(2):
+            asyncio.run(ask_all(client_of(address, old), "a"))
+        [record] = old.path.glob("*.json")
+        record.write_text("{") if damage == "record" else record.with_suffix(".answers").unlink()
+        server.looks = 100
+        asyncio.run(ask_all(client_of(address, new), "b"))
+        problem = r"cannot be read" if damage == "record" else r"the answers of a batch are missing"
+        for command in (runs, cancel):
+            with pytest.raises(UserError, match=problem):
+                command()
+            assert "batch_2 at " in capsys.readouterr().out
+    assert server.batches["batch_2"]["status"] == "cancelling"
+
+
 def test_the_table_of_providers_is_that_of_the_resource_file() -> None:
     page = (ROOT / "docs/batches.md").read_text(encoding="utf-8")
     rows = [
-        f"| {name} | {api.requests:,} | {api.mb:g} | {api.price:g} | [page]({api.page}), {api.read} |"
+        f"| {name} | {api.requests:,} | {api.mb:g} | {api.price_factor:g} | [page]({api.page}), {api.read} |"
         for name, api in batch_apis().items()
         if api.form == "openai"
     ]

@@ -29,8 +29,8 @@ from maieutic.launch.partition_file import (
     check_against_cluster,
     check_requests,
     fitting_partitions,
-    longest_runtime,
     read_partition_file,
+    request_of_attempt,
 )
 from maieutic.launch.partitions import partitions
 from maieutic.launch.snakemake_compat import IntendedExecutor, intended_executor
@@ -394,10 +394,35 @@ def test_a_missing_partition_file_is_named(tmp_path: Path) -> None:
         read_partition_file(tmp_path / "none.yaml")
 
 
-def test_no_attempt_is_longer_than_the_longest_partition_with_enough_gpus(tmp_path: Path) -> None:
-    file = site_file(tmp_path)
-    assert [longest_runtime(file, gpus) for gpus in (0, 1, 4, 8)] == [1440, 480, 480, None]
-    assert longest_runtime(site_file(tmp_path, "partitions: {gpu: {max_gpu: 2}}"), 1) is None
+TWO_GPU_PARTITIONS = """
+partitions:
+  cpu: {max_runtime: 1440, max_threads: 64, max_mem_mb: 250000, max_gpu: 0}
+  gpu: {max_runtime: 2880, max_threads: 64, max_mem_mb: 500000, max_gpu: 4}
+  large: {max_runtime: 300, max_threads: 64, max_mem_mb: 1000000, max_gpu: 4}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "attempt", "expected"),
+    [
+        (TWO_GPU_PARTITIONS, (4, 256_000, 720), 1, (256_000, 720)),
+        (TWO_GPU_PARTITIONS, (4, 256_000, 720), 2, (500_000, 1440)),  # `large` has the memory, but not the time
+        (TWO_GPU_PARTITIONS, (4, 256_000, 100), 3, (768_000, 300)),  # `large` fits
+        (TWO_GPU_PARTITIONS, (4, 256_000, 720), 5, (500_000, 2880)),
+        (TWO_GPU_PARTITIONS, (4, 600_000, 200), 3, (1_000_000, 300)),  # `gpu` does not fit the first attempt
+        (TWO_GPU_PARTITIONS, (0, 200_000, 100), 2, (400_000, 200)),  # a job without GPUs may go to `gpu`
+        (TWO_GPU_PARTITIONS, (8, 1000, 100), 2, (2000, 200)),  # fits no partition, which a dry run refuses
+        ("partitions: {gpu: {max_gpu: 2}}", (1, 1000, 100), 9, (9000, 900)),
+    ],
+)
+def test_a_later_attempt_fits_the_partition_file_if_the_first_one_does(
+    text: str, first: tuple[int, int, int], attempt: int, expected: tuple[int, int], tmp_path: Path
+) -> None:
+    file, (gpus, mem_mb, minutes) = site_file(tmp_path, text), first
+    request = JobRequest("m", gpus, 16, mem_mb, minutes)
+    later = request_of_attempt(file, request, attempt)
+    assert (later.mem_mb, later.minutes) == expected
+    assert bool(fitting_partitions(file, later)) == bool(fitting_partitions(file, request))
 
 
 def test_job_arrays_are_refused_also_in_a_dry_run(monkeypatch: pytest.MonkeyPatch) -> None:

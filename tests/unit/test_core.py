@@ -67,6 +67,15 @@ def test_append_line_makes_folders_and_drops_a_line_that_cannot_be_written(tmp_p
     assert list(valid_json_lines(tmp_path / "a/b/lines")) == [{"a": 1}]
 
 
+def test_a_truncated_line_does_not_spoil_the_next_one(tmp_path: Path) -> None:
+    append_line(tmp_path / "lines", {"a": 1})
+    with open(tmp_path / "lines", "a", encoding="utf-8") as handle:
+        handle.write('{"a": 2, "b"')
+    append_line(tmp_path / "lines", {"a": 3})
+    append_line(tmp_path / "lines", {"a": 4})
+    assert list(valid_json_lines(tmp_path / "lines")) == [{"a": 1}, {"a": 3}, {"a": 4}]
+
+
 def test_the_time_of_a_line_is_in_utc() -> None:
     assert datetime.fromisoformat(utc_now()).utcoffset() == timedelta(0)
 

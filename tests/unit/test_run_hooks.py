@@ -103,7 +103,7 @@ def test_jobs_get_the_limits_of_batches_and_the_judges_that_use_them(plan: RuleP
     batching = plan_with(models=models, batches={"wait": True}, run={**many_judges()["run"], "name": "trial"})
     settings = BatchSettings.model_validate_json(hooks.batch_variable(batching)[BATCH_VARIABLE])
     assert (settings.run, settings.wait) == ("trial", True)
-    limits = {name: (entry.requests, entry.mb, entry.path) for name, entry in settings.limits.items()}
+    limits = {name: (entry.requests, entry.mb, entry.url_prefix) for name, entry in settings.limits.items()}
     assert limits == {"far": (50_000, 100, "/v1"), "more": (9, 100, "/v1")}
     assert settings.limits_of("two") == settings.limits_of("far") and settings.limits_of("one") is None
 
@@ -334,7 +334,7 @@ def test_a_failed_jobs_command_and_log_are_not_printed_twice() -> None:
     handler.event_handler = SimpleNamespace(jobs_info={3: {"log": ["a.log"]}, 4: {"log": ["b.log"]}})
     other = logging.Handler()
     manager = SimpleNamespace(get_log_handlers=lambda: [handler, other])
-    snakemake_compat.filter_records(SimpleNamespace(logger_manager=manager), hooks.adds_to_output)
+    snakemake_compat.filter_records(SimpleNamespace(logger_manager=manager), hooks.filter_record)
 
     def record(message: str, **fields: Any) -> logging.LogRecord:
         made = logging.LogRecord("snakemake", logging.ERROR, "", 0, message, None, None)

@@ -168,9 +168,10 @@ def test_an_interval_of_a_mean_of_zeros_and_ones_is_a_shares() -> None:
     assert estimate_statistic(MEAN, observed, problems, BOOTSTRAP) == estimate_statistic(
         SHARE, observed, problems, BOOTSTRAP
     )
-    assert estimate_statistic(MEAN, [0.7] * 12, problems, BOOTSTRAP).interval == pytest.approx((0.7, 0.7)), (
-        "the spread is unknown"
-    )
+    ratings = estimate_statistic(RATING, observed, problems, BOOTSTRAP).interval
+    equal = [estimate_statistic(MEAN, [value] * 12, problems, BOOTSTRAP).interval for value in (0.7, 8.0)]
+    assert [ratings, *equal] == 3 * [Interval(None, None)], "equal values of unknown spread have no interval"
+    assert None not in estimate_statistic(RATING, [*observed[1:], 0.9], problems, BOOTSTRAP).interval
 
 
 def test_an_interval_lies_within_its_bounds_and_contains_the_value() -> None:

@@ -19,19 +19,19 @@ BATCH_APIS_FILE = paths.RESOURCES / "batch_apis.yaml"
 class BatchApi(BaseModel):
     """Batch API of a provider. The defaults are for endpoints that the file does not list: OpenAI's limits, full price.
 
-    hosts: patterns of host names; form: `openai` or `other`; path: beginning of the address in a batch's lines;
-    requests, mb: maximum number of requests, and of megabytes, of one batch; price: share of the usual price; page: web
-    page with these values; read: day on which it was read.
+    hosts: patterns of host names; form: `openai` or `other`; url_prefix: beginning of the `url` in a batch's lines;
+    requests: maximum number of requests of one batch; mb: its maximum size in MB of 1,000,000 bytes; price_factor:
+    factor on the usual price; page: web page with these values; read: day on which it was read.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     hosts: list[str] = []
     form: Literal["openai", "other"] = "openai"
-    path: str = "/v1"
+    url_prefix: str = "/v1"
     requests: int = 50_000
     mb: float = 200
-    price: float = 1.0
+    price_factor: float = 1.0
     page: str = ""
     read: date | None = None
 

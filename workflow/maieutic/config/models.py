@@ -545,7 +545,7 @@ class HostedModel(ServedModel):
         """Prices with the provider's price of batches, if the entry does not set one."""
         if self.price is None or self.price.batch is not None:
             return self.price
-        return self.price.model_copy(update={"batch": batch_api_of(self.base_url).price})
+        return self.price.model_copy(update={"batch": batch_api_of(self.base_url).price_factor})
 
     @model_validator(mode="after")
     def has_batch_api(self) -> HostedModel:

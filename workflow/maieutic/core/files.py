@@ -52,6 +52,15 @@ def atomic_path(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def ends_torn(path: Path) -> bool:
+    """Return True if the last line of a file is truncated, as after a kill during a write, or on a full disk."""
+    with open(path, "rb") as handle:
+        if handle.seek(0, os.SEEK_END) == 0:
+            return False
+        handle.seek(-1, os.SEEK_END)
+        return handle.read(1) != b"\n"
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file atomically."""
     with atomic_file(path) as handle:

@@ -22,6 +22,7 @@ from typing import IO, Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from maieutic.core.errors import UserError
+from maieutic.core.files import ends_torn
 from maieutic.core.records import Batched, Record
 
 log = logging.getLogger(__name__)
@@ -158,7 +159,7 @@ class Journal(Generic[L]):
         if self.path.exists():
             self._load()
         self._file = open(self.path, "ab")
-        if self._ends_torn():
+        if ends_torn(self.path):
             self._file.write(b"\n")
         self._end = self._file.tell()
         return self
@@ -207,15 +208,6 @@ class Journal(Generic[L]):
                 self.answers.places.setdefault(entry.key, begins)
         if self.broken:
             log.warning("%s: %d damaged line(s) skipped; their requests are sent again", self.path, self.broken)
-
-    def _ends_torn(self) -> bool:
-        """Return True if the last line is truncated, as after a kill during a write."""
-        with open(self.path, "rb") as handle:
-            size = handle.seek(0, os.SEEK_END)
-            if size == 0:
-                return False
-            handle.seek(-1, os.SEEK_END)
-            return handle.read(1) != b"\n"
 
 
 def load_journal_answers(path: Path, kind: type[L], others: Iterable[Path] = ()) -> JournalAnswers[L]:

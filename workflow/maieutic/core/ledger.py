@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from maieutic.core.files import ends_torn
 from maieutic.core.records import Batched, Record
 
 SUFFIX = ".ledger"
@@ -45,11 +46,14 @@ def utc_now() -> str:
 
 
 def append_line(path: Path, line: dict[str, Any]) -> None:
-    """Append a JSON line to a file in one write. If the write fails, as on a full disk, the line is dropped."""
+    """Append a JSON line to a file in one write. A line that cannot be written, as on a full disk, is lost.
+
+    What was written of such a line is ended first, so that it does not spoil this one.
+    """
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path, "a", encoding="utf-8") as handle:
-            handle.write(json.dumps(line) + "\n")
+            handle.write(("\n" if ends_torn(path) else "") + json.dumps(line) + "\n")
 
 
 def valid_json_lines(path: Path) -> Iterator[dict[str, Any]]:

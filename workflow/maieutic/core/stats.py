@@ -20,7 +20,10 @@ BATCH = 200  # maximum number of resamples in memory at once
 
 
 class Interval(NamedTuple):
-    """A 95 % interval; both ends are None if it cannot be computed, as for fewer than two problems."""
+    """A 95 % interval; both ends are None if it cannot be computed.
+
+    This is the case for fewer than two problems, and for an unbounded mean whose problems all have the same value.
+    """
 
     low: float | None
     high: float | None
@@ -123,8 +126,8 @@ def statistic_interval(
     if np.isfinite(bounds).all():
         return Interval(*bounded_interval(value, left_out, *bounds))
     mean = unbounded_mean(value, left_out)
-    if mean is None:
-        return Interval(value, value)
+    if mean is None:  # equal values do not show how far others may be from them
+        return Interval(None, None)
     low, high = mean.interval()
     return Interval(max(low, bounds[0]), min(high, bounds[1]))
 

@@ -44,17 +44,26 @@ class PendingBatch(NamedTuple):
         return f"{name} at {host}: {len(self.batch.keys):,} requests of {self.batch.job}{since}: {state}"
 
 
-def uncollected_batches(journals: Path) -> list[tuple[BatchFolder, Batch]]:
-    """Return the batches without collected answers, the oldest first. journals: folder of all journals."""
-    pending = [
-        (folder, batch) for folder in folders_with_batches(journals) for batch in folder.batches() if batch.is_pending
-    ]
-    return sorted(pending, key=lambda each: (each[1].submitted or each[1].at, each[1].id))
+def uncollected_batches(journals: Path) -> tuple[list[tuple[BatchFolder, Batch]], list[UserError]]:
+    """Return the batches without collected answers, the oldest first, and the errors of unreadable records.
+
+    journals: folder of all journals.
+    """
+    pending, faults = list[tuple[BatchFolder, Batch]](), list[UserError]()
+    for folder in folders_with_batches(journals):
+        batches, unreadable = folder.readable_batches()
+        pending += [(folder, batch) for batch in batches if batch.is_pending]
+        faults += unreadable
+    return sorted(pending, key=lambda each: (each[1].submitted or each[1].at, each[1].id)), faults
 
 
-def pending_batches(journals: Path = Path(paths.JOURNALS)) -> list[PendingBatch]:
-    """Return the batches without collected answers, with their status at the endpoint, which is called for each."""
-    return asyncio.run(call_endpoints(uncollected_batches(journals), cancels=False))
+def pending_batches(journals: Path = Path(paths.JOURNALS)) -> tuple[list[PendingBatch], list[UserError]]:
+    """Return the batches without collected answers, and the errors of unreadable records.
+
+    The endpoint of each batch is called for its status.
+    """
+    batches, faults = uncollected_batches(journals)
+    return asyncio.run(call_endpoints(batches, cancels=False)), faults
 
 
 async def call_endpoints(batches: Iterable[tuple[BatchFolder, Batch]], cancels: bool) -> list[PendingBatch]:
@@ -81,10 +90,10 @@ async def call_endpoint(folder: BatchFolder, batch: Batch, cancels: bool) -> Pen
             listed = await endpoint.search(batch, folder.record_path(batch))
             if listed is None:
                 return known._replace(fault="its submission was cut off, and the endpoint does not list it")
-            name = listed.batch
+            name = listed.provider_id
         try:
             status = await (endpoint.cancel(name) if cancels else endpoint.retrieve(name, folder.record_path(batch)))
-        except UserError:  # a batch that has ended cannot be cancelled
+        except (UserError, Unanswered):  # a batch that has ended cannot be cancelled
             status = await endpoint.retrieve(name, folder.record_path(batch))
             if not status.is_final:
                 raise
@@ -99,9 +108,13 @@ def cancel(run: str | None = None) -> None:
     """Cancel the pending batches of a run at their endpoints. Answers that are finished by then are still collected.
 
     run: name of the run, as listed by `maieutic runs`. It may be omitted if only one run has pending batches.
+
+    Raises UserError at the end for batches that were not cancelled, and for records that cannot be read.
     """
-    batches = uncollected_batches(Path(paths.JOURNALS))
+    batches, faults = uncollected_batches(Path(paths.JOURNALS))
     names = sorted({batch.run or NO_NAME for _, batch in batches})
+    if not names and faults:
+        raise UserError.of(faults)
     if not names:
         print("No run of this folder has pending batches.")
         return
@@ -116,7 +129,8 @@ def cancel(run: str | None = None) -> None:
         if pending.fault:
             kept.append(pending.batch.provider_id or pending.batch.id)
     if kept:
-        raise UserError(
-            "maieutic cancel", f"not cancelled: {', '.join(kept)}", "see the reasons above, and repeat this"
-        )
+        problem = f"not cancelled: {', '.join(kept)}"
+        faults = [UserError("maieutic cancel", problem, "see the reasons above, and repeat this"), *faults]
+    if faults:
+        raise UserError.of(faults)
     print("The next run collects the finished answers, and requests the others again if they are part of it.")

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import IO, Any
 
 from maieutic.config.batch_apis import batch_api_of
-from maieutic.config.models import CriteriaModel, HostedModel, JudgeModel, RewardModel, VllmModel, WeightsOnly
+from maieutic.config.models import CriteriaModel, HostedModel, JudgeModel, Needs, RewardModel, VllmModel, WeightsOnly
 from maieutic.core import extensions, paths
 from maieutic.core.errors import UserError
 from maieutic.core.ledger import utc_now
 from maieutic.core.progress import format_duration
 from maieutic.core.rule_functions import with_parameters
-from maieutic.core.run_files import RUN_FILES_VARIABLE as run_files_of_jobs
+from maieutic.core.run_files import RUN_FILES_VARIABLE
 from maieutic.launch import cluster, images, messages, partition_file, preflight, snakemake_compat
-from maieutic.launch.jobs import save_config as saved
+from maieutic.launch.jobs import save_config as save_config_job
 from maieutic.launch.saving import save_config
 from maieutic.launch.snakemake_compat import (
     Job,
@@ -86,7 +86,7 @@ def batch_limits(entry: HostedModel) -> BatchLimits:
     """Return the limits of one batch: the provider's, or lower ones of the entry."""
     api = batch_api_of(entry.base_url)
     requests, mb = min(entry.batch_requests or api.requests, api.requests), min(entry.batch_mb or api.mb, api.mb)
-    return BatchLimits(requests=requests, mb=mb, path=api.path)
+    return BatchLimits(requests=requests, mb=mb, url_prefix=api.url_prefix)
 
 
 def batch_variable(plan: RulePlan) -> dict[str, str]:
@@ -107,7 +107,7 @@ def run_files_variable(workflow: Workflow) -> dict[str, str]:
     """Return the environment variable that lists the run files. Jobs insert them into the commands that they print."""
     here, files = Path.cwd(), snakemake_compat.run_files(workflow)
     return {
-        run_files_of_jobs: shlex.join(
+        RUN_FILES_VARIABLE: shlex.join(
             str(file.relative_to(here) if file.is_relative_to(here) else file) for file in files
         )
     }
@@ -116,7 +116,7 @@ def run_files_variable(workflow: Workflow) -> dict[str, str]:
 def model_resources(plan: RulePlan, workflow: Workflow) -> dict[str, Any]:
     """Return the resources of a rule that calls a model. Each further attempt of a job gets more time and memory.
 
-    With a partition file, no attempt gets more time than the longest partition with enough GPUs allows.
+    With a partition file, no attempt gets more than a partition allows.
 
     The GPUs are requested as `gpu` or `gres`. They are also counted as `server_gpus`, which a profile can limit.
     """
@@ -125,23 +125,27 @@ def model_resources(plan: RulePlan, workflow: Workflow) -> dict[str, Any]:
     gres = default_resource(workflow, "gpu_gres")
     file = site_partitions(workflow)
 
-    def runtime_of(wildcards: JobWildcards, attempt: int) -> int:
-        needs = plan.needs(wildcards)
-        longest = partition_file.longest_runtime(file, needs.gpus) if file else None
-        return min(needs.runtime * attempt, max(longest, needs.runtime)) if longest else needs.runtime * attempt
-
-    def gres_of(wildcards: JobWildcards) -> str:
-        gpus = plan.needs(wildcards).gpus
-        return f"{gres}:{gpus}" if gres and gpus else ""
+    def request_of(wildcards: JobWildcards, attempt: int = 1) -> partition_file.JobRequest:
+        first = job_request("", plan.needs(wildcards), gres)
+        return partition_file.request_of_attempt(file, first, attempt) if file else first.multiplied(attempt)
 
     functions: dict[str, Callable[..., Any]] = {
-        "mem_mb": lambda wildcards, attempt: plan.needs(wildcards).mem_mb * attempt,
-        "runtime": runtime_of,
+        "mem_mb": lambda wildcards, attempt: request_of(wildcards, attempt).mem_mb,
+        "runtime": lambda wildcards, attempt: request_of(wildcards, attempt).minutes,
         "gpu": lambda wildcards: 0 if gres else plan.needs(wildcards).gpus,
-        "gres": gres_of,
+        "gres": lambda wildcards: request_of(wildcards).gres,
         "server_gpus": lambda wildcards: plan.needs(wildcards).gpus,
     }
     return {**{name: with_parameters(function) for name, function in functions.items()}, "nodes": 1}
+
+
+def job_request(model: str, needs: Needs, gres: str | None) -> partition_file.JobRequest:
+    """Return the request of a model's job in its first attempt.
+
+    gres: name of the GPU resource, None if the profile does not set it.
+    """
+    gpus = f"{gres}:{needs.gpus}" if gres and needs.gpus else ""
+    return partition_file.JobRequest(model, needs.gpus, needs.cpus, needs.mem_mb, needs.runtime, gpus)
 
 
 def check_slurm_options(plan: RulePlan, workflow: Workflow) -> None:
@@ -162,15 +166,11 @@ def check_slurm_options(plan: RulePlan, workflow: Workflow) -> None:
     partition_file.check_requests(
         file,
         (
-            partition_file.JobRequest(
-                name, needs.gpus, needs.cpus, needs.mem_mb, needs.runtime,
-                f"{gres}:{needs.gpus}" if gres and needs.gpus else "",
-            )
+            job_request(name, entry.needs, gres)
             for name in plan.used_models
             if isinstance(entry := plan.models[name], VllmModel | RewardModel | CriteriaModel | WeightsOnly)
-            for needs in [entry.needs]
         ),
-    )  # fmt: skip
+    )
 
 
 def site_partitions(workflow: Workflow) -> partition_file.PartitionFile | None:
@@ -245,11 +245,11 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     prepared = {dict(job.wildcards.items())["model"] for job in jobs if job.rule.name == "prepare_weights"}
     preflight.check_run(plan.config, serve, sorted({*models, *prepared}), messages.models_to_call(plan, jobs))
     add_time_left(workflow)
-    snakemake_compat.filter_records(workflow, adds_to_output)  # the log in `.snakemake/log` stays complete
+    snakemake_compat.filter_records(workflow, filter_record)  # the log in `.snakemake/log` stays complete
     Path(paths.RUN_SPENDING).unlink(missing_ok=True)
-    job = saved(plan)
-    if other := overwrite_warning(Path(plan.run_path(paths.CONFIG)), job.config["run"]):
-        print(other, file=sys.stderr)
+    job = save_config_job(plan)
+    if warning := overwrite_warning(Path(plan.run_path(paths.CONFIG)), job.config["run"]):
+        print(warning, file=sys.stderr)
     save_config(job=job, out=Path(paths.RUN_CONFIG), provenance=Path(paths.RUN_PROVENANCE))
 
 
@@ -301,7 +301,7 @@ def add_time_left(workflow: Workflow) -> None:
         progress.columns = (*progress.columns, TimeLeft())
 
 
-def adds_to_output(jobs: dict[int, dict[str, Any]], record: logging.LogRecord) -> bool:
+def filter_record(jobs: dict[int, dict[str, Any]], record: logging.LogRecord) -> bool:
     """Return True if a log record of Snakemake contains anything that the job itself has not printed.
 
     A failed job has printed its own error, and the run's last lines repeat the error with the path of the job's log.

@@ -47,6 +47,10 @@ class JobRequest(NamedTuple):
     minutes: int
     gres: str = ""
 
+    def multiplied(self, attempt: int) -> JobRequest:
+        """Return the request with `attempt` times the memory and time."""
+        return self._replace(mem_mb=self.mem_mb * attempt, minutes=self.minutes * attempt)
+
 
 def fitting_partitions(file: PartitionFile, request: JobRequest) -> list[str]:
     """Return the partitions of a file to which the executor may send a job."""
@@ -61,13 +65,21 @@ def fitting_partitions(file: PartitionFile, request: JobRequest) -> list[str]:
     return [name for name, partition in file.partitions.items() if partition.score_job_fit(job) is not None]
 
 
-def longest_runtime(file: PartitionFile, gpus: int) -> int | None:
-    """Return the longest time in minutes of the partitions with enough GPUs; None if it is unlimited."""
-    limits = [
-        partition.limits.max_runtime for partition in file.partitions.values() if partition.limits.max_gpu >= gpus
-    ]
-    longest = max(limits, default=float("inf"))
-    return None if longest == float("inf") else int(longest)
+def request_of_attempt(file: PartitionFile, first: JobRequest, attempt: int) -> JobRequest:
+    """Return the request of a job's attempt: as many times the first one's memory and time as the attempt's number.
+
+    If this fits no partition, the request is limited to the partition that allows the longest time, and then the most
+    memory, of those that fit the first attempt. The executor would send it to the cluster's default partition.
+    """
+    more = first.multiplied(attempt)
+    if attempt == 1 or fitting_partitions(file, more):
+        return more
+    limits = [file.partitions[name].limits for name in fitting_partitions(file, first)]
+    limited = (
+        more._replace(mem_mb=int(min(more.mem_mb, limit.max_mem_mb)), minutes=int(min(more.minutes, limit.max_runtime)))
+        for limit in limits
+    )
+    return max(limited, key=lambda request: (request.minutes, request.mem_mb), default=more)
 
 
 def check_requests(file: PartitionFile, requests: Iterable[JobRequest]) -> None:

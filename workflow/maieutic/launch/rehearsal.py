@@ -72,12 +72,11 @@ class AnswersOnFile(ModelRequests):
             if batch.state == BatchState.COLLECTED
         ]
 
-    def is_in_batch(self, key: str) -> bool:
-        """Return True if a request is in a pending batch, or if a collected one has its answer or its refusal."""
+    def is_in_batch(self, key: str, request: Mapping[str, Any]) -> bool:
+        """Return True if a request is in a pending batch, or if a collected one makes it unnecessary to send it."""
         name = key.removeprefix(KEY_PREFIX)
         return name in self.pending_keys or any(
-            name in answers.keys and (name in answers.index.answered or name in answers.index.refused)
-            for answers in self.collected
+            name in answers.keys and answers.settles(name, request) for answers in self.collected
         )
 
     @property
@@ -92,7 +91,7 @@ class AnswersOnFile(ModelRequests):
         key = request_key(request, self.identity)
         if (known := self.journal.answers.get(key)) is not None:
             return known
-        lengths = self.asked_in_batches if self.is_in_batch(key) else self.unanswered_lengths
+        lengths = self.asked_in_batches if self.is_in_batch(key, request) else self.unanswered_lengths
         lengths[key] = len(json.dumps(request["messages"], ensure_ascii=False))
         raise NotOnFile
 

@@ -29,9 +29,13 @@ class RunFolder(NamedTuple):
 
 
 def runs() -> None:
-    """List the runs in this folder (name, time, page, tutors, tasks, items per task) and their pending batches."""
-    folders, batches = list(run_folders(Path(paths.ROOT))), pending_batches()
-    if not folders and not batches:
+    """List the runs in this folder (name, time, page, tutors, tasks, items per task) and their pending batches.
+
+    Raises UserError at the end for batches whose records cannot be read.
+    """
+    folders = list(run_folders(Path(paths.ROOT)))
+    batches, faults = pending_batches()
+    if not folders and not batches and not faults:
         fix = "run `snakemake --cores all --configfile my.yaml`"
         raise UserError(paths.ROOT, "expected the folder of a run, found none", fix)
     for run in sorted(folders, key=lambda run: run.written):
@@ -43,6 +47,8 @@ def runs() -> None:
         print(f"pending batch of {batch.run}: {batch.line}")
     if batches:
         print("The next run collects the answers of ended batches. To cancel pending ones: maieutic cancel RUN")
+    if faults:
+        raise UserError.of(faults)
 
 
 def run_folders(results: Path) -> Iterable[RunFolder]:

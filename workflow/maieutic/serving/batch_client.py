@@ -28,6 +28,7 @@ from maieutic.core.shutdown import SHUTDOWN
 from maieutic.serving.answers import Answer, MalformedAnswer
 from maieutic.serving.batch_endpoint import BatchEndpoint, BatchStatus, UnclearSubmission
 from maieutic.serving.batches import (
+    MEGABYTE,
     Batch,
     BatchAnswers,
     BatchFolder,
@@ -54,8 +55,7 @@ from maieutic.serving.refusals import Refusal, scope_of
 from maieutic.serving.silent_changes import SilentChangeWatcher
 
 log = logging.getLogger(__name__)
-MEGABYTE = 1_000_000
-CLAIMED: set[Path] = set()  # batches for which a client of this process is responsible
+CLAIMED: set[Path] = set()  # batches and downloads, without a suffix, for which a client of this process is responsible
 JOURNALS = Path(paths.JOURNALS).name
 QUIET_SECONDS = 1.0  # a batch is sent once no request was added for this long
 # A submission that was cut off may reach the endpoint's list of batches this much later.
@@ -101,7 +101,6 @@ class BatchClient:
         self.run, self.waits = settings.run, settings.wait
         self.limits = settings.limits_of(asker)  # None to send new requests one by one
         self.entry = settings.entry_of(asker)
-        self.endpoint = BatchEndpoint(live, f"models.{self.entry}")
         self.host = urlsplit(live.server.base_url).netloc
         self.digest = canonical_digest(identity)
         self.pending: dict[str, tuple[BatchFolder, Batch]] = {}  # batches without answers, by the name of their files
@@ -114,6 +113,7 @@ class BatchClient:
         self.unended: dict[str, asyncio.Future[None]] = {}  # key of a sent or queued request -> its `ended`
         self.waiting: defaultdict[str, list[asyncio.Future[None]]] = defaultdict(list)
         self.reasons: dict[str, str] = {}  # key of a request -> why its last batch did not answer it
+        self.counted: set[tuple[str, str]] = set()  # names of batches, with the requests that they did not answer
         self.checking = asyncio.Lock()
         self.checked: set[str] = set()  # names of other jobs' batches that were checked
         self.submitting: set[str] = set()  # names of the batches that are being submitted
@@ -166,7 +166,7 @@ class BatchClient:
         number = "1 batch" if len(batches) == 1 else f"{len(batches)} batches"
         times = sorted(batch.submitted_at for batch in batches if batch.submitted_at)
         since = f", submitted {times[0]} UTC" if times else ""
-        limit = f"; too many tokens were queued: models.{self.entry}.batch_requests sets smaller batches"
+        limit = f"; too many tokens were queued: models.{batches[0].entry}.batch_requests sets smaller batches"
         return f"{number} at {self.host} with {requests:,} requests{since}{limit if self.queue_failures else ''}"
 
     # before the first request -----------------------------------------------------------------------------------------
@@ -207,6 +207,10 @@ class BatchClient:
         is_ours = path in self.claims or (folder.owned and path not in CLAIMED)
         return folder if is_ours else BatchFolder(folder.path, owned=False)
 
+    def _endpoint_of(self, batch: Batch) -> BatchEndpoint:
+        """Return the batch API of this client's endpoint. Its errors name the registry entry of the batch."""
+        return BatchEndpoint(self.live, f"models.{batch.entry}")
+
     def _add_pending(self, folder: BatchFolder, batch: Batch) -> None:
         """Record a batch as pending."""
         self.pending[batch.id] = folder, batch
@@ -246,19 +250,25 @@ class BatchClient:
     async def _received(self, key: str, request: dict[str, Any]) -> Answer | None:
         """Return the answer to a request in the collected batches; None if it has to be sent (again)."""
         holding = [answers for answers in reversed(self.collected) if key in answers.keys]
-        if not holding:
-            return None
-        answers = next((each for each in holding if key in each.index.answered), holding[0])
-        outcome = answers.outcome(key)
-        try:
-            answer = await self._answer_in(outcome, request, fresh=answers.batch.id in self.collected_now)
-        except MalformedAnswer as error:
-            outcome, answer = str(error), None
-        if answer is None:
-            reason = self.reasons[key] = outcome.words if isinstance(outcome, Refusal) else str(outcome)
-            if answers.batch.id in self.collected_now:  # an earlier run has counted the others
-                self.retries[reason] = self.retries.get(reason, 0) + 1
-        return answer
+        for answers in sorted(holding, key=lambda answers: key not in answers.index.answered):
+            outcome = answers.outcome(key)
+            try:
+                answer = await self._answer_in(outcome, request, fresh=answers.batch.id in self.collected_now)
+            except MalformedAnswer as error:
+                outcome, answer = str(error), None
+            if answer is not None:
+                return answer
+            self._count_failure(answers.batch.id, key, outcome)
+        return None
+
+    def _count_failure(self, name: str, key: str, outcome: Outcome) -> None:
+        """Count a batch that did not answer a request, once. name: name of the batch's files."""
+        if (name, key) in self.counted:
+            return
+        self.counted.add((name, key))
+        reason = self.reasons[key] = outcome.words if isinstance(outcome, Refusal) else str(outcome)
+        if name in self.collected_now:  # an earlier run has counted the others
+            self.retries[reason] = self.retries.get(reason, 0) + 1
 
     async def _answer_in(self, outcome: Outcome, request: dict[str, Any], fresh: bool) -> Answer | None:
         """Return an outcome as an answer, or None if the request has to be sent again.
@@ -338,7 +348,7 @@ class BatchClient:
                 for queued in list(islice(self.queue.values(), self.limits.requests)):
                     by_endpoint[queued.request["endpoint"]].append(self.queue.pop(queued.key))
                 for endpoint, requests in by_endpoint.items():
-                    await self._send(f"{self.limits.path}/{ADDRESSES[endpoint]}", requests)
+                    await self._send(f"{self.limits.url_prefix}/{ADDRESSES[endpoint]}", requests)
         finally:
             self.sending = False
 
@@ -372,7 +382,6 @@ class BatchClient:
         A request that cannot be prepared, for example because the budget is spent, ends with that error.
         """
         assert self.limits is not None
-        most = int(self.limits.mb * MEGABYTE)
         for queued in requests:
             try:
                 if SHUTDOWN.is_set:
@@ -380,7 +389,7 @@ class BatchClient:
                 body = body_of(self.live.server, queued.prepare(queued.request))
                 content = {"custom_id": queued.key, "method": "POST", "url": url, "body": body}
                 line = json.dumps(content).encode() + b"\n"
-                if len(line) > most:
+                if len(line) > self.limits.size:
                     size = f"{len(line) / MEGABYTE:.1f} MB"
                     problem = f"a request of {size} is larger than a batch ({self.limits.mb:g} MB)"
                     raise UserError(f"models.{self.entry}.batch_mb", problem, "raise batch_mb, or remove batch")
@@ -397,7 +406,7 @@ class BatchClient:
         first: first request with its line; lines: the requests after it.
         """
         assert self.limits is not None
-        folder, most = self.folders[0], int(self.limits.mb * MEGABYTE)
+        folder = self.folders[0]
         batch = Batch(
             id=new_batch_id(), run=self.run, job=job_name(folder.path), entry=self.entry,
             base_url=self.live.server.base_url, key_env=self.key_env, model_digest=self.digest, url=url,
@@ -409,7 +418,7 @@ class BatchClient:
         with atomic_file(folder.requests_path(batch), "wb") as handle:
             while following is not None and len(sent) < self.limits.requests:
                 queued, line = following
-                if size + len(line) > most:
+                if size + len(line) > self.limits.size:
                     break
                 handle.write(line)
                 sent.append(queued)
@@ -423,7 +432,7 @@ class BatchClient:
         """Upload a batch's requests and submit the batch. Raises UserError if the endpoint refuses it."""
         folder = self.folders[0]
         try:
-            input_file = await self.endpoint.upload(folder.requests_path(batch))
+            input_file = await self._endpoint_of(batch).upload(folder.requests_path(batch))
         except Exception:
             folder.remove(batch)  # nothing was submitted
             raise
@@ -439,7 +448,7 @@ class BatchClient:
         """
         for _ in range(self.live.server.attempts):
             try:
-                status: BatchStatus | None = await self.endpoint.submit(batch)
+                status: BatchStatus | None = await self._endpoint_of(batch).submit(batch)
             except (UnclearSubmission, MalformedAnswer) as error:
                 log.warning("%s: no valid answer to the submission of a batch (%s)", self.host, error)
                 status = await self._listed_late(folder, batch)
@@ -455,9 +464,9 @@ class BatchClient:
         """Record that a batch was submitted."""
         log.info(
             "%s: batch %s submitted, %s requests (%.1f MB), answers within a day",
-            self.host, status.batch, f"{len(batch.keys):,}", batch.size / MEGABYTE,
+            self.host, status.provider_id, f"{len(batch.keys):,}", batch.size / MEGABYTE,
         )  # fmt: skip
-        known = {"provider_id": status.batch, "status": status.line, "submitted": utc_now()}
+        known = {"provider_id": status.provider_id, "status": status.line, "submitted": utc_now()}
         self._save(folder, batch, state=BatchState.SUBMITTED, **known)
 
     async def _listed_late(self, folder: BatchFolder, batch: Batch) -> BatchStatus | None:
@@ -466,10 +475,10 @@ class BatchClient:
         A batch may appear in the list with a delay.
         """
         record = folder.record_path(batch)
-        if (status := await self.endpoint.search(batch, record)) is not None:
+        if (status := await self._endpoint_of(batch).search(batch, record)) is not None:
             return status
         await wait_unless_shutdown(SETTLE_SECONDS)
-        return await self.endpoint.search(batch, record)
+        return await self._endpoint_of(batch).search(batch, record)
 
     async def _settle(self, folder: BatchFolder, batch: Batch) -> None:
         """Find out whether a submission that was cut off arrived.
@@ -480,7 +489,7 @@ class BatchClient:
         if status is None:
             self._change(folder, batch, lambda: self._drop(folder, batch))
             return
-        log.info("%s: batch %s was created although its submission was cut off", self.host, status.batch)
+        log.info("%s: batch %s was created although its submission was cut off", self.host, status.provider_id)
         self._change(folder, batch, lambda: self._submitted(folder, batch, status))
 
     def _drop(self, folder: BatchFolder, batch: Batch) -> None:
@@ -540,8 +549,8 @@ class BatchClient:
         Raises UserError if it has failed as a whole, or if the endpoint does not know it.
         """
         current = self._read_again(folder, batch)
-        if current is None:
-            return
+        if current is None or (not folder.owned and folder.path / batch.id in CLAIMED):
+            return  # another client of this process has collected it, or does
         batch = current
         try:
             if batch.state == BatchState.SUBMITTING:
@@ -551,7 +560,7 @@ class BatchClient:
                     return
                 batch = settled[1]
             assert batch.provider_id is not None
-            status = await self.endpoint.retrieve(batch.provider_id, folder.record_path(batch))
+            status = await self._endpoint_of(batch).retrieve(batch.provider_id, folder.record_path(batch))
             if status.is_final and (status.status != "failed" or status.output_file or status.error_file):
                 await self._collect(folder, batch, status)
             elif status.is_final:
@@ -599,7 +608,7 @@ class BatchClient:
         if any(TOO_MANY_QUEUED in fault.codes for fault in status.faults):
             log.warning(
                 "%s: batch %s failed: %s. If a batch exceeds this limit by itself, set models.%s.batch_requests",
-                self.host, batch.provider_id, reason, self.entry,
+                self.host, batch.provider_id, reason, batch.entry,
             )  # fmt: skip
             self.queue_failures += 1
             self.reasons |= dict.fromkeys(batch.keys, TOO_MANY_QUEUED)
@@ -611,7 +620,7 @@ class BatchClient:
             return
         problem = f"batch {batch.provider_id} failed, and nothing was answered: {reason}"
         fix = "correct the entry, or remove batch to send single requests"
-        self.live.fault = UserError(f"models.{self.entry}.batch", problem, fix)
+        self.live.fault = UserError(f"models.{batch.entry}.batch", problem, fix)
         self._drop(folder, batch)
         raise self.live.fault
 
@@ -620,24 +629,28 @@ class BatchClient:
 
         Raises UserError in a waiting job if the endpoint has no file with the answers; other jobs leave it pending.
         """
-        output, errors = (folder.part_path(batch, number) for number in range(2))
-        record = folder.record_path(batch)
+        files = {file: self.folders[0].new_download() for file in (status.output_file, status.error_file) if file}
+        downloads, record = {path.with_suffix("") for path in files.values()}, folder.record_path(batch)
+        CLAIMED.update(downloads)
         try:
-            for file, part in ((status.output_file, output), (status.error_file, errors)):
-                if file is not None and not await self.endpoint.download(file, part, record):
-                    log.warning("%s: file %s of batch %s no longer exists", self.host, file, status.batch)
-            if (status.completed or status.output_file) and not output.exists():
-                problem = f"batch {status.batch} has answers, but {self.host} has no file with them"
-                fault = UserError(f"models.{self.entry}.batch", problem, f"delete {record} to send its requests again")
+            received = [
+                file for file, path in files.items() if await self._endpoint_of(batch).download(file, path, record)
+            ]
+            for file in files.keys() - received:
+                log.warning("%s: file %s of batch %s no longer exists", self.host, file, status.provider_id)
+            if (status.completed or status.output_file) and status.output_file not in received:
+                problem = f"batch {status.provider_id} has answers, but {self.host} has no file with them"
+                fault = UserError(f"models.{batch.entry}.batch", problem, f"delete {record} to send its requests again")
                 if self.waits:
                     raise fault
                 log.warning("%s", fault.line)
                 return
-            parts = [part for part in (output, errors) if part.exists()]
+            parts = [files[file] for file in received]
             self._change(folder, batch, lambda: self._store(folder, batch, status, parts))
         finally:
-            output.unlink(missing_ok=True)
-            errors.unlink(missing_ok=True)
+            CLAIMED.difference_update(downloads)
+            for path in files.values():
+                path.unlink(missing_ok=True)
 
     def _store(self, folder: BatchFolder, batch: Batch, status: BatchStatus, parts: list[Path]) -> None:
         """Store the downloaded answers of a batch, and wake the requests that wait for it."""
@@ -647,7 +660,7 @@ class BatchClient:
         answers = BatchAnswers(batch, folder.answers_path(batch))
         self.collected.append(answers)
         self.collected_now.add(batch.id)
-        log.info("%s: batch %s %s: %s", self.host, status.batch, status.status, answers.summary())
+        log.info("%s: batch %s %s: %s", self.host, status.provider_id, status.status, answers.summary())
         self._wake(batch, first=answers.index.answered)
 
     def _wake(self, batch: Batch, first: Container[str] = ()) -> None:

@@ -27,7 +27,10 @@ SLACK_SECONDS = 86_400  # a listing is read until its batches are older than the
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAY_BE_ACCEPTED = frozenset({408, 409})  # statuses of a submission that do not show whether it was accepted
 FORBIDDEN, NOT_FOUND, GONE = 403, frozenset({404, 405, 501}), frozenset({404, 410})
+UNKNOWN = frozenset({400, 404, 405, 410, 422, 501})  # statuses for an identifier that the endpoint does not know
+REPEAT = "settle this with the provider, and run again: the batch is kept"
 FINAL = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
+FILE_PENDING, FILE_REFUSED = "pending", "error"  # statuses of an uploaded file
 UPLOAD_CHECK_SECONDS = 2.0  # seconds between two checks of a file that the endpoint still processes
 MOST_UPLOAD_CHECKS = 60
 
@@ -39,11 +42,12 @@ class UnclearSubmission(Exception):
 class BatchStatus(NamedTuple):
     """A batch as its endpoint describes it.
 
-    status: in lower case; output_file, error_file: identifiers of its files, None for a missing file; completed,
-    failed, total: counts of requests, 0 if not stated; faults: errors of the whole batch.
+    provider_id: the endpoint's identifier of the batch; status: in lower case; output_file, error_file: identifiers of
+    its files, None for a missing file; completed, failed, total: counts of requests, 0 if not stated; faults: errors of
+    the whole batch.
     """
 
-    batch: str
+    provider_id: str
     status: str
     output_file: str | None
     error_file: str | None
@@ -69,8 +73,8 @@ def batch_status(content: Any) -> BatchStatus:
 
     Raises MalformedAnswer if the description has no identifier.
     """
-    batch = identifier(content.get("id")) if isinstance(content, dict) else None
-    if batch is None:
+    provider_id = identifier(content.get("id")) if isinstance(content, dict) else None
+    if provider_id is None:
         raise MalformedAnswer("a description of a batch without an id", body_excerpt(repr(content).encode()))
     counts = content.get("request_counts")
     counts = counts if isinstance(counts, dict) else {}
@@ -78,7 +82,7 @@ def batch_status(content: Any) -> BatchStatus:
     errors = content.get("errors")
     entries = errors.get("data") if isinstance(errors, dict) else errors
     return BatchStatus(
-        batch=batch,
+        provider_id=provider_id,
         status=(metadata_word(content.get("status")) or "").lower(),
         output_file=identifier(content.get("output_file_id")),
         error_file=identifier(content.get("error_file_id")),
@@ -122,7 +126,10 @@ class BatchEndpoint:
         self.base = client.server.base_url.rstrip("/")
 
     async def upload(self, requests: Path) -> str:
-        """Upload a file of requests, and return its identifier once the endpoint has processed it."""
+        """Upload a file of requests, and return its identifier once the endpoint has processed it.
+
+        Raises UserError if the endpoint refuses the file, Unanswered if it does not process it in time.
+        """
 
         def form() -> aiohttp.FormData:
             content = aiohttp.FormData()
@@ -136,11 +143,18 @@ class BatchEndpoint:
         if name is None:
             raise self._malformed("files", described)
         for _ in range(MOST_UPLOAD_CHECKS):
-            if str(described.get("status") or "").lower() != "pending":
-                break
+            status = str(described.get("status") or "").lower()
+            if status == FILE_REFUSED:
+                details = described.get("status_details")
+                reason = body_excerpt(str(details).encode()) if details else "the endpoint gives no reason"
+                problem = f"{self.base}/files: the file of requests is refused ({reason})"
+                fix = "correct the entry, or remove batch to send single requests"
+                raise UserError(f"{self.place}.batch", problem, fix)
+            if status != FILE_PENDING:
+                return name
             await wait_unless_shutdown(UPLOAD_CHECK_SECONDS)
             described = await self._call("GET", f"files/{quote(name, safe='')}")
-        return name
+        raise Unanswered(f"{self.base}/files still processes the file of requests")
 
     async def submit(self, batch: Batch) -> BatchStatus:
         """Submit a batch. Raises UnclearSubmission or MalformedAnswer if the endpoint may have accepted it."""
@@ -188,7 +202,7 @@ class BatchEndpoint:
             last = str(entries[-1]["id"]) if entries else ""
             paging = page.get("paging")
             cursor = paging.get("next_cursor") if isinstance(paging, dict) else None
-            is_old = newest_first and bool(times) and times[0] < batch.began - SLACK_SECONDS
+            is_old = newest_first and bool(times) and times[0] < batch.seconds_at - SLACK_SECONDS
             if not entries or page.get("has_more") is False or is_old:
                 return None
             if last in seen:  # the endpoint ignores `after`: the first page is all that it lists
@@ -205,7 +219,8 @@ class BatchEndpoint:
         A redirect, for example to a cloud's storage, is followed without the API key. record: record of the batch on
         disk, which an error names.
         """
-        url = f"{self.base}/files/{quote(file, safe='')}/content"
+        path = f"files/{quote(file, safe='')}/content"
+        url = f"{self.base}/{path}"
 
         async def fetch() -> bool:
             address = await self._fetch(self.client.open_session(), url, out)
@@ -214,7 +229,7 @@ class BatchEndpoint:
                     address = await self._fetch(without_key, address, out, redirects=True)
             return bool(address)
 
-        return await self._repeat(fetch, "files", unknown=f"delete {record} to send its requests again")
+        return await self._repeat(fetch, path, unknown=f"delete {record} to send its requests again")
 
     async def _fetch(self, session: aiohttp.ClientSession, url: str, out: Path, redirects: bool = False) -> str | bool:
         """Download an address. Returns True, or False if there is nothing, or the address of a redirect."""
@@ -303,11 +318,11 @@ class BatchEndpoint:
     def _fault(self, refusal: Refusal, what: str, unknown: str | None) -> UserError:
         """Return the error for a refused call. unknown: fix if the endpoint does not know what the call names."""
         problem = f"{self.base}/{what}: the server answers {refusal.status} ({refusal.message})"
-        if unknown is not None and refusal.status != KEY_REFUSED:
-            return UserError(self.place, problem, unknown)
         if refusal.status in {KEY_REFUSED, FORBIDDEN}:
             fix = "set the environment variable that key_env names to a key that may use files and batches"
             return UserError(self.place, problem, fix)
+        if unknown is not None:
+            return UserError(self.place, problem, unknown if refusal.status in UNKNOWN else REPEAT)
         if refusal.status in NOT_FOUND:
             return UserError(f"{self.place}.batch", problem, "remove batch if this endpoint has no batch API")
         return UserError(f"{self.place}.batch", problem, "correct the entry, or remove batch to send single requests")

@@ -7,7 +7,6 @@ next start what was sent. Its answers stay in a file here, from which the job's 
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -25,23 +24,31 @@ from maieutic.core.records import Record
 from maieutic.core.secrets import redact_sent_keys
 from maieutic.serving.answers import MalformedAnswer, body_excerpt, parse_body
 from maieutic.serving.refusals import Refusal, error_in, refusal_in, scope_of
+from maieutic.serving.responses import parse_reply
 
 # Environment variable through which Snakemake passes the settings of batches to its jobs. They are not job parameters,
 # because a changed parameter would make Snakemake recompute results.
 BATCH_VARIABLE = "MAIEUTIC_BATCHES"
 SUFFIX = ".batches"  # of the folder with a journal's batches
+MEGABYTE = 1_000_000
 HTTP_OK, HTTP_ERRORS = 200, range(400, 600)
 
 
 class BatchLimits(Job):
     """Limits of one batch at an endpoint.
 
-    requests, mb: maximum number of requests, and of megabytes; path: beginning of the address in a batch's lines.
+    requests: maximum number of requests; mb: maximum size in MB of 1,000,000 bytes; url_prefix: beginning of the `url`
+    in a batch's lines.
     """
 
     requests: int
     mb: float
-    path: str = "/v1"
+    url_prefix: str = "/v1"
+
+    @property
+    def size(self) -> int:
+        """Maximum size in bytes."""
+        return int(self.mb * MEGABYTE)
 
 
 class BatchSettings(Job):
@@ -87,12 +94,12 @@ class BatchState(StrEnum):
 class Batch(Record):
     """One batch of a job.
 
-    id: random name, also in its metadata at the endpoint; run: name of the run; job: journal
-    of the job; entry: registry entry of the model; base_url: address of the endpoint; key_env: name of the environment
-    variable with the key; model_digest: digest of the model's request-key fields; url: address in the lines; keys: keys
-    of the requests, without their prefix; size: number of bytes of the requests; input_file: the endpoint's identifier
-    of the file with the requests; provider_id: its identifier of the batch; status: last known status there; at: time
-    of the last step, in UTC; submitted: time of the submission, in UTC.
+    id: random name, also in its metadata at the endpoint; run: name of the run; job: journal of the job; entry:
+    registry entry of the model; base_url: address of the endpoint; key_env: name of the environment variable with the
+    key; model_digest: digest of the model's request-key fields; url: address in the lines; keys: keys of the requests,
+    without their prefix; size: number of bytes of the requests; input_file: the endpoint's identifier of the file with
+    the requests; provider_id: its identifier of the batch; status: last known status there; at: time of the last step,
+    in UTC; submitted: time of the submission, in UTC.
     """
 
     id: str
@@ -118,7 +125,7 @@ class Batch(Record):
         return self.state in {BatchState.SUBMITTING, BatchState.SUBMITTED}
 
     @property
-    def began(self) -> float:
+    def seconds_at(self) -> float:
         """Time of the last step in seconds since 1970."""
         return datetime.fromisoformat(self.at).timestamp()
 
@@ -153,14 +160,15 @@ class BatchFolder:
         """Return the path of a batch's answers: the lines of the endpoint's output file and error file."""
         return self.path / f"{batch.id}.answers"
 
-    def part_path(self, batch: Batch, number: int) -> Path:
-        """Return the path of a file of a batch's answers during its download. number: 0 (output) or 1 (errors)."""
-        return self.path / f"{batch.id}.{number}.{os.getpid()}.part"
+    def new_download(self) -> Path:
+        """Return a new path for a download in this folder, which must belong to this job."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        return self.path / f"{new_batch_id()}.part"
 
     def remove_leftovers(self, in_use: Container[Path]) -> None:
         """Remove the files that a killed job leaves: partial downloads, and requests without a record.
 
-        in_use: paths of batches, without a suffix, that this process is working on.
+        in_use: paths of batches and downloads, without a suffix, that this process is working on.
         """
         for path in self.path.glob(".*.tmp"):
             path.unlink(missing_ok=True)
@@ -190,6 +198,16 @@ class BatchFolder:
         """Return the batches, the oldest first. Raises UserError for a record that cannot be read."""
         records = [self._read(path) for path in self.path.glob("*.json")]
         return sorted((batch for batch in records if batch is not None), key=lambda batch: (batch.at, batch.id))
+
+    def readable_batches(self) -> tuple[list[Batch], list[UserError]]:
+        """Return the batches whose records can be read, and the errors of the other records."""
+        batches, faults = list[Batch](), list[UserError]()
+        for path in sorted(self.path.glob("*.json")):
+            try:
+                batches += filter(None, [self._read(path)])
+            except UserError as fault:
+                faults.append(fault)
+        return batches, faults
 
     def _read(self, path: Path) -> Batch | None:
         """Return the batch in a record; None if another job removed it. Raises UserError if it cannot be read.
@@ -334,12 +352,29 @@ class BatchAnswers:
 
     def outcome(self, key: str) -> Outcome:
         """Return the outcome of a request of this batch."""
-        if key not in self.index.places:
-            return "no line in the batch's files"
-        with self._opened() as handle:
-            handle.seek(self.index.places[key])
-            parsed = parse_line(handle.readline())
-        return parsed.outcome if parsed is not None else "a damaged line"
+        for _ in range(2):
+            if key not in self.index.places:
+                return "no line in the batch's files"
+            with self._opened() as handle:
+                handle.seek(self.index.places[key])
+                parsed = parse_line(handle.readline())
+            if parsed is not None and parsed.key == key:
+                return parsed.outcome
+            del self.__dict__["index"]  # `maieutic forget` has rewritten the file
+        return "a damaged line"
+
+    def settles(self, key: str, request: Mapping[str, Any]) -> bool:
+        """Return True if a request is not sent again: it was answered, or refused for itself."""
+        outcome = self.outcome(key)
+        if isinstance(outcome, Refusal):
+            return scope_of(outcome, retry_after=False) == "one"
+        if not isinstance(outcome, dict):
+            return False
+        try:
+            parse_reply(request, outcome)
+        except MalformedAnswer:
+            return False
+        return True
 
     def summary(self) -> str:
         """Return the numbers of answered, refused and unanswered requests, and of unexpected lines, as text."""

@@ -19,7 +19,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.journal import REPEAT, canonical_digest
 from maieutic.core.secrets import model_list_headers, redact, register_sent_key
 from maieutic.core.shutdown import SHUTDOWN
-from maieutic.serving.answers import Answer, MalformedAnswer, parse_body, parse_completion
+from maieutic.serving.answers import Answer, MalformedAnswer, parse_body
 from maieutic.serving.connections import BodyTooLong, get, open_session, post
 from maieutic.serving.refusals import (
     ACCOUNT_PHRASES,
@@ -35,7 +35,7 @@ from maieutic.serving.refusals import (
     remedy_of,
     scope_of,
 )
-from maieutic.serving.responses import as_chat_answer, as_response_request
+from maieutic.serving.responses import as_response_request, parse_reply
 from maieutic.serving.silent_changes import SilentChangeWatcher
 
 log = logging.getLogger(__name__)
@@ -248,12 +248,9 @@ class Client:
         body: JSON that was sent; reply: JSON that was received; seconds: duration of the request; attempt: number of
         the attempt that was answered.
         """
-        endpoint = request["endpoint"]
-        if endpoint == "responses":
-            reply = as_chat_answer(reply)
-        answer = parse_completion(reply, endpoint != "completions", request.get("stop") or [], seconds, attempt)
+        answer, completion = parse_reply(request, reply, seconds, attempt)
         if self.server.socket is None:  # local servers make no silent changes
-            for line in self.watcher.check_answer(request, body, reply, answer):
+            for line in self.watcher.check_answer(request, body, completion, answer):
                 log.warning("%s: %s", self.server.name or self.server.base_url, line)
         return answer
 

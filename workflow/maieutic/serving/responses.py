@@ -6,9 +6,10 @@ Responses API, and the answers back to chat completions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from maieutic.serving.answers import MalformedAnswer
+from maieutic.serving.answers import Answer, MalformedAnswer, parse_completion
 
 NAMES = {"messages": "input", "max_tokens": "max_output_tokens"}
 PARTS = {"text": "input_text", "image_url": "input_image"}
@@ -34,6 +35,20 @@ def convert_content(content: Any) -> Any:
         else {"type": PARTS[part["type"]], "image_url": part["image_url"]["url"]}
         for part in content
     ]
+
+
+def parse_reply(
+    request: Mapping[str, Any], reply: Any, seconds: float = 0.0, attempt: int = 1
+) -> tuple[Answer, dict[str, Any]]:
+    """Parse a response of any endpoint. Returns the answer, and the body in the form of a (chat) completion.
+
+    request: its `endpoint` and `stop` are used; reply: parsed JSON of the body; seconds: duration of the request;
+    attempt: number of the attempt that was answered. Raises MalformedAnswer for a body without an answer.
+    """
+    endpoint = request["endpoint"]
+    body = as_chat_answer(reply) if endpoint == "responses" else reply
+    answer = parse_completion(body, endpoint != "completions", request.get("stop") or [], seconds, attempt)
+    return answer, body
 
 
 def as_chat_answer(reply: Any) -> dict[str, Any]:
