@@ -14,10 +14,12 @@ from maieutic.launch import cluster, hooks, images
 from maieutic.launch.cluster import (
     LONGEST_POLL_SECONDS,
     JobResources,
+    NodeKind,
     Partition,
+    check_available,
     check_gpus,
     check_job,
-    check_slurm,
+    check_jobs,
     check_status_command,
     minutes_of,
     parse_partitions,
@@ -50,13 +52,15 @@ long|1:00|(null)||
 
 def test_partitions() -> None:
     assert parse_partitions(PARTITION_LISTING) == {
-        "cpu": Partition(0, 1440, 64, 256000),
-        "gpu": Partition(4, 480, 64, 515000, ("a100",)),
-        "mixed": Partition(4, None, 32, 128000, ("a100", "v100")),
-        "shards": Partition(0, 30, 8),
-        "2024": Partition(0, 60),
-        "long": Partition(2, 1),
+        "cpu": Partition(1440, (NodeKind({}, 64, 256000),)),
+        "gpu": Partition(480, (NodeKind({"": 1}, 16, 64000), NodeKind({"a100": 4}, 64, 515000))),
+        "mixed": Partition(None, (NodeKind({"a100": 2, "v100": 2}, 32, 128000),)),
+        "shards": Partition(30, (NodeKind({}, 8),)),
+        "2024": Partition(60, (NodeKind(),)),
+        "long": Partition(2880, (NodeKind({"": 2}), NodeKind())),
     }
+    largest = parse_partitions(PARTITION_LISTING)["gpu"]
+    assert (largest.gpu_count(), largest.cpus, largest.mem_mb, largest.models) == (4, 64, 515000, ["a100"])
     assert parse_partitions("") == {}
 
 
@@ -83,6 +87,61 @@ def test_jobs_that_fit_a_partition_are_accepted(job: JobResources) -> None:
     check_job(job, parse_partitions(PARTITION_LISTING))
 
 
+SIZES = """\
+CLUSTER: alpha
+gpu|8:00:00|gpu:a100:4(S:0-1)|64|257000|up
+gpu|8:00:00|gpu:a100:2,gpu:a100_3g.20gb:4|128|2000000|up
+gpu|8:00:00|gpu:h100:no_consume:8|96|1030000|up
+old|infinite|gpu:8|64|515000|down
+closed|infinite|(null)|64|515000|drain
+"""
+
+
+def test_sizes_of_nodes_are_kept_apart() -> None:
+    known = parse_partitions(SIZES)
+    assert list(known) == ["gpu", "old", "closed"] and [known[name].state for name in known] == ["up", "down", "drain"]
+    gpu = known["gpu"]
+    counts = {kind: gpu.gpu_count(kind) for kind in ("", "a100", "a100_3g.20gb", "h100", "v100")}
+    assert counts == {"": 8, "a100": 4, "a100_3g.20gb": 4, "h100": 8, "v100": 0}
+    assert gpu.models == ["a100", "a100_3g.20gb", "h100"]
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        (JobResources("m", 4, 60, "gpu", cpus=64, mem_mb=257_000, gpu_model="a100"), None),
+        (JobResources("m", 8, 60, "gpu", cpus=64, mem_mb=512_000), None),
+        (JobResources("m", 0, 60, "gpu", cpus=128, mem_mb=2_000_000), None),
+        (JobResources("m", 1, 60, "gpu,closed"), None),
+        (
+            JobResources("m", 8, 60, "gpu", gpu_model="a100"),
+            "at most 4, the number of a100 GPUs on a node of partition gpu",
+        ),
+        (
+            JobResources("m", 1, 60, "gpu", gpu_model="v100"),
+            "at most 0, the number of v100 GPUs on a node of partition gpu",
+        ),
+        (
+            JobResources("m", 4, 60, "gpu", cpus=8, mem_mb=512_000, gpu_model="a100"),
+            r"expected a node of partition gpu \(2 a100, 4 a100_3g.20gb, 128 cores, 2000000 MB; 4 a100, .*\) to fit the job, "
+            "found 4 GPU.s., 8 cores and 512000 MB",
+        ),
+        (JobResources("m", 1, 60, "closed"), r"partition closed refuses jobs \(state: drain\)"),
+    ],
+)
+def test_one_node_has_to_have_all_that_a_job_needs(job: JobResources, expected: str | None) -> None:
+    if expected is None:
+        check_job(job, parse_partitions(SIZES))
+        return
+    with pytest.raises(UserError, match=expected):
+        check_job(job, parse_partitions(SIZES))
+
+
+def test_a_partition_that_is_down_is_only_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    check_job(JobResources("m", 8, 60, "old"), parse_partitions(SIZES))
+    assert "partition old is down: its jobs wait" in caplog.text
+
+
 REFUSED = [
     (
         JobResources("m", 0, 1, "gpus"),
@@ -95,7 +154,7 @@ REFUSED = [
     (
         JobResources("m", 8, 1, "gpu"),
         r"models.m.needs.gpus: expected at most 4, the number of GPUs on a node of partition gpu, found 8. Fix: pass --set-resources "
-        r"generate_replies:slurm_partition=NAME \(`sinfo -o '%P %G'` lists partitions\), or lower needs.gpus$",
+        r"generate_replies:slurm_partition=NAME \(`sinfo -eo '%P %G %c %m'` lists nodes\), or lower needs.gpus$",
     ),
     (
         JobResources("m", 1, 720, "gpu", "judge"),
@@ -111,7 +170,7 @@ REFUSED = [
 
 
 def test_only_the_nearest_name_is_proposed() -> None:
-    partitions = {"gpua": Partition(1, 5), "gpub": Partition(1, 5)}
+    partitions = {name: Partition(5, (NodeKind({"": 1}),)) for name in ("gpua", "gpub")}
     with pytest.raises(UserError, match=r"did you mean 'gpub'\?$"):
         check_job(JobResources("m", 1, 5, "gpubb,other"), partitions)
 
@@ -119,11 +178,12 @@ def test_only_the_nearest_name_is_proposed() -> None:
 def test_the_default_partition_is_marked_and_named_once() -> None:
     """The mark * is not part of the name; the letter X is."""
     listing = "gpu*|8:00:00|gpu:4\ngpu*|8:00:00|gpu:2\nX*|8:00:00|gpu:1\nX*|8:00:00|(null)\nMAX|1:00:00|gpu:3\nMAX|1:00:00|(null)"
-    assert parse_partitions(listing) == {"gpu": Partition(4, 480), "X": Partition(1, 480), "MAX": Partition(3, 60)}
+    counts = {name: partition.gpu_count() for name, partition in parse_partitions(listing).items()}
+    assert counts == {"gpu": 4, "X": 1, "MAX": 3}
 
 
 def test_a_partition_without_minutes_takes_jobs_without_any() -> None:
-    partitions = {"p": Partition(0, 0)}
+    partitions = {"p": Partition(0)}
     check_job(JobResources("m", 0, 0, "p"), partitions)
     with pytest.raises(UserError, match="expected at most 0 minutes, the limit of partition p, found 1"):
         check_job(JobResources("m", 0, 1, "p"), partitions)
@@ -188,7 +248,7 @@ def test_a_setting_of_slurm(config: str, value: str) -> None:
 
 TOOLS = {
     "scontrol": 'case "$*" in "show config") printf "AccountingStorageType = accounting_storage/slurmdbd\\nMinJobAge = 300 sec\\n";; *) exit 4;; esac',
-    "sinfo": 'case "$*" in "--all --noheader --format=%P|%l|%G|%c|%m") echo "gpu|8:00:00|gpu:1";; *) exit 4;; esac',
+    "sinfo": 'case "$*" in "--all --exact --noheader --format=%P|%l|%G|%c|%m|%a") echo "gpu|8:00:00|gpu:1";; *) exit 4;; esac',
     "sbatch": "",
 }
 
@@ -204,16 +264,20 @@ def tools(folder: Path, patch: pytest.MonkeyPatch, **changes: str | None) -> Non
 
 def test_each_job_is_checked_against_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools(tmp_path, monkeypatch)
-    check_slurm(
-        [JobResources("m", 1, 60, "gpu"), JobResources("m", 1, 60, None), JobResources("m", 1, 60, "gpu")], "sacct"
+    known = check_available("sacct")
+    check_jobs(
+        [JobResources("m", 1, 60, "gpu"), JobResources("m", 1, 60, None), JobResources("m", 1, 60, "gpu")], known
     )
-    with pytest.raises(UserError, match=r"^models\.a\.needs\.gpus: expected at most 1"):
-        check_slurm([JobResources("b", 3, 60, "gpu"), JobResources("a", 2, 60, "gpu")], None)
+    wrong = [JobResources("b", 3, 999, "gpu"), JobResources("a", 2, 60, "gpu"), JobResources("m", 0, 1, "nope")]
+    with pytest.raises(UserError) as error:
+        check_jobs(wrong, known)
+    places = [line.split(": ")[0] for line in error.value.lines.splitlines()]
+    assert places == ["models.a.needs.gpus", "models.b.needs.gpus", "models.b.needs.runtime", "slurm_partition"]
 
 
 def test_a_missing_command_is_named() -> None:
     with pytest.raises(
-        UserError, match=r"^no-such-command: \[Errno 2\] No such file or directory: 'no-such-command'\. Fix"
+        UserError, match=r"^no-such-command: the command is not on the PATH\. Fix: run this on the cluster's login node"
     ):
         cluster.run_slurm_command("no-such-command", "-x")
 
@@ -232,7 +296,7 @@ def test_the_status_command_is_checked_against_slurms_configuration(
     calls: list[Any] = []
     monkeypatch.setattr(cluster, "check_status_command", lambda *args: calls.append(args))
     tools(tmp_path, monkeypatch)
-    check_slurm([], "squeue")
+    check_available("squeue")
     [(command, config)] = calls
     assert command == "squeue" and config.startswith("AccountingStorageType")
 
@@ -254,7 +318,7 @@ def test_a_slurm_that_does_not_answer_is_one_line(
     if "sleep" in str(changes):
         monkeypatch.setattr(cluster, "SECONDS", 1.0)
     with pytest.raises(UserError) as error:
-        check_slurm([], "sacct")
+        check_available("sacct")
     assert error.value.line == line
 
 
@@ -322,6 +386,16 @@ def test_a_partition_file_is_written_from_what_the_cluster_reports(
     assert gpu.available_gpu_models == ["a100"] and file.partitions["mixed"].limits.max_runtime == float("inf")
     assert fitting_partitions(file, ONE_GPU._replace(gpus=3)) == ["gpu", "mixed"]
     assert "gpu with up to 4 a node" in capsys.readouterr().out
+    with pytest.raises(UserError, match=r"partitions\.yaml: the file exists, and may have been edited"):
+        partitions(out=tmp_path / "partitions.yaml")
+    monkeypatch.setattr(cluster, "run_slurm_command", lambda *command: SIZES)
+    partitions(out=tmp_path / "my folder/partitions.yaml")
+    assert list(read_partition_file(tmp_path / "my folder/partitions.yaml").partitions) == ["gpu"]
+    output = capsys.readouterr().out
+    assert "left out, since they start no jobs: old (down), closed (drain)" in output
+    assert f"--slurm-partition-config '{tmp_path}/my folder/partitions.yaml'" in output
+    with pytest.raises(UserError, match=r"cannot be written \(File exists\)"):
+        partitions(out=tmp_path / "partitions.yaml/x.yaml")
     monkeypatch.setattr(cluster, "run_slurm_command", lambda *command: "")
     with pytest.raises(UserError, match="sinfo: expected at least one partition"):
         partitions(out=tmp_path / "none.yaml")
@@ -354,6 +428,12 @@ def test_requests_that_fit_no_partition_are_listed(tmp_path: Path) -> None:
         )
     assert [line.split(": ")[0] for line in error.value.lines.splitlines()] == ["models.big.needs", "models.long.needs"]
     assert "found 8 GPU(s), 8 cores, 32000 MB and 240 minutes; short has 0 GPU(s), 64 cores" in error.value.lines
+    with pytest.raises(UserError) as error:
+        check_requests(file, [ONE_GPU._replace(gres="gpu:v100:1"), ONE_GPU._replace(model="n", gres="gpu:v100:1")])
+    assert error.value.lines == (
+        f"default-resources: gpu_gres: no partition of {file.path} has GPUs of type v100. Fix: choose one of a100 "
+        "(--default-resources gpu_gres=gpu:TYPE)"
+    )
 
 
 def test_a_partition_file_is_compared_with_the_cluster(tmp_path: Path) -> None:
@@ -368,25 +448,56 @@ def test_a_partition_file_is_compared_with_the_cluster(tmp_path: Path) -> None:
     first, second = error.value.lines.splitlines()
     assert "'cpus' is not a partition of this cluster" in first and "`maieutic partitions`" in first
     assert "expected max_gpu to be at most 4, the GPUs of a node of gpu, found 8" in second
+    with pytest.raises(
+        UserError, match=r"partition gpu is down, so that its jobs would not start\. Fix: remove gpu from"
+    ):
+        check_against_cluster(
+            site_file(tmp_path), {**known, "short": known["cpu"], "gpu": known["gpu"]._replace(state="down")}
+        )
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("partitions: {gpu: {max_gpus: 1}}", "unexpected keyword argument 'max_gpus'"),
-        ("partitions: {gpu: }", "cannot be read as a partition file"),
+        (
+            "partitions: {gpu: {max_gpus: 1}}",
+            r"partitions\.gpu\.max_gpus: is not a known key; did you mean 'max_gpu'\?",
+        ),
+        ("partitions: {gpu: }", r"partitions\.gpu: expected limits, such as .*, found None"),
+        ("partitions: {gpu: {max_gpu: '8'}}", r"partitions\.gpu\.max_gpu: expected a whole number, found '8'"),
+        ("partitions: {gpu: {max_gpu: 8.5}}", r"expected a whole number, found 8\.5"),
+        ("partitions: {gpu: {max_gpu: true}}", "expected a whole number, found True"),
+        ("partitions: {gpu: {max_mem_mb: 1000G}}", "expected a number, found '1000G'"),
+        ("partitions: {gpu: {max_runtime: null}}", "expected minutes, or a time such as 2-00:00:00, found None"),
+        ("partitions: {gpu: {max_runtime: -5}}", "expected minutes, or a time such as 2-00:00:00, found -5"),
+        (
+            "partitions: {gpu: {available_gpu_models: a100}}",
+            r"expected a list of texts, such as \[a100\], found 'a100'",
+        ),
+        ("partitions: {gpu: {supports_mpi: 2}}", "expected true or false, found 2"),
         ("partitions: []", "must be a mapping"),
         ("partitions: {}", "expected at least one partition"),
         ("gpu: {}", "missing 'partitions' section"),
         ("{", "Error parsing partition file"),
-        ("partitions: {2024: {}}", "cannot be read as a partition file"),
-        ("partitions: {gpu: {max_runtime: soon}}", "cannot be read as a partition file"),
+        (
+            "partitions: {2024: {}}",
+            "partitions.2024: expected a name as a text, found the number 2024: write '2024' in",
+        ),
+        ("partitions: {gpu: {max_runtime: soon}}", "expected minutes, or a time such as 2-00:00:00, found 'soon'"),
     ],
 )
 def test_an_invalid_partition_file_is_one_line(text: str, expected: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=expected) as error:
         site_file(tmp_path, text)
     assert "partitions.yaml: " in error.value.line and "Fix: write it with `maieutic partitions`" in error.value.line
+
+
+def test_all_faults_of_a_partition_file_are_listed(tmp_path: Path) -> None:
+    text = "partitions: {gpu: {max_gpus: 4, max_mem_mb: 1T}, cpu: , long: {max_runtime: 2d, cluster: far}}"
+    with pytest.raises(UserError) as error:
+        site_file(tmp_path, text)
+    places = [line.split(": ")[1] for line in error.value.lines.splitlines()]
+    assert places == ["partitions.gpu.max_gpus", "partitions.gpu.max_mem_mb", "partitions.cpu"]
 
 
 def test_a_missing_partition_file_is_named(tmp_path: Path) -> None:
@@ -428,7 +539,7 @@ def test_a_later_attempt_fits_the_partition_file_if_the_first_one_does(
 def test_job_arrays_are_refused_also_in_a_dry_run(monkeypatch: pytest.MonkeyPatch) -> None:
     from types import SimpleNamespace
 
-    main = SimpleNamespace(is_main_process=True)
+    main = SimpleNamespace(is_main_process=True, resource_settings=SimpleNamespace(default_resources=None))
     command = ["snakemake", "--executor", "slurm", "--jobs", "2", "-n", "--slurm-array-jobs", "all"]
     monkeypatch.setattr(sys, "argv", command)
     with pytest.raises(UserError, match="slurm-array-jobs: job arrays give all jobs the first one's resources"):
@@ -436,6 +547,27 @@ def test_job_arrays_are_refused_also_in_a_dry_run(monkeypatch: pytest.MonkeyPatc
     hooks.check_slurm_options(SimpleNamespace(), SimpleNamespace(is_main_process=False))
     monkeypatch.setattr(sys, "argv", command[:6])
     hooks.check_slurm_options(SimpleNamespace(), main)
+
+
+@pytest.mark.parametrize(
+    ("gres", "is_valid"),
+    [
+        ("gpu", True), ("gpu:a100", True), ("gpu:a100_3g.20gb", True), ("gpu:3g.20gb", True), ("'gpu:h100'", True),
+        ("gpu:a100:2", False), ("gpu:4", False), ("a100", False), ("gres/gpu", False), ("4", False), ("gpu:", False),
+        ("gpu;id", False),
+    ],
+)  # fmt: skip
+def test_the_name_of_the_gpu_resource_has_no_number(gres: str, is_valid: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    monkeypatch.setattr(sys, "argv", ["snakemake", "--executor", "slurm", "--jobs", "2", "-n"])
+    defaults = {"gpu_gres": SimpleNamespace(raw=gres)}
+    main = SimpleNamespace(is_main_process=True, resource_settings=SimpleNamespace(default_resources=defaults))
+    if is_valid:
+        hooks.check_slurm_options(SimpleNamespace(), main)
+        return
+    with pytest.raises(UserError, match=r"default-resources: gpu_gres: expected `gpu` or `gpu:TYPE`, found"):
+        hooks.check_slurm_options(SimpleNamespace(), main)
 
 
 def test_the_intended_executor_is_that_of_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,7 +168,9 @@ def test_a_login_node_has_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", commands.get)
     assert doctor.slurm() == ("SLURM", "note", "sbatch is not on the PATH, so this is not a login node", "")
     commands["sbatch"] = "/usr/bin/sbatch"
-    outputs = {("sinfo", "--all", "--noheader", "--format=%P|%l|%G"): "gpu|1:00|gpu:2\ncpu*|1:00|(null)\n"}
+    outputs = {
+        ("sinfo", "--all", "--exact", "--noheader", "--format=%P|%l|%G|%c|%m|%a"): "gpu|1:00|gpu:2\ncpu*|1:00|(null)\n"
+    }
     monkeypatch.setattr(cluster, "run_slurm_command", lambda *words: outputs[words])
     assert doctor.slurm() == ("SLURM", "ok", "partitions: cpu (0 GPUs per node), gpu (2 GPUs per node)", "")
 

@@ -64,7 +64,7 @@ def job(rule: str = "generate_replies", wildcards: dict[str, str] | None = None,
     """Return a stand-in for one of Snakemake's planned jobs."""
     return SimpleNamespace(
         rule=SimpleNamespace(name=rule), wildcards=wildcards or {}, resources=resources, output=[], input=[],
-        is_local=False, log=[], container_img=None, container_img_url=None, container_img_path=None,
+        is_local=False, log=[], threads=8, container_img=None, container_img_url=None, container_img_path=None,
     )  # fmt: skip
 
 
@@ -194,7 +194,10 @@ def test_images_are_those_of_planned_jobs(plan: RulePlan) -> None:
 )  # fmt: skip
 def test_the_slurm_request_of_a_job(resources: dict[str, Any], partition: str | None, plan: RulePlan) -> None:
     planned = job("generate_replies", {"benchmark": "mrbench", "tutor": "served"}, runtime=50, **resources)
-    assert hooks.slurm_request(plan, planned) == ("served", 2, 50, partition, "generate_replies")
+    request = hooks.slurm_request(plan, planned)
+    assert request == ("served", 2, 50, partition, "generate_replies", planned.threads, request.mem_mb, "")
+    planned.resources |= {"gres": "gpu:a100:2", "mem_mb": 900}
+    assert hooks.slurm_request(plan, planned)[6:] == (900, "a100")
     del planned.resources["runtime"]
     assert hooks.slurm_request(plan, planned).minutes == 0
 
@@ -225,7 +228,7 @@ class RecordedChecks:
         functions = (
             (images, "check_images"),
             (cluster, "check_gpus"),
-            (cluster, "check_slurm"),
+            (hooks, "check_slurm"),
             (preflight, "check_run"),
         )
         for module, name in functions:
@@ -274,7 +277,7 @@ def test_a_run_is_checked_and_saved_before_its_first_job(
     args_of = dict(checks.calls)
     assert args_of["check_images"] == ({},)
     assert args_of["check_gpus"] == (plan.config, ["near", "served"], None)
-    assert args_of["check_slurm"] == ([("served", 2, 9, None, "generate_replies")], "sacct")
+    assert args_of["check_slurm"] == ([("served", 2, 9, None, "generate_replies", 8, 0, "")], "sacct", None)
     assert args_of["check_run"][1] == "python3"
 
 

@@ -6,18 +6,20 @@ import atexit
 import fcntl
 import logging
 import os
+import re
 import shlex
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from maieutic.config.batch_apis import batch_api_of
 from maieutic.config.models import CriteriaModel, HostedModel, JudgeModel, Needs, RewardModel, VllmModel, WeightsOnly
 from maieutic.core import extensions, paths
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, check_all
 from maieutic.core.ledger import utc_now
 from maieutic.core.progress import format_duration
 from maieutic.core.rule_functions import with_parameters
@@ -40,6 +42,7 @@ from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 
 log = logging.getLogger(__name__)
+GPU_RESOURCE = re.compile(r"gpu(?::[\w.-]*[A-Za-z][\w.-]*)?")  # a type is no mere number
 LOCK_FILES: list[IO[str]] = []  # open lock files, kept until this process ends
 STARTED_AT, STARTED_AT_SECONDS = utc_now(), time.time()
 
@@ -159,10 +162,13 @@ def check_slurm_options(plan: RulePlan, workflow: Workflow) -> None:
             "job arrays give all jobs the first one's resources, and can delete finished outputs (docs/cluster.md)"
         )
         raise UserError("slurm-array-jobs", problem, "remove the option")
+    gres = default_resource(workflow, "gpu_gres") if workflow.is_main_process else None
+    if gres and not GPU_RESOURCE.fullmatch(gres):
+        problem = f"expected `gpu` or `gpu:TYPE`, found {gres!r}; the number of GPUs is each model's needs.gpus"
+        raise UserError("default-resources: gpu_gres", problem, "write, for example, gpu_gres=gpu:a100")
     file = site_partitions(workflow)
     if file is None:
         return
-    gres = default_resource(workflow, "gpu_gres")
     partition_file.check_requests(
         file,
         (
@@ -212,6 +218,9 @@ def slurm_request(plan: RulePlan, job: Job) -> cluster.JobResources:
         gpus=plan.needs(job.wildcards).gpus,
         minutes=job.resources.get("runtime") or 0,
         partition=str(partition) if partition else None,
+        cpus=job.threads,
+        mem_mb=job.resources.get("mem_mb") or 0,
+        gpu_model=cluster.gpu_type_of(str(job.resources.get("gres") or "")),
     )
 
 
@@ -233,15 +242,7 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     models, serve = called_models(plan, jobs), interpreter(plan, workflow, "serve")
     if uses_containers(workflow):
         images.check_images(used_images(plan, jobs))
-    cluster.check_gpus(plan.config, models, gpu_total(workflow))
-    for job in jobs:
-        if job.resources.get("server_gpus") is not None and len(together := plan.models_of(job.wildcards)) > 1:
-            cluster.check_job_gpus(together, plan.needs(job.wildcards).gpus, gpu_total(workflow))
-    if status_command := snakemake_compat.slurm_status_command(workflow):
-        requests = [slurm_request(plan, job) for job in jobs if not job.is_local]
-        known = cluster.check_slurm(requests, status_command)
-        if (file := site_partitions(workflow)) is not None:
-            partition_file.check_against_cluster(file, known)
+    check_resources(plan, workflow, jobs, models)
     prepared = {dict(job.wildcards.items())["model"] for job in jobs if job.rule.name == "prepare_weights"}
     preflight.check_run(plan.config, serve, sorted({*models, *prepared}), messages.models_to_call(plan, jobs))
     add_time_left(workflow)
@@ -251,6 +252,36 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     if warning := overwrite_warning(Path(plan.run_path(paths.CONFIG)), job.config["run"]):
         print(warning, file=sys.stderr)
     save_config(job=job, out=Path(paths.RUN_CONFIG), provenance=Path(paths.RUN_PROVENANCE))
+
+
+def check_resources(plan: RulePlan, workflow: Workflow, jobs: Iterable[Job], models: list[str]) -> None:
+    """Check the GPUs that the planned jobs request, and that SLURM can run each job.
+
+    models: registry entries that the jobs call. Raises UserError with the errors of all checks.
+    """
+    total, jobs = gpu_total(workflow), list(jobs)
+    checks: list[Callable[[], object]] = [partial(cluster.check_gpus, plan.config, models, total)]
+    for job in jobs:
+        if job.resources.get("server_gpus") is not None and len(together := plan.models_of(job.wildcards)) > 1:
+            checks.append(partial(cluster.check_job_gpus, together, plan.needs(job.wildcards).gpus, total))
+    if status_command := snakemake_compat.slurm_status_command(workflow):
+        requests = [slurm_request(plan, job) for job in jobs if not job.is_local]
+        checks.append(partial(check_slurm, requests, status_command, site_partitions(workflow)))
+    check_all(checks)
+
+
+def check_slurm(
+    requests: list[cluster.JobResources], status_command: str, file: partition_file.PartitionFile | None
+) -> None:
+    """Check that SLURM can run every job, and that the partition file fits the cluster. Raises UserError.
+
+    status_command: command with which the executor polls its jobs.
+    """
+    known = cluster.check_available(status_command)
+    checks: list[Callable[[], object]] = [partial(cluster.check_jobs, requests, known)]
+    if file is not None:
+        checks.append(partial(partition_file.check_against_cluster, file, known))
+    check_all(checks)
 
 
 def lock_results(lock: Path = Path(paths.RUN_LOCK)) -> None:

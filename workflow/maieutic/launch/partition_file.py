@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+
+import yaml
 
 from maieutic.core.errors import UserError
 from maieutic.launch import cluster
@@ -27,6 +31,8 @@ def read_partition_file(path: Path) -> PartitionFile:
     from snakemake_interface_common.exceptions import WorkflowError
 
     fix = "write it with `maieutic partitions`, or correct it (docs/cluster.md)"
+    if faults := list(faults_of_file(path)):
+        raise UserError.of([UserError(f"{path}: partitions.{place}", problem, fix) for place, problem in faults])
     try:
         read_partitions = read(path)
     except (WorkflowError, TypeError, KeyError, AttributeError, ValueError) as error:
@@ -35,6 +41,65 @@ def read_partition_file(path: Path) -> PartitionFile:
     if not read_partitions:
         raise UserError(str(path), "expected at least one partition, found none", fix)
     return PartitionFile(path, {partition.name: partition for partition in read_partitions})
+
+
+CLUSTER_KEYS = ("slurm_cluster", "cluster", "clusters")  # keys that name the cluster of a partition
+
+
+def faults_of_file(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the place and the problem of each wrong key or value of a partition file's partitions.
+
+    The executor reports one fault at a time, without its place. A file of another form is left to it.
+    """
+    from snakemake_executor_plugin_slurm.partitions import PartitionLimits
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return
+    partitions = content.get("partitions") if isinstance(content, dict) else None
+    known = {field.name: field.type for field in fields(PartitionLimits)}
+    for name, limits in (partitions if isinstance(partitions, dict) else {}).items():
+        if not isinstance(name, str):
+            yield str(name), f"expected a name as a text, found the number {name!r}: write '{name}' in quotes"
+        elif not isinstance(limits, dict):
+            yield name, f"expected limits, such as {{max_runtime: 1440}}, found {limits!r}"
+        else:
+            for key, value in limits.items():
+                if key not in known and key not in CLUSTER_KEYS:
+                    near = difflib.get_close_matches(str(key), known, 1)
+                    yield f"{name}.{key}", f"is not a known key{f'; did you mean {near[0]!r}?' if near else ''}"
+                elif key in known and (expected := expected_value(key, known[key], value)):
+                    yield f"{name}.{key}", f"expected {expected}, found {value!r}"
+
+
+def expected_value(key: str, kind: Any, value: Any) -> str | None:
+    """Return a description of the values that a limit may have, or None if a value is one of them.
+
+    kind: type of the executor's field.
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    if kind is bool:
+        return None if isinstance(value, bool) else "true or false"
+    if kind not in (int, float):
+        is_list = isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+        return None if is_list else "a list of texts, such as [a100]"
+    if key == "max_runtime":
+        return None if is_number or is_time(value) else "minutes, or a time such as 2-00:00:00"
+    if kind is int:
+        return None if is_number and value == int(value) else "a whole number"
+    return None if is_number else "a number"
+
+
+def is_time(value: Any) -> bool:
+    """Return True if the executor reads a value as a time."""
+    from snakemake_executor_plugin_slurm.partitions import parse_time_to_minutes
+    from snakemake_interface_common.exceptions import WorkflowError
+
+    try:
+        return isinstance(value, str) and parse_time_to_minutes(value) >= 0
+    except WorkflowError:
+        return False
 
 
 class JobRequest(NamedTuple):
@@ -46,6 +111,11 @@ class JobRequest(NamedTuple):
     mem_mb: int
     minutes: int
     gres: str = ""
+
+    @property
+    def gpu_type(self) -> str:
+        """Type of the requested GPUs, such as `a100`; "" for any."""
+        return cluster.gpu_type_of(self.gres)
 
     def multiplied(self, attempt: int) -> JobRequest:
         """Return the request with `attempt` times the memory and time."""
@@ -86,15 +156,31 @@ def check_requests(file: PartitionFile, requests: Iterable[JobRequest]) -> None:
     """Raise UserError that lists every model whose jobs fit no partition of the file."""
     faults = []
     for request in sorted(set(requests)):
-        if not fitting_partitions(file, request):
-            problem = (
-                f"expected jobs that fit a partition of {file.path}, found {request.gpus} GPU(s), "
-                f"{request.cpus} cores, {request.mem_mb} MB and {request.minutes} minutes; {largest_of(file)}"
-            )
-            fix = f"lower models.{request.model}.needs, or correct the file"
-            faults.append(UserError(f"models.{request.model}.needs", problem, fix))
+        if fitting_partitions(file, request):
+            continue
+        types = gpu_types(file)
+        if request.gpu_type and request.gpu_type not in types:
+            problem = f"no partition of {file.path} has GPUs of type {request.gpu_type}"
+            known = f"choose one of {', '.join(types)} (--default-resources gpu_gres=gpu:TYPE)" if types else ""
+            fix = known or "add available_gpu_models to the file's partitions"
+            faults.append(UserError("default-resources: gpu_gres", problem, fix))
+            continue
+        kind = f" of type {request.gpu_type}" if request.gpu_type else ""
+        problem = (
+            f"expected jobs that fit a partition of {file.path}, found {request.gpus} GPU(s){kind}, "
+            f"{request.cpus} cores, {request.mem_mb} MB and {request.minutes} minutes; {largest_of(file)}"
+        )
+        fix = f"lower models.{request.model}.needs, or correct the file"
+        faults.append(UserError(f"models.{request.model}.needs", problem, fix))
     if faults:
         raise UserError.of(faults)
+
+
+def gpu_types(file: PartitionFile) -> list[str]:
+    """Return the types of GPUs that a file's partitions name, sorted."""
+    return sorted(
+        {kind for partition in file.partitions.values() for kind in partition.limits.available_gpu_models or ()}
+    )
 
 
 def largest_of(file: PartitionFile) -> str:
@@ -102,7 +188,8 @@ def largest_of(file: PartitionFile) -> str:
     texts = []
     for name, partition in file.partitions.items():
         limits = partition.limits
-        known = [f"{limits.max_gpu} GPU(s)"]
+        types = f" ({', '.join(limits.available_gpu_models)})" if limits.available_gpu_models else ""
+        known = [f"{limits.max_gpu} GPU(s){types}"]
         known += [
             f"{value:.0f} {unit}"
             for value, unit in (
@@ -112,12 +199,16 @@ def largest_of(file: PartitionFile) -> str:
             )
             if value != float("inf")
         ]
-        texts.append(f"{name} has {', '.join(known)}")
+        elsewhere = f" on cluster {partition.partition_cluster}" if partition.partition_cluster else ""
+        texts.append(f"{name}{elsewhere} has {', '.join(known)}")
     return "; ".join(texts)
 
 
 def check_against_cluster(file: PartitionFile, known: Mapping[str, cluster.Partition]) -> None:
-    """Raise UserError that lists the partitions of a file that the cluster lacks, or whose nodes have fewer GPUs."""
+    """Raise UserError that lists the partitions of a file that the cluster lacks, or that cannot run its jobs.
+
+    This is the case if their nodes have fewer GPUs, or if all are down.
+    """
     faults = []
     for named, partition in file.partitions.items():
         if partition.partition_cluster is not None:
@@ -127,7 +218,10 @@ def check_against_cluster(file: PartitionFile, known: Mapping[str, cluster.Parti
             fix = f"choose one of {', '.join(sorted(known))}, or write the file with `maieutic partitions`"
             faults.append(UserError(str(file.path), f"{unknown[0]!r} is not a partition of this cluster", fix))
             continue
-        most = max(known[name].gpus for name in names)
+        if not any(known[name].state == "up" for name in names):
+            problem = f"partition {named} is {known[names[0]].state}, so that its jobs would not start"
+            faults.append(UserError(str(file.path), problem, f"remove {named} from the file"))
+        most = max(known[name].gpu_count() for name in names)
         if partition.limits.max_gpu > most:
             requested = partition.limits.max_gpu
             problem = f"expected max_gpu to be at most {most}, the GPUs of a node of {named}, found {requested}"

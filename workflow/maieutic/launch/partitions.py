@@ -5,9 +5,11 @@ The executor's own generator does not know the GPUs of a node, nor its memory.
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
+import yaml
 from cyclopts import Parameter
 
 from maieutic.core.errors import UserError
@@ -23,21 +25,30 @@ HEADER = """# Partitions of this cluster, written by `maieutic partitions`. The 
 def partitions(*, out: Annotated[Path, Parameter(help="file to write")] = Path("partitions.yaml")) -> None:
     """Write the partition file of this cluster from `sinfo`, with the limits of each partition's largest node.
 
-    Raises UserError if SLURM does not answer or has no partitions.
-    """
-    import yaml
+    Partitions that do not start jobs are left out.
 
+    Raises UserError if SLURM does not answer or has no partitions, or if the file exists or cannot be written.
+    """
+    if out.exists():
+        raise UserError(str(out), "the file exists, and may have been edited", "delete it, or write another one: --out")
     known = cluster.known_partitions()
     if not known:
         raise UserError("sinfo", "expected at least one partition, found none", "run it on the login node")
-    limits = {name: limits_of(partition) for name, partition in known.items()}
-    with atomic_file(out) as handle:
-        handle.write(HEADER.format(file=out))
-        yaml.safe_dump({"partitions": limits}, handle, sort_keys=False, default_flow_style=None, width=200)
-    gpus = {name: partition.gpus for name, partition in known.items() if partition.gpus}
+    usable = {name: partition for name, partition in known.items() if partition.state == "up"}
+    quoted = shlex.quote(str(out))
+    try:
+        with atomic_file(out) as handle:
+            handle.write(HEADER.format(file=quoted))
+            limits = {name: limits_of(partition) for name, partition in usable.items()}
+            yaml.safe_dump({"partitions": limits}, handle, sort_keys=False, default_flow_style=None, width=200)
+    except OSError as error:
+        raise UserError(str(out), f"cannot be written ({error.strerror})", "choose another file: --out") from None
+    gpus = {name: partition.gpu_count() for name, partition in usable.items() if partition.gpu_count()}
     listed = ", ".join(f"{name} with up to {number} a node" for name, number in gpus.items())
-    print(f"{out}: {len(known)} partition(s); GPUs: {listed or 'none'}")
-    print(f"next: snakemake --profile slurm --slurm-partition-config {out} --configfile my.yaml -n")
+    print(f"{out}: {len(usable)} partition(s); GPUs: {listed or 'none'}")
+    if closed := [f"{name} ({partition.state})" for name, partition in known.items() if name not in usable]:
+        print(f"left out, since they start no jobs: {', '.join(closed)}")
+    print(f"next: snakemake --profile slurm --slurm-partition-config {quoted} --configfile my.yaml -n")
 
 
 def limits_of(partition: cluster.Partition) -> dict[str, Any]:
@@ -46,7 +57,7 @@ def limits_of(partition: cluster.Partition) -> dict[str, Any]:
         "max_runtime": partition.minutes,
         "max_threads": partition.cpus,
         "max_mem_mb": partition.mem_mb,
-        "max_gpu": partition.gpus,
-        "available_gpu_models": list(partition.models),
+        "max_gpu": partition.gpu_count(),
+        "available_gpu_models": partition.models,
     }
     return {name: value for name, value in limits.items() if value not in (None, [])}

@@ -170,10 +170,10 @@ def slurm() -> Finding:
     if shutil.which("sbatch") is None:
         return Finding("SLURM", "note", "sbatch is not on the PATH, so this is not a login node")
     try:
-        known = cluster.parse_partitions(cluster.run_slurm_command("sinfo", "--all", "--noheader", "--format=%P|%l|%G"))
+        known = cluster.known_partitions()
     except UserError as error:
         return Finding("SLURM", "note", error.problem.partition("\n")[0], error.fix)
-    words = ", ".join(f"{name} ({partition.gpus} GPUs per node)" for name, partition in sorted(known.items()))
+    words = ", ".join(f"{name} ({partition.gpu_count()} GPUs per node)" for name, partition in sorted(known.items()))
     return Finding("SLURM", "ok", f"partitions: {words}")
 
 
