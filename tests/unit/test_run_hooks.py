@@ -347,7 +347,8 @@ def test_a_failed_jobs_command_and_log_are_not_printed_twice() -> None:
     command = record("Command 'set ...' returned non-zero exit status 2.", event="error")
     assert not handler.filter(command) and other.filter(command)
     assert handler.filter(record("WorkflowError: no rule", event="error"))
-    assert handler.filter(record("Failed", event="job_error", jobid=3))
+    assert handler.filter(record("Failed", event="job_error", jobid=3, rule_msg="SLURM sbatch failed"))
+    assert hooks.EXECUTOR_MESSAGES.pop(3) == "SLURM sbatch failed"
     assert handler.event_handler.jobs_info == {3: {"log": []}, 4: {"log": ["b.log"]}}
     assert handler.filter(record("Failed", event="job_error", jobid=9)) and handler.filter(record("hello"))
 
@@ -391,7 +392,7 @@ def test_a_runs_last_lines_name_failed_jobs_in_order(
     monkeypatch.setattr(messages, "last_lines", lambda *arguments: calls.append(arguments) or ["one", "two"])
     failed = [job("b", {"x": "1"}), job("a", {"x": "2"}), job("a", {"x": "1"})]
     hooks.end_run(plan, SimpleNamespace(scheduler=SimpleNamespace(failed=failed)), "page")
-    [(called_plan, jobs, since, seconds, page)] = calls
+    [(called_plan, jobs, since, seconds, page, reasons)] = calls
     assert [(failed_job.rule.name, failed_job.wildcards["x"]) for failed_job in jobs] == [
         ("a", "1"),
         ("a", "2"),

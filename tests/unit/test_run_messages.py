@@ -168,11 +168,46 @@ def test_the_cause_of_a_failure_is_the_last_error_in_the_log(text: str, cause: s
     assert last_error_of(log, 0.0) == "torn \ufffd"
 
 
+REJECTED = (
+    "SLURM sbatch failed. The error message was 'sbatch: error: Batch job submission failed:\nRequested node configuration "
+    "is not available'.\n    sbatch call:\n        sbatch --parsable\n"
+)
+
+
+def test_a_rejected_or_killed_job_is_explained_by_the_executor(tmp_path: Path) -> None:
+    reasons, log = {7: REJECTED}, tmp_path / "x.log"
+    reason = (
+        "SLURM sbatch failed. The error message was 'sbatch: error: Batch job submission failed: Requested node "
+        "configuration is not available'."
+    )
+    assert failure_lines([job("x", log)], 0.0, reasons) == [f"failed: x: {reason} (log: {log})"]
+    log.write_text("x: 5/9, 2 requests/s\n", encoding="utf-8")
+    killed = {7: "SLURM-job '12' failed, SLURM status is: 'OUT_OF_MEMORY'. "}
+    expected = f"failed: x: SLURM-job '12' failed, SLURM status is: 'OUT_OF_MEMORY'. (log: {log})"
+    assert failure_lines([job("x", log)], 0.0, killed) == [expected]
+    log.write_text("1 ERROR no key\n", encoding="utf-8")
+    assert failure_lines([job("x", log)], 0.0, killed) == [f"failed: x: no key (log: {log})"], "the job knows better"
+
+
+def test_a_damaged_results_file_hides_no_other_line(plan: Plan, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    damaged = UserError("results/replies/a.jsonl:2", "the line repeats line 1", "delete this file")
+
+    def fail(plan: Plan) -> list[str]:
+        raise damaged
+
+    monkeypatch.setattr(messages, "poorly_answered_lines", fail)
+    monkeypatch.setattr(messages, "absent_lines", lambda plan: ["absent"])
+    assert last_lines(plan, [job("x")], "", 0.0, "page.html", {}) == [
+        "failed: x: no log was written", damaged.line, "absent", "requests sent: none", "report: page.html",
+    ]  # fmt: skip
+
+
 def job(rule: str, *logs: Path, output: tuple[str, ...] = (), files: tuple[str, ...] = (), **names: str) -> Any:
     """Return a stand-in for one of Snakemake's jobs. One with a `tutor` or `judge` calls a model."""
     resources = {"server_gpus": 0} if {"tutor", "judge"} & set(names) else {}
     return SimpleNamespace(
-        rule=SimpleNamespace(name=rule), wildcards=names, log=logs, output=output, input=files, resources=resources
+        rule=SimpleNamespace(name=rule), wildcards=names, log=logs, output=output, input=files, resources=resources, jobid=7
     )
 
 
@@ -185,25 +220,25 @@ def test_each_failed_job_is_a_line_and_those_over_budget_share_one(
     for log, text in zip(logs, texts, strict=True):
         log.write_text(text, encoding="utf-8")
     jobs = [job("judge_replies", logs[n], judge="one", benchmark=f"b{n}") for n in range(3)]
-    assert failure_lines([*jobs, job("all")], 0.0) == [
+    assert failure_lines([*jobs, job("all")], 0.0, {}) == [
         f"failed: judge_replies one b0: no key (log: {logs[0]})",
         "failed: all: no log was written",
         "stopped: judge_replies one b1, judge_replies one b2: run.budget: 1.01 USD are spent",
     ]
-    assert failure_lines([job("x", tmp_path / "none.log")], 0.0) == [
+    assert failure_lines([job("x", tmp_path / "none.log")], 0.0, {}) == [
         f"failed: x: no log was written (log: {tmp_path / 'none.log'})"
     ]
-    assert last_lines(plan, [], "", 0.0, None) == ["requests sent: none"]
-    lines = last_lines(plan, [job("x")] * (MOST_FAILURES + 2), "", 0.0, "page.html")
+    assert last_lines(plan, [], "", 0.0, None, {}) == ["requests sent: none"]
+    lines = last_lines(plan, [job("x")] * (MOST_FAILURES + 2), "", 0.0, "page.html", {})
     assert lines == [
         *["failed: x: no log was written"] * MOST_FAILURES, "failed: 2 further jobs", "requests sent: none", "report: page.html",
     ]  # fmt: skip
-    assert len(last_lines(plan, [job("x")] * MOST_FAILURES, "", 0.0, None)) == MOST_FAILURES + 1
+    assert len(last_lines(plan, [job("x")] * MOST_FAILURES, "", 0.0, None, {})) == MOST_FAILURES + 1
     ledger = ledger_path(Path(paths.JOURNALS.of()) / "replies/mrbench/far.jsonl")
     ledger.parent.mkdir(parents=True)
     spending = [spending_of("far", 2), spending_of("far", 5).model_copy(update={"time": "2027-01-01T00:00:00+00:00"})]
     ledger.write_text("".join(json.dumps(line.model_dump()) + "\n" for line in spending), encoding="utf-8")
-    assert last_lines(plan, [], "2026-06-01", 0.0, None) == ["requests sent: far 5 (1,000 + 10 tokens); under 0.01 USD"]
+    assert last_lines(plan, [], "2026-06-01", 0.0, None, {}) == ["requests sent: far 5 (1,000 + 10 tokens); under 0.01 USD"]
 
 
 def test_requests_of_planned_jobs_are_counted_by_rule_and_wildcards(plan: Plan, monkeypatch: Any) -> None:
@@ -260,8 +295,8 @@ def test_a_log_from_before_the_run_is_ignored(tmp_path: Path, plan: Plan) -> Non
     log.write_bytes(b"1 ERROR a: ERROR b \xc3\xa9 \xff\n\n")
     os.utime(log, (100, 100))
     assert last_error_of(log, 100.0) == "a: ERROR b \u00e9 \ufffd" and last_error_of(log, 100.5) is None
-    assert last_lines(plan, [job("x", log)], "", 100.5, None)[0] == f"failed: x: no log was written (log: {log})"
-    assert last_lines(plan, [job("x", log)], "", 100.0, None)[0] == f"failed: x: a: ERROR b \u00e9 \ufffd (log: {log})"
+    assert last_lines(plan, [job("x", log)], "", 100.5, None, {})[0] == f"failed: x: no log was written (log: {log})"
+    assert last_lines(plan, [job("x", log)], "", 100.0, None, {})[0] == f"failed: x: a: ERROR b \u00e9 \ufffd (log: {log})"
 
 
 def test_the_last_message_of_the_budget_is_printed(tmp_path: Path) -> None:
@@ -269,7 +304,7 @@ def test_the_last_message_of_the_budget_is_printed(tmp_path: Path) -> None:
     for number, log in enumerate(logs):
         log.write_text(f"1 ERROR run.budget: {number} spent", encoding="utf-8")
     jobs = [job("x", log, n=str(number)) for number, log in enumerate(logs)]
-    assert failure_lines(jobs, 0.0) == ["stopped: x 0, x 1, x 2: run.budget: 2 spent"]
+    assert failure_lines(jobs, 0.0, {}) == ["stopped: x 0, x 1, x 2: run.budget: 2 spent"]
 
 
 def test_jobs_with_requests_are_counted_in_their_order(plan: Plan) -> None:
@@ -434,5 +469,5 @@ def test_silent_changes_are_reported_until_the_entry_handles_them(monkeypatch: A
         messages.unhandled_changes(plan, [spending_of("mended", 1).model_copy(update={"unheeded": unsupported})]) == []
     )
     monkeypatch.setattr(messages, "spent_since", lambda since, journals: spending[:1])
-    lines_printed = last_lines(plan, [], "2026-06-01", 0.0, None)
+    lines_printed = last_lines(plan, [], "2026-06-01", 0.0, None, {})
     assert lines_printed[: len(lines)] == [f"far: {line}" for line in lines.values()]

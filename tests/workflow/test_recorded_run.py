@@ -45,6 +45,14 @@ def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
     done = run(folder, config)
     assert done.returncode == 0, done.stdout
     assert not (folder / "pwned").exists() and planned(folder, config) == set()
+    # A file that is deleted after the run, as an error message may ask for, is made again although the page exists.
+    files = [folder / f"results/{name}" for name in ("replies/kmpbench/ours.jsonl", "report/scores.csv")]
+    before = [path.read_bytes() for path in files]
+    for path in files:
+        path.unlink()
+    done = run(folder, config)
+    assert done.returncode == 0 and [path.read_bytes() for path in files] == before, done.stdout
+    assert planned(folder, config) == set()
     table = pd.read_csv(folder / "results/report/scores.csv")
     heads = table[table.headline & (table.tutor == "ours") & (table.scoring == "robust")].set_index("task")
     for task in TASKS:

@@ -44,6 +44,7 @@ from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 log = logging.getLogger(__name__)
 GPU_RESOURCE = re.compile(r"gpu(?::[\w.-]*[A-Za-z][\w.-]*)?")  # a type is no mere number
 LOCK_FILES: list[IO[str]] = []  # open lock files, kept until this process ends
+EXECUTOR_MESSAGES: dict[int, str] = {}  # messages of the executor about failed jobs, by job number
 STARTED_AT, STARTED_AT_SECONDS = utc_now(), time.time()
 
 
@@ -339,9 +340,11 @@ def filter_record(jobs: dict[int, dict[str, Any]], record: logging.LogRecord) ->
 
     jobs: the logger's data on each job. The log files of a failed job are removed from these data.
     """
-    event = getattr(record, "event", None)
-    if event == "job_error" and (job := jobs.get(getattr(record, "jobid", -1))):
+    event, number = getattr(record, "event", None), getattr(record, "jobid", -1)
+    if event == "job_error" and (job := jobs.get(number)):
         job["log"] = []
+    if event == "job_error" and (message := getattr(record, "rule_msg", None)):
+        EXECUTOR_MESSAGES[number] = str(message)
     return not (event == "error" and "returned non-zero exit status" in record.getMessage())
 
 
@@ -383,7 +386,7 @@ def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
 def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
     """Print the last lines of a run: failed jobs with causes, requests sent and their cost, path of the page."""
     failed = snakemake_compat.failed_jobs(workflow)
-    for line in messages.last_lines(plan, failed, STARTED_AT, STARTED_AT_SECONDS, page):
+    for line in messages.last_lines(plan, failed, STARTED_AT, STARTED_AT_SECONDS, page, EXECUTOR_MESSAGES):
         print(line, file=sys.stderr)
 
 

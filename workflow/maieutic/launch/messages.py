@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.config.models import BaselineModel, HostedModel, Model
 from maieutic.core import paths
+from maieutic.core.errors import UserError
 from maieutic.core.ledger import JobSpending, spent_since
 from maieutic.launch.rehearsal import Rehearsal
 from maieutic.launch.requests import NewRequests, new_requests
@@ -169,16 +171,21 @@ def spent_line(plan: Plan, spent: Sequence[JobSpending]) -> str:
     return "; ".join(filter(None, [f"requests sent: {', '.join(parts) or 'none'}", cost_text(plan, amounts)]))
 
 
-def last_error_of(log: Path, since: float) -> str | None:
-    """Return the last error in a job's log; None if this run did not write the log.
+SBATCH_CALL = "sbatch call:"  # begins the part of the SLURM executor's message that repeats the command
 
-    since: start of the run, in seconds since 1970.
+
+def last_error_of(log: Path, since: float, reason: str = "") -> str | None:
+    """Return the last error in a job's log; None if this run did not write the log, and no other reason is known.
+
+    since: start of the run, in seconds since 1970; reason: the executor's message, for a log without an error: a job
+    that was rejected or killed cannot write one.
     """
+    known = [shorten_error(" ".join(reason.partition(SBATCH_CALL)[0].split()))] if reason else []
     if not log.is_file() or log.stat().st_mtime < since:
-        return None
+        return next(iter(known), None)
     lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     errors = [line.partition(ERROR)[2] for line in lines if ERROR in line]
-    return shorten_error((errors or lines or ["the log is empty"])[-1].strip())
+    return shorten_error((errors or known or lines or ["the log is empty"])[-1].strip())
 
 
 def shorten_error(line: str) -> str:
@@ -190,17 +197,18 @@ def shorten_error(line: str) -> str:
     return f"{problem[: room - 4]} ...{mark}{fix}" if mark and room > LEAST_PROBLEM_CHARS else line[:MOST_CAUSE_CHARS]
 
 
-def failure_lines(jobs: Iterable[Job], since: float) -> list[str]:
+def failure_lines(jobs: Iterable[Job], since: float, reasons: Mapping[int, str]) -> list[str]:
     """Return a line for each failed job, with its name and the last error in its log.
 
     All jobs that stopped for lack of budget share one line, and jobs whose batches have not ended are called pending.
-    since: start of the run, in seconds since 1970.
+    since: start of the run, in seconds since 1970; reasons: messages of the executor by job number.
     """
     lines, unpaid, pending, fix = [], [], list[str](), ""
     for job in jobs:
         names: Mapping[str, str] = dict(job.wildcards.items())
         logs = [Path(str(path)) for path in job.log]
-        cause = last_error_of(logs[0], since) if logs else None
+        reason = reasons.get(job.jobid, "")
+        cause = last_error_of(logs[0], since, reason) if logs else reason or None
         what = " ".join([job.rule.name, *names.values()])
         if (cause or "").startswith(BUDGET_KEY):
             unpaid.append((what, cause))
@@ -294,14 +302,26 @@ def differing_scorers(plan: Plan, results: Path) -> list[str]:
     ]
 
 
-def last_lines(plan: Plan, failed: Sequence[Job], since: str, since_seconds: float, page: str | None) -> list[str]:
-    """Return the last lines of a run: failed jobs with causes, requests sent and their cost, path of the page."""
-    lines = failure_lines(failed[:MOST_FAILURES], since_seconds)
+def last_lines(
+    plan: Plan, failed: Sequence[Job], since: str, since_seconds: float, page: str | None, reasons: Mapping[int, str]
+) -> list[str]:
+    """Return the last lines of a run: failed jobs with causes, requests sent and their cost, path of the page.
+
+    reasons: messages of the executor about failed jobs, by job number.
+    """
+    lines = failure_lines(failed[:MOST_FAILURES], since_seconds, reasons)
     if len(failed) > MOST_FAILURES:
         lines.append(f"failed: {len(failed) - MOST_FAILURES} further jobs")
-    lines += poorly_answered_lines(plan)
     spent = spent_since(since, Path(paths.JOURNALS.of()))
-    lines += [f"{asker}: {line}" for asker, line in unhandled_changes(plan, spent)]
-    lines += differing_scorers(plan, Path(paths.ROOT))
-    lines += absent_lines(plan)
+    remarks: list[Callable[[], Iterable[str]]] = [
+        partial(poorly_answered_lines, plan),
+        lambda: (f"{asker}: {line}" for asker, line in unhandled_changes(plan, spent)),
+        partial(differing_scorers, plan, Path(paths.ROOT)),
+        partial(absent_lines, plan),
+    ]
+    for remark in remarks:
+        try:
+            lines += list(remark())
+        except UserError as error:  # a damaged results file must not hide the other lines
+            lines += [line for line in error.lines.splitlines() if line not in " ".join(lines)]
     return [*lines, spent_line(plan, spent), *([f"report: {page}"] if page else [])]
