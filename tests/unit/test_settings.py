@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from maieutic.config.job_entries import entry_for_asking
+from maieutic.config.settings import read_config
 from maieutic.core.errors import UserError
 from maieutic.core.names import check_file_names
 from maieutic.core.secrets import model_list_headers
@@ -42,6 +43,9 @@ def test_the_shipped_configuration_is_right_and_adds_the_baselines() -> None:
 
 BAD = [
     ("unknown key", "run/tutor", ["echo"], r"^run\.tutor: is not a known key\. Fix: did you mean 'tutors'\?"),
+    ("endpoint of a hosted model", "models/m", {**HOSTED, "endpoint": "chta"}, r"^models\.m\.endpoint: .*'chat', 'completions' or 'responses', found 'chta'"),
+    ("address without a scheme", "models/m", {**HOSTED, "base_url": "127.0.0.1:8000"}, r"^models\.m\.base_url: expected an address that begins with http://.*Fix: write, for example, base_url: http://"),
+    ("misspelt required key", "models/m", {"engine": "hosted", "model": "m", "baseurl": "http://x/v1"}, r"^models\.m\.baseurl: is not a known key\. Fix: did you mean 'base_url'\?"),
     ("unknown top key", "edtion", "demo", r"^edtion: is not a known key\. Fix: did you mean 'edition'\?"),
     ("missing key", "run/tutors", "-", r"^run\.tutors: expected at least one tutor, found none\. Fix: list tutors in a run file"),
     ("wrong type", "run/limit", "many", r"^run\.limit: input should be a valid integer.*found 'many'"),
@@ -125,7 +129,7 @@ BAD = [
     ("an adapter of a folder", "models/m", {"engine": "reward", "weights": {"path": "x"}, "adapter": "internlm2"}, r"adapter requires weights\.repo, so that its code comes from a pinned commit"),
     ("an adapter of trained weights", "models/m", {"engine": "reward", "train": {"base": "minilm", "mix": {}}, "adapter": "internlm2"}, r"adapter requires weights\.repo"),
     ("code without a commit", "models/m", {**VLLM, "weights": {"path": "x"}, "trust_remote_code": True}, r"requires a commit in weights\.revision, so that the code is pinned"),
-    ("file as an endpoint", "models/m", {**HOSTED, "base_url": "file:///etc/passwd"}, r"^models\.m\.base_url: string should match pattern"),
+    ("file as an endpoint", "models/m", {**HOSTED, "base_url": "file:///etc/passwd"}, r"^models\.m\.base_url: expected an address"),
     ("key instead of its variable", "models/m", {**HOSTED, "key_env": "sk-abc"}, r"^models\.m\.key_env: string should match pattern"),
     ("unknown baseline", "models/always-0/tutor", "always-1", r"^models\.always-0\.tutor: 'always-1' is not in the list of baseline tutors"),
     ("data folder that does not exist", "data_dir", "/nowhere", r"^data_dir: /nowhere is not a folder"),
@@ -254,6 +258,22 @@ def lines_of(config: dict[str, Any]) -> list[str]:
     return fault.value.lines.split("\n")
 
 
+@pytest.mark.parametrize(
+    ("written", "first"),
+    [
+        ({"run": {"tutor": ["echo"], "tasks": ["mathtutorbench"]}}, "run.tutor: is not a known key. Fix: did you mean 'tutors'?"),
+        ({"runs": {"tutors": ["echo"]}}, "runs: is not a known key. Fix: did you mean 'run'?"),
+        ({"runs": {"tutors": ["echo"]}, "run": None}, "runs: is not a known key. Fix: did you mean 'run'?"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_key_is_named_before_the_missing_tutors(written: dict[str, Any], first: str) -> None:
+    config = {name: value for name, value in shipped().items() if name != "run"}
+    with pytest.raises(UserError) as error:
+        read_config({**config, **written})
+    lines = error.value.lines.splitlines()
+    assert lines[0].startswith(first) and lines[1].startswith("run.tutors: expected at least one tutor") and len(lines) == 2
+
+
 def test_all_faults_of_one_kind_are_reported_at_once() -> None:
     config = shipped()
     config["run"] |= {"limit": "many", "seed": "x", "protcol": "paper", "max_unreadable": 5}
@@ -369,7 +389,7 @@ def test_display_keys_do_not_reach_the_job() -> None:
 
 def test_a_secret_in_the_wrong_place_is_not_repeated() -> None:
     for entry in ({**HOSTED, "key_env": "sk-SECRET"}, {**HOSTED, "base_url": "https://user:SECRET@example.org/v1"}):
-        with pytest.raises(UserError, match=r"^models\.m\.(key_env|base_url): string should match pattern") as fault:
+        with pytest.raises(UserError, match=r"^models\.m\.(key_env: string should match pattern|base_url: expected an address)") as fault:
             check_config(changed("models/m", entry))
         assert "SECRET" not in str(fault.value)
     url = "https://user:SECRET@example.org/file.jsonl"

@@ -14,6 +14,7 @@ from maieutic.core.errors import UserError
 
 # Values of these keys are never printed: a user may have pasted an API key or a password there by mistake.
 SECRET_KEYS = {"key_env", "base_url", "url"}
+BASE_URL_FIX = "write, for example, base_url: http://127.0.0.1:8000/v1"
 LONGEST_VALUE = 80  # maximum length of a value in a message, in characters
 YAML_WORDS = {True: "yes, on or true", False: "no, off or false"}
 
@@ -107,8 +108,13 @@ def fault_place(model: type[BaseModel], location: Sequence[str | int], unknown: 
 
 def suggestion_for(word: str, known: Sequence[str]) -> str:
     """Return a hint for a misspelt word: the closest known word as a question, or all known words if none is close."""
-    matches = difflib.get_close_matches(word, known, 1)
+    matches = nearest(word, known)
     return f"did you mean {matches[0]!r}?" if matches else f"choose one of {', '.join(sorted(known))}."
+
+
+def nearest(word: str, known: Sequence[str]) -> list[str]:
+    """Return the known word that is closest to a misspelt one, or an empty list if none is close."""
+    return difflib.get_close_matches(word, known, 1)
 
 
 def validation_fault(error: ValidationError, model: type[BaseModel], within: str, documented: str) -> UserError:
@@ -119,10 +125,13 @@ def validation_fault(error: ValidationError, model: type[BaseModel], within: str
     """
     faults = error.errors(include_url=False)
     unknown = [fault_place(model, detail["loc"], True) for detail in faults if detail["type"] == "extra_forbidden"]
+    misspelt = {(*place.keys[:-1], key) for place in unknown for key in nearest(str(place.keys[-1]), place.known)}
     by_place: dict[str, UserError] = {}  # first error at each place; for a union, Pydantic reports one per member
     for fault in faults:
         if fault["type"] != "extra_forbidden":
             place = fault_place(model, fault["loc"], False)
+            if fault["type"] == "missing" and tuple(fault_place(model, fault["loc"], True).keys) in misspelt:
+                continue
             by_place.setdefault(str(place), error_at(within, str(place), *problem_and_fix(fault, place, documented)))
         elif unknown:
             first, *others = unknown
@@ -162,6 +171,8 @@ def problem_and_fix(fault: ErrorDetails, place: FaultPlace, documented: str) -> 
         known = re.findall(r"'([^']*)'", str(context.get("expected")))
         if difflib.get_close_matches(value, known, 1):
             fix = suggestion_for(value, known)
+    if fault["type"] == "string_pattern_mismatch" and place.keys and place.keys[-1] == "base_url":
+        return "expected an address that begins with http:// or https://, without a user name", BASE_URL_FIX
     # Hide whole mappings: they are too long to help, and may contain a secret.
     hidden = isinstance(value, dict) or (place.keys and place.keys[-1] in SECRET_KEYS)
     suffix = "" if hidden else f", found {str(value)[:LONGEST_VALUE]!r}"

@@ -193,7 +193,7 @@ MOST_IN_FLIGHT = 1280  # a quarter more than a vLLM server holds at once on GPUs
 class ServedModel(Model):
     """Keys of registry entries with the engines `vllm` and `hosted`."""
 
-    endpoint: Endpoint | Literal["responses"] | None = Field(
+    endpoint: Literal["chat", "completions", "responses"] | None = Field(
         None,
         description=(
             "Endpoint used instead of the card's: `chat`, `completions`, or `responses` (OpenAI's Responses API, for "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from maieutic.config.cards import Card, card_folders, card_of_prompt, read_text, read_with_base, turn_criterion
-from maieutic.config.faults import validation_fault
+from maieutic.config.faults import suggestion_for, validation_fault
 from maieutic.config.models import JudgeModel, StrictModel
 from maieutic.config.prompts import template_variables
 from maieutic.config.rubric_kinds import KINDS
@@ -257,8 +257,7 @@ def read_rubric(name: str) -> LoadedRubric:
     """Read and check a rubric card. Raises UserError that names the file and the key."""
     path = rubric_path(name)
     if not path.is_file():
-        known = ", ".join(rubric_names())
-        raise UserError(str(path), "the rubric does not exist", f"choose one of {known}")
+        raise UserError(str(path), "the rubric does not exist", suggestion_for(name, rubric_names()))
     content, like = read_with_base(path, rubric_path)
     try:
         card = Rubric.model_validate(content)

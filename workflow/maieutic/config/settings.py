@@ -428,13 +428,19 @@ def read_config(raw: dict[str, Any]) -> Config:
     run = raw.get("run")
     if isinstance(run, dict) and run.get("name") is not None:
         check_file_names("run.name", [run["name"]], "choose another name for the run, or remove the key")
+    faults: list[UserError] = []
     if run is None or (isinstance(run, dict) and run.get("tutors") is None):
         fix = (
             "list tutors in a run file and pass it with --configfile my.yaml (README.md), or run the demo with "
             "--configfile config/demo.yaml; a run without tutors, on released data alone, needs tutors: []"
         )
-        raise UserError("run.tutors", "expected at least one tutor, found none", fix)
+        faults.append(UserError("run.tutors", "expected at least one tutor, found none", fix))
+        raw = {**raw, "run": {**(run or {}), "tutors": []}}
     try:
-        return Config.model_validate(raw)
-    except ValidationError as error:
-        raise validation_fault(error, Config, "", "config/README.md") from None
+        config = Config.model_validate(raw)
+    except ValidationError as error:  # a misspelt key may be the reason why there are no tutors
+        others = validation_fault(error, Config, "", "config/README.md").all
+        faults = [*(fault for fault in others if run is not None or fault.place != "run.tasks"), *faults]
+    if faults:
+        raise UserError.of(faults)
+    return config

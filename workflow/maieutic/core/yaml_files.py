@@ -42,7 +42,7 @@ def read_yaml(path: Path, fix: str = "correct the file") -> Any:
     except (OSError, UnicodeDecodeError, ValueError) as error:  # ValueError is raised for a null byte in the path
         raise UserError(str(path), f"cannot be read: {' '.join(str(error).split())}", fix) from None
     except yaml.YAMLError as error:
-        problem = " ".join(str(error).split())
+        problem = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
         raise UserError(str(path), f"cannot be read: invalid YAML: {problem}", fix) from None
     except UnsafeDocument as error:
         raise UserError(str(path), f"cannot be read: {error}", fix) from None
