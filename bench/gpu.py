@@ -470,9 +470,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "bench/gpu.json", help="file for the figures")
     parser.add_argument("--small", action="store_true", help="use tiny models on the CPU, to try the harness")
     args = parser.parse_args()
+    if not torch.cuda.is_available() and not args.small:
+        sys.exit(
+            "bench/gpu.py: found no GPU, so nothing is measured. On the machine with the GPU, run `make bench-gpu`; to try "
+            "the harness here: .venv/serve/bin/python bench/gpu.py --small --out /tmp/gpu.json"
+        )
     logging.disable(logging.INFO)
     transformers.logging.set_verbosity_error()
-    device = "cuda" if torch.cuda.is_available() and not args.small else "cpu"
+    device = "cpu" if args.small else "cuda"
     scale = FULL if device == "cuda" else SMOKE
     items = next_turn(json.loads(SAMPLE.read_text(encoding="utf-8")), "bench")
     items = [numbered(item, copy) for copy in range(scale.copies) for item in items]

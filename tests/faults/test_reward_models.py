@@ -348,6 +348,12 @@ def test_the_bench_for_a_gpu_measures_every_part_on_the_cpu(tmp_path: Path) -> N
     assert results.keys() == shipped.keys() and len(results["parts"]) == len(shipped["parts"])
     for title, figures in results["parts"].items():
         assert "not measured" not in figures, f"{title}: {figures}"
+    unwritten = tmp_path / "unwritten.json"
+    line = [SERVE, "bench/gpu.py", "--out", unwritten]
+    done = subprocess.run(
+        [*map(str, line)], env={**environment(), "CUDA_VISIBLE_DEVICES": ""}, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "found no GPU, so nothing is measured" in done.stderr and not unwritten.exists()
     scoring = next(iter(results["parts"].values()))
     assert max(value for name, value in scoring.items() if name.startswith("largest difference")) < TOLERANCE
 

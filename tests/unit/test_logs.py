@@ -187,6 +187,23 @@ def test_the_three_most_frequent_reasons_are_told() -> None:
     assert (meter.done, meter.failed, meter.tokens) == (10, 10, 0)
 
 
+def test_requests_that_were_not_sent_have_not_failed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    caplog.set_level(logging.INFO)
+    meter = progress.Progress("tutor", 9)
+    for later, sent in [(False, False)] * 5 + [(True, True)] * 3:
+        meter.fail("x", later, sent)
+    clock.now += 4.0
+    meter.log_line()
+    meter.fail("y")
+    meter.log_line()
+    assert caplog.messages == ["tutor: 8/9, 5 not sent, 3 in batches", "tutor: 9/9, 1 failed, 5 not sent, 3 in batches"]
+    assert meter.failed == 9
+
+
 @pytest.mark.parametrize("batch", [0.049, 0.05])
 @pytest.mark.parametrize("seconds", [0.999, 1.0, 2.0])
 def test_a_second_is_long_enough_for_a_rate(batch: float, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -455,6 +455,10 @@ def test_items_to_answer_are_made_by_snakemake(
         made.write_text("{}\n{}\n", encoding="utf-8")
         return subprocess.CompletedProcess(line, exit_statuses.pop(0))
 
+    made = Path(paths.QUESTIONS.of(benchmark="mrbench", task="t"))
+    made.parent.mkdir(parents=True)
+    (made.parent / "of-another-run.jsonl").write_text("{}\n", encoding="utf-8")
+    monkeypatch.setattr("maieutic.tools.items.questions_of_run", lambda configfile: [made])
     monkeypatch.setattr(subprocess, "run", snakemake)
     with caplog.at_level("INFO"):
         items(configfile=[Path("a.yaml"), Path("b.yaml")], out=tmp_path / "out")

@@ -302,7 +302,10 @@ def test_a_page_with_other_settings_is_reported_before_it_is_overwritten(
     own_config.parent.mkdir(parents=True, exist_ok=True)
     own_config.write_text("run: {tutors: [b]}", encoding="utf-8")
     monkeypatch.setattr(messages, "models_to_call", lambda plan, jobs: set())
-    hooks.start_run(plan, workflow_of([]))
+    monkeypatch.setattr(hooks, "RULES", set())
+    hooks.start_run(plan, workflow_of([job("write_questions")]))
+    assert capsys.readouterr().err == "", "a command that only writes prompts leaves the page alone"
+    hooks.start_run(plan, workflow_of([job("build_report")]))
     assert "run.tutors" in capsys.readouterr().err
     own_config.write_text("run: [", encoding="utf-8")
     with pytest.raises(UserError, match="delete the file: the next run writes it again"):
@@ -391,8 +394,10 @@ def test_a_runs_last_lines_name_failed_jobs_in_order(
     calls: list[Any] = []
     monkeypatch.setattr(messages, "last_lines", lambda *arguments: calls.append(arguments) or ["one", "two"])
     failed = [job("b", {"x": "1"}), job("a", {"x": "2"}), job("a", {"x": "1"})]
+    monkeypatch.setattr(hooks, "RULES", {"all", "a", "b"})
     hooks.end_run(plan, SimpleNamespace(scheduler=SimpleNamespace(failed=failed)), "page")
     [(called_plan, jobs, since, seconds, page, reasons)] = calls
+    assert reasons is hooks.EXECUTOR_MESSAGES
     assert [(failed_job.rule.name, failed_job.wildcards["x"]) for failed_job in jobs] == [
         ("a", "1"),
         ("a", "2"),
@@ -400,6 +405,9 @@ def test_a_runs_last_lines_name_failed_jobs_in_order(
     ]
     assert (called_plan, since, seconds, page) == (plan, hooks.STARTED_AT, hooks.STARTED_AT_SECONDS, "page")
     assert capsys.readouterr().err == "one\ntwo\n"
+    monkeypatch.setattr(hooks, "RULES", {"write_questions"})
+    hooks.end_run(plan, SimpleNamespace(scheduler=SimpleNamespace(failed=())), "page")
+    assert calls.pop()[4] is None, "this run was not to write the page"
     hooks.end_run(plan, SimpleNamespace(scheduler=None), None)
     assert list(calls[1][1]) == [], "a run that never started"
 

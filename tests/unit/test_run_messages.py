@@ -207,7 +207,13 @@ def job(rule: str, *logs: Path, output: tuple[str, ...] = (), files: tuple[str, 
     """Return a stand-in for one of Snakemake's jobs. One with a `tutor` or `judge` calls a model."""
     resources = {"server_gpus": 0} if {"tutor", "judge"} & set(names) else {}
     return SimpleNamespace(
-        rule=SimpleNamespace(name=rule), wildcards=names, log=logs, output=output, input=files, resources=resources, jobid=7
+        rule=SimpleNamespace(name=rule),
+        wildcards=names,
+        log=logs,
+        output=output,
+        input=files,
+        resources=resources,
+        jobid=7,
     )
 
 
@@ -238,7 +244,9 @@ def test_each_failed_job_is_a_line_and_those_over_budget_share_one(
     ledger.parent.mkdir(parents=True)
     spending = [spending_of("far", 2), spending_of("far", 5).model_copy(update={"time": "2027-01-01T00:00:00+00:00"})]
     ledger.write_text("".join(json.dumps(line.model_dump()) + "\n" for line in spending), encoding="utf-8")
-    assert last_lines(plan, [], "2026-06-01", 0.0, None, {}) == ["requests sent: far 5 (1,000 + 10 tokens); under 0.01 USD"]
+    assert last_lines(plan, [], "2026-06-01", 0.0, None, {}) == [
+        "requests sent: far 5 (1,000 + 10 tokens); under 0.01 USD"
+    ]
 
 
 def test_requests_of_planned_jobs_are_counted_by_rule_and_wildcards(plan: Plan, monkeypatch: Any) -> None:
@@ -296,7 +304,9 @@ def test_a_log_from_before_the_run_is_ignored(tmp_path: Path, plan: Plan) -> Non
     os.utime(log, (100, 100))
     assert last_error_of(log, 100.0) == "a: ERROR b \u00e9 \ufffd" and last_error_of(log, 100.5) is None
     assert last_lines(plan, [job("x", log)], "", 100.5, None, {})[0] == f"failed: x: no log was written (log: {log})"
-    assert last_lines(plan, [job("x", log)], "", 100.0, None, {})[0] == f"failed: x: a: ERROR b \u00e9 \ufffd (log: {log})"
+    assert (
+        last_lines(plan, [job("x", log)], "", 100.0, None, {})[0] == f"failed: x: a: ERROR b \u00e9 \ufffd (log: {log})"
+    )
 
 
 def test_the_last_message_of_the_budget_is_printed(tmp_path: Path) -> None:

@@ -271,7 +271,11 @@ def test_a_misspelt_key_is_named_before_the_missing_tutors(written: dict[str, An
     with pytest.raises(UserError) as error:
         read_config({**config, **written})
     lines = error.value.lines.splitlines()
-    assert lines[0].startswith(first) and lines[1].startswith("run.tutors: expected at least one tutor") and len(lines) == 2
+    assert (
+        lines[0].startswith(first)
+        and lines[1].startswith("run.tutors: expected at least one tutor")
+        and len(lines) == 2
+    )
 
 
 def test_all_faults_of_one_kind_are_reported_at_once() -> None:
@@ -389,7 +393,9 @@ def test_display_keys_do_not_reach_the_job() -> None:
 
 def test_a_secret_in_the_wrong_place_is_not_repeated() -> None:
     for entry in ({**HOSTED, "key_env": "sk-SECRET"}, {**HOSTED, "base_url": "https://user:SECRET@example.org/v1"}):
-        with pytest.raises(UserError, match=r"^models\.m\.(key_env: string should match pattern|base_url: expected an address)") as fault:
+        with pytest.raises(
+            UserError, match=r"^models\.m\.(key_env: string should match pattern|base_url: expected an address)"
+        ) as fault:
             check_config(changed("models/m", entry))
         assert "SECRET" not in str(fault.value)
     url = "https://user:SECRET@example.org/file.jsonl"

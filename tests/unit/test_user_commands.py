@@ -435,7 +435,46 @@ def test_gpu_hours_are_those_of_all_gpus_of_a_model(monkeypatch: pytest.MonkeyPa
     requests = NewRequests("tutors", "mine-7b", "mine-7b", 3, 10.0, 4.0, exact=True)
     plan: Any = SimpleNamespace(models={"mine-7b": entry, "mine": entry})
     assert estimate.estimate_row(plan, "tutors", "mine-7b", [requests], "h100").gpu_hours == 4.0
-    assert estimate.estimate_row(plan, "tutors", "mine", [requests], "h100").gpu_hours is None
+    assert estimate.estimate_row(plan, "tutors", "mine-7b", 3 * [requests], "h100").gpu_hours == 12.0, "a server a job"
+    unknown = requests._replace(model="mine")
+    assert estimate.estimate_row(plan, "tutors", "mine", [unknown], "h100").gpu_hours is None
+
+
+def test_models_without_gpu_hours_are_named_with_the_reason() -> None:
+    weights = {"engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": 8}}
+    models = {
+        name: VllmModel.model_validate(weights) for name in ("mine", "mine-7b", "large-405b", "larger-500b")
+    }  # fmt: skip
+    far = HostedModel.model_validate({"engine": "hosted", "base_url": "http://127.0.0.1:9/v1", "model": "m"})
+    plan: Any = SimpleNamespace(models={**models, "far": far})
+    assert estimate.no_hours(plan, ["far", *models, "mine"], "h100") == [
+        "models of unknown size (models.NAME.size), not included in GPU hours and time: mine",
+        "models whose weights, in bfloat16, fill more than three quarters of the memory of their GPUs (h100), not included "
+        "in GPU hours and time: large-405b, larger-500b",
+    ]
+    requests = NewRequests("tutors", "large-405b", "large-405b", 3, 10.0, 4.0, exact=True)
+    assert [len(estimate.gpu_jobs(plan, [requests], gpu)) for gpu in ("h100", "h200")] == [0, 1]
+    assert estimate.wall_time_lines([], 2, 8) == ["time: no model of this run has GPU hours"]
+
+
+@pytest.mark.parametrize(("nodes", "gpus"), [(-3, 0), (99_999_999_999, 1_000_000_000)])
+def test_all_numbers_of_an_estimate_are_checked(nodes: int, gpus: int, tmp_path: Path) -> None:
+    write_run_file(tmp_path / "my.yaml", tutors=["echo"], benchmarks=["mathtutorbench"])
+    with pytest.raises(UserError) as error:
+        estimate.estimate(configfile=[tmp_path / "my.yaml"], nodes=nodes, gpus_per_node=gpus)
+    assert [line.split(": ")[0] for line in error.value.lines.splitlines()] == ["--nodes", "--gpus-per-node"]
+
+
+def test_a_packed_run_counts_only_its_own_tutors(tmp_path: Path) -> None:
+    counts = []
+    for pack in (False, True):
+        run = {"tutors": ["qwen2.5-7b"], "tasks": ["mathtutorbench/problem_solving", "kmpbench/fqa"]}
+        content = {"servers": {"pack": pack}, "run": run}
+        (tmp_path / "my.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+        plan, _ = plan_before_pins(merged_configuration([tmp_path / "my.yaml"]))
+        [row] = estimate.estimate_rows(plan, "h100")
+        counts.append(row.requests)
+    assert counts[0] == counts[1]
 
 
 def test_an_estimates_table_folds_long_names_and_its_notes_have_no_colours(

@@ -59,5 +59,5 @@ def test_an_estimate_prints_the_time_by_nodes(capsys: pytest.CaptureFixture[str]
     assert "the longest of 6 jobs: llama-3.1-70b, " in output
     with pytest.raises(UserError, match=r"--gpus-per-node: llama-3\.1-70b needs more than 2 GPUs on one node"):
         estimate.estimate(configfile=[Path("config/mathtutorbench.yaml")], nodes=4, gpus_per_node=2)
-    with pytest.raises(UserError, match="--nodes: expected at least 1, found 0"):
+    with pytest.raises(UserError, match="--nodes: expected a number from 1 to 10,000, found 0"):
         estimate.estimate(configfile=[Path("config/mathtutorbench.yaml")], nodes=0)

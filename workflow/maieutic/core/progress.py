@@ -26,36 +26,38 @@ class Progress:
 
     def __init__(self, what: str, total: int) -> None:
         self.title, self.total = what, total
-        self.done = self.known = self.failed = self.later = self.tokens = 0
+        self.done = self.known = self.failed = self.later = self.unsent = self.tokens = 0
         self.began = self.logged_at = time.monotonic()
         self.recent: deque[float] = deque(maxlen=WINDOW)
         self.failure_reasons: Counter[str] = Counter()
 
-    def fail(self, why: str, later: bool = False) -> None:
+    def fail(self, why: str, later: bool = False, sent: bool = True) -> None:
         """Count one request without an answer.
 
-        why: reason shown in the summary; later: True if a later run collects the answer.
+        why: reason shown in the summary; later: True if a later run collects the answer; sent: False if the request was
+        not sent because the job is ending.
         """
         if not later:
             self.failure_reasons[why] += 1
         self.later += later
-        self.step(failed=True)
+        self.unsent += not sent
+        self.step(failed=True, sent=sent and not later)
 
     def reasons(self) -> str:
         """Return the most frequent reasons for failures with their counts."""
         return ", ".join(f"{why}: {number}" for why, number in self.failure_reasons.most_common(MOST_REASONS))
 
-    def step(self, known: bool = False, failed: bool = False, tokens: int = 0) -> None:
+    def step(self, known: bool = False, failed: bool = False, tokens: int = 0, sent: bool = True) -> None:
         """Count one finished request.
 
         known: True if the journal had the answer; failed: True if there is no answer; tokens: number of generated
-        tokens.
+        tokens; sent: False if the request was not sent, or has no result yet.
         """
         self.done += 1
         self.known += known
         self.failed += failed
         self.tokens += tokens
-        if not known:
+        if not known and sent:
             self.recent.append(time.monotonic())
         if time.monotonic() - self.logged_at >= EVERY_SECONDS and self.done < self.total:
             self.log_line()
@@ -70,7 +72,7 @@ class Progress:
             return 0.0
         span = now - self.recent[0]
         if span < SHORT_SECONDS:
-            return (self.done - self.known) / (now - self.began) if now > self.began else 0.0
+            return (self.done - self.known - self.later - self.unsent) / (now - self.began) if now > self.began else 0.0
         # The time before the first request in the window is unknown. Requests that finished together with it therefore
         # count as one.
         together = sum(moment - self.recent[0] < BATCH_SECONDS for moment in self.recent)
@@ -82,11 +84,9 @@ class Progress:
         line = f"{self.title}: {self.done}/{self.total}"
         if self.known:
             line += f", {self.known} from the journal"
-        if self.failed > self.later:
-            line += f", {self.failed - self.later} failed"
-        if self.later:
-            line += f", {self.later} in batches"
-        if self.done > self.known + self.later and (rate := self.rate(now)):
+        counts = {"failed": self.failed - self.later - self.unsent, "not sent": self.unsent, "in batches": self.later}
+        line += "".join(f", {number} {what}" for what, number in counts.items() if number > 0)
+        if self.done > self.known + self.later + self.unsent and (rate := self.rate(now)):
             line += f", {rate:.1f} requests/s, {self.tokens / (now - self.began):.0f} tokens/s"
             if self.done < self.total:
                 line += f", {format_duration((self.total - self.done) / rate)} left"

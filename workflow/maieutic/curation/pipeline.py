@@ -112,7 +112,7 @@ async def run_all_seeds(
         try:
             made[place] = await work(crew, place)
         except Unanswered as error:
-            progress.fail(str(error), error.later)
+            progress.fail(str(error), error.later, error.sent)
             return
         progress.step(known=crew.asked == asked_before)
 

@@ -240,7 +240,7 @@ async def ask_questions(work: JudgeWork, job: ModelRequests, panel: JudgeSetting
         try:
             by_number[number] = await judge_case(loaded, case, question, job, panel)
         except Unanswered as error:
-            progress.fail(str(error), error.later)
+            progress.fail(str(error), error.later, error.sent)
             return
         fresh = job.requests > requests
         tokens = sum(part.completion_tokens or 0 for part in by_number[number])

@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 GPU_RESOURCE = re.compile(r"gpu(?::[\w.-]*[A-Za-z][\w.-]*)?")  # a type is no mere number
 LOCK_FILES: list[IO[str]] = []  # open lock files, kept until this process ends
 EXECUTOR_MESSAGES: dict[int, str] = {}  # messages of the executor about failed jobs, by job number
+RULES: set[str] = set()  # names of the rules of the jobs that the run has to execute
+PAGE_RULES = {"all", "build_report", "check_report", "check_judges"}
 STARTED_AT, STARTED_AT_SECONDS = utc_now(), time.time()
 
 
@@ -250,7 +252,9 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     snakemake_compat.filter_records(workflow, filter_record)  # the log in `.snakemake/log` stays complete
     Path(paths.RUN_SPENDING).unlink(missing_ok=True)
     job = save_config_job(plan)
-    if warning := overwrite_warning(Path(plan.run_path(paths.CONFIG)), job.config["run"]):
+    RULES.update(job.rule.name for job in jobs)
+    warning = overwrite_warning(Path(plan.run_path(paths.CONFIG)), job.config["run"])
+    if RULES & PAGE_RULES and warning:
         print(warning, file=sys.stderr)
     save_config(job=job, out=Path(paths.RUN_CONFIG), provenance=Path(paths.RUN_PROVENANCE))
 
@@ -384,7 +388,11 @@ def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
 
 
 def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
-    """Print the last lines of a run: failed jobs with causes, requests sent and their cost, path of the page."""
+    """Print the last lines of a run: failed jobs with causes, requests sent and their cost, path of the page.
+
+    page: the page; it is not printed if the run was to write other files only.
+    """
+    page = page if RULES & PAGE_RULES else None
     failed = snakemake_compat.failed_jobs(workflow)
     for line in messages.last_lines(plan, failed, STARTED_AT, STARTED_AT_SECONDS, page, EXECUTOR_MESSAGES):
         print(line, file=sys.stderr)

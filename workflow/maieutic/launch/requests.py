@@ -371,7 +371,8 @@ def countable_jobs(plan: Plan) -> Iterator[tuple[str, dict[str, str]]]:
                 yield from (("generate_shard", {**names, "shard": shard}) for shard in shards)
             elif tutor not in plan.packed_tutors:
                 yield "generate_replies", names
-    yield from (("generate_all_replies", {"tutor": tutor}) for tutor in plan.packed_tutors)
+    packed = (tutor for tutor in plan.packed_tutors if tutor in plan.run.tutors)
+    yield from (("generate_all_replies", {"tutor": tutor}) for tutor in packed)
     for judge in (name for name in plan.judges_of_replies if name in plan.judges_with_model):
         batches = [
             (benchmark, batch)

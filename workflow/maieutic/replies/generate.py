@@ -490,7 +490,7 @@ async def converse_all(work: TutorWork, job: ModelRequests, limits: RequestLimit
         try:
             reply = await converse(loaded, item, job, limits, keep)
         except Unanswered as error:
-            progress.fail(str(error), error.later)
+            progress.fail(str(error), error.later, error.sent)
             return
         kept.replies.put(number, reply)
         tokens = sum(turn.completion_tokens or 0 for turn in reply.turns)

@@ -89,10 +89,10 @@ class ServerSettings:
 class Unanswered(Exception):
     """Error for a request that failed at every attempt for transient reasons. A later run may send it again.
 
-    later: True if it was sent, and a later run collects the answer.
+    later: True if it was sent, and a later run collects the answer; sent: False if it was not sent.
     """
 
-    later = False
+    later, sent = False, True
 
 
 class Pending(Unanswered):
@@ -103,6 +103,8 @@ class Pending(Unanswered):
 
 class Interrupted(Unanswered):
     """Error for a request that is not sent because the job is ending. Requests in flight are still answered."""
+
+    sent = False
 
 
 class ErrorStatus(Exception):

@@ -245,7 +245,7 @@ def results_of(
         try:
             results[number] = await start()
         except Unanswered as error:
-            progress.fail(str(error), error.later)
+            progress.fail(str(error), error.later, error.sent)
             return
         progress.step(known=sum(side.requests for side in sides) == before)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from maieutic.config.models import HostedModel, VllmModel
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, check_all
 from maieutic.launch.messages import Billed, registry_cost
 from maieutic.launch.rehearsal import Rehearsal
 from maieutic.launch.requests import VERDICT_TOKENS, NewRequests, new_requests
@@ -16,15 +18,24 @@ from maieutic.plan.rules import plan_before_pins
 from maieutic.serving.backends import HELD_SEQUENCES
 from maieutic.serving.budget import CHARS_A_TOKEN
 from maieutic.tools.pinning import merged_configuration
-from maieutic.tools.serving_time import BANDWIDTH_SHARE, GPUS, PEAK_SHARE, parameter_count, server_seconds
+from maieutic.tools.serving_time import (
+    BANDWIDTH_SHARE,
+    GPUS,
+    PEAK_SHARE,
+    fits_in_memory,
+    parameter_count,
+    server_seconds,
+)
 from maieutic.tools.wall_time import GpuJob, queue_widths, wall_seconds
 
+MOST_NODES, MOST_GPUS = 10_000, 128  # larger values are typing errors
 ASSUMPTIONS = (
     f"a token has {CHARS_A_TOKEN:.0f} characters",
     f"an answer is as long as the human reference, and a verdict has {VERDICT_TOKENS} tokens",
     "answers on file are not requested again",
     'requests are counted if the items of a task exist, and otherwise estimated (marked "about")',
     "prices are those in the registry (models.*.price), for batches where `batch` is true, and retries are free",
+    "each job has its own server, which starts once",
     f"a GPU reads prompts at {PEAK_SHARE:.0%} of its peak compute (docs/scale.md)",
     f"a GPU writes answers at {BANDWIDTH_SHARE:.0%} of its memory bandwidth (docs/scale.md)",
     "not included: reasoning tokens, tokens of pictures, training, reward models and requests of extensions",
@@ -69,9 +80,8 @@ def estimate_row(plan: Plan, stage: str, model: str, jobs: list[NewRequests], gp
     known = [job.requests for job in jobs if job.requests is not None]
     requests = sum(known) if len(known) == len(jobs) else None
     prompts, answers = sum(job.prompt_tokens for job in jobs), sum(job.answer_tokens for job in jobs)
-    hours = None
-    if (seconds := served_seconds(plan, model, requests, prompts, answers, gpu)) is not None:
-        hours = plan.models[model].needs.gpus * seconds / 3600
+    served = gpu_jobs(plan, jobs, gpu)
+    hours = sum(job.gpus * job.seconds for job in served) / 3600 if served else None
     exact = all(job.exact for job in jobs)
     return EstimateRow(
         stage, model, requests, prompts, answers, registry_cost(plan, Billed(model, prompts, answers)), hours, exact
@@ -81,7 +91,7 @@ def estimate_row(plan: Plan, stage: str, model: str, jobs: list[NewRequests], gp
 def served_seconds(
     plan: Plan, model: str, requests: int | None, prompts: float, answers: float, gpu: str
 ) -> float | None:
-    """Return the seconds of one server for some requests, with its start; None for a model without GPUs or size.
+    """Return the seconds of one server for some requests, with its start; None for a model that `no_hours` names.
 
     prompts, answers: numbers of tokens; gpu: type of the GPUs that serve models.
     """
@@ -89,9 +99,31 @@ def served_seconds(
     size = parameter_count(model, entry)
     if not isinstance(entry, VllmModel) or not requests or size is None or not entry.needs.gpus:
         return None
+    if not fits_in_memory(size, GPUS[gpu], entry.needs.gpus):
+        return None
     return server_seconds(
         size, GPUS[gpu], entry.needs.gpus, requests, prompts, answers, entry.concurrency or HELD_SEQUENCES
     )
+
+
+def no_hours(plan: Plan, models: Iterable[str], gpu: str) -> list[str]:
+    """Return a line for each reason why served models have no GPU hours. gpu: type of the GPUs that serve models."""
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for name in dict.fromkeys(models):
+        entry = plan.models[name]
+        if not isinstance(entry, VllmModel) or not entry.needs.gpus:
+            continue
+        size = parameter_count(name, entry)
+        if size is None:
+            by_reason["of unknown size (models.NAME.size)"].append(name)
+        elif not fits_in_memory(size, GPUS[gpu], entry.needs.gpus):
+            by_reason[
+                f"whose weights, in bfloat16, fill more than three quarters of the memory of their GPUs ({gpu})"
+            ].append(name)
+    return [
+        f"models {reason}, not included in GPU hours and time: {', '.join(names)}"
+        for reason, names in by_reason.items()
+    ]
 
 
 def gpu_jobs(plan: Plan, jobs: list[NewRequests], gpu: str) -> list[GpuJob]:
@@ -111,7 +143,7 @@ def wall_time_lines(jobs: list[GpuJob], nodes: int, gpus_per_node: int) -> list[
         problem = f"{', '.join(too_wide)} needs more than {gpus_per_node} GPUs on one node"
         raise UserError("--gpus-per-node", problem, "raise it, or lower needs.gpus of these models")
     if not jobs:
-        return []
+        return ["time: no model of this run has GPU hours"]
     parts = [
         f"{wall_seconds(jobs, width, gpus_per_node) / 3600:,.2f} h on {width} node{'' if width == 1 else 's'}"
         for width in queue_widths(nodes)
@@ -122,6 +154,12 @@ def wall_time_lines(jobs: list[GpuJob], nodes: int, gpus_per_node: int) -> list[
         f"the longest of {len(jobs)} jobs: {longest.model}, {longest.seconds / 3600:,.2f} h on {longest.gpus} GPU(s); "
         "`shards` in a model's entry splits its jobs",
     ]
+
+
+def check_number(flag: str, number: int, most: int) -> None:
+    """Raise UserError if a number of nodes or GPUs is out of range."""
+    if not 1 <= number <= most:
+        raise UserError(flag, f"expected a number from 1 to {most:,}, found {number}", f"set it to 1 to {most:,}")
 
 
 def estimate(
@@ -141,9 +179,11 @@ def estimate(
     from rich.table import Table
 
     plan, _ = plan_before_pins(merged_configuration(configfile))
-    for flag, number in (("--nodes", nodes), ("--gpus-per-node", gpus_per_node)):
-        if number is not None and number < 1:
-            raise UserError(flag, f"expected at least 1, found {number}", "set it to 1 or more")
+    check_all(
+        partial(check_number, flag, number, most)
+        for flag, number, most in (("--nodes", nodes, MOST_NODES), ("--gpus-per-node", gpus_per_node, MOST_GPUS))
+        if number is not None
+    )
     jobs = requests_by_job(plan)
     rows = estimate_rows(plan, gpu, jobs)
     times = wall_time_lines(gpu_jobs(plan, jobs, gpu), nodes, gpus_per_node) if nodes else []
@@ -167,7 +207,7 @@ def estimate(
             f"models without a price (models.NAME.price), not included in USD: {', '.join(names)}",
             highlight=False,
         )
-    for line in times:
+    for line in [*no_hours(plan, [row.model for row in rows], gpu), *times]:
         console.print(line, highlight=False)
     for line in ASSUMPTIONS:
         console.print(f"- {line}", highlight=False)

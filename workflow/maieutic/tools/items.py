@@ -24,11 +24,23 @@ def items(*, configfile: list[Path], out: Path | None = None) -> None:
     if Snakemake fails.
     """
     make_questions(configfile)
-    made = Path(paths.QUESTIONS).parents[1]
-    if out is not None:
-        shutil.copytree(made, out, dirs_exist_ok=True)
-    for path in sorted((out or made).glob("*/*.jsonl")):
+    for made in questions_of_run(configfile):
+        path = made
+        if out is not None:
+            path = out / made.relative_to(Path(paths.QUESTIONS).parents[1])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(made, path)
         log.info("%s: %d items", path, len(path.read_text(encoding="utf-8").splitlines()))
+
+
+def questions_of_run(configfile: list[Path]) -> list[Path]:
+    """Return the question files of a run, one per task, sorted. Those of other runs may be beside them."""
+    from maieutic.plan.rules import plan_before_pins
+    from maieutic.replies.inputs import question_files
+    from maieutic.tools.pinning import merged_configuration
+
+    plan, _ = plan_before_pins(merged_configuration(configfile))
+    return sorted(map(Path, question_files(plan)))
 
 
 def make_questions(configfile: list[Path]) -> None:
