@@ -126,8 +126,8 @@ def load_finished_run(folder: Path) -> FinishedRun:
         raise UserError(
             str(folder),
             f"the run's tables no longer match the scores in {results}, which a later run replaced: {changed}",
-            "run the workflow of this run again, which repeats no finished request; to keep it beside other runs of this "
-            "folder, share it first: maieutic share --out run.zip",
+            "run the workflow of this run again, which repeats no finished request; to keep it beside other runs of "
+            "this folder, share it first: maieutic share --out run.zip",
         )
     return run
 
