@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from maieutic import cli
 from maieutic import commands as commands_module
 from maieutic.commands import USER_STAGE, all_commands, name_of_command
@@ -304,3 +306,12 @@ def test_help_has_a_line_for_each_command_of_people_and_loads_nothing_heavy() ->
         re.search(rf"^  {name_of_command(function)} +\S", steps_help, re.MULTILINE) for function in rule_commands
     )
     assert process.stdout.rstrip().endswith("[]")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_ends_early_is_no_error(unbuffered: str) -> None:
+    """As in `maieutic steps | head -1`."""
+    environment = {**os.environ, "PYTHONPATH": "workflow", "PYTHONUNBUFFERED": unbuffered}
+    command = f"{shlex.quote(sys.executable)} -m maieutic steps | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.stderr == "" and done.stdout.splitlines()[1] in ("0", "141")

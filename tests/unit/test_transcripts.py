@@ -114,7 +114,7 @@ def test_a_row_per_conversation_is_read_in_every_form(tmp_path: Path, turns: Any
 
 CHANGES = {  # change of ROWS -> messages
     "no role": ([(1, 2, "")], [r"chats.csv:3: the role is empty\. Fix: write tutor or student"]),
-    "unknown role": ([(1, 2, "Mum")], [r"chats.csv:3: the role 'Mum' is unknown\. Fix: name it with --roles \"Mum\"=student"]),
+    "unknown role": ([(1, 2, "Mum")], [r"chats.csv:3: the role 'Mum' is unknown\. Fix: name it with --roles \"Mum\"=student, or =tutor"]),
     "empty turn": ([(2, 3, " ")], [r"chats.csv:4: the text of the tutor's turn is empty\. Fix: .*--skip-empty"]),
     "out of order": ([(4, 1, 7)], [r"chats.csv:7: conversation b: turn 3 follows 7\. Fix: sort the rows"]),
     "no number": ([(4, 1, "three")], [r"chats.csv:6: turn 'three' is not a number"]),

@@ -4,6 +4,8 @@
 # that is local to `main`.
 
 import logging
+import os
+import select
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -23,6 +25,7 @@ if TYPE_CHECKING:  # importing cyclopts takes a fifth of a short job's time; job
     from cyclopts import App
 
 log = logging.getLogger("maieutic")
+STDOUT = 1  # file descriptor
 MOST_FAULTS = 2  # maximum number of a job's errors that are printed on the terminal
 
 
@@ -84,9 +87,22 @@ def run_command(command: str, call: Callable[[], None], log_file: Path | None) -
     signal.signal(signal.SIGTERM, handle_sigterm)
     try:
         call()
+        sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, BrokenPipeError) and is_output_closed():
+            return 128 + signal.SIGPIPE
         return exit_code_of(error, command, log_file)
     return 0
+
+
+def is_output_closed() -> bool:
+    """Return True if the reader of the output has ended, as in `maieutic steps | head`. Further output is discarded."""
+    output = select.poll()
+    output.register(STDOUT, 0)
+    if not any(event & select.POLLERR for _, event in output.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)
+    return True
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -67,7 +67,8 @@ function forest(rows, names) {
   const values = rows.filter((row) => row.value !== null).map((row) => ({ ...row, title: titleOf[row.task.task] }));
   const y = { field: "title", type: "nominal", sort: null, title: null };
   const title = `${names[0]} minus ${names[1]}, with 95 % intervals`;
-  const x = (field) => ({ field, type: "quantitative", title });
+  // With more ticks, every second label is left out, among them that of zero.
+  const x = (field) => ({ field, type: "quantitative", title, axis: { tickCount: 7, labelFlush: false } });
   const margin = data.equivalence;
   return {
     width: 420, height: { step: 26 },

@@ -390,7 +390,9 @@ def role_of_word(place: str, word: str, reading: Reading, faults: Faults) -> str
     """Return the role that a word in the role column names; None with a fault if it names no role."""
     role = reading.roles.get(word.casefold())
     if role is None and word:
-        faults.add(place, f"the role {word!r} is unknown", f"name it with --roles {json.dumps(word)}=student")
+        faults.add(
+            place, f"the role {word!r} is unknown", f"name it with --roles {json.dumps(word)}=student, or =tutor"
+        )
     elif role is None:
         faults.add(place, "the role is empty", "write tutor or student in each row")
     return role
