@@ -91,7 +91,7 @@ def main() -> None:
             row = f"{number:,} requests of 50 ms, 256 in flight"
             figures |= {
                 f"{row}: seconds": round(cost["seconds"], 2),
-                f"{row}: times sooner than one after the other": round(single * number / cost["seconds"], 1),
+                f"{row}: speed-up over sequential requests": round(single * number / cost["seconds"], 1),
                 f"{row}: ms of CPU a request": round(cost["cpu_ms"], 2),
                 f"{row}: MB": round(cost["mb"]),
             }  # fmt: skip

@@ -48,7 +48,7 @@ def test_the_page_of_figures_is_written_from_what_the_benches_print(tmp_path: Pa
     written = page.read_text(encoding="utf-8")
     assert f"| 2 models: jobs | {figures['dry_run']['2 models: jobs']} |" in written
     assert "Not measured here: " in written and "--nonsense" in written
-    assert "over their bar: none" in out
+    assert "over their limit: none" in out
     again = {"driver_overhead": SMALL_ARGUMENTS["driver_overhead"]}
     options = ["--again", "--results", str(results), "--page", str(page), "--small", json.dumps(again)]
     run_bench("write_page", "driver_overhead", *options)
