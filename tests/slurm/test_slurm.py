@@ -219,6 +219,15 @@ def test_what_cannot_be_had_is_refused_before_anything_is_submitted(
     assert not (checkout / "results/items").exists() and not SUBMITTED.findall(process.stdout)
 
 
+def test_slurms_reason_for_a_rejected_job_is_among_the_last_lines(checkout: Path) -> None:
+    rejected = ("--set-resources", "generate_replies:constraint=nowhere", "--retries", "0")
+    process = run(checkout, configure(checkout), *SITE, *rejected)
+    assert process.returncode == 1, process.stdout
+    [line] = [line for line in process.stdout.splitlines() if line.startswith("failed: generate_replies")]
+    assert "SLURM sbatch failed" in line and "Invalid feature specification" in line, line
+    assert "no log was written" not in process.stdout
+
+
 def test_the_bench_of_slurm_runs_in_small() -> None:
     line = [sys.executable, "bench/slurm_overhead.py", "--jobs", "2", "--interval", "3"]
     process = subprocess.run(line, cwd=ROOT, env=environment(), capture_output=True, text=True)

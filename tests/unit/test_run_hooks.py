@@ -243,7 +243,7 @@ def workflow_of(jobs: list[Any], executor: str = "local", methods: tuple[str, ..
     flow = workflow(
         methods, dag=SimpleNamespace(needrun_jobs=lambda: iter(jobs)), executor_plugin=SimpleNamespace(name=executor),
         executor_settings=SimpleNamespace(status_command="sacct"),
-        logger_manager=SimpleNamespace(get_log_handlers=lambda: []),
+        logger_manager=SimpleNamespace(get_log_handlers=lambda: [], logger=logging.Logger("run")),
     )  # fmt: skip
     flow.global_resources = {name: SimpleNamespace(value=value) for name, value in totals.items()}
     return flow
@@ -350,10 +350,15 @@ def test_a_failed_jobs_command_and_log_are_not_printed_twice() -> None:
     command = record("Command 'set ...' returned non-zero exit status 2.", event="error")
     assert not handler.filter(command) and other.filter(command)
     assert handler.filter(record("WorkflowError: no rule", event="error"))
-    assert handler.filter(record("Failed", event="job_error", jobid=3, rule_msg="SLURM sbatch failed"))
-    assert hooks.EXECUTOR_MESSAGES.pop(3) == "SLURM sbatch failed"
+    assert handler.filter(record("Failed", event="job_error", jobid=3))
     assert handler.event_handler.jobs_info == {3: {"log": []}, 4: {"log": ["b.log"]}}
     assert handler.filter(record("Failed", event="job_error", jobid=9)) and handler.filter(record("hello"))
+    kept: dict[int, str] = {}
+    errors = snakemake_compat.JobErrors(kept)
+    errors.emit(record("Failed", event="job_error", jobid=3, rule_msg="SLURM sbatch failed"))
+    errors.emit(record("Failed", event="job_error", jobid=4, rule_msg=None))
+    errors.emit(record("Started", event="job_info", jobid=5, rule_msg="hello"))
+    assert kept == {3: "SLURM sbatch failed"}
 
 
 DRY_RUN_END = """

@@ -249,6 +249,7 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     prepared = {dict(job.wildcards.items())["model"] for job in jobs if job.rule.name == "prepare_weights"}
     preflight.check_run(plan.config, serve, sorted({*models, *prepared}), messages.models_to_call(plan, jobs))
     add_time_left(workflow)
+    snakemake_compat.keep_job_errors(workflow, EXECUTOR_MESSAGES)
     snakemake_compat.filter_records(workflow, filter_record)  # the log in `.snakemake/log` stays complete
     Path(paths.RUN_SPENDING).unlink(missing_ok=True)
     job = save_config_job(plan)
@@ -344,11 +345,9 @@ def filter_record(jobs: dict[int, dict[str, Any]], record: logging.LogRecord) ->
 
     jobs: the logger's data on each job. The log files of a failed job are removed from these data.
     """
-    event, number = getattr(record, "event", None), getattr(record, "jobid", -1)
-    if event == "job_error" and (job := jobs.get(number)):
+    event = getattr(record, "event", None)
+    if event == "job_error" and (job := jobs.get(getattr(record, "jobid", -1))):
         job["log"] = []
-    if event == "job_error" and (message := getattr(record, "rule_msg", None)):
-        EXECUTOR_MESSAGES[number] = str(message)
     return not (event == "error" and "returned non-zero exit status" in record.getMessage())
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -121,6 +122,25 @@ def image_of_job(job: Job) -> tuple[str, str] | None:
 def progress_bars(workflow: Workflow) -> list[Any]:
     """Return the progress displays of the terminal's log handlers (`rich.progress.Progress`)."""
     return [handler.progress for handler in workflow.logger_manager.get_log_handlers() if hasattr(handler, "progress")]
+
+
+class JobErrors(logging.Handler):
+    """Handler that keeps the executor's messages about failed jobs."""
+
+    def __init__(self, messages: dict[int, str]) -> None:
+        """messages: filled with the last message about each job, by job number."""
+        super().__init__()
+        self.messages = messages
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the message of a record about a failed job."""
+        if getattr(record, "event", None) == "job_error" and (message := getattr(record, "rule_msg", None)):
+            self.messages[getattr(record, "jobid", -1)] = str(message)
+
+
+def keep_job_errors(workflow: Workflow, messages: dict[int, str]) -> None:
+    """Keep the executor's messages about failed jobs, by job number, with any logger of the terminal."""
+    workflow.logger_manager.logger.addHandler(JobErrors(messages))
 
 
 def filter_records(workflow: Workflow, keep: Callable[[dict[int, dict[str, Any]], Any], bool]) -> None:
