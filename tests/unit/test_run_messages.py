@@ -96,6 +96,29 @@ def test_requests_of_checks_and_costs_of_thinking_are_listed_separately() -> Non
     assert "thinking" not in requests_line(plan, [requests_of("near", 100)])
 
 
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        ({}, None),
+        ({"usd": 2.0, "requests": 75, "tokens": 3_000_000}, None),
+        ({"usd": 1.99}, "run.budget.usd (1.99; needed: about 2.00)"),
+        ({"requests": 74}, "run.budget.requests (74; needed: about 75)"),
+        ({"models": {"far": {"requests": 4}, "near": {"requests": 70}}}, "run.budget.models.far.requests (4; needed: about 5)"),
+        (
+            {"requests": 74, "tokens": 10},
+            "run.budget.requests (74; needed: about 75), run.budget.tokens (10; needed: about 1,500,000)",
+        ),
+    ],
+)  # fmt: skip
+def test_a_dry_run_names_the_limits_at_which_the_run_will_stop(budget: dict[str, Any], expected: str | None) -> None:
+    config = many_judges()
+    config["models"]["near"] = {**config["models"]["near"], "price": {"input": 0, "output": 0}}
+    config["run"]["budget"] = budget
+    parts = [requests_of("one", 70, model="near"), requests_of("far", 5, tokens=1e6)]
+    line = requests_line(plan_of(config), parts)
+    assert line.partition("; the run will stop at ")[2] == (expected or "")
+
+
 @pytest.mark.parametrize(("parts", "line"), LINES.values(), ids=LINES)
 def test_the_new_requests_are_one_line(parts: list[NewRequests], line: str, plan: Plan) -> None:
     assert requests_line(plan, parts) == f"new requests: {line}"

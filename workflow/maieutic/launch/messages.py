@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maieutic.config.budget import Spending
 from maieutic.config.models import BaselineModel, HostedModel, Model
 from maieutic.core import paths
 from maieutic.core.errors import UserError
@@ -140,7 +141,29 @@ def requests_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
     none = "none" if batches else "none, all answers are on file"
     total = f"new requests: {', '.join(parts) or none}"
     in_batches = f"in batches already: {batches}" if batches else ""
-    return "; ".join(filter(None, [total, cost, thinking_line(plan, planned), in_batches]))
+    return "; ".join(filter(None, [total, cost, thinking_line(plan, planned), in_batches, budget_text(plan, planned)]))
+
+
+def budget_text(plan: Plan, planned: Sequence[NewRequests]) -> str:
+    """Return the limits of the run's budget that its new requests will exceed, as text; "" if there are none."""
+    budget = plan.run.budget
+    scopes: dict[str, tuple[Spending, Sequence[NewRequests]]] = {"run.budget": (budget, planned)}
+    for name, limits in budget.models.items():
+        scopes[f"run.budget.models.{name}"] = limits, [part for part in planned if part.model == name]
+    exceeded = []
+    for place, (limits, parts) in scopes.items():
+        needed = {
+            "requests": sum(part.requests or 0 for part in parts),
+            "tokens": round(sum(part.prompt_tokens + part.answer_tokens for part in parts)),
+            "usd": sum(
+                registry_cost(plan, Billed(part.model, part.prompt_tokens, part.answer_tokens)) or 0.0 for part in parts
+            ),
+        }
+        for key, number in needed.items():
+            limit = getattr(limits, key)
+            if limit is not None and number > limit:
+                exceeded.append(f"{place}.{key} ({limit:g}; needed: about {number:,.{2 if key == 'usd' else 0}f})")
+    return f"the run will stop at {', '.join(exceeded)}" if exceeded else ""
 
 
 def thinking_line(plan: Plan, planned: Sequence[NewRequests]) -> str:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core.errors import UserError, check_all
-from maieutic.launch.messages import Billed, registry_cost
+from maieutic.launch.messages import Billed, budget_text, registry_cost
 from maieutic.launch.rehearsal import Rehearsal
 from maieutic.launch.requests import VERDICT_TOKENS, NewRequests, new_requests
 from maieutic.plan.plan import Plan
@@ -207,7 +207,8 @@ def estimate(
             f"models without a price (models.NAME.price), not included in USD: {', '.join(names)}",
             highlight=False,
         )
-    for line in [*no_hours(plan, [row.model for row in rows], gpu), *times]:
+    stops = list(filter(None, [budget_text(plan, jobs)]))
+    for line in [*stops, *no_hours(plan, [row.model for row in rows], gpu), *times]:
         console.print(line, highlight=False)
     for line in ASSUMPTIONS:
         console.print(f"- {line}", highlight=False)
