@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pty
 import re
@@ -23,6 +24,7 @@ from httpserver import scripted, serving
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.config.providers import providers
+from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.launch import runs
 from maieutic.launch.requests import NewRequests
@@ -685,6 +687,17 @@ def test_runs_lists_each_folder(
         f"trial, {early}: results/runs/trial/index.html", "  a on kmpbench/ec, 5 items per task",
         f"(no name), {late}: no page: the run did not finish", "  a, b, c and 2 more on mrbench, all items",
     ]  # fmt: skip
+    (tmp_path / "results/report/partial").mkdir()
+    (tmp_path / "results/report/partial/index.html").write_text("page", encoding="utf-8")
+    runs.runs()
+    assert f"(no name), {late}: partial page results/report/partial/index.html" in capsys.readouterr().out
+    Path(paths.RUN_CONFIG).write_text("run: {name: trial}", encoding="utf-8")
+    with open(Path(paths.RUN_LOCK), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        runs.runs()
+    assert f"trial, {early}: in progress; earlier page results/runs/trial/index.html" in capsys.readouterr().out
+    runs.runs()
+    assert f"trial, {early}: results/runs/trial/index.html" in capsys.readouterr().out, "the lock was released"
     (tmp_path / "results/report/config.yaml").write_text("run: [", encoding="utf-8")
     with pytest.raises(UserError, match=r"results/report/config\.yaml.*delete the file: the next run writes it again"):
         runs.runs()

@@ -145,7 +145,7 @@ def requests_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
 
 
 def budget_text(plan: Plan, planned: Sequence[NewRequests]) -> str:
-    """Return the limits of the run's budget that its new requests will exceed, as text; "" if there are none."""
+    """Return the limits of the run's budget that its new requests will exceed, as text, or ""."""
     budget = plan.run.budget
     scopes: dict[str, tuple[Spending, Sequence[NewRequests]]] = {"run.budget": (budget, planned)}
     for name, limits in budget.models.items():
