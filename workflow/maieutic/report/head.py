@@ -128,7 +128,8 @@ def cost_tile(run: ReportInput, runtime: pd.DataFrame) -> Tile:
         recorded = all(isinstance(plan.models[name], RecordedModel) for name in plan.run.tutors)
         detail = "the replies are from files" if recorded else "no model was asked"
     elif dollars:
-        detail = f"{counted(requests, 'request')}, {tokens:,} tokens"
+        # Requests that were repeated, or whose answers were replaced, were paid too; the ledgers contain them.
+        detail = f"{counted(requests, 'request')}, {tokens:,} tokens, for the answers on this page"
     else:
         detail = f"{tokens:,} tokens, no price known"
     return Tile("Cost", value, detail, "plain", "#/")
