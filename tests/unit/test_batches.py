@@ -29,7 +29,7 @@ from maieutic.core.records import Reply, read_records
 from maieutic.launch.batches import cancel, pending_batches
 from maieutic.launch.runs import runs
 from maieutic.replies.generate import ask_tutor
-from maieutic.serving import batch_client, batch_endpoint
+from maieutic.serving import batch_collector, batch_endpoint, batch_register, batch_sender
 from maieutic.serving.backends import JobFiles, hosted_identity
 from maieutic.serving.batch_client import BatchClient
 from maieutic.serving.batches import (
@@ -53,9 +53,9 @@ PENDING = r"batches: m: \d+ of \d+ items have no answer yet: "
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set the API key of the registry entry, and wait less than at a real endpoint."""
     monkeypatch.setenv("TEST_KEY", KEY)
-    monkeypatch.setattr(batch_client, "QUIET_SECONDS", 0.1)
-    monkeypatch.setattr(batch_client, "SETTLE_SECONDS", 0.2)
-    monkeypatch.setattr(batch_client, "FIRST_POLL", 0.05)
+    monkeypatch.setattr(batch_sender, "QUIET_SECONDS", 0.1)
+    monkeypatch.setattr(batch_register, "SETTLE_SECONDS", 0.2)
+    monkeypatch.setattr(batch_collector, "FIRST_POLL", 0.05)
 
 
 def settings(wait: bool = False, requests: int = 50_000, mb: float = 200) -> str:
@@ -325,11 +325,11 @@ from pathlib import Path
 sys.path[:0] = ["tests", "tests/unit"]
 from maieutic.cli import exit_code_of
 from maieutic.core.logs import log_to
-from maieutic.serving import batch_client
+from maieutic.serving import batch_collector, batch_sender
 from maieutic.serving.backends import JobFiles, hosted_identity
 from maieutic.serving.batch_client import BatchClient
 from test_client import drive
-batch_client.QUIET_SECONDS, batch_client.FIRST_POLL = 0.2, 0.05
+batch_sender.QUIET_SECONDS, batch_collector.FIRST_POLL = 0.2, 0.05
 log_to(Path(sys.argv[2]) / "log")
 try:
     drive(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), concurrency=64)
@@ -410,7 +410,7 @@ def test_a_waiting_job_sends_again_what_exceeded_the_queue(tmp_path: Path, monke
     server = BatchServer()
     server.failure = lambda number: FULL if number < 4 else None
     batched(monkeypatch, wait=True)
-    monkeypatch.setattr(batch_client, "QUEUE_SECONDS", 0.1)
+    monkeypatch.setattr(batch_collector, "QUEUE_SECONDS", 0.1)
     with serving(server.handler()) as address:
         assert len(drive(address, tmp_path, 4)) == 4, "these attempts do not count"
     assert server.submissions == 4 and set(server.submitted.values()) == {1}
@@ -420,8 +420,8 @@ def test_a_queue_that_stays_full_ends_a_waiting_job(tmp_path: Path, monkeypatch:
     server = BatchServer()
     server.failure = lambda number: FULL
     batched(monkeypatch, wait=True)
-    monkeypatch.setattr(batch_client, "QUEUE_SECONDS", 0.05)
-    monkeypatch.setattr(batch_client, "MOST_QUEUE_FAILURES", 3)
+    monkeypatch.setattr(batch_collector, "QUEUE_SECONDS", 0.05)
+    monkeypatch.setattr(batch_collector, "MOST_QUEUE_FAILURES", 3)
     reason = r"4 of 4 items stayed unanswered \(no answer after 2 batches, last token_limit_exceeded: 4\)"
     with serving(server.handler()) as address, pytest.raises(UserError, match=reason):
         drive(address, tmp_path, 4)
@@ -834,9 +834,9 @@ def test_a_key_that_a_server_echoes_in_a_batch_is_not_stored(tmp_path: Path, mon
     server = BatchServer(answer=lambda body: (200, chat({"content": f"{KEY} \u2028 {'x' * 70_000}"})))
     batched(monkeypatch)
     stored: list[bytes] = []
-    original = batch_client.store_answers
+    original = batch_collector.store_answers
     monkeypatch.setattr(
-        batch_client,
+        batch_collector,
         "store_answers",
         lambda sources, out: (stored.extend(path.read_bytes() for path in sources), original(sources, out)),
     )
@@ -896,12 +896,12 @@ def test_two_clients_of_one_model_submit_a_cut_off_batch_once(tmp_path: Path, mo
                 for name in names
             ]
             await asyncio.gather(*(client.start() for client in clients))
-            pending = [len(client.pending) for client in clients]
+            pending = [len(client.register.pending) for client in clients]
             server.end_all()
             for client in clients:
-                for folder, batch in list(client.pending.values()):
-                    await client._check(folder, batch)
-            assert all(len(client.collected) == 1 and not client.pending for client in clients)
+                for folder, batch in list(client.register.pending.values()):
+                    await client.collector.check(folder, batch)
+            assert all(len(client.register.collected) == 1 and not client.register.pending for client in clients)
             for client in clients:
                 await client.close()
             return pending
@@ -992,7 +992,7 @@ def test_two_clients_with_one_journal_collect_a_batch_once(
         await second.start()
         answer = await asyncio.wait_for(second.ask(request_about("b")), 5)
         await collecting
-        [answers] = first.collected
+        [answers] = first.register.collected
         summary = answers.summary()
         await first.close()
         await second.close()
@@ -1069,7 +1069,7 @@ def test_a_refusal_after_an_unreadable_answer_is_final(tmp_path: Path) -> None:
 
 def test_a_batch_that_did_not_answer_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One batch expires, and three more fail because too many tokens are queued."""
-    monkeypatch.setattr(batch_client, "QUEUE_SECONDS", 0.05)
+    monkeypatch.setattr(batch_collector, "QUEUE_SECONDS", 0.05)
     server = BatchServer()
     server.edit = lambda batch, out, bad: (
         ([], [error_line(out[0]["custom_id"], "batch_expired")]) if batch["id"] == "batch_1" else (out, bad)
