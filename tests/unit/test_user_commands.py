@@ -355,6 +355,15 @@ def test_a_judge_of_the_registry_is_used_unchanged() -> None:
     }
 
 
+def test_a_run_file_can_have_single_tasks(tmp_path: Path) -> None:
+    tasks = ["mathtutorbench/problem_solving", "mrbench"]
+    content = write_run_file(tmp_path / "my.yaml", tutors=["echo"], benchmarks=tasks, judge="gpt-4o")
+    assert content["run"]["tasks"] == tasks and content["models"]["gpt-4o-judge"]["rubrics"] == ["mrbench_taxonomy"]
+    misspelt = ["mathtutorbench/problem_solvin"]
+    with pytest.raises(UserError, match=r"--benchmarks: .*did you mean 'mathtutorbench/problem_solving'"):
+        write_run_file(tmp_path / "other.yaml", tutors=["echo"], benchmarks=misspelt)
+
+
 @pytest.mark.parametrize("flags", [{"address": "http://x/v1"}, {"model": "m"}, {"address": "x", "key_env": "K_KEY"}])
 def test_a_model_by_flags_needs_address_and_name(flags: dict[str, str]) -> None:
     with pytest.raises(UserError, match=r"^--address, --model: expected both flags, found one.*pass both"):

@@ -58,7 +58,10 @@ class AnswersOnFile(ModelRequests):
         journal: Path,
         others: Iterable[Path] = (),
     ) -> None:
-        """Load the answers from `journal` and from the journals in `others`."""
+        """Load the answers from the job's own journal and from other journals, which are only read.
+
+        name: name of the tutor or judge; model: its registry entry; identity: request-key fields of the model.
+        """
         kept: Any = SimpleNamespace(answers=load_journal_answers(journal, FinishedRequest, others), path=journal)
         super().__init__(name, model, dict(identity), kept, Backend(refuse_client))
         self.unanswered_lengths: dict[str, int] = {}
@@ -150,12 +153,12 @@ class Rehearsal:
     folder with the same layout. Methods return None for a file that cannot be built without the network or a model.
     """
 
-    def __init__(self, plan: Plan, remade: Container[str] | None = None) -> None:
+    def __init__(self, plan: Plan, rewritten_files: Container[str] | None = None) -> None:
         """Create the temporary folder.
 
-        remade: results files that the run will rewrite; None if every existing file may belong to another run.
+        rewritten_files: results files that the run will rewrite; None if every existing file may belong to another run.
         """
-        self.plan, self.rewritten_files = plan, remade
+        self.plan, self.rewritten_files = plan, rewritten_files
         self.made: dict[tuple[str, ...], Path | None] = {}
         # Counts of requests to tutors without answers on file, by the settings that the requests depend on.
         self.counts_by_settings: dict[tuple[Any, ...], Any] = {}

@@ -99,12 +99,13 @@ def init(
 ) -> None:
     """Write a run file. On a terminal, ask for the choices that no flag sets.
 
-    out: path of the file; tutors: models in config/models.yaml; benchmarks: names of benchmarks; judge: a judge in
-    config/models.yaml, or any model, including the one that this file adds; such a model judges by the cheapest rubric
-    of each task; limit: number of items per task; name: name of the run, which gets its own folder; hosted: a model
-    that config/models.yaml lacks, described by its OpenAI-compatible base URL (address) or its provider, its name at
-    the endpoint (model) and the environment variable with the API key; force: overwrite an existing file. The content
-    is checked like that of any run file before it is written. Raises UserError if a check fails.
+    out: path of the file; tutors: models in config/models.yaml; benchmarks: names of benchmarks, or of tasks such as
+    mathtutorbench/problem_solving; judge: a judge in config/models.yaml, or any model, including the one that this file
+    adds; such a model judges by the cheapest rubric of each task; limit: number of items per task; name: name of the
+    run, which gets its own folder; hosted: a model that config/models.yaml lacks, described by its OpenAI-compatible
+    base URL (address) or its provider, its name at the endpoint (model) and the environment variable with the API key;
+    force: overwrite an existing file. The content is checked like that of any run file before it is written. Raises
+    UserError if a check fails.
     """
     if out.exists() and not force:
         raise UserError(str(out), "the file already exists", "pass another path, or --force")
@@ -118,9 +119,10 @@ def init(
     if not choices.benchmarks:
         fix = f"pass one or more of {', '.join(benchmark_names())}"
         raise UserError("--benchmarks", "expected a benchmark, found none", fix)
+    known = [*benchmark_names(), *(f"{name}/{path.stem}" for name in benchmark_names() for path in card_paths(name))]
     for benchmark in choices.benchmarks:
-        if benchmark not in benchmark_names():
-            raise unknown_name("--benchmarks", benchmark, list(benchmark_names()), "the list of benchmarks")
+        if benchmark not in known:
+            raise unknown_name("--benchmarks", benchmark, known, "the list of benchmarks and tasks")
     overlay = run_file_content(raw["models"], choices)
     plan = plan_of_run_file(raw, overlay)
     write_run_file(out, overlay)
@@ -135,9 +137,14 @@ def tutor_entries(raw: dict[str, Any]) -> list[str]:
 
 
 def judged_cards(benchmarks: Sequence[str]) -> list[Card]:
-    """Return the cards in some benchmarks that have rubrics, so that judges can grade their tasks."""
-    cards = [read_card(path).card for name in benchmarks for path in sorted((CARDS / name).glob("*.yaml"))]
+    """Return the cards in some benchmarks or tasks that have rubrics, so that judges can grade their tasks."""
+    cards = [read_card(path).card for name in benchmarks for path in card_paths(name)]
     return [card for card in cards if card.rubrics]
+
+
+def card_paths(name: str) -> list[Path]:
+    """Return the cards of a benchmark, or of a single task such as `mathtutorbench/problem_solving`."""
+    return sorted((CARDS / name).glob("*.yaml")) or [CARDS / f"{name}.yaml"]
 
 
 def cheapest_rubric(card: Card) -> str:
