@@ -86,9 +86,13 @@ def page(results: dict[str, Any]) -> str:
 
 def figure_row(name: str, value: float) -> str:
     """Return a row of a table: a figure, its value, and its limit if it has one."""
-    limit = LIMITS.get(name)
-    text = f"**{value:,}**" if limit is not None and value > limit else f"{value:,}"
-    return f"| {name} | {text} | {'' if limit is None else limit} |"
+    text = f"**{value:,}**" if exceeds_limit(name, value) else f"{value:,}"
+    return f"| {name} | {text} | {LIMITS.get(name, '')} |"
+
+
+def exceeds_limit(name: str, value: float) -> bool:
+    """Return True if a figure has a limit and is above it."""
+    return name in LIMITS and value > LIMITS[name]
 
 
 def gpu_section(results: dict[str, Any]) -> list[str]:
@@ -155,12 +159,7 @@ def main() -> None:
         results = {**before, "again": again, "benches": {**before["benches"], **benches}}
     args.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     args.page.write_text(page(results), encoding="utf-8")
-    missed = [
-        name
-        for figures in benches.values()
-        for name, value in figures.items()
-        if name in LIMITS and value > LIMITS[name]
-    ]
+    missed = [name for figures in benches.values() for name, value in figures.items() if exceeds_limit(name, value)]
     print(f"{args.page}: written; over their limit: {', '.join(missed) or 'none'}")
 
 

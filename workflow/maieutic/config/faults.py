@@ -169,7 +169,7 @@ def problem_and_fix(fault: ErrorDetails, place: FaultPlace, documented: str) -> 
         return f"key {name!r} is missing", f"{renamed}set {name} to one of {', '.join(tags)}" if tags else fix
     if fault["type"] == "literal_error" and isinstance(value, str):
         known = re.findall(r"'([^']*)'", str(context.get("expected")))
-        if difflib.get_close_matches(value, known, 1):
+        if nearest(value, known):
             fix = suggestion_for(value, known)
     if fault["type"] == "string_pattern_mismatch" and place.keys and place.keys[-1] == "base_url":
         return "expected an address that begins with http:// or https://, without a user name", BASE_URL_FIX

@@ -25,7 +25,8 @@ class UserError(Exception):
         self.all = [self, *others]
         # A library's message may end with a full stop. Remove it, since another one follows; keep an ellipsis.
         clause = problem if problem.endswith("..") else problem.removesuffix(".")
-        self.line = " ".join(map(cut_word, f"{place}: {clause}. Fix: {fix}".split()))
+        stop = "" if clause.endswith("?") else "."
+        self.line = " ".join(map(cut_word, f"{place}: {clause}{stop} Fix: {fix}".split()))
         super().__init__(" Also, ".join([self.line, *(other.line for other in others)]))
 
     @property

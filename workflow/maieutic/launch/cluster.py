@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 import shutil
@@ -12,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from maieutic.config.faults import suggestion_for
 from maieutic.config.settings import Config
 from maieutic.core.errors import UserError, check_all
 
@@ -163,9 +163,8 @@ def check_job(job: JobResources, known: Mapping[str, Partition]) -> None:
     names = job.partition.split(",")
     candidates = {name: known[name] for name in names if name in known}
     if not candidates:
-        near = difflib.get_close_matches(names[0], known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(sorted(known))}"
-        raise UserError("slurm_partition", f"{job.partition!r} is not a partition of this cluster", hint)
+        problem = f"{job.partition!r} is not a partition of this cluster"
+        raise UserError("slurm_partition", problem, suggestion_for(names[0], list(known)))
     check_all(
         [
             partial(check_state, job.partition, candidates),

@@ -146,7 +146,7 @@ def model_resources(plan: RulePlan, workflow: Workflow) -> dict[str, Any]:
 
 
 def job_request(model: str, needs: Needs, gres: str | None) -> partition_file.JobRequest:
-    """Return the request of a model's job in its first attempt.
+    """Return the resources that a model's job requests in its first attempt.
 
     gres: name of the GPU resource, None if the profile does not set it.
     """

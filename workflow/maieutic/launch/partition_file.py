@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from maieutic.config.faults import suggestion_for
 from maieutic.core.errors import UserError
 from maieutic.launch import cluster
 
@@ -67,16 +67,16 @@ def faults_of_file(path: Path) -> Iterator[tuple[str, str]]:
         else:
             for key, value in limits.items():
                 if key not in known and key not in CLUSTER_KEYS:
-                    near = difflib.get_close_matches(str(key), known, 1)
-                    yield f"{name}.{key}", f"is not a known key{f'; did you mean {near[0]!r}?' if near else ''}"
+                    hint = suggestion_for(str(key), list(known)).removesuffix(".")
+                    yield f"{name}.{key}", f"is not a known key; {hint}"
                 elif key in known and (expected := expected_value(key, known[key], value)):
                     yield f"{name}.{key}", f"expected {expected}, found {value!r}"
 
 
 def expected_value(key: str, kind: Any, value: Any) -> str | None:
-    """Return a description of the values that a limit may have, or None if a value is one of them.
+    """Return which values a limit can have, as text, if `value` is not one of them; None if it is.
 
-    kind: type of the executor's field.
+    key: name of the limit; kind: type of the executor's field for it.
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
     if kind is bool:

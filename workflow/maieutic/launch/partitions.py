@@ -30,7 +30,9 @@ def partitions(*, out: Annotated[Path, Parameter(help="file to write")] = Path("
     Raises UserError if SLURM does not answer or has no partitions, or if the file exists or cannot be written.
     """
     if out.exists():
-        raise UserError(str(out), "the file exists, and may have been edited", "delete it, or write another one: --out")
+        raise UserError(
+            str(out), "the file exists, and may have been edited", "delete it, or choose another file with --out"
+        )
     known = cluster.known_partitions()
     if not known:
         raise UserError("sinfo", "expected at least one partition, found none", "run it on the login node")
@@ -42,7 +44,7 @@ def partitions(*, out: Annotated[Path, Parameter(help="file to write")] = Path("
             limits = {name: limits_of(partition) for name, partition in usable.items()}
             yaml.safe_dump({"partitions": limits}, handle, sort_keys=False, default_flow_style=None, width=200)
     except OSError as error:
-        raise UserError(str(out), f"cannot be written ({error.strerror})", "choose another file: --out") from None
+        raise UserError(str(out), f"cannot be written ({error.strerror})", "choose another file with --out") from None
     gpus = {name: partition.gpu_count() for name, partition in usable.items() if partition.gpu_count()}
     listed = ", ".join(f"{name} with up to {number} a node" for name, number in gpus.items())
     print(f"{out}: {len(usable)} partition(s); GPUs: {listed or 'none'}")

@@ -187,7 +187,7 @@ class ModelRequests:
         if purse is None:
             return await client.ask(request, self.fill_pictures), ONE_REQUEST
         reserved: Amount | None = None
-        if client.is_in_batch(key):  # sent by an earlier run, and paid by this one
+        if client.is_in_batch(key):  # an earlier run has sent it, and this run counts its cost
             reserved = purse.reserve(purse.most(request), checked=False, key=key)
         elif self.budget_error is not None:
             raise Interrupted(self.budget_error.problem)

@@ -128,7 +128,7 @@ def cost_tile(run: ReportInput, runtime: pd.DataFrame) -> Tile:
         recorded = all(isinstance(plan.models[name], RecordedModel) for name in plan.run.tutors)
         detail = "the replies are from files" if recorded else "no model was asked"
     elif dollars:
-        # Requests that were repeated, or whose answers were replaced, were paid too; the ledgers contain them.
+        # Repeated requests and replaced answers also cost money. They are in the ledgers, but not in this sum.
         detail = f"{counted(requests, 'request')}, {tokens:,} tokens, for the answers on this page"
     else:
         detail = f"{tokens:,} tokens, no price known"

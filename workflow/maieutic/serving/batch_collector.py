@@ -10,7 +10,7 @@ from pathlib import Path
 
 from maieutic.core.errors import UserError
 from maieutic.serving.answers import MalformedAnswer
-from maieutic.serving.batch_endpoint import BatchStatus
+from maieutic.serving.batch_endpoint import SEND_SINGLY, BatchStatus
 from maieutic.serving.batch_register import CLAIMED, BatchRegister, end_all
 from maieutic.serving.batches import Batch, BatchAnswers, BatchFolder, BatchState, store_answers
 from maieutic.serving.client import Interrupted, Pending, Unanswered, wait_unless_shutdown
@@ -204,8 +204,7 @@ class BatchCollector:
             register.drop(folder, batch)
             return
         problem = f"batch {batch.provider_id} failed, and nothing was answered: {reason}"
-        fix = "correct the entry, or remove batch to send single requests"
-        register.live.fault = UserError(f"models.{batch.entry}.batch", problem, fix)
+        register.live.fault = UserError(f"models.{batch.entry}.batch", problem, SEND_SINGLY)
         register.drop(folder, batch)
         raise register.live.fault
 

@@ -27,8 +27,9 @@ SLACK_SECONDS = 86_400  # a listing is read until its batches are older than the
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAY_BE_ACCEPTED = frozenset({408, 409})  # statuses of a submission that do not show whether it was accepted
 FORBIDDEN, NOT_FOUND, GONE = 403, frozenset({404, 405, 501}), frozenset({404, 410})
-UNKNOWN = frozenset({400, 404, 405, 410, 422, 501})  # statuses for an identifier that the endpoint does not know
-REPEAT = "settle this with the provider, and run again: the batch is kept"
+UNKNOWN = frozenset({400, 404, 405, 410, 422, 501})  # statuses with which endpoints reject an unknown identifier
+KEEP_BATCH = "settle this with the provider, and run again: the batch is kept"
+SEND_SINGLY = "correct the entry, or remove batch to send single requests"
 FINAL = frozenset({"completed", "failed", "expired", "cancelled", "canceled"})
 FILE_PENDING, FILE_REFUSED = "pending", "error"  # statuses of an uploaded file
 UPLOAD_CHECK_SECONDS = 2.0  # seconds between two checks of a file that the endpoint still processes
@@ -148,8 +149,7 @@ class BatchEndpoint:
                 details = described.get("status_details")
                 reason = body_excerpt(str(details).encode()) if details else "the endpoint gives no reason"
                 problem = f"{self.base}/files: the file of requests is refused ({reason})"
-                fix = "correct the entry, or remove batch to send single requests"
-                raise UserError(f"{self.place}.batch", problem, fix)
+                raise UserError(f"{self.place}.batch", problem, SEND_SINGLY)
             if status != FILE_PENDING:
                 return name
             await wait_unless_shutdown(UPLOAD_CHECK_SECONDS)
@@ -202,7 +202,7 @@ class BatchEndpoint:
             last = str(entries[-1]["id"]) if entries else ""
             paging = page.get("paging")
             cursor = paging.get("next_cursor") if isinstance(paging, dict) else None
-            is_old = newest_first and bool(times) and times[0] < batch.seconds_at - SLACK_SECONDS
+            is_old = newest_first and bool(times) and times[0] < batch.last_step_seconds - SLACK_SECONDS
             if not entries or page.get("has_more") is False or is_old:
                 return None
             if last in seen:  # the endpoint ignores `after`: the first page is all that it lists
@@ -322,10 +322,10 @@ class BatchEndpoint:
             fix = "set the environment variable that key_env names to a key that may use files and batches"
             return UserError(self.place, problem, fix)
         if unknown is not None:
-            return UserError(self.place, problem, unknown if refusal.status in UNKNOWN else REPEAT)
+            return UserError(self.place, problem, unknown if refusal.status in UNKNOWN else KEEP_BATCH)
         if refusal.status in NOT_FOUND:
             return UserError(f"{self.place}.batch", problem, "remove batch if this endpoint has no batch API")
-        return UserError(f"{self.place}.batch", problem, "correct the entry, or remove batch to send single requests")
+        return UserError(f"{self.place}.batch", problem, SEND_SINGLY)
 
 
 def is_refused_connection(error: Exception) -> bool:

@@ -55,7 +55,7 @@ class BatchRegister:
         self.pending: dict[str, tuple[BatchFolder, Batch]] = {}  # batches without answers, by the name of their files
         self.batch_of: dict[str, str] = {}  # key of a request -> name of the pending batch that contains it
         self.needed: set[str] = set()  # names of the batches that contain a request of this job
-        self.submitting: set[str] = set()  # names of the batches that are being submitted
+        self.submitting: set[str] = set()  # names of the batches whose submission is in progress
         self.waiting: defaultdict[str, list[asyncio.Future[None]]] = defaultdict(list)  # by the key of the request
         self.collected: list[BatchAnswers] = []
         self.collected_now: set[str] = set()  # names of the batches that this process has collected

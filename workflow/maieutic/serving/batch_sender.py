@@ -104,7 +104,7 @@ class BatchSender:
             while self.queue:
                 if len(self.queue) < self.limits.requests:
                     await self.quiet()
-                with suppress(Interrupted):  # the requests then end with the same error
+                with suppress(Interrupted):  # preparing the requests raises the same error
                     await wait_unless_shutdown(self.collector.queue.opens - time.monotonic())
                 by_endpoint: defaultdict[str, list[QueuedRequest]] = defaultdict(list)
                 for queued in list(islice(self.queue.values(), self.limits.requests)):

@@ -125,7 +125,7 @@ class Batch(Record):
         return self.state in {BatchState.SUBMITTING, BatchState.SUBMITTED}
 
     @property
-    def seconds_at(self) -> float:
+    def last_step_seconds(self) -> float:
         """Time of the last step in seconds since 1970."""
         return datetime.fromisoformat(self.at).timestamp()
 
@@ -195,19 +195,21 @@ class BatchFolder:
         return self._read(self.record_path(batch))
 
     def batches(self) -> list[Batch]:
-        """Return the batches, the oldest first. Raises UserError for a record that cannot be read."""
-        records = [self._read(path) for path in self.path.glob("*.json")]
-        return sorted((batch for batch in records if batch is not None), key=lambda batch: (batch.at, batch.id))
+        """Return the batches, the oldest first. Raises UserError that lists the records that cannot be read."""
+        batches, faults = self.readable_batches()
+        if faults:
+            raise UserError.of(faults)
+        return batches
 
     def readable_batches(self) -> tuple[list[Batch], list[UserError]]:
-        """Return the batches whose records can be read, and the errors of the other records."""
+        """Return the batches whose records can be read, the oldest first, and the errors of the other records."""
         batches, faults = list[Batch](), list[UserError]()
         for path in sorted(self.path.glob("*.json")):
             try:
                 batches += filter(None, [self._read(path)])
             except UserError as fault:
                 faults.append(fault)
-        return batches, faults
+        return sorted(batches, key=lambda batch: (batch.at, batch.id)), faults
 
     def _read(self, path: Path) -> Batch | None:
         """Return the batch in a record; None if another job removed it. Raises UserError if it cannot be read.
@@ -364,7 +366,7 @@ class BatchAnswers:
         return "a damaged line"
 
     def settles(self, key: str, request: Mapping[str, Any]) -> bool:
-        """Return True if a request is not sent again: it was answered, or refused for itself."""
+        """Return True if a request need not be sent again: it was answered, or its refusal concerns it alone."""
         outcome = self.outcome(key)
         if isinstance(outcome, Refusal):
             return scope_of(outcome, retry_after=False) == "one"
