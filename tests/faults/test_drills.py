@@ -94,10 +94,11 @@ def test_a_storm_within_a_budget(checkouts: Callable[[], Path], data: Path, reco
             first.stdout[-2000:]
         )
         assert "Traceback" not in first.stdout
-        paid = sum(storm.paid.values())
-        done = run(folder, configure(total - first_budget), CANARY_KEY=KEY)
+        paid, tries = sum(storm.paid.values()), sum(storm.statuses.values())
+        assert paid < tries <= first_budget, "each try counts"
+        done = run(folder, configure(10 * total), CANARY_KEY=KEY)
         assert done.returncode == 0, done.stdout[-3000:]
-    assert len(storm.paid) == sum(storm.paid.values()) == total and paid == first_budget, "each answer is paid once"
+    assert len(storm.paid) == sum(storm.paid.values()) == total, "each answer is paid once"
     ledger = [
         json.loads(line)
         for line in (folder / "results/journal/replies/mathtutorbench/m.ledger").read_text().splitlines()
@@ -110,7 +111,8 @@ def test_a_storm_within_a_budget(checkouts: Callable[[], Path], data: Path, reco
     record_property("figure", f"6: {total:,} requests with {retries:,} failed attempts; each answer was paid once")
     record_property(
         "figure",
-        f"6: a budget of {first_budget} requests ended the first run at {paid} requests, with a one-line error",
+        f"6: a budget of {first_budget} requests ended the first run at {tries} tries ({paid} answers), with a one-line "
+        "error",
     )
     record_property(
         "figure",

@@ -21,6 +21,7 @@ from batch_server import BatchServer, Lines, body_of, echo, error_line, output_l
 from conftest import ROOT
 from httpserver import Quiet, chat, serving
 from maieutic.config.batch_apis import batch_apis
+from maieutic.config.budget import Budget
 from maieutic.config.models import HostedModel, Price
 from maieutic.core.errors import UserError
 from maieutic.core.journal import FinishedRequest, load_journal_answers, take_lock
@@ -42,6 +43,7 @@ from maieutic.serving.batches import (
     BatchState,
     parse_line,
 )
+from maieutic.serving.budget import Allowance, Amount, Purse
 from maieutic.serving.client import Client, Pending, ServerSettings
 from maieutic.serving.refusals import Refusal
 from test_client import KEY, RequestLimits, drive, hosted, with_budget, work
@@ -581,10 +583,9 @@ def test_attempts_of_one_run_reserve_a_request_once(tmp_path: Path, monkeypatch:
     assert (requests, tokens, round(usd, 6)) == (5, 60, 0.05), "five answers of twelve tokens"
 
 
-def spending(purse: Path) -> tuple[int, int, float]:
-    """Return the requests, tokens and US dollars in a budget file."""
-    lines = [json.loads(line)[1:4] for line in purse.read_text().splitlines()]
-    return sum(line[0] for line in lines), sum(line[1] for line in lines), sum(line[2] for line in lines)
+def spending(path: Path) -> Amount:
+    """Return what is spent or reserved in a run's purse."""
+    return Purse(Allowance(budget=Budget(), budget_file=path), "m").spent()
 
 
 def test_a_batch_costs_its_share_of_the_price() -> None:

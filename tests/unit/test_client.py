@@ -40,7 +40,7 @@ from maieutic.replies.shards import gather_shards
 from maieutic.report.tables import reply_costs
 from maieutic.serving import client
 from maieutic.serving.backends import Backend, JobFiles, hosted_identity
-from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, BudgetFile
+from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
 from maieutic.serving.client import Client, ServerSettings, Unanswered
 from maieutic.serving.server import VllmServer, vllm_identity
 
@@ -162,7 +162,7 @@ ODD_BODIES = {
     "text in parts": (chat_body(content=[{"type": "text", "text": "Final "}, {"type": "text", "text": "answer"}]), ("Final answer", "stop", 3, 2)),
     "text beside a picture": (chat_body(content=[{"type": "image_url", "image_url": {}}, {"type": "text", "text": "4"}]), ("4", "stop", 3, 2)),
     "no content": (chat_body(content=None), ("", "stop", 3, 2)),
-    "content is a number": (chat_body(content=4), ("", "stop", 3, 2)),
+    "content is an empty list": (chat_body(content=[]), ("", "stop", 3, 2)),
     "additional fields": (chat_body(extra={"a": [1, {"b": None}]}, error="?"), ("4", "stop", 3, 2)),
 }  # fmt: skip
 
@@ -174,6 +174,13 @@ def test_unreadable_fields_beside_an_answer_are_none(name: str) -> None:
         [answer] = ask(address, request(endpoint="chat"))
     assert (answer.text, answer.finish) == (text, finish) and answer.attempts == 1
     assert (answer.prompt_tokens, answer.completion_tokens) == (prompt_tokens, completion_tokens)
+
+
+@pytest.mark.parametrize("content", [4, 0, 4.5, True, False, {}, {"text": "4"}, {"type": "text", "text": "4"}])
+def test_content_of_another_type_is_a_malformed_answer_not_an_empty_one(content: Any) -> None:
+    with serving(scripted(lambda n, _: (200, json.dumps(chat_body(content=content)).encode(), {}))) as address:
+        [answer] = ask(address, request(endpoint="chat"), attempts=1)
+    assert isinstance(answer, Unanswered) and "neither a text nor a list" in str(answer)
 
 
 def response(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -666,23 +673,6 @@ def test_an_answer_keeps_words_that_equal_an_unrelated_password(
         assert [reply.text for reply in drive(address, tmp_path, 1)] == ["photosynthesis"]
 
 
-def test_answers_are_on_file_before_the_budget_file_is_written(
-    key: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If the disk is full when the budget file is written, no answer is lost. A truncated line of it is skipped."""
-    with_budget(monkeypatch, tmp_path, requests=50)
-    (tmp_path / "purse.jsonl").write_text('["m", 1\n')
-
-    def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(BudgetFile, "settle", fail)
-    handler = scripted(lambda n, body: (200, completion("4"), {}))
-    with serving(handler) as address, pytest.raises(OSError, match="No space left"):
-        drive(address, tmp_path, 3, concurrency=1)
-    assert len(load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)) >= 1
-
-
 JOB_SCRIPT = """
 import sys
 from pathlib import Path
@@ -741,74 +731,6 @@ def with_budget(monkeypatch: pytest.MonkeyPatch, folder: Path, **budget: Any) ->
     prices = {"m": Price(input=1000.0, output=0.0)}
     allowance = Allowance(budget=Budget.model_validate(budget), budget_file=folder / "purse.jsonl", prices=prices)
     monkeypatch.setenv(BUDGET_VARIABLE, allowance.to_json())
-
-
-# Each request has a prompt and an answer of one token each, and costs 0.001 USD.
-BUDGETS = {
-    "requests": (
-        {"requests": 5},
-        r"run\.budget: the budget of 5 requests is spent \(5 requests, 10 tokens, 0\.01 USD\)",
-    ),
-    "tokens": ({"tokens": 10}, r"run\.budget: the budget of 10 tokens is spent \(5 requests, 10 tokens"),
-    "money": ({"usd": 0.005}, r"run\.budget: the budget of 0\.005 USD is spent"),
-    "one model's requests": (
-        {"models": {"m": {"requests": 5}}},
-        r"run\.budget\.models\.m: the budget of 5 requests is spent",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BUDGETS)
-def test_a_spent_budget_ends_a_job_in_one_line_and_keeps_all_answers(
-    name: str, key: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    budget, problem = BUDGETS[name]
-    with_budget(monkeypatch, tmp_path, **budget)
-    handler = scripted(lambda n, body: (200, completion("4"), {}))
-    with serving(handler) as address:
-        with pytest.raises(UserError, match=problem) as error:
-            drive(address, tmp_path, 12, concurrency=1)
-        assert (
-            "\n" not in error.value.lines and "all received answers are kept. Fix: raise this limit" in error.value.line
-        )
-        assert len(handler.requests) == len(load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)) == 5
-        [ledger] = [json.loads(line) for line in (tmp_path / "journal.ledger").read_text().splitlines()]
-        assert (ledger["requests"], ledger["prompt_tokens"]) == (5, 5)
-        (tmp_path / "purse.jsonl").unlink()  # as at the start of another run
-        with pytest.raises(UserError, match="is spent"):
-            drive(address, tmp_path, 12, concurrency=1)
-        monkeypatch.delenv(BUDGET_VARIABLE)
-        assert len(drive(address, tmp_path, 12)) == 12 and len(handler.requests) == 12
-
-
-def test_concurrent_jobs_share_a_budget_and_unanswered_requests_are_not_counted(
-    key: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_budget(monkeypatch, tmp_path, requests=20)
-    handler = scripted(lambda n, body: (500, b"", {}) if "7+1?" in body["prompt"] else (200, completion("4"), {}))
-    failures: list[str] = []
-
-    def job(number: int, address: str) -> None:
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        try:
-            drive(address, folder, 9)
-        except UserError as error:
-            failures.append(error.line)
-
-    with serving(handler) as address:
-        jobs = [threading.Thread(target=job, args=(number, address)) for number in range(3)]
-        for thread in jobs:
-            thread.start()
-        for thread in jobs:
-            thread.join()
-    answered = sum(
-        len(load_journal_answers(tmp_path / f"{number}/journal.jsonl", FinishedRequest)) for number in range(3)
-    )
-    assert 17 <= answered <= 20 and len(failures) == 3, "a failed request returns its reserved amount"
-    budget_file = BudgetFile(Allowance(budget=Budget(), budget_file=tmp_path / "purse.jsonl"), "m")
-    with budget_file.locked():
-        assert budget_file.spent["m"].requests == answered
 
 
 def test_lone_surrogates_become_storable() -> None:

@@ -20,6 +20,7 @@ from maieutic.config.models import HostedModel
 from maieutic.core import paths, run_files
 from maieutic.core.errors import UserError
 from maieutic.launch import cluster, hooks, images, messages, preflight, provenance, snakemake_compat
+from maieutic.launch.requests import NewRequests
 from maieutic.plan.rules import RulePlan, plan_of
 from maieutic.serving.batches import BATCH_VARIABLE, BatchSettings
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
@@ -254,8 +255,9 @@ def test_a_run_is_checked_and_saved_before_its_first_job(
 ) -> None:
     enter_checkout(tmp_path, monkeypatch)
     checks = RecordedChecks(monkeypatch)
-    models_to_call = lambda called_plan, jobs: {"served"} if called_plan is plan and len(jobs) == 2 else set()  # noqa: E731
-    monkeypatch.setattr(messages, "models_to_call", models_to_call)
+    counted = NewRequests("tutors", "served", "served", 3)
+    planned = lambda called_plan, jobs: [counted] if called_plan is plan and len(jobs) == 2 else []  # noqa: E731
+    monkeypatch.setattr(messages, "planned_requests", planned)
     (tmp_path / paths.RUN_SPENDING).parent.mkdir(parents=True)
     (tmp_path / paths.RUN_SPENDING).write_text("spent by an earlier run")
     served = job("generate_replies", {"benchmark": "mrbench", "tutor": "served"}, server_gpus=2, runtime=9)
@@ -301,7 +303,7 @@ def test_a_page_with_other_settings_is_reported_before_it_is_overwritten(
     own_config = tmp_path / plan.run_path(paths.CONFIG)
     own_config.parent.mkdir(parents=True, exist_ok=True)
     own_config.write_text("run: {tutors: [b]}", encoding="utf-8")
-    monkeypatch.setattr(messages, "models_to_call", lambda plan, jobs: set())
+    monkeypatch.setattr(messages, "planned_requests", lambda plan, jobs: [])
     monkeypatch.setattr(hooks, "RULES", set())
     hooks.start_run(plan, workflow_of([job("write_questions")]))
     assert capsys.readouterr().err == "", "a command that only writes prompts leaves the page alone"

@@ -303,11 +303,8 @@ def test_requests_of_planned_jobs_are_counted_by_rule_and_wildcards(plan: Plan, 
         (requests_of("far", 0, exact=False), True),
     ],
 )
-def test_a_model_is_called_unless_it_surely_has_no_requests(
-    part: NewRequests, known: bool, plan: Plan, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr(messages, "planned_requests", lambda plan, jobs: [part])
-    assert models_to_call(plan, []) == ({"far"} if known else set())
+def test_a_model_is_called_unless_it_surely_has_no_requests(part: NewRequests, known: bool) -> None:
+    assert models_to_call([part]) == ({"far"} if known else set())
 
 
 @pytest.mark.parametrize(
@@ -352,10 +349,8 @@ def test_jobs_with_requests_are_counted_in_their_order(plan: Plan) -> None:
         ("tutors", "near", True), ("judges", "two", False), ("others", "far", False),
     ]  # fmt: skip
     assert parts[0].requests == parts[1].requests == 8 and parts[2].requests is None
-    assert (
-        models_to_call(plan, [tagging, asking, parsing, items]) == {"near", "far"}
-        and models_to_call(plan, [parsing]) == set()
-    )
+    assert models_to_call(planned_requests(plan, [tagging, asking, parsing, items])) == {"near", "far"}
+    assert models_to_call(planned_requests(plan, [parsing])) == set()
     assert uncounted_models(plan, asking) == [] and uncounted_models(plan, tagging) == ["far"]
 
 

@@ -10,6 +10,7 @@ E = TypeVar("E", bound=Model)
 # `protocol` is among these fields because jobs receive a tutor's protocol in a separate field.
 REPORT_FIELDS = {"label", "group", "paper", "notice", "price", "protocol", "size", "licence", "published_scores"}
 PLAN_FIELDS = {"shards"}
+BUDGET_FIELDS = {"most_tokens"}  # jobs receive them in `serving.budget.BUDGET_VARIABLE`
 BATCH_FIELDS = {"batch", "batch_requests", "batch_mb"}  # jobs receive them in `serving.batches.BATCH_VARIABLE`
 JUDGE_LIMIT_FIELDS = {"label_limit", "max_unreadable"}  # limits of a judge that do not change its requests
 SCORING_FIELDS = {"token_budget", "dtype", "trained_on", "max_length", "overlong", "adapter"}
@@ -22,7 +23,7 @@ def without_fields(entry: E, fields: set[str]) -> E:
 
 def entry_for_asking(entry: E) -> E:
     """Return the entry of a tutor, judge or answering model with `needs` and the fields that can change an answer."""
-    return without_fields(entry, REPORT_FIELDS | PLAN_FIELDS | JUDGE_LIMIT_FIELDS | BATCH_FIELDS)
+    return without_fields(entry, REPORT_FIELDS | PLAN_FIELDS | JUDGE_LIMIT_FIELDS | BATCH_FIELDS | BUDGET_FIELDS)
 
 
 def entry_for_training(entry: E) -> E:

@@ -261,6 +261,16 @@ class ServedModel(Model):
         "max_tokens",
         description="Request field for the token limit. Reasoning models usually require `max_completion_tokens`.",
     )
+    most_tokens: int | None = Field(
+        None,
+        ge=1,
+        le=10 * MOST_TOKENS,
+        description=(
+            "Largest number of tokens of an answer with its thinking, which a budget reserves for each request; "
+            "`null`: the request's `max_tokens` with `thinking_tokens`. A budget needs it with `omit: [max_tokens]`. "
+            "Not sent to the server."
+        ),
+    )
     thinking: bool | Effort | Annotated[int, Field(ge=1, le=MOST_TOKENS, strict=True)] | None = Field(
         None,
         description=(

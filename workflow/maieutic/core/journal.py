@@ -6,12 +6,10 @@ job's outputs are rebuilt from its journal.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
 import os
-import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from glob import escape
@@ -23,6 +21,7 @@ from pydantic import ValidationError
 
 from maieutic.core.errors import UserError
 from maieutic.core.files import ends_torn
+from maieutic.core.locks import is_other_owner_here, lock_exclusively, owner_line
 from maieutic.core.records import Batched, Record
 
 log = logging.getLogger(__name__)
@@ -234,22 +233,31 @@ def lock_path(journal: Path) -> Path:
 def take_lock(path: Path) -> IO[str]:
     """Lock `path` for this process, and return the open file.
 
-    Host and pid are written into the file, for error messages and `make recover`. Raises UserError if another process
-    has the lock.
+    Host and pid are written into the file, for error messages and `make recover`. On a file system without locks, they
+    are the lock (core.locks). Raises UserError if another process has the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = open(path, "a+", encoding="utf-8")  # noqa: SIM115 (open as long as the lock is held)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        has_lock = lock_exclusively(handle)
     except BlockingIOError:
         handle.seek(0)
         owner = handle.read().strip() or "another process"
         handle.close()
-        problem = f"the journal is being written by {owner}"
-        raise UserError(str(path), problem, "wait for the other process, or stop it with `make recover`") from None
+        raise locked_by(path, owner) from None
+    if not has_lock:
+        handle.seek(0)
+        if is_other_owner_here(owner := handle.read().strip()):
+            handle.close()
+            raise locked_by(path, owner)
     handle.seek(0)
     handle.truncate()
-    job = f" slurm job {os.environ['SLURM_JOB_ID']}" if "SLURM_JOB_ID" in os.environ else ""
-    handle.write(f"host {socket.gethostname()} pid {os.getpid()}{job}\n")
+    handle.write(f"{owner_line()}\n")
     handle.flush()
     return handle
+
+
+def locked_by(path: Path, owner: str) -> UserError:
+    """Return the error for a journal that another process writes."""
+    problem = f"the journal is being written by {owner}"
+    return UserError(str(path), problem, "wait for the other process, or stop it with `make recover`")

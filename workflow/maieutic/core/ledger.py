@@ -24,7 +24,8 @@ class JobSpending(Record):
     written by an earlier version; requests: number of answered requests; cached_tokens: number of prompt tokens that
     the server reported as cached; retries: number of failed attempts by kind of failure; unheeded: messages about
     silent changes of requests by the endpoint, by kind of change; batched: True if the requests were in batches, which
-    cost less.
+    cost less; unreported: number of requests whose tokens the server did not report; charged_usd: US dollars with which
+    the run's budget was charged for tries whose cost nobody reports.
     """
 
     time: str
@@ -38,6 +39,8 @@ class JobSpending(Record):
     retries: dict[str, int]
     unheeded: dict[str, str] = {}
     batched: Batched = False
+    unreported: int = 0
+    charged_usd: float = 0.0
 
 
 def utc_now() -> str:

@@ -1,10 +1,12 @@
-"""Functions that end a process together with its parent process. Linux only."""
+"""Functions that end a process together with its parent process, or with the Snakemake that started it. Linux only."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import signal
+from contextlib import suppress
+from pathlib import Path
 
 PARENT_VARIABLE = "MAIEUTIC_PARENT"  # environment variable with the pid of the parent process
 PR_SET_PDEATHSIG = 1
@@ -35,3 +37,19 @@ def exit_without_parent() -> None:
     if parent is not None and int(parent) not in {os.getppid(), os.getpid()}:
         os._exit(1)
     os.environ[PARENT_VARIABLE] = str(os.getpid())
+
+
+def snakemake_processes() -> list[int]:
+    """Open the Snakemake processes that started this job, directly or not, and return their file descriptors.
+
+    Snakemake starts a job in a shell, which outlives it. A descriptor becomes readable when its process ends.
+    """
+    pid, opened = os.getppid(), list[int]()
+    with suppress(OSError, ValueError, IndexError):  # a process has ended, or belongs to another user
+        while pid > 1:
+            folder = Path(f"/proc/{pid}")
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            if any(Path(os.fsdecode(word)).name == "snakemake" for word in words[:3]):
+                opened.append(os.pidfd_open(pid))
+            pid = int((folder / "stat").read_text(encoding="utf-8", errors="replace").rsplit(")", 1)[1].split()[1])
+    return opened

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
+
+from maieutic.core.parent_process import snakemake_processes
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -26,8 +29,9 @@ SHUTDOWN = ShutdownFlag()
 def run_with_grace(work: Coroutine[Any, Any, T], grace: float) -> T:
     """Run a coroutine with graceful shutdown and return its result.
 
-    A first SIGTERM or SIGINT sets SHUTDOWN, so that the coroutine sends no new requests. The coroutine is cancelled
-    `grace` seconds later, or by a second signal. Raises KeyboardInterrupt if a signal ended the coroutine early.
+    A first SIGTERM or SIGINT, or the end of the Snakemake that started this job, sets SHUTDOWN, so that the coroutine
+    sends no new requests. The coroutine is cancelled `grace` seconds later, or by a second signal. Raises
+    KeyboardInterrupt if it was ended early.
     """
 
     async def run() -> T:
@@ -50,9 +54,21 @@ def run_with_grace(work: Coroutine[Any, Any, T], grace: float) -> T:
         handled = [number for number in SIGNALS if in_main_thread and before[number] is not signal.SIG_IGN]
         for number in handled:
             loop.add_signal_handler(number, end)
+        watched = snakemake_processes()
+
+        def end_with_snakemake(process: int) -> None:
+            loop.remove_reader(process)
+            log.warning("Snakemake has ended")
+            end()
+
+        for process in watched:
+            loop.add_reader(process, end_with_snakemake, process)
         try:
             return await work
         finally:
+            for process in watched:
+                loop.remove_reader(process)
+                os.close(process)
             for number in handled:
                 loop.remove_signal_handler(number)
                 signal.signal(number, before[number])

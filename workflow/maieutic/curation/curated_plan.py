@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property, partial
 from pathlib import Path
 
-from maieutic.config.budget import check_prices
+from maieutic.config.budget import check_answer_limits, check_prices
 from maieutic.config.curation import STAGES as FOLDER
 from maieutic.config.curation import Curation, FineTuning, read_stage
 from maieutic.config.models import HostedModel, Needs, PackagedWeights, TunedWeights, VllmModel, Weights, WeightsOnly
@@ -156,6 +156,7 @@ def check_curation(plan: CurationPlan, name: str) -> None:
     ]
     check_all(partial(check_role, plan, place, model) for place, model in named)
     check_prices(plan.run.budget, plan.models, entry.roles.models)
+    check_answer_limits(plan.run.budget, plan.models, entry.roles.models)
     if entry.people is not None and not Path(entry.people).is_file():
         fix = f"copy {SHEET.of(curation=name)} to {entry.people} and fill in the copy, or set people: null"
         raise UserError(f"{key}.people", f"{entry.people} does not exist", fix)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import fcntl
 import logging
 import os
 import re
 import shlex
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -21,10 +19,11 @@ from maieutic.config.models import CriteriaModel, HostedModel, JudgeModel, Needs
 from maieutic.core import extensions, paths
 from maieutic.core.errors import UserError, check_all
 from maieutic.core.ledger import utc_now
+from maieutic.core.locks import has_ended_here, has_locks, lock_exclusively, owner_line
 from maieutic.core.progress import format_duration
 from maieutic.core.rule_functions import with_parameters
 from maieutic.core.run_files import RUN_FILES_VARIABLE
-from maieutic.launch import cluster, images, messages, partition_file, preflight, snakemake_compat
+from maieutic.launch import budget_limits, cluster, images, messages, partition_file, preflight, snakemake_compat
 from maieutic.launch.jobs import save_config as save_config_job
 from maieutic.launch.saving import save_config
 from maieutic.launch.snakemake_compat import (
@@ -37,11 +36,12 @@ from maieutic.launch.snakemake_compat import (
     uses_containers,
 )
 from maieutic.plan.rules import JobWildcards, RulePlan
-from maieutic.serving.batches import BATCH_VARIABLE, BatchLimits, BatchSettings
-from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
+from maieutic.serving.batches import BATCH_VARIABLE, BatchLimits, BatchSettings, folders_with_batches
+from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, open_purse
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 
 log = logging.getLogger(__name__)
+WITHOUT_LOCKS = "this file system has no locks: do not start another run on these results from another machine"
 GPU_RESOURCE = re.compile(r"gpu(?::[\w.-]*[A-Za-z][\w.-]*)?")  # a type is no mere number
 LOCK_FILES: list[IO[str]] = []  # open lock files, kept until this process ends
 EXECUTOR_MESSAGES: dict[int, str] = {}  # messages of the executor about failed jobs, by job number
@@ -79,8 +79,23 @@ def budget_variable(plan: RulePlan) -> dict[str, str]:
         for name, entry in plan.models.items()
         if isinstance(entry, HostedModel) and (price := entry.full_price)
     }
-    allowance = Allowance(budget=plan.run.budget, budget_file=Path(paths.RUN_SPENDING), models=models, prices=prices)
+    most_tokens = {name: most for name, entry in plan.models.items() if (most := getattr(entry, "most_tokens", None))}
+    allowance = Allowance(
+        budget=plan.run.budget,
+        budget_file=Path(paths.RUN_SPENDING),
+        models=models,
+        prices=prices,
+        most_tokens=most_tokens,
+    )
     return {BUDGET_VARIABLE: allowance.to_json()}
+
+
+def start_purse(plan: RulePlan) -> None:
+    """Begin the purse of a run with a budget. What earlier runs have sent in batches stays reserved until collected."""
+    folders = folders_with_batches(Path(paths.JOURNALS)) if plan.run.budget.is_limited() else ()
+    pending = [batch for folder in folders for batch in folder.readable_batches()[0] if batch.is_pending]
+    reserved = [(batch.entry, batch.keys, batch.reserved_tokens, batch.reserved_usd) for batch in pending]
+    open_purse(Path(paths.RUN_SPENDING), [part for part in reserved if part[2]])
 
 
 def answering_entries(plan: RulePlan) -> dict[str, str]:
@@ -247,11 +262,16 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
         images.check_images(used_images(plan, jobs))
     check_resources(plan, workflow, jobs, models)
     prepared = {dict(job.wildcards.items())["model"] for job in jobs if job.rule.name == "prepare_weights"}
-    preflight.check_run(plan.config, serve, sorted({*models, *prepared}), messages.models_to_call(plan, jobs))
+    planned = messages.planned_requests(plan, jobs)
+    budget_limits.check_one_request_is_paid(plan, planned)
+    preflight.check_run(plan.config, serve, sorted({*models, *prepared}), messages.models_to_call(planned))
+    for line in budget_limits.concurrency_lines(plan, planned):
+        print(line, file=sys.stderr)
     add_time_left(workflow)
     snakemake_compat.keep_job_errors(workflow, EXECUTOR_MESSAGES)
     snakemake_compat.filter_records(workflow, filter_record)  # the log in `.snakemake/log` stays complete
-    Path(paths.RUN_SPENDING).unlink(missing_ok=True)
+    check_budget_without_locks(plan, jobs, Path(paths.ROOT))
+    start_purse(plan)
     job = save_config_job(plan)
     RULES.update(job.rule.name for job in jobs)
     warning = overwrite_warning(Path(plan.run_path(paths.CONFIG)), job.config["run"])
@@ -298,10 +318,9 @@ def lock_results(lock: Path = Path(paths.RUN_LOCK)) -> None:
     lock.parent.mkdir(parents=True, exist_ok=True)
     handle = open(lock, "a+", encoding="utf-8")  # noqa: SIM115 - kept open until the process ends
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_locked = lock_exclusively(handle)
     except BlockingIOError:
-        handle.seek(0)
-        owner, _, folder = handle.read().strip().partition(" in ")
+        owner, folder = lock_of_results(handle)
         handle.close()
         if folder != str(Path.cwd()):  # within one checkout, Snakemake's own lock (or --nolock) applies
             raise UserError(
@@ -309,13 +328,34 @@ def lock_results(lock: Path = Path(paths.RUN_LOCK)) -> None:
                 "wait until it ends, or link another results folder into this checkout",
             ) from None  # fmt: skip
         return
-    except OSError as error:  # the file system does not support locks
-        log.warning("%s cannot be locked (%s): do not start another run on these results", lock, error.strerror)
-        return
+    if not is_locked:
+        owner, folder = lock_of_results(handle)
+        if owner and not has_ended_here(owner):
+            handle.close()
+            fix = f"wait until it ends; if it has ended already, delete {lock}"
+            raise UserError(str(lock.resolve().parent), f"another run uses these results ({owner}, in {folder})", fix)
+        print(f"{lock.parent}: {WITHOUT_LOCKS}", file=sys.stderr)
+        atexit.register(handle.truncate, 0)
     handle.truncate(0)
-    handle.write(f"host {socket.gethostname()} pid {os.getpid()} in {Path.cwd()}\n")
+    handle.write(f"{owner_line()} in {Path.cwd()}\n")
     handle.flush()
     LOCK_FILES.append(handle)
+
+
+def lock_of_results(handle: IO[str]) -> tuple[str, str]:
+    """Return the owner that the lock of the results names, and the folder of its checkout; "" for a free lock."""
+    handle.seek(0)
+    owner, _, folder = handle.read().strip().partition(" in ")
+    return owner, folder
+
+
+def check_budget_without_locks(plan: RulePlan, jobs: Iterable[Job], folder: Path) -> None:
+    """Raise UserError if several jobs would share a budget on a file system without locks."""
+    asking = [job for job in jobs if job.resources.get("server_gpus") is not None]
+    if len(asking) > 1 and plan.run.budget.is_limited() and not has_locks(folder):
+        problem = f"{folder} is on a file system without locks, where {len(asking)} jobs cannot share a budget"
+        fix = "link results to another file system, or give each model a run of its own"
+        raise UserError("run.budget", problem, fix)
 
 
 def add_time_left(workflow: Workflow) -> None:

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.config.budget import Spending
 from maieutic.config.models import BaselineModel, HostedModel, Model
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.ledger import JobSpending, spent_since
+from maieutic.launch.budget_limits import budget_text
 from maieutic.launch.rehearsal import Rehearsal
 from maieutic.launch.requests import NewRequests, new_requests
 from maieutic.launch.runs import shorten_names
@@ -77,9 +77,8 @@ def planned_requests(plan: Plan, jobs: Sequence[Job]) -> list[NewRequests]:
     return [*counted, *(NewRequests("others", " + ".join(models), models[0], None) for models in others)]
 
 
-def models_to_call(plan: Plan, jobs: Sequence[Job]) -> set[str]:
+def models_to_call(planned: Sequence[NewRequests]) -> set[str]:
     """Return the models to which planned jobs will send requests."""
-    planned = planned_requests(plan, jobs)
     return {part.model for part in planned if part.requests != 0 or not part.exact or part.in_batches}
 
 
@@ -144,28 +143,6 @@ def requests_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
     return "; ".join(filter(None, [total, cost, thinking_line(plan, planned), in_batches, budget_text(plan, planned)]))
 
 
-def budget_text(plan: Plan, planned: Sequence[NewRequests]) -> str:
-    """Return the limits of the run's budget that its new requests will exceed, as text, or ""."""
-    budget = plan.run.budget
-    scopes: dict[str, tuple[Spending, Sequence[NewRequests]]] = {"run.budget": (budget, planned)}
-    for name, limits in budget.models.items():
-        scopes[f"run.budget.models.{name}"] = limits, [part for part in planned if part.model == name]
-    exceeded = []
-    for place, (limits, parts) in scopes.items():
-        needed = {
-            "requests": sum(part.requests or 0 for part in parts),
-            "tokens": round(sum(part.prompt_tokens + part.answer_tokens for part in parts)),
-            "usd": sum(
-                registry_cost(plan, Billed(part.model, part.prompt_tokens, part.answer_tokens)) or 0.0 for part in parts
-            ),
-        }
-        for key, number in needed.items():
-            limit = getattr(limits, key)
-            if limit is not None and number > limit:
-                exceeded.append(f"{place}.{key} ({limit:g}; needed: about {number:,.{2 if key == 'usd' else 0}f})")
-    return f"the run will stop at {', '.join(exceeded)}" if exceeded else ""
-
-
 def thinking_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
     """Return as text the extra cost if every request used all its `thinking_tokens`; "" if it rounds to zero."""
     most = 0.0
@@ -191,7 +168,21 @@ def spent_line(plan: Plan, spent: Sequence[JobSpending]) -> str:
         if line.asker in plan.models
         for model in [plan.answering_entry(line.asker)]
     ]
-    return "; ".join(filter(None, [f"requests sent: {', '.join(parts) or 'none'}", cost_text(plan, amounts)]))
+    unknown = unknown_cost(spent)
+    return "; ".join(filter(None, [f"requests sent: {', '.join(parts) or 'none'}", cost_text(plan, amounts), unknown]))
+
+
+def unknown_cost(spent: Sequence[JobSpending]) -> str:
+    """Return what is not known about a run's cost as text, or "": whose requests lack usage, and what was charged."""
+    unreported: Counter[str] = Counter()
+    for line in spent:
+        unreported[line.asker] += line.unreported
+    names = [f"{name} ({number} requests without usage)" for name, number in unreported.items() if number]
+    charged = sum(line.charged_usd for line in spent)
+    if not names and not charged:
+        return ""
+    reserved = f"reserved {charged:.2f} USD" if charged else ""
+    return f"cost unknown: {', '.join(filter(None, [reserved, *names]))}"
 
 
 SBATCH_CALL = "sbatch call:"  # begins the part of the SLURM executor's message that repeats the command

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from maieutic.config import cards
-from maieutic.config.budget import check_prices
+from maieutic.config.budget import check_answer_limits, check_prices
 from maieutic.config.cards import LoadedCard
 from maieutic.config.models import (
     BaselineModel,
@@ -83,11 +83,9 @@ def check_budget(plan: Plan) -> None:
                 f"{name} is a judge, but budgets apply to models",
                 f"set run.budget.models.{answering}",
             )
-    check_prices(
-        budget,
-        plan.models,
-        {plan.answering_entry(name) for name in (*plan.tutors, *plan.judges_with_model, *plan.run.taggers)},
-    )
+    called = {plan.answering_entry(name) for name in (*plan.tutors, *plan.judges_with_model, *plan.run.taggers)}
+    check_prices(budget, plan.models, called)
+    check_answer_limits(budget, plan.models, called)
 
 
 def check_name_of_tutor(plan: Plan, number: int, name: str) -> None:

@@ -61,6 +61,7 @@ NEUTRAL_MODULES = {
     "core.jobs": "reads and checks a rule's job, which is itself a parameter of the rule",
     "core.journal": "stores finished answers under given keys",
     "core.ledger": "records requests",
+    "core.locks": "locks files, so that each has one writer",
     "core.logs": "chooses where log lines go",
     "core.names": "rejects names that are unsafe as file names",
     "core.progress": "writes progress lines",

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -24,9 +23,8 @@ from maieutic.core.records import Item, Prompt, Reply, Turn, iter_records, write
 from maieutic.core.shutdown import run_with_grace
 from maieutic.core.spool import Spool
 from maieutic.replies.baselines import baseline_reply
-from maieutic.serving.answers import Answer
+from maieutic.serving.answers import Answer, Usage
 from maieutic.serving.backends import Backend, JobFiles, backend_of
-from maieutic.serving.budget import ONE_REQUEST, Amount
 from maieutic.serving.pictures import as_sent, with_pictures
 
 log = logging.getLogger(__name__)
@@ -98,20 +96,22 @@ class ConversationResults(NamedTuple):
 
 
 class RequestCounts(NamedTuple):
-    """Numbers of answered requests and of their tokens."""
+    """Numbers of answered requests and of their tokens. unreported: requests whose tokens the server did not report."""
 
     requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    unreported: int = 0
 
-    def plus(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int) -> RequestCounts:
-        """Return the counts with one more request."""
+    def plus(self, usage: Usage, requests: int = 1) -> RequestCounts:
+        """Return the counts with the usage of one more request. requests: 0 for a failed try that was billed."""
         return RequestCounts(
-            self.requests + 1,
-            self.prompt_tokens + prompt_tokens,
-            self.completion_tokens + completion_tokens,
-            self.cached_tokens + cached_tokens,
+            self.requests + requests,
+            self.prompt_tokens + (usage.prompt or 0),
+            self.completion_tokens + (usage.answer or 0),
+            self.cached_tokens + (usage.cached or 0),
+            self.unreported + (not usage.is_reported),
         )
 
 
@@ -136,7 +136,6 @@ class ModelRequests:
         self.pictures = pictures
         self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
         self.counts = {False: RequestCounts(), True: RequestCounts()}  # of single requests, and of requests in batches
-        self.budget_error: UserError | None = None  # set when the run's budget is spent
         self.rounds = TurnLog()
         self.waiting: dict[str, asyncio.Future[FinishedRequest]] = {}
 
@@ -173,47 +172,14 @@ class ModelRequests:
                 retries={} if batched else self.backend.new_retries(),
                 unheeded=self.backend.silent_changes(),
                 batched=batched,
+                charged_usd=0.0 if batched else self.backend.newly_charged(),
             )
             append_spending(self.journal.path, spent)
 
-    async def within_budget(self, client: Any, request: dict[str, Any], key: str) -> tuple[Any, Amount]:
-        """Send a request and return the server's answer, and what was reserved for it. key: key of the request.
-
-        Requests that were already sent continue. Raises Interrupted if the budget is spent.
-        """
-        from maieutic.serving.client import Interrupted
-
-        purse = self.backend.budget_file
-        if purse is None:
-            return await client.ask(request, self.fill_pictures), ONE_REQUEST
-        reserved: Amount | None = None
-        if client.is_in_batch(key):  # an earlier run has sent it, and this run counts its cost
-            reserved = purse.reserve(purse.most(request), checked=False, key=key)
-        elif self.budget_error is not None:
-            raise Interrupted(self.budget_error.problem)
-
-        def reserve_and_fill(request: dict[str, Any]) -> dict[str, Any]:
-            """Reserve budget for a request just before it is sent, because a queued request costs nothing yet."""
-            nonlocal reserved
-            if reserved is None:
-                try:
-                    if self.backend.sends_batches:
-                        reserved = purse.reserve(purse.most(request), key=key)
-                    else:
-                        reserved = purse.reserve()
-                except UserError as error:
-                    self.budget_error = error
-                    raise Interrupted(error.problem) from None
-            return self.fill_pictures(request)
-
-        try:
-            answer = await client.ask(request, reserve_and_fill)
-            # An answer without a reservation is from a batch that was sent before this job.
-            return answer, reserved or purse.reserve(checked=False, key=key)
-        except Exception:  # excludes CancelledError, because a cancelled request was sent and may be billed
-            if reserved is not None and not client.is_in_batch(key):
-                purse.release(reserved, key if self.backend.sends_batches else "")
-            raise
+    @property
+    def budget_error(self) -> UserError | None:
+        """Error of the limit of the run's budget at which the model has ended, None before."""
+        return self.backend.purse.fault if self.backend.purse is not None else None
 
     def check_unanswered(self, progress: Progress, what: str) -> None:
         """Raise UserError if requests stayed unanswered, with their number and the reasons.
@@ -245,20 +211,11 @@ class ModelRequests:
             self.backend.refuse(request)
             client = await self.backend.client()
             try:
-                answer, reserved = await self.within_budget(client, request, key)
+                answer = await client.ask(request, self.fill_pictures)
             finally:
-                self.count_probes(client)
+                self.count_others(client)
             entry = FinishedRequest(key=key, **vars(answer))
             self.journal.append(entry)
-            # Settle after the append, so that the journal contains every paid answer even if settling fails.
-            if self.backend.budget_file is not None:
-                self.backend.budget_file.settle(
-                    entry.prompt_tokens or 0,
-                    entry.completion_tokens or 0,
-                    entry.cached_tokens or 0,
-                    entry.batched,
-                    reserved,
-                )
             self.count(entry)
             future.set_result(entry)
             return entry
@@ -270,22 +227,18 @@ class ModelRequests:
             del self.waiting[key]
 
     def count(self, answer: FinishedRequest | Answer) -> None:
-        """Add one request and its tokens to the counts."""
-        self.counts[answer.batched] = self.counts[answer.batched].plus(
-            answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.cached_tokens or 0
-        )
+        """Add one request and its tokens to the counts. A refusal costs nothing."""
+        usage = Usage(answer.prompt_tokens, answer.completion_tokens, answer.cached_tokens)
+        if answer.error is not None and not usage.is_reported:
+            usage = Usage(0, 0)
+        self.counts[answer.batched] = self.counts[answer.batched].plus(usage)
 
-    def count_probes(self, client: Any) -> None:
-        """Count the client's probes that were answered. They are billed like other requests."""
+    def count_others(self, client: Any) -> None:
+        """Count what else the endpoint bills: answered probes, and failed tries whose usage it reports."""
         while client.probe_answers:
-            answer = client.probe_answers.pop()
-            self.count(answer)
-            if self.backend.budget_file is not None:
-                with suppress(UserError):  # if the budget is spent, the next request raises the error
-                    self.backend.budget_file.reserve()
-                    self.backend.budget_file.settle(
-                        answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.cached_tokens or 0
-                    )
+            self.count(client.probe_answers.pop())
+        while client.failed_usage:
+            self.counts[False] = self.counts[False].plus(client.failed_usage.pop(), requests=0)
 
 
 def check_pending(title: str, progress: Progress, what: str, askers: Iterable[ModelRequests]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from maieutic.core.secrets import redact, redact_sent_keys
 from maieutic.core.thinking import cut_at_stop, split_thinking
@@ -43,6 +43,45 @@ class Answer:
     no_text: bool = False
     cached_tokens: int | None = None
     batched: bool = False
+
+
+class Usage(NamedTuple):
+    """Token counts that an endpoint reports for one request; None for a count that it does not report.
+
+    prompt, answer: tokens of the prompt and of the answer, with its thinking; cached: prompt tokens read from a cache.
+    """
+
+    prompt: int | None = None
+    answer: int | None = None
+    cached: int | None = None
+
+    @property
+    def is_reported(self) -> bool:
+        """True if both counts that are billed are reported."""
+        return self.prompt is not None and self.answer is not None
+
+
+def usage_of(body: Any, has_text: bool = True) -> Usage:
+    """Return the usage in a response's body, in the form of chat completions or of the Responses API.
+
+    Some endpoints count thinking in the total only; tokens of the total that no other count has are tokens of the
+    answer. A prompt of 0 tokens, or 0 tokens for an answer with text, is no report.
+
+    has_text: True if the answer has a text.
+    """
+    counts = body.get("usage") if isinstance(body, dict) else None
+    if not isinstance(counts, dict):
+        return Usage()
+    prompt = token_count(counts.get("prompt_tokens", counts.get("input_tokens"))) or None
+    answer = token_count(counts.get("completion_tokens", counts.get("output_tokens")))
+    if answer == 0 and has_text:
+        answer = None
+    total = token_count(counts.get("total_tokens")) or 0
+    if prompt is not None and total > prompt + (answer or 0):
+        answer = total - prompt
+    details = counts.get("prompt_tokens_details", counts.get("input_tokens_details"))
+    cached = token_count(details.get("cached_tokens")) if isinstance(details, dict) else None
+    return Usage(prompt, answer, cached)
 
 
 class MalformedAnswer(Exception):
@@ -90,14 +129,17 @@ def metadata_word(value: Any) -> str | None:
 
 
 def message_text(content: Any) -> str | None:
-    """Return the text of a message's content, or None if the content is neither a string nor a list with an element.
+    """Return the text of a message's content, or None if the content is null or an empty list.
 
-    The text parts of a list are joined. Raises MalformedAnswer, with the types of the parts, if no part is a text.
+    The text parts of a list are joined. Raises MalformedAnswer for any other type, and, with the types of the parts, if
+    no part of a list is a text.
     """
     if isinstance(content, str):
         return sanitise_text(content)
-    if not isinstance(content, list) or not content:
+    if content is None or content == []:
         return None
+    if not isinstance(content, list):
+        raise MalformedAnswer(f"the content of the message is neither a text nor a list: {type(content).__name__}")
     texts = [part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
     if not texts:
         kinds = {str(part.get("type")) if isinstance(part, dict) else type(part).__name__ for part in content}
@@ -136,9 +178,7 @@ def parse_completion(reply: Any, chat: bool, stops: list[str], seconds: float, a
     if thoughts:
         text = text.lstrip()
     thoughts += [thought] if thought else []
-    usage = reply.get("usage")
-    counts = usage if isinstance(usage, dict) else {}
-    details = counts.get("prompt_tokens_details")
+    usage = usage_of(reply, has_text=bool(sent))
     cut = cut_at_stop(text, stops)
     # If the server did not apply a stop string, cut the raw text there too, as the benchmarks' released code does.
     raw = sent.removesuffix(text) + cut if sent.endswith(text) else sent
@@ -148,9 +188,9 @@ def parse_completion(reply: Any, chat: bool, stops: list[str], seconds: float, a
         no_text=content is None,
         reasoning="\n".join(thoughts) or None,
         finish=REFUSAL if refused else metadata_word(choice.get("finish_reason")),
-        prompt_tokens=token_count(counts.get("prompt_tokens")),
-        completion_tokens=token_count(counts.get("completion_tokens")),
-        cached_tokens=token_count(details.get("cached_tokens")) if isinstance(details, dict) else None,
+        prompt_tokens=usage.prompt,
+        completion_tokens=usage.answer,
+        cached_tokens=usage.cached,
         seconds=round(seconds, 4),
         attempts=attempt,
     )

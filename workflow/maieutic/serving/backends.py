@@ -17,7 +17,7 @@ from maieutic.config.models import HostedModel, ServedModel, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB
 from maieutic.serving.batches import BatchFolder, batch_settings_of
-from maieutic.serving.budget import BudgetFile, budget_file_of
+from maieutic.serving.budget import Purse, purse_of
 from maieutic.serving.devices import machine_gpus
 from maieutic.serving.leased_server import LeasedServer, pool_folder
 from maieutic.serving.run_environment import SnakemakeRun
@@ -67,13 +67,14 @@ class Backend:
         request that the server could not answer, called before the server starts.
         """
         self._start, self._stop, self.check, self.refuse = start, stop, check, refuse
-        self.budget_file: BudgetFile | None = None
+        self.purse: Purse | None = None
         self.most_in_flight = 1  # largest possible number of requests in flight
         self.sends_batches = False
         self._lock = asyncio.Lock()
         self._client: Any = None
         self._fault: Exception | None = None
         self._reported: Counter[str] = Counter()
+        self._charged = 0.0
         self.busy_from = 0.0
 
     async def client(self) -> Any:
@@ -96,6 +97,12 @@ class Backend:
         new, self._reported = met - self._reported, met
         return dict(new)
 
+    def newly_charged(self) -> float:
+        """Return the US dollars charged since the last call for tries whose cost nobody reports."""
+        charged = self.purse.charged.usd if self.purse is not None else 0.0
+        new, self._charged = charged - self._charged, charged
+        return round(new, 9)
+
     def silent_changes(self) -> dict[str, str]:
         """Return one line of text for each kind of silent change in the endpoint's answers, with the kinds as keys."""
         return dict(self._client.watcher.lines) if self._client is not None else {}
@@ -114,14 +121,15 @@ class Backend:
 
 def backend_of(name: str, model: VllmModel | HostedModel, files: JobFiles) -> tuple[Backend, dict[str, Any]]:
     """Return a registry entry's backend and request-key fields. Raises UserError if a local model has no weights."""
+    purse = purse_of(os.environ, name, model.request_timeout)
     if isinstance(model, HostedModel):
-        backend, key_fields = hosted_backend(name, model, files)
+        backend, key_fields = hosted_backend(name, model, files, purse)
     elif files.weights is None:
         raise UserError(name, "a local model needs --weights", "pass --weights FILE, the manifest of its weights")
     else:
-        backend, key_fields = vllm_backend(name, model, files.weights.parent, files.server_log)
+        backend, key_fields = vllm_backend(name, model, files.weights.parent, files.server_log, purse)
     backend.most_in_flight = MOST_IN_BATCHES if backend.sends_batches else model.most_in_flight
-    backend.budget_file = budget_file_of(os.environ, name)
+    backend.purse = purse
     return backend, key_fields
 
 
@@ -147,11 +155,13 @@ def has_large_gpus() -> bool:
     return bool(gpus) and all(gpu.gib >= LARGE_GIB and "a100" not in gpu.name.lower() for gpu in gpus)
 
 
-def client_of(entry: str, model: ServedModel, base_url: str, name: str, **where: str) -> Any:
+def client_of(
+    entry: str, model: ServedModel, base_url: str, name: str, purse: Purse | None = None, **where: str
+) -> Any:
     """Return a client for a model's server, with the limits from the registry entry.
 
-    entry: name of the registry entry; base_url: address of the server; name: model name in requests; where: `socket` or
-    `api_key`, passed on to ServerSettings.
+    entry: name of the registry entry; base_url: address of the server; name: model name in requests; purse: purse of
+    the run's budget; where: `socket` or `api_key`, passed on to ServerSettings.
     """
     from maieutic.serving.client import Client, ServerSettings
 
@@ -171,10 +181,12 @@ def client_of(entry: str, model: ServedModel, base_url: str, name: str, **where:
         thinking_tokens=model.thinking_tokens,
         **where,
     )
-    return Client(server)
+    return Client(server, purse)
 
 
-def hosted_backend(name: str, model: HostedModel, files: JobFiles) -> tuple[Backend, dict[str, Any]]:
+def hosted_backend(
+    name: str, model: HostedModel, files: JobFiles, purse: Purse | None
+) -> tuple[Backend, dict[str, Any]]:
     """Return the backend and request-key fields of a hosted endpoint. The API key is sent only to that endpoint.
 
     name: name of the tutor or judge. Its requests are sent in batches if the run's settings say so. If its journals
@@ -186,7 +198,7 @@ def hosted_backend(name: str, model: HostedModel, files: JobFiles) -> tuple[Back
 
     async def start() -> Any:
         key = hosted_key(name, model)
-        live = client_of(name, model, model.base_url, model.model, **({"api_key": key} if key else {}))
+        live = client_of(name, model, model.base_url, model.model, purse, **({"api_key": key} if key else {}))
         if limits is None and not any(folder.path.is_dir() for folder in folders):
             return live
         from maieutic.serving.batch_client import BatchClient
@@ -248,7 +260,9 @@ def server_of(name: str, model: VllmModel, weights: Path, server_log: Path) -> V
     return VllmServer(name, model, weights, server_log)
 
 
-def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -> tuple[Backend, dict[str, Any]]:
+def vllm_backend(
+    name: str, model: VllmModel, weights: Path, server_log: Path, purse: Purse | None
+) -> tuple[Backend, dict[str, Any]]:
     """Return the backend and request-key fields of a local vLLM server.
 
     The server and the folder of its socket are created for the first new request. If the journal already has all
@@ -261,7 +275,7 @@ def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -
         servers.append(server)
         await server.start()
         await server.ready()
-        return client_of(name, model, "http://server/v1", served_name(weights), socket=server.socket)
+        return client_of(name, model, "http://server/v1", served_name(weights), purse, socket=server.socket)
 
     def stop() -> None:
         for server in servers:

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from maieutic.core.journal import KEY_PREFIX, canonical_digest, request_key
-from maieutic.serving.answers import Answer, MalformedAnswer
+from maieutic.serving.answers import Answer, MalformedAnswer, Usage, usage_of
 from maieutic.serving.batch_collector import BatchCollector
 from maieutic.serving.batch_register import BatchRegister
 from maieutic.serving.batch_sender import BatchOrigin, BatchSender
 from maieutic.serving.batches import BatchFolder, BatchSettings, Outcome
-from maieutic.serving.client import Client, ErrorStatus, Prepare, Unanswered, body_of, unchanged_request
+from maieutic.serving.client import Client, ErrorStatus, OverBudget, Prepare, Unanswered, body_of, unchanged_request
 from maieutic.serving.refusals import Refusal, scope_of
 from maieutic.serving.silent_changes import SilentChangeWatcher
 
@@ -65,6 +65,11 @@ class BatchClient:
         return self.live.probe_answers
 
     @property
+    def failed_usage(self) -> list[Usage]:
+        """Usage of failed tries that is not counted yet."""
+        return self.live.failed_usage
+
+    @property
     def watcher(self) -> SilentChangeWatcher:
         """Watcher for silent changes."""
         return self.live.watcher
@@ -103,16 +108,20 @@ class BatchClient:
         not answered in as many batches as the entry has `attempts`, UserError if every request would be refused.
         """
         key, batches = self.key_of(request), 0
-        batch_of, reasons = self.register.batch_of, self.collector.reasons
+        batch_of, reasons, purse = self.register.batch_of, self.collector.reasons, self.live.purse
         while True:
             if key not in batch_of and (answer := await self._received(key, request)) is not None:
                 return replace(answer, seconds=0.0, attempts=max(batches, 1), batched=True)
+            if key in batch_of and purse is not None:
+                purse.reserve_in_batch(request, key, checked=False)  # this call counts what an earlier one has sent
             if self.live.fault is not None:
                 raise self.live.fault
             if key in batch_of:
                 await self.collector.wait_for(key)
             elif self.sender is None:
                 return await self.live.ask(request, prepare)
+            elif purse is not None and purse.fault is not None:
+                raise OverBudget(purse.fault.problem)
             elif batches == self.live.server.attempts:
                 raise Unanswered(f"no answer after {batches} batches, last {reasons.get(key, NOT_ACCEPTED)}")
             else:
@@ -121,26 +130,35 @@ class BatchClient:
 
     async def _received(self, key: str, request: dict[str, Any]) -> Answer | None:
         """Return the answer to a request in the collected batches; None if it has to be sent (again)."""
+        purse = self.live.purse
         holding = [answers for answers in reversed(self.register.collected) if key in answers.keys]
         for answers in sorted(holding, key=lambda answers: key not in answers.index.answered):
             outcome = answers.outcome(key)
+            usage = usage_of(outcome) if isinstance(outcome, dict) else None  # None: nothing to pay
             try:
                 answer = await self._answer_in(outcome, request, answers.batch.id in self.register.collected_now)
             except MalformedAnswer as error:
                 outcome, answer = str(error), None
             if answer is not None:
+                if purse is not None:
+                    purse.settle_in_batch(request, key, usage)
                 return answer
-            self._count_failure(answers.batch.id, key, outcome)
+            if self._count_failure(answers.batch.id, key, outcome) and purse is not None:
+                purse.settle_in_batch(request, key, usage)
         return None
 
-    def _count_failure(self, name: str, key: str, outcome: Outcome) -> None:
-        """Count a batch that did not answer a request, once. name: name of the batch's files."""
+    def _count_failure(self, name: str, key: str, outcome: Outcome) -> bool:
+        """Count a batch that did not answer a request, once. Returns True if this process collected it and counts it.
+
+        name: name of the batch's files.
+        """
         if (name, key) in self.counted:
-            return
+            return False
         self.counted.add((name, key))
         reason = self.collector.reasons[key] = outcome.words if isinstance(outcome, Refusal) else str(outcome)
         if name in self.register.collected_now:  # an earlier run has counted the others
             self.retries[reason] = self.retries.get(reason, 0) + 1
+        return name in self.register.collected_now
 
     async def _answer_in(self, outcome: Outcome, request: dict[str, Any], fresh: bool) -> Answer | None:
         """Return an outcome as an answer, or None if the request has to be sent again.

@@ -121,6 +121,8 @@ class BatchRegister:
     def drop(self, folder: BatchFolder, batch: Batch) -> None:
         """Forget a batch without answers, so that its requests are sent again."""
         folder.remove(batch)
+        if self.live.purse is not None:
+            self.live.purse.release_in_batch(batch.keys)
         self.wake(batch)
 
     def change(self, folder: BatchFolder, batch: Batch, change: Callable[[], None]) -> None:

@@ -23,10 +23,12 @@ from maieutic.serving.batch_collector import BatchCollector
 from maieutic.serving.batch_endpoint import BatchStatus, UnclearSubmission
 from maieutic.serving.batch_register import BatchRegister, end_all
 from maieutic.serving.batches import MEGABYTE, Batch, BatchLimits, BatchState, new_batch_id
+from maieutic.serving.budget import Amount
 from maieutic.serving.client import (
     ADDRESSES,
     SHUTDOWN_REASON,
     Interrupted,
+    OverBudget,
     Pending,
     Prepare,
     Unanswered,
@@ -136,17 +138,26 @@ class BatchSender:
                 else:
                     end_all((queued.ended for queued in sent), Pending(f"in a batch at {register.host}"))
         except Exception as error:  # earlier batches of these requests are not affected
-            end_all((queued.ended for queued in requests if queued.key not in register.batch_of), error)
+            unsent = [queued for queued in requests if queued.key not in register.batch_of]
+            if register.live.purse is not None:
+                register.live.purse.release_in_batch(queued.key for queued in unsent)
+            end_all((queued.ended for queued in unsent), error)
 
     def _lines(self, url: str, requests: Iterable[QueuedRequest]) -> Iterator[tuple[QueuedRequest, bytes]]:
         """Yield each request with its line in a batch's file.
 
         A request that cannot be prepared, for example because the budget is spent, ends with that error.
         """
+        purse = self.register.live.purse
         for queued in requests:
             try:
                 if SHUTDOWN.is_set:
                     raise Interrupted(SHUTDOWN_REASON)
+                if purse is not None:
+                    try:
+                        purse.reserve_in_batch(queued.request, queued.key)
+                    except UserError as error:
+                        raise OverBudget(error.problem) from None
                 body = body_of(self.register.live.server, queued.prepare(queued.request))
                 content = {"custom_id": queued.key, "method": "POST", "url": url, "body": body}
                 line = json.dumps(content).encode() + b"\n"
@@ -185,7 +196,12 @@ class BatchSender:
                 sent.append(queued)
                 size += len(line)
                 following = next(lines, None)
-        batch = batch.model_copy(update={"keys": [queued.key for queued in sent], "size": size})
+        keys = [queued.key for queued in sent]
+        purse = register.live.purse
+        reserved = purse.reserved_in_batch(keys) if purse is not None else Amount()
+        batch = batch.model_copy(
+            update={"keys": keys, "size": size, "reserved_tokens": reserved.tokens, "reserved_usd": reserved.usd}
+        )
         folder.save(batch)
         return batch, sent, following
 

@@ -99,7 +99,8 @@ class Batch(Record):
     key; model_digest: digest of the model's request-key fields; url: address in the lines; keys: keys of the requests,
     without their prefix; size: number of bytes of the requests; input_file: the endpoint's identifier of the file with
     the requests; provider_id: its identifier of the batch; status: last known status there; at: time of the last step,
-    in UTC; submitted: time of the submission, in UTC.
+    in UTC; submitted: time of the submission, in UTC; reserved_tokens, reserved_usd: what is reserved for its requests
+    in the budget of every run until it is collected, 0 if it was sent without a budget.
     """
 
     id: str
@@ -118,6 +119,8 @@ class Batch(Record):
     status: str = ""
     at: str
     submitted: str | None = None
+    reserved_tokens: int = 0
+    reserved_usd: float = 0.0
 
     @property
     def is_pending(self) -> bool:

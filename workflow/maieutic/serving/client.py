@@ -9,6 +9,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,8 +20,9 @@ from maieutic.core.errors import UserError
 from maieutic.core.journal import REPEAT, canonical_digest
 from maieutic.core.secrets import model_list_headers, redact, register_sent_key
 from maieutic.core.shutdown import SHUTDOWN
-from maieutic.serving.answers import Answer, MalformedAnswer, parse_body
-from maieutic.serving.connections import BodyTooLong, get, open_session, post
+from maieutic.serving.answers import Answer, MalformedAnswer, Usage, parse_body, usage_of
+from maieutic.serving.budget import Purse, Reservation
+from maieutic.serving.connections import BodyTooLong, Response, get, open_session, post
 from maieutic.serving.refusals import (
     ACCOUNT_PHRASES,
     KEY_PHRASES,
@@ -61,6 +63,8 @@ LONGEST_DATE = 64  # only this many characters of a date in Retry-After are pars
 SHUTDOWN_CHECK_SECONDS = 0.5  # interval at which a waiting request checks whether the job is shutting down
 SHUTDOWN_REASON = "the job is shutting down"
 LOGGED_WAIT = 5.0  # a Retry-After is logged if it delays requests by more than this many additional seconds
+# Statuses of a proxy that did not wait for the model's answer, which may be billed all the same
+GAVE_UP_WAITING = frozenset({408, 499, 502, 504, 524})
 NOT_FOUND_STATUS = frozenset({400, 404, 405, 501})
 ADDRESSES = {"chat": "chat/completions", "completions": "completions", "responses": "responses"}
 
@@ -105,6 +109,10 @@ class Interrupted(Unanswered):
     """Error for a request that is not sent because the job is ending. Requests in flight are still answered."""
 
     sent = False
+
+
+class OverBudget(Interrupted):
+    """Error for a request that the rest of the run's budget does not pay."""
 
 
 class ErrorStatus(Exception):
@@ -154,8 +162,9 @@ async def wait_unless_shutdown(seconds: float) -> None:
 class Client:
     """Client of one server, with at most `concurrency` requests at once. Transient failures are retried."""
 
-    def __init__(self, server: ServerSettings) -> None:
-        self.server = server
+    def __init__(self, server: ServerSettings, purse: Purse | None = None) -> None:
+        """purse: purse of the run's budget, from which every try is paid."""
+        self.server, self.purse = server, purse
         if server.api_key:
             register_sent_key(server.api_key)
         self.slots = asyncio.Semaphore(server.concurrency)
@@ -172,6 +181,7 @@ class Client:
         self.probe_after = PROBE_AFTER  # number of consecutive refusals after which a probe is sent
         self.probes: dict[str, asyncio.Task[Refusal | None]] = {}
         self.probe_answers: list[Answer] = []  # answers to probes, kept so that their tokens are counted
+        self.failed_usage: list[Usage] = []  # what the endpoint reported for failed tries, which it bills as well
         # Azure's requests name the deployment, but its answers name the model: do not compare the two.
         self.watcher = SilentChangeWatcher(not str(urlsplit(server.base_url).hostname).endswith(".azure.com"))
         self.session: aiohttp.ClientSession | None = None
@@ -224,16 +234,30 @@ class Client:
     async def _once(self, request: dict[str, Any], attempt: int, server: ServerSettings | None = None) -> Answer:
         """Send a request once. Raises ErrorStatus for a refusal. server: settings that replace the client's own."""
         server = server or self.server
-        began = time.monotonic()
         url = f"{server.base_url.rstrip('/')}/{ADDRESSES[request['endpoint']]}"
         body = body_of(server, request)
-        response = await post(self.open_session(), url, body, server.longest)
-        if not 200 <= response.status < 300:
-            raise ErrorStatus(read_refusal(response.status, response.body), response.headers)
-        reply = parse_body(response.body)
-        if (failure := error_in(reply)) is not None:
-            raise ErrorStatus(failure, response.headers)
-        return self.read_reply(request, body, reply, time.monotonic() - began, attempt)
+        payment = Payment(self.purse)
+        await payment.reserve(request)
+        try:
+            began = time.monotonic()
+            response = await post(self.open_session(), url, body, server.longest)
+            if not 200 <= response.status < 300:
+                payment.note_refusal(response)
+                raise ErrorStatus(read_refusal(response.status, response.body), response.headers)
+            reply = parse_body(response.body)
+            payment.usage = usage_of(reply)
+            if (failure := error_in(reply)) is not None:
+                raise ErrorStatus(failure, response.headers)
+            answer = self.read_reply(request, body, reply, time.monotonic() - began, attempt)
+            payment.usage = Usage(answer.prompt_tokens, answer.completion_tokens, answer.cached_tokens)
+            return answer
+        except BaseException as error:
+            payment.note_failure(error)
+            if payment.usage.prompt and payment.usage.is_reported:
+                self.failed_usage.append(payment.usage)
+            raise
+        finally:
+            payment.settle()
 
     def open_session(self) -> aiohttp.ClientSession:
         """Return the session of this client's connections, which the first call opens."""
@@ -438,6 +462,49 @@ class Client:
             )
         wait = float(min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.5, 1.0))
         return wait if server_wait is None or server_wait < wait else 0.0
+
+
+class Payment:
+    """Payment of one try of a request from the purse of the run's budget, if it has one.
+
+    usage: what the endpoint reports; is_sent: False if no connection was opened.
+    """
+
+    def __init__(self, purse: Purse | None) -> None:
+        self.purse = purse
+        self.reservation: Reservation | None = None
+        self.usage, self.is_sent = Usage(), True
+
+    async def reserve(self, request: Mapping[str, Any]) -> None:
+        """Reserve the most that the request can cost. Raises OverBudget if the budget does not pay it."""
+        if self.purse is None:
+            return
+        try:
+            self.reservation = await self.purse.reserve(request)
+        except InterruptedError:
+            raise Interrupted(SHUTDOWN_REASON) from None
+        except UserError as error:
+            raise OverBudget(error.problem) from None
+
+    def note_refusal(self, response: Response) -> None:
+        """Note what an error reports. Without usage it has no tokens, unless a proxy gave up waiting for the answer."""
+        with suppress(MalformedAnswer):
+            self.usage = usage_of(parse_body(response.body))
+        if not self.usage.is_reported and response.status not in GAVE_UP_WAITING:
+            self.usage = Usage(0, 0)
+
+    def note_failure(self, error: BaseException) -> None:
+        """Note that a try failed."""
+        self.is_sent = not isinstance(error, aiohttp.ClientConnectorError)
+
+    def settle(self) -> None:
+        """Pay what the endpoint reports, or what was reserved if it reports nothing."""
+        if self.purse is None or self.reservation is None:
+            return
+        if self.is_sent:
+            self.purse.settle(self.reservation, self.usage)
+        else:
+            self.purse.release(self.reservation)
 
 
 def never_encrypted(error: Exception) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import os
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from maieutic.core.errors import UserError
+from maieutic.core.locks import lock_exclusively
 from maieutic.serving.eviction import hold_shared_locks, open_shared
 from maieutic.serving.run_environment import LOCKS_VARIABLE
 
@@ -130,7 +130,7 @@ def try_lock(path: Path) -> int | None:
     """Lock a file that any user may lock. Return its file descriptor, or None if another process holds the lock."""
     handle = open_shared(path)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_exclusively(handle)
     except BlockingIOError:
         os.close(handle)
         return None

@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from maieutic.core.locks import lock, lock_exclusively
+
 log = logging.getLogger(__name__)
 FOLDER = Path("/tmp")
 POLL_SECONDS = 0.25
@@ -62,7 +64,7 @@ def hold_shared_locks(*paths: Path) -> Iterator[None]:
             stack.callback(os.close, handle)
             for _ in range(LOCK_TRIES):
                 try:
-                    fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    lock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:  # another process tests the lock at this moment
                     time.sleep(LOOK_SECONDS)
@@ -73,7 +75,7 @@ def has_shared_lock(path: Path) -> bool:
     """Return True if a process has locked the file in shared mode."""
     handle = open_shared(path)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_exclusively(handle)
     except BlockingIOError:
         return True
     finally:

@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from maieutic.core.locks import is_other_owner_here, lock
+
 log = logging.getLogger(__name__)
 OWNER = re.compile(r"host (?P<host>\S+) pid (?P<pid>\d+)(?: slurm job (?P<job>\d+))?")
 WAIT_SECONDS = 40.0
@@ -33,11 +35,15 @@ def lock_owner(path: Path) -> Owner | None:
     """Return the process that has locked a file, or None if the file is not locked or does not name the process."""
     with open(path, encoding="utf-8") as handle:
         try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            if lock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB):
+                return None
+            held = False  # a file system without locks: the owner that the file names may have ended
         except BlockingIOError:
-            match = OWNER.search(handle.read())
-            return Owner(match["host"], int(match["pid"]), match["job"]) if match else None
-    return None
+            held = True
+        owner = handle.read().strip()
+        match = OWNER.search(owner)
+        is_held = match is not None and (held or is_other_owner_here(owner))
+        return Owner(match["host"], int(match["pid"]), match["job"]) if match and is_held else None
 
 
 def cancel_queued_jobs(folder: Path) -> None:

@@ -64,15 +64,10 @@ def as_chat_answer(reply: Any) -> dict[str, Any]:
         raise MalformedAnswer("no output_text")
     thoughts = [part for item in items if item.get("type") == "reasoning" for part in object_list(item.get("summary"))]
     summary = "\n".join(part["text"] for part in thoughts if isinstance(part.get("text"), str))
-    usage = reply.get("usage") if isinstance(reply.get("usage"), dict) else {}
     message = {"content": "".join(texts or refusals) or None, "reasoning": summary}
     return {
         "choices": [{"message": message, "finish_reason": FINISHES.get(str(reason), reason) if reason else "stop"}],
-        "usage": {
-            "prompt_tokens": usage.get("input_tokens"),
-            "completion_tokens": usage.get("output_tokens"),
-            "prompt_tokens_details": usage.get("input_tokens_details"),
-        },
+        "usage": reply.get("usage"),
     }
 
 

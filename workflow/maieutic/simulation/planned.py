@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property, partial
 from pathlib import Path
 
-from maieutic.config.budget import check_prices
+from maieutic.config.budget import check_answer_limits, check_prices
 from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel, HostedModel, Needs, RecordedModel, VllmModel
 from maieutic.config.registry import check_entry, unknown_name
@@ -105,6 +105,7 @@ def check_simulation(plan: SimulationPlan, name: str) -> None:
         fix = "choose mathtutorbench/mistake_correction, or another task with a student's work or a dialogue"
         raise UserError(f"{key}.task", f"{entry.task}: {CANNOT_START}", fix)
     check_prices(plan.run.budget, plan.models, [entry.student])
+    check_answer_limits(plan.run.budget, plan.models, [entry.student])
 
 
 def planned_requests(plan: SimulationPlan) -> Iterator[PlannedRequests]:

@@ -10,7 +10,8 @@ from typing import Literal, NamedTuple
 
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core.errors import UserError, check_all
-from maieutic.launch.messages import Billed, budget_text, registry_cost
+from maieutic.launch.budget_limits import budget_text
+from maieutic.launch.messages import Billed, registry_cost
 from maieutic.launch.rehearsal import Rehearsal
 from maieutic.launch.requests import VERDICT_TOKENS, NewRequests, new_requests
 from maieutic.plan.plan import Plan
