@@ -1,15 +1,17 @@
-"""Tests of `maieutic forget --refused`: refusals and the outputs made from them are removed, answers stay."""
+"""Tests of `maieutic forget`: what is dropped, what is removed, and that nothing of another owner is."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.core.journal import FinishedRequest, load_journal_answers
+from maieutic.core.journal import FinishedRequest, load_journal_answers, unparsed_path
 from maieutic.tools.forgetting import forget
+from maieutic.tools.owned_files import all_patterns, reserved_names
 
 
 def journal_line(key: str, error: str | None = None) -> str:
@@ -62,5 +64,83 @@ def test_forgetting_a_named_run_leaves_other_runs_unchanged(folder: Path) -> Non
     assert Path(paths.REPLIES.of(benchmark="b", tutor="far")).exists()
     with pytest.raises(UserError, match="three"):
         forget("three", refused=True)
-    with pytest.raises(UserError, match="add either --refused or --transcripts"):
+    with pytest.raises(UserError, match="add either --missing REASON or --transcripts"):
         forget("two", refused=False)
+
+
+REASONS = {
+    "refused": {"a", "filtered", "unread", "cut"},
+    "filtered": {"a", "r", "unread", "cut"},
+    "failed": {"a", "r", "filtered", "unread", "cut"},
+    "unparsed": {"a", "r", "filtered"},
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_answers_are_dropped_by_the_reason_for_which_they_are_missing(reason: str, folder: Path) -> None:
+    """A judge's answers that cannot be read are found in its verdicts, and beside the journal if there are none yet."""
+    names = {"judge": "j", "benchmark": "b", "batch": "far"}
+    journal, verdicts = Path(paths.VERDICT_JOURNAL.of(**names)), Path(paths.VERDICTS.of(**names))
+    lines = [journal_line("a"), journal_line("r", "400: no"), journal_line("unread"), journal_line("cut")]
+    filtered = FinishedRequest(key="filtered", text="", seconds=0.0, attempts=1, finish="content_filter")
+    journal.write_text("".join(lines) + filtered.model_dump_json() + "\n{damaged\n")
+    answered = {"criterion": None, "value": "1"}
+    judgements = [
+        {"key": "a", "verdicts": [answered]},
+        {"key": "r", "verdicts": [{"criterion": None, "value": None, "why_none": "refused: 400: no"}]},
+        {"key": "unread", "verdicts": [answered, {"criterion": None, "value": None, "why_none": "no verdict"}]},
+    ]
+    verdicts.write_text("".join(json.dumps(record) + "\n" for record in judgements))
+    unparsed_path(journal).write_text("cut\n")
+    forget(missing=[reason])  # type: ignore[list-item]
+    left = keys_left(paths.VERDICT_JOURNAL, **names)
+    assert left == REASONS[reason] and "{damaged" in journal.read_text()
+    assert verdicts.exists() == (len(left) == 5), "the next run makes the verdicts anew"
+
+
+EVERY_NAME = sorted({*reserved_names(), "far", "j", "one", "b", "chats"})
+
+
+def other_files() -> list[Path]:
+    """Return a file for each path of the rules and of the package, none of which belongs to a run on transcripts."""
+    names = {"benchmark": "mrbench", "tutor": "far", "judge": "j", "dataset": "x_data", "simulation": "sim"}
+    return [
+        Path(re.sub(r"\{(\w+)\}", lambda mark: names.get(mark[1], "other"), "/".join(pattern)))
+        for pattern in all_patterns()
+    ]
+
+
+@pytest.mark.parametrize("name", EVERY_NAME)
+def test_a_run_with_any_name_takes_only_its_own_files(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names of folders of results, of tutors, judges and runs: as an earlier version allowed them for transcripts."""
+    monkeypatch.chdir(tmp_path)
+    others = [path for path in other_files() if path.suffix]
+    # Files of things that are called like the run, which must stay as well
+    called_alike = {"tutor": name, "judge": name, "reward_model": name, "batch": name, "model": name, "release": name}
+    others += [
+        Path(re.sub(r"\{(\w+)\}", lambda mark: called_alike.get(mark[1], "mrbench"), "/".join(pattern)))
+        for pattern in all_patterns()
+        if "{run}" not in pattern
+    ]
+    others = sorted({path for path in others if path.suffix and path.parts[1] != "runs"})
+    for path in others:
+        if not path.is_dir() and not any(parent.is_file() for parent in path.parents):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("of others")
+    others = [path for path in others if path.is_file()]
+    own = [Path(paths.ITEMS.of(benchmark=name, task="turns")), Path(paths.REPLIES.of(benchmark=name, tutor="recorded"))]
+    for path in (own := [path for path in own if path not in others]):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("a text")
+    config = {
+        "run": {"name": name, "tasks": [f"{name}/turns"]},
+        "datasets": {f"{name}_transcripts": {"published": {"path": f"{name}/conversations.jsonl"}}},
+    }
+    saved = Path(paths.ROOT) / "runs" / name / "config.yaml"
+    saved.parent.mkdir(parents=True, exist_ok=True)
+    saved.write_text(json.dumps(config))
+    forget(name, transcripts=True, yes=True)
+    assert [path for path in others if not path.is_file()] == []
+    assert name in reserved_names() or not any(path.exists() for path in own)

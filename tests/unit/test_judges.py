@@ -330,7 +330,7 @@ def test_a_judge_may_answer_anything(tmp_path: Path) -> None:
 
 STOPS = [  # share of unparsable answers, finish reason, True if the server decodes by a schema, expected error
     (1.0, "stop", False, r"judge: 1\d\d of the first 1\d\d verdicts by r cannot be parsed, and answers so far are kept; the most frequent reason \(1\d\d times\) is: no JSON object.*set structured: true on models.m"),
-    (1.0, "stop", True, r"no JSON object.*choose another rubric or model, or set models.judge.max_unreadable above"),
+    (1.0, "stop", True, r"no JSON object.*forget --missing unparsed.*, choose another rubric or model, or set models.judge.max_unreadable above"),
     (1.0, "length", True, r"raise models.judge.max_tokens"),
     (0.6, "stop", False, r"of the first 1\d\d verdicts"),
     (0.4, "stop", False, None),

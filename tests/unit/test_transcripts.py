@@ -550,7 +550,7 @@ def test_outside_of_a_checkout_the_fix_is_to_go_there(tmp_path: Path, monkeypatc
 def test_a_run_that_was_only_prepared_is_forgotten(folder: Path) -> None:
     table(folder / "chats.csv")
     transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(check=0))
-    forget("chats", transcripts=True)
+    forget("chats", transcripts=True, yes=True)
     assert not list(folder.glob("chats/*.jsonl")) and (folder / "chats/resources").is_dir()
 
 
@@ -620,9 +620,12 @@ def test_forgetting_removes_every_text_and_keeps_the_numbers(folder: Path) -> No
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text("How did you get 5?")
     Path("results/runs/chats/config.yaml").write_text(Path("chats.yaml").read_text())
-    with pytest.raises(UserError, match="either --refused or --transcripts"):
+    with pytest.raises(UserError, match="either --missing REASON or --transcripts"):
         forget("chats")
-    forget("chats", transcripts=True)
+    with pytest.raises(UserError, match=r"nothing was removed yet: \d+ files and folders .* Fix: add --yes"):
+        forget("chats", transcripts=True)
+    assert all(Path(name).exists() for name in texts)
+    forget("chats", transcripts=True, yes=True)
     assert not any(Path(name).exists() for name in texts) and all(Path(name).exists() for name in (*kept, *others))
     assert not list(Path("chats").glob("*.jsonl")) and Path("chats/resources").is_dir()
     with pytest.raises(UserError, match="expected the name of a run"):

@@ -230,6 +230,11 @@ def lock_path(journal: Path) -> Path:
     return journal.with_suffix(".lock")
 
 
+def unparsed_path(journal: Path) -> Path:
+    """Return the path of the list of a judge's answers that could not be read, with one key of the journal a line."""
+    return journal.with_suffix(".unparsed")
+
+
 def take_lock(path: Path) -> IO[str]:
     """Lock `path` for this process, and return the open file.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from maieutic.config.models import HostedModel, JudgeModel, VllmModel
 from maieutic.config.prompts import Messages
 from maieutic.config.rubrics import LoadedRubric, read_rubric
 from maieutic.core.errors import UserError
-from maieutic.core.journal import REPEAT, FinishedRequest, Journal
+from maieutic.core.journal import REPEAT, FinishedRequest, Journal, unparsed_path
 from maieutic.core.progress import Progress
 from maieutic.core.records import Judgement, Verdict, write_records
 from maieutic.core.shutdown import run_with_grace
@@ -34,6 +34,7 @@ from maieutic.serving.pictures import with_pictures
 
 log = logging.getLogger(__name__)
 PREFIX_BLOCK = 256  # characters in a block: about sixty tokens, or a few blocks of a server's prefix cache
+REFUSED_MARK = "refused: "  # beginning of the reason for a verdict that is missing because of a refusal
 MAX_RAW_CHARACTERS = 20_000  # maximum number of characters of an answer in the results; the journal keeps it whole
 JudgeWork = list[tuple[LoadedRubric, Case]]
 
@@ -90,7 +91,7 @@ class MissingVerdictMonitor:
         if "cut" in why or "length" in why:
             return f"raise models.{self.panel.name}.max_tokens"
         return (
-            "choose another rubric or model, or "
+            "ask these again (`maieutic forget --missing unparsed`), choose another rubric or model, or "
             f"set models.{self.panel.name}.max_unreadable above this share of missing verdicts"
         )
 
@@ -131,7 +132,7 @@ def judge_request(loaded: LoadedRubric, case: Case, question: Question, panel: J
 def verdicts_of_entry(loaded: LoadedRubric, question: Question, entry: FinishedRequest) -> list[Verdict]:
     """Return the verdicts of an answer. They are missing if the server permanently refused the question."""
     if entry.error:
-        why = f"refused: {entry.error}"
+        why = f"{REFUSED_MARK}{entry.error}"
         return [Verdict(criterion=name, value=None, why_none=why) for name in question.criteria or [None]]
     verdicts = parse_verdicts(loaded.rubric, question.criteria, entry.text, entry.finish)
     return [
@@ -188,6 +189,7 @@ def judgement_record(
 
 async def judge_all(work: JudgeWork, job: ModelRequests, panel: JudgeSettings) -> list[Judgement]:
     """Ask all questions, then follow-up questions; return judgements in the work's order, and record the usage."""
+    unparsed_path(job.journal.path).unlink(missing_ok=True)
     try:
         judgements = await ask_questions(work, job, panel)
         return [
@@ -243,6 +245,7 @@ async def ask_questions(work: JudgeWork, job: ModelRequests, panel: JudgeSetting
             progress.fail(str(error), error.later, error.sent)
             return
         fresh = job.requests > requests
+        note_unparsed(job.journal.path, by_number[number])
         tokens = sum(part.completion_tokens or 0 for part in by_number[number])
         progress.step(known=not fresh, tokens=tokens if fresh else 0)
         watch.count_verdicts(loaded, by_number[number])
@@ -253,6 +256,23 @@ async def ask_questions(work: JudgeWork, job: ModelRequests, panel: JudgeSetting
     progress.log_line()
     job.check_unanswered(progress, "questions")
     return [part for number in range(len(questions)) for part in by_number[number]]
+
+
+def note_unparsed(journal: Path, judgements: Iterable[Judgement]) -> None:
+    """List the answers that could not be read beside the journal, so that `maieutic forget` finds them at any time."""
+    keys = [
+        record.key
+        for record in judgements
+        if any(verdict.value is None and not is_refused(verdict) for verdict in record.verdicts)
+    ]
+    if keys:
+        with open(unparsed_path(journal), "a", encoding="utf-8") as handle:
+            handle.write("".join(f"{key}\n" for key in keys))
+
+
+def is_refused(verdict: Verdict) -> bool:
+    """Return True if a verdict is missing because the endpoint refused the question."""
+    return (verdict.why_none or "").startswith(REFUSED_MARK)
 
 
 def missing_reasons(judgements: Sequence[Judgement]) -> Counter[str]:

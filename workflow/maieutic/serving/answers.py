@@ -20,6 +20,7 @@ MOST_DIGITS = 20  # an integer with more digits is parsed as None
 TAGS = re.compile(r"<(?:style|script)[^>]{0,200}>[^<]{0,2000}</(?:style|script)>|<[^<>]{0,200}>")
 # Finish reason that is recorded if an answer's text is in OpenAI's field `refusal`, and its field `content` is null
 REFUSAL = "refusal"
+CONTENT_FILTER = "content_filter"  # finish reason of an answer that the endpoint's filter has cut or withheld
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -230,12 +230,17 @@ class BatchFolder:
             raise missing_answers(answers, path)
         return batch
 
-    def drop_refusals(self) -> None:
-        """Remove all lines but answers from the collected batches, so that refused requests are sent again."""
+    def drop_answers(self, is_dropped: Callable[[str, bool], bool]) -> None:
+        """Remove lines from the collected batches, so that their requests are sent again.
+
+        is_dropped: function of a request's key, without its prefix, and of True for a line that is no answer.
+        """
         for path in sorted(self.path.glob("*.answers")):
             with open(path, "rb") as lines, atomic_file(path, "wb") as kept:
                 kept.writelines(
-                    line for line in lines if (parsed := parse_line(line)) and isinstance(parsed.outcome, dict)
+                    line
+                    for line in lines
+                    if (parsed := parse_line(line)) and not is_dropped(parsed.key, not isinstance(parsed.outcome, dict))
                 )
 
 

@@ -1,22 +1,25 @@
-"""`maieutic forget`: drop refusals from a run's journals, or all texts of a run on transcripts."""
+"""`maieutic forget`: drop missing answers from a run's journals, or all texts of a run on transcripts."""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, remove
-from maieutic.core.journal import lock_path, take_lock
+from maieutic.core.journal import KEY_PREFIX, lock_path, take_lock, unparsed_path
+from maieutic.core.ledger import valid_json_lines
 from maieutic.core.paths import Pattern
+from maieutic.judges.judging import REFUSED_MARK
 from maieutic.launch.batches import NO_NAME
 from maieutic.launch.runs import saved_config, saved_configs
+from maieutic.serving.answers import CONTENT_FILTER
 from maieutic.serving.batches import BatchFolder
 from maieutic.simulation.paths import (
     CLAIM_JOURNAL,
@@ -27,6 +30,7 @@ from maieutic.simulation.paths import (
     TUTOR_JOURNAL,
 )
 from maieutic.simulation.planned import FLOORS
+from maieutic.tools.owned_files import Owned, owned_files
 from maieutic.transcripts.moments import DATA_FILE, DATASET_SUFFIX, FOLDER_MARK, REPLIES_FILE
 
 log = logging.getLogger(__name__)
@@ -55,28 +59,43 @@ class RequestJournal(NamedTuple):
     outputs: list[Path]
 
 
-def forget(run: str | None = None, *, refused: bool = False, transcripts: bool = False) -> None:
-    """Drop the refused requests of a run from its journals, or all texts of a run on transcripts.
+Missing = Literal["refused", "filtered", "failed", "unparsed"]
+REFUSED, FILTERED, FAILED, UNPARSED = "refused", "filtered", "failed", "unparsed"
 
-    refused: drop refusals; the next run repeats these requests. Outputs made from these journals are removed, so that
-    Snakemake makes them anew, and all other answers are kept. transcripts: remove the conversations from the data
-    folder, and every text made from them: items, replies, verdicts, grades, journals, logs and the page. Its numbers
-    (scores and tables) are kept.
 
-    run: name of the run, as listed by `maieutic runs`; with `refused`, all runs in this folder if omitted.
+def forget(
+    run: str | None = None,
+    *,
+    missing: list[Missing] | None = None,
+    refused: bool = False,
+    transcripts: bool = False,
+    yes: bool = False,
+) -> None:
+    """Drop requests without a usable answer from a run's journals, or all texts of a run on transcripts.
+
+    missing: reason for which an answer is missing: `refused` by the endpoint, `filtered` by it, `failed` in every
+    attempt, or `unparsed` (a judge's answer that cannot be read). The next run repeats these requests. Outputs made
+    from these journals are removed, so that Snakemake makes them anew, and all other answers are kept. refused: the
+    same as `--missing refused`. transcripts: remove the conversations from the data folder, and every text made from them:
+    items, replies, verdicts, grades, journals, logs and the page. Its numbers (scores and tables) are kept. yes: remove
+    them; without it, they are only listed.
+
+    run: name of the run, as listed by `maieutic runs`; with `missing`, all runs in this folder if omitted.
     """
-    if refused == transcripts:
-        fix = "add either --refused or --transcripts"
+    reasons: set[str] = {*(missing or []), *([REFUSED] if refused else [])}
+    if bool(reasons) == transcripts:
+        fix = "add either --missing REASON or --transcripts"
         raise UserError("maieutic forget", "expected one kind of content to drop", fix)
     if transcripts:
-        forget_transcripts(run)
+        forget_transcripts(run, yes)
         return
     names = asked_models_of_run(run)
     dropped = 0
     for journal in journals():
         if names is None or journal.model in names:
-            dropped += drop_refusals(journal)
-    log.info("refused requests dropped: %d%s", dropped, "; the next run repeats them" if dropped else "")
+            dropped += drop_missing(journal, reasons)
+    what = ", ".join(sorted(reasons))
+    log.info("requests dropped (%s): %d%s", what, dropped, "; the next run repeats them" if dropped else "")
 
 
 def configs_by_run() -> dict[str, dict[str, Any]]:
@@ -93,16 +112,20 @@ def config_of_run(run: str) -> dict[str, Any]:
     return by_name[run]
 
 
-KEPT_FOLDERS = ("scores", "runs", "report", "benchmarks", "validation")  # folders of results that contain no texts
+# folders of results that contain no texts
+KEPT_FOLDERS = frozenset({"scores", "runs", "report", "benchmarks", "validation", "{run}"})
 
 
-def forget_transcripts(run: str | None) -> None:
-    """Remove the texts of a run on transcripts. Raises UserError if the run is unknown or has no transcripts."""
+def forget_transcripts(run: str | None, yes: bool) -> None:
+    """Remove the texts of a run on transcripts. Raises UserError if the run is unknown or has no transcripts.
+
+    yes: False to only list them; the error then names the flag.
+    """
     if run is None:
         raise UserError("maieutic forget", "expected the name of a run, found none", "pass a name of `maieutic runs`")
     prepared = Path(run)
     if (prepared / FOLDER_MARK).is_file() and run not in configs_by_run():  # prepared, but never started
-        remove_all([prepared / DATA_FILE, prepared / REPLIES_FILE], run)
+        remove_all(Owned([prepared / DATA_FILE, prepared / REPLIES_FILE], []), run, yes)
         return
     config = config_of_run(run)
     datasets = config.get("datasets", {})
@@ -110,44 +133,44 @@ def forget_transcripts(run: str | None) -> None:
     names = {name for name in benchmarks if f"{name}{DATASET_SUFFIX}" in datasets}
     if not names:
         raise UserError("maieutic forget", f"run {run} has no transcripts", "name a run of `maieutic transcripts`")
-    results = Path(paths.ROOT)
-    page = results / f"runs/{run}"
-    doomed = [page / "index.html", page / "items", page / "partial"]
+    page = Path(paths.ROOT) / f"runs/{run}"
+    doomed, shared = [page / "index.html", page / "items", page / "partial"], list[Path]()
     for name in names:
         data = Path(datasets[f"{name}{DATASET_SUFFIX}"]["published"]["path"])
-        doomed += [Path(paths.SOURCE.of(dataset=f"{name}{DATASET_SUFFIX}")), data, data.with_name(REPLIES_FILE)]
-        folders = [path for path in results.rglob(name) if path.is_dir()]
-        doomed += [path for path in folders if path.relative_to(results).parts[0] not in KEPT_FOLDERS]
-    doomed += [
-        path
-        for name, entry in (config.get("simulations") or {}).items()
-        if str(entry.get("task")).partition("/")[0] in names
-        for path in simulated_texts(results, name)
-    ]
-    remove_all(doomed, run)
+        doomed += [data, data.with_name(REPLIES_FILE)]
+        simulations = [
+            simulation
+            for simulation, entry in (config.get("simulations") or {}).items()
+            if str(entry.get("task")).partition("/")[0] == name
+        ]
+        for wildcard, owner in [
+            ("dataset", f"{name}{DATASET_SUFFIX}"),
+            ("benchmark", name),
+            *(("simulation", simulation) for simulation in simulations),
+        ]:
+            owned = owned_files(wildcard, owner, KEPT_FOLDERS)
+            doomed += [path for path in owned.own if path.name != Path(SCORES).name]
+            shared += owned.shared
+    remove_all(Owned(doomed, shared), run, yes)
 
 
-def simulated_texts(results: Path, simulation: str) -> list[Path]:
-    """Return the folders and files with texts of a simulation. Its scores are not among them."""
-    claims = Path(CLAIMS.of(simulation=simulation))
-    return [
-        claims,
-        claims.with_name("conversations"),
-        results / f"journal/simulations/{simulation}",
-        results / f"logs/serve/simulations/{simulation}",
-        results / f"logs/simulate_conversations/{simulation}",
-        results / f"logs/measure_claims/{simulation}.log",
-    ]
+def remove_all(doomed: Owned, run: str, yes: bool) -> None:
+    """Remove files and folders with texts of a run, and log what was removed and what was not.
 
-
-def remove_all(doomed: Iterable[Path], run: str) -> None:
-    """Remove files and folders with texts of a run, and log what was removed and what was not."""
-    removed = 0
-    for path in doomed:
-        if remove(path):
-            removed += 1
-            log.info("removed %s", path)
-    log.info("removed: %d files and folders with texts of run %s", removed, run)
+    yes: False to only list them. Raises UserError that names the flag.
+    """
+    existing = [path for path in doomed.own if path.exists()]
+    for path in doomed.shared:
+        log.warning("not removed: %s may belong to something else that is called like this run", path)
+    if not yes and existing:
+        for path in existing:
+            log.info("would be removed: %s", path)
+        problem = f"nothing was removed yet: {len(existing)} files and folders with texts of run {run}"
+        raise UserError("maieutic forget", problem, "add --yes to remove them")
+    for path in existing:
+        remove(path)
+        log.info("removed %s", path)
+    log.info("removed: %d files and folders with texts of run %s", len(existing), run)
     log.info(
         "not removed: the file with your transcripts, other runs that were made from it, samples of `maieutic label`, "
         "and archives"
@@ -186,32 +209,63 @@ def path_regex(pattern: Pattern) -> re.Pattern[str]:
     return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(pattern)))
 
 
-def drop_refusals(journal: RequestJournal) -> int:
-    """Remove all refusals from a journal, and return their number.
+def drop_missing(journal: RequestJournal, reasons: Container[str]) -> int:
+    """Remove the requests without a usable answer from a journal, and return their number.
 
-    If there are any, the outputs made from the journal are removed as well.
+    reasons: reasons for which they have none. If there are any, the outputs made from the journal are removed as well.
     """
     handle = take_lock(lock_path(journal.path))
     try:
-        BatchFolder.beside(journal.path).drop_refusals()
+        keys = unparsed_keys(journal) if UNPARSED in reasons else set()
         lines = journal.path.read_bytes().splitlines(keepends=True)
-        kept = [line for line in lines if not is_refusal_line(line)]
-        if len(kept) == len(lines):
+        dropped = [key for line in lines if (key := missing_key(line, reasons, keys)) is not None]
+        gone = set(dropped)
+        BatchFolder.beside(journal.path).drop_answers(
+            lambda key, is_refusal: f"{KEY_PREFIX}{key}" in gone or (is_refusal and REFUSED in reasons)
+        )
+        if not dropped:
             return 0
         # Remove the outputs before rewriting the journal, so that they are made anew after a kill in between.
         for output in journal.outputs:
             output.unlink(missing_ok=True)
         with atomic_file(journal.path, "wb") as file:
-            file.writelines(kept)
-        return len(lines) - len(kept)
+            file.writelines(line for line in lines if missing_key(line, reasons, keys) is None)
+        unparsed_path(journal.path).unlink(missing_ok=True)
+        return len(dropped)
     finally:
         handle.close()
 
 
-def is_refusal_line(line: bytes) -> bool:
-    """Return True if a line of a journal is a refusal. A damaged line does not count as one."""
+def missing_key(line: bytes, reasons: Container[str], unparsed: Container[str]) -> str | None:
+    """Return the key of a journal's line that is to be dropped, else None. A damaged line is kept.
+
+    unparsed: keys of the answers that could not be read.
+    """
     try:
         entry = json.loads(line)
     except ValueError:
-        return False
-    return isinstance(entry, dict) and bool(entry.get("error"))
+        return None
+    if not isinstance(entry, dict) or not isinstance(key := entry.get("key"), str):
+        return None
+    is_dropped = (
+        (bool(entry.get("error")) and REFUSED in reasons)
+        or (entry.get("finish") == CONTENT_FILTER and FILTERED in reasons)
+        or key in unparsed
+    )
+    return key if is_dropped else None
+
+
+def unparsed_keys(journal: RequestJournal) -> set[str]:
+    """Return the keys of a judge's answers that could not be read: those of its job, and those of its verdicts."""
+    keys = set[str]()
+    if (listed := unparsed_path(journal.path)).is_file():
+        keys |= set(listed.read_text(encoding="utf-8").split())
+    for output in (path for path in journal.outputs if path.is_file()):
+        for line in valid_json_lines(output):
+            verdicts = line.get("verdicts") if isinstance(line, dict) else None
+            if isinstance(verdicts, list) and any(
+                verdict.get("value") is None and not str(verdict.get("why_none")).startswith(REFUSED_MARK)
+                for verdict in verdicts
+            ):
+                keys.add(str(line.get("key")))
+    return keys

@@ -39,6 +39,7 @@ from maieutic.tools.new_run import (
     unused_entry_name,
     write_run_file,
 )
+from maieutic.tools.owned_files import reserved_names
 from maieutic.tools.pinning import merged_configuration
 from maieutic.transcripts.moments import (
     DATA_FILE,
@@ -202,6 +203,8 @@ def transcripts(
     place = place_of_run(file, output.name, output.out)
     check_replaceable(place, output.force)
     raw, defaults = registries(), read_yaml(DEFAULTS)
+    if entry := next((kind for kind in ("models", "datasets") if place.slug in raw.get(kind, {})), None):
+        raise UserError("--name", f"{place.slug} is the name of an entry of {entry}", "pass another --name")
     rubric = evaluation.rubric or str(defaults["rubric"])
     content = read_transcripts(file, reading_of(source, privacy))
     conversations, redactor = content.conversations, None
@@ -265,6 +268,8 @@ def place_of_run(file: Path, name: str | None, out: Path | None) -> RunPlace:
     slug = slug if slug[0].isalpha() else f"t_{slug}"
     if slug in benchmark_names():
         raise UserError("--name", f"{slug} is the name of a benchmark", "pass another --name")
+    if slug in reserved_names():
+        raise UserError("--name", f"{slug} is the name of a folder of results", "pass another --name")
     if slug != words:
         print(f"name of the run: {slug}")
     run_file = out or Path(f"{slug}.yaml")

@@ -436,6 +436,7 @@ def check_judges(*, job: CheckJudges, verdicts: list[Path], out: Path) -> None:
         raise UserError(
             "run.max_unreadable",
             f"too many verdicts cannot be parsed: {details}",
-            "see the reasons on the report's trust page; change the rubric or the judge, or raise run.max_unreadable",
+            "see the reasons on the report's trust page; ask these again (`maieutic forget --missing unparsed`), "
+            "change the rubric or the judge, or raise run.max_unreadable",
         )
     write_json(out, shares)
