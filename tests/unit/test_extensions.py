@@ -109,15 +109,33 @@ def test_two_extensions_need_two_names(folder: Path, tmp_path: Path) -> None:
         extensions.check_extensions([str(folder), str(tmp_path / "other/mine")])
 
 
-def test_command_lines_activate_the_extensions_of_their_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+COMMANDS = (
+    "export tidy", "share x.zip", "label", "items", "doctor", "estimate", "check-graders", "pin", "verify x", "compare x y",
+    "runs", "read-labels x", "cancel x", "forget x",
+)  # fmt: skip
+RECORDED = [command.split() for command in COMMANDS]
+
+
+def test_command_lines_activate_the_extensions_of_local_run_files_only(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder.parent)
     Path("run.yaml").write_text("extensions: [mine]\n", encoding="utf-8")
     Path("results/runs/x").mkdir(parents=True)
     shutil.copy("run.yaml", "results/runs/x/config.yaml")
+    Path("link.yaml").symlink_to("results/runs/x/config.yaml")
+    Path("received/deeper").mkdir(parents=True)
+    Path("received", extensions.MANIFEST).touch()
+    shutil.copy("run.yaml", "received/mine.yaml")
     for words, active in (
         (["estimate", "--configfile", "run.yaml"], [folder]),
-        (["export", "tidy", "--out", "o", "--run", "x"], [folder]),
-        (["export", "tidy", "--out", "o", "--run", "results/runs/x"], [folder]),
+        (["estimate", "--configfile=run.yaml"], [folder]),
+        (["label", "--configfile", "absent.yaml", "run.yaml", "--out", "x"], [folder]),
+        (["check", "other", "--configfile", "absent.yaml"], [folder.parent / "other"]),
+        *(([*command, "--run", run], []) for command in RECORDED for run in ("x", "results/runs/x")),
+        *(([*command, "--configfile", "results/runs/x/config.yaml"], []) for command in RECORDED),
+        *(([*command, "--configfile=link.yaml"], []) for command in RECORDED),
+        *(([*command, "--configfile", "received/mine.yaml"], []) for command in RECORDED),
         (["export", "tidy", "--out", "o"], []),
         (["doctor", "--offline", "--configfile", "run.yaml"], []),
         (["verify", "results/runs/x"], []),
@@ -128,11 +146,50 @@ def test_command_lines_activate_the_extensions_of_their_run(folder: Path, monkey
         assert extensions.extension_folders() == active, words
 
 
-def test_a_finished_run_does_not_activate_extensions_by_itself(folder: Path) -> None:
-    extensions.require_active([str(folder)])
+def test_a_configuration_does_not_activate_extensions_by_itself(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fix is a command that works when typed, with the folders that are active already."""
+    assert extensions.require_active([str(folder)]) == [folder]
+    (tmp_path / "my others").mkdir()
+    extensions.activate_extensions([tmp_path / "my others"])
+    with pytest.raises(
+        UserError, match=rf"^extensions: the run uses {folder}, and a recorded .*: export MAIEUTIC"
+    ) as error:
+        plan_of(run_of(folder, ["mathtutorbench/short"]))
+    command = error.value.fix.partition(": ")[2]
+    printed = subprocess.run(["bash", "-c", f"{command}; echo -n $MAIEUTIC_EXTENSIONS"], capture_output=True, text=True)
+    monkeypatch.setenv(extensions.VARIABLE, printed.stdout)
+    assert extensions.extension_folders() == [tmp_path / "my others", folder]
+    plan_of(run_of(folder, ["mathtutorbench/short"]))
+    assert extensions.extension_folders() == [folder], "a run sees its own extensions only"
+
+
+def test_a_received_run_uses_the_copy_that_the_variable_names(folder: Path, tmp_path: Path) -> None:
+    """Its configuration names the sender's path. The fix never names the sender's copy."""
+    assert extensions.require_active(["/home/sender/mine"]) == [folder]
+    (tmp_path / "received/mine").mkdir(parents=True)
+    (tmp_path / "received" / extensions.MANIFEST).touch()
     extensions.activate_extensions([])
-    with pytest.raises(UserError, match=rf"^extensions: the run uses {folder}\. Fix: set MAIEUTIC_EXTENSIONS="):
-        extensions.require_active([str(folder)])
+    with pytest.raises(UserError, match=r"export MAIEUTIC_EXTENSIONS=/path/to/your/copy/mine$"):
+        extensions.require_active([str(tmp_path / "received/mine")])
+
+
+def test_the_files_of_an_extension_are_its_cards_and_code(folder: Path, tmp_path: Path) -> None:
+    code = folder / extensions.CODE / "riddles"
+    (code / "__pycache__").mkdir(parents=True)
+    for name in ("__init__.py", "graders.py", "__pycache__/graders.pyc", ".hidden"):
+        (code / name).touch()
+    (folder / "conversations.jsonl").write_text("texts of people")
+    (tmp_path / "secret").touch()
+    (folder / "resources/link").symlink_to(tmp_path / "secret")
+    names = {extensions.listed_name(path) for path in extensions.extension_files()}
+    assert names == {
+        "extensions/mine/resources/benchmarks/mathtutorbench/short.yaml",
+        "extensions/mine/resources/rubrics/strict.yaml",
+        f"extensions/mine/{extensions.CODE}/riddles/__init__.py",
+        f"extensions/mine/{extensions.CODE}/riddles/graders.py",
+    }
 
 
 def test_doctor_offline_runs_no_code_of_an_extension(tmp_path: Path) -> None:

@@ -35,12 +35,15 @@ from maieutic.core.garbage_collection import NEW_OBJECTS_OF_A_PLAN, collect_garb
 collect_garbage_rarely(NEW_OBJECTS_OF_A_PLAN)  # before the other imports, which make many objects
 
 from maieutic.core.errors import UserError
-from maieutic.core.extensions import activate_extensions
+from maieutic.core.extensions import activate_extensions, extension_named, is_recorded
 from maieutic.launch.config_files import check_config_files
+from maieutic.launch.snakemake_compat import read_config_files
 
-# Extensions are active before any module of the plan is imported, which reads the tables of their code.
-named = config.get("extensions")
-activate_extensions(named if isinstance(named, list) else [])
+# Extensions are active before any module of the plan is imported, which reads the tables of their code. A recorded
+# configuration activates none by itself: only those that the environment variable names as well stay active.
+named = config.get("extensions") if isinstance(config.get("extensions"), list) else []
+recorded = any(is_recorded(file) for file in read_config_files(workflow))
+activate_extensions(filter(None, map(extension_named, named)) if recorded else named)
 
 try:
     check_config_files(workflow)

@@ -10,13 +10,14 @@ An extension has the layout of the checkout, with any of these folders:
 
 The key `extensions` of a run file names the folders. They are active in a process if the environment variable VARIABLE
 names them: Snakemake sets it for its jobs, and the command line for the commands of people. A run without the key uses
-no extension.
+no extension. The recorded configuration of a run activates none, since it may come from somebody else.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from maieutic.core.paths import HOME, RESOURCES, shipped_name
 from maieutic.core.yaml_files import read_yaml
 
 VARIABLE = "MAIEUTIC_EXTENSIONS"
+MANIFEST = "manifest-sha256.txt"  # list of checksums of a shared run, which marks a received folder
 LISTED = "extensions"  # folder of extensions in lists of files and in shared runs
 CONFIG = Path(CONFIG_PATTERN).name
 CODE = Path("workflow/maieutic/benchmarks")
@@ -39,13 +41,17 @@ def activate_extensions(folders: Iterable[str | Path]) -> None:
 
 
 def check_extensions(folders: Sequence[str]) -> None:
-    """Activate the extensions of a run. Raises UserError if a folder is not an extension, or if two clash."""
-    activate_extensions(folders)
+    """Check the extensions of a run, and leave only them active.
+
+    Raises UserError if one is not active, if a folder is not an extension, or if two clash.
+    """
+    active = require_active(folders)
     names = [Path(folder).absolute().name for folder in folders]
     for number, name in enumerate(names):
         if name in names[:number]:
             raise UserError(f"extensions[{number}]", f"another extension has the name {name}", "rename its folder")
-    check_all(partial(check_extension, number, Path(folder)) for number, folder in enumerate(folders))
+    check_all(partial(check_extension, number, folder) for number, folder in enumerate(active))
+    activate_extensions(active)
 
 
 def check_extension(number: int, folder: Path) -> None:
@@ -106,12 +112,40 @@ def listed_path(name: str) -> Path:
     return HOME / name
 
 
-def activate_named_extensions(words: Sequence[str]) -> None:
-    """Activate the extensions in the run files, or in the configuration of the run, that a command line names.
+def is_recorded(file: Path) -> bool:
+    """Return True if a configuration was recorded with a run, or lies in a received folder, so it may be a stranger's.
 
-    words: the command and its arguments; `check FOLDER` names an extension itself. Without `--configfile` and `--run`,
-    the active extensions stay. A file that cannot be read is left to the command, which reports it. `doctor --offline`
-    reads the run files of strangers, so it activates nothing.
+    A file that is given by a link is judged by both of its places.
+    """
+    return any(
+        path.name == CONFIG or any((folder / MANIFEST).is_file() for folder in path.parents)
+        for path in (file.absolute(), file.resolve())
+    )
+
+
+def extensions_of_run_files(files: Iterable[Path]) -> list[str]:
+    """Return the extensions that run files of this machine name; those of recorded configurations are left out.
+
+    Of several files the last one decides, as in Snakemake. A file that cannot be read is left to the command, which
+    reports it.
+    """
+    named: list[str] = []
+    for file in files:
+        if not file.is_file() or is_recorded(file):
+            continue
+        with contextlib.suppress(UserError):
+            content = read_yaml(file)
+            if isinstance(content, dict) and isinstance(content.get("extensions"), list):
+                named = list(map(str, content["extensions"]))
+    return named
+
+
+def activate_named_extensions(words: Sequence[str]) -> None:
+    """Activate the extensions in the run files that a command line names.
+
+    words: the command and its arguments; `check FOLDER` names an extension itself. Without a run file, the active
+    extensions stay: those that the environment variable names. The configuration of a finished run activates nothing,
+    since it may come from somebody else. `doctor --offline` reads the run files of strangers, so it activates nothing.
     """
     if "--offline" in words:
         return
@@ -120,24 +154,52 @@ def activate_named_extensions(words: Sequence[str]) -> None:
     files, flag = [], ""
     for word in words[1:]:
         if word.startswith("--"):
-            flag = word
+            flag, _, value = word.partition("=")
+            files += [Path(value)] if flag == "--configfile" and value else []
         elif flag == "--configfile":
             files.append(Path(word))
-        elif flag == "--run":
-            files += [Path(word, CONFIG), Path(CONFIG_PATTERN.of(run=f"runs/{word}"))]
-    if words[:1] in (["export"], ["share"]) and "--run" not in words:
-        files.append(Path(CONFIG_PATTERN.of(run="report")))
-    for file in filter(Path.is_file, files):
-        with contextlib.suppress(UserError):
-            content = read_yaml(file)
-            if isinstance(content, dict) and isinstance(content.get("extensions"), list):
-                activate_extensions(map(str, content["extensions"]))
+    if named := extensions_of_run_files(files):
+        activate_extensions(named)
 
 
-def require_active(folders: Sequence[str]) -> None:
-    """Raise UserError unless the extensions of a finished run are active: its configuration may come from others."""
-    if missing := [name for name in folders if Path(name).absolute() not in extension_folders()]:
-        copies = os.pathsep.join(["/path/to/your/copy"] * len(missing))
-        raise UserError(
-            "extensions", f"the run uses {', '.join(missing)}", f"set {VARIABLE}={copies}, if you trust their code"
-        )
+def extension_named(name: str) -> Path | None:
+    """Return the active extension that a configuration names by its path or, elsewhere, by the name of its folder."""
+    active = extension_folders()
+    if Path(name).absolute() in active:
+        return Path(name).absolute()
+    return next((folder for folder in active if folder.name == Path(name).name), None)
+
+
+def require_active(folders: Sequence[str]) -> list[Path]:
+    """Return the active extensions that a run uses.
+
+    Raises UserError unless all of them are active: a configuration does not activate code by itself, because it may
+    come from somebody else.
+    """
+    found = {name: extension_named(name) for name in folders}
+    if missing := [name for name, folder in found.items() if folder is None]:
+        problem = f"the run uses {', '.join(missing)}, and a recorded configuration activates no code by itself"
+        copies = [*map(str, extension_folders()), *map(local_copy, missing)]
+        value = shlex.quote(os.pathsep.join(copies))
+        raise UserError("extensions", problem, f"if you trust their code: export {VARIABLE}={value}")
+    return [folder for folder in found.values() if folder is not None]
+
+
+def local_copy(name: str) -> str:
+    """Return the path of an extension of this machine, or a placeholder for one that may come from somebody else."""
+    folder = Path(name).absolute()
+    is_own = folder.is_dir() and not any((parent / MANIFEST).is_file() for parent in folder.resolve().parents)
+    return str(folder) if is_own else f"/path/to/your/copy/{folder.name}"
+
+
+def extension_files() -> list[Path]:
+    """Return the cards, prompts, rubrics and code of the active extensions, without links that lead out of them."""
+    return [
+        path
+        for folder in extension_folders()
+        for part in (folder / "resources", folder / "workflow")
+        for path in sorted(part.rglob("*"))
+        if path.is_file()
+        and path.resolve().is_relative_to(folder.resolve())
+        and not any(name.startswith(".") or name == "__pycache__" for name in path.relative_to(folder).parts)
+    ]

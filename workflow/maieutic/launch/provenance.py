@@ -12,14 +12,15 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from maieutic.config import cards, rubrics
 from maieutic.config.cards import JUDGE, Card
 from maieutic.config.datasets import Dataset, DatasetFile, Edition
 from maieutic.config.models import JudgeModel, RewardModel
 from maieutic.config.rubrics import rubric_for_card
-from maieutic.core.extensions import listed_name
+from maieutic.core.errors import UserError
+from maieutic.core.extensions import extension_files, listed_name
 from maieutic.core.files import sha256_of, write_json
 from maieutic.core.machine import Machine
 from maieutic.core.paths import RESOURCES
@@ -65,8 +66,9 @@ class Provenance(BaseModel):
     files: SHA-256 by path; versions: versions of cards and rubrics by path; readers: versions of the parsers by name;
     data: SHA-256 or hub commit of each source file by dataset; differs: files and data that are not as shipped, each
     with its kind of difference; absent: parts of the run that were left out without their data files; machine: machine
-    on which the workflow ran; date: day (UTC) on which the run began. Both are None in records of earlier versions. The
-    machines of servers are recorded separately.
+    on which the workflow ran; date: day (UTC) on which the run began; extensions: SHA-256 of each card, prompt, rubric
+    and code file of the active extensions by path. These three are None in records of earlier versions. The machines of
+    servers are recorded separately.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -80,6 +82,12 @@ class Provenance(BaseModel):
     machine: Machine | None = None
     date: str | None = None
     absent: list[AbsentPart] = []
+    extensions: dict[str, str] | None = None
+
+    @property
+    def code_files(self) -> dict[str, str]:
+        """SHA-256 of the files of extensions that are not among `files`: their code, and cards of other tasks."""
+        return {name: digest for name, digest in (self.extensions or {}).items() if name not in self.files}
 
 
 def git_output(*arguments: str, folder: Path = Path()) -> str | None:
@@ -234,7 +242,13 @@ def provenance_of_plan(plan: Plan, code: CodeState) -> Provenance:
         if kept != pin:
             differs[source_file_name(name, plan.edition)] = "another file" if kept else "not shipped"
     return Provenance(
-        code=code, files=files, versions=card_versions(plan), readers=parser_versions(plan), data=data, differs=differs
+        code=code,
+        files=files,
+        versions=card_versions(plan),
+        readers=parser_versions(plan),
+        data=data,
+        differs=differs,
+        extensions={listed_name(path): sha256_of(path) for path in extension_files()},
     )
 
 
@@ -273,5 +287,13 @@ def changed_files(provenance: Provenance, names: Iterable[str]) -> list[str]:
 
 
 def read_provenance(path: Path) -> Provenance | None:
-    """Read the provenance of a run from a file; None if the file does not exist."""
-    return Provenance.model_validate_json(path.read_text(encoding="utf-8")) if path.exists() else None
+    """Read the provenance of a run from a file; None if the file does not exist. Raises UserError if it is invalid."""
+    if not path.exists():
+        return None
+    try:
+        return Provenance.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        fix = "use the version of Maieutic that made the run, or run the workflow again, which rewrites the file"
+        fault = error.errors()[0]
+        problem = f"expected a run's provenance, found {'.'.join(map(str, fault['loc'])) or 'a file'}: {fault['msg']}"
+        raise UserError(str(path), problem, fix) from None

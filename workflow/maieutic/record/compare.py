@@ -107,7 +107,18 @@ def provenance_changes(before: FinishedRun, after: FinishedRun) -> list[str]:
     if earlier.machine and later.machine and earlier.machine != later.machine:
         lines.append(f"machine: {earlier.machine.summary} -> {later.machine.summary}")
     lines += parser_changes(earlier.readers, later.readers)
-    for first, second in ((earlier.files, later.files), (earlier.data, later.data)):
+    if (earlier.extensions is None) != (later.extensions is None):
+        which = "first" if earlier.extensions is None else "second"
+        if earlier.extensions or later.extensions:
+            lines.append(f"extensions: their files are not recorded in the {which} run, so their code may differ")
+        first_code, second_code = dict[str, str](), dict[str, str]()
+    else:
+        first_code, second_code = earlier.code_files, later.code_files
+    for first, second in (
+        (earlier.files, later.files),
+        (first_code, second_code),
+        (earlier.data, later.data),
+    ):
         for name in sorted(first.keys() | second.keys()):
             if first.get(name) != second.get(name):
                 only = "first" if name in first else "second"

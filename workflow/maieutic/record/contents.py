@@ -7,7 +7,7 @@ from pathlib import Path
 
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.core.extensions import LISTED, extension_folders, listed_name, listed_path
+from maieutic.core.extensions import LISTED, extension_files, extension_folders, listed_name, listed_path
 from maieutic.core.files import MB
 from maieutic.core.ledger import SUFFIX
 from maieutic.judges.grading import grade_verdicts
@@ -149,6 +149,7 @@ def crate_files(plan: RulePlan, results: Path, journals: bool) -> dict[str, Path
     for folder in (base / plan.run_path(path) for path in OWN_SUBFOLDERS):
         optional += [str(path.relative_to(base)) for path in sorted(folder.glob("[!.]*")) if path.is_file()]
     places |= {name: base / name for name in optional if (base / name).is_file()}
+    places |= {listed_name(path): path for path in extension_files()}
     outside = [
         name for name, place in places.items() if not is_below_any(place, results, paths.HOME, *extension_folders())
     ]

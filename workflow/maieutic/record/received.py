@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from maieutic.config.limits import DEFAULT_LIMITS
 from maieutic.core.errors import UserError
+from maieutic.core.extensions import MANIFEST
 from maieutic.core.files import MB, sha256_of
 
-MANIFEST = "manifest-sha256.txt"  # list of checksums that `sha256sum -c` can read
 SIGNATURE = f"{MANIFEST}.sig"
 ASK_SENDER = "ask the sender for an unaltered copy"
 MOST_ERROR_CHARACTERS = 300  # maximum number of characters of a quoted name or error

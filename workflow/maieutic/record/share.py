@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from maieutic.core.errors import UserError
+from maieutic.core.extensions import MANIFEST
 from maieutic.core.files import sha256_of, write_text
 from maieutic.core.secrets import KNOWN_KEY, Redactor, environment_secrets
 from maieutic.plan.rules import RulePlan
 from maieutic.record.contents import crate_files
 from maieutic.record.crate import describe_crate
 from maieutic.record.finished_run import DEFAULT_RUN, load_finished_run, plan_of_run, results_folder_of
-from maieutic.record.received import MANIFEST
 from maieutic.record.signing import sign_manifest, ssh_keygen_path
 from maieutic.record.staging import staged_output
 

@@ -8,7 +8,8 @@ import tempfile
 from pathlib import Path
 
 from maieutic.core.errors import UserError
-from maieutic.record.received import ASK_SENDER, MANIFEST, SIGNATURE
+from maieutic.core.extensions import MANIFEST
+from maieutic.record.received import ASK_SENDER, SIGNATURE
 
 SSH_KEYGEN = "ssh-keygen"
 SIGNATURE_NAMESPACE = "maieutic"  # ssh-keygen rejects signatures made for another namespace

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import LISTED, listed_path
+from maieutic.core.files import sha256_of
 from maieutic.launch.provenance import CodeState, Provenance, code_state, read_provenance
 from maieutic.plan.rules import RulePlan
 from maieutic.plan.steps import Step
@@ -144,7 +145,18 @@ def code_differences(provenance: Provenance | None, folder: Path) -> list[str]:
         lines.append(f"the run's code had {there.n_edited} edited files, such as {', '.join(there.edited[:3])}")
     if here.n_edited:
         lines.append(f"this checkout has {here.n_edited} edited files, such as {', '.join(here.edited[:3])}")
-    return [*lines, *card_differences(folder)]
+    return [*lines, *extension_differences(provenance, folder), *card_differences(folder)]
+
+
+def extension_differences(provenance: Provenance | None, folder: Path) -> list[str]:
+    """Return a line for each file of an extension that a run's record names and the folder lacks or has changed."""
+    recorded = (provenance.extensions if provenance else None) or {}
+    packed = {name: folder / name for name in recorded}
+    return [
+        f"{name} is not the file that the run's record names"
+        for name, path in packed.items()
+        if not path.is_file() or sha256_of(path) != recorded[name]
+    ]
 
 
 def card_differences(folder: Path) -> list[str]:

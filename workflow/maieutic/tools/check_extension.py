@@ -17,7 +17,7 @@ from maieutic.config.cards import read_card
 from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
 from maieutic.core.errors import UserError, check_all
-from maieutic.core.extensions import CODE, check_extensions
+from maieutic.core.extensions import CODE, activate_extensions, check_extensions, extension_folders
 from maieutic.plan.rules import plan_of
 from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.self_check import check_graders
@@ -38,6 +38,7 @@ def check(folder: Path, /, *, configfile: list[Path] | None = None) -> None:
     folder: the extension; configfile: run files that name it, as for snakemake. Raises UserError if there are faults.
     """
     name = folder.absolute().name
+    activate_extensions([folder, *(other for other in extension_folders() if other != folder.absolute())])
     if configfile is None:
         check_extensions([str(folder)])
         counts = check_cards_and_rubrics(folder)

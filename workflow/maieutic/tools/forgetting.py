@@ -76,7 +76,8 @@ def forget(
     missing: reason for which an answer is missing: `refused` by the endpoint, `filtered` by it, `failed` in every
     attempt, or `unparsed` (a judge's answer that cannot be read). The next run repeats these requests. Outputs made
     from these journals are removed, so that Snakemake makes them anew, and all other answers are kept. refused: the
-    same as `--missing refused`. transcripts: remove the conversations from the data folder, and every text made from them:
+    same as `--missing refused`. transcripts: remove the conversations from the data folder, and every text made from
+    them:
     items, replies, verdicts, grades, journals, logs and the page. Its numbers (scores and tables) are kept. yes: remove
     them; without it, they are only listed.
 

@@ -12,6 +12,7 @@ from maieutic.core import paths
 from maieutic.core.paths import Pattern
 from maieutic.simulation import paths as simulation_paths
 
+RULES = Path(__file__).resolve().parents[2] / "rules"
 RULE_PATH = re.compile(r'"(results/[^"*]*\{[^"*]*)"')
 WILDCARD = re.compile(r"\{(\w+)\}")
 
@@ -28,7 +29,7 @@ def all_patterns() -> tuple[tuple[str, ...], ...]:
     """Return the components of every path with wildcards that a rule or the package uses."""
     known = [value for module in (paths, simulation_paths) for value in vars(module).values()]
     patterns = {str(value) for value in known if isinstance(value, Pattern) and "{" in value}
-    for file in sorted((paths.HOME / "workflow/rules").glob("*.smk")):
+    for file in sorted(RULES.glob("*.smk")):
         patterns |= set(RULE_PATH.findall(file.read_text(encoding="utf-8")))
     return tuple(sorted(tuple(pattern.split("/")) for pattern in patterns))
 
