@@ -250,7 +250,7 @@ def test_a_run_without_graders_has_none_of_their_files() -> None:
     plan = Plan(check_config(raw(tutors=["echo"], tasks=["mathtutorbench"], labels=[], **keys)))
     assert plan.used_sources == plan.releases == plan.pooled_benchmarks == []
     assert report_inputs.grader_files(plan) == report_inputs.validation_files(plan) == []
-    assert launch_inputs.last_checks(plan) == ["results/report/whole.json"]
+    assert launch_inputs.last_checks(plan) == ["results/report/whole.json", "results/report/kept"]
 
 
 def test_a_path_is_found_in_any_folder() -> None:

@@ -19,7 +19,8 @@ import pandas as pd
 import pytest
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.core.files import safe_name, write_json_lines
+from maieutic.core.extensions import MANIFEST
+from maieutic.core.files import safe_name, write_json_lines, write_text
 from maieutic.core.machine import has_bfloat16, this_machine
 from maieutic.core.records import Grade, read_records
 from maieutic.core.visible import DIRECTIONS
@@ -34,11 +35,12 @@ from maieutic.record.file_comparison import nearly_equal
 from maieutic.record.finished_run import (
     ROW_COLUMNS,
     differing_columns,
+    kept_files,
     load_finished_run,
     numbers_by_row,
     plan_of_run,
 )
-from maieutic.record.received import MANIFEST
+from maieutic.record.kept import keep_run
 from maieutic.record.samples import read_samples
 from maieutic.record.share import share
 from maieutic.record.verify import verify
@@ -588,6 +590,65 @@ def test_a_run_whose_results_a_later_run_replaced_is_refused(run: Path, tmp_path
         export("markdown", run=tmp_path / "results/report", out=tmp_path / "x.md")
     with pytest.raises(UserError, match=r"run the workflow of this run again, which repeats no finished request"):
         share(run=tmp_path / "results/report", out=tmp_path / "shared")
+
+
+def test_a_run_that_keeps_its_files_is_exported_and_shared_after_others_replaced_them(
+    run: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(run.parent, results)
+    own = results / "report"
+    keep_run(config=own / "config.yaml", results=results, out=own / "kept")
+    for name, other in (("before", False), ("after", True)):
+        if other:  # as jobs of another run do: files are replaced, and lines appended to journals and logs
+            kept = own / "kept"
+            for path in (path for path in results.rglob("*") if path.is_file() and not path.is_relative_to(own)):
+                if path.relative_to(results).parts[0] in {"journal", "logs"}:
+                    with open(path, "a", encoding="utf-8") as handle:
+                        handle.write('{"of": "REPLACED"}\n')
+                else:
+                    write_text(path, "REPLACED")
+            assert not any(
+                "REPLACED" in path.read_text("utf-8", "replace") for path in kept.rglob("*") if path.is_file()
+            )
+        for kind in ("tidy", "inspect", "markdown", "leaderboard"):
+            export(kind, run=own, out=tmp_path / f"{name}-{kind}")  # type: ignore[arg-type]
+        share(run=own, out=tmp_path / f"{name}-shared")
+        assert verify(tmp_path / f"{name}-shared") is None
+    assert (tmp_path / "before-markdown").read_bytes() == (tmp_path / "after-markdown").read_bytes()
+    names = [
+        {str(path.relative_to(tmp_path / f)) for path in (tmp_path / f).rglob("*")}
+        for f in ("before-shared", "after-shared")
+    ]
+    assert names[0] == names[1] and not any("kept" in Path(name).parts for name in names[0])
+
+
+def test_kept_files_of_a_received_run_are_not_read(shared: Path, tmp_path: Path) -> None:
+    """They are in no manifest of ours; what `verify` recomputes and what `compare` reads must be the same files."""
+    own = tmp_path / "shared/results/report"
+    shutil.copytree(shared, tmp_path / "shared")
+    assert kept_files(own) is None
+    shutil.copytree(tmp_path / "shared/results/scores", own / "kept/scores")
+    assert kept_files(own) is None
+    (tmp_path / "shared/manifest-sha256.txt").unlink()
+    assert kept_files(own) == own / "kept"
+
+
+def test_files_are_kept_where_links_are_impossible_and_of_a_run_without_scores_none(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    results = tmp_path / "results"
+    shutil.copytree(run.parent, results)
+    own = results / "report"
+    keep_run(config=own / "config.yaml", results=results, out=own / "kept")
+    assert kept_files(own) == own / "kept"
+    shutil.rmtree(results / "scores")
+    keep_run(config=own / "config.yaml", results=results, out=own / "kept")
+    assert (own / "kept").is_dir() and kept_files(own) is None
 
 
 def test_only_what_is_of_the_run_is_shared(run: Path, tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_a_second_run_asks_nothing_and_a_second_judge_runs_its_own_jobs(
     before = len(handler.requests)
     more = configure(finished, address, "more.yaml", judges=["strict", "second"])
     assert planned(finished, more) == {
-        "save_config", "build_report", "check_report", "check_judges",
+        "save_config", "build_report", "check_report", "keep_run", "check_judges",
         "compare_tutors benchmark=mrbench",
         "judge_labelled_locally judge=second", "validate_judge judge=second",
         "judge_replies_locally judge=second, benchmark=mrbench, batch=_baselines",
@@ -209,7 +209,7 @@ def test_an_added_tutor_is_judged_alone(finished: Path, judge_server: tuple[str,
     config["models"]["added"] = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     where = "benchmark=mrbench, tutor=added"
     assert planned(finished, overlay(finished, config, "tutor.yaml")) == {
-        "save_config", "build_report", "check_report", "check_judges",
+        "save_config", "build_report", "check_report", "keep_run", "check_judges",
         *(f"{rule} {where}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")),
         "compare_tutors benchmark=mrbench",
         "judge_replies_locally judge=strict, benchmark=mrbench, batch=added",

@@ -122,7 +122,7 @@ def test_a_second_run_does_nothing_and_an_added_tutor_runs_its_own_jobs(finished
     config["models"]["added"] = model
     where = "benchmark=mathtutorbench, tutor=added"
     assert planned(finished, overlay(finished, config, "more.yaml")) == {
-        "save_config", "build_report", "check_report", "compare_tutors benchmark=mathtutorbench",
+        "save_config", "build_report", "check_report", "keep_run", "compare_tutors benchmark=mathtutorbench",
         *(f"{rule} {where}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")),
         "score_rewards reward_model=tiny-rm, benchmark=mathtutorbench, batch=added",
         "grade_by_rewards benchmark=mathtutorbench, reward_model=tiny-rm, tutor=added",

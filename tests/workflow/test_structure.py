@@ -326,7 +326,7 @@ def finished(checkouts: Callable[[], Path]) -> Path:
     return folder
 
 
-REPORT = {"build_report", "check_report"}
+REPORT = {"build_report", "check_report", "keep_run"}
 # The report, and the files about the whole run: its config, and checksums of cards and prompts
 SUMMARIES = {"save_config", *REPORT}
 

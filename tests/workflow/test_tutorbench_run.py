@@ -253,6 +253,7 @@ def test_ratings_of_people_make_summaries_only(finished: Path, server: tuple[str
         "save_labels",
         "build_report",
         "check_report",
+        "keep_run",
         "check_judges",
     }
     before = len(server[1].requests)
@@ -282,7 +283,7 @@ def test_another_reading_of_weights_sends_no_requests(finished: Path, server: tu
     jobs = {job.split()[0] for job in planned(finished, config)}
     assert jobs == {
         *("grade_verdicts", "score_replies", "compare_tutors", "break_down", "filter_by_difficulty"),
-        *("save_config", "build_report", "check_report", "check_judges"),
+        *("save_config", "build_report", "check_report", "keep_run", "check_judges"),
     }
 
 

@@ -37,6 +37,7 @@ COMMANDS = {
         "record.compare:compare",
         "serving.recover:recover",
     ),
+    "Report": ("record.kept:keep_run",),
     "For maintainers": (
         "tools.schemas:export_schemas",
         "launch.provenance:export_shipped",

@@ -96,6 +96,23 @@ rule check_report:
         command("check-report", job=False, problems="{input.problems}", out="{output}")
 
 
+rule keep_run:
+    """Keep the shared files that the page and exports need, since another run may replace them."""
+    input:
+        config=f"results/{RUN}/config.yaml",
+        page=f"results/{RUN}/index.html",
+        files=plan.select(report_inputs.report_files),
+    output:
+        kept=directory(f"results/{RUN}/kept"),
+    log:
+        "results/logs/keep_run.log",
+    localrule: True
+    params:
+        code=plan.code_of("keep_run"),
+    shell:
+        command("keep-run", job=False, config="{input.config}", results="results", out="{output.kept}")
+
+
 rule check_judges:
     """Fail the run, after its report is written, if too many verdicts of a judge are missing."""
     input:

@@ -102,6 +102,7 @@ REWARD_GRADES = Pattern("results/grades/{benchmark}/{reward_model}/{tutor}.jsonl
 JUDGE_GRADES = Pattern("results/grades/{benchmark}/{judge}/{tutor}.jsonl")
 
 # scores
+SCORES_FOLDER = Pattern("results/scores")
 SCORES = Pattern("results/scores/{benchmark}/{tutor}.json")
 DIFFERENCES = Pattern("results/scores/differences/{benchmark}.json")
 BREAKDOWN = Pattern("results/scores/breakdowns/{benchmark}/{tutor}.json")
@@ -135,6 +136,7 @@ FIGURES = Pattern("results/{run}/figures")
 ITEM_DATA = Pattern("results/{run}/items")
 PROBLEMS = Pattern("results/{run}/problems.json")
 REPORT_CHECK = Pattern("results/{run}/whole.json")
+KEPT = Pattern("results/{run}/kept")  # files of the shared results that the run's exports need
 JUDGE_CHECK = Pattern("results/{run}/judges.json")
 PARTIAL_REPORT = Pattern("results/{run}/partial")
 PARTIAL_REPORT_LOG = Pattern("results/logs/build_report.partial.log")

@@ -46,7 +46,7 @@ GPU_RESOURCE = re.compile(r"gpu(?::[\w.-]*[A-Za-z][\w.-]*)?")  # a type is no me
 LOCK_FILES: list[IO[str]] = []  # open lock files, kept until this process ends
 EXECUTOR_MESSAGES: dict[int, str] = {}  # messages of the executor about failed jobs, by job number
 RULES: set[str] = set()  # names of the rules of the jobs that the run has to execute
-PAGE_RULES = {"all", "build_report", "check_report", "check_judges"}
+PAGE_RULES = {"all", "build_report", "check_report", "check_judges", "keep_run"}
 STARTED_AT, STARTED_AT_SECONDS = utc_now(), time.time()
 
 

@@ -10,6 +10,7 @@ def last_checks(plan: Plan) -> list[str]:
     """Return the outputs of a run's last two checks (of the page, of missing verdicts), and slices' last files."""
     return [
         plan.run_path(paths.REPORT_CHECK),
+        plan.run_path(paths.KEPT),
         *([plan.run_path(paths.JUDGE_CHECK)] if plan.run.judges else []),
         *(file for part in plan.slices for file in part.last_files(plan)),
     ]

@@ -33,6 +33,7 @@ HERE = Path(__file__).parents[1]  # folder of the package
 
 # Modules that the digest leaves out, each with the reason why no result depends on it.
 NEUTRAL_MODULES = {
+    "record.contents": "lists the files of a run",
     "core.extensions": "finds the folders of extensions, whose files are inputs of jobs",
     "core.plugins": "finds the plug-ins of benchmarks; their code is followed separately",
     "serving.connections": "opens and retries connections; does not change requests or answers",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from maieutic.core import paths
@@ -116,18 +116,28 @@ OWN_FOLDER_FILES = (
 OWN_SUBFOLDERS = (paths.TABLES, paths.FIGURES, paths.ITEM_DATA)
 
 
-def crate_files(plan: RulePlan, results: Path, journals: bool) -> dict[str, Path]:
+def crate_files(plan: RulePlan, results: Path, journals: bool, kept: Path | None = None) -> dict[str, Path]:
     """Return the files of a run, with its cards and rubrics, by their names in a crate.
 
     Every name begins with results/, resources/ or extensions/. journals: if True, include the journals of requests and
-    answers. Raises UserError if a file is absent, or if a link leads out of the results folder.
+    answers; kept: folder with the files that the run keeps from the shared results, if it has one. Raises UserError if
+    a file is absent, or if a link leads out of the results folder.
     """
     listed: dict[str, None] = {}
     for step in score_steps(plan):
         listed |= dict.fromkeys([*flat_paths(step_inputs(plan, step)), *flat_paths(step.outputs)])
     listed |= dict.fromkeys([plan.run_path(paths.CONFIG), plan.run_path(paths.PROVENANCE), *report_files(plan)])
     base = results.parent
-    places = {name: source_path(base, name) for path in listed if (name := name_in_crate(path))}
+    own = str(Path(plan.run_path(paths.CONFIG)).parent)
+
+    def place_of(name: str) -> Path:
+        """Return the path of a file: kept by the run or, for its own files, journals, cards and rubrics, elsewhere."""
+        is_shared = name.startswith(f"{paths.ROOT}/") and not Path(name).is_relative_to(own)
+        if kept is None or not is_shared or (name.startswith(paths.JOURNALS) and name.endswith(".jsonl")):
+            return source_path(base, name)
+        return kept / name.removeprefix(f"{paths.ROOT}/")
+
+    places = {name: place_of(name) for path in listed if (name := name_in_crate(path))}
     if missing := [name for name, place in places.items() if not place.exists()]:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise UserError(
@@ -141,14 +151,16 @@ def crate_files(plan: RulePlan, results: Path, journals: bool) -> dict[str, Path
         *(plan.run_path(path) for path in OWN_FOLDER_FILES),
         *(str(Path(journal).with_suffix(SUFFIX)) for journal in run_journals(plan)),
         *(run_journals(plan) if journals else ()),
-        *picture_paths(plan, results),
+        *picture_paths(plan, kept or results),
         *(paths.PICTURE_LIST.of(dataset=name) for name in plan.datasets),
         *(paths.ANNOTATIONS.of(release=release) for release in plan.releases),
-        *small_files(base, (path for step in validation_steps(plan) for path in flat_paths(step_inputs(plan, step)))),
+        *small_files(
+            place_of, (path for step in validation_steps(plan) for path in flat_paths(step_inputs(plan, step)))
+        ),
     ]
     for folder in (base / plan.run_path(path) for path in OWN_SUBFOLDERS):
         optional += [str(path.relative_to(base)) for path in sorted(folder.glob("[!.]*")) if path.is_file()]
-    places |= {name: base / name for name in optional if (base / name).is_file()}
+    places |= {name: place_of(name) for name in optional if place_of(name).is_file()}
     places |= {listed_name(path): path for path in extension_files()}
     outside = [
         name for name, place in places.items() if not is_below_any(place, results, paths.HOME, *extension_folders())
@@ -160,10 +172,13 @@ def crate_files(plan: RulePlan, results: Path, journals: bool) -> dict[str, Path
     return {name: place for name, place in sorted(places.items()) if place.is_file()}
 
 
-def small_files(base: Path, listed: Iterable[str]) -> Iterator[str]:
-    """Yield the listed files that are below results/, exist in `base`, and have at most LARGEST_SOURCE bytes."""
+def small_files(place_of: Callable[[str], Path], listed: Iterable[str]) -> Iterator[str]:
+    """Yield the listed files that are below results/, exist, and have at most LARGEST_SOURCE bytes.
+
+    place_of: function that returns the path of a file.
+    """
     for name in dict.fromkeys(listed):
-        place = base / name
+        place = place_of(name)
         if name.startswith(f"{paths.ROOT}/") and place.is_file() and place.stat().st_size <= LARGEST_SOURCE:
             yield name
 

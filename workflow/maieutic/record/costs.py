@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from maieutic.config.models import RecordedModel
 from maieutic.core import paths
 from maieutic.core.ledger import spent_since, valid_json_lines
-from maieutic.record.finished_run import FinishedRun
+from maieutic.record.finished_run import FinishedRun, results_folder_of
 from maieutic.report.tables import display_label, runtime_table
 from maieutic.report.trust import cost_rows
 from maieutic.serving.lease_manager import ACTIVITIES
@@ -70,7 +70,7 @@ def stage_costs(run: FinishedRun) -> Iterator[StageCost]:
 
 def server_costs(run: FinishedRun) -> dict[str, ServerCost]:
     """Return the cost of each model's servers, from the records that the servers write when they shut down."""
-    path = paths.SERVER_RECORD.within(run.results)
+    path = paths.SERVER_RECORD.within(results_folder_of(run.folder))
     records = list(valid_json_lines(path)) if path.exists() else []
     lines_by_model: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for line in records:
@@ -101,7 +101,7 @@ def tokens_by_model(run: FinishedRun) -> dict[str, int]:
     """
     entries = run.plan.models
     tokens: dict[str, int] = defaultdict(int)
-    for line in spent_since("", paths.JOURNALS.within(run.results)):
+    for line in spent_since("", paths.JOURNALS.within(results_folder_of(run.folder))):
         model = line.model or (run.plan.answering_entry(line.asker) if line.asker in entries else line.asker)
         tokens[model] += line.prompt_tokens + line.completion_tokens
     return tokens

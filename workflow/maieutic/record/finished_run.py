@@ -11,7 +11,7 @@ import pandas as pd
 
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.core.extensions import require_active
+from maieutic.core.extensions import MANIFEST, require_active
 from maieutic.core.records import ReportedScore
 from maieutic.core.yaml_files import read_yaml
 from maieutic.launch.provenance import Provenance, read_provenance
@@ -29,8 +29,8 @@ NUMBER_COLUMNS = ["value", "low", "high", "n"]
 class FinishedRun(NamedTuple):
     """A finished run.
 
-    folder: the run's own folder, which contains config.yaml; results: results folder, which several runs may share;
-    scores: all scores by benchmark.
+    folder: the run's own folder, which contains config.yaml; results: folder with the files that the run keeps, or else
+    the results folder, which several runs may share; scores: all scores by benchmark.
     """
 
     plan: RulePlan
@@ -92,6 +92,16 @@ def results_folder_of(folder: Path) -> Path:
     return folder.parent.parent if folder.parent.name == "runs" else folder.parent
 
 
+def kept_files(folder: Path) -> Path | None:
+    """Return the folder with the files that a run keeps from the shared results; None for one of an earlier version.
+
+    A received folder is never trusted to have one, because its manifest lists the files in their usual places.
+    """
+    kept = own_file(folder, paths.KEPT)
+    is_received = any((parent / MANIFEST).is_file() for parent in folder.absolute().parents)
+    return kept if not is_received and paths.SCORES_FOLDER.within(kept).is_dir() else None
+
+
 def plan_of_run(folder: Path) -> RulePlan:
     """Return the plan of a run from its own folder. Files that are needed only to execute the run may be absent.
 
@@ -116,7 +126,7 @@ def load_finished_run(folder: Path) -> FinishedRun:
     results folder has replaced scores of this run.
     """
     plan = plan_of_run(folder)
-    results = results_folder_of(folder)
+    results = kept_files(folder) or results_folder_of(folder)
     provenance = read_provenance(own_file(folder, paths.PROVENANCE))
     scores = complete_scores(plan, results, provenance)
     if not scores:

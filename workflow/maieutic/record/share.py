@@ -15,7 +15,7 @@ from maieutic.core.secrets import KNOWN_KEY, Redactor, environment_secrets
 from maieutic.plan.rules import RulePlan
 from maieutic.record.contents import crate_files
 from maieutic.record.crate import describe_crate
-from maieutic.record.finished_run import DEFAULT_RUN, load_finished_run, plan_of_run, results_folder_of
+from maieutic.record.finished_run import DEFAULT_RUN, kept_files, load_finished_run, plan_of_run, results_folder_of
 from maieutic.record.signing import sign_manifest, ssh_keygen_path
 from maieutic.record.staging import staged_output
 
@@ -44,7 +44,7 @@ def share(
         raise UserError(str(out), "already exists", "pass another --out, or delete the existing one")
     if sign:
         ssh_keygen_path()  # if ssh-keygen is not installed, raise the error before any work is done
-    files = crate_files(plan_of_run(run), results_folder_of(run), journals)
+    files = crate_files(plan_of_run(run), results_folder_of(run), journals, kept_files(run))
     loaded_run = load_finished_run(run)
     check_no_keys(loaded_run.plan, files)
     with staged_output(out) as place:
