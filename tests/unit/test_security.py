@@ -7,17 +7,20 @@ import itertools
 import json
 import logging
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
 from maieutic.core import secrets, yaml_files
 from maieutic.core.errors import UserError, cut_word
 from maieutic.core.files import safe_cell
-from maieutic.core.logs import RedactingFormatter
+from maieutic.core.logs import FORMAT, RedactingFormatter, TerminalFormatter
 from maieutic.core.secrets import KEY_PREFIX, REDACTED, Redactor, is_named_as_secret, redact, searchable_encodings
-from maieutic.core.visible import script_safe_json, visible_text
+from maieutic.core.terminal import say
+from maieutic.core.visible import script_safe_json, terminal_text, visible_text
 from maieutic.core.yaml_files import parse_yaml, read_yaml
 from maieutic.launch.config_files import check_config_files
 from maieutic.serving.environment_allow_list import inherited_environment
@@ -226,3 +229,64 @@ def test_control_characters_become_visible_and_markup_stays_markup() -> None:
 def test_no_cell_is_a_formula_whatever_stands_before_it(before: str, start: str) -> None:
     assert safe_cell(before + start) == f"'{before}{start}"
     assert safe_cell(f"a{before}{start}") == f"a{before}{start}" and safe_cell(-1.5) == -1.5
+
+
+# Texts with which an endpoint or a file could change what a terminal shows, each with what is shown of it
+HOSTILE_TEXTS = {
+    "colours": ("\x1b[31mred", "\u241b[31mred"),
+    "the clipboard (OSC 52)": ("\x1b]52;c;cm0gLXJm\x07", "\u241b]52;c;cm0gLXJm\u2407"),
+    "8-bit control sequences": ("\x9b2Ja", "\ufffd2Ja"),
+    "the order of letters": ("\u202etxt.exe\u2066", "\ufffdtxt.exe\ufffd"),
+    "an overwritten line": ("failed\rpassed", "failed\u240dpassed"),
+    "a lone surrogate": ("a\udc80", "a\ufffd"),
+    "backspaces": ("bad\x08\x08\x08ok", "bad\u2408\u2408\u2408ok"),
+}
+HARMLESS_TEXTS = ["gr\u00fc\u00dfe", "\u05e9\u05dc\u05d5\u05dd", "\u4f60\u597d", "\U0001f469\u200d\U0001f3eb", "1\t2"]
+
+
+def record(message: str, *args: object, **more: Any) -> logging.LogRecord:
+    return logging.LogRecord("x", logging.WARNING, "f", 1, message, args, more.get("exc_info"))
+
+
+@pytest.mark.parametrize("name", HOSTILE_TEXTS)
+def test_texts_of_endpoints_reach_the_terminal_and_logs_without_control_characters(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, shown = HOSTILE_TEXTS[name]
+    error = UserError("models.m", f"the server answers {text}", "run again")
+    say("cause:", text)
+    say(error.line, error=True)
+    try:
+        raise ValueError(text)
+    except ValueError as raised:
+        info = (ValueError, raised, raised.__traceback__)
+    outputs = [
+        *capsys.readouterr(),
+        RedactingFormatter(FORMAT).format(record("%s: %s", "m", text)),
+        RedactingFormatter(FORMAT).format(record("failed", exc_info=info)),
+        TerminalFormatter(tmp_path / "log").format(record("failed", exc_info=info)),
+        error.lines,
+    ]
+    # A carriage return is a blank where a message is joined to one line.
+    assert all(shown in output or shown.replace("\u240d", " ") in output for output in outputs), outputs
+    assert not any(set(text) & set(output) & set("\x1b\x07\x9b\r\x08\u202e\u2066\udc80") for output in outputs)
+
+
+def test_a_message_cannot_look_like_another_record(tmp_path: Path) -> None:
+    line = RedactingFormatter(FORMAT).format(record("%s", "overloaded\n12:00:00 ERROR run.budget: is spent"))
+    assert "\n" not in line and "overloaded\u21b512:00:00 ERROR" in line
+
+
+@pytest.mark.parametrize("text", HARMLESS_TEXTS)
+def test_letters_of_all_scripts_are_shown_unchanged(text: str) -> None:
+    assert terminal_text(text) == text
+
+
+@pytest.mark.own_text
+def test_only_one_module_prints() -> None:
+    """All others print by `say`, or by rich, so that no text reaches the terminal unchecked."""
+    package = Path("workflow/maieutic")
+    printing = [
+        path for path in package.rglob("*.py") if re.search(r"(?<![\w.])print\(", path.read_text(encoding="utf-8"))
+    ]
+    assert printing == [package / "core/terminal.py"]

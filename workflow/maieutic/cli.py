@@ -20,6 +20,7 @@ from maieutic.core.garbage_collection import collect_garbage_rarely
 from maieutic.core.jobs import LOG, Job, parse_job, parse_rule_arguments
 from maieutic.core.logs import LOG_ONLY, log_to
 from maieutic.core.secrets import no_core_dumps
+from maieutic.core.terminal import say
 
 if TYPE_CHECKING:  # importing cyclopts takes a fifth of a short job's time; jobs of Snakemake do not need it
     from cyclopts import App
@@ -136,7 +137,7 @@ def main(words: Sequence[str] | None = None) -> int:
         known = {name_of_command(function) for functions in all_commands().values() for function in functions}
         typed_name = next((word for word in words if word in known), "")
         help_line = " ".join(filter(None, ["maieutic", typed_name, "--help"]))
-        print(" ".join(str(error).split()), f"Fix: run `{help_line}`", file=sys.stderr)
+        say(" ".join(str(error).split()), f"Fix: run `{help_line}`", error=True)
         return 2
     return ended
 

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from maieutic.core.plugins import plugin_objects, stage_objects
+from maieutic.core.terminal import say
 
 USER_STAGE = "For people"
 COMMANDS = {
@@ -100,6 +101,6 @@ def steps() -> None:
     """Print the commands that the workflow's rules run, by stage."""
     for stage, functions in all_commands().items():
         if stage != USER_STAGE:
-            print(stage)
+            say(stage)
             for function in functions:
-                print(f"  {name_of_command(function):28} {summary_of_command(function)}")
+                say(f"  {name_of_command(function):28} {summary_of_command(function)}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterable, Sequence
 
+from maieutic.core.visible import terminal_line
+
 LONGEST_WORD = 300  # maximum length of a word in a message, in characters; a long path still fits
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}  # a full or unwritable disk
 
@@ -26,7 +28,7 @@ class UserError(Exception):
         # A library's message may end with a full stop. Remove it, since another one follows; keep an ellipsis.
         clause = problem if problem.endswith("..") else problem.removesuffix(".")
         stop = "" if clause.endswith("?") else "."
-        self.line = " ".join(map(cut_word, f"{place}: {clause}{stop} Fix: {fix}".split()))
+        self.line = terminal_line(" ".join(map(cut_word, f"{place}: {clause}{stop} Fix: {fix}".split())))
         super().__init__(" Also, ".join([self.line, *(other.line for other in others)]))
 
     @property

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.core.secrets import redact
+from maieutic.core.visible import terminal_line, terminal_text
 
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
 LONGEST = 300  # maximum length of an error message on the terminal, in characters
@@ -16,10 +17,17 @@ LOG_ONLY = "log_alone"  # attribute of log records that are not shown on the ter
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formatter that redacts API keys in records and tracebacks."""
+    """Formatter that redacts API keys in records and tracebacks, and shows control characters by visible signs.
+
+    A message is one line, so that no text of an endpoint can look like another record.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = terminal_line(record.message)
+        return super().formatMessage(record)
 
     def format(self, record: logging.LogRecord) -> str:
-        return redact(super().format(record))
+        return terminal_text(redact(super().format(record)))
 
 
 class TerminalFormatter(RedactingFormatter):
@@ -38,7 +46,7 @@ class TerminalFormatter(RedactingFormatter):
         record.exc_text = traceback
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
-            message = redact(" ".join(str(error).split()))[:LONGEST]
+            message = terminal_line(redact(" ".join(str(error).split())))[:LONGEST]
             line += f": {type(error).__name__}: {message} (traceback: {self.log})"
         return line
 

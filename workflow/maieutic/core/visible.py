@@ -34,6 +34,20 @@ def without_direction_controls(text: str) -> str:
     return visible_text(text).translate(DIRECTIONS)
 
 
+# Marks that change the direction of what follows, and the return that lets a line overwrite itself
+TERMINAL_SIGNS = {**SIGNS, **DIRECTIONS, 0x061C: REPLACEMENT_SIGN, 0x0D: CONTROL_PICTURES + 0x0D}
+
+
+def terminal_text(text: str) -> str:
+    """Return a text that changes nothing but what a terminal shows: line feeds, tabs and all letters are kept."""
+    return text if text.isprintable() else str(text).translate(TERMINAL_SIGNS)
+
+
+def terminal_line(text: str) -> str:
+    """Return a text for one line of a terminal or log, in which an end of line is a visible sign."""
+    return terminal_text(text).replace("\n", chr(LINE_END_SIGN))
+
+
 def script_safe_json(data: Any) -> str:
     """Return JSON that is safe inside an HTML script element: no text in it can close the element."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))

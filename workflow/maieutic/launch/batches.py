@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from maieutic.config.registry import unknown_name
 from maieutic.core import paths
 from maieutic.core.errors import UserError
+from maieutic.core.terminal import say
 from maieutic.serving.backends import key_in_variable
 from maieutic.serving.batches import Batch, BatchFolder, folders_with_batches
 
@@ -116,7 +117,7 @@ def cancel(run: str | None = None) -> None:
     if not names and faults:
         raise UserError.of(faults)
     if not names:
-        print("No run of this folder has pending batches.")
+        say("No run of this folder has pending batches.")
         return
     if run is None and len(names) > 1:
         raise UserError("maieutic cancel", f"several runs have pending batches: {', '.join(names)}", "name one of them")
@@ -125,7 +126,7 @@ def cancel(run: str | None = None) -> None:
     chosen = [(folder, batch) for folder, batch in batches if run in (None, batch.run or NO_NAME)]
     kept = []
     for pending in asyncio.run(call_endpoints(chosen, cancels=True)):
-        print(pending.line)
+        say(pending.line)
         if pending.fault:
             kept.append(pending.batch.provider_id or pending.batch.id)
     if kept:
@@ -133,4 +134,4 @@ def cancel(run: str | None = None) -> None:
         faults = [UserError("maieutic cancel", problem, "see the reasons above, and repeat this"), *faults]
     if faults:
         raise UserError.of(faults)
-    print("The next run collects the finished answers, and requests the others again if they are part of it.")
+    say("The next run collects the finished answers, and requests the others again if they are part of it.")

@@ -23,6 +23,7 @@ from maieutic.core.locks import has_ended_here, has_locks, lock_exclusively, own
 from maieutic.core.progress import format_duration
 from maieutic.core.rule_functions import with_parameters
 from maieutic.core.run_files import RUN_FILES_VARIABLE
+from maieutic.core.terminal import say
 from maieutic.launch import budget_limits, cluster, images, messages, partition_file, preflight, snakemake_compat
 from maieutic.launch.jobs import save_config as save_config_job
 from maieutic.launch.saving import save_config
@@ -266,7 +267,7 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     budget_limits.check_one_request_is_paid(plan, planned)
     preflight.check_run(plan.config, serve, sorted({*models, *prepared}), messages.models_to_call(planned))
     for line in budget_limits.concurrency_lines(plan, planned):
-        print(line, file=sys.stderr)
+        say(line, error=True)
     add_time_left(workflow)
     snakemake_compat.keep_job_errors(workflow, EXECUTOR_MESSAGES)
     snakemake_compat.filter_records(workflow, filter_record)  # the log in `.snakemake/log` stays complete
@@ -276,7 +277,7 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     RULES.update(job.rule.name for job in jobs)
     warning = overwrite_warning(Path(plan.run_path(paths.CONFIG)), job.config["run"])
     if RULES & PAGE_RULES and warning:
-        print(warning, file=sys.stderr)
+        say(warning, error=True)
     save_config(job=job, out=Path(paths.RUN_CONFIG), provenance=Path(paths.RUN_PROVENANCE))
 
 
@@ -334,7 +335,7 @@ def lock_results(lock: Path = Path(paths.RUN_LOCK)) -> None:
             handle.close()
             fix = f"wait until it ends; if it has ended already, delete {lock}"
             raise UserError(str(lock.resolve().parent), f"another run uses these results ({owner}, in {folder})", fix)
-        print(f"{lock.parent}: {WITHOUT_LOCKS}", file=sys.stderr)
+        say(f"{lock.parent}: {WITHOUT_LOCKS}", error=True)
         atexit.register(handle.truncate, 0)
     handle.truncate(0)
     handle.write(f"{owner_line()} in {Path.cwd()}\n")
@@ -417,11 +418,11 @@ def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
         if jobs is None:
             return
         try:
-            print(messages.requests_line(plan, messages.planned_requests(plan, jobs)))
+            say(messages.requests_line(plan, messages.planned_requests(plan, jobs)))
             for line in messages.absent_lines(plan):
-                print(line)
+                say(line)
         except Exception as error:  # ignore any error, because the dry run is useful without this line of output
-            print(f"new requests: not counted ({type(error).__name__}: {error})")
+            say(f"new requests: not counted ({type(error).__name__}: {error})")
 
     atexit.register(print_requests)
 
@@ -434,7 +435,7 @@ def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
     page = page if RULES & PAGE_RULES else None
     failed = snakemake_compat.failed_jobs(workflow)
     for line in messages.last_lines(plan, failed, STARTED_AT, STARTED_AT_SECONDS, page, EXECUTOR_MESSAGES):
-        print(line, file=sys.stderr)
+        say(line, error=True)
 
 
 def partial_report_command(plan: RulePlan, workflow: Workflow) -> str | None:

@@ -13,6 +13,7 @@ from maieutic.config.models import BaselineModel, HostedModel, Model
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.ledger import JobSpending, spent_since
+from maieutic.core.visible import terminal_text
 from maieutic.launch.budget_limits import budget_text
 from maieutic.launch.rehearsal import Rehearsal
 from maieutic.launch.requests import NewRequests, new_requests
@@ -197,7 +198,8 @@ def last_error_of(log: Path, since: float, reason: str = "") -> str | None:
     known = [shorten_error(" ".join(reason.partition(SBATCH_CALL)[0].split()))] if reason else []
     if not log.is_file() or log.stat().st_mtime < since:
         return next(iter(known), None)
-    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    text = terminal_text(log.read_text(encoding="utf-8", errors="replace"))
+    lines = [line for line in text.split("\n") if line.strip()]
     errors = [line.partition(ERROR)[2] for line in lines if ERROR in line]
     return shorten_error((errors or known or lines or ["the log is empty"])[-1].strip())
 

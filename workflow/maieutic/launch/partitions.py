@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file
+from maieutic.core.terminal import say
 from maieutic.launch import cluster
 
 HEADER = """# Partitions of this cluster, written by `maieutic partitions`. The SLURM executor sends each job to the
@@ -47,10 +48,10 @@ def partitions(*, out: Annotated[Path, Parameter(help="file to write")] = Path("
         raise UserError(str(out), f"cannot be written ({error.strerror})", "choose another file with --out") from None
     gpus = {name: partition.gpu_count() for name, partition in usable.items() if partition.gpu_count()}
     listed = ", ".join(f"{name} with up to {number} a node" for name, number in gpus.items())
-    print(f"{out}: {len(usable)} partition(s); GPUs: {listed or 'none'}")
+    say(f"{out}: {len(usable)} partition(s); GPUs: {listed or 'none'}")
     if closed := [f"{name} ({partition.state})" for name, partition in known.items() if name not in usable]:
-        print(f"left out, since they start no jobs: {', '.join(closed)}")
-    print(f"next: snakemake --profile slurm --slurm-partition-config {quoted} --configfile my.yaml -n")
+        say(f"left out, since they start no jobs: {', '.join(closed)}")
+    say(f"next: snakemake --profile slurm --slurm-partition-config {quoted} --configfile my.yaml -n")
 
 
 def limits_of(partition: cluster.Partition) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from maieutic.core import paths
 from maieutic.core.errors import UserError
+from maieutic.core.terminal import say
 from maieutic.core.yaml_files import read_yaml
 from maieutic.launch.batches import NO_NAME, pending_batches
 
@@ -47,12 +48,12 @@ def runs() -> None:
         if run.name == current:
             page = f"in progress; earlier page {run.page}" if run.page else "in progress"
         items = "all items" if run.limit is None else f"{run.limit} items per task"
-        print(f"{run.name}, {run.written:%Y-%m-%d %H:%M}: {page}")
-        print(f"  {shorten_names(run.tutors)} on {shorten_names(run.tasks)}, {items}")
+        say(f"{run.name}, {run.written:%Y-%m-%d %H:%M}: {page}")
+        say(f"  {shorten_names(run.tutors)} on {shorten_names(run.tasks)}, {items}")
     for batch in batches:
-        print(f"pending batch of {batch.run}: {batch.line}")
+        say(f"pending batch of {batch.run}: {batch.line}")
     if batches:
-        print("The next run collects the answers of ended batches. To cancel pending ones: maieutic cancel RUN")
+        say("The next run collects the answers of ended batches. To cancel pending ones: maieutic cancel RUN")
     if faults:
         raise UserError.of(faults)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from maieutic.config.limits import DEFAULT_LIMITS
 from maieutic.core.errors import UserError
 from maieutic.core.records import Scale
+from maieutic.core.terminal import say
 from maieutic.people.annotation_files import write_label_page
 from maieutic.people.answer_files import AnnotatorAnswer, AnswerFile, divided_questions, read_files, write_human_labels
 from maieutic.people.pairs import write_preferences
@@ -63,23 +64,23 @@ def read_labels(
     if resolver and open_:
         # The new page replaces the previous one, so it also contains the units that are already resolved.
         units = sorted({unit for unit, _ in differing})
-        print(f"units to resolve by {resolver}: {len(units)}, on the page {write_label_page(sample, resolver, units)}")
+        say(f"units to resolve by {resolver}: {len(units)}, on the page {write_label_page(sample, resolver, units)}")
     if key.against:
         write_preferences(out, answers, key, sample, resolver)
     else:
         write_human_labels(out, answers, key, resolver)
     for line in agreement_lines(answers, key, resolver):
-        print(line)
+        say(line)
     remarks = {(answer.unit, answer.annotator): answer.comment for answer in answers if answer.comment}
     if remarks:
-        print(f"comments of annotators: {len(remarks)}, in the column comment of {out}")
+        say(f"comments of annotators: {len(remarks)}, in the column comment of {out}")
     labelled = len({answer.unit for answer in answers})
-    print(
+    say(
         f"{out}: {len(answers)} labels on {labelled} of {len(key.units)} units; "
         f"questions without agreement: {len(open_)}"
     )
     if open_ and not resolver:
-        print("pass --resolver NAME to write a page for a person who decides the questions without agreement")
+        say("pass --resolver NAME to write a page for a person who decides the questions without agreement")
 
 
 def check_complete(reads: Sequence[AnswerFile], key: Key, resolver: str | None, partial: bool) -> None:

@@ -19,6 +19,7 @@ from maieutic.config.limits import DEFAULT_LIMITS
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import MANIFEST
 from maieutic.core.files import MB, sha256_of
+from maieutic.core.visible import terminal_line
 
 SIGNATURE = f"{MANIFEST}.sig"
 ASK_SENDER = "ask the sender for an unaltered copy"
@@ -203,7 +204,7 @@ def name_fault(name: str) -> str | None:
         return "leads out of the run's folder"
     if len(name) > LONGEST_NAME or len(parts) > MOST_FOLDER_DEPTH:
         return f"has more than {LONGEST_NAME} characters, or is more than {MOST_FOLDER_DEPTH} folders deep"
-    return "contains a control character" if any(ord(letter) < 32 for letter in name) else None
+    return "contains a control character" if terminal_line(name) != name else None
 
 
 def manifest_differences(present: Iterable[str], listed: Iterable[str]) -> list[str]:

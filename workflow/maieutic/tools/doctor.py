@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import folders_with_code
+from maieutic.core.visible import terminal_line
 from maieutic.launch import cluster, images, preflight
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import plan_before_pins, plan_of
@@ -49,7 +50,7 @@ def doctor(*, configfile: list[Path] | None = None, offline: bool = False) -> No
     for finding in findings:
         fix = f" Fix: {escape(finding.fix)}" if finding.fix else ""
         mark = f"[{COLOURS[finding.state]}]{finding.state:5}[/]"
-        console.print(f"{mark} {escape(finding.subject)}: {escape(finding.finding)}.{fix}")
+        console.print(terminal_line(f"{mark} {escape(finding.subject)}: {escape(finding.finding)}.{fix}"))
     if faults := sum(finding.state == "fault" for finding in findings):
         raise UserError(
             "maieutic doctor", f"faults listed above: {faults}", "fix the faults, then run `maieutic doctor` again"

@@ -17,6 +17,7 @@ from maieutic.config.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, Record, Reply, read_records
+from maieutic.core.terminal import say
 from maieutic.datasets.labelled_sets import read_labelled_data
 from maieutic.judges.assignments import criteria_of_reply
 from maieutic.judges.inputs import batch_verdicts
@@ -143,7 +144,7 @@ def label(
         candidates, judged = candidates_of(run_plan, loaded, options.tasks, options.tutors)
     if plan:
         for line in label_plan_lines(candidates, judge_pilots(run_plan, loaded, candidates, judged), options.n):
-            print(line)
+            say(line)
         return
     names = annotators or []
     overlap = min(2, len(names)) if options.overlap is None else options.overlap
@@ -162,9 +163,9 @@ def label(
     key = make_sample_key(instructions, units, sheets, strata_of(candidates, options.scheme), options)
     write_sample(folder, key, units, instructions)
     kind, name = ("replies", "people") if options.against is None else ("pairs", "preferences")
-    print(f"{len(units)} {kind} from {len(key.strata)} strata, {annotators_text(sheets)}: {folder}/page-NAME.html")
-    print(f"{folder}/key.json names the tutors: do not send it to the annotators")
-    print(f"next: maieutic read-labels --sample {folder} --files labels-*.json --out {name}.csv")
+    say(f"{len(units)} {kind} from {len(key.strata)} strata, {annotators_text(sheets)}: {folder}/page-NAME.html")
+    say(f"{folder}/key.json names the tutors: do not send it to the annotators")
+    say(f"next: maieutic read-labels --sample {folder} --files labels-*.json --out {name}.csv")
 
 
 def annotators_per_unit(sheets: Mapping[str, list[str]]) -> Counter[int]:

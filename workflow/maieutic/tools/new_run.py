@@ -19,6 +19,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file
 from maieutic.core.names import SAFE_NAME
 from maieutic.core.plugins import benchmark_names
+from maieutic.core.terminal import say
 from maieutic.launch.messages import requests_line
 from maieutic.launch.rehearsal import Rehearsal
 from maieutic.launch.requests import VERDICT_TOKENS, measured_sizes, new_requests, tokens_of_chars
@@ -127,8 +128,8 @@ def init(
     plan = plan_of_run_file(raw, overlay)
     write_run_file(out, overlay)
     with Rehearsal(plan) as rehearsal:
-        print(requests_line(plan, new_requests(plan, rehearsal)))
-    print(f"Wrote {out}. Next: snakemake --cores all --configfile {out} -n")
+        say(requests_line(plan, new_requests(plan, rehearsal)))
+    say(f"Wrote {out}. Next: snakemake --cores all --configfile {out} -n")
 
 
 def tutor_entries(raw: dict[str, Any]) -> list[str]:
@@ -209,7 +210,7 @@ def plan_of_run_file(raw: dict[str, Any], overlay: dict[str, Any]) -> Plan:
     update_config(raw, overlay)
     plan, unpinned = plan_before_pins(raw)
     for fault in unpinned:
-        print(f"to fix before the run: {fault.line}")
+        say(f"to fix before the run: {fault.line}")
     return plan
 
 
@@ -267,4 +268,4 @@ def ask_for_names(question: str, known: Sequence[str], default: Sequence[str]) -
         names = ask_at_terminal(f"{question} ({', '.join(known)})", " ".join(default)).replace(",", " ").split()
         if names and set(names) <= set(known):
             return names
-        print(f"unknown: {', '.join(sorted(set(names) - set(known)))}")
+        say(f"unknown: {', '.join(sorted(set(names) - set(known)))}")

@@ -24,6 +24,7 @@ from maieutic.core.extensions import activate_extensions
 from maieutic.core.files import atomic_file, remove, sha256_of, write_json_lines, write_text
 from maieutic.core.paths import RESOURCES
 from maieutic.core.plugins import benchmark_names
+from maieutic.core.terminal import say
 from maieutic.core.yaml_files import read_yaml
 from maieutic.launch.config_files import REGISTRIES
 from maieutic.launch.messages import Billed, registry_cost, requests_line
@@ -271,7 +272,7 @@ def place_of_run(file: Path, name: str | None, out: Path | None) -> RunPlace:
     if slug in reserved_names():
         raise UserError("--name", f"{slug} is the name of a folder of results", "pass another --name")
     if slug != words:
-        print(f"name of the run: {slug}")
+        say(f"name of the run: {slug}")
     run_file = out or Path(f"{slug}.yaml")
     if run_file.is_dir() or run_file.name == slug:
         raise UserError("--out", f"expected a file, found {run_file}", f"pass a file such as {slug}.yaml")
@@ -344,11 +345,11 @@ def check_tutors(tutors: Sequence[str], known: Mapping[str, Any]) -> None:
 
 def print_columns(content: Transcripts) -> None:
     """Print the columns that were used and those that were not."""
-    print("columns: " + ", ".join(f"{field}={column}" for field, column in content.columns.items()))
+    say("columns: " + ", ".join(f"{field}={column}" for field, column in content.columns.items()))
     if content.unused:
-        print(f"columns not used: {', '.join(content.unused)} (name them with --columns, --tags or --names)")
+        say(f"columns not used: {', '.join(content.unused)} (name them with --columns, --tags or --names)")
     if content.repeated:
-        print(f"rows whose conversation id occurs before: {content.repeated}; each row is a conversation of its own")
+        say(f"rows whose conversation id occurs before: {content.repeated}; each row is a conversation of its own")
 
 
 def counted(number: int, noun: str) -> str:
@@ -644,20 +645,20 @@ def tell_plan(plan: Plan, data: TranscriptSet, redactor: Redactor | None, run_fi
         planned = new_requests(plan, rehearsal)
     requests = sum(part.requests or 0 for part in planned)
     conversations = counted(len(data.records), "conversation")
-    print(f"{data.moments:,} of {counted(data.turns, 'tutor turn')} in {conversations}")
+    say(f"{data.moments:,} of {counted(data.turns, 'tutor turn')} in {conversations}")
     if data.skipped:
-        print(f"left out: {counted(data.skipped, 'tutor turn')} that answer no student")
+        say(f"left out: {counted(data.skipped, 'tutor turn')} that answer no student")
     if redactor is None:
-        print("personal details: not removed (--redact)")
+        say("personal details: not removed (--redact)")
     else:
         searched = ", ".join(pattern.what for pattern in PATTERNS)
         counts = ", ".join(f"{what} {number}" for what, number in redactor.counts.items() if number) or "nothing"
-        print(f"replaced: {counts} (searched: {searched}, given names; names in free text are not found)")
+        say(f"replaced: {counts} (searched: {searched}, given names; names in free text are not found)")
     for address, names in models_by_address(plan).items():
-        print(f"sent to {address}: the problem and the dialogue before each turn ({', '.join(dict.fromkeys(names))})")
-    print(requests_line(plan, planned))
+        say(f"sent to {address}: the problem and the dialogue before each turn ({', '.join(dict.fromkeys(names))})")
+    say(requests_line(plan, planned))
     if (most := plan.run.budget.requests) is not None and requests > most:
-        print(f"the run will stop after {most:,} requests (--max-requests)")
+        say(f"the run will stop after {most:,} requests (--max-requests)")
     if requests > MOST_REQUESTS and not plan.run.budget.is_limited():
         usd = planned_usd(plan, planned)
         limit = f"--max-requests {requests}" if usd is None else f"--budget {max(1, round(1.2 * usd + 0.5))}"
@@ -666,4 +667,4 @@ def tell_plan(plan: Plan, data: TranscriptSet, redactor: Redactor | None, run_fi
             f"{requests:,} requests are planned, and no limit is set",
             f"run the command again with {limit}, or with --sample for fewer turns",
         )
-    print(f"Wrote {run_file}. Next: snakemake --cores all --configfile {run_file}")
+    say(f"Wrote {run_file}. Next: snakemake --cores all --configfile {run_file}")

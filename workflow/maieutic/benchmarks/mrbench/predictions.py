@@ -20,6 +20,7 @@ from maieutic.core.json_text import json_value
 from maieutic.core.records import Record
 from maieutic.core.stats import BootstrapSettings
 from maieutic.core.tables import decode_table, match_known_word
+from maieutic.core.terminal import say
 from maieutic.datasets.labelled_sets import LabelledData, read_labelled_data
 from maieutic.datasets.mrbench import LABELS, SCALES
 from maieutic.validation.agreement import estimate_agreement
@@ -299,7 +300,7 @@ def score_predictions(
     write_json(out, by_track)
     print_tracks(by_track)
     if left_out := [name for name in tracks_of(release) if name not in by_track]:
-        print(f"tracks that are not scored, since {path} has no predictions for them: {', '.join(left_out)}")
+        say(f"tracks that are not scored, since {path} has no predictions for them: {', '.join(left_out)}")
 
 
 def score_identification(
@@ -343,4 +344,4 @@ def print_tracks(by_track: Mapping[str, Mapping[str, Any]]) -> None:
             rule = {"wrong": "counted as wrong", "exclude": "left out"}[coverage["rule"]]
             without_line, without_label = coverage["absent"], coverage["unparsed"]
             suffix = f"; replies without a line ({without_line}) or without a label ({without_label}) are {rule}"
-        print(track, *values, f"n {measures['accuracy']['n']}{suffix}")
+        say(track, *values, f"n {measures['accuracy']['n']}{suffix}")
