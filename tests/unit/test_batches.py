@@ -923,7 +923,7 @@ def test_forgotten_refusals_are_sent_again(tmp_path: Path, monkeypatch: pytest.M
         drive(address, tmp_path, 4)
         assert server.submissions == 1, "a refusal in the batch's files counts"
         journal.write_text("".join(line for line in journal.read_text().splitlines(True) if "flagged" not in line))
-        folder.drop_refusals()
+        folder.drop_answers(lambda key, is_refusal: is_refusal)
         drive(address, tmp_path, 4)
     assert server.submissions == 2 and sorted(server.submitted.values()) == [1, 1, 1, 2]
 
@@ -1046,7 +1046,7 @@ def test_an_index_outlives_the_removal_of_refusals(tmp_path: Path) -> None:
     folder.answers_path(batch).write_text("".join(json.dumps(line) + "\n" for line in [refusal, *lines[1:]]))
     answers = BatchAnswers(batch, folder.answers_path(batch))
     assert isinstance(answers.outcome("aa"), Refusal)
-    folder.drop_refusals()
+    folder.drop_answers(lambda key, is_refusal: is_refusal)
     texts = {key: answers.outcome(key)["choices"][0]["text"] for key in ("bb", "cc")}  # type: ignore[index, call-overload]
     assert all(text.startswith(f"answer to {key} ") for key, text in texts.items())
     assert answers.outcome("aa") == "no line in the batch's files"

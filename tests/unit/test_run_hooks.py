@@ -564,7 +564,15 @@ def test_an_endpoint_gets_one_request_for_its_models(
     model = HostedModel.model_validate({"engine": "hosted", "base_url": base_url, "model": "m", "key_env": "FAR_KEY"})
     preflight.list_endpoint_models("far", model)
     assert requests_sent == [
-        (address, {"headers": headers, "timeout": preflight.ENDPOINT_SECONDS, "allow_redirects": False})
+        (
+            address,
+            {
+                "headers": headers,
+                "timeout": preflight.ENDPOINT_SECONDS,
+                "allow_redirects": False,
+                "auth": preflight.unchanged_request,
+            },
+        )
     ]
 
 

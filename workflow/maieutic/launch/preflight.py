@@ -8,6 +8,7 @@ import os
 import shlex
 from collections.abc import Container
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from maieutic.config.models import BaselineModel, HostedModel
@@ -63,8 +64,11 @@ def list_endpoint_models(name: str, model: HostedModel) -> list[str]:
     headers = model_list_headers(model.base_url, hosted_key(name, model))
     try:
         address = f"{model.base_url.rstrip('/')}/models"
-        # Do not follow a redirect, because it would send the key to another host.
-        answer = requests.get(address, headers=headers, timeout=ENDPOINT_SECONDS, allow_redirects=False)
+        # Do not follow a redirect, because it would send the key to another host. With an `auth` of its own, requests
+        # does not replace the key by credentials of ~/.netrc.
+        answer = requests.get(
+            address, headers=headers, timeout=ENDPOINT_SECONDS, allow_redirects=False, auth=unchanged_request
+        )
         status = answer.status_code
     except (requests.RequestException, ValueError) as error:
         raise UserError(
@@ -88,6 +92,11 @@ def list_endpoint_models(name: str, model: HostedModel) -> list[str]:
         return [str(entry["id"]) for entry in answer.json()["data"]] if status == 200 else []
     except (ValueError, KeyError, TypeError):
         return []
+
+
+def unchanged_request(request: Any) -> Any:
+    """Return a prepared request unchanged."""
+    return request
 
 
 def unlisted_model_fix(model: HostedModel, listed: list[str]) -> str:

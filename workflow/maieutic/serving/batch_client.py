@@ -15,12 +15,12 @@ from maieutic.serving.answers import Answer, MalformedAnswer, Usage, usage_of
 from maieutic.serving.batch_collector import BatchCollector
 from maieutic.serving.batch_register import BatchRegister
 from maieutic.serving.batch_sender import BatchOrigin, BatchSender
-from maieutic.serving.batches import BatchFolder, BatchSettings, Outcome
+from maieutic.serving.batches import MOST_SUBMISSIONS, BatchFolder, BatchSettings, Outcome
 from maieutic.serving.client import Client, ErrorStatus, OverBudget, Prepare, Unanswered, body_of, unchanged_request
 from maieutic.serving.refusals import Refusal, scope_of
 from maieutic.serving.silent_changes import SilentChangeWatcher
 
-NOT_ACCEPTED = "its batch was not accepted"
+NOT_ACCEPTED, UNKNOWN = "its batch was not accepted", "without a reason"
 
 
 class BatchClient:
@@ -124,9 +124,16 @@ class BatchClient:
                 raise OverBudget(purse.fault.problem)
             elif batches == self.live.server.attempts:
                 raise Unanswered(f"no answer after {batches} batches, last {reasons.get(key, NOT_ACCEPTED)}")
+            elif self.submissions(key) >= MOST_SUBMISSIONS:
+                again = "to allow more: maieutic forget --missing failed"
+                raise Unanswered(f"no answer in {MOST_SUBMISSIONS} batches, last {reasons.get(key, UNKNOWN)}; {again}")
             else:
                 await self.sender.send(key, request, prepare)
                 batches += key not in self.collector.queue.keys
+
+    def submissions(self, key: str) -> int:
+        """Return the number of batches, of this call and earlier ones, that contained a request and have ended."""
+        return sum(key in answers.keys for answers in self.register.collected)
 
     async def _received(self, key: str, request: dict[str, Any]) -> Answer | None:
         """Return the answer to a request in the collected batches; None if it has to be sent (again)."""

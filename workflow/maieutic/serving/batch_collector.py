@@ -12,7 +12,7 @@ from maieutic.core.errors import UserError
 from maieutic.serving.answers import MalformedAnswer
 from maieutic.serving.batch_endpoint import SEND_SINGLY, BatchStatus
 from maieutic.serving.batch_register import CLAIMED, BatchRegister, end_all
-from maieutic.serving.batches import Batch, BatchAnswers, BatchFolder, BatchState, store_answers
+from maieutic.serving.batches import Batch, BatchAnswers, BatchFolder, BatchState, parse_line, store_answers
 from maieutic.serving.client import Interrupted, Pending, Unanswered, wait_unless_shutdown
 
 log = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ class BatchCollector:
         self.checking = asyncio.Lock()
         self.checked: set[str] = set()  # names of other jobs' batches that were checked
         self.polling = False
+        self.incomplete: dict[str, str] = {}  # name of a batch whose files lack lines -> the error
 
     async def start(self) -> None:
         """Settle cut-off submissions of earlier jobs, and collect their batches that have ended.
@@ -78,7 +79,9 @@ class BatchCollector:
         times = sorted(batch.submitted_at for batch in batches if batch.submitted_at)
         since = f", submitted {times[0]} UTC" if times else ""
         limit = f"; too many tokens were queued: models.{batches[0].entry}.batch_requests sets smaller batches"
-        return f"{number} at {register.host} with {requests:,} requests{since}{limit if self.queue.failures else ''}"
+        incomplete = "".join(f"; {self.incomplete[batch.id]}" for batch in batches if batch.id in self.incomplete)
+        queued = limit if self.queue.failures else ""
+        return f"{number} at {register.host} with {requests:,} requests{since}{queued}{incomplete}"
 
     async def wait_for(self, key: str) -> None:
         """Wait until the batch with a request has ended. Raises Pending if the job does not wait for batches."""
@@ -218,8 +221,8 @@ class BatchCollector:
         downloads = {path.with_suffix("") for path in files.values()}
         CLAIMED.update(downloads)
         try:
-            endpoint = register.endpoint_of(batch)
-            received = [file for file, path in files.items() if await endpoint.download(file, path, record)]
+            endpoint, requests = register.endpoint_of(batch), len(batch.keys)
+            received = [file for file, path in files.items() if await endpoint.download(file, path, record, requests)]
             for file in files.keys() - received:
                 log.warning("%s: file %s of batch %s no longer exists", register.host, file, status.provider_id)
             if (status.completed or status.output_file) and status.output_file not in received:
@@ -230,6 +233,14 @@ class BatchCollector:
                 log.warning("%s", fault.line)
                 return
             parts = [files[file] for file in received]
+            if missing := missing_lines(batch, status, parts):
+                problem = f"batch {status.provider_id}: the files of {register.host} lack {missing}; it stays pending"
+                fix = f"run again later, or delete {record} to send its requests again"
+                fault = UserError(f"models.{batch.entry}.batch", problem, fix)
+                self.incomplete[batch.id] = fault.line
+                log.warning("%s", fault.line)
+                return
+            self.incomplete.pop(batch.id, None)
             register.change(folder, batch, lambda: self._store(folder, batch, status, parts))
         finally:
             CLAIMED.difference_update(downloads)
@@ -247,3 +258,25 @@ class BatchCollector:
         register.collected_now.add(batch.id)
         log.info("%s: batch %s %s: %s", register.host, status.provider_id, status.status, answers.summary())
         register.wake(batch, first=answers.index.answered)
+
+
+def missing_lines(batch: Batch, status: BatchStatus, files: Iterable[Path]) -> str:
+    """Return which lines the downloaded files of a batch lack, as text, or "".
+
+    A 200 is no proof that a file is whole: it may be an error page, empty or cut. Its lines are counted against the
+    provider's `completed` and `failed`, or, where it states no counts, against what was sent. A batch that was expired
+    or cancelled needs a line only for the requests that the provider counts as finished. Without any line of its own, a
+    batch is whole only if the provider states that nothing was finished.
+    """
+    keys, present = frozenset(batch.keys), set[str]()
+    for path in files:
+        with open(path, "rb") as lines:
+            present |= {parsed.key for line in lines if (parsed := parse_line(line)) and parsed.key in keys}
+    finished = status.completed + status.failed
+    if status.status == "completed" and not finished:  # no counts, or counts that contradict the status
+        expected = len(keys)
+    elif status.total or finished:
+        expected = min(finished, len(keys))
+    else:
+        expected = 1
+    return f"{expected - len(present)} of {expected} lines" if len(present) < expected else ""

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
-from urllib.parse import quote, urljoin
+from urllib.parse import quote, urljoin, urlsplit
 
 import aiohttp
 
 from maieutic.core.errors import UserError
 from maieutic.serving.answers import MalformedAnswer, body_excerpt, metadata_word, parse_body, token_count
-from maieutic.serving.batches import Batch, RedactingWriter
+from maieutic.serving.batches import Batch, RedactingWriter, TooLarge
 from maieutic.serving.client import Client, ErrorStatus, Unanswered, never_encrypted, wait_unless_shutdown
-from maieutic.serving.connections import BLOCK, BodyTooLong, Response, open_connector, read_body
+from maieutic.serving.connections import BLOCK, BodyTooLong, Response, open_session, read_body
 from maieutic.serving.refusals import KEY_REFUSED, SERVER_FAILED, Refusal, read_refusal, refusal_in, scope_of
 
 T = TypeVar("T")
 MARK, JOB = "maieutic_batch", "maieutic_job"  # names in a batch's metadata
 LONGEST_METADATA = 512  # maximum number of characters of a value in a batch's metadata
 TRANSFER_SECONDS = 3600  # timeout of an upload or a download
+IDLE_SECONDS = 120  # timeout of a download during which nothing arrives
+MOST_REDIRECTS = 5
+LEAST_DOWNLOAD, MOST_OF_ANSWER = 64 << 20, 1 << 20  # limit of a download in bytes: at least, and more for each request
 PAGE = 100  # number of batches in one page of a listing, the largest allowed
 MOST_PAGES = 200
 SLACK_SECONDS = 86_400  # a listing is read until its batches are older than the searched one by this much
@@ -213,28 +217,37 @@ class BatchEndpoint:
             query = f"&cursor={quote(str(cursor), safe='')}" if cursor else f"&after={quote(last, safe='')}"
         raise UserError(self.place, f"{self.base}/batches: the list of batches cannot be read to its end", fix)
 
-    async def download(self, file: str, out: Path, record: Path) -> bool:
+    async def download(self, file: str, out: Path, record: Path, requests: int) -> bool:
         """Download a file to `out`. Returns False if the endpoint no longer has the file.
 
         A redirect, for example to a cloud's storage, is followed without the API key. record: record of the batch on
-        disk, which an error names.
+        disk, which an error names; requests: number of requests of the batch, which limits the size of the file. Raises
+        Unanswered for a file that is too large, and for a redirect to a place that may not be read.
         """
+        most = LEAST_DOWNLOAD + requests * MOST_OF_ANSWER
         path = f"files/{quote(file, safe='')}/content"
         url = f"{self.base}/{path}"
 
         async def fetch() -> bool:
-            address = await self._fetch(self.client.open_session(), url, out)
-            if isinstance(address, str):
-                async with aiohttp.ClientSession(connector=open_connector(), trust_env=True) as without_key:
-                    address = await self._fetch(without_key, address, out, redirects=True)
-            return bool(address)
+            place, address = url, await self._fetch(self.client.open_session(), url, out, most)
+            for _ in range(MOST_REDIRECTS):
+                if not isinstance(address, str):
+                    return address
+                check_redirect(place, address)
+                place = address
+                async with open_session(1, None, TRANSFER_SECONDS, None, address) as without_key:
+                    address = await self._fetch(without_key, address, out, most)
+            raise Unanswered(f"{path} is redirected more than {MOST_REDIRECTS} times")
 
         return await self._repeat(fetch, path, unknown=f"delete {record} to send its requests again")
 
-    async def _fetch(self, session: aiohttp.ClientSession, url: str, out: Path, redirects: bool = False) -> str | bool:
-        """Download an address. Returns True, or False if there is nothing, or the address of a redirect."""
-        timeout = aiohttp.ClientTimeout(total=TRANSFER_SECONDS)
-        async with session.get(url, timeout=timeout, allow_redirects=redirects) as response:
+    async def _fetch(self, session: aiohttp.ClientSession, url: str, out: Path, most: int) -> str | bool:
+        """Download an address. Returns True, or False if there is nothing, or the address of a redirect.
+
+        most: maximum number of bytes after decompression.
+        """
+        timeout = aiohttp.ClientTimeout(total=TRANSFER_SECONDS, sock_read=IDLE_SECONDS)
+        async with session.get(url, timeout=timeout, allow_redirects=False) as response:
             if response.status in GONE:
                 return False
             if response.status in REDIRECTS and "Location" in response.headers:
@@ -243,9 +256,13 @@ class BatchEndpoint:
                 body = await read_body(response, self.client.server.longest)
                 raise ErrorStatus(read_refusal(response.status, body), response.headers)
             with open(out, "wb") as handle:  # noqa: ASYNC230 (a local file)
-                writer = RedactingWriter(handle)
-                async for part in response.content.iter_chunked(BLOCK):
-                    writer.write(part)
+                writer = RedactingWriter(handle, min(self.client.server.longest, most), most)
+                try:
+                    async for part in response.content.iter_chunked(BLOCK):
+                        writer.write(part)
+                except TooLarge as error:
+                    response.close()
+                    raise Unanswered(f"the file has {error}") from None
                 writer.end()
         return True
 
@@ -326,6 +343,30 @@ class BatchEndpoint:
         if refusal.status in NOT_FOUND:
             return UserError(f"{self.place}.batch", problem, "remove batch if this endpoint has no batch API")
         return UserError(f"{self.place}.batch", problem, SEND_SINGLY)
+
+
+def check_redirect(place: str, address: str) -> None:
+    """Raise Unanswered for a redirect from https to http, or from elsewhere to this machine or its own network link.
+
+    place: URL that is redirected to the URL `address`.
+    """
+    before, after = urlsplit(place), urlsplit(address)
+    if after.scheme not in {"http", "https"} or (before.scheme, after.scheme) == ("https", "http"):
+        raise Unanswered(
+            f"a download is redirected from {before.scheme} to {after.scheme or 'no address'}, unencrypted"
+        )
+    if is_this_machine(after.hostname or "") and not is_this_machine(before.hostname or ""):
+        raise Unanswered(f"a download from {before.hostname} is redirected to this machine ({after.hostname})")
+
+
+def is_this_machine(host: str) -> bool:
+    """Return True if a host's name or address is that of this machine, or of its own network link."""
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return host.rstrip(".").lower() == "localhost" or host.lower().endswith(".localhost")
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_loopback or address.is_link_local or address.is_unspecified
 
 
 def is_refused_connection(error: Exception) -> bool:

@@ -31,6 +31,8 @@ from maieutic.serving.responses import parse_reply
 BATCH_VARIABLE = "MAIEUTIC_BATCHES"
 SUFFIX = ".batches"  # of the folder with a journal's batches
 MEGABYTE = 1_000_000
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MOST_SUBMISSIONS = 3  # maximum number of batches, over all calls, that contain a request without answering it
 HTTP_OK, HTTP_ERRORS = 200, range(400, 600)
 
 
@@ -230,6 +232,22 @@ class BatchFolder:
             raise missing_answers(answers, path)
         return batch
 
+    def drop_failed(self) -> int:
+        """Take the requests that collected batches left unanswered out of these batches, and return their number.
+
+        They may then be submitted again, although they were in as many batches as are allowed.
+        """
+        dropped = 0
+        for batch in self.batches():
+            if batch.state != BatchState.COLLECTED:
+                continue
+            index = BatchAnswers(batch, self.answers_path(batch)).index
+            kept = [key for key in batch.keys if key in index.answered or key in index.refused]
+            if len(kept) < len(batch.keys):
+                self.save(batch.model_copy(update={"keys": kept}))
+                dropped += len(batch.keys) - len(kept)
+        return dropped
+
     def drop_answers(self, is_dropped: Callable[[str, bool], bool]) -> None:
         """Remove lines from the collected batches, so that their requests are sent again.
 
@@ -276,11 +294,16 @@ def parse_line(line: bytes) -> ParsedLine | None:
     response with an error status, or as a text (vLLM's `run_batch`).
     """
     try:
-        content = parse_body(line)
+        content = parse_body(line.removeprefix(BYTE_ORDER_MARK))
     except MalformedAnswer:
         return None
     key = content.get("custom_id") if isinstance(content, dict) else None
-    return ParsedLine(key, outcome_of(content)) if isinstance(key, str) else None
+    if not isinstance(key, str):
+        return None
+    try:
+        return ParsedLine(key, outcome_of(content))
+    except Exception as error:  # whatever is odd in one line concerns this line alone
+        return ParsedLine(key, f"a line that cannot be read ({type(error).__name__})")
 
 
 def outcome_of(content: Mapping[str, Any]) -> Outcome:
@@ -298,7 +321,7 @@ def outcome_of(content: Mapping[str, Any]) -> Outcome:
         if not error:
             return f"status {status}"
     if isinstance(error, dict) and error.get("code"):
-        return body_excerpt(str(error["code"]).encode())
+        return body_excerpt(str(error["code"]).encode("utf-8", "replace"))
     return body_excerpt(json.dumps(error).encode()) if error else "neither an answer nor an error"
 
 
@@ -386,6 +409,11 @@ class BatchAnswers:
             return False
         return True
 
+    @property
+    def present(self) -> int:
+        """Number of this batch's requests about which the file has a line."""
+        return len(self.index.places)
+
     def summary(self) -> str:
         """Return the numbers of answered, refused and unanswered requests, and of unexpected lines, as text."""
         answered, refused = len(self.index.answered), len(self.index.refused)
@@ -406,25 +434,47 @@ def store_answers(sources: Iterable[Path], out: Path) -> None:
                 handle.writelines(line.rstrip(b"\n") + b"\n" for line in lines if line.strip())
 
 
+class TooLarge(Exception):
+    """Error for a download that is larger than the answers of its batch can be. The rest of it is not read."""
+
+
 class RedactingWriter:
     """Writer of a downloaded file. Only whole lines are written, with API keys redacted.
 
     Lines end at line feeds only: texts may contain other line separators.
     """
 
-    def __init__(self, handle: IO[bytes]) -> None:
-        self.handle, self.rest = handle, b""
+    def __init__(self, handle: IO[bytes], longest_line: int, most: int) -> None:
+        """longest_line, most: maximum number of bytes of a line and of the file, after decompression."""
+        self.handle, self.longest_line, self.most = handle, longest_line, most
+        self.rest: list[bytes] = []  # parts of a line that has not ended yet
+        self.rest_size = self.size = 0
 
     def write(self, part: bytes) -> None:
-        """Write the lines that end in the next part of the file."""
-        *lines, self.rest = (self.rest + part).split(b"\n") if b"\n" in part else (self.rest + part,)
-        for line in lines:
-            self._write_line(line)
+        """Write the lines that end in the next part of the file. Raises TooLarge."""
+        self.size += len(part)
+        first, *others = part.split(b"\n")
+        self._keep(first)
+        for line in others:
+            self.end()
+            self._keep(line)
+
+    def _keep(self, part: bytes) -> None:
+        """Keep a part of a line until the line ends."""
+        self.rest.append(part)
+        self.rest_size += len(part)
+        if self.rest_size > self.longest_line or self.size > self.most:
+            limit = self.longest_line if self.rest_size > self.longest_line else self.most
+            raise TooLarge(
+                f"more than {limit / MEGABYTE:.0f} MB in a {'line' if limit == self.longest_line else 'file'}"
+            )
 
     def end(self) -> None:
-        """Write the last line, if it does not end with a line feed."""
-        if self.rest:
-            self._write_line(self.rest)
+        """Write the line that has ended."""
+        line = b"".join(self.rest)
+        self.rest, self.rest_size = [], 0
+        if line:
+            self._write_line(line)
 
     def _write_line(self, line: bytes) -> None:
         self.handle.write(redact_sent_keys(line.decode("utf-8", "replace")).encode() + b"\n")

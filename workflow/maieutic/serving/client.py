@@ -263,7 +263,9 @@ class Client:
         """Return the session of this client's connections, which the first call opens."""
         if self.session is None:
             server = self.server
-            self.session = open_session(server.concurrency, server.socket, server.timeout, server.api_key)
+            self.session = open_session(
+                server.concurrency, server.socket, server.timeout, server.api_key, server.base_url
+            )
         return self.session
 
     def read_reply(

@@ -7,8 +7,11 @@ import ssl
 import urllib.request
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp.helpers import strip_auth_from_url
+from yarl import URL
 
 BLOCK = 1 << 16
 
@@ -37,12 +40,36 @@ def open_connector(concurrency: int = 1) -> aiohttp.BaseConnector:
     return aiohttp.TCPConnector(limit=concurrency, ssl=tls_context())
 
 
-def open_session(concurrency: int, socket: str | None, timeout: float, key: str | None) -> aiohttp.ClientSession:
+class Proxy(NamedTuple):
+    """Proxy of a session. address: None without one; auth: its user and password."""
+
+    address: str | None = None
+    auth: aiohttp.BasicAuth | None = None
+
+
+def proxy_of(url: str) -> Proxy:
+    """Return the proxy that the environment names for a URL.
+
+    aiohttp's own search for it (`trust_env`) would also send the credentials of ~/.netrc to any host.
+    """
+    parts = urlsplit(url)
+    proxies = urllib.request.getproxies()
+    address = proxies.get(parts.scheme) or proxies.get("all")
+    if not address or not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
+        return Proxy()
+    plain, auth = strip_auth_from_url(URL(address if "://" in address else f"http://{address}"))
+    return Proxy(str(plain), auth)
+
+
+def open_session(
+    concurrency: int, socket: str | None, timeout: float, key: str | None, url: str = ""
+) -> aiohttp.ClientSession:
     """Open a session with up to `concurrency` connections to a unix socket or, if `socket` is None, over the network.
 
     Call it in a running event loop. timeout: maximum number of seconds from request to answer; key: API key that every
-    request sends.
+    request sends; url: address of the server, which decides about a proxy.
     """
+    proxy = Proxy() if socket else proxy_of(url)
     connector: aiohttp.BaseConnector
     connector = aiohttp.UnixConnector(socket, limit=concurrency) if socket else open_connector(concurrency)
     return aiohttp.ClientSession(
@@ -50,8 +77,8 @@ def open_session(concurrency: int, socket: str | None, timeout: float, key: str 
         timeout=aiohttp.ClientTimeout(total=timeout),
         headers={"Authorization": f"Bearer {key}"} if key else {},
         cookie_jar=aiohttp.DummyCookieJar(),
-        # aiohttp's search for a proxy takes as long as the request, so enable it only if a proxy is set.
-        trust_env=socket is None and bool(urllib.request.getproxies()),
+        proxy=proxy.address,
+        proxy_auth=proxy.auth,
     )
 
 

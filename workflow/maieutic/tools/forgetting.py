@@ -224,15 +224,17 @@ def drop_missing(journal: RequestJournal, reasons: Container[str]) -> int:
         BatchFolder.beside(journal.path).drop_answers(
             lambda key, is_refusal: f"{KEY_PREFIX}{key}" in gone or (is_refusal and REFUSED in reasons)
         )
+        # Requests without a line in a collected batch may then be submitted again.
+        failed = BatchFolder.beside(journal.path).drop_failed() if dropped or FAILED in reasons else 0
         if not dropped:
-            return 0
+            return failed
         # Remove the outputs before rewriting the journal, so that they are made anew after a kill in between.
         for output in journal.outputs:
             output.unlink(missing_ok=True)
         with atomic_file(journal.path, "wb") as file:
             file.writelines(line for line in lines if missing_key(line, reasons, keys) is None)
         unparsed_path(journal.path).unlink(missing_ok=True)
-        return len(dropped)
+        return len(dropped) + (failed if FAILED in reasons else 0)
     finally:
         handle.close()
 
