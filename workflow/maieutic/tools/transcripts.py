@@ -22,6 +22,7 @@ from maieutic.config.rubrics import read_rubric
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import activate_extensions
 from maieutic.core.files import atomic_file, remove, sha256_of, write_json_lines, write_text
+from maieutic.core.ledger import valid_json_lines
 from maieutic.core.paths import RESOURCES
 from maieutic.core.plugins import benchmark_names
 from maieutic.core.terminal import say
@@ -67,6 +68,7 @@ MOST_TAG_VALUES = 12  # maximum number of values of a tag that get numbers of th
 OWN_ENTRIES = {FOLDER_MARK, DATA_FILE, REPLIES_FILE, "resources"}  # files and folders that the command writes there
 RUN_FILE_MARK = b"# Written by `maieutic transcripts`"
 REDACTED = "Personal details were replaced"  # beginning of the page's note on redaction
+MOST_NAMES = 5  # maximum number of names in a line
 MOST_REQUESTS = 5000  # above this number of requests a budget is required
 FREE_NAME = re.compile(r"[^a-z0-9]+")
 
@@ -223,6 +225,7 @@ def transcripts(
     check_tutors(tutors, raw["models"] | models)
     if evaluation.instructions is not None and not tutors:
         raise UserError("--instructions", "no other tutor is asked", "add --tutors, or remove the flag")
+    changed = changed_texts(place.folder / DATA_FILE, data)
     with replaced(place):
         tasks = write_folder(place.folder, place.slug, data, evaluation, rubric)
         models[RECORDED] = {
@@ -251,6 +254,16 @@ def transcripts(
         write_run_file(place.run_file, overlay, "transcripts")
         print_columns(content)
         tell_plan(plan, data, redactor, place.run_file)
+        if changed:
+            say(f"conversations whose texts differ from those prepared before: {changed}; they are asked about again")
+
+
+def changed_texts(path: Path, data: TranscriptSet) -> int:
+    """Return how many of the conversations that were prepared before have other texts now."""
+    if not path.is_file():
+        return 0
+    before = {line.get("id"): line.get("messages") for line in valid_json_lines(path)}
+    return sum(record["id"] in before and record["messages"] != before[record["id"]] for record in data.records)
 
 
 class RunPlace(NamedTuple):
@@ -384,6 +397,8 @@ def pair_of(word: str, option: str, example: str) -> tuple[str, str]:
 
 def redacted(conversation: Conversation, redactor: Redactor) -> Conversation:
     """Return a conversation with its texts redacted."""
+    texts = [message.text for message in conversation.messages]
+    redactor.note_unfound(conversation.names, [*texts, conversation.problem, conversation.solution])
     return conversation._replace(
         id=redacted_id(conversation.id, redactor),
         messages=[
@@ -654,6 +669,13 @@ def tell_plan(plan: Plan, data: TranscriptSet, redactor: Redactor | None, run_fi
         searched = ", ".join(pattern.what for pattern in PATTERNS)
         counts = ", ".join(f"{what} {number}" for what, number in redactor.counts.items() if number) or "nothing"
         say(f"replaced: {counts} (searched: {searched}, given names; names in free text are not found)")
+        if redactor.unfound:
+            more = ", ..." if len(redactor.unfound) > MOST_NAMES else ""
+            listed = ", ".join(sorted(redactor.unfound)[:MOST_NAMES]) + more
+            number = len(redactor.unfound)
+            say(
+                f"names that are in no text of their own conversation: {number} ({listed}); are they written otherwise?"
+            )
     for address, names in models_by_address(plan).items():
         say(f"sent to {address}: the problem and the dialogue before each turn ({', '.join(dict.fromkeys(names))})")
     say(requests_line(plan, planned))
