@@ -5,14 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 from maieutic.core.errors import UserError
 from maieutic.serving.answers import MalformedAnswer
 from maieutic.serving.batch_endpoint import SEND_SINGLY, BatchStatus
 from maieutic.serving.batch_register import CLAIMED, BatchRegister, end_all
-from maieutic.serving.batches import Batch, BatchAnswers, BatchFolder, BatchState, parse_line, store_answers
+from maieutic.serving.batches import (
+    Batch,
+    BatchAnswers,
+    BatchFolder,
+    BatchState,
+    new_batch_id,
+    parse_line,
+    store_answers,
+)
 from maieutic.serving.client import Interrupted, Pending, Unanswered, wait_unless_shutdown
 
 log = logging.getLogger(__name__)
@@ -20,6 +29,7 @@ FIRST_POLL, LONGEST_POLL = 5.0, 60.0  # seconds between two checks of a batch, a
 TOO_MANY_QUEUED = "token_limit_exceeded"  # error code of a batch that fails because too many tokens are queued
 QUEUE_SECONDS = 600.0  # seconds that a waiting job waits after this error
 MOST_QUEUE_FAILURES = 144  # a day of such pauses; further failures count as attempts
+MOST_DOWNLOADS = 5  # a waiting job ends once the files of a batch lacked lines this often
 REPORT_SECONDS = 60.0  # minimum time between two log lines about a waiting job
 
 
@@ -55,6 +65,7 @@ class BatchCollector:
         self.checked: set[str] = set()  # names of other jobs' batches that were checked
         self.polling = False
         self.incomplete: dict[str, str] = {}  # name of a batch whose files lack lines -> the error
+        self.downloads: Counter[str] = Counter()  # number of its downloads by this process
 
     async def start(self) -> None:
         """Settle cut-off submissions of earlier jobs, and collect their batches that have ended.
@@ -233,12 +244,11 @@ class BatchCollector:
                 log.warning("%s", fault.line)
                 return
             parts = [files[file] for file in received]
-            if missing := missing_lines(batch, status, parts):
-                problem = f"batch {status.provider_id}: the files of {register.host} lack {missing}; it stays pending"
-                fix = f"run again later, or delete {record} to send its requests again"
-                fault = UserError(f"models.{batch.entry}.batch", problem, fix)
-                self.incomplete[batch.id] = fault.line
-                log.warning("%s", fault.line)
+            present = keys_in(parts, batch)
+            if missing := max(expected_lines(batch, status) - len(present), 0):
+                if present:
+                    register.change(folder, batch, lambda: self._take(folder, batch, status, parts, present))
+                self._note_incomplete(batch, status, missing, record)
                 return
             self.incomplete.pop(batch.id, None)
             register.change(folder, batch, lambda: self._store(folder, batch, status, parts))
@@ -246,6 +256,35 @@ class BatchCollector:
             CLAIMED.difference_update(downloads)
             for path in files.values():
                 path.unlink(missing_ok=True)
+
+    def _note_incomplete(self, batch: Batch, status: BatchStatus, missing: int, record: Path) -> None:
+        """Note that the files of a batch lack lines, so that it stays pending and is downloaded again.
+
+        Raises UserError in a waiting job after MOST_DOWNLOADS.
+        """
+        problem = f"batch {status.provider_id}: the files of {self.register.host} lack {missing} of its answers"
+        fix = f"run again later, or delete {record} to send these requests again"
+        fault = UserError(f"models.{batch.entry}.batch", problem, fix)
+        self.incomplete[batch.id] = fault.line
+        self.downloads[batch.id] += 1
+        if self.waits and self.downloads[batch.id] >= MOST_DOWNLOADS:
+            raise fault
+        log.warning("%s", fault.line)
+
+    def _take(
+        self, folder: BatchFolder, batch: Batch, status: BatchStatus, parts: list[Path], present: Container[str]
+    ) -> None:
+        """Store the answers in the files of an incomplete batch as a batch of their own. The rest stays pending."""
+        keys = [key for key in batch.keys if key in present]
+        rest = [key for key in batch.keys if key not in present]
+        share = len(rest) / len(batch.keys)
+        taken = batch.model_copy(update={"id": new_batch_id(), "keys": keys, "size": 0})
+        self._store(folder, taken, status, parts)
+        self.register.wake(batch.model_copy(update={"keys": keys}))
+        self.register.save(
+            folder, batch, keys=rest, taken=batch.taken + len(keys), status=status.line,
+            reserved_tokens=round(batch.reserved_tokens * share), reserved_usd=batch.reserved_usd * share,
+        )  # fmt: skip
 
     def _store(self, folder: BatchFolder, batch: Batch, status: BatchStatus, parts: list[Path]) -> None:
         """Store the downloaded answers of a batch, and wake the requests that wait for it."""
@@ -260,23 +299,26 @@ class BatchCollector:
         register.wake(batch, first=answers.index.answered)
 
 
-def missing_lines(batch: Batch, status: BatchStatus, files: Iterable[Path]) -> str:
-    """Return which lines the downloaded files of a batch lack, as text, or "".
+def keys_in(files: Iterable[Path], batch: Batch) -> set[str]:
+    """Return the keys of a batch's requests about which its files have a line."""
+    keys, present = frozenset(batch.keys), set[str]()
+    for path in files:
+        with open(path, "rb") as lines:
+            present |= {parsed.key for line in lines if (parsed := parse_line(line)) and parsed.key in keys}
+    return present
+
+
+def expected_lines(batch: Batch, status: BatchStatus) -> int:
+    """Return the number of the batch's requests about which its files must have a line.
 
     A 200 is no proof that a file is whole: it may be an error page, empty or cut. Its lines are counted against the
     provider's `completed` and `failed`, or, where it states no counts, against what was sent. A batch that was expired
     or cancelled needs a line only for the requests that the provider counts as finished. Without any line of its own, a
     batch is whole only if the provider states that nothing was finished.
     """
-    keys, present = frozenset(batch.keys), set[str]()
-    for path in files:
-        with open(path, "rb") as lines:
-            present |= {parsed.key for line in lines if (parsed := parse_line(line)) and parsed.key in keys}
     finished = status.completed + status.failed
     if status.status == "completed" and not finished:  # no counts, or counts that contradict the status
-        expected = len(keys)
-    elif status.total or finished:
-        expected = min(finished, len(keys))
-    else:
-        expected = 1
-    return f"{expected - len(present)} of {expected} lines" if len(present) < expected else ""
+        return len(batch.keys)
+    if status.total or finished:
+        return min(max(finished - batch.taken, 0), len(batch.keys))
+    return 1

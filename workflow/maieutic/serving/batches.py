@@ -102,7 +102,8 @@ class Batch(Record):
     without their prefix; size: number of bytes of the requests; input_file: the endpoint's identifier of the file with
     the requests; provider_id: its identifier of the batch; status: last known status there; at: time of the last step,
     in UTC; submitted: time of the submission, in UTC; reserved_tokens, reserved_usd: what is reserved for its requests
-    in the budget of every run until it is collected, 0 if it was sent without a budget.
+    in the budget of every run until it is collected, 0 if it was sent without a budget; taken: number of its requests
+    whose answers were taken from an incomplete file, and whose keys are in another record.
     """
 
     id: str
@@ -123,6 +124,7 @@ class Batch(Record):
     submitted: str | None = None
     reserved_tokens: int = 0
     reserved_usd: float = 0.0
+    taken: int = 0
 
     @property
     def is_pending(self) -> bool:
