@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import random
@@ -33,6 +34,7 @@ from maieutic.replies.generate import ask_tutor
 from maieutic.serving import batch_collector, batch_endpoint, batch_register, batch_sender
 from maieutic.serving.backends import JobFiles, hosted_identity
 from maieutic.serving.batch_client import BatchClient
+from maieutic.serving.batch_endpoint import check_redirect
 from maieutic.serving.batches import (
     BATCH_VARIABLE,
     Batch,
@@ -41,10 +43,13 @@ from maieutic.serving.batches import (
     BatchLimits,
     BatchSettings,
     BatchState,
+    RedactingWriter,
+    TooLarge,
     parse_line,
 )
 from maieutic.serving.budget import Allowance, Amount, Purse
-from maieutic.serving.client import Client, Pending, ServerSettings
+from maieutic.serving.client import Client, Pending, ServerSettings, Unanswered
+from maieutic.serving.connections import Proxy, proxy_of
 from maieutic.serving.refusals import Refusal
 from test_client import KEY, RequestLimits, drive, hosted, with_budget, work
 
@@ -926,6 +931,233 @@ def test_forgotten_refusals_are_sent_again(tmp_path: Path, monkeypatch: pytest.M
         folder.drop_answers(lambda key, is_refusal: is_refusal)
         drive(address, tmp_path, 4)
     assert server.submissions == 2 and sorted(server.submitted.values()) == [1, 1, 1, 2]
+
+
+# a 200 is no proof ----------------------------------------------------------------------------------------------------
+
+
+def spoiled(monkeypatch: pytest.MonkeyPatch, server: BatchServer, change: Callable[[bytes], bytes], times: int) -> None:
+    """Let the first downloads of output files be changed."""
+    original, left = server.get, [times]
+
+    def get(request: Any) -> None:
+        if request.path.endswith("/content") and left[0]:
+            left[0] -= 1
+            name = request.path.removesuffix("/content").rpartition("/")[2]
+            return request.send(200, change(server.files[name]))
+        return original(request)
+
+    monkeypatch.setattr(server, "get", get)
+
+
+def without_counts(monkeypatch: pytest.MonkeyPatch, server: BatchServer) -> None:
+    """Let the server state no counts of requests."""
+    end = server.end
+
+    def end_silently(batch: dict[str, Any], status: str = "completed") -> None:
+        end(batch, status)
+        batch.pop("request_counts", None)
+
+    monkeypatch.setattr(server, "end", end_silently)
+
+
+HALF = 0.5
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "an HTML page": lambda content: b"<html><body>Please sign in</body></html>",
+    "an error as JSON": lambda content: b'{"error": {"message": "try later"}}',
+    "empty": lambda content: b"",
+    "cut within a line": lambda content: content[: int(len(content) * HALF)],
+    "cut after a line": lambda content: b"".join(content.splitlines(True)[:3]),
+    "the lines of another batch": lambda content: content.replace(b'"custom_id": "', b'"custom_id": "x'),
+    "no JSON in a line": lambda content: content.replace(b'{"', b'("', 1),
+    "NUL": lambda content: b"\0" * len(content),
+}
+
+
+@pytest.mark.parametrize("counts", [True, False])
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_file_that_lacks_lines_is_downloaded_again_and_nothing_is_paid_twice(
+    name: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = BatchServer()
+    batched(monkeypatch)
+    spoiled(monkeypatch, server, DAMAGES[name], 2)
+    if not counts:
+        without_counts(monkeypatch, server)
+    with serving(server.handler()) as address:
+        with pytest.raises(UserError, match=PENDING):
+            drive(address, tmp_path, 6)
+        for _ in range(2):
+            with pytest.raises(
+                UserError, match=PENDING + r".*lack \d of its answers.*or delete .* to send these requests"
+            ):
+                drive(address, tmp_path, 6)
+        assert len(drive(address, tmp_path, 6)) == 6
+    assert server.submissions == 1 and set(server.submitted.values()) == {1}
+
+
+def test_what_an_incomplete_file_has_is_taken_and_only_the_rest_is_sent_again_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = BatchServer()
+    batched(monkeypatch)
+    spoiled(monkeypatch, server, DAMAGES["cut after a line"], 99)
+    with serving(server.handler()) as address:
+        for _ in range(3):
+            with pytest.raises(UserError, match=PENDING) as error:
+                drive(address, tmp_path, 6)
+        assert len(load_journal_answers(tmp_path / "journal.jsonl", FinishedRequest)) == 3
+        assert "3 of 6 items have no answer yet" in error.value.line and "with 3 requests" in error.value.line
+        [record] = re.findall(r"delete (\S+)", error.value.line)
+        Path(record).unlink()
+        with pytest.raises(UserError, match=PENDING):
+            drive(address, tmp_path, 6)
+        assert len(drive(address, tmp_path, 6)) == 6
+    assert sorted(server.submitted.values()) == [1, 1, 1, 2, 2, 2]
+
+
+def test_a_waiting_job_ends_if_a_file_stays_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = BatchServer()
+    batched(monkeypatch, wait=True)
+    spoiled(monkeypatch, server, DAMAGES["empty"], 99)
+    with serving(server.handler()) as address, pytest.raises(UserError, match="lack 4 of its answers"):
+        drive(address, tmp_path, 4)
+    assert server.submissions == 1
+
+
+def test_a_request_is_submitted_three_times_at_most_over_all_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then a command that a person types allows more. Other requests are answered."""
+    server = BatchServer(answer=lambda body: (500, {"error": {"message": "x"}}) if "1+1?" in str(body) else echo(body))
+    batched(monkeypatch)
+    with serving(server.handler()) as address:
+        for _ in range(4):
+            with pytest.raises(UserError) as error:
+                drive(address, tmp_path, 3)
+        assert (
+            "no answer in 3 batches, last" in error.value.line
+            and "maieutic forget --missing failed" in error.value.line
+        )
+        for _ in range(2):
+            with pytest.raises(UserError):
+                drive(address, tmp_path, 3)
+        assert sorted(server.submitted.values()) == [1, 1, 3]
+        assert BatchFolder.beside(tmp_path / "journal.jsonl").drop_failed() == 3
+        with pytest.raises(UserError, match=PENDING):
+            drive(address, tmp_path, 3)
+    assert sorted(server.submitted.values()) == [1, 1, 4]
+
+
+def test_an_odd_line_concerns_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lone surrogates in a text, an identifier and an error; a byte order mark; invalid UTF-8."""
+    server = BatchServer()
+    batched(monkeypatch)
+    odd = [
+        b'{"custom_id": "\\ud800", "response": {"status_code": 200, "body": {}}}\n',
+        b'{"custom_id": 7}\n', b'{"custom_id": "x", "error": {"code": "\\udc80", "message": "\\ud800"}}\n', b"\xff\xfe\n",
+    ]  # fmt: skip
+
+    def change(content: bytes) -> bytes:
+        return b"\xef\xbb\xbf" + content.replace(b'"message"', b'"odd": "\\ud800", "message"') + b"".join(odd)
+
+    spoiled(monkeypatch, server, change, 99)
+    with serving(server.handler()) as address:
+        assert len(collect(address, tmp_path, 4)) == 4
+
+
+@pytest.mark.parametrize(("size", "line"), [(3 << 20, True), (3 << 20, False)])
+def test_a_download_has_limits(size: int, line: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a line and of the file, both after decompression, so that little is read of a file that is too large."""
+    server = BatchServer()
+    batched(monkeypatch)
+    monkeypatch.setattr(batch_endpoint, "LEAST_DOWNLOAD", 1 << 20)
+    monkeypatch.setattr(batch_endpoint, "MOST_OF_ANSWER", 1 << 10)
+    spoiled(monkeypatch, server, lambda content: (b"x" if line else b"{}\n") * (size // (1 if line else 3)), 1)
+    with serving(server.handler()) as address:
+        for _ in range(2):
+            with pytest.raises(UserError, match=PENDING):
+                drive(address, tmp_path, 3)
+        assert not list(tmp_path.rglob("*.part")) and len(drive(address, tmp_path, 3)) == 3
+    assert server.submissions == 1
+
+
+def test_a_long_line_in_small_parts_is_read_in_linear_time() -> None:
+    """Each part is copied once; a quadratic reader would copy 50 GB here."""
+    out = io.BytesIO()
+    writer = RedactingWriter(out, longest_line=1 << 30, most=1 << 30)
+    for _ in range(10_000):
+        writer.write(b"x" * 1_000)
+    writer.end()
+    assert len(out.getvalue()) == 10_000_001
+    with pytest.raises(TooLarge):
+        RedactingWriter(out, longest_line=10, most=100).write(b"x" * 11)
+
+
+REDIRECTS = {
+    "from https to http": ("https://api.example.org/f", "http://storage.example.org/f"),
+    "to this machine": ("https://api.example.org/f", "https://127.0.0.1/f"),
+    "to this machine by name": ("https://api.example.org/f", "https://localhost./f"),
+    "to this machine by IPv6": ("https://api.example.org/f", "https://[::1]/f"),
+    "to this machine by a mapped address": ("https://api.example.org/f", "https://[::ffff:127.0.0.1]/f"),
+    "to the metadata of a cloud": ("http://api.example.org/f", "http://169.254.169.254/latest/meta-data"),
+    "to a file": ("https://api.example.org/f", "file:///etc/passwd"),
+}
+
+
+@pytest.mark.parametrize("name", REDIRECTS)
+def test_a_redirect_to_a_place_that_may_not_be_read_is_not_followed(name: str) -> None:
+    with pytest.raises(Unanswered, match="a download"):
+        check_redirect(*REDIRECTS[name])
+
+
+def test_usual_redirects_are_followed() -> None:
+    check_redirect("https://api.example.org/f", "https://storage.example.net/f?signature=x")
+    check_redirect("http://127.0.0.1:8000/f", "http://127.0.0.1:9000/f")
+
+
+def test_credentials_of_netrc_are_sent_nowhere_even_beside_a_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would replace the API key, or reach the storage behind a redirect."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".netrc").write_text("default login me password secret-of-netrc\n")
+    (home / ".netrc").chmod(0o600)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("NETRC", str(home / ".netrc"))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    server, authorized = BatchServer(), list[str | None]()
+    batched(monkeypatch)
+
+    class Storage(Quiet):
+        def do_GET(self) -> None:
+            authorized.append(self.headers.get("Authorization"))
+            self.send(200, server.files[self.path.removeprefix("/")])
+
+    with serving(Storage) as storage:
+        original = server.get
+
+        def redirect(request: Any) -> None:
+            if request.path.endswith("/content"):
+                name = request.path.removesuffix("/content").rpartition("/")[2]
+                return request.send(302, b"", Location=f"{storage}/{name}")
+            return original(request)
+
+        monkeypatch.setattr(server, "get", redirect)
+        with serving(server.handler()) as address:
+            assert len(collect(address, tmp_path, 3)) == 3
+    assert authorized == [None]
+
+
+def test_a_proxy_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://me:secret@proxy.example.org:3128")
+    monkeypatch.setenv("no_proxy", "internal.example.org")
+    proxy = proxy_of("https://api.example.org/v1")
+    assert proxy.address == "http://proxy.example.org:3128" and proxy.auth is not None and proxy.auth.login == "me"
+    assert (
+        proxy_of("https://internal.example.org/v1") == proxy_of("http://api.example.org/v1") == proxy_of("") == Proxy()
+    )
 
 
 # one client, without a job ---------------------------------------------------------------------------------------------
