@@ -34,7 +34,7 @@ from maieutic.replies.generate import ask_tutor
 from maieutic.serving import batch_collector, batch_endpoint, batch_register, batch_sender
 from maieutic.serving.backends import JobFiles, hosted_identity
 from maieutic.serving.batch_client import BatchClient
-from maieutic.serving.batch_endpoint import check_redirect
+from maieutic.serving.batch_endpoint import PublicResolver, check_redirect
 from maieutic.serving.batches import (
     BATCH_VARIABLE,
     Batch,
@@ -1101,6 +1101,7 @@ REDIRECTS = {
     "to this machine by IPv6": ("https://api.example.org/f", "https://[::1]/f"),
     "to this machine by a mapped address": ("https://api.example.org/f", "https://[::ffff:127.0.0.1]/f"),
     "to the metadata of a cloud": ("http://api.example.org/f", "http://169.254.169.254/latest/meta-data"),
+    "to a private network": ("https://api.example.org/f", "https://192.168.1.1/f"),
     "to a file": ("https://api.example.org/f", "file:///etc/passwd"),
 }
 
@@ -1109,6 +1110,15 @@ REDIRECTS = {
 def test_a_redirect_to_a_place_that_may_not_be_read_is_not_followed(name: str) -> None:
     with pytest.raises(Unanswered, match="a download"):
         check_redirect(*REDIRECTS[name])
+
+
+def test_a_redirect_to_a_name_of_this_machine_is_not_followed() -> None:
+    with pytest.raises(OSError, match="own network"):
+        asyncio.run(resolved("localhost"))
+
+
+async def resolved(host: str) -> Any:
+    return await PublicResolver().resolve(host, 80)
 
 
 def test_usual_redirects_are_followed() -> None:

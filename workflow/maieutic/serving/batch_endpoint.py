@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +12,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import aiohttp
+from aiohttp.abc import ResolveResult
+from aiohttp.resolver import ThreadedResolver
 
 from maieutic.core.errors import UserError
 from maieutic.serving.answers import MalformedAnswer, body_excerpt, metadata_word, parse_body, token_count
@@ -235,7 +239,8 @@ class BatchEndpoint:
                     return address
                 check_redirect(place, address)
                 place = address
-                async with open_session(1, None, TRANSFER_SECONDS, None, address) as without_key:
+                resolver = None if is_internal(urlsplit(url).hostname or "") else PublicResolver()
+                async with open_session(1, None, TRANSFER_SECONDS, None, address, resolver) as without_key:
                     address = await self._fetch(without_key, address, out, most)
             raise Unanswered(f"{path} is redirected more than {MOST_REDIRECTS} times")
 
@@ -250,8 +255,11 @@ class BatchEndpoint:
         async with session.get(url, timeout=timeout, allow_redirects=False) as response:
             if response.status in GONE:
                 return False
-            if response.status in REDIRECTS and "Location" in response.headers:
-                return urljoin(url, response.headers["Location"])
+            if response.status in REDIRECTS and (location := response.headers.get("Location")):
+                try:
+                    return urljoin(url, location)
+                except ValueError as error:
+                    raise Unanswered(f"a download is redirected to an invalid address ({error})") from None
             if response.status != 200:
                 body = await read_body(response, self.client.server.longest)
                 raise ErrorStatus(read_refusal(response.status, body), response.headers)
@@ -355,18 +363,31 @@ def check_redirect(place: str, address: str) -> None:
         raise Unanswered(
             f"a download is redirected from {before.scheme} to {after.scheme or 'no address'}, unencrypted"
         )
-    if is_this_machine(after.hostname or "") and not is_this_machine(before.hostname or ""):
-        raise Unanswered(f"a download from {before.hostname} is redirected to this machine ({after.hostname})")
+    if is_internal(after.hostname or "") and not is_internal(before.hostname or ""):
+        problem = f"a download from {before.hostname} is redirected to this machine or its network ({after.hostname})"
+        raise Unanswered(problem)
 
 
-def is_this_machine(host: str) -> bool:
-    """Return True if a host's name or address is that of this machine, or of its own network link."""
+def is_internal(host: str) -> bool:
+    """Return True if a host's name or address is that of this machine, or of its own network."""
     try:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
         return host.rstrip(".").lower() == "localhost" or host.lower().endswith(".localhost")
     address = getattr(address, "ipv4_mapped", None) or address
-    return address.is_loopback or address.is_link_local or address.is_unspecified
+    return address.is_private or address.is_loopback or address.is_link_local or address.is_unspecified
+
+
+class PublicResolver(ThreadedResolver):
+    """Resolver of host names that refuses the addresses of this machine and its network. Raises OSError for them."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = await super().resolve(host, port, family)
+        if any(is_internal(entry["host"]) for entry in found):
+            raise OSError(errno.EACCES, f"{host} is in this machine's own network")
+        return found
 
 
 def is_refused_connection(error: Exception) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp.abc import AbstractResolver
 from aiohttp.helpers import strip_auth_from_url
 from yarl import URL
 
@@ -35,9 +36,9 @@ def tls_context() -> ssl.SSLContext:
     return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def open_connector(concurrency: int = 1) -> aiohttp.BaseConnector:
-    """Return a connector for up to `concurrency` connections over the network."""
-    return aiohttp.TCPConnector(limit=concurrency, ssl=tls_context())
+def open_connector(concurrency: int = 1, resolver: AbstractResolver | None = None) -> aiohttp.BaseConnector:
+    """Return a connector for up to `concurrency` connections over the network. resolver: resolver of host names."""
+    return aiohttp.TCPConnector(limit=concurrency, ssl=tls_context(), resolver=resolver)
 
 
 class Proxy(NamedTuple):
@@ -62,16 +63,21 @@ def proxy_of(url: str) -> Proxy:
 
 
 def open_session(
-    concurrency: int, socket: str | None, timeout: float, key: str | None, url: str = ""
+    concurrency: int,
+    socket: str | None,
+    timeout: float,
+    key: str | None,
+    url: str = "",
+    resolver: AbstractResolver | None = None,
 ) -> aiohttp.ClientSession:
     """Open a session with up to `concurrency` connections to a unix socket or, if `socket` is None, over the network.
 
     Call it in a running event loop. timeout: maximum number of seconds from request to answer; key: API key that every
-    request sends; url: address of the server, which decides about a proxy.
+    request sends; url: address of the server, which decides about a proxy; resolver: resolver of host names.
     """
     proxy = Proxy() if socket else proxy_of(url)
     connector: aiohttp.BaseConnector
-    connector = aiohttp.UnixConnector(socket, limit=concurrency) if socket else open_connector(concurrency)
+    connector = aiohttp.UnixConnector(socket, limit=concurrency) if socket else open_connector(concurrency, resolver)
     return aiohttp.ClientSession(
         connector=connector,
         timeout=aiohttp.ClientTimeout(total=timeout),

@@ -148,7 +148,9 @@ def refusal_in(status: int, content: Any) -> Refusal:
     named = [code for code in codes if isinstance(code, str) and code]
     if named and named[0].replace("_", " ").lower() not in text.replace("_", " ").lower() and "code" in fields:
         text = f"{named[0]} {text}"
-    message = redact(" ".join(text.split()) or f"HTTP {status}")[:LONGEST_MESSAGE]
+    # A lone surrogate could neither be stored nor printed.
+    storable = text.encode("utf-8", "replace").decode("utf-8")
+    message = redact(" ".join(storable.split()) or f"HTTP {status}")[:LONGEST_MESSAGE]
     return Refusal(status, frozenset(code.lower() for code in named), message)
 
 
