@@ -643,7 +643,7 @@ def test_the_text_of_a_refusal_beside_null_content_is_kept(key: None, tmp_path: 
         [reply] = drive(address, tmp_path, 1, endpoint="chat")
     turn = reply.turns[0]
     assert (reply.text, turn.finish, turn.no_text, reply.error) == ("I cannot help with that.", "refusal", True, None)
-    assert reply_costs(tmp_path / "out.jsonl", hosted("http://x"))["declined"] == 1
+    assert reply_costs(tmp_path / "out.jsonl", hosted("http://x"), lambda reply, turn: turn.messages)["declined"] == 1
 
 
 @pytest.mark.parametrize("value", ["sk-canary-\n5f0c1d", "sk-canary\x1b5f0c1d", "sk-canary-\u00e9f0c1d"])

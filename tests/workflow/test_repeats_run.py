@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from conftest import ROOT
 from httpserver import chat, scripted, serving
 from maieutic.config.settings import Run
 from maieutic.datasets.mrbench import LABELS
-from running import overlay, run
+from running import environment, overlay, run
 
 SEED = Run.model_fields["seed"].default
 LIMIT = 4
@@ -80,3 +84,58 @@ def test_each_answer_has_its_seed_and_earlier_answers_are_not_asked_again(checko
         assert "Several answers to each item" in page and "up to 2 answers to each item" in page
         items = [json.loads(line) for line in (folder / "results/items/mrbench/mistake_remediation.jsonl").open()]
         assert [item["id"].partition("~")[2] for item in items] == ["", "2"] * LIMIT
+
+
+def test_every_request_is_counted_and_paid_once(checkouts: Callable[[], Path]) -> None:
+    """With `repeats` at one tutor, all others get copies of items, whose answers are on file. No count includes them."""
+    folder = checkouts()
+    used: Counter[str] = Counter()
+    asked: Counter[str] = Counter()
+
+    def answering(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        status, content, headers = answer(number, body)
+        prompt, completion = len(json.dumps(body["messages"])) // 4, 7
+        asked[body["model"]] += 1
+        used[body["model"]] += prompt + 3 * completion
+        return status, {**content, "usage": {"prompt_tokens": prompt, "completion_tokens": completion}}, headers
+
+    with serving(scripted(answering)) as address:
+        entry = {
+            "engine": "hosted", "base_url": f"{address}/v1", "endpoint": "chat", "price": {"input": 1000, "output": 3000},
+        }  # fmt: skip
+        tutors = {"once": 1, "other": 1, "thrice": 3}
+        models = {name: {**entry, "model": name, "repeats": repeats} for name, repeats in tutors.items()}
+        models |= {
+            "near": {**entry, "model": "near"},
+            "j": {"engine": "judge", "model": "near", "rubrics": ["mrbench_taxonomy"]},
+        }
+        chosen = {
+            "tutors": list(tutors), "tasks": ["mathtutorbench/problem_solving", "mrbench"], "limit": LIMIT, "judges": ["j"],
+            "labels": [],
+        }  # fmt: skip
+        config = overlay(folder, {"models": models, "run": chosen})
+        fresh = run(folder, config, "-n")
+        counted = re.search(r"new requests: (.*?);", fresh.stdout)
+        assert counted and f"once {2 * LIMIT}, other {2 * LIMIT}, thrice {6 * LIMIT}" in counted[1], fresh.stdout[
+            -2000:
+        ]
+        done = run(folder, config)
+    assert done.returncode == 0, done.stdout
+    runtime = pd.read_csv(folder / "results/report/runtime.csv").groupby("tutor").sum(numeric_only=True)
+    assert {name: runtime.requests[name] for name in tutors} == {name: asked[name] for name in tutors}
+    for name in tutors:
+        assert abs(runtime.usd[name] - used[name] / 1000) < 1e-3, (name, runtime.usd[name], used[name])
+    ledgers = [
+        json.loads(line)
+        for path in (folder / "results/journal").rglob("*.ledger")
+        for line in path.read_text().splitlines()
+    ]
+    assert sum(line["requests"] for line in ledgers) == sum(asked.values())
+    page = (folder / "results/report/index.html").read_text(encoding="utf-8")
+    total = f"{sum(asked.values()):,} requests"
+    assert total in page, "the tile of the page counts the tutors' and the judge's requests"
+    tidy = subprocess.run(
+        [sys.executable, "-m", "maieutic", "export", "inspect", "--run", "results/report", "--out", "logs"], cwd=folder,
+        env={**environment(), "PYTHONPATH": str(ROOT / "workflow")}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert tidy.returncode == 0, tidy.stderr

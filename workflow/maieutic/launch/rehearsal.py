@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from maieutic.config.models import BaselineModel, HostedModel, RecordedModel, VllmModel
 from maieutic.core import paths
-from maieutic.core.journal import KEY_PREFIX, FinishedRequest, load_journal_answers, request_key
+from maieutic.core.journal import KEY_PREFIX, FinishedRequest, canonical_digest, load_journal_answers, request_key
 from maieutic.core.records import Prompt, Reply, write_records
 from maieutic.datasets.sources import local_copy, read_checked_source
 from maieutic.plan import inputs
@@ -40,7 +40,11 @@ NO_FILE = Path("-")  # placeholder for the journal, the log and the picture stor
 
 
 class NotOnFile(Exception):
-    """Error for a request whose answer is not in a journal."""
+    """Error for a request whose answer is not in a journal. key: its key."""
+
+    def __init__(self, key: str = "") -> None:
+        super().__init__(key)
+        self.key = key
 
 
 class AnswersOnFile(ModelRequests):
@@ -96,7 +100,7 @@ class AnswersOnFile(ModelRequests):
             return known
         lengths = self.asked_in_batches if self.is_in_batch(key, request) else self.unanswered_lengths
         lengths[key] = len(json.dumps(request["messages"], ensure_ascii=False))
-        raise NotOnFile
+        raise NotOnFile(key)
 
 
 async def refuse_client() -> Any:
@@ -122,13 +126,19 @@ async def run_conversations_on_file(
     """Run every conversation up to its first turn whose answer is not on file.
 
     Returns the finished replies, and the number of turns after the unanswered turns, added up over all conversations.
+    Conversations that will be the same, such as those about copies of an item, count once.
     """
-    replies, later = [], 0
+    replies, later, counted = [], 0, set[str]()
     for loaded, item in work:
         try:
             replies.append(await converse(loaded, item, on_file, limits, discard_prompt))
-        except NotOnFile:
-            later += turn_count(loaded, item) - on_file.rounds.turn_of[item.task, item.id]
+        except NotOnFile as error:
+            left = turn_count(loaded, item) - on_file.rounds.turn_of[item.task, item.id]
+            if not left:
+                continue
+            ahead = canonical_digest([error.key, item.task, item.vars, item.script])
+            later += 0 if ahead in counted else left
+            counted.add(ahead)
     return replies, later
 
 

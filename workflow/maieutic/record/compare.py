@@ -139,9 +139,19 @@ def parser_changes(first: Mapping[str, int], second: Mapping[str, int]) -> list[
 
 
 def replies_by_task_and_item(run: FinishedRun, benchmark: str, tutor: str) -> dict[tuple[str, str], Reply]:
-    """Return a tutor's replies by task and item."""
+    """Return a tutor's replies by task and item. Copies of items that only other tutors answer are left out."""
     path = paths.REPLIES.within(run.results, benchmark=benchmark, tutor=tutor)
-    return {(reply.task, reply.id): reply for reply in iter_records(path, Reply)} if path.exists() else {}
+    if not path.exists():
+        return {}
+    repeats = run.plan.repeats_of(tutor)
+    left_out = {
+        (loaded.card.task, item.id)
+        for loaded in run.plan.benchmarks[benchmark]
+        for item in items_of_task(run.results, benchmark, loaded.card.task)
+        if item.repeat >= repeats
+    }
+    replies = ((reply.task, reply.id, reply) for reply in iter_records(path, Reply))
+    return {(task, name): reply for task, name, reply in replies if (task, name) not in left_out}
 
 
 def reply_changes(before: FinishedRun, after: FinishedRun) -> list[str]:

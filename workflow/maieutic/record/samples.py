@@ -97,7 +97,7 @@ def read_samples(run: FinishedRun, benchmark: str, tutor: str) -> dict[str, list
     samples: dict[str, list[Sample]] = defaultdict(list)
     for reply in iter_records(path, Reply):
         item = items.get(reply.task, {}).get(reply.id)
-        if item is None or not plan.is_answered_by(cards[reply.task], tutor):
+        if item is None or item.repeat >= plan.repeats_of(tutor) or not plan.is_answered_by(cards[reply.task], tutor):
             continue
         reply_grades = grades.get((reply.task, reply.id), [])
         messages = sent.get(reply.turns[-1].messages, []) if reply.turns else []

@@ -67,16 +67,19 @@ def write_grades(run: FinishedRun, out: Path) -> int:
             rows.clear()
 
         for benchmark, loaded_cards in run.plan.benchmarks.items():
-            problems = {
-                (loaded.card.task, name): item.cluster
+            items = {
+                (loaded.card.task, name): item
                 for loaded in loaded_cards
                 for name, item in items_by_id(run.results, benchmark, loaded.card.task).items()
             }
+            problems = {place: item.cluster for place, item in items.items()}
+            copies = {place: item.repeat for place, item in items.items()}
             tasks = {loaded.card.task for loaded in loaded_cards}
             for tutor in run.plan.tutors_on(benchmark):
+                repeats = run.plan.repeats_of(tutor)  # copies beyond are for other tutors
                 for path in grade_files(run, benchmark, tutor):
                     for grade in iter_records(path, Grade):
-                        if grade.task in tasks:
+                        if grade.task in tasks and copies.get((grade.task, grade.id), 0) < repeats:
                             rows.append(grade_row(grade, benchmark, tutor, problems.get((grade.task, grade.id))))
                             if len(rows) >= GRADES_IN_MEMORY:
                                 flush()

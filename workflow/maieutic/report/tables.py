@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,14 +13,35 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from maieutic.config.cards import Card
-from maieutic.config.models import BaselineModel, HostedModel, JudgeModel, Model, RecordedModel, RewardModel
+from maieutic.config.models import (
+    BaselineModel,
+    HostedModel,
+    JudgeModel,
+    Model,
+    RecordedModel,
+    RewardModel,
+    ServedModel,
+)
 from maieutic.config.rubrics import chosen_rubrics
 from maieutic.core import paths
 from maieutic.core.files import safe_cell
-from maieutic.core.records import Item, Judgement, Reply, ReportedScore, Score, Turn, iter_records, read_records
+from maieutic.core.journal import canonical_digest
+from maieutic.core.records import (
+    COPY_MARK,
+    COPY_SUFFIX,
+    Item,
+    Judgement,
+    Reply,
+    ReportedScore,
+    Score,
+    Turn,
+    iter_records,
+    read_records,
+)
 from maieutic.judges.assignments import pairs_task
 from maieutic.launch.provenance import Provenance, changed_files_of_task
 from maieutic.plan.plan import Plan
+from maieutic.replies.generate import RequestLimits, tutor_request
 from maieutic.scores.printed import (
     PAPERS,
     MeasurementConditions,
@@ -36,6 +58,7 @@ TUTOR_FIELDS = {"benchmark", "headline", "version"}  # fields of tutors' scores 
 # Columns with the type float (NUMBERS) or text (TEXTS), even if all of their values are None
 NUMBERS = ("value", "low", "high", "readable", "normal", "floor", "ceiling", "paper")
 TEXTS = ("criterion", "subset", "release")
+RequestKeys = Callable[[Reply, Turn], Hashable]
 
 
 def items_of_task(results: Path, benchmark: str, task: str) -> list[Item]:
@@ -311,18 +334,54 @@ def runtime_table(plan: Plan, results: Path) -> pd.DataFrame:
             path = paths.REPLIES.within(results, benchmark=benchmark, tutor=model)
             if not path.exists() or isinstance(plan.models[model], BaselineModel):
                 continue
-            rows.append({"benchmark": benchmark, "tutor": model, **reply_costs(path, plan.models[model])})
+            key_of = request_keys(plan, benchmark, model)
+            rows.append({"benchmark": benchmark, "tutor": model, **reply_costs(path, plan.models[model], key_of)})
     columns = ["benchmark", "tutor", "requests", "prompt_tokens", "completion_tokens", "request_seconds"]
     return pd.DataFrame(rows, columns=[*columns, "usd", "cut_by_max_tokens", "declined"])
 
 
-def reply_costs(replies: Path, model: Model) -> dict[str, Any]:
-    """Return the total requests, tokens, seconds and costs of a file of replies, which is read one reply at a time."""
+def request_keys(plan: Plan, benchmark: str, tutor: str) -> RequestKeys:
+    """Return a function of a reply and a turn that tells a tutor's requests apart, as their keys in the journal do.
+
+    Copies of an item for other models' `repeats`, and equal prompts, are one request. The function returns None for a
+    turn of a copy that was not asked for.
+    """
+    model = plan.models[tutor]
+    if not isinstance(model, ServedModel):  # recorded replies: each turn counts, but not those of copies
+        numbers = itertools.count()
+        return lambda reply, turn: None if plan.repeats > 1 and COPY_SUFFIX.search(reply.id) else next(numbers)
+    limits, several = RequestLimits(plan.run.max_tokens, plan.run.seed), model.repeats
+    settings = {
+        (loaded.card.task, repeat): canonical_digest(tutor_request(loaded, [], model, limits, repeat))
+        for loaded in plan.cards_for(benchmark, tutor)
+        for repeat in range(several)
+    }
+
+    def key_of(reply: Reply, turn: Turn) -> Hashable:
+        copy = COPY_SUFFIX.search(reply.id) if several > 1 else None
+        repeat = (int(copy[0].removeprefix(COPY_MARK)) - 1) % several if copy else 0
+        return settings.get((reply.task, repeat), reply.task), turn.messages
+
+    return key_of
+
+
+def reply_costs(replies: Path, model: Model, key_of: RequestKeys) -> dict[str, Any]:
+    """Return the total requests, tokens, seconds and costs of a file of replies, which is read one reply at a time.
+
+    Each request counts once, whatever number of replies its answer is in. key_of: function as of `request_keys`.
+    """
     counts: Counter[str] = Counter()
     tokens = {batched: TokenCounts() for batched in (False, True)}
-    seconds = 0.0
+    seconds, seen = 0.0, set[Hashable]()
     for reply in iter_records(replies, Reply):
+        if reply.error and not reply.turns and not reply.absent and reply.key not in seen:  # refused at once
+            seen.add(reply.key)
+            counts["requests"] += 1
         for turn in reply.turns:
+            key = key_of(reply, turn)
+            if key is None or key in seen:
+                continue
+            seen.add(key)
             counts["requests"] += 1
             tokens[turn.batched] = tokens[turn.batched].plus(turn)
             seconds += turn.seconds or 0.0
@@ -353,6 +412,16 @@ class TokenCounts(NamedTuple):
             self.completion + (request.completion_tokens or 0),
             self.cached + (request.cached_tokens or 0),
         )
+
+
+def distinct_judgements(judgements: Iterable[Judgement]) -> Iterator[Judgement]:
+    """Yield one judgement for each request to a judge. Copies of a reply, and equal questions, are one request."""
+    seen = set[Hashable]()
+    for judgement in judgements:
+        key = (judgement.key, *(verdict.criterion for verdict in judgement.verdicts))
+        if key not in seen:
+            seen.add(key)
+            yield judgement
 
 
 def token_counts(requests: Iterable[Turn | Judgement]) -> dict[bool, TokenCounts]:

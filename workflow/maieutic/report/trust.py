@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,15 @@ from maieutic.judges.probes import PROBES
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import agreement_chart
 from maieutic.report.sections import ReportInput
-from maieutic.report.tables import TokenCounts, cost, display_label, read_json, score_file, token_counts
+from maieutic.report.tables import (
+    TokenCounts,
+    cost,
+    display_label,
+    distinct_judgements,
+    read_json,
+    score_file,
+    token_counts,
+)
 from maieutic.report.traffic_light import (
     PAIRS,
     LightOf,
@@ -443,7 +451,7 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     rows = []
     for name in plan.run.judges:
         for what, verdict_files in judged_files(plan, results, name).items():
-            judgements = [judgement for path in verdict_files for judgement in read_records(path, Judgement)]
+            judgements = requests_in(verdict_files)
             if not judgements:
                 continue
             tokens = token_counts(judgements)
@@ -474,6 +482,11 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def requests_in(files: Iterable[Path]) -> list[Judgement]:
+    """Return the judgements of files, one for each request. Each file has requests of its own."""
+    return [judgement for path in files for judgement in distinct_judgements(read_records(path, Judgement))]
+
+
 def judging_usd(plan: Plan, name: str, tokens: Mapping[bool, TokenCounts]) -> float | None:
     """Return a judge's cost in US dollars at the price of the judge's model; None if this model has no price.
 
@@ -491,7 +504,7 @@ def panel_usd(plan: Plan, results: Path, panel: str, what: str, judgements: Sequ
     used = {key for judgement in judgements for key in judgement.key.split("+")}
     for judge in plan.judge_entry(panel).judges:
         files = judged_files(plan, results, judge)[what]
-        parts = [part for path in files for part in read_records(path, Judgement) if part.key in used]
+        parts = [part for part in requests_in(files) if part.key in used]
         amounts.append(judging_usd(plan, judge, token_counts(parts)))
     return None if None in amounts else round(sum(amount or 0.0 for amount in amounts), 4)
 
