@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}"]', re.DOTALL)
+SURROGATE = re.compile("[\\ud800-\\udfff]")
+JSON_SEPARATORS = (b",", b"[", b"{", b":")
 SKIPPED_BRACES = 500  # number of opening braces skipped after an object nested too deeply for Python's parser
 
 
@@ -20,6 +22,41 @@ def json_value(text: str | bytes, **options: Any) -> Any:
         return json.loads(text, **options)
     except RecursionError:
         raise ValueError("values are nested too deeply to be parsed") from None
+
+
+def storable(value: Any) -> Any:
+    """Return a parsed JSON value unchanged. Raises ValueError if one of its texts has a lone surrogate.
+
+    Such a text cannot be written as UTF-8.
+    """
+    ahead = [value]
+    while ahead:
+        part = ahead.pop()
+        if isinstance(part, str):
+            if not part.isascii() and SURROGATE.search(part):
+                raise ValueError("a text contains half of a surrogate pair")
+        elif isinstance(part, dict):
+            ahead += [*part, *part.values()]
+        elif isinstance(part, list):
+            ahead += part
+    return value
+
+
+def object_of_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object as a dict. Raises ValueError for a repeated key, whose value would be ambiguous."""
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        seen = set[str]()
+        for name, _ in pairs:
+            if name in seen:
+                raise ValueError(f"the key {name!r} occurs twice")
+            seen.add(name)
+    return named
+
+
+def count_json_values(text: bytes) -> int:
+    """Return an upper bound on the number of values in a JSON text."""
+    return sum(text.count(separator) for separator in JSON_SEPARATORS)
 
 
 def json_objects(text: str, decoder: json.JSONDecoder) -> Iterator[tuple[int, int, dict[str, Any] | None]]:

@@ -18,6 +18,7 @@ from maieutic.core.errors import UserError
 
 log = logging.getLogger(__name__)
 LONGEST_CELL = 1 << 24  # maximum length of a cell in characters
+MOST_COLUMNS, MOST_CELLS = 2_000, 3_000_000  # a cell takes some 150 bytes of memory
 MOST_LISTED_COLUMNS = 12  # maximum number of columns listed in a message
 DELIMITERS = ",;\t|"
 SEPARATOR_LINE = "sep="  # beginning of the line before the header in which a spreadsheet may declare the delimiter
@@ -130,6 +131,8 @@ def parse_table(text: str, name: str, fix: str, known: Iterable[str] = (), padde
         head = [match_known_word(column, known) or column for column in head]
         while head and not head[-1]:
             head.pop()
+        if len(head) > MOST_COLUMNS:
+            raise UserError(name, f"the table has {len(head):,} columns, more than {MOST_COLUMNS:,}", fix)
         for cells in reader:
             if not any(cell.strip() for cell in cells):
                 continue
@@ -138,6 +141,8 @@ def parse_table(text: str, name: str, fix: str, known: Iterable[str] = (), padde
             if len(cells) < len(head) or any(cell.strip() for cell in cells[len(head) :]):
                 place = f"{name}:{reader.line_num + skipped}"
                 raise UserError(place, f"expected {len(head)} cells, found {len(cells)}", fix)
+            if (len(rows) + 1) * len(head) > MOST_CELLS:
+                raise UserError(name, f"the table has more than {MOST_CELLS:,} cells", "split the file")
             row = {column: cell for column, cell in zip(head, cells, strict=False) if column}
             rows.append((reader.line_num + skipped, row))
     except csv.Error as error:

@@ -22,6 +22,8 @@ DEEPEST = 64  # maximum levels of nesting
 TAGS = {
     f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "seq", "map", "merge", "timestamp")
 }
+NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+LONGEST_NUMBER = 100
 MERGE = "tag:yaml.org,2002:merge"
 EXECUTION_KEY = "__use_yte__"  # key that makes Snakemake's own reader execute expressions in the file
 
@@ -68,7 +70,9 @@ def parse_yaml(text: str) -> Any:
 def check_depth(text: str) -> bool:
     """Return True if a document has aliases. Raises UnsafeDocument for nesting that is so deep that libyaml crashes."""
     depth, aliases = 0, False
-    for event in yaml.parse(text, Loader=SafeLoader):
+    for number, event in enumerate(yaml.parse(text, Loader=SafeLoader)):
+        if number > 2 * MOST_VALUES:  # a collection has two events
+            raise UnsafeDocument(f"line {node_line(event)}: more than {MOST_VALUES:,} values")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > DEEPEST:
@@ -102,6 +106,9 @@ def check_tag(node: Any) -> None:
         raise UnsafeDocument(
             f"line {node_line(node)}: the tag {node.tag.replace('tag:yaml.org,2002:', '!!')} is not allowed"
         )
+    # Numbers to base 60 (1:30:00) take a time that grows with the square of their length.
+    if node.tag in NUMBERS and len(node.value) > LONGEST_NUMBER:
+        raise UnsafeDocument(f"line {node_line(node)}: a number of more than {LONGEST_NUMBER} characters")
 
 
 class NodeSize(NamedTuple):

@@ -14,13 +14,14 @@ from maieutic.config.limits import DEFAULT_LIMITS, Limits
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB, sha256_of
 from maieutic.core.jobs import Job
+from maieutic.core.parquet import open_parquet, parquet_batches
 from maieutic.core.tables import decode_table, parse_table
 
 LONGEST_NUMBER = 40  # maximum number of characters of a number in a message
 DOWNLOAD_FIX = "download the file again: it is truncated or damaged"
 USER_FILE_FIX = "correct this line, or export the file again"
 RAISE_DEPTH = "raise limits.source_depth (at most 500) if this nesting is intended; otherwise correct the file"
-SURROGATE = re.compile(r"\\u[dD][89abAB]")
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class TooDeep(ValueError):
@@ -58,7 +59,7 @@ def read_source(
         problem = f"the file has {size / MB:,.0f} MB, more than limits.source_mb ({limits.source_mb:g})"
         raise UserError(name, problem, "raise limits.source_mb if this is the right file")
     if form == "parquet":
-        return read_parquet(path, name, fix)
+        return read_parquet(path, name, fix, limits)
     # Unlike `read_text`, `decode_table` keeps \r\n in cells.
     text = decode_table(path.read_bytes(), name, strict=not user_file, fix=fix)
     if form == "csv":
@@ -78,20 +79,16 @@ def read_source(
     return records
 
 
-def read_parquet(path: Path, name: str, fix: str) -> list[SourceRecord]:
+def read_parquet(path: Path, name: str, fix: str, limits: Limits) -> list[SourceRecord]:
     """Return the rows of a Parquet file without its binary and struct columns, which contain pictures.
 
-    name: name of the file in messages; fix: fix in messages.
+    name: name of the file in messages; fix: fix in messages; limits: its `source_mb` limits the size of the values.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    try:
-        schema = pq.read_schema(path)
-        plain = [field.name for field in schema if not (pa.types.is_struct(field.type) or is_binary(field.type))]
-        return pq.read_table(path, columns=plain).to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        raise UserError(name, f"cannot be read as Parquet: {str(error).splitlines()[0][:200]}", fix) from None
+    schema = open_parquet(path, name, fix, limits.source_mb).schema_arrow
+    plain = [field.name for field in schema if not (pa.types.is_struct(field.type) or is_binary(field.type))]
+    return [row for rows in parquet_batches(path, name, fix, limits.source_mb, plain) for row in rows]
 
 
 def is_binary(kind: Any) -> bool:

@@ -19,6 +19,7 @@ from maieutic.config.limits import DEFAULT_LIMITS
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import MANIFEST
 from maieutic.core.files import MB, sha256_of
+from maieutic.core.json_text import count_json_values, json_value, object_of_unique_keys
 from maieutic.core.visible import terminal_line
 
 SIGNATURE = f"{MANIFEST}.sig"
@@ -37,7 +38,6 @@ LONGEST_INDEX = 32 * MB  # maximum size, in bytes, of an archive's central direc
 # times as much memory in Python as their text.
 LONGEST_RECORD, MOST_JSON_VALUES = 16 * MB, 1_000_000
 LONGEST_DOCUMENT = 128 * MB
-JSON_SEPARATORS = (b",", b"[", b"{", b":")
 MANIFEST_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 ARCHIVE_ERRORS = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, NotImplementedError, RuntimeError, ValueError,
@@ -83,13 +83,16 @@ def unpack_run(received: Path, most_mb: float = MOST_RUN_MB) -> Iterator[Path]:
         try:
             with zipfile.ZipFile(received) as archive:
                 listed = archive.infolist()
+                if len(listed) > MOST_FILES:
+                    problem = f"it has {len(listed):,} files and folders, more than {MOST_FILES:,}"
+                    raise UserError(str(received), problem, ASK_SENDER)
                 twice = len(listed) - len({info.filename for info in listed})
                 if twice:
                     raise UserError(str(received), f"it contains {twice} duplicate file names", ASK_SENDER)
                 entries = {info.filename: archived_file(info) for info in listed if not info.is_dir()}
                 manifest = read_archived_manifest(archive, received) if MANIFEST in entries else None
                 check_entries(received, entries, manifest, most_mb)
-                archive.extractall(place)
+                archive.extractall(place, entries)  # without empty folders
         except ARCHIVE_ERRORS as error:
             raise UserError(str(received), f"cannot be unpacked: {error_text(error)}", ASK_SENDER) from None
         yield Path(place)
@@ -111,9 +114,12 @@ def file_type_fault(kind: int) -> str:
 def files_in_folder(folder: Path) -> dict[str, ReceivedFile]:
     """Return the files in a folder and its subfolders, by relative path. No file is opened and no link is followed."""
     entries: dict[str, ReceivedFile] = {}
-    folders = [(folder, 0)]
+    folders, seen = [(folder, 0)], 0
     while folders and len(entries) <= MOST_FILES:
         place, depth = folders.pop()
+        seen += 1
+        if seen > MOST_FILES:
+            raise UserError(str(folder), f"it has more than {MOST_FILES:,} folders", ASK_SENDER)
         with os.scandir(place) as children:
             for child in children:
                 status = child.stat(follow_symlinks=False)
@@ -251,6 +257,15 @@ def check_json_sizes(folder: Path, names: Iterable[str]) -> None:
         raise UserError(str(folder), join_faults(faults), ASK_SENDER)
 
 
+def repeated_key(text: bytes) -> str | None:
+    """Return the fault of a JSON text in which an object has a key twice, whose value would be ambiguous, else None."""
+    try:
+        json_value(text, object_pairs_hook=object_of_unique_keys)
+    except ValueError as error:
+        return str(error) if "occurs twice" in str(error) else None  # other faults are found when it is read
+    return None
+
+
 def size_fault(path: Path) -> str | None:
     """Return the reason why a JSON, JSON Lines, CSV or Parquet file is too large to parse; None for other files."""
     size = path.stat().st_size
@@ -263,16 +278,15 @@ def size_fault(path: Path) -> str | None:
                     return f"line {number} has more than {LONGEST_RECORD // MB} MB"
                 if count_json_values(line) > MOST_JSON_VALUES:
                     return f"line {number} has more than {MOST_JSON_VALUES:,} values"
+                if fault := repeated_key(line):
+                    return f"line {number}: {fault}"
     elif path.suffix == ".json":
         if size > LONGEST_DOCUMENT:
             return f"it has {size / MB:,.0f} MB, more than {LONGEST_DOCUMENT // MB} MB"
-        if count_json_values(path.read_bytes()) > 4 * MOST_JSON_VALUES:
+        content = path.read_bytes()
+        if count_json_values(content) > 4 * MOST_JSON_VALUES:
             return f"it has more than {4 * MOST_JSON_VALUES:,} values"
+        return repeated_key(content)
     elif path.suffix in {".csv", ".parquet"} and size > DEFAULT_LIMITS.labels_mb * MB:
         return f"it has {size / MB:,.0f} MB, more than {DEFAULT_LIMITS.labels_mb:.0f} MB"
     return None
-
-
-def count_json_values(text: bytes) -> int:
-    """Return an upper bound on the number of values in a JSON text."""
-    return sum(text.count(separator) for separator in JSON_SEPARATORS)

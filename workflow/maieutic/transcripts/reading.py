@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,7 +14,8 @@ from typing import Any, NamedTuple
 
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB
-from maieutic.core.json_text import json_value
+from maieutic.core.json_text import count_json_values, json_value, storable
+from maieutic.core.parquet import open_parquet, parquet_batches
 from maieutic.core.tables import check_columns, decode_table, parse_table
 
 log = logging.getLogger(__name__)
@@ -38,6 +40,8 @@ COLUMN_NAMES = {
     "time": ("time", "timestamp", "created_at", "date"),
 }  # fmt: skip
 SEVERAL = "+"  # joins the names of several columns whose turns follow each other
+MOST_JSON_VALUES = 5_000_000  # maximum number of values of a JSON list, which is read at once
+MOST_PARQUET_MB = 400.0  # maximum size of the values of a Parquet file, which is compressed
 MOST_FAULTS = 20  # maximum number of faulty rows that are listed one by one
 TURN_SEPARATOR = "|EOM|"  # separates turns in MathDial's conversations
 LONGEST_SPEAKER = 40
@@ -188,11 +192,19 @@ def json_rows(path: Path, text: str) -> tuple[list[str], list[tuple[str, Row]]]:
     """Return the columns and rows of a JSON list or of JSON lines."""
     faults, rows = Faults(path), list[tuple[str, Row]]()
     if text.lstrip().startswith("["):
+        if (values := count_json_values(text.encode("utf-8", "replace"))) > MOST_JSON_VALUES:
+            problem = f"the file has about {values:,} values, more than {MOST_JSON_VALUES:,}"
+            raise UserError(str(path), problem, "split the file, or write one JSON object per line")
         try:
             content = json_value(text)
         except ValueError as error:
             raise UserError(str(path), f"the JSON cannot be parsed: {error}", "correct the file") from None
         records = [(f"{path}, record {number}", record) for number, record in enumerate(content, 1)]
+        for place, record in records:
+            try:
+                storable(record)
+            except ValueError as error:
+                faults.add(place, f"the record cannot be used: {error}", "correct this text")
     else:
         records = []
         for number, line in enumerate(text.split("\n"), 1):
@@ -200,7 +212,7 @@ def json_rows(path: Path, text: str) -> tuple[list[str], list[tuple[str, Row]]]:
                 continue
             place = f"{path}:{number}"
             try:
-                records.append((place, json_value(line)))
+                records.append((place, storable(json_value(line))))
             except ValueError as error:
                 faults.add(place, f"the JSON cannot be parsed: {error}", "write one JSON object per line")
     columns: dict[str, None] = {}
@@ -216,18 +228,13 @@ def json_rows(path: Path, text: str) -> tuple[list[str], list[tuple[str, Row]]]:
 
 def parquet_rows(path: Path) -> tuple[list[str], Iterator[tuple[str, Row]]]:
     """Return the columns and rows of a Parquet file. Raises UserError for a damaged file."""
-    import pyarrow.parquet as pq
-    from pyarrow import ArrowException
-
-    try:
-        file = pq.ParquetFile(path)
-    except (ArrowException, OSError) as error:
-        raise UserError(str(path), f"the Parquet file cannot be read: {error}", "export the file again") from None
+    name, fix = str(path), "export the file again"
+    file = open_parquet(path, name, fix, MOST_PARQUET_MB)
 
     def rows() -> Iterator[tuple[str, Row]]:
         number = 0
-        for batch in file.iter_batches():
-            for record in batch.to_pylist():
+        for batch in parquet_batches(path, name, fix, MOST_PARQUET_MB):
+            for record in batch:
                 number += 1
                 yield f"{path}, row {number}", record
 
@@ -335,19 +342,18 @@ def of_messages(
 
 
 def turn_number(text: str) -> float | None:
-    """Return the number of a turn; None for another text."""
+    """Return the number of a turn; None for another text, and for one by which turns have no order (NaN, infinity)."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return None
+    return number if math.isfinite(number) else None
 
 
 def moment_of_time(text: str) -> float | None:
     """Return an ISO time or a Unix time as a number; None for another text, by which rows are not compared."""
-    try:
-        return float(text)
-    except ValueError:
-        pass
+    if (number := turn_number(text)) is not None:
+        return number
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -16,7 +16,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from maieutic.config.registry import unknown_name
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
-from maieutic.core.json_text import json_value
+from maieutic.core.json_text import json_value, object_of_unique_keys
 from maieutic.core.records import Record
 from maieutic.core.stats import BootstrapSettings
 from maieutic.core.tables import decode_table, match_known_word
@@ -172,15 +172,6 @@ def read_submission(path: Path, text: str) -> list[tuple[int, PredictionRow]]:
         fault = f"expected the shared task's submission form, found a fault: {type(error).__name__}: {error}"[:200]
         raise UserError(str(path), fault, WRITE_LINES) from None
     return rows
-
-
-def object_of_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object as a dict. Raises ValueError for a repeated key, whose value would be ambiguous."""
-    named = dict(pairs)
-    if len(named) < len(pairs):
-        twice = next(name for number, (name, _) in enumerate(pairs) if name in dict(pairs[:number]))
-        raise ValueError(f"the key {twice!r} occurs twice")
-    return named
 
 
 def match_rows(path: Path, rows: list[tuple[int, PredictionRow]], labels: LabelledData) -> dict[int, str]:
