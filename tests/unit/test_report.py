@@ -59,8 +59,9 @@ def make_reply(config: settings.Config, name: str, item: Item) -> Reply:
     if isinstance(model, BaselineModel):
         return baseline_reply(name, model.tutor, item, 1)
     turn = Turn(
-        messages="sha256:p", text=HOSTILE + CONTROLS, finish="stop", prompt_tokens=3, completion_tokens=4, seconds=0.5
-    )
+        messages=f"sha256:p{item.id}", text=HOSTILE + CONTROLS, finish="stop", prompt_tokens=3, completion_tokens=4,
+        seconds=0.5,
+    )  # fmt: skip
     return Reply(id=item.id, task=item.task, tutor=name, key="k", turns=[turn])
 
 

@@ -65,7 +65,7 @@ def test_a_job_without_requests_leaves_no_folder(shared: bool, tmp_path: Path, m
     monkeypatch.setenv(RUN_VARIABLE, SnakemakeRun.here(5.0 if shared else 0.0).variable())
     (tmp_path / "manifest.json").write_text('{"files": {"model.safetensors": "aa"}}', encoding="utf-8")
     model = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": 0}})
-    backend, _ = vllm_backend("m", model, tmp_path, tmp_path / "log")
+    backend, _ = vllm_backend("m", model, tmp_path, tmp_path / "log", None)
     backend.check()
     assert not list(sockets.iterdir())
     asyncio.run(backend.close())
@@ -157,7 +157,7 @@ def test_a_base_model_without_a_chat_template_is_refused_before_it_is_started(
         (tmp_path / name).write_text(text, encoding="utf-8")
     for arguments in ([], ["--chat-template", "x.jinja"], ["--chat_template=x.jinja"], ["--tokenizer", "other"]):
         entry = {"engine": "vllm", "weights": {"path": "x"}, "reviewed_args": arguments}
-        backend, _ = vllm_backend("m", VllmModel.model_validate(entry), tmp_path, tmp_path / "log")
+        backend, _ = vllm_backend("m", VllmModel.model_validate(entry), tmp_path, tmp_path / "log", None)
         backend.refuse({"endpoint": "completions"})
         if has_template or arguments:
             backend.refuse({"endpoint": "chat"})

@@ -164,7 +164,7 @@ def test_many_faults_are_counted(tmp_path: Path) -> None:
         ("chats.csv", b"x,y\n1,2\n", "expected columns conversation, role, text"),
         ("chats.xlsx", b"x", r"the file format .xlsx is unknown\. Fix: save it as CSV"),
         ("chats.jsonl", b'{"conversation": "a"\n[1]\n', "cannot be parsed"),
-        ("chats.parquet", b"PAR1", "the Parquet file cannot be read"),
+        ("chats.parquet", b"PAR1", "cannot be read as Parquet"),
         ("chats.csv", b"conversation,role,text\na,student,Hi\n", "no message has the role of a tutor"),
     ],
 )  # fmt: skip
