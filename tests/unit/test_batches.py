@@ -1068,7 +1068,7 @@ def test_an_odd_line_concerns_only_itself(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(("size", "line"), [(3 << 20, True), (3 << 20, False)])
 def test_a_download_has_limits(size: int, line: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a line and of the file, both after decompression, so that little is read of a file that is too large."""
+    """Limit a line and the file, both after decompression, so that little is read of a file that is too large."""
     server = BatchServer()
     batched(monkeypatch)
     monkeypatch.setattr(batch_endpoint, "LEAST_DOWNLOAD", 1 << 20)

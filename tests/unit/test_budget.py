@@ -70,8 +70,8 @@ MOSTS = {
 
 @pytest.mark.parametrize("name", MOSTS)
 def test_the_most_of_a_request(name: str, tmp_path: Path) -> None:
-    asked, most_tokens, (prompt, answer) = MOSTS[name]
-    most = purse(tmp_path, most_tokens=most_tokens).most(asked)
+    body, most_tokens, (prompt, answer) = MOSTS[name]
+    most = purse(tmp_path, most_tokens=most_tokens).most(body)
     assert most[:3] == (prompt, prompt, answer)
     assert most.amount == Amount(1, prompt + answer, pytest.approx(prompt * 0.001 + answer * 0.002))
 
@@ -175,9 +175,9 @@ def test_a_dear_request_that_waits_is_not_overtaken_by_cheap_ones(tmp_path: Path
     dear, cheap = purse(tmp_path, usd=0.1), purse(tmp_path, "n", usd=0.1)
     order: list[str] = []
 
-    async def send(name: str, each: Purse, asked: dict[str, Any], delay: float) -> None:
+    async def send(name: str, each: Purse, body: dict[str, Any], delay: float) -> None:
         await asyncio.sleep(delay)
-        reservation = await each.reserve(asked)
+        reservation = await each.reserve(body)
         order.append(name)
         await asyncio.sleep(0.3)
         each.settle(reservation, Usage(1, 1))
@@ -288,11 +288,11 @@ def test_a_purse_that_cannot_be_written_ends_the_model_and_loses_no_answer(
 def most_of_work() -> Amount:
     """Return the most of one of the requests that `drive` sends, by the prices of `with_budget`."""
     loaded, item = work(1)[0]
-    asked = tutor_request(
+    body = tutor_request(
         loaded, [{"role": "system", "content": prompt_of(loaded, item)}], hosted("http://x"), RequestLimits(8, 1)
     )
     allowance = Allowance(budget=Budget(), budget_file=Path("-"), prices={"m": Price(input=1000.0, output=0.0)})
-    return Purse(allowance, "m").most(asked).amount
+    return Purse(allowance, "m").most(body).amount
 
 
 def prompt_of(loaded: Any, item: Any) -> str:
@@ -451,7 +451,7 @@ def test_a_missing_usage_is_said_once_and_written_to_the_ledger(
 def test_an_endpoint_that_ignores_the_limit_costs_at_most_the_excess_of_what_was_in_flight(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Answers have 500 tokens although 8 are asked for: only those in flight before the first answer exceed."""
+    """Answers have 500 tokens although 8 are body for: only those in flight before the first answer exceed."""
     most = most_of_work().tokens
     with_budget(monkeypatch, tmp_path, tokens=10 * most)
     body = {**completion("4"), **usage(1, 500)}

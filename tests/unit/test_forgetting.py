@@ -78,7 +78,7 @@ REASONS = {
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_answers_are_dropped_by_the_reason_for_which_they_are_missing(reason: str, folder: Path) -> None:
-    """A judge's answers that cannot be read are found in its verdicts, and beside the journal if there are none yet."""
+    """A judge's answers that cannot be read are found in its verdicts, and otherwise beside the journal."""
     names = {"judge": "j", "benchmark": "b", "batch": "far"}
     journal, verdicts = Path(paths.VERDICT_JOURNAL.of(**names)), Path(paths.VERDICTS.of(**names))
     lines = [journal_line("a"), journal_line("r", "400: no"), journal_line("unread"), journal_line("cut")]
@@ -130,8 +130,11 @@ def test_a_run_with_any_name_takes_only_its_own_files(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("of others")
     others = [path for path in others if path.is_file()]
-    own = [Path(paths.ITEMS.of(benchmark=name, task="turns")), Path(paths.REPLIES.of(benchmark=name, tutor="recorded"))]
-    for path in (own := [path for path in own if path not in others]):
+    own_paths = [
+        Path(paths.ITEMS.of(benchmark=name, task="turns")),
+        Path(paths.REPLIES.of(benchmark=name, tutor="recorded")),
+    ]
+    for path in (own_paths := [path for path in own_paths if path not in others]):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("a text")
     config = {
@@ -143,4 +146,4 @@ def test_a_run_with_any_name_takes_only_its_own_files(
     saved.write_text(json.dumps(config))
     forget(name, transcripts=True, yes=True)
     assert [path for path in others if not path.is_file()] == []
-    assert name in reserved_names() or not any(path.exists() for path in own)
+    assert name in reserved_names() or not any(path.exists() for path in own_paths)

@@ -52,7 +52,9 @@ def write_journal(folder: Path) -> None:
 
 def mark_idle_server(folder: Path) -> None:
     with eviction.hold_shared_locks(eviction.idle_servers_file()):
-        assert not eviction.has_shared_lock(eviction.idle_servers_file()), "nobody can tell, so nobody waits"
+        assert not eviction.has_shared_lock(eviction.idle_servers_file()), (
+            "the lock cannot be seen, so no job waits for it"
+        )
 
 
 def take_device(folder: Path) -> None:

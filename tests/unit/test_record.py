@@ -597,12 +597,12 @@ def test_a_run_that_keeps_its_files_is_exported_and_shared_after_others_replaced
 ) -> None:
     results = tmp_path / "results"
     shutil.copytree(run.parent, results)
-    own = results / "report"
-    keep_run(config=own / "config.yaml", results=results, out=own / "kept")
+    own_folder = results / "report"
+    keep_run(config=own_folder / "config.yaml", results=results, out=own_folder / "kept")
     for name, other in (("before", False), ("after", True)):
         if other:  # as jobs of another run do: files are replaced, and lines appended to journals and logs
-            kept = own / "kept"
-            for path in (path for path in results.rglob("*") if path.is_file() and not path.is_relative_to(own)):
+            kept = own_folder / "kept"
+            for path in (path for path in results.rglob("*") if path.is_file() and not path.is_relative_to(own_folder)):
                 if path.relative_to(results).parts[0] in {"journal", "logs"}:
                     with open(path, "a", encoding="utf-8") as handle:
                         handle.write('{"of": "REPLACED"}\n')
@@ -612,8 +612,8 @@ def test_a_run_that_keeps_its_files_is_exported_and_shared_after_others_replaced
                 "REPLACED" in path.read_text("utf-8", "replace") for path in kept.rglob("*") if path.is_file()
             )
         for kind in ("tidy", "inspect", "markdown", "leaderboard"):
-            export(kind, run=own, out=tmp_path / f"{name}-{kind}")  # type: ignore[arg-type]
-        share(run=own, out=tmp_path / f"{name}-shared")
+            export(kind, run=own_folder, out=tmp_path / f"{name}-{kind}")  # type: ignore[arg-type]
+        share(run=own_folder, out=tmp_path / f"{name}-shared")
         assert verify(tmp_path / f"{name}-shared") is None
     assert (tmp_path / "before-markdown").read_bytes() == (tmp_path / "after-markdown").read_bytes()
     names = [
@@ -625,13 +625,13 @@ def test_a_run_that_keeps_its_files_is_exported_and_shared_after_others_replaced
 
 def test_kept_files_of_a_received_run_are_not_read(shared: Path, tmp_path: Path) -> None:
     """They are in no manifest of ours; what `verify` recomputes and what `compare` reads must be the same files."""
-    own = tmp_path / "shared/results/report"
+    own_folder = tmp_path / "shared/results/report"
     shutil.copytree(shared, tmp_path / "shared")
-    assert kept_files(own) is None
-    shutil.copytree(tmp_path / "shared/results/scores", own / "kept/scores")
-    assert kept_files(own) is None
+    assert kept_files(own_folder) is None
+    shutil.copytree(tmp_path / "shared/results/scores", own_folder / "kept/scores")
+    assert kept_files(own_folder) is None
     (tmp_path / "shared/manifest-sha256.txt").unlink()
-    assert kept_files(own) == own / "kept"
+    assert kept_files(own_folder) == own_folder / "kept"
 
 
 def test_files_are_kept_where_links_are_impossible_and_of_a_run_without_scores_none(
@@ -643,12 +643,12 @@ def test_files_are_kept_where_links_are_impossible_and_of_a_run_without_scores_n
     monkeypatch.setattr(os, "link", refuse)
     results = tmp_path / "results"
     shutil.copytree(run.parent, results)
-    own = results / "report"
-    keep_run(config=own / "config.yaml", results=results, out=own / "kept")
-    assert kept_files(own) == own / "kept"
+    own_folder = results / "report"
+    keep_run(config=own_folder / "config.yaml", results=results, out=own_folder / "kept")
+    assert kept_files(own_folder) == own_folder / "kept"
     shutil.rmtree(results / "scores")
-    keep_run(config=own / "config.yaml", results=results, out=own / "kept")
-    assert (own / "kept").is_dir() and kept_files(own) is None
+    keep_run(config=own_folder / "config.yaml", results=results, out=own_folder / "kept")
+    assert (own_folder / "kept").is_dir() and kept_files(own_folder) is None
 
 
 def test_only_what_is_of_the_run_is_shared(run: Path, tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ def record(message: str, *args: object, **more: Any) -> logging.LogRecord:
 def test_texts_of_endpoints_reach_the_terminal_and_logs_without_control_characters(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text, shown = HOSTILE_TEXTS[name]
+    text, signs = HOSTILE_TEXTS[name]
     error = UserError("models.m", f"the server answers {text}", "run again")
     say("cause:", text)
     say(error.line, error=True)
@@ -268,7 +268,7 @@ def test_texts_of_endpoints_reach_the_terminal_and_logs_without_control_characte
         error.lines,
     ]
     # A carriage return is a blank where a message is joined to one line.
-    assert all(shown in output or shown.replace("\u240d", " ") in output for output in outputs), outputs
+    assert all(signs in output or signs.replace("\u240d", " ") in output for output in outputs), outputs
     assert not any(set(text) & set(output) & set("\x1b\x07\x9b\r\x08\u202e\u2066\udc80") for output in outputs)
 
 

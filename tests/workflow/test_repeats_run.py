@@ -90,12 +90,12 @@ def test_every_request_is_counted_and_paid_once(checkouts: Callable[[], Path]) -
     """With `repeats` at one tutor, all others get copies of items, whose answers are on file. No count includes them."""
     folder = checkouts()
     used: Counter[str] = Counter()
-    asked: Counter[str] = Counter()
+    requests: Counter[str] = Counter()
 
     def answering(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         status, content, headers = answer(number, body)
         prompt, completion = len(json.dumps(body["messages"])) // 4, 7
-        asked[body["model"]] += 1
+        requests[body["model"]] += 1
         used[body["model"]] += prompt + 3 * completion
         return status, {**content, "usage": {"prompt_tokens": prompt, "completion_tokens": completion}}, headers
 
@@ -122,7 +122,7 @@ def test_every_request_is_counted_and_paid_once(checkouts: Callable[[], Path]) -
         done = run(folder, config)
     assert done.returncode == 0, done.stdout
     runtime = pd.read_csv(folder / "results/report/runtime.csv").groupby("tutor").sum(numeric_only=True)
-    assert {name: runtime.requests[name] for name in tutors} == {name: asked[name] for name in tutors}
+    assert {name: runtime.requests[name] for name in tutors} == {name: requests[name] for name in tutors}
     for name in tutors:
         assert abs(runtime.usd[name] - used[name] / 1000) < 1e-3, (name, runtime.usd[name], used[name])
     ledgers = [
@@ -130,9 +130,9 @@ def test_every_request_is_counted_and_paid_once(checkouts: Callable[[], Path]) -
         for path in (folder / "results/journal").rglob("*.ledger")
         for line in path.read_text().splitlines()
     ]
-    assert sum(line["requests"] for line in ledgers) == sum(asked.values())
+    assert sum(line["requests"] for line in ledgers) == sum(requests.values())
     page = (folder / "results/report/index.html").read_text(encoding="utf-8")
-    total = f"{sum(asked.values()):,} requests"
+    total = f"{sum(requests.values()):,} requests"
     assert total in page, "the tile of the page counts the tutors' and the judge's requests"
     tidy = subprocess.run(
         [sys.executable, "-m", "maieutic", "export", "inspect", "--run", "results/report", "--out", "logs"], cwd=folder,

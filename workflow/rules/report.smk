@@ -110,7 +110,9 @@ rule keep_run:
     params:
         code=plan.code_of("keep_run"),
     shell:
-        command("keep-run", job=False, config="{input.config}", results="results", out="{output.kept}")
+        command(
+            "keep-run", job=False, config="{input.config}", results="results", out="{output.kept}"
+        )
 
 
 rule check_judges:

@@ -266,9 +266,8 @@ class ServedModel(Model):
         ge=1,
         le=10 * MOST_TOKENS,
         description=(
-            "Largest number of tokens of an answer with its thinking, which a budget reserves for each request; "
-            "`null`: the request's `max_tokens` with `thinking_tokens`. A budget needs it with `omit: [max_tokens]`. "
-            "Not sent to the server."
+            "Tokens of the longest answer, with thinking, which a budget reserves for each request; `null`: "
+            "`max_tokens`. A budget needs it with `omit: [max_tokens]`."
         ),
     )
     thinking: bool | Effort | Annotated[int, Field(ge=1, le=MOST_TOKENS, strict=True)] | None = Field(

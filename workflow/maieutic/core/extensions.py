@@ -10,7 +10,7 @@ An extension has the layout of the checkout, with any of these folders:
 
 The key `extensions` of a run file names the folders. They are active in a process if the environment variable VARIABLE
 names them: Snakemake sets it for its jobs, and the command line for the commands of people. A run without the key uses
-no extension. The recorded configuration of a run activates none, since it may come from somebody else.
+no extension. The recorded configuration of a run activates none, since it may be that of a received run.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def activate_named_extensions(words: Sequence[str]) -> None:
 
     words: the command and its arguments; `check FOLDER` names an extension itself. Without a run file, the active
     extensions stay: those that the environment variable names. The configuration of a finished run activates nothing,
-    since it may come from somebody else. `doctor --offline` reads the run files of strangers, so it activates nothing.
+    since it may be that of a received run. Nor does `doctor --offline`, which reads the run files of strangers.
     """
     if "--offline" in words:
         return
@@ -174,19 +174,19 @@ def require_active(folders: Sequence[str]) -> list[Path]:
     """Return the active extensions that a run uses.
 
     Raises UserError unless all of them are active: a configuration does not activate code by itself, because it may
-    come from somebody else.
+    be that of a received run.
     """
-    found = {name: extension_named(name) for name in folders}
-    if missing := [name for name, folder in found.items() if folder is None]:
+    folder_by_name = {name: extension_named(name) for name in folders}
+    if missing := [name for name, folder in folder_by_name.items() if folder is None]:
         problem = f"the run uses {', '.join(missing)}, and a recorded configuration activates no code by itself"
         copies = [*map(str, extension_folders()), *map(local_copy, missing)]
         value = shlex.quote(os.pathsep.join(copies))
         raise UserError("extensions", problem, f"if you trust their code: export {VARIABLE}={value}")
-    return [folder for folder in found.values() if folder is not None]
+    return [folder for folder in folder_by_name.values() if folder is not None]
 
 
 def local_copy(name: str) -> str:
-    """Return the path of an extension of this machine, or a placeholder for one that may come from somebody else."""
+    """Return the path of an extension of this machine, or a placeholder for one that may be from another person."""
     folder = Path(name).absolute()
     is_own = folder.is_dir() and not any((parent / MANIFEST).is_file() for parent in folder.resolve().parents)
     return str(folder) if is_own else f"/path/to/your/copy/{folder.name}"

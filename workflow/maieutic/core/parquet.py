@@ -63,10 +63,10 @@ def parquet_batches(
             longest, added = text_sizes(batch.columns)
             size += added
             if longest > LONGEST_CELL or size > most_mb * MB:
-                found = (
+                amount = (
                     f"a cell of {longest / MB:,.0f} MB" if longest > LONGEST_CELL else f"more than {most_mb:,.0f} MB"
                 )
-                raise UserError(name, f"the file has {found} of text", "shorten the texts, or split the file")
+                raise UserError(name, f"the file has {amount} of text", "shorten the texts, or split the file")
             yield batch.to_pylist()
     except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
         raise UserError(name, f"cannot be read as Parquet: {first_line(error)}", fix) from None

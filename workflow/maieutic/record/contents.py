@@ -128,11 +128,11 @@ def crate_files(plan: RulePlan, results: Path, journals: bool, kept: Path | None
         listed |= dict.fromkeys([*flat_paths(step_inputs(plan, step)), *flat_paths(step.outputs)])
     listed |= dict.fromkeys([plan.run_path(paths.CONFIG), plan.run_path(paths.PROVENANCE), *report_files(plan)])
     base = results.parent
-    own = str(Path(plan.run_path(paths.CONFIG)).parent)
+    own_folder = Path(plan.run_path(paths.CONFIG)).parent
 
     def place_of(name: str) -> Path:
         """Return the path of a file: kept by the run or, for its own files, journals, cards and rubrics, elsewhere."""
-        is_shared = name.startswith(f"{paths.ROOT}/") and not Path(name).is_relative_to(own)
+        is_shared = name.startswith(f"{paths.ROOT}/") and not Path(name).is_relative_to(own_folder)
         if kept is None or not is_shared or (name.startswith(paths.JOURNALS) and name.endswith(".jsonl")):
             return source_path(base, name)
         return kept / name.removeprefix(f"{paths.ROOT}/")

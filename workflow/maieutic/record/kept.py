@@ -27,14 +27,14 @@ def keep_run(*, config: Path, results: Path, out: Path) -> None:
     """
     remove(out)
     out.mkdir(parents=True)
-    own = config.parent
+    own_folder = config.parent
     try:
-        files = crate_files(plan_of_run(own), results, journals=False)
+        files = crate_files(plan_of_run(own_folder), results, journals=False)
     except UserError as error:  # a run without scores has nothing to export
         log.warning("nothing is kept: %s", error.line)
         return
     for name, place in files.items():
-        if not name.startswith(f"{paths.ROOT}/") or place.is_relative_to(own):
+        if not name.startswith(f"{paths.ROOT}/") or place.is_relative_to(own_folder):
             continue
         target = out / name.removeprefix(f"{paths.ROOT}/")
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -341,7 +341,7 @@ def runtime_table(plan: Plan, results: Path) -> pd.DataFrame:
 
 
 def request_keys(plan: Plan, benchmark: str, tutor: str) -> RequestKeys:
-    """Return a function of a reply and a turn that tells a tutor's requests apart, as their keys in the journal do.
+    """Return a function of a reply and a turn whose values differ for different requests, like keys of the journal.
 
     Copies of an item for other models' `repeats`, and equal prompts, are one request. The function returns None for a
     turn of a copy that was not asked for.

@@ -98,7 +98,7 @@ class Backend:
         return dict(new)
 
     def newly_charged(self) -> float:
-        """Return the US dollars charged since the last call for tries whose cost nobody reports."""
+        """Return the US dollars charged since the last call for tries whose cost the endpoint does not report."""
         charged = self.purse.charged.usd if self.purse is not None else 0.0
         new, self._charged = charged - self._charged, charged
         return round(new, 9)

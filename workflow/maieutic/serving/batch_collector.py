@@ -176,7 +176,8 @@ class BatchCollector:
                 batch = settled[1]
             assert batch.provider_id is not None
             status = await register.endpoint_of(batch).retrieve(batch.provider_id, folder.record_path(batch))
-            if status.is_final and (status.status != "failed" or status.output_file or status.error_file):
+            has_answers = status.output_file or status.error_file or status.completed
+            if status.is_final and (status.status != "failed" or has_answers):
                 await self._collect(folder, batch, status)
             elif status.is_final:
                 register.change(folder, batch, lambda: self._fail(folder, batch, status))
@@ -317,6 +318,8 @@ def expected_lines(batch: Batch, status: BatchStatus) -> int:
     batch is whole only if the provider states that nothing was finished.
     """
     finished = status.completed + status.failed
+    if not (status.output_file or status.error_file or status.completed) and status.failed:
+        return 0  # the provider states that nothing was answered, and has no file
     if status.status == "completed" and not finished:  # no counts, or counts that contradict the status
         return len(batch.keys)
     if status.total or finished:

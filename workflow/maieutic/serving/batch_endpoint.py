@@ -27,7 +27,7 @@ MARK, JOB = "maieutic_batch", "maieutic_job"  # names in a batch's metadata
 LONGEST_METADATA = 512  # maximum number of characters of a value in a batch's metadata
 TRANSFER_SECONDS = 3600  # timeout of an upload or a download
 IDLE_SECONDS = 120  # timeout of a download during which nothing arrives
-MOST_REDIRECTS = 5
+MOST_REDIRECTS = 10
 LEAST_DOWNLOAD, MOST_OF_ANSWER = 64 << 20, 1 << 20  # limit of a download in bytes: at least, and more for each request
 PAGE = 100  # number of batches in one page of a listing, the largest allowed
 MOST_PAGES = 200
@@ -234,7 +234,7 @@ class BatchEndpoint:
 
         async def fetch() -> bool:
             place, address = url, await self._fetch(self.client.open_session(), url, out, most)
-            for _ in range(MOST_REDIRECTS):
+            for _ in range(MOST_REDIRECTS + 1):
                 if not isinstance(address, str):
                     return address
                 check_redirect(place, address)
@@ -384,10 +384,10 @@ class PublicResolver(ThreadedResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        found = await super().resolve(host, port, family)
-        if any(is_internal(entry["host"]) for entry in found):
+        addresses = await super().resolve(host, port, family)
+        if any(is_internal(entry["host"]) for entry in addresses):
             raise OSError(errno.EACCES, f"{host} is in this machine's own network")
-        return found
+        return addresses
 
 
 def is_refused_connection(error: Exception) -> bool:

@@ -295,6 +295,8 @@ def parse_line(line: bytes) -> ParsedLine | None:
     Endpoints state an error as a code without a response (the batch ended before the request was answered), as a
     response with an error status, or as a text (vLLM's `run_batch`).
     """
+    if b"\0" in line:  # it may be UTF-16, which was stored as if it were UTF-8
+        return None
     try:
         content = parse_body(line.removeprefix(BYTE_ORDER_MARK))
     except MalformedAnswer:

@@ -68,7 +68,7 @@ def owned_files(wildcard: str, name: str, kept: frozenset[str]) -> Owned:
 
     wildcard: kind of the name in paths, such as `benchmark`; kept: folders of results that are left out.
     """
-    own, shared = set[Path](), set[Path]()
+    own_paths, shared = set[Path](), set[Path]()
     mark = f"{{{wildcard}}}"
     for pattern in all_patterns():
         place = next((number for number, part in enumerate(pattern) if mark in part), None)
@@ -80,12 +80,12 @@ def owned_files(wildcard: str, name: str, kept: frozenset[str]) -> Owned:
         for path in Path(paths.ROOT).glob("/".join(WILDCARD.sub("*", part) for part in parts[1:])):
             others = [other for other in all_patterns() if matches(other, path.parts) and mark not in other[place]]
             if not others:
-                own.add(path)
+                own_paths.add(path)
                 continue
             for file in path.rglob("*") if path.is_dir() else [path]:
                 if file.is_file():
                     alike = [other for other in others if len(other) == len(file.parts) and matches(other, file.parts)]
                     is_own = matches(pattern, file.parts) and len(pattern) == len(file.parts) and not alike
-                    (own if is_own else shared).add(file)
-    outer = {path for path in own if not any(parent in own for parent in path.parents)}
-    return Owned(sorted(outer), sorted(shared - own))
+                    (own_paths if is_own else shared).add(file)
+    outer = {path for path in own_paths if not any(parent in own_paths for parent in path.parents)}
+    return Owned(sorted(outer), sorted(shared - own_paths))

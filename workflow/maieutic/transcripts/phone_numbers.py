@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 # Between two groups: a blank, dot, dash or slash, or the brackets around an area code
 SEPARATOR = r"(?:[ ./-]|[ -]?\(|\)[ ./-]?|(?<=\)))"
@@ -81,7 +82,7 @@ def is_phone_number(number: str, has_plus: bool, cue: bool) -> bool:
 def is_progression(groups: list[str]) -> bool:
     """Return True if three or more groups are an arithmetic progression, as in a sequence or a times table."""
     numbers = [int(group) for group in groups]
-    steps = {after - before for before, after in zip(numbers, numbers[1:], strict=False)}
+    steps = {after - before for before, after in pairwise(numbers)}
     return len(numbers) > 2 and len(steps) == 1
 
 

@@ -221,7 +221,7 @@ class NamePattern:
             for part in parts_of_name(name):
                 self.words.setdefault(fold(part, ignore_case=True).text, set()).add(fold(part, ignore_case=False).text)
         ordered = sorted(filter(None, self.words), key=lambda word: (-len(word), word))
-        # Each word is a group, whose number tells which word was found.
+        # Each word is a group, so that a match has the number of its word.
         self.ordered = ordered
         self.regex = re.compile("|".join(f"({word_pattern(word)})" for word in ordered)) if ordered else None
 
@@ -250,8 +250,8 @@ def parts_of_name(name: str) -> Iterator[str]:
     whole = " ".join(name.split())
     words = [word for word in SEPARATORS.split(whole) if word]
     halves = [half for word in words if "-" in word for half in word.split("-")]
-    given = [word[1:] for word in words if FAMILY_AND_GIVEN.fullmatch(word)]
-    for part in [whole, *words, *halves, *given]:
+    given_names = [word[1:] for word in words if FAMILY_AND_GIVEN.fullmatch(word)]
+    for part in [whole, *words, *halves, *given_names]:
         letters = sum(map(str.isalpha, part))
         if letters >= FEWEST_LETTERS or (letters == 1 and re.search(f"[{WITHOUT_BLANKS}]", part)):
             yield part
