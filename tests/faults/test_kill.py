@@ -52,7 +52,7 @@ def interrupt(folder: Path, config: Path, share: float, total: int, victim: Call
     os.kill(target, signal.SIGKILL)
     assert process.wait(PATIENCE) != 0
     if target == process.pid:
-        assert alive([driver]), "the driver outlives Snakemake, so `make recover` is needed"
+        until(lambda: not alive([driver]), "the end of the driver, which watches Snakemake")
     return below
 
 
@@ -95,16 +95,13 @@ def test_a_run_killed_three_times_ends_as_if_nothing_had_happened(
     log = (folder / f"results/logs/generate_replies/mathtutorbench/{NAME}.log").read_text(encoding="utf-8")
     assert "the vLLM server ended with exit code -9" in log and "Traceback" not in log
 
-    # Answers take longer, so that the orphaned driver still sends requests when `make recover` runs.
+    # Answers take longer, so that requests are in flight at the kill.
     slower = configure(folder, stub_of(folder, pace=0.4))
     servers = interrupt(folder, slower, 0.7, total, victim=lambda snakemake, driver: snakemake)
+    until(lambda: not alive(servers), "the end of the driver's server")
     refused = run(folder, config)
-    assert refused.returncode != 0, "the orphaned driver holds the lock"
-    recovered = subprocess.run(
-        ["make", "recover"], cwd=folder, env=environment(), capture_output=True, text=True, check=True
-    )
-    assert "ending the driver" in recovered.stderr + recovered.stdout
-    until(lambda: not alive(servers), "the end of the orphan's server")
+    assert refused.returncode != 0, "Snakemake's own lock is left"
+    subprocess.run(["make", "recover"], cwd=folder, env=environment(), capture_output=True, text=True, check=True)
 
     known, counted = journal_keys(folder), answered(folder)
     config = configure(folder, stub_of(folder))
