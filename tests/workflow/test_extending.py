@@ -190,10 +190,13 @@ def test_an_extension_adds_a_benchmark_without_a_changed_file(checkout: Path, tm
     jobs = planned(checkout, overlay(checkout, {**without, "report": {"resamples": 100}}))
     assert not any("mathtutorbench" in job for job in jobs), jobs
     shared = tmp_path / "shared"
-    maieutic(checkout, "share", "--out", str(shared))
+    recorded = maieutic(checkout, "share", "--out", str(shared))
+    assert recorded.returncode == 2 and "a recorded configuration activates no code by itself" in recorded.stderr
+    maieutic(checkout, "share", "--out", str(shared), **{VARIABLE: str(extension)})
+    assert (shared / "extensions/my riddles/workflow/maieutic/benchmarks/riddles/graders.py").is_file()
     assert (shared / "extensions/my riddles/resources/benchmarks/riddles/things.yaml").is_file()
     refused = maieutic(tmp_path, "verify", str(shared))
-    assert refused.returncode == 2 and f"set {VARIABLE}=" in refused.stderr
+    assert refused.returncode == 2 and f"export {VARIABLE}=" in refused.stderr
     verified = maieutic(tmp_path, "verify", str(shared), **{VARIABLE: str(extension)})
     assert verified.returncode == 0, verified.stderr
 

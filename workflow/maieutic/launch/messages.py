@@ -162,11 +162,12 @@ def spent_line(plan: Plan, spent: Sequence[JobSpending]) -> str:
     for name, lines in by_asker.items():
         requests, retries = sum(line.requests for line in lines), sum(sum(line.retries.values()) for line in lines)
         prompt, answer = sum(line.prompt_tokens for line in lines), sum(line.completion_tokens for line in lines)
-        parts.append(f"{name} {requests} ({prompt:,} + {answer:,} tokens{f', {retries} retries' if retries else ''})")
+        tokens = f"{prompt:,} + {answer:,} tokens" if prompt or answer or not requests else "tokens not reported"
+        parts.append(f"{name} {requests} ({tokens}{f', {retries} retries' if retries else ''})")
     amounts = [
         Billed(model, line.prompt_tokens, line.completion_tokens, line.cached_tokens, line.batched)
         for line in spent
-        if line.asker in plan.models
+        if line.asker in plan.models and (line.prompt_tokens or line.completion_tokens or not line.unreported)
         for model in [plan.answering_entry(line.asker)]
     ]
     unknown = unknown_cost(spent)
