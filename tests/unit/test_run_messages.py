@@ -162,6 +162,11 @@ def test_the_sent_requests_are_one_line(plan: Plan) -> None:
     ), "a judge's tokens are priced by the model that answers for it"
     removed = spending_of("who-is-no-more", 1)
     assert spent_line(plan, [removed]) == "requests sent: who-is-no-more 1 (1,000 + 10 tokens)"
+    silent = spending_of("far", 3, 0, 0).model_copy(update={"unreported": 3, "charged_usd": 0.5})
+    assert spent_line(plan, [silent]) == (
+        f"requests sent: far {silent.requests} (tokens not reported); "
+        "cost unknown: reserved 0.50 USD, far (3 requests without usage)"
+    )
 
 
 LOGS = {

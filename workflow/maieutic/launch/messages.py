@@ -164,13 +164,13 @@ def spent_line(plan: Plan, spent: Sequence[JobSpending]) -> str:
         prompt, answer = sum(line.prompt_tokens for line in lines), sum(line.completion_tokens for line in lines)
         tokens = f"{prompt:,} + {answer:,} tokens" if prompt or answer or not requests else "tokens not reported"
         parts.append(f"{name} {requests} ({tokens}{f', {retries} retries' if retries else ''})")
+    unknown = unknown_cost(spent)
     amounts = [
         Billed(model, line.prompt_tokens, line.completion_tokens, line.cached_tokens, line.batched)
         for line in spent
-        if line.asker in plan.models and (line.prompt_tokens or line.completion_tokens or not line.unreported)
+        if line.asker in plan.models and (line.prompt_tokens or line.completion_tokens or not unknown)
         for model in [plan.answering_entry(line.asker)]
     ]
-    unknown = unknown_cost(spent)
     return "; ".join(filter(None, [f"requests sent: {', '.join(parts) or 'none'}", cost_text(plan, amounts), unknown]))
 
 
