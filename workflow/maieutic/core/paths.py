@@ -102,7 +102,6 @@ REWARD_GRADES = Pattern("results/grades/{benchmark}/{reward_model}/{tutor}.jsonl
 JUDGE_GRADES = Pattern("results/grades/{benchmark}/{judge}/{tutor}.jsonl")
 
 # scores
-SCORES_FOLDER = Pattern("results/scores")
 SCORES = Pattern("results/scores/{benchmark}/{tutor}.json")
 DIFFERENCES = Pattern("results/scores/differences/{benchmark}.json")
 BREAKDOWN = Pattern("results/scores/breakdowns/{benchmark}/{tutor}.json")

@@ -99,7 +99,7 @@ def kept_files(folder: Path) -> Path | None:
     """
     kept = own_file(folder, paths.KEPT)
     is_received = any((parent / MANIFEST).is_file() for parent in folder.absolute().parents)
-    return kept if not is_received and paths.SCORES_FOLDER.within(kept).is_dir() else None
+    return kept if not is_received and kept.is_dir() and any(kept.iterdir()) else None
 
 
 def plan_of_run(folder: Path) -> RulePlan:
