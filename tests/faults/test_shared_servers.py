@@ -35,7 +35,7 @@ log_to(None)
 
 async def main():
     model = VllmModel.model_validate_json(sys.argv[1])
-    backend, _ = vllm_backend(sys.argv[2], model, Path(sys.argv[3]), Path("server.log"))
+    backend, _ = vllm_backend(sys.argv[2], model, Path(sys.argv[3]), Path("server.log"), None)
     client = await backend.client()
     answer = await client.ask({"endpoint": "completions", "messages": [{"role": "user", "content": "2+2?"}], "stop": []})
     print(json.dumps({"text": answer.text, "socket": client.server.socket}), flush=True)
