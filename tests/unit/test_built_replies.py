@@ -3,7 +3,7 @@
 The last lines were written by people who had not seen the parsers. The set `seen` was known while the parsers were
 written. `opened` was first used when they read all of `seen`, and the parsers were fixed afterwards. `fresh`, free speech
 with slang and typing errors, was used last. `second` is a second set of kinds: one half was fixed before the other was
-used. docs/reading-answers.md gives the shares at the first use of each set.
+used.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ def parse(task: str, text: str) -> float | bool | None:
     """Return the value that the robust parser of a task finds in a reply."""
     if task == "number":
         return read_final(text).value
-    answer = read_step(text) if task == "step" else read_yes_no(text)
-    return None if answer is None else answer[0]
+    return read_step(text).value if task == "step" else read_yes_no(text).value
 
 
 def outcome_of(expected: float | bool | None, value: float | bool | None) -> str:

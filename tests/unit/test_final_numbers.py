@@ -16,7 +16,7 @@ from maieutic.graders.answers import (
     calculation_result,
     choose_number,
     grade_answer,
-    line_after_marker,
+    marks_in,
     read_final,
     without_brackets,
 )
@@ -54,9 +54,9 @@ def test_every_rule_for_what_is_ambiguous_stands_in_the_docs() -> None:
 def test_a_reply_without_a_single_number_has_a_reason() -> None:
     item = Item(id="i", task="t", cluster="c", vars={}, reference={"answer": "4"})
     [range_] = grade_answer(item, "Final answer: 3 to 5 days", "robust")
-    assert (range_.value, range_.correct, range_.why_none) == (None, None, "a range")
+    assert (range_.value, range_.correct, range_.why_none) == (None, None, "no statement: a range")
     [box] = grade_answer(item, "\\boxed{3 \\times 4}", "robust")
-    assert box.why_none == "a calculation without its result"
+    assert box.why_none == "no statement: a calculation without its result"
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,8 @@ def test_the_last_line_is_read_by_itself() -> None:
 
 
 def test_the_mark_of_a_list_behind_a_marker_is_no_answer() -> None:
-    assert line_after_marker("Final answer:\n1. 42 apples") == "42 apples"
-    assert line_after_marker("Final answer: 7 apples\n1. 42 apples") == " 7 apples"
+    assert [mark.line for mark in marks_in("Final answer:\n1. 42 apples")] == ["42 apples"]
+    assert [mark.line for mark in marks_in("Final answer: 7 apples\n1. 42 apples")] == [" 7 apples"]
 
 
 @pytest.mark.parametrize("text", NUMERALS)

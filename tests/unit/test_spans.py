@@ -17,8 +17,8 @@ from test_built_replies import TABLES, parse
 
 READERS: dict[str, Callable[[str], object]] = {
     "number": lambda text: read_final(text).value,
-    "step": lambda text: (read_step(text) or (None,))[0],
-    "yes_no": lambda text: (read_yes_no(text) or (None,))[0],
+    "step": lambda text: read_step(text).value,
+    "yes_no": lambda text: read_yes_no(text).value,
 }
 
 

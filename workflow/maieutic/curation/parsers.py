@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from maieutic.core.options import is_option_letter, match_option, options_of
 from maieutic.curation.records import PRINCIPLES, Clarification, Exchange, Feedback, Flow, PosedProblem
-from maieutic.graders.answers import read_final
 from maieutic.graders.choices import chosen_option
 from maieutic.graders.passages import BOXED
+from maieutic.graders.solution_numbers import solution_number
 
 # Variables of a stage's prompt, and values that its parser and its acceptance rule need to check an answer.
 StageVariables = Mapping[str, Any]
@@ -104,7 +104,7 @@ def answer_in_only_box(text: str, options: Options = NO_OPTIONS) -> str:
         raise AnswerFormatError("no box" if not boxes else "several boxes")
     if options:
         return required_option(match_option(boxes[0], options), "no option in the box")
-    value = read_final(f"\\boxed{{{boxes[0]}}}").value
+    value = solution_number(f"\\boxed{{{boxes[0]}}}").value
     if value is None:
         raise AnswerFormatError("no number in the box")
     return decimal_text(value)
@@ -117,7 +117,7 @@ def answer_at_end(text: str, options: Options = NO_OPTIONS) -> str:
     """
     if options:
         return required_option(chosen_option(text, options), "no final answer")
-    value = read_final(text).value
+    value = solution_number(text).value
     if value is None:
         raise AnswerFormatError("no final answer")
     return decimal_text(value)

@@ -11,10 +11,11 @@ from typing import NamedTuple
 from maieutic.core.options import is_option_letter
 from maieutic.core.records import Item, Scoring
 from maieutic.graders.choices import grade_choice
+from maieutic.graders.evidence import Reason
+from maieutic.graders.lexicon import is_english
 from maieutic.graders.number_words import fractions_as_digits, words_as_digits
 from maieutic.graders.numerals import CONTEXT, Numeral, numerals
 from maieutic.graders.passages import (
-    BOXED,
     BREAKS_OFF,
     MOST_WITHDRAWN,
     QUESTION,
@@ -27,8 +28,28 @@ from maieutic.graders.passages import (
     without_struck_text,
 )
 from maieutic.graders.reading import Reading, plain_notation, unread_reply
+from maieutic.graders.solution_numbers import (
+    LATEX,
+    MARKER_TAIL,
+    NO_ANSWER,
+    NO_NUMBER,
+    OPEN_FUNCTION,
+    PLUS_MINUS,
+    REFUSED,
+    TOLERANCE_MARK,
+    FinalAnswer,
+    calculation_result,
+    choose_number,
+    contains_number,
+    last_box,
+    parse_box,
+    text_after_result,
+)
+from maieutic.graders.turns import own_turn
+from maieutic.graders.words import words
 
 TOLERANCE = 1e-6
+SAME_ROUNDED = 1e-3  # relative difference up to which two marks state one number, exact and rounded (35/3 and 11.67)
 
 RELEASED_NUMBER = re.compile(r"-?\d*\.?\d+")
 RELEASED_FINAL = re.compile(r"Final Answer:\s*\$?([-,\d]*\.?\d+)")
@@ -37,7 +58,10 @@ RELEASED_AMOUNT = re.compile(r"\$?([-,\d]*\.?\d+)|[-,]+")
 
 MARKERS = (
     re.compile(r"####"),
-    re.compile(r"final\s+answer(?:\s+is)?\s*[:=]?", re.IGNORECASE),
+    re.compile(
+        r"final\s+(?:answer\b(?!\s+(?:will|would|can|must|should|comes?|of|to|in|for|and)\b)(?:\s+is)?\s*[:=]?|(?:result|value)(?:\s+is)?\s*[:=]?)",
+        re.IGNORECASE,
+    ),
     re.compile(r"^[ \t]*A:", re.MULTILINE),
     re.compile(
         (
@@ -47,48 +71,19 @@ MARKERS = (
         re.IGNORECASE,
     ),
 )
-Replacement = str | Callable[[re.Match[str]], str]
 
 
-def quotient(over: str, under: str) -> str:
-    """Return a space and the quotient `over` / `under` as text, or only the space if it cannot be computed."""
-    try:
-        return f" {float(over.replace(',', '')) / float(under.replace(',', '')):.10g}"
-    except (ValueError, ZeroDivisionError):
-        return " "
-
-
-LATEX: tuple[tuple[re.Pattern[str], Replacement], ...] = (
-    (re.compile(r"(?<![\w.)\]%}])(?<![\w)\]%}]\s)[-\u2212] ?\\[dt]?frac\s*\{(\d+)\}\s*\{(\d+)\}"), r" -\1/\2"),
-    (re.compile(r"\\[dt]?frac\s*\{(\d+)\}\s*\{(\d+)\}"), r" \1/\2"),
-    (re.compile(r"\\[dt]?frac\s*\{(-?[\d.,]+)\}\s*\{(-?[\d.,]+)\}"), lambda match: quotient(match[1], match[2])),
-    (re.compile(r"\\[dt]?frac\s*(\d)\s*(\d)(?!\d)"), r" \1/\2"),
-    (re.compile(r"\\(?:text|mathrm|mathbf)\s*\{([^{}]*)\}(?:\^\{?\d\}?)?"), r" \1 "),
-    (re.compile(r"\\(?:times|cdot|ast)\b"), "\u00d7"),
-    (re.compile(r"\\approx\b"), "\u2248"),
-    (re.compile(r"\\(?:left|right|displaystyle|circ)\b|\^\{?\\circ\}?"), ""),
-    (re.compile(r"\{,\}"), ","),
-    (re.compile(r"\\[,;!: ]"), ""),
-    (re.compile(r"\\([$%])"), r"\1"),
-)
-# Signs in a LaTeX box that its content is an unfinished calculation or a time of day.
-UNFINISHED = re.compile(r"\\sqrt|[*\u00d7]\s*(?!10\s*\^)[\d.(]|\d\s*\+\s*\d|\d:\d")
-DIGIT = re.compile(r"\d|[\u00bc-\u00be\u2150-\u215e]")
-# The equals sign before a calculation's result or a variable's value: "9*2 = 18", "x = 5"; not "with n = 4 friends".
-RESULT = re.compile(
-    r"(?:[\d)\]}%>\u03c0]\s*|^\W*[A-Za-z]\w?\s*|\b(?:so|and|then|thus|hence|therefore)\s+[A-Za-z]\s*)[=\u2248]"
-)
 # The equals sign after an answer marker may also follow a unit or a word: "5 cm × 5 cm = 25 cm", "20 plus 5 equals".
 MARKED_RESULT = re.compile(
     r"[\d)\]%](?:\s*[/*]?\s*(?!(?:where|when|with|if|let|for|since|because|given|so)\b)[A-Za-z]{1,15}){0,3}\s*"
-    r"(?:[=\u2248]|\bequals\b|\bis\s+equal\s+to\b)|\bhalf\s+of\s+\S+\s+is\b",
+    r"(?:[=\u2248]|\bequals\b)|\bhalf\s+of\s+\S+\s+is\b",
     re.IGNORECASE,
 )
-SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-NEXT_CLAUSE = re.compile(r"[,;]\s|\b(?:and|so|then|leaving)\b")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff1f\uff01])")
 BRACKETED = re.compile(r"(?<!\^)\([^()]*\)")
 LIST_MARK = re.compile(r"^\s*\(?\d{1,2}[.)]\s+")
 MAX_DENIAL_WORDS = 8  # a line below the marker can mean "no answer" only if it has at most this many words
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f\xad]")
 KEYCAP = re.compile(r"([0-9])\u20e3(?=(?:([0-9]\u20e3|\W*(?:$|\n))|))")
 HTML_POWER = re.compile(r"<sup>\s*(-?\d{1,3})\s*</sup>", re.IGNORECASE)
@@ -96,31 +91,101 @@ PYTHON_POWER = re.compile(r"(?<=\d)\*\*(?=-?\d)")
 NOTATION = (
     (re.compile(r"\bRs\.?\s*(?=\d)", re.IGNORECASE), "\u20b9"),
     (re.compile(r":-(?=\s)"), ":"),
+    (re.compile(r"\bso\s+its\s+(?=[$\u20ac\u00a3]?\d)", re.IGNORECASE), "so it is "),
     (re.compile(r"(?<=[.!?])[\u00b9\u00b2\u00b3](?=\s|$)|^[\u00b9\u00b2\u00b3]\s.*$", re.MULTILINE), ""),
-    (re.compile(r"</?(?:b|i|u|em|strong|span|p|div|sub)\b[^>]*>", re.IGNORECASE), ""),
+    (re.compile(r"</?(?:b|i|span|p|sub)\b[^>]*>", re.IGNORECASE), ""),
     (re.compile(r"\\[hv]space\*?\{[^{}]*\}"), ""),
     (re.compile(r"\\pi\b"), "\u03c0"),
     (re.compile(r"\\pm\b"), "\u00b1"),
     (re.compile(r"\\sqrt\b"), "\u221a"),
-    (re.compile(r"\\(?:log|ln|sin|cos|tan)(?![A-Za-z])"), "\u221a"),
+    (re.compile(r"\\(?:log)(?![A-Za-z])"), "\u221a"),
     (
         re.compile(
-            r"((?<![\d.,/])[$\u20ac\u00a3]?\d[\d.,/]*+)\s+is\s+(?:the|my|our)\s+(?:final\s+|correct\s+)?answer\b",
+            r"((?<![\d.,/])[$\u20ac\u00a3]?\d[\d.,/]*+)\s+is\s+(?:the)\s+(?:final\s+|correct\s+)?answer\b",
             re.IGNORECASE,
         ),
         r"Final answer: \1. ",
     ),
 )
+# Begin of an aside: "4 boxes with 3 left over", "$20, which is $5 less", "48 clips: 24 in April and 24 in May".
+ASIDE = re.compile(
+    (
+        r"(?P<words>\s*\(|,?\s+i\.e\.|,?\s+(?:"
+        + words("with|than|because|compared|while|which (is|was|are)|not counting|instead of|rather than|in order to")
+        + r")\b|,\s+or\s+(?=[$\u20ac\u00a3]?\d)"
+        r"|,\s+(?=[$\u20ac\u00a3]?\d[\d.,]*\s+(?:\w+\s+(?:in\s+)?)?(?:(?:each|every|per)\b|(?:more|less|fewer)\s+than|m\u00e1s|pi\u00f9)\b))"
+        r"|[:,;]\s"
+    ),
+    re.IGNORECASE,
+)
+# Two clauses with a number each ("Jeff gets 80 and Brad gets 20"): the sentence alone does not decide between them.
+TWO_CLAUSES = re.compile(
+    r"\d[^.;]*?,?\s+and\s+(?:[A-Z]\w+|he|she|they)(?:'s)?\s+(?:\w+\s+){0,3}?(?:is|are|was|has|have|gets?|got|pays?)\b[^.;=]*\d"
+)
+LEADING_REASON = re.compile(
+    r"\W*(?:so\s+|therefore,?\s+)?(?:since|because|as|if|when|with|given|after|for|of|out\s+of)\b[^,]{0,200},\s",
+    re.IGNORECASE,
+)
+IN_BRACKETS = re.compile(r"\d\s*[-+*/\u00d7]\s*\d+\s*=\s*[$\d]")  # a calculation that stands in brackets
+ASKS = re.compile(
+    (r"\W*(?:" + words("what|how|can|could|do|does|did|is|are|would|should|which|where|when") + r")\b"), re.IGNORECASE
+)
+SO = re.compile(r"(?:[,;]\s*|\s+)\b(?:so|therefore|thus|hence)\b\s+", re.IGNORECASE)
+VARIABLE_LAST = re.compile(r"([$\u20ac\u00a3]?-?[\d.,]*\d)\s*=\s*[A-Za-z]\W*$")
+# What follows the number of a reply that opens with its answer: "72.", "$15, because", "31 pens:"
+OPENING = re.compile(
+    r"(?:%|(?:\s+[A-Za-z]+){0,3}?)\s*(?:(?P<stop>$|[.:](?=\s|$))|(?P<reason>,?\s*\b(?:because|since)\b|\s[\u2013\u2014-]\s(?!\s*[$\d]))|[,;]\s)"
+)
+LINE_WITH_NUMBER = re.compile(r"\W*\d")
+MOST_LIST_NUMBER = 20  # "31. He starts" opens with an answer, "2. Add them" with the number of a list
+CONCLUSIVE = re.compile(
+    r"\b(?:so|thus|therefore|hence|total|answer|result|overall)\b",
+    re.IGNORECASE,
+)
+BOLD_TAG = re.compile(r"</?(?:b)>", re.IGNORECASE)
+BOLD = re.compile(r"\*\*([^*\n]{1,80})\*\*")
+HYPOTHETICAL = re.compile(r"\bwithout\b.*\bwould\b|\bif\b.*\b(?:had)\b", re.IGNORECASE)
+BOUND = re.compile(r"\b(?:more|less|fewer)\s+than\s+[$\u20ac\u00a3]?\d[\d.,]*\W*$", re.IGNORECASE)
+# One quantity in two forms, of which the question asks for one: "120 seconds, i.e. 2 minutes", "0.12, or 12%".
+TWO_FORMS = re.compile(
+    r"\d\s*[A-Za-z]*,?\s+(?:i\.e\.|or|which\s+is)\s+[$\u20ac\u00a3]?\d[\d.,]*\s*(?:%|\s(?:seconds?|minutes?|hours?|days?|weeks?|years?|percent|cents))\W*$",
+    re.IGNORECASE,
+)
+CENTS_ASKED = re.compile(r"\bhow\s+many\s+cents\b|\bin\s+cents\b", re.IGNORECASE)
+POINT_BEFORE_THREE = re.compile(r"(?<![\d.,])\d{1,3}\.\d{3}(?!\d)")
+CJK_NUMBER = re.compile(r"[\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\u767e\u5343\u4e07]")
+CJK_SCALE = re.compile(r"\d\s*[\u4e07\u5104\u4ebf]")
+OPEN_CONCLUSION = re.compile(r"[,.]\s+(?:so|then|therefore|thus)\b[^.!?:\d]*[a-z]$", re.IGNORECASE)
+LAST_SIGN = re.compile(r"[^A-Za-z]\Z|\b(?:sq)\.?\s+in\Z", re.IGNORECASE)
+EITHER_OR = re.compile(r"\b(?:can(?:no|')t\s+(?:say|tell|decide)|not\s+sure)\s+which\b[^.]*\.?\s*\Z", re.IGNORECASE)
+WORD_CONCLUSION = re.compile(r"\W*(?:so|thus|therefore|hence)\b[^.]{1,120}\.?\W*$", re.IGNORECASE)
+EQUALS = re.compile(r"[=\u2248]\s*(?:in\s+)?(?:[$\u20ac\u00a3%]\s?)?-?(?P<number>\.?\d)")
+OPERAND = re.compile(r"[\d.,]+%?\s*(?:[A-Za-z]+\s+){0,2}(?:[-+*/\u00d7\u00f7\u2013x]\s*[($\d]|\s\s\d|\()")
+# A clause after a calculation that states another number ("= 21 apples, and after giving away 3, he has 18").
+LATER_CLAUSE = re.compile(
+    r"[,;]?\s+(?:so|then|meaning|leaving|which\s+(?:makes|gives|leaves|rounds))\b|,\s+and\b.*?\b(?:has|have|is|are)\b",
+    re.IGNORECASE,
+)
 REMARK = re.compile(
-    r"[ \t]*(?:[-\u2013\u2014;(]\s*|,\s+)(?:my |with )?(?:confidence|certainty)\b.*$", re.IGNORECASE | re.MULTILINE
+    r"[ \t]*(?:[-\u2013\u2014;(]\s*)(?:my |with )?(?:confidence|certainty)\b.*$", re.IGNORECASE | re.MULTILINE
+)
+CORRECTS = re.compile(
+    (r"\b(?:" + words("no|wait|hmm|oops|sorry|actually|correct(ion|ed)?|re-?check|mistake|not what") + r")\b"),
+    re.IGNORECASE,
+)
+STEP_HEADING = re.compile(r"\W*step\s+1\b", re.IGNORECASE)
+STRONG_MARK = re.compile(r"####|final", re.IGNORECASE)
+PART_NAME = re.compile(
+    r"\b(?:first|second|part|step|per|in\s+[A-Z]\w+|your|student'?s|wrong|draft)\b|\([a-d]\)",
+    re.IGNORECASE,
 )
 # A line end between a number and a heading such as "Explanation:".
 EXPLANATION = re.compile(
-    r"(?<=\d)[^\w\n]*\n\s*(?=\W*(?:explanation|reasoning|justification|rationale|here(?:'s| is) why)\b\s*[:\n])",
+    r"(?<=\d)[^\w\n]*\n\s*(?=\W*(?:explanation|reasoning)\b\s*[:\n])",
     re.IGNORECASE,
 )
 BARE_MARKER = re.compile(r"\W*(?:the\s+)?(?:final\s+)?answer(?:\s+is)?\W*$", re.IGNORECASE)
-ASKS_FIRST = re.compile(r"\bbefore i (?:finish|answer|give|go on|continue)\b[^?]*\?\W*\Z", re.IGNORECASE)
+ASKS_FIRST = re.compile(r"\bbefore i (?:finish|answer|give)\b[^?]*\?\W*\Z", re.IGNORECASE)
 ERROR_REPORT = re.compile(r"\A\W*error\W*:", re.IGNORECASE)
 ANSWER_LINE = re.compile(
     r"^[^\w\n]{0,10}(?:final[ _]?)?(?:answer|result|final|solution)[\"']?\s*[:=][ \t]*(.*)$",
@@ -128,81 +193,45 @@ ANSWER_LINE = re.compile(
 )
 BLOCK_QUOTE = re.compile(r"^[ \t]*>[ \t].*$", re.MULTILINE)
 NAME_OF_PART = re.compile(
-    r"\b(?:steps?|exercises?|questions?|problems?|examples?|pages?|chapters?|figures?|tables?|equations?)\s*$",
+    (r"\b(?:" + words("steps?|exercises?|questions?|problems?|examples?|pages?|chapters?") + r")\s*$"),
     re.IGNORECASE,
 )
 NO_MARKER = re.compile(r"\bno\s+(?:\w+\s+)?(?:final\s+)?answer\W*(?:is)?\W*$", re.IGNORECASE)
 REFERS_ELSEWHERE = re.compile(r"\W*see\b", re.IGNORECASE)
 WITHDRAWN = re.compile(
     (
-        r"\b(?:wait(?=\s*[,.!:;\u2013\u2014-]|\s+(?:no|actually|that|let|i)\b)|hold on|oops|whoops"
-        r"|on (?:second|closer|reflection|further)\b(?: (?:thought|look|inspection))?s?|actually"
+        r"\b(?:wait(?=\s*[,.!:;\u2013\u2014-])|hold on|oops"
+        r"|actually"
         r"|corrections?|corrected|edit(?:ed)?(?=\s*:)|update(?=\s*:)"
-        r"|(?P<void>(?:scratch|strike|ignore|forget) that)|(?P<wrong>(?<=[.!\n] )(?:that|this|it)(?:'s"
-        r"| is) (?:wrong|incorrect|not right))|i (?:was wrong|meant|mean|correct (?:that|myself|it)"
-        r"|take (?:that|it) back|misspoke)|sorry(?! for| about)|apologies(?! for)|my (?:mistake|bad)|no!"
+        r"|(?P<void>(?:scratch|strike) that)|(?P<wrong>(?<=[.!\n] )(?:that|this|it)(?:'s"
+        r"| is) (?:wrong|incorrect))|i (?:meant|mean|correct (?:that|it)"
+        r")|sorry(?! for| about)|apologies(?! for)|my (?:mistake)|no!"
         r"|no, (?:that|it)(?:'s| is) not right)(?!\w)[\s,:.!;\u2013\u2014-]*"
     ),
     re.IGNORECASE,
 )
 ANSWERLESS = re.compile(
-    r"^\W*(?:this|that|it)(?:'s| is) (?:wrong|incorrect|not right)\b|\bstart again\b|\bcan'?t find the right one\b",
+    r"^\W*(?:this|that|it)(?:'s| is) (?:wrong|incorrect)\b|\bstart again\b",
     re.IGNORECASE,
 )
-CALCULATION = re.compile(
-    r"(?!\d+ ?/ ?\d+\W*$)[$\u20ac\u00a3]?\d[\d.,]*\s*[-+*/\u00d7\u00f7]\s*[$\u20ac\u00a3]?\d[^=]*$"
-)
-EQUALS_CALCULATION = re.compile(
-    r"([^=]*\d[^=]*)=\s*(?!\d+ ?/ ?\d+\W*$)[$\u20ac\u00a3]?\d[\d.,]*\s*[-+*/\u00d7\u00f7]\s*[$\u20ac\u00a3]?\d[^=]*$"
-)
-NO_ANSWER = re.compile(
-    (
-        r"(?:none|n/?a|null|unknown|undetermined|undefined|not (?:determined|known|enough|given|available"
-        r"|possible)|no (?:answer|solution|unique)|cannot|can'?t|could not|impossible|insufficient"
-        r"|infinitely many)\b"
-    ),
-    re.IGNORECASE,
-)
-REFUSED = re.compile(
-    (
-        r"\b(?:can(?:not|'t|\u2019t)|could(?: not|n'?t)|(?:(?:am|is|are|was|'m|be) (?:not |un)|wasn'?t )able to|(?:is "
-        r"|it'?s )?impossible to|no way to|not possible to|(?:do|does|did)(?: not|n'?t) (?:allow (?:us"
-        r"|me) to|let (?:us|me))|won'?t|will not|(?:would|'d) rather not|not allowed to)\s+(?:\w+\s+){0,2}?"
-        r"(?:be (?:determined|solved|answered|calculated|computed|known|found|given)|determine|solve"
-        r"|answer|calculate|compute|know|say|tell|find|figure|work|help|give|provide|assist|do|finish"
-        r"|complete|show|share|commit)\b"
-        r"|\b(?:not enough|insufficient|too few|too little) (?:information|data|details|facts|context)\b"
-        r"|\bundetermined\b|\bnot determined\b|\b(?:is|are|stays?|remains?) (?:unknown|undefined"
-        r"|incomplete)\b|(?<!\bno )\b(?:information|prices?|data|values?|numbers?|speed|weight|length|cost"
-        r"|details?|facts?)(?: (?:of|for|on) [\w ]{1,30})? (?:is|are) missing\b"
-        r"|\bno (?:unique |single |clear )?(?:answer|solution)(?: can be| found| exists?| is possible|:|\."
-        r"|$)?|\binfinitely many\b|\b(?:do(?:es)? not|don'?t|doesn'?t) (?:know|have access|say)\b"
-        r"|\bno idea\b|\bi can only answer\b|\berror (?:code )?\d{3}\b"
-        r"|\bdid not come through\b|\b(?:is|are) not given\b|\bwould need (?:at least|more|the|to know)\b"
-        r"|\byou have used\b|\bwhat is the question\b"
-    ),
-    re.IGNORECASE,
-)
-WORDS_ONLY = re.compile(
-    r"[^\w-]*+-?[$\u20ac\u00a3]?\d(?:[\d.,/ ]*\d)?(?: (?:dozen|percent|dollars?|euros?|pounds?|cents?))?\W*"
-)
-BROKEN_OFF = re.compile(r"\d\s*(?:[+*/\u00d7\u00f7=]|=\s*\?|\s-)\s*$")
+WORDS_ONLY = re.compile(r"[^\w-]*+-?[$\u20ac\u00a3]?\d(?:[\d.,/ ]*\d)?(?: (?:percent|cents?))?\W*")
+BROKEN_OFF = re.compile(r"\d\s*(?:[+*/\u00d7\u00f7=]|\s-)\s*$")
 CUT_OFF = re.compile(r"\d\s*(?:[+*/\u00d7\u00f7=]|\s-)\s*$")
 REASON = re.compile(
     (
         r"\bbecause\b(?!.*\b(?:so|thus|therefore|hence)\b)|(?<!and )\bsince\b(?!.*(?:,|\bso\b))"
-        r"|\bafter an? (?:\w+ )?(?:discount|increase|decrease|tax|tip)\b|,\s*as\b"
+        r"|\bafter an? (?:\w+ )?(?:discount|tip)\b|,\s*as\b"
     ),
     re.IGNORECASE,
 )
 APPROXIMATE_GLOSS = re.compile(
-    r"((?<![\d.,])\d[\d.,]*\s*(?:[A-Za-z%$]+)?)\s*,?\s*\(?(?:or|i\.e\.,?)\s+(?:about|roughly"
-    r"|approximately|around|nearly|some)\s+[$\u20ac\u00a3]?\d[\d.,]*\)?"
+    r"((?<![\d.,])\d[\d.,]*\s*(?:[A-Za-z%$]+)?)\s*,?\s*\(?(?:or|i\.e\.,?)\s+(?:about"
+    r"|approximately|nearly|some)\s+[$\u20ac\u00a3]?\d[\d.,]*\)?"
 )
 DENIED = re.compile(
     (
-        r"(?:[,(\u2013\u2014-]\s?)?\(?(?:\b(?:and|but)\s+)?(?:\b(?:certainly|definitely|surely"
-        r"|clearly)\s+)?(?:\bnot|\brather than|\binstead of|\bisn'?t|\bnever|n't|\bcan(?:no"
+        r"(?:[,(\u2013\u2014-]\s?)?\(?(?:\b(?:and|but)\s+)?(?:\b(?:certainly|definitely"
+        r")\s+)?(?:\bnot|\brather than|\binstead of|\bisn'?t|\bcan(?:no"
         r"|'?)t be)\s+(?:just\s+|about\s+|equal to\s+"
         r"|be\s+)?[$\u20ac\u00a3\u20b9]?\d(?:[\d.,]*\d)?%?!?\)?(?:\s*(?:,|,?\s*or"
         r"|nor)\s*\d[\d.]*)*(?!\s*(?:\d|only))"
@@ -212,55 +241,52 @@ DENIED = re.compile(
 CALLED_WRONG_NUMBER = re.compile(
     (
         r"(?:\band\s+|[;,]\s*)?(?<![\d.,])[$\u20ac\u00a3]?\d[\d.,]*+\s+(?:is|was|would be)\s+(?:wrong"
-        r"|incorrect|not right)\b"
+        r"|incorrect)\b"
     ),
     re.IGNORECASE,
 )
-CALLED_WRONG = re.compile(r"\W{0,4}(?:is|was|would be)\s+(?:wrong|incorrect|not right)\b", re.IGNORECASE)
 IMMEDIATE = re.compile(
-    r"^[\s\"'(*:=$\u20ac\u00a3\u20b9\u2248~-]*(?:(?:about|approximately|roughly|exactly|only"
-    r"|a total of)\s+)?[$\u20ac\u00a3\u20b9]?\d[\d.,/]*(?:\s+\d/\d)?"
+    r"^[\s\"'(*:=$\u20ac\u00a3\u20b9\u2248~-]*(?:(?:about|approximately|exactly|only"
+    r")\s+)?[$\u20ac\u00a3\u20b9]?\d[\d.,/]*(?:\s+\d/\d)?"
 )
-PART_OF = re.compile(r"[\s$]*(?:of\b|[-+*/\u00d7\u00f7=^]|[A-Za-z]\s*[-+=])|\s*%\s*of\b")
+PART_OF_END = re.compile(r"\d[\d.,/]*\W{0,3}of\s+\S+\s*$")
+PART_OF = re.compile(r"[\s$]*(?:of\b|[-+*/\u00d7\u00f7=^]|[A-Za-z]\s*[-+=])")
 CONCLUSION = re.compile(
     (
-        r"(?:,|;|:|\band\b)?\s*\b(?:so|thus|therefore|hence|which (?:is|makes|gives|equals)|making|giving"
+        r"(?:,|;|:|\band\b)?\s*\b(?:so|thus|therefore|hence|which (?:is|makes|gives)|making|giving"
         r"|for a total of|in total,?|altogether,?|that is|i\.e\.,?)\s+"
     ),
     re.IGNORECASE,
 )
-OPEN_FUNCTION = re.compile(r"(?:\u221a|\bsqrt)\s*[({_]?\s*\d|\d\s*\u03c0|\u03c0\s*\d")
 OR_NUMBER = re.compile(
     r"(?<![\d.,])\d[\d.,]*+\s+or\s+(?:[a-z]\s*=\s*)?-?[$\u20ac\u00a3]?\d(?!\w*\s+(?:more|less|fewer))", re.IGNORECASE
 )
-POSSIBLY = re.compile(r"\b(possibly|maybe|perhaps)\s+\S*\d.*\b\1\s+\S*\d", re.IGNORECASE)
-PLUS_MINUS = re.compile(r"(?:^|[^\d)\s])\s*\u00b1\s*\d")
-TOLERANCE_MARK = re.compile(r"(\d)\s*\u00b1\s*\d[\d.,]*")
+POSSIBLY = re.compile(r"\b(possibly|maybe)\s+\S*\d.*\b\1\s+\S*\d", re.IGNORECASE)
 POWER_TOWER = re.compile(r"\^\s*\(|\d\s?\^\s*\d++\s*\^|\^\s*-?\d{4,}|\\[dt]?frac")
 FEET = re.compile(r"\d'\s?\d{1,2}\"")
 FROM_TO = re.compile(r"\W*from\s+\S*\d\S*\s+to\s+\S*\d\S*\W*", re.IGNORECASE)
 AFTERWORD = re.compile(
     (
         r"((?:^|(?<=[.!?\]]\s)|(?<=[.!?]\s\s))[ \t#*_>-]*(?:tips?(?: for [\w ]+)?|hints?"
-        r"|common (?:mistakes|errors|pitfalls)|(?:an? |one |another |your )?(?:follow-?up|practice|similar"
-        r"|extra|bonus|new|next)(?: \w+)? (?:exercises?|problems?|questions?|tasks?)"
-        r"|your turn|try (?:it|this|these) yourself|rate this(?: \w+)?|more practice)[ \t*_]*[:!\n]|(?:^"
-        r"|(?<=[.!?]\s))p\.\s?s\.)"
+        r"|common (?:mistakes)|(?:an? )?(?:follow-?up|similar"
+        r"|next)(?: \w+)? (?:exercises?|problems?|questions?)"
+        r"|your turn|try (?:it|this) yourself|rate this(?: \w+)?)[ \t*_]*[:!\n]|(?:^"
+        r"|(?<=[.!?]\s))p\.\s?s\.|^[ \t]*(?:(?:kind) (?:regards))[,!]?[ \t]*$)"
     ),
     re.IGNORECASE | re.MULTILINE,
 )
-MONTHS = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+MONTHS = r"(?:jan|may|nov)[a-z]*\.?"
 DATE = re.compile(
     (
         rf"\b\d{{4}}-\d\d-\d\d\b|\b\d\d/\d\d/\d{{4}}\b|\b{MONTHS}\s+\d{{1,2}}(?:st|nd|rd|th)?,\s+\d{{4}}\b"
         rf"|\b\d{{1,2}}(?:st|nd|rd|th)?\s+{MONTHS},?\s+\d{{4}}\b|\b\d{{1,2}}\s*(?:a\.m\.|p\.m\.|o'clock)"
-        rf"|\b1?-?\d{{3}}-\d{{3}}-\d{{4}}\b"
+        rf""
     ),
     re.IGNORECASE,
 )
+CLOCK = re.compile(r"\b(?:by|at|until|before|after|from)\s+\d{1,2}(?::\d\d)?\s?[ap]m\b", re.IGNORECASE)
 DIRECT_ANSWER = re.compile(r"(?:####|\banswer(?:\s+is\b|(?:\s+is)?\s*[:=])|^\W*A:)\s*\W{0,6}\d", re.IGNORECASE)
 MAX_SENTENCE_CHARACTERS = 2000  # only this many characters at the end of a sentence are read
-MARKER_TAIL = 400  # only this many characters after an answer marker are searched for the answer's number
 
 
 def released_last_number(text: str) -> float | None:
@@ -281,20 +307,31 @@ def released_corrected_number(text: str) -> float | None:
         return None
 
 
-class FinalAnswer(NamedTuple):
-    """Final answer of a text, with the characters from which it was read. why_none: reason if `value` is None."""
+SEVERAL = "several numbers"
+# Kind of each reason why a reply has no number, if it is not "ambiguous number".
+REASONS: dict[str, Reason] = {
+    "no number": "no statement",
+    "a calculation without its result": "no statement",
+    "a range": "no statement",
+    "a bound": "no statement",
+    "asks a question before it answers": "no statement",
+    "numbers only in remarks and questions": "no statement",
+    "numbers only of steps or exercises": "no statement",
+    "only states what the answer is not": "no statement",
+    "no answer after its marker": "declined",
+    "states that there is no answer": "declined",
+    "breaks off": "cut",
+    "breaks off within a calculation": "cut",
+    "no number in the box": "unknown kind",
+    "contradictory": "contradictory",
+    "withdrawn": "withdrawn",
+}
 
-    value: float | None
-    text: str
-    why_none: str | None = None
 
-
-NO_NUMBER = FinalAnswer(None, "", "no number")
-
-
-def contains_number(text: str) -> bool:
-    """Return True if a text contains a digit. This check is cheaper than a call of `numerals`."""
-    return DIGIT.search(text) is not None
+def why_unread(why_none: str) -> str:
+    """Return the kind of a reason why a reply has no number, with the reason itself ("ambiguous number: a range")."""
+    kind = REASONS.get(why_none, "ambiguous number")
+    return kind if kind == why_none else f"{kind}: {why_none}"
 
 
 def may_contain_number(text: str) -> bool:
@@ -309,13 +346,15 @@ def prepare_solution(text: str) -> str:
     """
     text = ESCAPE.sub("", shorten_reply(text).replace("\ufe0f\u20e3", "\u20e3"))
     text = KEYCAP.sub(lambda match: match[1] if match[2] is not None else " ", text).replace("\u20e3", "")
+    text = COMMENT.sub("", text)
     text = without_struck_text(html.unescape(text) if "&" in text else text)
     text = HTML_POWER.sub(r"^\1", text) if "<sup>" in text else text
     text = PYTHON_POWER.sub("^", text) if text.count("**") % 2 else text
     for pattern, replacement in NOTATION:
         text = pattern.sub(replacement, text)
     text = answer_fields(REMARK.sub("", without_sources(text)))
-    text = text[: match.start()] if (match := EXPLANATION.search(text)) else text
+    explanation = EXPLANATION.search(text)
+    text = text[: explanation.start()] if explanation and not ANSWER_LINE.search(text, explanation.end()) else text
     last = max((match.end() for match in BLOCK_QUOTE.finditer(text)), default=len(text))
     outside = QUOTED_ANSWER.sub(" ", BLOCK_QUOTE.sub("", text) if contains_number(text[last:]) else text)
     return outside if contains_number(outside) else text
@@ -334,25 +373,53 @@ def answer_fields(text: str) -> str:
     return lines if ANSWER_LINE.search(text) else f"{lines}\nFinal answer: {answers[-1].strip() or 'none'}"
 
 
-def line_after_marker(text: str) -> str | None:
-    """Return the first line with a number after the last answer marker, without its list number.
+class Mark(NamedTuple):
+    """Answer marker with the line that follows it. line: empty if the reply denies an answer or breaks off there."""
 
-    Returns an empty text if the reply breaks off after the marker, or denies there that an answer exists. Returns None
-    if the text has no marker, or no number after it.
+    start: int
+    end: int
+    line: str
+
+
+def marks_in(text: str) -> list[Mark]:
+    """Return the answer markers of a text, each with the first line with a number after it, in order.
+
+    A marker without such a line is left out, and so is one that is part of another.
     """
-    ends = [
-        match.end()
+    matches = sorted(
+        (match.start(), match.end())
         for marker in MARKERS
         for match in marker.finditer(text)
         if not NO_MARKER.search(text[max(0, match.start() - CONTEXT) : match.end()])
         and not REFERS_ELSEWHERE.match(text[match.end() :])
-    ]
-    if not ends:
-        return None
-    if BREAKS_OFF.search(text) and text[max(ends) :].strip(" *_") and not contains_number(text[max(ends) :]):
+    )
+    outer: list[tuple[int, int]] = []
+    for start, end in matches:  # "answer:" is a part of "Final answer:"
+        if outer and start < outer[-1][1]:
+            outer[-1] = (outer[-1][0], max(outer[-1][1], end))
+        else:
+            outer.append((start, end))
+    marks = []
+    for place, (start, end) in enumerate(outer):
+        following = outer[place + 1][0] if place + 1 < len(outer) else len(text)
+        if (line := line_after(text, end, following)) is not None:
+            marks.append(Mark(start, end, line))
+    return marks
+
+
+def line_after(text: str, end: int, stop: int) -> str | None:
+    """Return the first line with a number after a marker that ends at `end`, without its list number.
+
+    stop: start of the next marker. Returns an empty text if the reply breaks off there or denies that an answer exists,
+    and None if there is no number.
+    """
+    last = stop == len(text)
+    if last and BREAKS_OFF.search(text) and text[end:].strip(" *_") and not contains_number(text[end:]):
         return ""
-    end = len(text[: max(ends)].rstrip())
-    marked_line, *further = text[end : end + MARKER_TAIL].split("\n")
+    end = len(text[:end].rstrip())
+    marked_line, *further = text[end : min(stop, end + MARKER_TAIL)].split("\n")
+    if not contains_number(marked_line) and any(STEP_HEADING.match(line) for line in further if line.strip()):
+        return None  # the working follows the heading, and the answer stands at its end
     for place, line in enumerate([marked_line, *(LIST_MARK.sub("", line) for line in further)]):
         if (place == 0 or len(line.split()) <= MAX_DENIAL_WORDS) and NO_ANSWER.match(line.strip(" .:*_")):
             return ""
@@ -362,18 +429,48 @@ def line_after_marker(text: str) -> str | None:
     return None
 
 
-def text_after_result(text: str, sign: re.Pattern[str] = RESULT) -> str | None:
-    """Return the text after the last sign that introduces a result ("=").
+def read_marks(text: str, marks: list[Mark]) -> FinalAnswer:
+    """Return the answer that markers state: the last one, unless an earlier one states another number.
 
-    Returns None if there is no such sign, or if another calculation follows it.
+    An earlier number does not count if its marker is weaker ("the answer is" before "Final answer:"), if it is named a
+    part, or if it is an operand of the calculation that leads to the last number.
     """
-    signs = list(sign.finditer(text))
-    rest = text[signs[-1].end() :].lstrip() if signs else None
-    return None if rest is None or CALCULATION.match(rest) else rest
+    *earlier, last = [
+        (mark, read_marked_line(mark.line) if mark.line else FinalAnswer(None, "", "no answer after its marker"))
+        for mark in marks
+    ]
+    mark, answer = last
+    for other, stated in earlier:
+        if (
+            stated.value is None
+            or answer.value is None
+            or math.isclose(stated.value, answer.value, rel_tol=SAME_ROUNDED)
+        ):
+            continue
+        between = text[other.end : mark.start]
+        operands = {number.value for number in numerals(between[len(other.line) :] + text[mark.end :])}
+        weaker = STRONG_MARK.search(text[mark.start : mark.end]) and not STRONG_MARK.search(
+            text[other.start : other.end]
+        )
+        if CORRECTS.search(between) or "?" in other.line:
+            continue
+        if not (
+            weaker
+            or stated.value in operands
+            or PART_NAME.search(text[max(0, other.start - CONTEXT) : other.start] + other.line)
+        ):
+            return FinalAnswer(None, f"{stated.text} ... {answer.text}", "contradictory")
+    return answer
 
 
 def without_brackets(text: str) -> str:
     """Remove parts in brackets, which often repeat the answer in another unit, if a number remains outside them."""
+    bare = BRACKETED.sub(lambda match: match[0][1:-1] if IN_BRACKETS.search(match[0]) else " ", text)
+    return bare if contains_number(bare) else text
+
+
+def outer_text(text: str) -> str:
+    """Remove all parts in brackets if a number remains outside them."""
     bare = BRACKETED.sub(" ", text)
     return bare if contains_number(bare) else text
 
@@ -381,50 +478,6 @@ def without_brackets(text: str) -> str:
 def first_sentence(text: str) -> str:
     """Return the first sentence that contains a number."""
     return next(sentence for sentence in SENTENCE_END.split(text) if contains_number(sentence))
-
-
-def choose_number(numbers: list[Numeral], last: bool) -> FinalAnswer:
-    """Return the first number, or the last one if `last` is True.
-
-    Numbers that are circumstances of the answer (see Numeral) are skipped, unless all numbers are circumstances.
-    """
-    strong = [number for number in numbers if not number.circumstance] or numbers
-    if not strong:
-        return NO_NUMBER
-    choice = strong[-1] if last else strong[0]
-    return (
-        FinalAnswer(None, choice.text, choice.unsettled) if choice.unsettled else FinalAnswer(choice.value, choice.text)
-    )
-
-
-def parse_box(content: str) -> FinalAnswer:
-    """Parse the content of a LaTeX box: one number, or the result of an equation. Other content is not an answer."""
-    if not contains_number(content) or REFUSED.search(content) or NO_ANSWER.match(content):
-        return FinalAnswer(None, content, "no number in the box")
-    content = TOLERANCE_MARK.sub(r"\1", content)
-    result = text_after_result(content) or content.rsplit("=", 1)[-1]
-    if PLUS_MINUS.search(content) or UNFINISHED.search(result) or OPEN_FUNCTION.search(result):
-        return FinalAnswer(None, content, "a calculation without its result")
-    numbers = numerals(result)
-    strong = [number for number in numbers if not number.circumstance] or numbers
-    if len({number.value for number in strong}) > 1:
-        return FinalAnswer(None, content, "several numbers in one box")
-    return choose_number(numbers, last=False)
-
-
-def calculation_result(sentence: str) -> FinalAnswer | None:
-    """Return the result of a sentence's calculation, such as 26 for "2 * 13 = 26 inches in 13 years".
-
-    Returns None if there is no calculation, or if a later clause contains another number.
-    """
-    rest = text_after_result(sentence)
-    if rest is None:
-        split = EQUALS_CALCULATION.match(sentence)
-        return choose_number(numerals(split[1]), last=True) if split else None
-    clauses = NEXT_CLAUSE.split(rest, maxsplit=1)
-    if (len(clauses) > 1 and contains_number(clauses[1])) or not numerals(rest):
-        return None
-    return choose_number(numerals(rest)[:1], last=False)
 
 
 def read_final(text: str) -> FinalAnswer:
@@ -442,6 +495,16 @@ def read_final(text: str) -> FinalAnswer:
     A circumstance is a number that belongs to the context of the answer, such as "in 3 years" (see Numeral). Number
     words are read only after a marker, in a box, or as the whole last line.
     """
+    final = read_reply(text)
+    if final.value is not None and POINT_BEFORE_THREE.search(final.text) and not is_english(text):
+        return FinalAnswer(None, final.text, "a point that may separate thousands")
+    return final
+
+
+def read_reply(text: str) -> FinalAnswer:
+    """Return the final answer of a worked solution, with numbers in English notation."""
+    text = own_turn(text, states_number)
+    bold = bold_numbers(text)
     text = prepare_solution(text)
     for pattern, replacement in LATEX:
         text = pattern.sub(replacement, text)
@@ -450,23 +513,22 @@ def read_final(text: str) -> FinalAnswer:
     text = fractions_as_digits(plain_notation(text))
     for match in list(WITHDRAWN.finditer(text))[: -MOST_WITHDRAWN - 1 : -1]:
         rest = text[match.end() :]
-        if (final := read_passage(rest)).value is not None and (
-            line_after_marker(rest) or contains_answer_number(rest)
-        ):
+        if (final := read_passage(rest)).value is not None and (marks_in(rest) or contains_answer_number(rest)):
             return final
         if match["void"] or match["wrong"] or ANSWERLESS.search(rest):
             return FinalAnswer(None, match[0].strip(), "withdrawn")
-    return read_passage(text)
+    return read_passage(text, bold)
 
 
-def last_box(text: str) -> str | None:
-    """Return the content of the last LaTeX box, with number words as digits. Empty and withdrawn boxes are skipped."""
-    boxes = [
-        words_as_digits(match[1])
-        for match in BOXED.finditer(text)
-        if match[1].strip() and not CALLED_WRONG.match(text[match.end() : match.end() + MARKER_TAIL])
-    ]
-    return boxes[-1] if boxes else None
+def states_number(text: str) -> bool:
+    """Return True if a text states a final number by a mark, a line of its own or its last sentence."""
+    return read_passage(plain_notation(prepare_solution(text))).value is not None
+
+
+def bold_numbers(text: str) -> frozenset[float]:
+    """Return the numbers of a Markdown text that stand alone in bold, possibly with words ("**72 clips**")."""
+    spans = [numerals(span) for span in BOLD.findall(BOLD_TAG.sub("**", text))]
+    return frozenset(numbers[0].value for numbers in spans if len(numbers) == 1 and not numbers[0].circumstance)
 
 
 def contains_answer_number(text: str) -> bool:
@@ -474,12 +536,16 @@ def contains_answer_number(text: str) -> bool:
     return any(not number.circumstance for number in numerals(text))
 
 
-def read_passage(text: str) -> FinalAnswer:
-    """Return the final answer of a text in plain notation. Remarks around the answer are ignored."""
+def read_passage(text: str, bold: frozenset[float] = frozenset()) -> FinalAnswer:
+    """Return the final answer of a text in plain notation. Remarks around the answer are ignored.
+
+    bold: numbers that the reply prints in bold.
+    """
     kept = without_remarks(text)
-    marked = line_after_marker(kept)
-    if marked is not None:
-        return read_marked_line(marked) if marked else FinalAnswer(None, "", "no answer after its marker")
+    if EITHER_OR.search(text):
+        return FinalAnswer(None, "", "states that there is no answer")
+    if marks := marks_in(kept):
+        return read_marks(kept, marks)
     if ASKS_FIRST.search(text):
         return FinalAnswer(None, "", "asks a question before it answers")
     if (end := refusal_end(kept)) is not None:
@@ -494,17 +560,88 @@ def read_passage(text: str) -> FinalAnswer:
         and WORDS_ONLY.fullmatch(whole := words_as_digits(lines[-1]).strip())
     ):
         return choose_number(numerals(whole), last=True)
-    if lines and not contains_number(lines[-1]) and BREAKS_OFF.search(lines[-1]) and not BARE_MARKER.match(lines[-1]):
+    if lines and breaks_off(lines[-1]):
         return FinalAnswer(None, lines[-1][-MARKER_TAIL:], "breaks off")
-    lines = [line for line in lines if contains_number(line)]
+    if lines and not contains_number(lines[-1]) and WORD_CONCLUSION.match(lines[-1]):
+        stated = [number for number in numerals(words_as_digits(lines[-1])) if not number.circumstance]
+        if len(stated) == 1:
+            return choose_number(stated, last=True)
+    if lines and not contains_number(lines[-1]) and CJK_NUMBER.search(lines[-1]):
+        return FinalAnswer(None, lines[-1][-MARKER_TAIL:], "a number in words of another language")
+    lines = [line for line in lines if contains_number(DATE.sub(" ", line))] or [
+        line for line in lines if contains_number(line)
+    ]
     if not lines:
         return FinalAnswer(None, "", "numbers only in remarks and questions") if contains_number(text) else NO_NUMBER
-    sentence = [part for part in SENTENCE_END.split(lines[-1]) if contains_number(part)][-1][-MAX_SENTENCE_CHARACTERS:]
-    return read_sentence(sentence, kept)
+    parts = [part for part in sentences(lines[-1]) if contains_number(part)]
+    while len(parts) > 1 and HYPOTHETICAL.search(parts[-1]) and not CONCLUSIVE.search(parts[-1]):
+        parts.pop()
+    while (
+        len(parts) > 1
+        and (reason := LEADING_REASON.match(parts[-1]))
+        and not contains_number(parts[-1][reason.end() :])
+    ):
+        parts.pop()
+    concluded = read_sentence(parts[-1][-MAX_SENTENCE_CHARACTERS:], kept, bold)
+    label = read_opening(kept) or only_bold(bold)
+    if (
+        label is not None
+        and concluded.value is None
+        and concluded.why_none == SEVERAL
+        and not CONCLUSIVE.search(parts[-1])
+    ):
+        return label
+    if label is None or concluded.value is None or math.isclose(label.value or 0, concluded.value, rel_tol=1e-9):
+        return concluded
+    results = [number.value for number in calculation_numbers(parts[-1])]
+    if CONCLUSIVE.search(parts[-1]) or concluded.value in results:
+        return FinalAnswer(None, f"{label.text} ... {concluded.text}", "contradictory")
+    return label
 
 
-def read_sentence(sentence: str, text: str) -> FinalAnswer:
-    """Return the answer in a sentence that has no answer marker. text: passage that ends with the sentence."""
+def only_bold(bold: frozenset[float]) -> FinalAnswer | None:
+    """Return the only number that a reply prints in bold, or None without a single one."""
+    return FinalAnswer(min(bold), f"{min(bold):g}") if len(bold) == 1 else None
+
+
+def read_opening(text: str) -> FinalAnswer | None:
+    """Return the number with which a reply opens as its answer ("72, because ..."), or None if it opens otherwise.
+
+    A list does not open with an answer: its first line has a number, and so has the second.
+    """
+    first, _, further = text.strip().partition("\n")
+    numbers = numerals(first)
+    if not numbers or re.search(r"\w", first[: numbers[0].start]) or LINE_WITH_NUMBER.match(further.lstrip()):
+        return None
+    opening = OPENING.match(first[numbers[0].end :])
+    rest = first[numbers[0].end :][opening.end() :] if opening else ""
+    is_list_mark = numbers[0].circumstance and numbers[0].value <= MOST_LIST_NUMBER
+    explained = opening is not None and (
+        opening["reason"]
+        or opening["stop"] is not None
+        or not any(not number.circumstance for number in numerals(first_part(rest)))
+    )
+    if (
+        opening is None
+        or (opening["reason"] and REASON.search(further))
+        or is_list_mark
+        or not explained
+        or not re.search(r"[A-Za-z]", rest + further)
+    ):
+        return None
+    return choose_number(numbers[:1], last=False)
+
+
+def first_part(text: str) -> str:
+    """Return a text up to the end of its first sentence."""
+    return SENTENCE_END.split(text, maxsplit=1)[0] if text[:1] not in "\n" else ""
+
+
+def read_sentence(sentence: str, text: str, bold: frozenset[float] = frozenset()) -> FinalAnswer:
+    """Return the answer in a sentence that has no answer marker.
+
+    text: passage that ends with the sentence; bold: numbers that the reply prints in bold.
+    """
     if BROKEN_OFF.search(text):
         return FinalAnswer(None, sentence[-MARKER_TAIL:], "breaks off within a calculation")
     sentence = without_denied_numbers(sentence)
@@ -512,15 +649,103 @@ def read_sentence(sentence: str, text: str) -> FinalAnswer:
         return FinalAnswer(None, "", "only states what the answer is not")
     *_, concluded = CONCLUSION.split(sentence)
     sentence = concluded if OR_NUMBER.search(sentence) and contains_answer_number(concluded) else sentence
-    if why := ambiguity_of(sentence):
+    if why := ambiguity_of(sentence if TWO_FORMS.search(sentence) else main_clause(sentence)) or (
+        POWER_TOWER.search(sentence) and "a number beyond the usual size"
+    ):
         return FinalAnswer(None, sentence[-MARKER_TAIL:], why)
+    if re.search(r"\d\s*[-+*/\u00d7\u00f7\u2013][^=]*\d[^=]*=\W*$", sentence):
+        return FinalAnswer(None, sentence[-MARKER_TAIL:], "a calculation without its result")
     sentence = without_reason(sentence)
+    if stated := main_clause_number(sentence, text, bold):
+        return stated
     if final := calculation_result(sentence):
         return final
     numbers = numerals(sentence)
-    if numbers and all(NAME_OF_PART.search(sentence[: number.start]) for number in numbers):
+    if numbers and all(number.circumstance for number in numbers) and len({number.value for number in numbers}) > 1:
+        return FinalAnswer(None, sentence[-MARKER_TAIL:], SEVERAL)
+    if numbers and all(
+        NAME_OF_PART.search(sentence[: number.start]) or is_list_mark(number, sentence, text) for number in numbers
+    ):
         return FinalAnswer(None, sentence[-MARKER_TAIL:], "numbers only of steps or exercises")
     return choose_number(numbers or numerals(text[-MAX_SENTENCE_CHARACTERS:]), last=True)
+
+
+def is_list_mark(number: Numeral, sentence: str, text: str) -> bool:
+    """Return True if a number is the mark of a list item ("2. Divide by ..."), with the item before it in the text."""
+    if sentence[: number.start].strip("( ") or not re.match(r"[.)]\s+[A-Za-z]", sentence[number.end :]):
+        return False
+    return number.value == 1 or re.search(rf"^\W*{number.value - 1:g}[.)]\s", text, re.MULTILINE) is not None
+
+
+def main_clause_number(sentence: str, text: str, bold: frozenset[float]) -> FinalAnswer | None:
+    """Return the number of a sentence's main clause if the sentence has several, or None if it does not single one out.
+
+    Numbers in brackets or behind "with", "which is", "than" are asides, and so are the parts of a sum behind a colon or
+    a comma. Among the numbers that are no asides, the result of the last calculation counts. text: passage that ends
+    with the sentence; bold: numbers that the reply prints in bold.
+    """
+    if (leading := LEADING_REASON.match(sentence)) and contains_number(sentence[leading.end() :]):
+        sentence = sentence[leading.end() :]
+    *_, concluded = SO.split(sentence)
+    sentence = concluded if contains_answer_number(concluded) else sentence
+    main = main_clause(sentence)
+    if named := VARIABLE_LAST.search(main):
+        return choose_number(numerals(named[1]), last=True)
+    if (
+        len(emphasised := [number for number in numerals(sentence) if number.value in bold and not number.circumstance])
+        == 1
+    ):
+        return choose_number(emphasised, last=True)
+    if results := calculation_numbers(main):
+        after = main[results[-1].end :]
+        later = LATER_CLAUSE.search(after)
+        further = [number for number in numerals(after[later.end() :]) if not number.circumstance] if later else []
+        return choose_number(further[:1] or results, last=True)
+    numbers = numerals(main)
+    if TWO_CLAUSES.search(main):
+        return FinalAnswer(None, main[-MARKER_TAIL:], SEVERAL)
+    if len({number.value for number in numerals(sentence)}) < 2:
+        return None
+    strong = [number for number in numbers if not number.circumstance]
+    computed = [number.value for number in calculation_numbers(text)]
+    seen = {number.value for number in numerals(text.rsplit(sentence, 1)[0])}
+    fresh = [number for number in strong if number.value not in seen]
+    if len(strong) > 1 and len(fresh) == 1 and strong[-1].value not in {*computed[-1:], fresh[0].value}:
+        return choose_number(fresh, last=True)
+    stated = [number for number in strong or numbers if computed and number.value == computed[-1]]
+    if stated and not (strong and strong[-1].value in computed):
+        if fresh:
+            return FinalAnswer(None, main[-MARKER_TAIL:], SEVERAL)
+        return choose_number(stated[-1:], last=True)
+    return (
+        choose_number(strong, last=True) if main != sentence and strong and "=" not in sentence[len(main) :] else None
+    )
+
+
+def calculation_numbers(text: str) -> list[Numeral]:
+    """Return the results of the calculations in a text, in order ("9*2 = 18")."""
+    starts = [
+        match.start("number") for match in EQUALS.finditer(text) if not OPERAND.match(text, match.start("number"))
+    ]
+    return [number for number in numerals(text) if any(number.start <= start < number.end for start in starts)]
+
+
+def main_clause(sentence: str) -> str:
+    """Return a sentence without its asides, if a number that can be the answer stands before them."""
+    for aside in ASIDE.finditer(sentence):
+        head, tail = sentence[: aside.start()], sentence[aside.end() :]
+        if contains_answer_number(head) and not EQUALS.search(tail) and (aside["words"] or is_sum(head, tail)):
+            return head
+    return sentence
+
+
+def is_sum(head: str, tail: str) -> bool:
+    """Return True if the last number of a clause is the sum of the numbers behind it ("48 clips: 24 in April ...")."""
+    if re.search(r"\b(?:has|have|had|is|are|was|left|gives?)\b", tail):
+        return False
+    parts = [number.value for number in numerals(tail)]
+    whole = [number.value for number in numerals(head)]
+    return len(parts) > 1 and math.isclose(sum(parts), whole[-1], rel_tol=1e-9)
 
 
 def without_reason(sentence: str) -> str:
@@ -537,7 +762,7 @@ def without_reason(sentence: str) -> str:
 
 def read_marked_line(line: str) -> FinalAnswer:
     """Return the answer in a line that follows an answer marker."""
-    sentence = without_denied_numbers(without_brackets(first_sentence(APPROXIMATE_GLOSS.sub(r"\1", line))).strip())
+    sentence = without_denied_numbers(outer_text(first_sentence(APPROXIMATE_GLOSS.sub(r"\1", line))).strip())
     if not contains_number(sentence):
         return FinalAnswer(None, "", "only states what the answer is not")
     if CUT_OFF.search(sentence):
@@ -545,6 +770,11 @@ def read_marked_line(line: str) -> FinalAnswer:
     if (refusal := REFUSED.search(sentence)) and not contains_number(sentence[: refusal.start()]):
         return FinalAnswer(None, "", "states that there is no answer")
     sentence = TOLERANCE_MARK.sub(r"\1", sentence)
+    if (leading := LEADING_REASON.match(sentence)) and contains_answer_number(sentence[leading.end() :]):
+        sentence = sentence[leading.end() :]
+    main = main_clause(sentence)
+    if main != sentence and not PART_OF_END.search(main):
+        sentence = main
     result = conclusion_of(sentence) or text_after_result(sentence) or text_after_result(sentence, MARKED_RESULT)
     if result is None and (why := ambiguity_of(sentence)):
         return FinalAnswer(None, sentence, why)
@@ -567,6 +797,14 @@ def conclusion_of(sentence: str) -> str | None:
 
 def ambiguity_of(sentence: str) -> str | None:
     """Return the reason why a sentence does not state a single number (alternatives, a root, a range), or None."""
+    if (forms := TWO_FORMS.search(sentence)) and len(
+        {number.value for number in numerals(sentence[forms.start() - 1 :])}
+    ) > 1:
+        return "one quantity in two units"
+    if BOUND.search(sentence):
+        return "a bound"
+    if CJK_SCALE.search(sentence):
+        return "a number with a scale of another language"
     if OPEN_FUNCTION.search(sentence) and text_after_result(sentence) is None:
         return "a calculation without its result"
     if POWER_TOWER.search(sentence):
@@ -585,10 +823,10 @@ def without_denied_numbers(sentence: str) -> str:
         (TOLERANCE_MARK, r"\1"),
         (DENIED, " "),
         (CALLED_WRONG_NUMBER, " "),
-        (DATE, " "),
     ):
         sentence = pattern.sub(kept, sentence)
-    return sentence
+    undated = DATE.sub(" ", sentence)
+    return undated if contains_answer_number(CLOCK.sub(" ", undated)) is False else CLOCK.sub(" ", undated)
 
 
 def without_remarks(text: str) -> str:
@@ -601,12 +839,26 @@ def without_remarks(text: str) -> str:
     remarks: tuple[Callable[[str], object], ...] = (is_closing, QUESTION.search)
     for remark in remarks:
         kept = "\n".join(
-            " ".join(part for part in sentences(line) if DIRECT_ANSWER.search(part) or not remark(part))
+            " ".join(part for part in sentences(line) if is_answer(part) or not remark(part))
             for line in text.split("\n")
         )
         if may_contain_number(kept):
             return kept
     return kept
+
+
+def breaks_off(line: str) -> bool:
+    """Return True if a last line is incomplete: it ends with a word such as "the", or its conclusion has no number."""
+    if BARE_MARKER.match(line):
+        return False
+    incomplete = BREAKS_OFF.search(line) and not (contains_number(line) and LAST_SIGN.search(line))
+    return bool(incomplete) or OPEN_CONCLUSION.search(line) is not None
+
+
+def is_answer(sentence: str) -> bool:
+    """Return True if a sentence that may look like a remark states the answer: by a mark, or as a calculation."""
+    states = QUESTION.search(sentence) is not None and EQUALS.search(sentence) is not None and not ASKS.match(sentence)
+    return states or DIRECT_ANSWER.search(sentence) is not None
 
 
 def refusal_end(text: str) -> int | None:
@@ -617,6 +869,14 @@ def refusal_end(text: str) -> int | None:
     rest = text[ends[-1] :]
     stop = re.search(r"[.!?](?=\s)|\n", rest)
     return len(text) if stop is None else ends[-1] + stop.end()
+
+
+def read_answer(text: str, question: str) -> FinalAnswer:
+    """Return the final answer of a reply in the unit that its question asks for: $0.25 is 25 if it asks for cents."""
+    final = read_final(text)
+    if final.value is None or "$" not in final.text or not CENTS_ASKED.search(question):
+        return final
+    return final._replace(value=round(final.value * 100, 6))
 
 
 def final_number(text: str) -> tuple[float, str] | None:
@@ -639,9 +899,9 @@ def grade_number(item: Item, text: str, scoring: Scoring, corrected: bool) -> Re
         if value is None or not math.isfinite(value):
             return Reading(None, False, "", "no number")
         return Reading(value, abs(value - gold) < TOLERANCE, str(value))
-    final = read_final(text)
+    final = read_answer(text, item.vars.get("question", ""))
     if final.value is None:
-        return unread_reply(text, str(final.why_none))
+        return unread_reply(text, why_unread(str(final.why_none)), passage=final.text)
     return Reading(final.value, math.isclose(final.value, gold, rel_tol=1e-9, abs_tol=TOLERANCE), final.text)
 
 

@@ -7,8 +7,10 @@ import json
 import re
 from collections.abc import Iterator
 from functools import partial
+from typing import NamedTuple
 
 from maieutic.core.json_text import json_objects
+from maieutic.graders.words import words
 
 STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
 STRUCK_TAG = re.compile(r"<(del|s|strike)>", re.IGNORECASE)
@@ -37,7 +39,7 @@ LAYOUT_TAGS = frozenset(
         "center",
     }
 )
-LATEX_TEXT = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf|it)|emph|underline)\s*\{([^{}]*)\}")
+LATEX_TEXT = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf|it))\s*\{([^{}]*)\}")
 LATEX_FENCE = re.compile(r"(?<!\S)\$(?=[^$\n]{1,40}\$)|\\[\[\]()]|\$(?!\d)|(?<=\d)\$")
 CODE_FENCE = re.compile(r"^[ \t]*`{3,}\w*[ \t]*$", re.MULTILINE)
 TABLE_RULE = re.compile(r"^[ \t]*\|?[ \t:|-]*-{2,}[ \t:|-]*$\n?", re.MULTILINE)
@@ -55,13 +57,17 @@ CONTROL_TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>\s*\Z")  # control tokens 
 # A value that the writer of the reply replaces, such as the 15 in "15 -> 18 (corrected)".
 REPLACED_VALUE = re.compile(
     r"^[^\w\n]{0,4}[\w.,$]{1,12}\W{0,3}\s*(?:->"
-    r"|\u2192)\s*(?=\W{0,3}[\w.,$]{1,12}\W{0,3}\s*(?:\((?:corrected|edit|fixed)|$))",
+    r"|\u2192)\s*(?=\W{0,3}[\w.,$]{1,12}\W{0,3}\s*(?:\((?:corrected)|$))",
     re.MULTILINE | re.IGNORECASE,
 )
 ANSWER_KEY = re.compile(r"answer|step|error|verdict|final|result|correct|label|location", re.IGNORECASE)
 BREAKS_OFF = re.compile(
-    r"(?:\b(?:is|in|at|the|are|be|of|occurs|step|we|he|she|they|i|and|to|with|then|an?|the student|we get|we have|gives"
-    r"|equals|so|but|because|which)|[:{\[=])[\s\"'*_]*\Z",
+    (
+        r"(?:\b(?:"
+        + words("is|in|at|the|are|be|of|step|we|he|she|they|i|and|to|with|then")
+        + r"|(?<!/)an?|the student|we get|we have|gives"
+        r"|so|but|because|which|final answer)|[:{\[=])[\s\"'*_]*\Z"
+    ),
     re.IGNORECASE,
 )
 KEPT_OF_RUN = 20  # a longer run of one repeated sign is shortened to this many characters
@@ -79,7 +85,7 @@ QUOTED_ANSWER = re.compile(
     r"[\"\u201c][^\"\u201d\n]{0,200}(?:answer|####)[^\"\u201d\n]{0,200}[\"\u201d]", re.IGNORECASE
 )
 REFERENCES = re.compile(
-    r"^[ \t#*]*(?:references?|sources?|citations?|bibliography|further reading)\s*:?[ \t*]*$.*",
+    r"^[ \t#*]*(?:references?|sources?)\s*:?[ \t*]*$.*",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
 SOURCE_LINE = re.compile(r"^[ \t]*\[\^?\d{1,3}\]:?[ \t]+\S.*$", re.MULTILINE)
@@ -104,47 +110,48 @@ ANSWER_TABLE = re.compile(
 CLOSING = re.compile(
     r"^[\W_]*(?:"
     # phrases at the beginning of offers and courtesies
-    r"(?:final )?answer\s*:\s*see\b|(?:would|do|did|could|can|will) you\b|(?:shall|should|may"
-    r"|can) (?:i|we)\b|want (?:me to|a|an|some|more|another)\b|let me know\b|feel free\b"
-    r"|please (?:let|feel|ask|tell|note|see|check|try|send|come|don'?t)\b"
-    r"|if (?:you(?:'d| would)? (?:like|want|have|need|get|are|prefer|think|see)|anything|something"
-    r"|one of|any of|any (?:step|part)|that helps|this helps|there'?s anything|not,|(?:that|this"
-    r"|it) is(?: not|n't))\b"
-    r"|(?:i'?m |i am |always )?(?:happy|glad) to\b|i(?:'m| am) (?:here|a language|an ai|happy|glad)\b"
+    r"(?:final )?answer\s*:\s*see\b"
+    r"|let me know\b|feel free\b"
+    r"|please (?:let|ask|tell|note|see|check|send|come|don'?t)\b"
+    r"|if (?:you(?:'d| would)? (?:like|want|have|need|prefer|are|think|see)|anything|something"
+    r"|one of"
+    r")\b"
+    r"|(?:i'?m )?(?:happy|glad) to\b|i(?:'m| am) (?:here|happy|glad)\b|(?:shall|should|may|can) (?:i|we)\b"
     r"|i hope\b|hope (?:this|that|it)\b"
-    r"|(?:i|we) (?:can|could|may) also\b|(?:i|we)(?:'d| would) be (?:happy|glad)\b|ask me\b|thank(?:s"
+    r"|(?:i|we) (?:can|could|may) also\b|thank(?:s"
     r"| you)\b|good luck\b|reply with\b"
-    r"|have a (?:nice|great|good)\b|(?:is|are) there (?:anything|any (?:other|more))\b|no (?:problem, "
-    r"|worries|further|need to worry)"
-    r"|just (?:ask|say|tell|let)\b|(?:now )?(?:you )?(?:can )?try (?:it|this|another|the next|solving"
-    r"|yourself)\b|keep (?:it up|up|going|practi|in mind)"
-    r"|(?:well|great|good|nice) (?:done|job|work|start)\b|you have now\b|your turn\b|see you\b"
-    r"|until next\b|more on this\b"
+    r"|have a (?:nice|great|good)\b|no (?:problem, "
+    r"|further)"
+    r"|just (?:ask|say|tell|let)\b|(?:now )?(?:you )?(?:can )?try (?:it|this|another|the next"
+    r")\b|keep (?:it up|up|going|practi|in mind)"
+    r"|(?:well|great|good|nice) (?:done|job|work|start)\b|you have now\b|see you\b"
+    r"|more on this\b"
     # words at the beginning of hints, exercises, sources and notes
-    r"|(?:\w+ )?(?:tip|hint)s?(?: \d+| for next time)?\s*:|(?:fun fact|p\.?s\.?|remember|don't forget"
-    r"|homework|exercises?(?: \d+)?|follow-?up|similar problem|practice(?: problems?)?"
-    r"|question for you|bonus|challenge|next (?:lesson|time|exercise))\b(?: \w+){0,3}\s*[:,.]"
-    r"|(?:note|careful|be careful|beware|watch out|common (?:mistake|error|pitfall))\b[^.]{0,30}?\b(?:if|when|forget\w*"
-    r"|overlook\w*|ignor\w*|miss\w*)\b(?=.*\b(?:wrong|incorrect|mistake|instead|not|too)\b)"
-    r"|(?:remember|keep in mind|note) (?:that|the|to|how|your)\b|now (?:solve|try|find|work out)\b"
-    r"|solved (?:with|using)\b|you (?:can|may) (?:also )?(?:find|reach|contact|call|visit)\b"
-    r"|for (?:more|further|extra|additional) (?:information|practice|help|details)\b|next,? (?:we|you"
-    r"|let'?s) (?:can|could|try)\b"
-    r"|(?:to |let'?s |let me |we can |you can |now |i )*(?:double[- ]?|cross[- ]?)?(?:check(?:ing)?"
-    r"|verif(?:y|ying|ication)|sanity[- ]check|proof|confirm(?:ing|ation)?)(?: it| this| that"
+    r"|(?:note)\s*:|last updated\b"
+    r"|(?:\w+ )?(?:tip|hint)s?(?: \d+| for next time)?\s*:|(?:fun fact|remember|don't forget"
+    r"|homework|exercises?(?: \d+)?|follow-?up|practice(?: problems?)?"
+    r"|next (?:lesson|time))\b(?: \w+){0,3}\s*[:,.]"
+    r"|(?:note)\b[^.]{0,30}?\b(?:if|when"
+    r")\b(?=.*\b(?:wrong|incorrect|mistake|not|too)\b)"
+    r"|(?:remember|note) (?:that|the|to|how|your)\b|now (?:solve|find)\b(?!.*=\s*[$\d])"
+    r"|solved (?:with)\b|you (?:can|may) (?:also )?(?:contact)\b"
+    r"|next,? (?:we"
+    r"|let'?s) (?:can|could)\b"
+    r"|(?:to |let'?s |let me )*(?:double[- ]?|cross[- ]?)?(?:check(?:ing)?"
+    r"|verif(?:y|ication)|sanity[- ]check|proof)(?: it| this| that"
     r"| our answer| the answer)?\s*[:,.\u2013\u2014-]"
-    r"|(?:let'?s|let me) (?:check|verify|confirm)\b|(?:verified|checked|confirmed)\s*[:,.]"
-    r"|plugging (?:it|this|that|the)\b|(?:i|we)(?:'ve| have)? (?:also )?(?:double[- ]?)?(?:checked"
+    r"|(?:let'?s|let me) (?:check|verify)\b|(?:verified|checked|confirmed)\s*[:,.]"
+    r"|plugging (?:it|this|that|the)\b|(?:i|we)(?:'ve)? (?:also )?(?:double[- ]?)?(?:checked"
     r"|verified|confirmed)\b"
-    r"|sanity check\b|verification\b|(?:my )?(?:confidence|certainty)\b|(?:i'?m|i am) (?:about "
-    r"|around |roughly )?\d{1,3} ?%"
-    r"|(?:sources?|references?|cf\.?|adapted from|based on|according to|as (?:seen|shown"
-    r"|stated) in)\b(?=.*(?:\b(?:19|20)\d\d\b|https?:|\bpages?\b|chapter|\bp\.|lesson|book|\[|www))"
-    r"|see (?:section|page|chapter|figure|table|also|example|https?|www)\b|sources?\s*:|isbn\b|\u00a9|\(?c\) ?\d{4}"
-    r"|(?:time (?:taken|spent|used)|tokens?(?: used)?|reasoning tokens?|last updated|updated|posted"
-    r"|checked by|difficulty|model|status|solved on|grade level|needs review"
-    r"|read(?:ing)? time)(?: \w+)?\s*[:=]"
-    r"|time\s*:.*\btokens\b|(?:-- )?(?:solved|posted|written|updated|answered|generated) (?:on|at|in"
+    r"|(?:my )?(?:confidence|certainty)\b|(?:i'?m|i am) (?:about "
+    r")?\d{1,3} ?%"
+    r"|(?:sources?|references?|according to|as (?:shown"
+    r") in)\b(?=.*(?:\b(?:20)\d\d\b|chapter|\bp\.|lesson|\[))"
+    r"|see (?:section|page|chapter|also|example)\b|sources?\s*:|isbn\b|\u00a9"
+    r"|(?:time (?:taken)|tokens?(?: used)?|posted"
+    r"|checked by|difficulty|model|status|needs review"
+    r")(?: \w+)?\s*[:=]"
+    r"|time\s*:.*\btokens\b|(?:-- )?(?:solved|posted|answered|generated) (?:on|at|in"
     r"|by|\d+ \w+ ago)\b"
     r"|\u2b50"
     r")",
@@ -278,15 +285,28 @@ def boxes_as_lines(text: str) -> str:
     return text
 
 
-def sentences(text: str) -> list[str]:
+class Sentence(NamedTuple):
+    """Sentence of a reply. alone: True if it is the only sentence of its line."""
+
+    text: str
+    alone: bool
+
+
+def split_sentences(text: str) -> list[Sentence]:
     """Return the sentences of a text. A line break also ends a sentence, and empty sentences are left out."""
-    result: list[str] = []
+    result: list[Sentence] = []
     for line in text.split("\n"):
         parts = SENTENCE.split(line)
         if len(parts) > 1 and LIST_NUMBER.match(parts[0]):  # a list number belongs to the sentence after it
             parts = [f"{parts[0]} {parts[1]}", *parts[2:]]
-        result += [shorten_sentence(part.strip()) for part in parts if part.strip()]
+        kept = [shorten_sentence(part.strip()) for part in parts if part.strip()]
+        result += [Sentence(part, len(kept) == 1) for part in kept]
     return result
+
+
+def sentences(text: str) -> list[str]:
+    """Return the texts of a text's sentences."""
+    return [sentence.text for sentence in split_sentences(text)]
 
 
 def shorten_sentence(sentence: str) -> str:

@@ -18,6 +18,8 @@ LIST_DASH = re.compile(
     r"|\A[ \t]{0,20}[-\u2013\u2014\u2022][ \t]+(?=\S{1,20}[ \t]+[A-Za-z])"
     r"|(?<=[A-Za-z])[ \t]{1,20}[-\u2013\u2014][ \t]+(?=\S)"
 )
+# Patterns that ignore case match these letters as "i", which no dictionary of words contains.
+DOTTED_I = str.maketrans({"\u0130": "I", "\u0131": "i"})
 MAX_PASSAGE_CHARACTERS = 200  # maximum number of characters that are kept of the passage from which a value was read
 
 
@@ -36,9 +38,14 @@ class Reading(NamedTuple):
     refused: bool = False
 
 
-def unread_reply(raw: str, why: str, criterion: str | None = None) -> Reading:
-    """Return a reading without a value. why: reason, replaced by "empty reply" for a blank text."""
-    return Reading(None, None, raw[:MAX_PASSAGE_CHARACTERS], why if raw.strip() else "empty reply", criterion)
+def unread_reply(raw: str, why: str, criterion: str | None = None, passage: str = "") -> Reading:
+    """Return a reading without a value.
+
+    why: reason, replaced by "empty reply" for a blank text; passage: passage in doubt, or "" if the whole reply is.
+    """
+    return Reading(
+        None, None, (passage or raw)[:MAX_PASSAGE_CHARACTERS], why if raw.strip() else "empty reply", criterion
+    )
 
 
 def plain_notation(text: str) -> str:
@@ -47,7 +54,7 @@ def plain_notation(text: str) -> str:
     Superscripts and one-character fractions are written out: 3½ is 3 1/2, 10² is 10^2. The exponents of units (cm²,
     m^2) are removed.
     """
-    text = VULGAR_FRACTION.sub(r" \g<0>", text)
+    text = VULGAR_FRACTION.sub(r" \g<0>", text.translate(DOTTED_I))
     text = SUPERSCRIPT.sub(
         lambda match: "^" + "-" * len(match[1]) + "".join(str(SUPERSCRIPTS.index(sign)) for sign in match[2]), text
     )

@@ -6,7 +6,7 @@ import re
 
 from maieutic.core.records import Item, Scoring
 from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS, Reading, unread_reply
-from maieutic.graders.steps import read_step
+from maieutic.graders.steps import read_step, steps_shown
 from maieutic.graders.yes_no import read_yes_no
 
 
@@ -22,12 +22,10 @@ def grade_yes_no(item: Item, text: str, scoring: Scoring) -> list[Reading]:
     if scoring == "paper_compat":
         value = released_yes_no(text)
         return [Reading(value, value == gold, "yes" if value else "no")]
-    answer = read_yes_no(text)
-    return [
-        Reading(answer[0], answer[0] == gold, answer[1])
-        if answer
-        else unread_reply(text, "the reply contains no single yes or no")
-    ]
+    verdict = read_yes_no(text, steps_shown(item.vars))
+    if verdict.value is None:
+        return [unread_reply(text, str(verdict.reason), passage=verdict.passage)]
+    return [Reading(verdict.value, verdict.value == gold, verdict.passage[:MAX_PASSAGE_CHARACTERS])]
 
 
 def released_step(text: str) -> int:
@@ -48,9 +46,7 @@ def grade_step(item: Item, text: str, scoring: Scoring) -> list[Reading]:
         except ValueError:
             return [Reading(None, None, "", "the released code fails: a number of more than 4,300 digits")]
         return [Reading(value, value == gold, str(value)[:MAX_PASSAGE_CHARACTERS])]
-    answer = read_step(text)
-    return [
-        Reading(answer[0], answer[0] == gold, answer[1])
-        if answer
-        else unread_reply(text, "the reply names no single step")
-    ]
+    answer = read_step(text, steps_shown(item.vars))
+    if answer.value is None:
+        return [unread_reply(text, str(answer.reason), passage=answer.passage)]
+    return [Reading(answer.value, answer.value == gold, answer.passage[:MAX_PASSAGE_CHARACTERS])]

@@ -8,14 +8,23 @@ error, or call marked steps right or wrong.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from maieutic.graders.evidence import Decision, Evidence, Rank, decide, decide_cut
+from maieutic.graders.lexicon import in_english
 from maieutic.graders.number_words import ONES
-from maieutic.graders.passages import BREAKS_OFF, QUOTED_ANSWER, is_closing
+from maieutic.graders.passages import BREAKS_OFF, QUOTED_ANSWER, Sentence, is_closing, split_sentences
 from maieutic.graders.polarity import clause_polarity, word_verdicts
 from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS
-from maieutic.graders.verdict_text import prepare_verdict_text, sentences_after_withdrawals
+from maieutic.graders.turns import own_turn
+from maieutic.graders.verdict_text import (
+    prepare_verdict_text,
+    sentences_after_withdrawals,
+    whole_sentences,
+    without_other_solutions,
+)
+from maieutic.graders.words import words
 
 MAX_STEP_NUMBER = 40  # a larger number is not a step but a number in the problem
 WORDS = tuple(ONES.split()[:13])  # words for the numbers from zero to twelve
@@ -45,199 +54,263 @@ ORDINALS = (
 ROMAN = ("o", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
 UNIT = r"(?:steps?|lines?|sentences?)"
 STEP_NUMBER = rf"(?:\d{{1,3}}|{'|'.join(WORDS)})"
-JOIN = rf"(?:\s*,\s*|\s*,?\s*(?:and|&|or|to|through|thru|until|[-\u2013\u2014])\s*(?:{UNIT}\s*)?)"
+JOIN = rf"(?:\s*,\s*|\s*,?\s*(?:and|&|or|to|through|until|[-\u2013\u2014])\s*(?:{UNIT}\s*)?)"
 NAMED = re.compile(
-    rf"\b{UNIT}\s*(?:numbers?|nums?\b|nos?\b\.?|nr\b\.?)?(?:\n"
-    rf"|[ \t\u3000:#(=\[\"'-]*)(?P<list>{STEP_NUMBER}(?:{JOIN}{STEP_NUMBER}\b(?!\s*[*/+=\u00d7]))*)\b[)\]\"']?(?![.,]\d"
-    rf"|\s*%)"
+    rf"\b{UNIT}\s*(?:numbers?|nums?\b|nos?\b\.?)?(?:\n"
+    rf"|[ \t\u3000:#(=\[\"'-]*)(?P<list>{STEP_NUMBER}(?:{JOIN}{STEP_NUMBER}\b(?!\s*[*/+=\u00d7]))*)\b"
+    r"(?!\s*(?:=|if\b|for\b|means\b|when\b|at\s+a\s+time))[)\]\"']?(?![.,]\d|\s*%)"
     r"(?:\s*(?:/|of|out of)\s*(?:the\s+)?\d{1,3}\b(?:\s+steps)?)?",
     re.IGNORECASE,
 )
 ROMAN_NAMED = re.compile(rf"\b{UNIT}\s+\(?({'|'.join(ROMAN[1:])})\b(?!\s*['\u2019])", re.IGNORECASE)
 ORDINAL_STEP = re.compile(
-    rf"\b(?:the\s+|this\s+)?(?P<nth>{'|'.join(ORDINALS)}|\d{{1,2}}(?:st|nd|rd"
+    rf"\b(?:the\s+)?(?P<nth>{'|'.join(ORDINALS)}|\d{{1,2}}(?:st|nd|rd"
     rf"|th))\s+(?:\(?and\s+(?:last|final)\)?\s+)?(?:{UNIT}\b|one\W*$)"
-    r"",
+    rf"|\bthe\s+(?P<nth2>{'|'.join(ORDINALS[2:])})(?=\s+(?:is|was|isn|has|does|contains)\b)",
     re.IGNORECASE | re.MULTILINE,
 )
-OF_A_KIND = re.compile(
-    r"\s+(?:that|where|which|in\s+which|with|to|of\s+the\s+solution\s+that|being|containing|of\s+(?:the|this|his|her|their)\s+(?:\w+'s\s+)?(?:solution|work)\s+(?:that|which|where|with))\b",
+STEP_IN_PROMPT = re.compile(r"(?:^|\n|\\n)[ \t]*Step[ \t]+(\d{1,2})\b")
+WRONG_LIST = re.compile(
+    r"(\bsteps?\b[^.\n\d]{0,40}\b(?:wrong|incorrect|errors?)\b\W{0,4})(\d{1,2}(?:(?:\s*,\s*|\s*,?\s+and\s+)\d{1,2})+)\b",
     re.IGNORECASE,
+)
+FIRST_STEPS = re.compile(rf"\bthe\s+first\s+(?P<count>\d{{1,2}}|{'|'.join(WORDS[2:])})\s+{UNIT}\b", re.IGNORECASE)
+OF_A_KIND = re.compile(
+    r"\s+(?:that|where|which|in\s+which|with|to|(?:wrong|incorrect|faulty|mistaken)\b|of\s+(?:the|this|his|her|their)\s+(?:\w+'s\s+)?(?:solution|work)\s+(?:that|which|where|with))\b",
+    re.IGNORECASE,
+)
+TRANSITION = re.compile(r"\bfrom\s+\u27e8\d+\u27e9\s+to\s+\u27e8\d+\u27e9")  # names neither of the steps
+# The 5 in "Steps 1 to 4 are fine, 5 isn't".
+NUMBER_AFTER_STEP = re.compile(
+    r"(\u27e9[^.\n\u27e8]{0,60}[,;]\s(?:and\s+)?)(\d{1,2})(?=\s*(?:is|isn|was|has|contains|does)\b)"
 )
 SHORT_NAME = re.compile(r"(?<![\w$])S(\d{1,2})\b(?!\s*=)")
 LIST_LINE = re.compile(
-    r"^([^\w\n]{0,8})(\d{1,2})([.):](?=\s)|(?=\s+[\u2713\u2714\u2705\u2717\u2718\u274c]))", re.MULTILINE
+    r"^([^\w\n]{0,8})(\d{1,2})([.):](?=\s)|;|(?=\s*=>)|(?=\s+[\u2713\u2714\u2705\u2717\u2718\u274c]))", re.MULTILINE
 )
-MARK = re.compile(r"\u27e8([\d,|]+)\u27e9")
+BRACKETS = str.maketrans("\u27e8\u27e9", "()")  # these brackets of a reply are no marks of steps
+MARK = re.compile(r"\u27e8(\d+(?:[,|]\d+)*)\u27e9")
 TOO_LARGE = re.compile(r"\b(?:step|line)s?\s*#?\s*\d{4,}|\bstep\s*\d+[.,]\d+", re.IGNORECASE)
 COUNT = re.compile(
-    rf"\b(?:all\s+)?(?:of\s+)?(?:the\s+)?(?P<count>{STEP_NUMBER})\s+(?:of\s+(?:the|these|them)\s+(?:{STEP_NUMBER}\s+)?)?(?:\w+\s+)?"
-    r"(?:steps|lines|errors?|mistakes?|parts|times|sentences|slips)\b|\b1\s+(?:error|mistake|step)\b",
+    rf"\b(?:all\s+)?(?:of\s+)?(?:the\s+)?(?P<count>{STEP_NUMBER})\s+(?:of\s+(?:the|them)\s+(?:{STEP_NUMBER}\s+)?)?(?:\w+\s+)?"
+    r"(?:steps|errors?|mistakes?|times)\b",
     re.IGNORECASE,
 )
 
 NONE_WORDS = (
-    r"none|n/?a\b(?:\s*\(.*)?|-1|nil|zero|no\s+(?:first\s+)?(?:wrong\s+|incorrect\s+)?(?:errors?"
-    r"|mistakes?|steps?)\b(?:\s+(?:found|here|at all|present|detected|made))?"
+    r"none|n/?a\b(?:\s*\(.*)?|zero|no\s+(?:first\s+)?(?:wrong\s+|incorrect\s+)?(?:errors?"
+    r"|mistakes?|steps?)\b(?:\s+(?:found|here|detected|made))?"
 )
 VALUE = (
-    rf"(?:\u27e8(?P<marks>[\d,|]+)\u27e9|(?P<digits>-1\b|\d{{1,3}})(?:st|nd|rd|th)?(?![\w%]|[.,/:]\d)"
+    rf"(?:\u27e8(?P<marks>[\d,|]+)\u27e9|(?P<digits>\d{{1,3}})(?:st|nd|rd|th)?(?![\w%]|[.,/:]\d)"
     rf"|(?P<word>{'|'.join(WORDS)})\b(?!\s+(?:of|error|mistake|step|more)))"
 )
 QUOTE = r"[\s\"'(\[{)\u201c\u2018\u00ab*#>\u2192\u27a1\u2705\U0001f449=:|\u2022\u2013\u2014-]*+"
 LEAD = (
     r"(?:(?:as\s+far\s+as\s+i\s+(?:can\s+)?(?:tell|see|know)|if\s+i\s+(?:had|have)\s+to\s+[^,\n]{0,40}"
-    r"|in|at|to|so|therefore|thus|hence|then|consequently|finally|ok(?:ay)?|well|hmm+|and|but|yes"
-    r"|right|conclusion|overall|in (?:short|summary|conclusion)|again"
-    r"|i(?:'d| would|'m| am)?\s+(?:say|think|guess|believe|go\s+(?:with|for)|choose|pick|answer"
-    r"|settle\s+on|conclude|fairly sure|sure)(?:\s+that)?(?:\s+with)?"
-    r"|(?:as|for)\s+(?:my|the)\s+answer|unless i(?:'m| am) mistaken"
-    r"|my\s+(?:\w+\s+)?(?:guess|answer|reply|verdict|choice|response|conclusion)(?:\s+is|\s+would\s+be)?"
-    r"|probably|most\s+likely|likely|perhaps|maybe|possibly|presumably|apparently|it\s*(?:'s|\s+is"
-    r"|\s+must\s+be|\s+has\s+to\s+be|\s+would\s+be|\s+seems\s+to\s+be|\s+should\s+be|\s+looks\s+like)"
-    r"|that(?:'s|\s+is|\s+would\s+be)|this\s+is|we\s+(?:get|have)"
-    r"|i\s+mean(?:t)?|no|make\s+(?:it|that)|rather|namely|number|num|no\.|nr\.|as the first"
-    r"|(?:the\s+)?(?:first\s+|final\s+|correct\s+|right\s+|corrected\s+|short\s+|real\s+)*(?:answer"
-    r"|verdict|result|number|output|response|reply|tutor|assistant|teacher|a|s|ans)(?:\s+(?:is"
-    r"|would\s+be|should\s+be|must\s+be"
-    r"|to\s+the\s+question\s+is))?)\b[\s:,;=.\u2013\u2014>\"'(*-]*+){0,6}"
+    r"|in|at|to|so|therefore|thus|hence|then|consequently|well|hmm+|and|but|yes"
+    r"|right|conclusion|overall|in (?:short|conclusion)|again"
+    r"|i(?:'d| would|'m| am)?\s+(?:say|think|guess|believe|go\s+(?:with|for)|choose|answer"
+    r"|fairly sure)(?:\s+that)?(?:\s+with)?"
+    r"|unless i(?:'m| am) mistaken"
+    r"|"
+    + words("my (_ )?(guess|answer|reply|verdict|choice|response|conclusion)( is)?|probably|most likely|maybe|possibly")
+    + r"|it\s*(?:'?s|\s+is"
+    r"|\s+should\s+be)"
+    r"|i\s+mean(?:t)?|no|number"
+    r"|(?:the\s+)?(?:first\s+|final\s+|correct\s+)*(?:"
+    + words("answer|verdict|result|number|output|response|reply|tutor|assistant|teacher|a|s")
+    + r")(?:\s+(?:is"
+    r"|would\s+be|should\s+be"
+    r"))?)\b[\s:,;=.\u2013\u2014>\"'(*-]*+){0,6}"
 )
 AFTER_STEP = (
     r"(?P<tail>(?<=\u27e9)\s?[-\u2013\u2014]\s|[\s\"')\]}\u201d\u2019\u00bb*.!]*$"
-    r"|[\"')\]\u201d]?\s*(?:[,;:(\u2026]|\.\s|!\s|(?:-\s|[\u2013\u2014]|-?>"
+    r"|[\"')\]\u201d]?\s*(?:[,;:(\u2026]|\.\s|(?:-\s|[\u2013\u2014]|-?>"
     r"|\u2192)(?!\s*\d+\s*[-+*/=\u00d7]))"
-    r"|\s+(?:because|since|as|where|for|due|is\s+(?:it|the|my|where|what)|it\s+is|of\s+\d|out\s+of"
-    r"|i\s+(?:think|believe|guess)|again|then|that|which|\u2713|\u2705|and\s+not|not)\b)"
+    r"|\s+(?:because|since|as|where|for|is\s+(?:it|the|where|what)|it\s+is|of\s+\d|out\s+of"
+    r"|again|then|that|which|\u2713|\u2705|not)\b)"
 )
 STATED_STEP = re.compile(rf"^{QUOTE}{LEAD}{QUOTE}{VALUE}{AFTER_STEP}", re.IGNORECASE | re.DOTALL)
 STATED_NONE = re.compile(rf"^{QUOTE}{LEAD}{QUOTE}(?:{NONE_WORDS}){AFTER_STEP}", re.IGNORECASE | re.DOTALL)
 LABEL = (
-    r"(?:answer|antwort|respuesta(?:\s+final)?|r\u00e9ponse(?:\s+finale)?|risposta"
-    r"|resposta(?:\s+final)?|jawaban|verdict|conclusion|judge?ment|output|response|reply|result"
-    r"|(?:first|error|wrong|incorrect|mistaken|faulty)\s*(?:error|wrong|incorrect|mistake"
+    r"(?:answer|r\u00e9ponse(?:\s+finale)?"
+    r"|"
+    + words("jawaban|verdict|conclusion|judge?ment|output|response|reply|result")
+    + r"|(?:first|error|wrong|incorrect|mistaken|faulty)\s*(?:error|wrong|incorrect|mistake"
     r"|faulty)?\s*(?:step|line|error|mistake)?"
-    r"(?:\s*(?:num(?:ber)?|no\.?|index|location))?|(?:step|mistake|error)\s*(?:num(?:ber)?|no|location|index)?)"
+    r"(?:\s*(?:num(?:ber)?|index|location))?|(?:step|mistake|error)\s*(?:num(?:ber)?|no|location|index)?)"
 )
 MARKED = re.compile(
-    rf"(?:^|[\s\"'(\[*#])(?:{LABEL})[\"'\])*]*\s*(?:\([^)]*\)\s*)?(?:is\b|ist\b|es\b|est\b|\u00e8"
-    rf"|\u00e9|adalah\b|are\b|was\b|would\s+be\b|must\s+be\b|should\s+be\b|(?<=\w)\s*[:=]|\u2192|->"
-    rf"|\u2013|\u2014|-(?=\s))[\s:=]*(?:(?:therefore|thus|hence|then|simply|clearly|in|at|likely"
-    rf"|probably|found\s+in|located\s+in|now|still)\s+)*{QUOTE}(?:{VALUE}|(?P<none>{NONE_WORDS})){AFTER_STEP}",
+    rf"(?:^|[\s\"'(\[*#])(?:{LABEL})[\"'\])*]*\s*(?:\([^)]*\)\s*)?(?:is\b|ist\b|\u00e8"
+    rf"|\u00e9|would\s+be\b|must\s+be\b|should\s+be\b|(?<=\w)\s*[:=]|\u2192|->"
+    rf"|\u2013|\u2014)[\s:=]*(?:(?:therefore|thus|hence|then|in|at"
+    rf"|probably|found\s+in|now)\s+)*{QUOTE}(?:{VALUE}|(?P<none>{NONE_WORDS})){AFTER_STEP}",
     re.IGNORECASE | re.DOTALL,
 )
 FIRST = re.compile(
-    r"\b(?:first|earliest|initial|1st|very\s+first)\s+(?:\w+\s+)?(?:\w+\s+)?(?:wrong|incorrect"
-    r"|erroneous|faulty|flawed|bad|mistaken|error|mistake|slip|fault|misstep|flaw|one\s+(?:that"
-    r"|which)\s+(?:is\s+wrong|fails))\b"
-    r"|\bfirst\s+(?:goes|went|occurs?|occurred|appears?|appeared|arises?|arose|happens?|happened|made"
-    r"|fails?|failed|breaks?|comes|came|found|introduced)\b|\b(?:goes|went)\s+(?:wrong"
-    r"|astray)\s+first\b"
-    r"|\bearli(?:er|est)\s+(?:one|of)\b|\bfirst\s+(?:one|of\s+them)\s+(?:is\s+)?(?:in|at)\b"
-    r"|\b(?:first|earliest)(?:\s+one|\s+of\s+(?:them|these|those))?\s+(?:is|being|lies)\b(?=\s+(?:in\s+|at\s+)?\u27e8)"
-    r"|\bcomes?\s+first\b|\bfirst\s+(?:step|line)\s+(?:that|where|which|with|in\s+which|to)\b"
-    r"|\b(?:wrong|incorrect)\s+for\s+the\s+first\s+time\b|^first\s*:|\b(?:none|no\s+(?:error"
-    r"|mistake|problem|issue)s?)\s+(?:until|before)\s+\u27e8",
-    re.IGNORECASE,
-)
-LIES_IN = re.compile(
-    r"\b(?:the|an?|one|only|real|student'?s)\s+(?:\w+\s+)?(?:error|mistake|slip|problem|fault|flaw"
-    r"|issue|misstep)s?\s+(?:\w+\s+){0,3}?(?:in|at|with|is|on|to|from|already)\s+(?:\w+\s+){0,2}\u27e8",
+    (
+        r"\b(?:first|earliest|initial)\s+(?:\w+\s+)?(?:\w+\s+)?(?:"
+        + words("wrong|incorrect|erroneous|faulty|flawed|mistaken|error|mistake|slip|one (that|which) (is wrong)")
+        + r")\b"
+        r"|\bfirst\s+(?:" + words("goes|went|occurs?|appears?|arises?|made|fails?|breaks?|found|introduced") + r")\b"
+        r"|\bearli(?:er)\s+(?:one|of)\b|\bfirst\s+(?:one|of\s+them)\s+(?:is\s+)?(?:in|at)\b"
+        r"|\b(?:first|earliest)(?:\s+one|\s+of\s+(?:them|those))?\s+(?:is|lies)\b(?=\s+(?:in\s+)?\u27e8)"
+        r"|\bcomes?\s+first\b|\bfirst\s+(?:step|line)\s+(?:that|where|which|with|in\s+which|to)\b"
+        r"|\b(?:none|no\s+(?:error"
+        r"|mistake|problem|issue)s?)\s+(?:until|before)\s+\u27e8"
+    ),
     re.IGNORECASE,
 )
 CONCLUSIONS = (
     re.compile(
-        r"(?:[,;.:\u2013\u2014-]\s*|\band\s+|^)(?:so|thus|therefore|hence|i\.e\.)\b[\s,:]*(?:(?:the"
-        r"|my)\s+answer\s+(?:is|would\s+be)\s+"
-        rf"|it(?:'s|\s+is)\s+|in\s+|at\s+)*{VALUE}\W*$",
+        r"(?:[,;.:\u2013\u2014-]\s*|\band\s+|^)(?:so|thus|therefore|hence|i\.e\.)\b[\s,:]*(?:"
+        r""
+        rf"it(?:'s|\s+is)\s+|in\s+)*{VALUE}\W*$",
         re.IGNORECASE,
     ),
     re.compile(
-        rf"(?:(?:\u2192|->|=>|:)\s*(?:the\s+|my\s+)?answer\W{{0,4}}|\b(?:go(?:ing)?|went)\s+with\s+|,\s+i\s+answer\s+){VALUE}\W*$",
+        rf"(?:(?:\u2192|->|=>|:)\s*(?:the\s+)?answer\W{{0,4}}|\b(?:go(?:ing)?|went)\s+with\s+|,\s+i\s+answer\s+){VALUE}\W*$",
         re.IGNORECASE,
     ),
     re.compile(rf"[;,]\s*(?:it(?:'s|\s+is)\s+)?(?:in|at)\s+{VALUE}\W*$", re.IGNORECASE),
     re.compile(rf"^[^\d=*/+]*:\s*{VALUE}\W*$", re.IGNORECASE),
 )
-ENDS_WITH = re.compile(rf"\b(?:is|was|be)\s+(?:in\s+|at\s+)?{VALUE}\W*$", re.IGNORECASE)
+ENDS_WITH = re.compile(rf"\b(?:is|was|be)\s+(?:in\s+)?{VALUE}\W*$", re.IGNORECASE)
 UNDECIDED = re.compile(
-    r"\b(?:maybe|possibly|perhaps|either)\b.*\b(?:maybe|possibly|perhaps|or)\b"
+    r"\b(?:maybe|possibly|either)\b.*\b(?:maybe|possibly|or)\b"
     r"|\bbetween\s+\u27e8[\d,]+\u27e9|\bhard to (?:say|tell)\b"
     r"|\u27e9\s*(?:,?\s*or|/)\s*(?:in\s+)?(?:\u27e8|\d)"
-    r"|\b\d{1,3}\s*(?:,\s*\d{1,3}\s*)?,?\s+or\s+(?:\u27e8|\d)|\b\d\s*/\s*\d\b(?!.*=)",
+    r"|\b\d{1,3}\s*(?:,\s*\d{1,3}\s*)?,?\s+or\s+(?:\u27e8|\d)|^\W*\d\s*/\s*\d\W*$",
     re.IGNORECASE,
 )
 DENIED = re.compile(
     r"(?:(?:,\s?)?\(?(?:(?:and|but)\s)?\b(?:not|rather\s+than|instead\s+of|nor|neither|isn[\u2019']t"
-    r"|is\s+not|wasn[\u2019']t|and\s+no)\s+(?:(?:yet|even|just|really|already)\s+)?(?:in\s+|at\s+"
-    r"|with\s+|on\s+)?(?:\u27e8[\d,|]+\u27e9|\d{1,3}\b)\)?"
+    r"|is\s+not|wasn[\u2019']t|and\s+no)\s+(?:(?:yet|just|really)\s+)?(?:in\s+"
+    r")?(?:\u27e8[\d,|]+\u27e9|\d{1,3}\b)\)?"
     r"(?:\s*(?:,|nor|or)\s*(?:in\s+)?\u27e8[\d,|]+\u27e9)*)(?!\s*(?:is|was|are|has|have|holds|contains"
     r"|does|only)\b)",
     re.IGNORECASE,
 )
 CLAUSE = re.compile(
-    r"\s*[,;:]\s+|\s+[-\u2013\u2014]+>?\s+|\s*(?:->|\u2192|=>)\s*|\s+\b(?:but|while|whereas|although"
-    r"|though|however|because|since|and\s+so|so|yet|and(?=\s+(?:in\s+|then\s+|also\s+)?\u27e8)"
-    r"|and(?=\s+(?:the|then|there|all|no|every)\b))\b\s*|(?<=[a-z])\s*\((?=\w)",
+    (
+        r"\s*[,;:]\s+|\s+[-\u2013\u2014]+>?\s+|\s*(?:->|\u2192|=>)\s*|\s+\b(?:"
+        + words("but|while|although|though|however|because|since|and so|so|yet")
+        + r"|and(?=\s+(?:in\s+)?\u27e8)"
+        r"|and(?=\s+(?:the|then|there|all|no|every)\b))\b\s*|(?<=[a-z])\s*\((?=\w)"
+    ),
     re.IGNORECASE,
 )
-ELLIPSIS = re.compile(r"\b(?:is|are|does|do|did|was|has|have|were)(?P<no>\s*n[\u2019']t|\s+not)?\W*$", re.IGNORECASE)
+ELLIPSIS = re.compile(r"\b(?:is|are|does|do|did|was|has|have)(?P<no>\s*n[\u2019']t|\s+not)?\W*$", re.IGNORECASE)
 POINTS_BACK = re.compile(
-    r"^\W*(?:this|that|it|here|there|which|so\s+(?:this|that|it)|the\s+(?:step|line)|no\s+(?:error"
-    r"|mistake|problem|issue)s?|(?:in)?correct|wrong|right|error|mistake|ok|fine|true|false|not|valid"
-    r"|invalid)\b|^\W*[\u2713\u2714\u2717\u2718\u2705\u274c]",
+    (
+        r"^\W*(?:"
+        + words(
+            "this|that|it|here|there|which|so (this|that|it)|the (step|line)|no (error|mistake|"
+            "problem|issue)s?|(in)?correct|wrong|right|error|mistake|ok|fine|true|false|not|valid|"
+            "invalid"
+        )
+        + r")\b|^\W*[\u2713\u2714\u2717\u2718\u2705\u274c]"
+    ),
     re.IGNORECASE,
 )
 EXCEPT = re.compile(
-    r"\b(?:except(?:\s+(?:for|in))?|apart\s+from|aside\s+from|other\s+than|besides|all\s+but|but\s+for"
-    r"|everything\s+but|but)\s+(?:for\s+|in\s+)?\u27e8([\d,]+)\u27e9",
+    r"\b(?:except(?:\s+(?:for|in))?|apart\s+from"
+    r"|but)\s+(?:in\s+)?\u27e8([\d,]+)\u27e9",
     re.IGNORECASE,
 )
 ALL = re.compile(
-    r"\b(?:all|every|each|any|none|both|whole|entire|everything|solution|work|student|throughout"
-    r"|no\s+(?:errors?|mistakes?))\b",
+    (r"\b(?:" + words("all|every|each|any|none|both|everything|solution|work|student") + r")\b"),
     re.IGNORECASE,
+)
+# Words for parts of a solution. A sentence with one of them is no statement about the whole.
+PARTS = words(
+    "rest|remain*|others?|otherwise|subsequent|following|later|itself|themselves|arithmetic|"
+    "above|preceding|earlier|previous|else|until|except|apart|aside|before|up to|so far|half|"
+    "parts?|set-?up|method|approach|idea|final (step|calculation)"
+)
+OTHER_PARTS = re.compile(rf"\b(?:{PARTS})\b", re.IGNORECASE)
+# A solution that is not the subject of its sentence ("the setup of the solution is right").
+PART_OF_SOLUTION = re.compile(
+    r"\b(?:of|for|in|to|with)\s+(?:the|this|your|his|her|their)\s+(?:\w+(?:['\u2019]s)?\s+)?(?:solution|work|answer)\b",
+    re.IGNORECASE,
+)
+AGREES = re.compile(
+    r"\bagree\s+with\s+(?:the|this|your|his|her|their)\s+(?:\w+'s\s+)?(?:solution|work|answer)\b", re.IGNORECASE
 )
 LIMITED = re.compile(
-    r"\b(?:above|preceding|prior|earlier|previous|else|until|except|but|however|only|although|though|unless|before|up\s+to|so\s+far|if|some|most(?:ly)?"
-    r"|almost|nearly|partly|other)\b"
-    r"|\bnot\s+(?:all|every)\b|\bin\s+(?:(?:this|that)\s+(?!solution|work|answer|problem|case)"
-    r"|the\s+(?:first|last|next|multiplication|addition|calculation|division|subtraction))\b",
+    (
+        rf"\b(?:{PARTS}|"
+        + words(
+            "but|however|only|although|though|unless|before|up to|so far|if|some|most(ly)?|almost|"
+            "nearly|partly|other|claims?|says|thinks|assum_"
+        )
+        + r")\b"
+        r"|\bnot\s+(?:all|every)\b|\bin\s+(?:(?:this|that)\s+(?!solution|work|answer|problem|case)"
+        r"|the\s+(?:" + words("first|last|next|multiplication|addition|calculation|subtraction") + r"))\b"
+    ),
     re.IGNORECASE,
 )
+FAULTS = (
+    r"(?:"
+    + words("errors?|mistakes?|slips?|faults?|flaws?|problems?|issues?|(wrong|incorrect|faulty) (steps?|lines?)")
+    + r")"
+)
 ERROR_FREE = re.compile(
-    r"\b(?:no|without|free\s+of|not|none|nowhere|nothing|zero|0|never|cannot|\w+n[o\u2019']t"
-    r"|neither)\b[^.;:]{0,40}\b(?:errors?|mistakes?|wrong|incorrect|slips?|faults?|flaws?|faulty)\b"
-    r"|\berror-free\b|\bnothing\s+to\s+correct\b|\bno\s+(?:first\s+)?(?:error|mistake)",
+    rf"\b(?:no|zero|0|without(?:\s+any)?|free\s+(?:of|from)(?:\s+any)?|(?:not|\w+n[o\u2019']t)\s+(?:\w+\s+){{0,2}}?(?:an?|any|one)(?:\s+single)?)"
+    rf"\s+(?:(?!the\b|his\b|her\b|their\b|this\b|that\b)\w+\s+){{0,3}}?{FAULTS}\b|\berror-free\b"
+    r"|\bno\s+(?:\w+\s+)?(?:steps?|lines?)\b[^.;:]{0,30}\b(?:wrong|incorrect|faulty|errors?|mistakes?)\b"
+    r"|\b(?:nothing|none|never|neither)\b[^.;:]{0,40}\b(?:wrong|incorrect|faulty|errors?|mistakes?)\b",
     re.IGNORECASE,
 )
 NOTHING_TO_CORRECT = re.compile(
-    r"\bnothing\s+(?:to\s+correct|needs?\s+(?:to\s+be\s+)?correct\w*|wrong)\b"
-    r"|\b(?:no|none|nothing|not\s+a\s+single|not\s+one|\w*n[o']t\s+an?y?(?:\s+single)?)\b[^.;:]{0,40}\bneed(?:s|ed)?\s+"
-    r"(?:(?:to\s+be\s+)?(?:correct|fix|chang|adjust)\w*|any\s+correction)\b",
+    r"\bnothing\s+(?:to\s+(?:correct|fix|change|improve)|wrong)\b"
+    r"|\b(?:no|none|nothing|\w*n[o']t\s+an?y?(?:\s+single)?)\b[^.;:]{0,40}\bneed(?:s|ed)?\s+"
+    r"(?:to\s+be\s+)?(?:correct|fix|chang)\w*\b",
     re.IGNORECASE,
 )
-LEFT_OUT = re.compile(
-    r"(?:n[\u2019']t|\b(?:not|is|are|does|do))\W*$|\bexcept\b|\bapart\s+from\b|\bother\s+than\b", re.IGNORECASE
-)
+LEFT_OUT = re.compile(r"(?:n[\u2019']t|\b(?:not|is|are|does|do))\W*$|\bexcept\b|\bapart\s+from\b", re.IGNORECASE)
 EXCEPTION_WORDS = re.compile(r"\bexcept\b|\bapart\s+from\b", re.IGNORECASE)
+RIGHT_WORDS = r"(?:" + words("correct|right|true|fine|ok|okay|good|valid|sound|accurate|perfect|error-free") + r")"
+BE_RIGHT = rf"(?:is|are|was|appears?)(?:\s+(?:\w+ly|all|quite|indeed|therefore|thus))*\s+{RIGHT_WORDS}\b"
+# Subjects that stand for the whole solution. A pronoun stands for a step if a step was named before.
 WHOLE = re.compile(
-    r"\b(?:all|every|each|everything|both)\b|\b(?:solution|work|calculations?|reasoning|student|answer"
-    r"|it|he|she|they)(?:\s+as\s+a\s+whole)?\s+(?:\w+\s+)?(?:is|was|looks|seems|are|solved|did|does"
-    r"|checks)\b"
-    r"|\b(?:fully|entirely|completely|wholly|perfectly|100\s?%)\s+(?:correct|right)\b"
-    r"|\bcorrect\s+(?:throughout|solution|as\s+it\s+stands)\b|^\W*(?:all\s+)?(?:correct|right)\W*$",
+    r"\b(?:all|every|each|both)(?:\s+of)?\s+(?:(?:the|his|her|their|your|those|\w+'s|\d+|\w+)\s+){0,3}?(?:steps?|lines?|calculations?|parts?|them|it)\b"
+    r"|\b(?:everything|they\s+all|all\s+(?:of\s+)?\d+)\b|^\W*all\s+(?:correct|right|good|fine)\b|\bis\s+all\b|\b(?:in|at)\s+(?:any|every|each)\b|\banywhere\b"
+    rf"|\b(?:solution|work|answer)(?:\s+as\s+a\s+whole)?\s+(?:{BE_RIGHT}|holds)"
+    r"|\bsolved\s+(?:it|this|that|everything|the\s+(?:\w+\s+)?problem)\b|\b(?:fully)\s+(?:correct|right)\b"
+    r"|\bcorrect\s+(?:solution(?!\s*:))\b",
+    re.IGNORECASE,
+)
+# A statement about the step that was named before ("No problem here.").
+ABOUT_STEP_BEFORE = re.compile(r"\b(?:here|it|this|that)\b|^\W*(?:\w+\W+){1,3}$", re.IGNORECASE)
+WHOLE_PRONOUN = re.compile(
+    rf"\b(?:it|he|she|they|student|reasoning|calculations?)\s+(?:{BE_RIGHT})|^\W*(?:all\s+)?(?:correct|right)\W*$",
     re.IGNORECASE,
 )
 
 
 SINGLES_OUT = re.compile(
-    r"\b(?:first|off|rails|trips?|tripped|slip\w*|stumbl\w+|depart\w*|leaves|mark|flag|report|enter|record\w*|busted"
-    r"|mess\w*|point|culprit|trouble|starts?|begins?|settle|fix\w*|redo|go\s+back)\b",
+    (
+        r"\b(?:"
+        + words("first|off|rails|slip*|leaves|report|enter|record*|busted|point|culprit|trouble|starts?|redo|go back")
+        + r")\b"
+    ),
     re.IGNORECASE,
 )
 REPORTS = re.compile(
-    r"\b(?:answer|report|record\w*|enter|settle|verdict|step\s+number|number\s+(?:you|to)|stays?)\b", re.IGNORECASE
+    (r"\b(?:" + words("answer|report|record*|enter|verdict|step number|number (to)|stays?") + r")\b"), re.IGNORECASE
 )
+
+
+class StepsShown(NamedTuple):
+    """Number of steps of a solution that the prompt shows.
+
+    most: larger than `shown` if a variant of the prompt shows further steps.
+    """
+
+    shown: int
+    most: int
 
 
 class SentencePosition(NamedTuple):
@@ -254,13 +327,6 @@ class SentencePosition(NamedTuple):
     before: list[int]
 
 
-class StatedStep(NamedTuple):
-    """Step that a sentence states as the answer, with the sentence. step: None if the sentence names no single step."""
-
-    step: int | None
-    text: str
-
-
 def step_number(written: str) -> int:
     """Return the number of a step written in digits or as a word."""
     written = written.casefold()
@@ -272,28 +338,46 @@ def mark_of_steps(numbers: str) -> str:
     steps = [step_number(word) for word in re.findall(STEP_NUMBER, numbers, re.IGNORECASE)]
     if re.search(r"\bor\b", numbers, re.IGNORECASE):
         return f"\u27e8{'|'.join(map(str, steps))}\u27e9"
-    if len(steps) == 2 and re.search(r"to|through|thru|until|[-\u2013\u2014]", numbers) and steps[0] < steps[1]:
+    if len(steps) == 2 and re.search(r"to|through|until|[-\u2013\u2014]", numbers) and steps[0] < steps[1]:
         steps = [*range(steps[0], steps[1] + 1)]
     return f"\u27e8{','.join(map(str, steps))}\u27e9"
 
 
 def prepare_step_reply(text: str) -> str:
     """Return a reply with its fields as lines and its mentions of steps as marks (⟨2⟩)."""
-    text = QUOTED_ANSWER.sub(" ", prepare_verdict_text(text))
+    return mark_steps(in_english(QUOTED_ANSWER.sub(" ", prepare_verdict_text(text))).translate(BRACKETS))
+
+
+def mark_steps(text: str) -> str:
+    """Replace the mentions of steps in a text by marks (⟨2⟩)."""
     text = TOO_LARGE.sub(" ", text)
+    text = WRONG_LIST.sub(mark_wrong_list, text)
+    text = FIRST_STEPS.sub(mark_first_steps, text)
     text = ORDINAL_STEP.sub(lambda match: match[0] if is_first_of(match) else mark_nth(match), text)
     text = NAMED.sub(lambda match: mark_of_steps(match["list"]), ROMAN_NAMED.sub(lambda match: mark_roman(match), text))
+    text = TRANSITION.sub(" ", text)
+    text = NUMBER_AFTER_STEP.sub("\\1\u27e8\\2\u27e9", text)
     text = SHORT_NAME.sub(lambda match: f"\u27e8{int(match[1])}\u27e9", text)
     if len(LIST_LINE.findall(text)) > 1:
         text = LIST_LINE.sub(lambda match: f"{match[1]}\u27e8{match[2]}\u27e9:", text)
     return text
 
 
+def mark_first_steps(match: re.Match[str]) -> str:
+    """Return the mark for "the first two steps"."""
+    return mark_of_steps(f"1 to {step_number(match['count'])}")
+
+
+def mark_wrong_list(match: re.Match[str]) -> str:
+    """Return "steps are wrong: 6, 4 and 2" with its numbers as a mark."""
+    return f"{match[1]}\u27e8{','.join(re.findall('[0-9]+', match[2]))}\u27e9"
+
+
 def is_first_of(match: re.Match[str]) -> bool:
     """Return True if "the first step" does not mean step 1, because a condition follows it ("that is wrong")."""
     before, after = match.string[: match.start()], match.string[match.end() :]
     return (
-        match["nth"].casefold() in ("first", "1st")
+        (match["nth"] or match["nth2"]).casefold() in ("first", "1st")
         and OF_A_KIND.match(after) is not None
         and not re.search(r"\bit(?:'s|\s+is)\s*$", before, re.IGNORECASE)
     )
@@ -301,7 +385,7 @@ def is_first_of(match: re.Match[str]) -> bool:
 
 def mark_nth(match: re.Match[str]) -> str:
     """Return the mark for a step named by an ordinal ("the second step")."""
-    nth = match["nth"].casefold()
+    nth = (match["nth"] or match["nth2"]).casefold()
     return f"\u27e8{ORDINALS.index(nth) if nth in ORDINALS else int(re.sub(r'[^0-9]', '', nth))}\u27e9"
 
 
@@ -324,45 +408,110 @@ def step_in_match(match: re.Match[str]) -> int | None:
     return max(0, value) if value <= MAX_STEP_NUMBER else None
 
 
-def stated_step(sentence: str, place: SentencePosition) -> StatedStep | None:
-    """Return the step that a sentence states as the answer or as the first wrong step, or None."""
-    bare = DENIED.sub(" ", sentence).strip()
+def sentence_evidence(sentence: Sentence, place: SentencePosition) -> Evidence[int] | None:
+    """Return the strongest evidence of one sentence for the first wrong step, or None."""
+    text, bare = sentence.text, DENIED.sub(" ", sentence.text).strip()
     named = marked_steps(bare)
-    undecided = bool(UNDECIDED.search(bare)) and len(set(named)) != 1
+    undecided = is_undecided(bare)
     if place.last and CANNOT_SAY.search(bare):
-        return StatedStep(None, sentence)
+        return Evidence(Rank.CONCLUSION, None, text)
     if undecided and (place.last or len(set(named)) > 1):
-        return StatedStep(None, sentence)
+        return Evidence(Rank.CONCLUSION if place.last else Rank.STATEMENT, None, text)
     if place.listed and (head := LIST_HEAD.match(bare)):
-        return StatedStep(marked_steps(head[0])[0], sentence) if FLAGGED_FIRST_ERROR.search(bare) else None
-    for match in (*reversed(list(MARKED.finditer(bare))), STATED_STEP.match(bare)):
-        if match and is_admissible(match, bare, place):
-            return StatedStep(None if undecided else step_in_match(match), sentence)
-    if STATED_NONE.match(bare) and not named:
-        return StatedStep(0, sentence)
+        return Evidence(Rank.CONCLUSION, marked_steps(head[0])[0], text) if FLAGGED_FIRST_ERROR.search(bare) else None
+    if sentence.alone and (match := FIELD.search(bare)):
+        return Evidence(Rank.FIELD, None if undecided else step_in_match(match), text)
+    if place.listed and STEP_LINE.match(bare) and word_verdicts(STEP_LINE.sub("", bare)):
+        return None
+    for match in reversed(list(MARKED.finditer(bare))):
+        if is_admissible(match, bare, place):
+            rank = (
+                Rank.MARK
+                if not NAMES_SLOT.search(match[0])
+                else Rank.FIELD
+                if FIELD_SIGN.search(match[0])
+                else Rank.CONCLUSION
+            )
+            return Evidence(rank, None if undecided else step_in_match(match), text)
+    match = STATED_STEP.match(bare)
+    several = match and match["marks"] and not match["marks"].isdigit() and word_verdicts(bare[match.end() :])
+    if match and not several and is_admissible(match, bare, place):
+        rest, value = bare[match.end() :], None if undecided else step_in_match(match)
+        stated = rank_of_stated(sentence, place, rest)
+        if stated is not None:
+            return Evidence(stated, None if contradicts(value, rest) else value, text, place.first)
+    match = None if named else STATED_NONE.match(bare)
+    stated = rank_of_stated(sentence, place, bare[match.end() :]) if match else None
+    if stated is not None:
+        return Evidence(stated, 0, text, place.first)
     if FIRST.search(bare):
         if (match := ENDS_WITH.search(bare)) and step_in_match(match) is not None:
-            return StatedStep(step_in_match(match), sentence)
+            return Evidence(Rank.CONCLUSION, step_in_match(match), text)
         if named or (place.before and POINTS_BACK.match(bare)):
             several = undecided or "|" in "".join(MARK.findall(bare))
-            return StatedStep(None if several else step_nearest_first_error(bare, named or place.before), sentence)
-    for pattern in CONCLUSIONS:
+            return Evidence(
+                Rank.CONCLUSION, None if several else step_nearest_first_error(bare, named or place.before), text
+            )
+    for pattern in CONCLUSIONS if place.last else CONCLUSIONS[:2]:
         if (match := pattern.search(bare)) and step_in_match(match) is not None:
-            return StatedStep(step_in_match(match), sentence)
-    if place.last and whole_is_right(bare):
-        return StatedStep(0, sentence)
+            return Evidence(Rank.CONCLUSION, step_in_match(match), text)
+    if whole_is_right(bare, bool(place.before)):
+        return Evidence(Rank.CONCLUSION, 0, text)
     return singled_out_step(bare) if place.last else None
 
 
-def singled_out_step(sentence: str) -> StatedStep | None:
+def contradicts(value: int | None, sentence: str) -> bool:
+    """Return True if a sentence calls another step wrong than the one that it begins with, or calls that step right."""
+    if re.search(r"\b(?:would|if)\b", sentence, re.IGNORECASE):
+        return False
+    if value and whole_is_right(sentence):
+        return True
+    stated = collect_step_verdicts([sentence])
+    return value in stated.right or (value == 0 and bool(stated.wrong))
+
+
+def contrasts_steps(sentence: str) -> bool:
+    """Return True if a sentence names several steps in contrast ("not step 4 but step 3"), so that words mislead."""
+    sentence = DENIED.sub(" ", sentence)
+    return (
+        len(set(marked_steps(sentence))) > 1
+        and CONTRAST.search(sentence) is not None
+        and False not in word_verdicts(sentence)
+    )
+
+
+def is_undecided(sentence: str) -> bool:
+    """Return True if a sentence names alternatives ("2 or 3") instead of one step."""
+    named = set(marked_steps(sentence))
+    return (
+        len(named) != 1
+        and (bool(named) or len(sentence.split()) <= MOST_WORDS_OF_VALUE)
+        and bool(UNDECIDED.search(sentence))
+    )
+
+
+def rank_of_stated(sentence: Sentence, place: SentencePosition, rest: str) -> Rank | None:
+    """Return the rank of a sentence that begins with a step, or None for a step in the middle of a reply."""
+    if sentence.alone and not re.search(r"\w", rest):
+        return Rank.MARK if sentence.text.startswith("####") else Rank.LINE
+    if place.first:
+        return Rank.OPENING
+    bare = place.among_last and not place.listed and not re.search(r"\w", rest)
+    return Rank.CONCLUSION if place.last or bare else None
+
+
+def singled_out_step(sentence: str) -> Evidence[int] | None:
     """Return the only step that a last sentence blames ("it goes off the rails in step 3"), or None."""
-    named, digits = set(marked_steps(sentence)), re.findall(r"(?<![\d.,])\d+(?![\d%]|[.,]\d)", MARK.sub(" ", sentence))
+    named, digits = (
+        set(marked_steps(sentence)),
+        re.findall(r"(?<![\d.,])\d+(?![\d%]|[.,]\d|\s+(?!my\b|the\b|your\b|as\b)\w)", MARK.sub(" ", sentence)),
+    )
     if "=" in sentence or False in word_verdicts(sentence) or not re.search(r"[.!)\"*\u201d]\W*$", sentence):
         return None
     if len(named) == 1 and SINGLES_OUT.search(sentence):
-        return StatedStep(min(named), sentence)
+        return Evidence(Rank.CONCLUSION, min(named), sentence)
     if not named and len(digits) == 1 and int(digits[0]) <= MAX_STEP_NUMBER and REPORTS.search(sentence):
-        return StatedStep(int(digits[0]), sentence)
+        return Evidence(Rank.CONCLUSION, int(digits[0]), sentence)
     return None
 
 
@@ -370,7 +519,7 @@ def is_admissible(match: re.Match[str], sentence: str, place: SentencePosition) 
     """Return True if a match is an answer, rather than a count, a number in the problem, or a step called right."""
     if match.groupdict().get("none"):
         return True
-    if match["digits"] and not (place.first or place.among_last):
+    if match["digits"] and not (place.first or place.among_last or re.fullmatch(r"\W*\d+\W*", sentence)):
         return False  # the number is quoted from the problem or from the student's work
     if match["digits"]:
         return int(match["digits"]) <= MAX_STEP_NUMBER and not COUNT.match(sentence[match.start("digits") :])
@@ -380,8 +529,11 @@ def is_admissible(match: re.Match[str], sentence: str, place: SentencePosition) 
     return False not in word_verdicts(rest)
 
 
-def step_nearest_first_error(sentence: str, named: Sequence[int]) -> int:
-    """Return the step that is closest to the sentence's words for the first error. named: steps in the sentence."""
+def step_nearest_first_error(sentence: str, named: Sequence[int]) -> int | None:
+    """Return the step that is closest to the sentence's words for the first error, or None if several may be meant.
+
+    named: steps in the sentence.
+    """
     if len(set(named)) == 1:
         return named[0]
     first = FIRST.search(sentence)
@@ -390,7 +542,7 @@ def step_nearest_first_error(sentence: str, named: Sequence[int]) -> int:
     if clauses:
         return marked_steps(clauses[-1])[0]
     after = MARK.search(sentence, first.end())
-    return int(re.split(r"[,|]", after[1])[0]) if after else named[-1]
+    return int(re.split(r"[,|]", after[1])[0]) if after else None
 
 
 def marked_steps(text: str) -> list[int]:
@@ -398,44 +550,79 @@ def marked_steps(text: str) -> list[int]:
     return [int(number) for marks in MARK.findall(text) for number in re.split(r"[,|]", marks)]
 
 
-def whole_is_right(sentence: str) -> bool:
-    """Return True if a sentence calls the whole solution free of errors."""
-    named = marked_steps(sentence)
+def whole_is_right(sentence: str, steps_before: bool = False) -> bool:
+    """Return True if a sentence calls the whole solution free of errors. A part never stands for the whole.
+
+    steps_before: True if an earlier sentence names a step, to which a pronoun may refer.
+    """
+    if marked_steps(sentence):
+        return False
     if NOTHING_TO_CORRECT.search(sentence):
         return True
     if LIMITED.search(sentence) or (verdicts := set(word_verdicts(sentence))) - {False} or LEFT_OUT.search(sentence):
         return False
-    if (named and named != [*range(1, len(named) + 1)]) or len(named) == 1:
-        return False
-    return bool(ERROR_FREE.search(sentence)) or (bool(verdicts) and bool(named or WHOLE.search(sentence)))
+    if ERROR_FREE.search(sentence):
+        return not steps_before or not ABOUT_STEP_BEFORE.search(sentence) or WHOLE.search(sentence) is not None
+    if AGREES.search(sentence):
+        return verdicts == {False}
+    sentence = PART_OF_SOLUTION.sub(" ", sentence)
+    return bool(verdicts) and bool(WHOLE.search(sentence) or (not steps_before and WHOLE_PRONOUN.search(sentence)))
 
 
+# A line that is only a label of the asked slot and its value ("First error step: 3").
+FIELD = re.compile(
+    (
+        r"(?:^|[|;]\s*)[^\w\u27e8]*(?:(?:"
+        + words("the|student'?s?|first|earliest|initial|location|number|index|step|line|of")
+        + r")\s+)*(?:error|mistake|wrong|incorrect|faulty)\s+(?:\w+\s+)?(?:\([^)\n]*\)\s*)?"
+        rf"(?:\W*(?=\u27e8)|\W{{0,4}}[:=]\W*)(?:{VALUE}|(?P<none>{NONE_WORDS}))\W*$"
+    ),
+    re.IGNORECASE,
+)
+FIELD_SIGN = re.compile(r"[:=\u2192]|->")
+# Labels that name the asked slot, such as "first error step".
+NAMES_SLOT = re.compile(r"\b(?:first|error|wrong|incorrect|mistaken?|faulty|step|line)\b", re.IGNORECASE)
 FLAGGED_FIRST_ERROR = re.compile(
     r"(?:[(\u2190\u2b05\u2013\u2014,-]|<-+|<=+)\s*(?:this\s+is\s+)?(?:the\s+)?(?:very\s+)?first\s+(?:error|mistake|wrong|incorrect)\b",
     re.IGNORECASE,
 )
+STEP_LINE = re.compile(r"^\W*\u27e8\d+\u27e9")
 LIST_HEAD = re.compile(r"^\W*\u27e8\d+\u27e9\s*(?:[:;(\u2013\u2014]|-\s|[\u2713\u2714\u2717\u2718\u2705\u274c])")
-SHORT_REPLY_SENTENCES = 4  # a longer reply without a stated answer is read only if it ends in verdicts on steps
+MOST_WORDS_OF_VALUE = 12  # a longer sentence without a step does not state alternatives
 CLOSING_SENTENCES = 3  # a bare number can be the answer only in this many sentences at the end of a reply
 CANNOT_SAY = re.compile(
-    r"\b(?:can(?:not|'t)|(?:not\s+|un)able\s+to|(?:not\s+(?:possible|clear)|impossible|hard"
-    r"|difficult)\s+to)\s+(?:\w+\s+)?(?:tell|say|decide|determine|judge|know|name|see|grade|help"
-    r"|answer|do\s+this)\b|\bmay\s+or\s+may\s+not\b|\bleave\s+(?:the\s+question|it|this|that)\s+open\b"
-    r"|\bcould\s+go\s+either\s+way\b|\bwould\s+need\s+more\b|\bbefore\s+i\s+(?:name|answer|say|finish)\b|\b(?:do\s+not|don't)\s+know\b",
+    (
+        r"\b(?:can(?:not|'t)|(?:not\s+|un)able\s+to|(?:impossible|hard"
+        r")\s+to)\s+(?:\w+\s+)?(?:"
+        + words("tell|say|decide|determine|judge|know|name|see|grade|help|answer")
+        + r")\b|\bmay\s+or\s+may\s+not\b|\bleave\s+(?:the\s+question|it|this|that)\s+open\b"
+        r"|\bwould\s+need\s+more\b|\bbefore\s+i\s+(?:name|answer|say|finish)\b|\b(?:do\s+not|don't)\s+know\b"
+    ),
     re.IGNORECASE,
 )
 NO_STATEMENT = re.compile(r"\?|^\W*(?:i\s+)?hope\b", re.IGNORECASE)
 OTHER_STEPS = re.compile(
-    r"^\W*(?:and\s+|but\s+)?(?:everything|anything|all|what|whatever|the\s+(?:rest|other|others|steps?|lines?|work))\b",
+    (r"^\W*(?:and\s+)?(?:" + words("everything|anything|all|what|the (rest|other|steps?|lines?|work)") + r")\b"),
     re.IGNORECASE,
 )
 ALSO = re.compile(r"\b(?:as well|too|also)\b", re.IGNORECASE)
 
 
+# A step that is wrong because of an earlier one.
+CONTRAST = re.compile(
+    r"\bbut\b|\bunlike\b|\bonly\s+because\b|\bthis\s+time\b|\bcomes?\s+from\b",
+    re.IGNORECASE,
+)
+CONSEQUENCE = re.compile(
+    r"\bfrom\s+\u27e8[\d,]+\u27e9\s+on|\b(?:builds?|built|inherits?)\b",
+    re.IGNORECASE,
+)
+
+
 def continues_list(parts: Sequence[str]) -> bool:
     """Return True if the last sentence is the next step in a list of steps."""
-    heads = [int(marked_steps(match[0])[0]) for part in parts if (match := LIST_HEAD.match(part))]
-    return len(heads) > 1 and bool(LIST_HEAD.match(parts[-1])) and heads[-2] < heads[-1]
+    heads = [int(marked_steps(match[0])[0]) for part in parts if (match := STEP_LINE.match(part))]
+    return len(heads) > 1 and bool(STEP_LINE.match(parts[-1])) and heads[-2] < heads[-1]
 
 
 class StepVerdicts(NamedTuple):
@@ -465,6 +652,8 @@ def collect_step_verdicts(parts: Sequence[str]) -> StepVerdicts:
         heads = LIST_HEAD.match(sentence)
         for clause in clauses_of(sentence):
             steps, verdict = marked_steps(clause), clause_polarity(clause)
+            if heads and steps and re.search(r"\w", MARK.sub("", clause)):
+                steps = marked_steps(heads[0])
             if steps and verdict is False and EXCEPTION_WORDS.search(sentence):
                 verdict = True  # the step is wrong, as in "step 2 is correct except for the sum"
             if verdict is None and before is not None and ELLIPSIS.search(clause):
@@ -495,24 +684,49 @@ def clauses_of(sentence: str) -> Iterator[str]:
     yield from (part for part in CLAUSE.split(sentence) if part and part.strip())
 
 
-def read_step(text: str) -> tuple[int, str] | None:
-    """Return the first wrong step that a reply names (0: no error) and its sentence, or None without a single answer.
+def steps_shown(variables: Mapping[str, str]) -> StepsShown | None:
+    """Return the numbers of steps in a prompt's variables, or None if none of them is a list of numbered steps."""
+    counts = [count for text in variables.values() if (count := numbered_steps(text)) > 1]
+    return StepsShown(min(counts), max(counts)) if counts else None
 
-    A plain list of steps is not an answer. Withdrawn text and closings (offers, questions, checks) are ignored. The
-    last sentence that states an answer or names the first error decides. If there is no such sentence, the result is
-    the first step called wrong, or 0 if the reply finds no error or calls every step from step 1 on right.
+
+def numbered_steps(text: str) -> int:
+    """Return the number of steps in a text that consists of "Step 1", "Step 2" and so on, or 0."""
+    count = 0
+    for match in STEP_IN_PROMPT.finditer(text):
+        if int(match[1]) == count + 1:
+            count += 1
+    return count
+
+
+def read_step(text: str, steps: StepsShown | None = None) -> Decision[int]:
+    """Return the first wrong step that a reply names (0: no error) and its sentence.
+
+    steps: number of steps that the prompt shows, if known. Larger values are no evidence, and a reply that calls all
+    of these steps right states that there is no error.
     """
-    cleaned = prepare_step_reply(text)
+    cleaned = prepare_step_reply(own_turn(text, lambda before: states_value(before, steps)))
     if BREAKS_OFF.search(cleaned):
-        return None
+        return decide_cut(step_evidence(whole_sentences(cleaned), steps), cleaned)
+    decision = Decision[int](None, "", "no statement" if text.strip() else "empty")
     for parts in sentences_after_withdrawals(cleaned):
-        if answer := step_of_sentences(parts):
-            return None if answer.step is None else (answer.step, answer.text[:MAX_PASSAGE_CHARACTERS])
-    return None
+        evidence = step_evidence(parts, steps)
+        decision = decide(evidence) if evidence else decision
+        if any(piece.value is not None or piece.rank < Rank.STATEMENT for piece in evidence):
+            break
+    return decision
+
+
+def states_value(text: str, steps: StepsShown | None) -> bool:
+    """Return True if a text states the first wrong step by a mark, a line or a conclusion."""
+    evidence = step_evidence(split_sentences(prepare_step_reply(text)), steps)
+    return any(piece.rank <= Rank.CONCLUSION and piece.value is not None for piece in evidence)
 
 
 def closing_states_answer(closing: str) -> bool:
     """Return True if a sentence that reads like a closing states the answer ("Great job, every step is correct!")."""
+    if (label := STATED_STEP.match(closing)) and label["marks"] and re.search(r"\w", closing[label.end() :]):
+        return True
     return not NO_STATEMENT.search(closing) and (
         whole_is_right(closing) or (bool(FIRST.search(closing)) and len(marked_steps(closing)) == 1)
     )
@@ -524,40 +738,58 @@ def concerns_other_steps(sentence: str) -> bool:
     return bool(limited) and {*word_verdicts(sentence)} == {False} and OTHER_STEPS.match(sentence) is not None
 
 
-def step_of_sentences(parts: list[str]) -> StatedStep | None:
-    """Return the step that the sentences of a reply state, or None."""
-    parts = [part for part in parts if not is_closing(part) or closing_states_answer(part)] or parts
-    while len(parts) > 1 and concerns_other_steps(parts[-1]):
-        parts = parts[:-1]
-    listed = sum(bool(LIST_HEAD.match(part)) for part in parts) > 1
-    befores = [list[int]()]
-    for part in parts:
-        befores.append(marked_steps(part) or befores[-1])
-    for place, sentence in reversed(list(enumerate(parts))):
-        before = befores[place]
-        if answer := stated_step(
-            sentence,
-            SentencePosition(
-                place == 0, place == len(parts) - 1, place >= len(parts) - CLOSING_SENTENCES, listed, before[-1:]
-            ),
-        ):
-            return answer
-    if parts and (last := collect_step_verdicts(parts[-1:])).wrong and not continues_list(parts):
-        return StatedStep(min(last.wrong), parts[-1])
-    whole = collect_step_verdicts(parts)
-    closing = collect_step_verdicts(parts[-CLOSING_SENTENCES:])
-    understood = (
-        closing.wrong
-        or closing.right
-        or closing.finds_no_error
-        or any(map(LIST_HEAD.match, parts[-CLOSING_SENTENCES:]))
+def step_evidence(parts: list[Sentence], steps: StepsShown | None) -> list[Evidence[int]]:
+    """Return the evidence of a reply's sentences for the first wrong step. steps: number of steps that were shown."""
+    parts = [part for part in parts if not is_closing(part.text) or closing_states_answer(part.text)]
+    parts = without_other_solutions(
+        parts, lambda sentence: bool(FIELD.search(sentence) or MARKED.search(sentence) or FIRST.search(sentence))
     )
-    if len(parts) > SHORT_REPLY_SENTENCES and not understood:
-        return None  # verdicts on single steps are no answer if the last sentences are not understood
+    while len(parts) > 1 and concerns_other_steps(parts[-1].text):
+        parts = parts[:-1]
+    texts = [part.text for part in parts]
+    listed = sum(map(bool, map(LIST_HEAD.match, texts))) > 1 or sum(map(bool, map(STEP_LINE.match, texts))) > 2
+    befores = [list[int]()]
+    for text in texts:
+        befores.append(marked_steps(text) or befores[-1])
+    evidence = []
+    for place, part in enumerate(parts):
+        position = SentencePosition(
+            place == 0, place == len(parts) - 1, place >= len(parts) - CLOSING_SENTENCES, listed, befores[place][-1:]
+        )
+        if piece := sentence_evidence(part, position):
+            following = collect_step_verdicts(texts[place + 1 : place + 2])
+            refuted = piece.rank != Rank.STATEMENT and (
+                bool(following.wrong) if piece.value == 0 else piece.value in following.right and not following.wrong
+            )
+            evidence.append(piece._replace(value=None) if refuted else piece)
+    evidence = [
+        piece for piece in evidence if piece.value is None or piece.value <= (steps.most if steps else MAX_STEP_NUMBER)
+    ]
+    if (
+        texts
+        and not evidence
+        and not contrasts_steps(texts[-1])
+        and (blamed := collect_step_verdicts(texts[-1:]).wrong)
+        and not continues_list(texts)
+        and not ALSO.search(texts[-1])
+        and not CONSEQUENCE.search(texts[-1])
+    ):
+        evidence.append(Evidence(Rank.CONCLUSION, min(blamed), texts[-1]))
+    if not evidence and any(contrasts_steps(part) for part in texts):
+        return [Evidence(Rank.STATEMENT, None, texts[-1])]
+    whole = collect_step_verdicts(texts)
+    passage = " ".join(texts)[-MAX_PASSAGE_CHARACTERS:]
     if whole.wrong:
-        return StatedStep(min(whole.wrong), " ".join(parts)[-MAX_PASSAGE_CHARACTERS:])
-    if whole.unplaced_error:
-        return None
-    if whole.finds_no_error or (len(whole.right) > 1 and whole.right == {*range(1, max(whole.right) + 1)}):
-        return StatedStep(0, " ".join(parts)[-MAX_PASSAGE_CHARACTERS:])
-    return None
+        evidence.append(Evidence(Rank.STATEMENT, min(whole.wrong), passage))
+    elif whole.unplaced_error:
+        evidence.append(Evidence(Rank.STATEMENT, None, passage))
+    elif whole.finds_no_error or all_steps_right(whole.right, steps):
+        evidence.append(Evidence(Rank.STATEMENT, 0, passage))
+    return evidence
+
+
+def all_steps_right(right: set[int], steps: StepsShown | None) -> bool:
+    """Return True if these are all steps of a solution. steps: their number, or None if it is not known."""
+    if steps is None:
+        return len(right) > 1 and right == {*range(1, max(right) + 1)}
+    return right >= {*range(1, steps.shown + 1)}

@@ -3,46 +3,61 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from maieutic.graders.passages import (
     MOST_WITHDRAWN,
     ONE_ROW_TABLE,
+    Sentence,
     boxes_as_lines,
     cells_as_lines,
     fields_as_lines,
-    sentences,
     shorten_reply,
+    split_sentences,
     without_sources,
     without_struck_text,
 )
 from maieutic.graders.reading import plain_notation
+from maieutic.graders.words import words
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\xad\ufe0f\u20e3]")
 PAUSE = re.compile(r"(?<=[A-Za-z)])[ \t]+[-\u2013\u2014]+[ \t]+(?=\S)")
-OPTION = r"[\s*_]*(?:yes|no|(?:in)?correct|right|wrong|steps?\s+\d+|\d+)\b[^\n\u2610-\u2612\u25cb\u25cf\u25c9\[(]*"
+OPTION = r"[\s*_]*(?:yes|no|(?:in)?correct|right|wrong|\d+)\b[^\n\u2610-\u2612\u25cb\u25cf\u25c9\[(]*"
 TICKED = re.compile(r"(?:\[[xX\u2713\u2714]\]|\([xX\u2713\u2714]\)|[\u2611\u2612\u25cf\u25c9])(?=[\s*_]*\w)")
 UNTICKED = re.compile(
     rf"(?:^[ \t]*[-*][ \t]+)?(?:\[\s?\]|\(\s\)|[\u2610\u25cb\u25ef\u25a1]){OPTION}", re.IGNORECASE | re.MULTILINE
 )
 SUSPECTED = re.compile(
-    r"\b(?:i|we)\s+(?:first\s+|originally\s+|initially\s+|had\s+)?(?:was\s+about\s+to|thought|wanted|said|guessed|wrote"
-    r"|answered|suspected|put|was\s+going)\b[^.\n]*?(?:[;,.]|\bbut\b)\s*(?=\S)"
-    r"|\b(?:at\s+first(?:\s+(?:glance|sight|i))?|initially|my\s+first\s+(?:thought|guess|impression"
-    r"|answer)|one\s+might|you\s+might|it\s+(?:might|may)\s+(?:look|seem))\b[^.\n]*?(?:\bbut\b|;"
-    r"|,\s+(?=on\b|in\b))",
+    (
+        r"\b(?:i|we)\s+(?:first\s+|originally\s+|initially\s+)?(?:"
+        + words("was about to|thought|believed|wanted|said|wrote|answered|suspected|put")
+        + r")\b[^.\n]*?(?:[;,.]|\bbut\b)\s*(?=\S)"
+        r"|\b(?:"
+        + words("at first( (glance|sight|i))?|initially|my first (thought|guess|impression|answer)|one might")
+        + r")\b[^.\n]*?(?:\bbut\b|;"
+        r")"
+    ),
     re.IGNORECASE,
 )
+# A withdrawal begins a clause: "12, no, wait" but not "they should wait".
 WITHDRAWN = re.compile(
-    r"\b(?:wait|hold\s+on|scratch\s+that|oops|whoops|hmm,\s+no|on\s+(?:second|closer|reflection"
-    r"|further)\b(?:\s+(?:thought|look|inspection))?s?|actually|correction|corrected"
-    r"|edit(?:ed)?(?=\s*:)|update(?=\s*:)"
-    r"|i\s+(?:was\s+wrong|meant|mean|correct\s+(?:that|myself|it)|take\s+(?:that|it)\s+back|misspoke"
-    r"|made\s+a\s+mistake|have\s+to\s+correct)|sorry|apologies|my\s+(?:mistake|bad)|no,\s+(?:that"
-    r"|it)(?:'s|\s+is)\s+not\s+(?:right|it|quite)(?=\s*[.:;])|no,\s+i\s+mean"
-    r"|(?:have\s+to\s+|need\s+to\s+|must\s+|should\s+|will\s+|'ll\s+)?(?:revise|retract|withdraw)\s+(?:that|this|my\s+\w+)"
-    r"|looking\s+again|re-?reading|second\s+look|let\s+me\s+(?:re-?do|re-?check|re-?consider"
-    r"|correct))\b[\s,:.!;\u2013\u2014-]*",
+    (
+        r"(?:^|[.!?:;,\n(\u2013\u2014-]\s*|\b(?:no|but|and|so|well|hmm)\s+)(?:wait|hold\s+on|scratch\s+that|oops|hmm,\s+no|on\s+(?:second|reflection"
+        r"|further)\b(?:\s+(?:thought|look))?s?|actually|correct(?:ion|ed)(?=\s*[:,.!])"
+        r"|edit(?:ed)?(?=\s*:)|update(?=\s*:)"
+        r"|"
+        + words("i (meant|mean|correct (that|it)|take (that|it) back|made a mistake|have to correct)|sorry")
+        + r"|no,\s+(?:that"
+        r"|it)(?:'s|\s+is)\s+not\s+(?:right|it|quite)(?=\s*[.:;])|"
+        + words("no, i mean|let me (re-?check|correct|(_ )?(check|look|think) (_ )?again)")
+        + r")\b[\s,:.!;\u2013\u2014-]*"
+    ),
+    re.IGNORECASE,
+)
+
+
+OTHER_SOLUTION = re.compile(
+    r"^\W*(?:(?:the|a|here\s+is)\s+)*(?:correct(?:ed)?|right)\s+(?:solution|version|approach|calculation|steps)\b[^.]{0,40}:?\W*$",
     re.IGNORECASE,
 )
 
@@ -60,7 +75,7 @@ def keep_ticked_options(text: str) -> str:
     return TICKED.sub("", UNTICKED.sub(" ", text)) if TICKED.search(text) else text
 
 
-def sentences_after_withdrawals(text: str) -> Iterator[list[str]]:
+def sentences_after_withdrawals(text: str) -> Iterator[list[Sentence]]:
     """Yield the sentences after the last withdrawal ("wait, no"), then after each earlier one, then all sentences.
 
     Only the last MOST_WITHDRAWN withdrawals are considered. Statements that the writer abandons ("I first thought ...,
@@ -68,4 +83,15 @@ def sentences_after_withdrawals(text: str) -> Iterator[list[str]]:
     """
     withdrawn = [match.end() for match in WITHDRAWN.finditer(text)]
     for start in [*withdrawn[: -MOST_WITHDRAWN - 1 : -1], 0]:
-        yield sentences(SUSPECTED.sub(" ", text[start:]))
+        yield split_sentences(SUSPECTED.sub(" ", text[start:]))
+
+
+def without_other_solutions(parts: list[Sentence], answers: Callable[[str], bool]) -> list[Sentence]:
+    """Drop what follows the heading of another solution ("Correct solution:"), except statements of the answer."""
+    heading = next((place for place, part in enumerate(parts) if place and OTHER_SOLUTION.match(part.text)), len(parts))
+    return [part for place, part in enumerate(parts) if place < heading or answers(part.text)]
+
+
+def whole_sentences(text: str) -> list[Sentence]:
+    """Return the sentences of a reply that breaks off, without the last one, which is incomplete."""
+    return split_sentences(text)[:-1]

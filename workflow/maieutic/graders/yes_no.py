@@ -5,133 +5,179 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from maieutic.graders.passages import BREAKS_OFF, is_closing, sentences
+from maieutic.graders.evidence import Decision, Evidence, Rank, decide, decide_cut
+from maieutic.graders.lexicon import in_english
+from maieutic.graders.passages import BREAKS_OFF, QUESTION, Sentence, is_closing, sentences, split_sentences
 from maieutic.graders.polarity import word_verdicts
 from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS
-from maieutic.graders.verdict_text import prepare_verdict_text, sentences_after_withdrawals
-
-YES = r"(?:yes|yeah|yep|yup|yea|aye|y|affirmative|absolutely|definitely|certainly|indeed)"
-NO = r"(?:no|nope|nah|n|negative|(?:absolutely|definitely|certainly)\s+not|not\s+at\s+all|of\s+course\s+not)"
-SURE = (
-    r"(?:absolutely|definitely|certainly|clearly|of\s+course|surely|probably|most\s+likely|likely|oh"
-    r"|well|simply|just|a|an|clear|firm|plain|resounding)"
+from maieutic.graders.steps import (
+    BRACKETS,
+    OTHER_PARTS,
+    PART_OF_SOLUTION,
+    StepsShown,
+    all_steps_right,
+    collect_step_verdicts,
+    mark_steps,
+    marked_steps,
+    whole_is_right,
 )
+from maieutic.graders.turns import own_turn
+from maieutic.graders.verdict_text import (
+    prepare_verdict_text,
+    sentences_after_withdrawals,
+    whole_sentences,
+    without_other_solutions,
+)
+from maieutic.graders.words import words
+
+YES = r"(?:" + words("yes|yeah|yep|yup|y|affirmative|absolutely|definitely|certainly|indeed") + r")"
+NO = r"(?:" + words("no|nope|nah|n|negative|(absolutely|definitely|certainly) not|not at all|of course not") + r")"
+SURE = r"(?:" + words("absolutely|definitely|certainly|probably|most likely|well|just|a|an") + r")"
 # A yes or no that is a verdict. "no.1" is excluded here, "no errors" by `is_label`, and "yes and no" by BOTH.
 LABEL = rf"(?:{SURE}[\s,]+)*(?P<{{name}}>{NO}|{YES})\b(?!\s*(?:\.\s?\d|\d)|['\u2019]\w)"
-QUOTE = r"[\s\"'(\[{\u201c\u2018\u00ab*#>=:|\u2022\u2013\u2014\u2192\u27a1\U0001f449-]*+"
+CHECKS = r"\u2611\u2705\u2713\u2714\u2716-\u2718\u274c"  # check marks and crosses, which are verdicts
+QUOTE = rf"[\s\"'(\[{{\u201c\u2018\u00ab*#>=:|\u2022\u2013\u2014\u2192\u27a1\U0001f449{CHECKS}-]*+"
 LEAD = (
-    r"(?:(?:so|therefore|thus|hence|then|consequently|finally|ok(?:ay)?|well|hmm+|and|but|conclusion"
-    r"|bottom\s+line|long\s+story\s+short|tl;?\s?dr|to\s+sum\s+up|all\s+in\s+all|all\s+told|in\s+the\s+end"
-    r"|overall|in (?:short|summary|conclusion|one word)|again|i repeat|i mean(?:t)?|make (?:it|that)"
-    r"|i(?:'d| would|'m| am| have to)?\s+(?:say|answer\s+with|choose|think|guess|believe|go\s+(?:with"
-    r"|for)|choose|answer|conclude|settle\s+on|lean\s+towards?|correct myself)(?:\s+that)?"
-    r"|(?:as|for)\s+(?:my|the)\s+answer|(?:in my (?:opinion|view))|(?:if i had to [^,\n]{0,40}"
-    r"|as far as i can tell|to be honest)"
-    r"|my\s+(?:\w+\s+)?(?:guess|answer|reply|verdict|choice|response|conclusion|opinion"
-    r"|judge?ment)(?:\s+is|\s+would\s+be)?"
-    r"|it(?:'s| is| must be| would be)|that(?:'s| is| would be)|this is"
-    r"|(?:the\s+)?(?:\w+\s+)?(?:answer|verdict|result|output|response|reply|label|tutor|assistant"
-    r"|teacher|a|s|ans)(?:\s+(?:is|would\s+be|should\s+be|must\s+be|remains|to\s+(?:the"
-    r"|your)\s+question\s+is))?|(?:clearly|now|still|simply|likely|probably"
+    r"(?:(?:so|therefore|thus|hence|then|consequently|well|hmm+|and|but|conclusion"
+    r"|bottom\s+line|tl;?\s?dr"
+    r"|overall|in (?:short|conclusion|one word)|again|i repeat|i mean(?:t)?"
+    r"|i(?:'d| would|'m| am| have to)?\s+(?:"
+    + words("say|answer with|choose|think|guess|believe|go (with|for)|choose|answer|lean towards?")
+    + r"|correct myself)(?:\s+that)?"
+    r"|(?:if i had to [^,\n]{0,40}"
+    r")"
+    r"|my\s+(?:\w+\s+)?(?:" + words("guess|answer|reply|verdict|choice|response|conclusion|judge?ment") + r")(?:\s+is)?"
+    r"|it(?:'?s| is| would be)"
+    r"|(?:the\s+)?(?:\w+\s+)?(?:"
+    + words("answer|verdict|result|output|response|reply|label|tutor|assistant|teacher|a|s")
+    + r")(?:\s+(?:is|would\s+be|should\s+be"
+    r"))?|(?:now|probably"
     r"|most likely))\b[\s:,;=.\u2013\u2014>\"'(*-]*+){0,6}"
 )
 BARE_LABEL = re.compile(rf"^{QUOTE}{LEAD}{QUOTE}{LABEL.format(name='label')}(?P<rest>.*)$", re.IGNORECASE | re.DOTALL)
 MARKED = re.compile(
-    rf"\b(?:answer|verdict|conclusion|judge?ment|output|response|reply|label|r\u00e9ponse|respuesta"
-    rf"|antwort|resposta|jawaban|risposta|result)\b(?:\s+(?:finale?|to\s+(?:the|this|your)\s+question"
-    rf"|here|therefore|\([^)\n]{{0,60}}\)))*\s*(?:[:=\u2192]|->|\bis\b|\bwould\s+be\b"
-    rf"|\bis\s+therefore\b)+\s*{QUOTE}(?:therefore|thus|then|clearly|simply|now|still"
-    rf"|a)?\s*{QUOTE}{LABEL.format(name='label')}",
+    (
+        r"\b(?:"
+        + words("answer|verdict|conclusion|judge?ment|output|response|reply|label|final|result")
+        + r")\b(?:\s+(?:finale?|to\s+(?:the|this|your)\s+question"
+        rf"|here|therefore|\([^)\n]{{0,60}}\)))*\s*(?:[:=\u2192]|->|\bis\b"
+        rf")+\s*{QUOTE}(?:therefore|thus|then|now"
+        rf"|a)?\s*{QUOTE}{LABEL.format(name='label')}"
+    ),
     re.IGNORECASE,
 )
 ENDING_LABEL = re.compile(
-    rf"(?:[,;:\u2013\u2014\u2192-]|\b(?:so|therefore|thus|hence|then|is|be|answer|say|said|reply|with"
-    rf"|think|conclude|but|rather|to)\b)\s*{QUOTE}{LABEL.format(name='label')}[\W_]*$",
+    (
+        r"(?:[,;:\u2013\u2014\u2192-]|\b(?:"
+        + words("so|therefore|thus|hence|then|is|be|answer|say|said|reply|with|think|but|to")
+        + rf")\b)\s*{QUOTE}{LABEL.format(name='label')}[\W_]*$"
+    ),
     re.IGNORECASE,
 )
 CONCLUDES = re.compile(
-    rf"\b(?:so|therefore|thus|hence|answer\s+is|i\s+(?:say|answer|conclude|choose|think)|to\s+(?:say"
-    rf"|answer|reply)|go\s+with|make\s+it|it's\s+a"
-    rf"|is\s+a)\b[\s,:]*{QUOTE}{LABEL.format(name='label')}[\W_]*$",
+    (
+        r"\b(?:"
+        + words("so|therefore|thus|hence|i (say|answer|choose|think)|to (say|answer|reply)")
+        + rf")\b[\s,:]*{QUOTE}{LABEL.format(name='label')}[\W_]*$"
+    ),
     re.IGNORECASE,
 )
 ANSWERED_QUESTION = re.compile(
-    rf"^(?P<question>.{{0,300}}?)(?:\?|\(correct\)(?:\s+only)?|[:=])[\"'\u201d)*\s]*(?:(?:the\s+"
-    rf"|my\s+)?(?:answer|a)\s*(?:is)?[:=]?\s*)?{QUOTE}{LABEL.format(name='label')}[\W_]*(?:$|[.,;(]"
+    rf"^(?P<question>.{{0,300}}?)(?:\?|[:=])[\"'\u201d)*\s]*(?:(?:the\s+"
+    rf")?(?:answer|a)\s*(?:is)?[:=]?\s*)?{QUOTE}{LABEL.format(name='label')}[\W_]*(?:$|[.,;(]"
     rf"|because|since)",
     re.IGNORECASE | re.DOTALL,
 )
 BOTH = re.compile(
     r"\byes\b(?:\s*\([^)\n]{0,20}\))?\s*or\s+no\b(?:\s*\([^)\n]{0,20}\))?(?:\s+only)?"
-    r"|\byes\b[^.\n]{0,12}?(?:/|\bor\b|\band\b|\||,(?=\s*[\"']?no\W*$)|,\s*(?:maybe|perhaps)"
+    r"|\byes\b[^.\n]{0,12}?(?:/|\bor\b|\band\b|\||,(?=\s*[\"']?no\W*$)|,\s*(?:maybe)"
     r"|\bnor\b)\s*[\"']?\bno\b|\bno\b[^.\n]{0,6}?(?:/|\bor\b|\band\b|\bnor\b)\s*[\"']?\byes\b"
     r"|\bmaybe\b|\bit depends\b",
     re.IGNORECASE,
 )
 DENIED = re.compile(
-    r"(?:[,(]\s?)?(?:\band\s+|\bbut\s+)?\b(?:not|rather\s+than|instead\s+of|isn[\u2019']t|(?:mistake"
-    r"|wrong|tempting|easy)\s+to\s+say)\s+[\"'\u201c]?(?:yes|no)\b[\"'\u201d]?(?:\s+here)?\)?"
+    r"(?:[,(]\s?)?(?:\band\s+)?\b(?:not|rather\s+than|instead\s+of|isn[\u2019']t|(?:mistake"
+    r"|wrong)\s+to\s+say)\s+[\"'\u201c]?(?:yes|no)\b[\"'\u201d]?(?:\s+here)?\)?"
     r"|[;,]\s*[\"'\u201c]?(?:yes|no)[\"'\u201d]?\s+(?:would|is)\s+(?:be\s+)?(?:a\s+)?(?:misjudge\w*"
     r"|mistake|wrong|incorrect)\b[^.]*",
     re.IGNORECASE,
 )
-AFFIRMS = re.compile(
-    rf"^\W*{YES}\W+(?:really|exactly|that'?s? (?:it|all|right)|sure|of course|i'?m sure)\W*$", re.IGNORECASE
-)
+AFFIRMS = re.compile(rf"^\W*{YES}\W+(?:really|exactly)\W*$", re.IGNORECASE)
 QUOTED = re.compile(r"[\"\u201c][^\"\u201d\n]{0,200}[\"\u201d]")
 OWN_QUOTE = re.compile(rf"[\"\u201c']\s*(?:{YES}|{NO})\s*[.!]?\s*[\"\u201d']", re.IGNORECASE)
 SUBJECT = (
-    r"(?:solution|work|answer|response|reasoning|calculations?|everything|(?<!\w)its?|that|this|he|she"
-    r"|they|student|you(?:'ve|\s+have)?\s+(?:solved|worked|done|got|did)|approach|attempt|all\s+(?:of\s+)?(?:the\s+)?(?:\d+\s+)?steps?|every\s+step"
+    r"(?:"
+    + words("solution|work|answer|response|reasoning|calculations?|everything")
+    + r"|(?<!\w)its?|"
+    + words("that|this|he|she|they|student|you('ve)? (solved|worked|done|got|did)|approach|attempt")
+    + r"|all\s+(?:of\s+)?(?:the\s+)?(?:\d+\s+)?steps?|every\s+step"
     r"|each\s+step|steps)"
 )
 ABOUT_WHOLE = re.compile(
-    rf"\b{SUBJECT}\b|^\W*(?:not\s+)?(?:in)?correct\W*$|^\W*(?:wrong|not\s+(?:quite\s+)?(?:correct|right))\W*$"
-    rf"|\bthere\s*(?:'s|\s+is|\s+are|\s+was|\s+were|\s+isn|\s+aren)|\b(?:error|mistake)s?\s+(?:in"
+    rf"\b{SUBJECT}\b|^\W*(?:not\s+)?(?:in)?correct\W*$|^\W*(?:wrong)\W*$"
+    rf"|\bthere\s*(?:'s|\s+is|\s+are|\s+was|\s+were)|\b(?:error|mistake)s?\s+(?:in"
     rf"|at)\s+step|\b(?:no|any|an?)\s+(?:errors?|mistakes?)\b|\berrors?\s+found\b"
     rf"|\bnothing\s+(?:is\s+)?wrong\b|\bstep\s+\d+\s+(?:is|has|contains)\b",
     re.IGNORECASE,
 )
 ABOUT_PART = re.compile(
-    r"\b(?:in|at|of|until|up\s+to|through)\s+(?:steps?|lines?|parts?|the\s+(?:first|second|third|last"
-    r"|next|addition|multiplication|calculation|sum|division))\b|\bsteps?\s+\d|\bit\s+is\s+(?:correct"
-    r"|right|true)\s+that\b|\bso\s+far\b|\bif\b|\bwould\b|\bwhether\b|\bnot\s+sure\b"
-    r"|\bthe\s+only\s+thing\b|\buntil\b|\blooks?\s+(?:wrong|odd)\b",
+    (
+        r"\b(?:in|at|of|until|up\s+to|through)\s+(?:"
+        + words("steps?|lines?|parts?|the (first|second|third|last|next|addition|multiplication|calculation|sum)")
+        + r")\b|\bsteps?\s+\d|\bit\s+is\s+(?:correct"
+        r"|right|true)\s+that\b|\bso\s+far\b|\bwould\b"
+        r"|\bthe\s+only\s+thing\b|\blooks?\s+(?:wrong)\b"
+    ),
     re.IGNORECASE,
 )
 NOT_SURE = re.compile(
     r"\b(?:whether|not\s+sure|can(?:no|['\u2019])t\s+(?:tell|say|decide|judge)|unclear|would\s+be"
     r"|could\s+be|may\s+be|might\s+be|don[\u2019']t\s+know|if|unless|otherwise"
-    r"|should\s+be\s+checked)\b",
+    r")\b",
     re.IGNORECASE,
 )
 
 
 UNDECIDED = re.compile(
-    r"\bit\s+depends\b|\bmay\s+or\s+may\s+not\b|\bleave\s+(?:the\s+question|it|this|that)\s+open\b|\bcould\s+be\s+yes\b.*\bcould\s+be\s+no\b|\b(?:can(?:not|'t)|unable\s+to"
+    r"\bit\s+depends\b|\bmay\s+or\s+may\s+not\b|\b(?:might|may|could)\s+be\b.*\bor\b|n[o']t\s+(?:have\s+)?enough\b|\bno\s+(?:verdict|judge?ment)\b|\b(?:do\s+not|don't)\s+know\b|\bleave\s+(?:the\s+question|it|this|that)\s+open\b|\bcould\s+be\s+yes\b.*\bcould\s+be\s+no\b|\b(?:can(?:not|'t)"
     r"|not\s+able\s+to)\s+(?:tell|say|decide|judge|determine)\b",
     re.IGNORECASE,
 )
 INNER_LABEL = re.compile(rf"\b(?:but|so|and|then)[\s:]+(?=(?:{NO}|{YES})\s*,\s)", re.IGNORECASE)
 CLAIM = re.compile(
-    r"^\W*(?:the\s+|this\s+)?(?:claim|statement|assertion)\s+that\s+(?P<claim>.+?)\s+is\s+(?:\w+ly\s+)?"
-    r"(?P<verdict>true|false|wrong|correct|incorrect|right|untrue)\W*$",
+    r"^\W*(?:the\s+)?(?:claim|statement)\s+that\s+(?P<claim>.+?)\s+is\s+(?:\w+ly\s+)?"
+    r"(?P<verdict>true|false|wrong|correct|incorrect|right)\W*$",
     re.IGNORECASE,
 )
 NO_STATEMENT = re.compile(r"\?|^\W*(?:i\s+)?hope\b", re.IGNORECASE)
-SOLUTION_NAMED = re.compile(
-    r"\b(?:solution|(?:your|this|the)\s+(?:\w+\s+)?(?:work|answer))\b"
-    r"|\byou(?:'ve|\s+have)?\s+(?:solved|got)\s+(?:it|this|that|everything|the\s+problem)\b",
+STANDS_FOR_WHOLE = re.compile(r"\W*(?:it|that|this|he|she|they)\b", re.IGNORECASE)
+BOTH_ANSWERS = re.compile(r"\W*(?:both\s+)?(?:yes\s+and\s+no)\b", re.IGNORECASE)
+# "The correct answer is 66, not 54" calls the student's value wrong.
+CORRECTS_VALUE = re.compile(
+    r"\b(?:correct|right)\s+\w+\s+(?:is|was|would\s+be|should\s+be)\b[^.;]{0,40}\b(?:not|instead\s+of|rather\s+than|but\s+the\s+student)\b"
+    r"|\bstudent\s+(?:got|has|had|wrote)\b[^.;]{0,40}\bbut\s+the\s+(?:correct|right)\s+\w+\s+is\b",
     re.IGNORECASE,
 )
-CLOSING_VERDICT_SENTENCES = 2  # number of sentences at the end of a reply in which a verdict may be inside the sentence
+OTHER_PEOPLE = re.compile(
+    r"\b(?:another|other|different|reference|model)\s+(?:student|solution|answer|tutor)|\bmost\s+(?:of)\b",
+    re.IGNORECASE,
+)
+CONCLUDING_CLAUSE = re.compile(r"[,;]\s+(?:and\s+)?(?:so|therefore|thus|hence)\s+(?P<clause>.+)$", re.IGNORECASE)
+# How tutors begin when an answer is wrong: "Not quite!"
+NEARLY = re.compile(r"^\W*(?:not\s+(?:quite|exactly)|almost|nearly|close)\b[^.!?:]{0,20}[.!,:]", re.IGNORECASE)
+MOST_LAST_LABELS = 2  # number of sentences at the end of a reply whose labels count if there is no other evidence
+SOLUTION_NAMED = re.compile(
+    r"\b(?:solution|(?:your|this|the)\s+(?:\w+\s+)?(?:work|answer))\b"
+    r"|\byou(?:'ve)?\s+(?:solved|got)\s+(?:it|this|that|everything)\b",
+    re.IGNORECASE,
+)
 REPORTED = re.compile(
-    r"\b(?:answer|report|stand\s+by|enter|reply|verdict|record(?:ed)?|settle\s+on|stays?|remains?)\b[\s,:]*(?:with|is|as|a|an)?[\s\"'*]*"
+    r"\b(?:answer|report|stand\s+by|enter|reply|verdict|stays?)\b[\s,:]*(?:with|is|as|a|an)?[\s\"'*]*"
     rf"({NO}|{YES})(?![\w'])(?!\s+(?:error|mistake|step|problem|doubt)s?\b)",
     re.IGNORECASE,
 )
 SOLUTION_IS = re.compile(
-    r"\bsolution(?:\s+as\s+a\s+whole)?\s+(?:is|was|isn't)\s+(?:\w+\s+)?(?:incorrect|correct|wrong|right|not\s+(?:correct|right))\b",
+    r"\bsolution(?:\s+as\s+a\s+whole)?\s+(?:is|was|isn't)\s+(?:\w+\s+)?(?:incorrect|correct|wrong|right)\b",
     re.IGNORECASE,
 )
 MAX_WORDS_AFTER_LABEL = 4  # up to this many words may follow a label without being a reason for it
@@ -147,19 +193,26 @@ class LabelVerdict(NamedTuple):
     text: str
 
 
+REPEATED = re.compile(r"\b(yes|no)(?:\s+\1\b)+(?=\W*$)", re.IGNORECASE | re.MULTILINE)
 SYMBOL = re.compile(
-    r"[\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]|\[(?=[A-Za-z ]{1,20}\])|(?<=[A-Za-z])\](?=\s*\S)"
+    rf"(?![{CHECKS}])[\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+    r"|\[(?=[A-Za-z ]{1,20}\])|(?<=[A-Za-z])\](?=\s*\S)"
 )
 WORD_LABEL = re.compile(
-    r"\b(?:mark(?:ing|s)?|grad(?:e|ing)|outcome|finding|decision|verdict|status|assessment|judge?ment|label|answer|conclusion|result|evaluation|solution"
-    r"|overall)\W*[:=\u2192]\W*"
-    r"(?P<verdict>(?:not\s+|in)?(?:quite\s+)?(?:correct|right|wrong|valid|accurate))\b[\W_]*(?:$|[.,;(])",
+    (
+        r"\b(?:"
+        + words(
+            "mark(ing|s)?|verdict|status|assessment|judge?ment|label|final|answer|conclusion|result|solution|overall"
+        )
+        + r")\W*[:=\u2192]\W*"
+        r"(?P<verdict>(?:not\s+|in)?(?:quite\s+)?(?:correct|right|wrong|valid|accurate))\b[\W_]*(?:$|[.,;(])"
+    ),
     re.IGNORECASE,
 )
 KEY = re.compile(
     r"^\W*(?:is\s+)?(?:the\s+)?(?:student'?s?\s+)?(?:solution\s+)?(?:is\s+)?(?P<key>(?:in"
-    r"|not\s+)?correct(?:ness)?|wrong|right|has\s+(?:an?\s+)?(?:error|mistake)s?|errors?"
-    r"|mistakes?)\W*[:=?]\W*(?P<value>true|false|yes|no)\W*$",
+    r"|not\s+)?correct(?:ness)?|wrong|right|errors?"
+    r"|mistakes?)\W*[:=?]\W*(?P<value>true|false|yes|no|none|zero|0)\W*$",
     re.IGNORECASE,
 )
 
@@ -171,23 +224,32 @@ def is_yes(word: str) -> bool:
 
 def prepare_yes_no_reply(text: str) -> str:
     """Return a reply with its fields as lines, without symbols such as emoji, and without brackets around labels."""
-    return SYMBOL.sub(" ", prepare_verdict_text(text)).replace("\u2019", "'")
+    text = REPEATED.sub(r"\1", text)
+    return in_english(SYMBOL.sub(" ", prepare_verdict_text(text)).replace("\u2019", "'"))
 
 
-def read_yes_no(text: str) -> tuple[bool, str] | None:
-    """Return the verdict of a reply (True: the solution is incorrect) and its sentence, or None without a verdict.
+def read_yes_no(text: str, steps: StepsShown | None = None) -> Decision[bool]:
+    """Return the verdict of a reply (True: the solution is incorrect) and its sentence.
 
-    The last sentence with a verdict decides. Withdrawn text and closings (offers, questions, checks) are ignored. A
-    verdict is a label ("Yes", "Answer: no", "so the answer is yes"), a repeated question with a label ("Correct? No"),
-    or a statement about the whole solution. A label that contradicts the statement after it is not a verdict.
+    steps: number of steps of the solution that the prompt shows, if known. A reply that calls all of them right calls
+    the solution correct.
     """
-    cleaned = prepare_yes_no_reply(text)
+    cleaned = prepare_yes_no_reply(own_turn(text, lambda before: states_value(before, steps)))
     if BREAKS_OFF.search(cleaned):
-        return None
+        return decide_cut(verdict_evidence(whole_sentences(cleaned), steps), cleaned)
+    decision = Decision[bool](None, "", "no statement" if text.strip() else "empty")
     for parts in sentences_after_withdrawals(cleaned):
-        if answer := verdict_of_sentences(parts):
-            return None if answer.incorrect is None else (answer.incorrect, answer.text[:MAX_PASSAGE_CHARACTERS])
-    return None
+        evidence = verdict_evidence(parts, steps)
+        decision = decide(evidence) if evidence else decision
+        if any(piece.value is not None or piece.rank < Rank.STATEMENT for piece in evidence):
+            break
+    return decision
+
+
+def states_value(text: str, steps: StepsShown | None) -> bool:
+    """Return True if a text states a verdict by a mark, a line or a conclusion."""
+    evidence = verdict_evidence(split_sentences(prepare_yes_no_reply(text)), steps)
+    return any(piece.rank <= Rank.CONCLUSION and piece.value is not None for piece in evidence)
 
 
 def last_solution_verdict(text: str) -> bool | None:
@@ -196,42 +258,93 @@ def last_solution_verdict(text: str) -> bool | None:
     return next((verdict.incorrect for verdict in reversed(statements) if verdict is not None), None)
 
 
-def verdict_of_sentences(parts: list[str]) -> LabelVerdict | None:
-    """Return the last plain label or the verdict of the last sentence. If neither exists, return the first label."""
-    parts = join_questions([part for part in parts if not AFFIRMS.match(part)])
+def verdict_evidence(parts: list[Sentence], steps: StepsShown | None) -> list[Evidence[bool]]:
+    """Return the evidence of a reply's sentences for its verdict. steps: number of steps that were shown."""
+    parts = join_questions([part for part in parts if not AFFIRMS.match(part.text)])
     parts = [
         part
         for part in parts
-        if not is_closing(part) or plain_label_value(part) is not None or closing_states_verdict(part)
-    ] or parts
-    last = len(parts) - 1
-    contradiction: LabelVerdict | None = None
-    for place, sentence in reversed(list(enumerate(parts))):
-        if answer := plain_label(sentence):
-            follows = stated_verdict(parts[place + 1], after_label=True) if place < last else None
-            return (
-                answer
-                if follows is None or answer.incorrect in (None, follows.incorrect)
-                else LabelVerdict(None, sentence)
+        if not is_closing(part.text) or plain_label(part.text) is not None or closing_states_verdict(part.text)
+    ]
+    parts = without_other_solutions(parts, lambda sentence: plain_label(sentence) is not None)
+    evidence: list[Evidence[bool]] = []
+    marked = [mark_steps(part.text.translate(BRACKETS)) for part in parts]
+    for place, part in enumerate(parts):
+        first, last = place == 0, place == len(parts) - 1
+        sentence = part.text
+        if piece := label_evidence(part, first, last):
+            following = (
+                None
+                if last or plain_label(parts[place + 1].text)
+                else whole_verdict(parts[place + 1].text, marked[place + 1], True)
             )
-        if place == last:
-            if UNDECIDED.search(sentence):
-                return LabelVerdict(None, sentence)
-            label = label_verdict(sentence)
-            if label and label.incorrect is None:
-                contradiction = label
-            elif label and is_explained_label(sentence):
-                return label
-            elif label is None and (answer := stated_verdict(sentence) or closing_verdict(sentence)):
-                before = plain_label_value(parts[place - 1]) if place else None
-                return answer if before in (None, answer.incorrect) else LabelVerdict(None, sentence)
-    if contradiction:
-        return contradiction
-    for sentence in reversed(parts[-CLOSING_VERDICT_SENTENCES:]):
-        if (answer := reported_verdict(sentence)) or (answer := concluded_verdict(sentence)):
-            return answer
-    labels = (label_verdict(sentence) for sentence in (*parts[:1], *reversed(parts)))
-    return next((label for label in labels if label), None) or solution_sentence_verdict(parts[0] if parts else "")
+            contradicted = piece.value is not None and following not in (None, piece.value)
+            evidence.append(piece._replace(value=None) if contradicted else piece)
+        elif last and UNDECIDED.search(sentence):
+            evidence.append(Evidence(Rank.CONCLUSION, None, sentence))
+        steps_before = any(map(marked_steps, marked[:place]))
+        if (verdict := whole_verdict(sentence, marked[place], steps_before)) is not None:
+            evidence.append(Evidence(Rank.CONCLUSION, verdict, sentence))
+    if not any(piece.rank < Rank.STATEMENT for piece in evidence):
+        labels = [(label_verdict(part.text), part.text) for part in parts[-MOST_LAST_LABELS:]]
+        evidence += [Evidence(Rank.CONCLUSION, label.incorrect, text) for label, text in labels if label][-1:]
+    stated = collect_step_verdicts(
+        [text for text in marked if not any(skip.search(text) for skip in (QUESTION, NOT_SURE, OTHER_PEOPLE, CLAIM))]
+    )
+    passage = " ".join(part.text for part in parts)[-MAX_PASSAGE_CHARACTERS:]
+    if stated.wrong or stated.unplaced_error or any(CORRECTS_VALUE.search(part.text) for part in parts):
+        evidence.append(Evidence(Rank.STATEMENT, True, passage))
+    elif stated.finds_no_error or all_steps_right(stated.right, steps):
+        evidence.append(Evidence(Rank.STATEMENT, False, passage))
+    return evidence
+
+
+def label_evidence(part: Sentence, first: bool, last: bool) -> Evidence[bool] | None:
+    """Return the evidence of a sentence's label ("Yes", "Answer: no"), or None if it has no label that counts."""
+    sentence = part.text
+    if BOTH_ANSWERS.match(sentence):
+        return Evidence(Rank.OPENING if first else Rank.CONCLUSION, None, sentence, first)
+    if plain := plain_label(sentence):
+        rank, value = plain
+        if rank == Rank.LINE and not part.alone:
+            rank = Rank.OPENING if first else Rank.CONCLUSION
+        return Evidence(rank, value, sentence, first)
+    if first and NEARLY.match(sentence):
+        return Evidence(Rank.OPENING, True, sentence, True)
+    label = label_verdict(sentence)
+    if label and first and BARE_LABEL.match(without_quotations(sentence)):
+        return Evidence(Rank.OPENING, label.incorrect, sentence, True)
+    if label and last and label.incorrect is not None and is_explained_label(sentence):
+        return Evidence(Rank.CONCLUSION, label.incorrect, sentence)
+    if last and (reported := reported_verdict(sentence)):
+        return Evidence(Rank.CONCLUSION, reported.incorrect, sentence)
+    return None
+
+
+def whole_verdict(sentence: str, marked: str, steps_before: bool) -> bool | None:
+    """Return the verdict of a sentence about the whole solution (True: incorrect), or None if it states none.
+
+    A part that is wrong makes the whole wrong; a part that is right does not make the whole right.
+    """
+    sentence = QUOTED.sub(" ", sentence)
+    if OTHER_PEOPLE.search(sentence):
+        return None
+    if clause := CONCLUDING_CLAUSE.search(sentence):
+        sentence = clause["clause"]
+    stated = stated_verdict(sentence) or concluded_verdict(sentence) or closing_verdict(sentence)
+    if stated and stated.incorrect:
+        return True
+    if CLAIM.match(sentence):
+        return stated.incorrect if stated else None
+    if True in word_verdicts(sentence):
+        return None
+    if whole_is_right(marked, steps_before):
+        return False
+    is_pronoun = not steps_before and STANDS_FOR_WHOLE.match(sentence) is not None
+    names_whole = is_pronoun or (
+        SOLUTION_NAMED.search(PART_OF_SOLUTION.sub(" ", sentence)) and not OTHER_PARTS.search(sentence)
+    )
+    return False if stated and stated.incorrect is False and names_whole and not marked_steps(marked) else None
 
 
 def closing_verdict(sentence: str) -> LabelVerdict | None:
@@ -278,12 +391,6 @@ def concluded_verdict(sentence: str) -> LabelVerdict | None:
     return LabelVerdict(verdicts.pop(), sentence) if len(verdicts) == 1 and not NOT_SURE.search(sentence) else None
 
 
-def plain_label_value(sentence: str) -> bool | None:
-    """Return the verdict of a sentence's plain label (True: incorrect), or None if there is no such label."""
-    label = plain_label(sentence)
-    return None if label is None else label.incorrect
-
-
 def is_explained_label(sentence: str) -> bool:
     """Return True if a sentence ends with its label, or adds only a reason or a few words to it."""
     match = BARE_LABEL.match(INNER_LABEL.split(without_quotations(sentence))[-1])
@@ -306,12 +413,12 @@ def stated_verdict(sentence: str, after_label: bool = False) -> LabelVerdict | N
     return None if verdict is None else LabelVerdict(verdict, sentence)
 
 
-def join_questions(parts: list[str]) -> list[str]:
+def join_questions(parts: list[Sentence]) -> list[Sentence]:
     """Join each question with the label that answers it ("Is it correct? No.")."""
-    joined: list[str] = []
+    joined: list[Sentence] = []
     for part in parts:
-        if joined and joined[-1].rstrip("\"'*) ").endswith("?") and BARE_LABEL.match(part):
-            joined[-1] = f"{joined[-1]} {part}"
+        if joined and joined[-1].text.rstrip("\"'*) ").endswith("?") and BARE_LABEL.match(part.text):
+            joined[-1] = Sentence(f"{joined[-1].text} {part.text}", True)
         else:
             joined.append(part)
     return joined
@@ -323,24 +430,24 @@ def without_quotations(sentence: str) -> str:
     return DENIED.sub(" ", bare)
 
 
-def plain_label(sentence: str) -> LabelVerdict | None:
-    """Return the verdict of a label that is alone or follows a marker, a question or "so". Otherwise return None."""
+def plain_label(sentence: str) -> tuple[Rank, bool | None] | None:
+    """Return the rank and verdict of a label that is alone or follows a marker, a question or "so". Otherwise None."""
     bare = without_quotations(sentence)
-    both, bare = BOTH.search(bare), BOTH.sub(" ", bare).lstrip(" ?,")
+    both, bare = BOTH.search(bare), re.sub(r"^[\W_]+", "", BOTH.sub(" ", bare))
     if match := KEY.match(bare):
         wrong = not re.fullmatch(r"correct(?:ness)?|right", match["key"], re.IGNORECASE)
-        return LabelVerdict((match["value"].lower() in ("true", "yes")) == wrong, sentence)
+        return Rank.FIELD, (match["value"].lower() in ("true", "yes")) == wrong
     if matches := list(MARKED.finditer(bare)):
-        return LabelVerdict(is_yes(matches[-1]["label"]), sentence)
-    if matches := list(WORD_LABEL.finditer(bare)):
-        return LabelVerdict(word_verdicts(matches[-1]["verdict"].replace("incorrect", "wrong"))[0], sentence)
+        return Rank.MARK, is_yes(matches[-1]["label"])
+    if not OTHER_PEOPLE.search(bare) and (matches := list(WORD_LABEL.finditer(bare))):
+        return Rank.MARK, word_verdicts(matches[-1]["verdict"].replace("incorrect", "wrong"))[0]
     if (match := ANSWERED_QUESTION.match(bare)) and (errors_asked := asks_for_errors(match["question"])) is not None:
-        return LabelVerdict(is_yes(match["label"]) == errors_asked, sentence)
+        return Rank.FIELD, is_yes(match["label"]) == errors_asked
     if (match := BARE_LABEL.match(bare)) and not re.search(r"[A-Za-z0-9]", match["rest"]):
-        return LabelVerdict(is_yes(match["label"]), sentence)
+        return Rank.LINE, is_yes(match["label"])
     if match := CONCLUDES.search(bare):
-        return LabelVerdict(is_yes(match["label"]), sentence)
-    return LabelVerdict(None, sentence) if both and not re.search(r"[A-Za-z]{3}.*[A-Za-z]{3}", bare) else None
+        return Rank.CONCLUSION, is_yes(match["label"])
+    return (Rank.CONCLUSION, None) if both and not re.search(r"[A-Za-z]{3}.*[A-Za-z]{3}", bare) else None
 
 
 def label_verdict(sentence: str) -> LabelVerdict | None:
@@ -349,7 +456,7 @@ def label_verdict(sentence: str) -> LabelVerdict | None:
     Field `incorrect` of the verdict is None if the rest of the sentence contradicts the label.
     """
     if plain := plain_label(sentence):
-        return plain
+        return LabelVerdict(plain[1], sentence)
     bare = BOTH.sub(" ", without_quotations(sentence))
     if (match := BARE_LABEL.match(bare)) and is_label(match):
         label, verdict = is_yes(match["label"]), statement_verdict(match["rest"], after_label=True)
@@ -374,7 +481,11 @@ def is_label(match: re.Match[str]) -> bool:
         or bool(re.match(r"^[\s\"')\]*\u201d\u00bb]*(?:[^\w\s'\u2019]|\n|$)", rest))
         or bool(
             re.match(
-                r"^[\"')\]*]*\s+(?:because|since|as|it|the|this|that|he|she|there|i|step|they|here)\b",
+                (
+                    r"^[\"')\]*]*\s+(?:"
+                    + words("because|since|as|it|the|this|that|he|she|there|i|step|they|here")
+                    + r")\b"
+                ),
                 rest,
                 re.IGNORECASE,
             )
@@ -401,7 +512,7 @@ def asks_for_errors(question: str) -> bool | None:
     ):
         return None
     verdicts = set(word_verdicts(last))
-    if len(verdicts) == 2 or re.search(r"yes\s*(?:\(|=|means)\s*incorrect", question, re.IGNORECASE):
+    if len(verdicts) == 2 or re.search(r"yes\s*(?:\(|=)\s*incorrect", question, re.IGNORECASE):
         return True
     if len(verdicts) == 1 and (ABOUT_WHOLE.search(last) or len(last.split()) <= 4):
         return verdicts.pop()
@@ -441,7 +552,7 @@ HAS_ERROR = re.compile(
     re.IGNORECASE,
 )
 SUBJECT_FIRST = re.compile(
-    rf"^\W*(?:(?:the|this|that|his|her|their|of\s+the|as\s+a\s+whole|student'?s?)\s+)*(?:{SUBJECT}"
-    rf"|there|nothing|(?:not\s+)?(?:in)?correct\W*$|wrong\W*$|i\s+(?:found|see|find))",
+    rf"^\W*(?:(?:the|this|that|his|her|their|student'?s?)\s+)*(?:{SUBJECT}"
+    rf"|there|nothing|(?:not\s+)?(?:in)?correct\W*$|i\s+(?:found|see|find))",
     re.IGNORECASE,
 )

@@ -93,8 +93,7 @@ def step_of_field(text: str) -> int | None:
         return 0
     if re.fullmatch(SEVERAL_STEPS, text.strip(" ."), re.IGNORECASE):
         return None
-    step = read_step(text)
-    return None if step is None else step[0]
+    return read_step(text).value
 
 
 def parse_prose(text: str) -> ParsedDetection | None:
@@ -103,11 +102,11 @@ def parse_prose(text: str) -> ParsedDetection | None:
     A number counts as a step only in a reply that mentions steps or mistakes; otherwise the number may be the answer to
     the problem.
     """
-    step, stated = read_step(text), last_solution_verdict(text)
+    step, stated = read_step(text).value, last_solution_verdict(text)
     if step is not None and stated is None and not STEP_WORDS.search(text):
         return None
     if step is not None:
-        return ParsedDetection(step[0] > 0, step[0]) if stated in (None, step[0] > 0) else None
+        return ParsedDetection(step > 0, step) if stated in (None, step > 0) else None
     return None if stated is None else ParsedDetection(stated, None if stated else 0)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from maieutic.core.options import is_option_letter
 from maieutic.core.records import Item, Scoring
-from maieutic.graders.answers import TOLERANCE, final_number
+from maieutic.graders.answers import TOLERANCE, read_answer, why_unread
 from maieutic.graders.choices import grade_choice
 from maieutic.graders.reading import Reading, unread_reply
 
@@ -21,13 +21,13 @@ def compare_final_answer(gold: str, problem: str, text: str, scoring: Scoring, c
     """
     if is_option_letter(gold):
         return grade_choice(gold, problem, text, scoring, criterion)
-    number = final_number(text)
-    if number is None and scoring == "robust":
-        return unread_reply(text, "no number", criterion)
-    if number is None:
+    final = read_answer(text, problem)
+    if final.value is None and scoring == "robust":
+        return unread_reply(text, why_unread(str(final.why_none)), criterion, final.text)
+    if final.value is None:
         return Reading(None, False, "", "no number", criterion)
-    right = math.isclose(number[0], float(gold), rel_tol=1e-9, abs_tol=TOLERANCE)
-    return Reading(number[0], right, number[1], None, criterion)
+    right = math.isclose(final.value, float(gold), rel_tol=1e-9, abs_tol=TOLERANCE)
+    return Reading(final.value, right, final.text, None, criterion)
 
 
 def grade_rounds(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from maieutic.config.datasets import SourceRecord
 from maieutic.core.records import Item
 from maieutic.datasets.text import cluster_of
-from maieutic.graders.answers import final_number
+from maieutic.graders.solution_numbers import solution_number
 
 VARIABLES = {"question"}
 
@@ -19,14 +19,14 @@ def orca_math_items(records: list[SourceRecord], task: str) -> list[Item]:
     items = []
     for number, record in enumerate(records):
         question, solution = str(record["question"]).strip(), str(record["answer"]).strip()
-        final = final_number(solution)
+        final = solution_number(solution).value
         items.append(
             Item(
                 id=f"orca-{number:06d}",
                 task=task,
                 cluster=cluster_of(question),
                 vars={"question": question},
-                reference={"answer": f"{final[0]:.15g}" if final else "", "text": solution},
+                reference={"answer": "" if final is None else f"{final:.15g}", "text": solution},
             )
         )
     return items
