@@ -425,9 +425,10 @@ class Score(Record):
     or criteria. release: release of human labels. by: reward model, judge or people that graded, None for a parser.
     n: number of items in the value. missing: number of items left out because the grader's answer cannot be parsed or
     the tutor's server refused the request. unreadable: number of items, included in `n`, whose reply cannot be parsed
-    and counts as wrong. clusters: number of problems that the bootstrap resamples. normal: half-width of the normal
-    95 % interval, 1.96 sd / sqrt(n), which some papers report. version: version of the task's card, None for a number
-    over several tasks or about a grader.
+    and counts as wrong. doubtful: number of those replies that the parser did not understand, although a value may
+    stand in them; best: the value if all of them were right, None without any. clusters: number of problems that the
+    bootstrap resamples. normal: half-width of the normal 95 % interval, 1.96 sd / sqrt(n), which some papers report.
+    version: version of the task's card, None for a number over several tasks or about a grader.
     """
 
     benchmark: str | None = None
@@ -448,6 +449,8 @@ class Score(Record):
     missing: int
     clusters: int
     unreadable: int = 0
+    doubtful: int = 0
+    best: float | None = None
     version: int | None = None
     normal: float | None = None
 

@@ -8,7 +8,8 @@ A verdict compares the first tutor with the second by a task's headline metric:
   the largest difference that this number of problems cannot exclude.
 - SAME: none of these, but no item has a different grade, for example because all replies are identical.
 - INCONCLUSIVE: none of these, so more items are needed. The verdict is always INCONCLUSIVE if a tutor answered a
-  smaller share of the items than `report.least_readable`, since the answered items are not a random sample of the task.
+  smaller share of the items than `report.least_readable`, since the answered items are not a random sample of the task,
+  or if the order could turn, should all replies that the parser did not understand be right.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import pandas as pd
 
 from maieutic.core import paths
 from maieutic.core.files import safe_cell
-from maieutic.core.records import Difference
+from maieutic.core.records import Difference, Score
 from maieutic.plan.plan import Plan
 from maieutic.report.tables import DIGITS, is_silent, metric_title, read_json, read_scores
 from maieutic.scores.differences import holm_corrected, is_own_reference
@@ -42,13 +43,14 @@ class Contrast(NamedTuple):
 
     detectable: smallest true difference that the task's items would reveal with a power of 80 % at the 5 % level,
     before Holm's correction; None without an interval. silent: names of the compared tutors that answered too few
-    items.
+    items. in_doubt: True if replies that the parser did not understand could turn the order.
     """
 
     difference: Difference
     verdict: Verdict
     detectable: float | None
     silent: frozenset[str] = frozenset()
+    in_doubt: bool = False
 
 
 def verdict_of(difference: Difference, higher_is_better: bool, equivalence: float) -> Verdict:
@@ -84,7 +86,8 @@ def tutor_contrasts(plan: Plan, results: Path) -> list[Contrast]:
     of the page counts them together.
     """
     compared: list[tuple[Difference, bool]] = []
-    silent = silent_on(plan, results)
+    headlines = headline_scores(plan, results)
+    silent = {place for place, score in headlines.items() if is_silent(plan, score.readable)}
     for benchmark, loaded_cards in plan.benchmarks.items():
         cards = {loaded.card.task: loaded.card for loaded in loaded_cards}
         for entry in read_json(paths.DIFFERENCES.within(results, benchmark=benchmark)) or []:
@@ -101,19 +104,34 @@ def tutor_contrasts(plan: Plan, results: Path) -> list[Contrast]:
         verdict = verdict_of(difference, higher_is_better, plan.config.report.equivalence)
         both = {difference.first, difference.second}
         too_few = frozenset(tutor for tutor in both if (difference.task, tutor) in silent)
-        contrasts.append(Contrast(difference, "INCONCLUSIVE" if too_few else verdict, detectable(difference), too_few))
+        first, second = (headlines.get((difference.task, name)) for name in (difference.first, difference.second))
+        turns = difference.scoring == "robust" and doubt_turns(verdict, first, second)
+        reported: Verdict = "INCONCLUSIVE" if too_few or turns else verdict
+        contrasts.append(Contrast(difference, reported, detectable(difference), too_few, turns))
     return contrasts
 
 
-def silent_on(plan: Plan, results: Path) -> set[tuple[str, str]]:
-    """Return the pairs (task, tutor) where the tutor answered too few items to be ranked (`report.least_readable`)."""
+def headline_scores(plan: Plan, results: Path) -> dict[tuple[str, str], Score]:
+    """Return the headline score of each task and tutor of the run under `robust`, by task and tutor."""
     return {
-        (score.task, tutor)
+        (score.task, tutor): score
         for benchmark in plan.benchmarks
         for tutor, scores in read_scores(results, benchmark, plan.run.tutors).items()
         for score in scores
-        if score.headline and score.scoring == "robust" and is_silent(plan, score.readable)
+        if score.headline and score.scoring == "robust"
     }
+
+
+def doubt_turns(verdict: Verdict, first: Score | None, second: Score | None) -> bool:
+    """Return True if the tutor that is behind would lead if all its replies in doubt were right.
+
+    first, second: headline scores of the two tutors, None if missing. A metric of which less is better has no doubt,
+    because only parsers of answers doubt.
+    """
+    if verdict not in OPPOSITE or first is None or second is None:
+        return False
+    ahead, behind = (first, second) if verdict == "BETTER" else (second, first)
+    return behind.best is not None and ahead.value is not None and behind.best >= ahead.value
 
 
 def difference_table(contrasts: Sequence[Contrast]) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from maieutic.config.models import RecordedModel
 from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
 from maieutic.report.sections import ReportInput
-from maieutic.report.tables import display_label, format_share, tutors_without_scores
+from maieutic.report.tables import display_label, exceeds_doubt, format_share, tutors_without_scores
 from maieutic.report.traffic_light import LightOf, criteria_of_kind, headline_grader, kind_on, verdict_kind_title
 from maieutic.scores.printed import paper_title
 
@@ -84,7 +84,10 @@ def readable_tile(plan: Plan, scores: Mapping[str, Sequence[ReportedScore]], lea
     card = next((loaded.card for loaded in plan.cards.values() if loaded.card.task == worst.task), None)
     where = f"{display_label(plan, worst.tutor)}, {card.title if card else worst.task}"
     detail = "all tutors, all tasks" if lowest == 1 else f"lowest: {format_share(lowest)} ({where})"
-    return Tile(title, format_share(total), detail, "bad" if lowest < least else "good", "#/")
+    doubted = any(exceeds_doubt(score) for score, _ in known)
+    return Tile(
+        title, format_share(total), detail, "bad" if lowest < least else "doubtful" if doubted else "good", "#/"
+    )
 
 
 def grader_tile(plan: Plan, cards: Sequence[Card], light: LightOf) -> Tile:

@@ -35,6 +35,7 @@ from maieutic.report.printed_numbers import printed_numbers_section
 from maieutic.report.sections import WHOLE_RUN, Page, PartRenderer, Problem, ReportInput, Section
 from maieutic.report.tables import (
     display_label,
+    exceeds_doubt,
     format_share,
     is_silent,
     items_of_task,
@@ -121,6 +122,7 @@ def leaderboard(
                         "best": model == best[card.task],
                         "readable": readable.get((model, card.task)),
                         "silent": is_silent(plan, readable.get((model, card.task))),
+                        "amber": score is not None and exceeds_doubt(score),
                         "at_floor": not baseline and at_floor(score),
                         "ranks": ranked.get((card.task, scoring), {}).get(model),
                     }

@@ -56,7 +56,8 @@ from maieutic.serving.answers import REFUSAL
 DIGITS = 6
 TUTOR_FIELDS = {"benchmark", "headline", "version"}  # fields of tutors' scores that graders' scores do not have
 # Columns with the type float (NUMBERS) or text (TEXTS), even if all of their values are None
-NUMBERS = ("value", "low", "high", "readable", "normal", "floor", "ceiling", "paper")
+MOST_DOUBT = 0.03  # largest share of replies that a parser may not understand before the number's light is amber
+NUMBERS = ("value", "low", "high", "readable", "best", "normal", "floor", "ceiling", "paper")
 TEXTS = ("criterion", "subset", "release")
 RequestKeys = Callable[[Reply, Turn], Hashable]
 
@@ -252,6 +253,11 @@ def is_whole(cards: Sequence[Card], score: Score, least_readable: float) -> bool
 def is_silent(plan: Plan, readable: float | None) -> bool:
     """Return True if the share of a tutor's readable replies to a task is below `report.least_readable`."""
     return readable is not None and readable < plan.config.report.least_readable
+
+
+def exceeds_doubt(score: Score) -> bool:
+    """Return True if the parser did not understand more than MOST_DOUBT of a score's replies."""
+    return score.doubtful > MOST_DOUBT * score.n
 
 
 def display_label(plan: Plan, name: str) -> str:

@@ -15,6 +15,7 @@ from maieutic.core.jobs import SampledJob
 from maieutic.core.json_text import json_value
 from maieutic.core.records import SCORINGS, Grade, Item, Score, Scoring, read_checked_records, read_items
 from maieutic.core.stats import BootstrapSettings, Estimate, estimate_statistic
+from maieutic.graders.evidence import is_doubt
 from maieutic.graders.registry import OBJECTIVE_GRADERS
 from maieutic.scores.metrics.common import RELEASED, GradedItem
 from maieutic.scores.metrics.common import Metric as Function
@@ -219,13 +220,15 @@ class MetricEvidence(NamedTuple):
     """Items and grades from which a metric is computed.
 
     known: items with their grades; missing: number of covered items without a complete grade; counted: number of items
-    that the metric covers; unreadable: number of known items whose reply cannot be read and counts as wrong.
+    that the metric covers; unreadable: number of known items whose reply cannot be read and counts as wrong; doubtful:
+    ids of those items whose reply the parser did not understand.
     """
 
     known: list[tuple[Item, GradedItem]]
     missing: int
     counted: int
     unreadable: int = 0
+    doubtful: frozenset[str] = frozenset()
 
 
 def all_missing(metric: Metric, items: list[Item]) -> MetricEvidence:
@@ -249,8 +252,9 @@ def graded_items(
     pairs = [(item, graded) for item, graded in known if graded is not None]
     if metric.value is not None:
         pairs = [(item, graded._replace(correct=graded.value == metric.value)) for item, graded in pairs]
-    unreadable = sum(has_no_answer(kind, grades[item.id]) for item, _ in pairs)
-    return MetricEvidence(pairs, len(counted) - len(pairs), len(counted), unreadable)
+    unread = [item.id for item, _ in pairs if has_no_answer(kind, grades[item.id])]
+    doubtful = frozenset(name for name in unread if scoring == "robust" and is_doubt(grades[name].why_none))
+    return MetricEvidence(pairs, len(counted) - len(pairs), len(counted), len(unread), doubtful)
 
 
 def covered_items(metric: Metric, items: list[Item]) -> list[Item]:
@@ -337,7 +341,8 @@ def score_metric(card: Card, tutor: str, measured: Measurement, sampling: Bootst
     """Return the score of one measurement, with its interval over whole problems."""
     name, metric, scoring, by, evidence = measured
     known, clusters = [graded for _, graded in evidence.known], [item.cluster for item, _ in evidence.known]
-    estimated = estimate_statistic(metric_function(name, metric, scoring), known, clusters, sampling)
+    function = metric_function(name, metric, scoring)
+    estimated = estimate_statistic(function, known, clusters, sampling)
     return score_from_estimate(
         estimated._replace(n=evidence.counted - evidence.missing, missing=evidence.missing),
         card.task,
@@ -350,8 +355,20 @@ def score_metric(card: Card, tutor: str, measured: Measurement, sampling: Bootst
         scoring=scoring,
         headline=metric.headline,
         unreadable=evidence.unreadable,
+        doubtful=len(evidence.doubtful),
+        best=function.value(known_if_right(evidence)) if evidence.doubtful else None,
         version=card.version,
     )
+
+
+def known_if_right(evidence: MetricEvidence) -> list[GradedItem]:
+    """Return the grades of a metric's items, with every reply in doubt counted as right."""
+    return [
+        GradedItem(1.0 if graded.gold is None else graded.gold, True, graded.gold)
+        if item.id in evidence.doubtful
+        else graded
+        for item, graded in evidence.known
+    ]
 
 
 class ScoreColumns(TypedDict, total=False):
@@ -366,6 +383,8 @@ class ScoreColumns(TypedDict, total=False):
     scoring: Scoring
     headline: bool
     unreadable: int
+    doubtful: int
+    best: float | None
     version: int
     normal: float | None
 
