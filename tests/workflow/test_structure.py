@@ -131,7 +131,7 @@ def values_of(section: str) -> list[str]:
 # Files outside all rules (those of servers, of the start of a run and of the partial report), and folders
 OUTSIDE_RULES = {
     "JOURNALS", "SERVER_RECORD", "RUN_CONFIG", "RUN_PROVENANCE", "RUN_LOCK", "RUN_SPENDING", "PARTIAL_REPORT",
-    "PARTIAL_REPORT_LOG",
+    "PARTIAL_REPORT_LOG", "PREVIOUS_GRADES", "READER_CHANGES",
 }  # fmt: skip
 
 

@@ -142,5 +142,7 @@ PARTIAL_REPORT_LOG = Pattern("results/logs/build_report.partial.log")
 REPORT_FOLDERS = ("report", "runs/*")  # report folders of all runs
 RUN_CONFIG = Pattern("results/.run.yaml")  # configuration of the current run, for the report if the run fails
 RUN_PROVENANCE = Pattern("results/.provenance.json")
+PREVIOUS_GRADES = Pattern("results/.previous_grades")  # grades that the current run replaces
+READER_CHANGES = Pattern("results/logs/reader_changes.csv")  # grades that moved because parsers changed
 RUN_LOCK = Pattern("results/.run.lock")  # locked for the duration of a run, whichever checkout starts it
 RUN_SPENDING = Pattern("results/journal/.purse.jsonl")  # spending of the current run against its budget

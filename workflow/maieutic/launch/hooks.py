@@ -26,6 +26,7 @@ from maieutic.core.run_files import RUN_FILES_VARIABLE
 from maieutic.core.terminal import say
 from maieutic.launch import budget_limits, cluster, images, messages, partition_file, preflight, snakemake_compat
 from maieutic.launch.jobs import save_config as save_config_job
+from maieutic.launch.reader_changes import keep_previous_grades
 from maieutic.launch.saving import save_config
 from maieutic.launch.snakemake_compat import (
     Job,
@@ -273,6 +274,7 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     snakemake_compat.filter_records(workflow, filter_record)  # the log in `.snakemake/log` stays complete
     check_budget_without_locks(plan, jobs, Path(paths.ROOT))
     start_purse(plan)
+    keep_previous_grades(jobs, Path(paths.ROOT))
     job = save_config_job(plan)
     RULES.update(job.rule.name for job in jobs)
     warning = overwrite_warning(Path(plan.run_path(paths.CONFIG)), job.config["run"])

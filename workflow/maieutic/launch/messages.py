@@ -15,6 +15,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.ledger import JobSpending, spent_since
 from maieutic.core.visible import terminal_text
 from maieutic.launch.budget_limits import budget_text
+from maieutic.launch.reader_changes import reader_change_lines
 from maieutic.launch.rehearsal import Rehearsal
 from maieutic.launch.requests import NewRequests, new_requests
 from maieutic.launch.runs import shorten_names
@@ -241,12 +242,14 @@ def failure_lines(jobs: Iterable[Job], since: float, reasons: Mapping[int, str])
 
 
 MOST_UNKNOWN_MARKERS = 0.05  # share of answers with unknown reasoning markers above which the run reports them
+MOST_CONTINUED = 0.01  # share of replies that go on as another speaker above which the run reports them
 
 
 def poorly_answered(plan: Plan, results: Path) -> Iterator[tuple[str, str, ReplyCounts]]:
-    """Yield (benchmark, tutor, counts) if few items are answered, or many answers have an unknown reasoning marker.
+    """Yield (benchmark, tutor, counts) if few items are answered, or many replies are not the tutor's answer alone.
 
-    The limits on these shares are `report.least_readable` and MOST_UNKNOWN_MARKERS.
+    Such replies have an unknown reasoning marker, or go on as another speaker. The limits on the shares are
+    `report.least_readable`, MOST_UNKNOWN_MARKERS and MOST_CONTINUED.
     """
     for benchmark in plan.benchmarks:
         for tutor in (name for name in plan.run.tutors if name in plan.tutors_on(benchmark)):
@@ -256,21 +259,26 @@ def poorly_answered(plan: Plan, results: Path) -> Iterator[tuple[str, str, Reply
                 if (
                     counted.share < plan.config.report.least_readable
                     or counted.marked > MOST_UNKNOWN_MARKERS * counted.items
+                    or counted.continued > MOST_CONTINUED * counted.items
                 ):
                     yield benchmark, tutor, counted
 
 
 def poorly_answered_lines(plan: Plan) -> list[str]:
-    """Return a line for each tutor and benchmark that `poorly_answered` yields."""
-    return [
-        f"{tutor}: {counted.answered} of {counted.items} items of {benchmark} answered"
-        + (
-            f": {counted.cause}"
-            if counted.cause
-            else f"; replies that begin with an unknown reasoning marker and are scored as text: {counted.marked}"
-        )
-        for benchmark, tutor, counted in poorly_answered(plan, Path(paths.ROOT))
-    ]
+    """Return the lines for each tutor and benchmark that `poorly_answered` yields."""
+    lines = []
+    for benchmark, tutor, counted in poorly_answered(plan, Path(paths.ROOT)):
+        answered = f"{tutor}: {counted.answered} of {counted.items} items of {benchmark} answered"
+        if counted.cause:
+            lines.append(f"{answered}: {counted.cause}")
+        elif counted.marked:
+            unknown = "replies that begin with an unknown reasoning marker and are scored as text"
+            lines.append(f"{answered}; {unknown}: {counted.marked}")
+        if counted.continued > MOST_CONTINUED * counted.items:
+            share = f"{counted.continued} of {counted.items} replies to {benchmark} go on as another speaker"
+            fix = f"set models.{tutor}.endpoint: chat, or further stop strings (`stop`) on the task's card"
+            lines.append(f"{tutor}: {share}, and parsers read only their first turn; {fix}")
+    return lines
 
 
 def is_handled(entry: Model, kind: str, line: str) -> bool:
@@ -334,6 +342,7 @@ def last_lines(
         partial(poorly_answered_lines, plan),
         lambda: (f"{asker}: {line}" for asker, line in unhandled_changes(plan, spent)),
         partial(differing_scorers, plan, Path(paths.ROOT)),
+        partial(reader_change_lines, Path(paths.ROOT)),
         partial(absent_lines, plan),
     ]
     for remark in remarks:

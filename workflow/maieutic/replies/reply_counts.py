@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from maieutic.core.records import NO_REPLY, Reply, iter_records
 from maieutic.core.thinking import has_unknown_mark
+from maieutic.graders.turns import has_foreign_turn
 
 MAX_MESSAGE_CHARACTERS = 160  # maximum length of an endpoint's error message
 RECORDED_ERRORS = (NO_REPLY, "recorded replies")  # beginnings of errors of recorded replies, which count as missing
@@ -18,7 +19,8 @@ class ReplyCounts(NamedTuple):
 
     refused: number of replies with an error, such as a refusal by the server; cut: number of empty replies because the
     reasoning used up the token budget; empty: number of other replies without text; most_frequent_error: text of the
-    most frequent error; marked: number of replies that begin with an unknown reasoning mark.
+    most frequent error; marked: number of replies that begin with an unknown reasoning mark; continued: number of
+    replies that go on with turns of other speakers.
     """
 
     items: int
@@ -28,6 +30,7 @@ class ReplyCounts(NamedTuple):
     empty: int
     most_frequent_error: str
     marked: int = 0
+    continued: int = 0
 
     @property
     def share(self) -> float:
@@ -52,10 +55,11 @@ def count_replies(replies: Path) -> ReplyCounts:
     """Count one tutor's answers to one benchmark. replies: file of the replies."""
     counts: Counter[str] = Counter()
     refusals: Counter[str] = Counter()
-    marked = 0
+    marked = continued = 0
     for reply in iter_records(replies, Reply):
         counts[reply_status(reply)] += 1
         marked += has_unknown_mark(reply.text)
+        continued += has_foreign_turn(reply.text)
         if reply.error:
             refusals[reply.error] += 1
     words = refusals.most_common(1)[0][0] if refusals else ""
@@ -67,6 +71,7 @@ def count_replies(replies: Path) -> ReplyCounts:
         counts["empty"],
         words[:MAX_MESSAGE_CHARACTERS],
         marked,
+        continued,
     )
 
 
