@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import random
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from maieutic.core.records import Grade, Item, Reply, Score, Turn, write_records
 from maieutic.graders.answers import grade_answer, read_answer, read_final
 from maieutic.graders.evidence import Evidence, Rank, decide, is_doubt
 from maieutic.graders.short_answers import grade_step, grade_yes_no
+from maieutic.graders.solution_numbers import solution_number
 from maieutic.graders.steps import StepsShown, read_step, steps_shown
 from maieutic.graders.yes_no import read_yes_no
 from maieutic.launch.reader_changes import keep_previous_grades, reader_change_lines
@@ -195,3 +197,28 @@ def test_grades_that_moved_with_the_readers_are_reported_once(tmp_path: Path) ->
     assert reader_change_lines(tmp_path) == [], "a second call has nothing to report"
     keep_previous_grades([planned("parse_replies"), planned("generate_replies")], tmp_path)
     assert reader_change_lines(tmp_path) == [], "other replies move grades for another reason"
+
+
+FRAGMENTS = (
+    "step ", "Step 3", "the first error", "incorrect", "correct", "yes", "no", "Answer:", "####", "\\boxed{", "}", "$", "12",
+    "3/4", "1,000", "\u0130", "\u0131", "\u00df", "\u2028", "\x00", "\ud7ff", "\u0663", "\u00bd", "\u00b2", "and", "or", "but",
+    "because", "so", "not", "all", "steps 1 to 3", ":", ";", "\n", "\n\n", " ", "|", "---", "**", "~~", "<think>", "</s>",
+    "<|im_end|>", '{"step": 3}', "[INST]", "Student:", "Question:", "Schritt", "\u00e9tape", "\u7b2c", "\u6b65", "%", "=",
+    "(", ")", "Final answer:", "wait", "no, ", "Edit:", "\u27e82\u27e9", "\u27e8", "\u27e9", "'", '"', "`", "\u200b", "\U0001f600",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_text_stops_a_reader(seed: int) -> None:
+    """Random texts of any script, and random combinations of what the readers look for."""
+    rng = random.Random(seed)
+    ranges = ((32, 127), (0, 0x2FFF), (0x3000, 0xD7FF), (0xE000, 0x1FFFF))
+    for _ in range(400):
+        letters = "".join(chr(rng.randrange(*rng.choice(ranges))) for _ in range(rng.randrange(60)))
+        pieces = "".join(rng.choice(FRAGMENTS) + rng.choice(("", " ")) for _ in range(rng.randrange(1, 25)))
+        for text in (letters, pieces):
+            read_final(text)
+            solution_number(text)
+            read_step(text)
+            read_step(text, StepsShown(4, 5))
+            read_yes_no(text)
