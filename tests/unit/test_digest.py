@@ -562,7 +562,7 @@ EXPENSIVE = {
     "make-components": {
         "config.curation", "config.models", "config.thinking", "config.prompts", "core.yaml_files", "core.paths", "core.records", "core.thinking",
         "curation.components", "curation.stage_runner", "curation.parsers", "curation.pipeline", "curation.records", "curation.rules",
-        "curation.standards", "curation.texts", "curation.dialogues", "graders.choices", "graders.solution_numbers", "core.options", "graders.number_words", "graders.numerals", "graders.passages", "graders.reading",
+        "curation.standards", "curation.texts", "curation.dialogues", "graders.choices", "graders.solution_numbers", "core.options", "graders.number_words", "graders.numerals", "graders.passages", "graders.reading", "graders.words",
         "replies.generate", "serving.answers", "serving.backends", "serving.client", "serving.pictures", "serving.refusals", "serving.responses", "serving.weights",
     },
 }  # fmt: skip
