@@ -97,7 +97,6 @@ NOTATION = (
     (re.compile(r"\\[hv]space\*?\{[^{}]*\}"), ""),
     (re.compile(r"\\pi\b"), "\u03c0"),
     (re.compile(r"\\pm\b"), "\u00b1"),
-    (re.compile(r"\\sqrt\b"), "\u221a"),
     (re.compile(r"\\(?:log)(?![A-Za-z])"), "\u221a"),
     (
         re.compile(
@@ -197,7 +196,6 @@ NAME_OF_PART = re.compile(
     re.IGNORECASE,
 )
 NO_MARKER = re.compile(r"\bno\s+(?:\w+\s+)?(?:final\s+)?answer\W*(?:is)?\W*$", re.IGNORECASE)
-REFERS_ELSEWHERE = re.compile(r"\W*see\b", re.IGNORECASE)
 WITHDRAWN = re.compile(
     (
         r"\b(?:wait(?=\s*[,.!:;\u2013\u2014-])|hold on|oops"
@@ -391,7 +389,6 @@ def marks_in(text: str) -> list[Mark]:
         for marker in MARKERS
         for match in marker.finditer(text)
         if not NO_MARKER.search(text[max(0, match.start() - CONTEXT) : match.end()])
-        and not REFERS_ELSEWHERE.match(text[match.end() :])
     )
     outer: list[tuple[int, int]] = []
     for start, end in matches:  # "answer:" is a part of "Final answer:"
@@ -464,7 +461,9 @@ def read_marks(text: str, marks: list[Mark]) -> FinalAnswer:
 
 
 def without_brackets(text: str) -> str:
-    """Remove parts in brackets, which often repeat the answer in another unit, if a number remains outside them."""
+    """Remove parts in brackets, which often repeat the answer in another unit, if a number remains outside them.
+
+    A calculation in brackets keeps its text."""
     bare = BRACKETED.sub(lambda match: match[0][1:-1] if IN_BRACKETS.search(match[0]) else " ", text)
     return bare if contains_number(bare) else text
 

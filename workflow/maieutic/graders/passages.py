@@ -41,8 +41,6 @@ LAYOUT_TAGS = frozenset(
 )
 LATEX_TEXT = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf|it))\s*\{([^{}]*)\}")
 LATEX_FENCE = re.compile(r"(?<!\S)\$(?=[^$\n]{1,40}\$)|\\[\[\]()]|\$(?!\d)|(?<=\d)\$")
-CODE_FENCE = re.compile(r"^[ \t]*`{3,}\w*[ \t]*$", re.MULTILINE)
-TABLE_RULE = re.compile(r"^[ \t]*\|?[ \t:|-]*-{2,}[ \t:|-]*$\n?", re.MULTILINE)
 TABLE_ROW = re.compile(r"^[ \t]*\|(.*)\|[ \t]*$", re.MULTILINE)
 CSV_RECORD = re.compile(r"^([A-Za-z_]+(?:,[A-Za-z_]+)+)\n([^\n,]+(?:,[^\n,]+)+)$", re.MULTILINE)
 LEADER_DOTS = re.compile(r" {0,3}(?:\t++|\.{4,}+)[ \t]*+(?=\S)")
@@ -60,7 +58,6 @@ REPLACED_VALUE = re.compile(
     r"|\u2192)\s*(?=\W{0,3}[\w.,$]{1,12}\W{0,3}\s*(?:\((?:corrected)|$))",
     re.MULTILINE | re.IGNORECASE,
 )
-ANSWER_KEY = re.compile(r"answer|step|error|verdict|final|result|correct|label|location", re.IGNORECASE)
 BREAKS_OFF = re.compile(
     (
         r"(?:\b(?:"
@@ -236,9 +233,7 @@ def dictionaries_in(text: str) -> Iterator[tuple[int, int, dict[str, object]]]:
 def fields_as_lines(text: str) -> str:
     """Return a text in which each field of a JSON object, tag or table row is a line `key: value`."""
     for start, end, fields in reversed(list(dictionaries_in(text)) if "{" in text else []):
-        # Answer fields come last, since the last answer of a reply counts.
-        entries = sorted(fields.items(), key=lambda entry: ANSWER_KEY.search(entry[0]) is not None)
-        lines = [f"{key}: {field_text(value)}" for key, value in entries if not isinstance(value, list)]
+        lines = [f"{key}: {field_text(value)}" for key, value in fields.items() if not isinstance(value, list)]
         text = f"{text[:start]}\n" + "\n".join(lines) + f"\n{text[end:]}"
     if "<" in text or "[/" in text:
         text = BRACKET_TAG.sub(lambda match: f"\n{match[1]}: {match[2]}\n", text)
@@ -249,8 +244,8 @@ def fields_as_lines(text: str) -> str:
     text = CSV_RECORD.sub(lambda match: record_as_lines(match[1], match[2]) or match[0], text)
     if "|" in text:
         text = ANSWER_TABLE.sub(cells_as_lines, text)
-        text = TABLE_ROW.sub(lambda match: row_as_line(match[1]), TABLE_RULE.sub("", text))
-    return KEY_UNDERSCORE.sub(" ", LEADER_DOTS.sub(": ", CODE_FENCE.sub("", text)))
+        text = TABLE_ROW.sub(lambda match: row_as_line(match[1]), text)
+    return KEY_UNDERSCORE.sub(" ", LEADER_DOTS.sub(": ", text))
 
 
 def record_as_lines(head: str, values: str) -> str | None:

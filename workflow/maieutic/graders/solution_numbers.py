@@ -36,7 +36,6 @@ LATEX: tuple[tuple[re.Pattern[str], Replacement], ...] = (
     (re.compile(r"\\(?:text|mathrm|mathbf)\s*\{([^{}]*)\}(?:\^\{?\d\}?)?"), r" \1 "),
     (re.compile(r"\\(?:times|cdot)\b"), "\u00d7"),
     (re.compile(r"\\approx\b"), "\u2248"),
-    (re.compile(r"\\(?:left|right|displaystyle)\b|\^\{?\\circ\}?"), ""),
     (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\[,;!: ]"), ""),
     (re.compile(r"\\([$%])"), r"\1"),
@@ -106,12 +105,12 @@ def contains_number(text: str) -> bool:
     return DIGIT.search(text) is not None
 
 
-def text_after_result(text: str, sign: re.Pattern[str] = RESULT) -> str | None:
-    """Return the text after the last sign that introduces a result ("=").
+def text_after_result(text: str, sign: re.Pattern[str] | None = None) -> str | None:
+    """Return the text after the last sign that introduces a result ("="). sign: pattern of the sign, by default RESULT.
 
     Returns None if there is no such sign, or if another calculation follows it.
     """
-    signs = list(sign.finditer(text))
+    signs = list((sign or RESULT).finditer(text))
     rest = text[signs[-1].end() :].lstrip() if signs else None
     return None if rest is None or CALCULATION.match(rest) else rest
 

@@ -79,7 +79,6 @@ OF_A_KIND = re.compile(
     r"\s+(?:that|where|which|in\s+which|with|to|(?:wrong|incorrect|faulty|mistaken)\b|of\s+(?:the|this|his|her|their)\s+(?:\w+'s\s+)?(?:solution|work)\s+(?:that|which|where|with))\b",
     re.IGNORECASE,
 )
-TRANSITION = re.compile(r"\bfrom\s+\u27e8\d+\u27e9\s+to\s+\u27e8\d+\u27e9")  # names neither of the steps
 # The 5 in "Steps 1 to 4 are fine, 5 isn't".
 NUMBER_AFTER_STEP = re.compile(
     r"(\u27e9[^.\n\u27e8]{0,60}[,;]\s(?:and\s+)?)(\d{1,2})(?=\s*(?:is|isn|was|has|contains|does)\b)"
@@ -90,12 +89,6 @@ LIST_LINE = re.compile(
 )
 BRACKETS = str.maketrans("\u27e8\u27e9", "()")  # these brackets of a reply are no marks of steps
 MARK = re.compile(r"\u27e8(\d+(?:[,|]\d+)*)\u27e9")
-TOO_LARGE = re.compile(r"\b(?:step|line)s?\s*#?\s*\d{4,}|\bstep\s*\d+[.,]\d+", re.IGNORECASE)
-COUNT = re.compile(
-    rf"\b(?:all\s+)?(?:of\s+)?(?:the\s+)?(?P<count>{STEP_NUMBER})\s+(?:of\s+(?:the|them)\s+(?:{STEP_NUMBER}\s+)?)?(?:\w+\s+)?"
-    r"(?:steps|errors?|mistakes?|times)\b",
-    re.IGNORECASE,
-)
 
 NONE_WORDS = (
     r"none|n/?a\b(?:\s*\(.*)?|zero|no\s+(?:first\s+)?(?:wrong\s+|incorrect\s+)?(?:errors?"
@@ -219,10 +212,6 @@ EXCEPT = re.compile(
     r"|but)\s+(?:in\s+)?\u27e8([\d,]+)\u27e9",
     re.IGNORECASE,
 )
-ALL = re.compile(
-    (r"\b(?:" + words("all|every|each|any|none|both|everything|solution|work|student") + r")\b"),
-    re.IGNORECASE,
-)
 # Words for parts of a solution. A sentence with one of them is no statement about the whole.
 PARTS = words(
     "rest|remain*|others?|otherwise|subsequent|following|later|itself|themselves|arithmetic|"
@@ -269,7 +258,6 @@ NOTHING_TO_CORRECT = re.compile(
     r"(?:to\s+be\s+)?(?:correct|fix|chang)\w*\b",
     re.IGNORECASE,
 )
-LEFT_OUT = re.compile(r"(?:n[\u2019']t|\b(?:not|is|are|does|do))\W*$|\bexcept\b|\bapart\s+from\b", re.IGNORECASE)
 EXCEPTION_WORDS = re.compile(r"\bexcept\b|\bapart\s+from\b", re.IGNORECASE)
 RIGHT_WORDS = r"(?:" + words("correct|right|true|fine|ok|okay|good|valid|sound|accurate|perfect|error-free") + r")"
 BE_RIGHT = rf"(?:is|are|was|appears?)(?:\s+(?:\w+ly|all|quite|indeed|therefore|thus))*\s+{RIGHT_WORDS}\b"
@@ -350,12 +338,10 @@ def prepare_step_reply(text: str) -> str:
 
 def mark_steps(text: str) -> str:
     """Replace the mentions of steps in a text by marks (⟨2⟩)."""
-    text = TOO_LARGE.sub(" ", text)
     text = WRONG_LIST.sub(mark_wrong_list, text)
     text = FIRST_STEPS.sub(mark_first_steps, text)
     text = ORDINAL_STEP.sub(lambda match: match[0] if is_first_of(match) else mark_nth(match), text)
     text = NAMED.sub(lambda match: mark_of_steps(match["list"]), ROMAN_NAMED.sub(lambda match: mark_roman(match), text))
-    text = TRANSITION.sub(" ", text)
     text = NUMBER_AFTER_STEP.sub("\\1\u27e8\\2\u27e9", text)
     text = SHORT_NAME.sub(lambda match: f"\u27e8{int(match[1])}\u27e9", text)
     if len(LIST_LINE.findall(text)) > 1:
@@ -522,7 +508,7 @@ def is_admissible(match: re.Match[str], sentence: str, place: SentencePosition) 
     if match["digits"] and not (place.first or place.among_last or re.fullmatch(r"\W*\d+\W*", sentence)):
         return False  # the number is quoted from the problem or from the student's work
     if match["digits"]:
-        return int(match["digits"]) <= MAX_STEP_NUMBER and not COUNT.match(sentence[match.start("digits") :])
+        return int(match["digits"]) <= MAX_STEP_NUMBER
     rest = sentence[match.end("marks") :] if match["marks"] else ""
     if (match["tail"] or "").strip()[:1] == "," and not (place.first or place.last):
         return False
@@ -559,7 +545,7 @@ def whole_is_right(sentence: str, steps_before: bool = False) -> bool:
         return False
     if NOTHING_TO_CORRECT.search(sentence):
         return True
-    if LIMITED.search(sentence) or (verdicts := set(word_verdicts(sentence))) - {False} or LEFT_OUT.search(sentence):
+    if LIMITED.search(sentence) or (verdicts := set(word_verdicts(sentence))) - {False}:
         return False
     if ERROR_FREE.search(sentence):
         return not steps_before or not ABOUT_STEP_BEFORE.search(sentence) or WHOLE.search(sentence) is not None
@@ -605,6 +591,7 @@ OTHER_STEPS = re.compile(
     (r"^\W*(?:and\s+)?(?:" + words("everything|anything|all|what|the (rest|other|steps?|lines?|work)") + r")\b"),
     re.IGNORECASE,
 )
+EXCEPTION = re.compile(r"\b(?:" + words("except|(apart|aside) from") + r")\b", re.IGNORECASE)
 ALSO = re.compile(r"\b(?:as well|too|also)\b", re.IGNORECASE)
 
 
@@ -671,7 +658,7 @@ def collect_step_verdicts(parts: Sequence[str]) -> StepVerdicts:
                 if verdict and heads and ALSO.search(clause):
                     wrong.update(marked_steps(heads[0]))
             elif not verdict:
-                nothing = nothing or whole_is_right(clause)
+                nothing = nothing or (whole_is_right(clause) and not EXCEPTION.search(sentence))
             elif len(set(marked_steps(sentence))) == 1 and False not in word_verdicts(sentence):
                 wrong.update(marked_steps(sentence))
             else:

@@ -533,11 +533,7 @@ def statement_verdict(text: str, after_label: bool = False) -> bool | None:
     if len(verdicts) != 1 or not ABOUT_WHOLE.search(clause) or (after_label and not SUBJECT_FIRST.match(clause)):
         return None
     [verdict] = verdicts
-    return (
-        None
-        if ABOUT_PART.search(clause) and not (verdict and HAS_ERROR.search(clause)) and (after_label or not verdict)
-        else verdict
-    )
+    return None if ABOUT_PART.search(clause) and (after_label or not verdict) else verdict
 
 
 LEADING_LABEL = re.compile(
@@ -545,11 +541,6 @@ LEADING_LABEL = re.compile(
 )
 STATEMENT_END = re.compile(
     r"[.;:!?]\s|,\s+(?:because|since|but|as|so|and|although|though)\b|\b(?:because|since|although|though)\b"
-)
-HAS_ERROR = re.compile(
-    r"\b(?:contains?|has|have|made|makes|is|are|there's|found)\s+(?:\w+\s+){0,2}(?:errors?"
-    r"|mistakes?)\b",
-    re.IGNORECASE,
 )
 SUBJECT_FIRST = re.compile(
     rf"^\W*(?:(?:the|this|that|his|her|their|student'?s?)\s+)*(?:{SUBJECT}"
