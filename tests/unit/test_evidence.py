@@ -97,6 +97,24 @@ def test_an_answer_in_dollars_is_converted_if_cents_are_asked_for() -> None:
     assert read_answer("Each costs 24/240 = $0.10", "How much does each cost?").value == pytest.approx(0.1)
 
 
+@pytest.mark.parametrize(
+    ("text", "question", "value"),
+    [
+        ("In total it travels 14 + 12 = 26 billion miles.", "How many billions of miles does it travel?", 26),
+        ("In total it travels 14 + 12 = 26 billion miles.", "How far does it travel?", 26e9),
+        ("Final answer: $2k", "How much, in thousands of dollars, does she pay?", 2),
+        ("Final answer: 26", "How many billions of miles does it travel?", 26),
+        ("Hence, he will have a total of 40 cards in 4 weeks.", "After how many weeks will he have 40 cards?", None),
+        ("Hence, he will have a total of 40 cards in 4 weeks.", "How many cards will he have?", 40),
+        ("He will have 40 cards in 4 weeks.\nFinal answer: 4", "After how many weeks will he have 40 cards?", 4),
+    ],
+)
+def test_an_answer_is_read_in_the_unit_that_its_question_asks_for(
+    text: str, question: str, value: float | None
+) -> None:
+    assert read_answer(text, question).value == value
+
+
 def reply(text: str) -> Reply:
     return Reply(id=f"i{hash(text)}", task="t", tutor="m", key="k", turns=[Turn(messages="prompt", text=text)])
 

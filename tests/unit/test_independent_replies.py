@@ -136,7 +136,7 @@ def test_no_sentence_about_a_part_speaks_for_the_whole(families: Any, data: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("split", "least_right", "most_wrong"), [("test", 0.995, 0.002), ("train", 0.992, 0.0045)])
+@pytest.mark.parametrize(("split", "least_right", "most_wrong"), [("test", 0.995, 0.002), ("train", 0.992, 0.003)])
 def test_human_solutions_without_their_mark_are_read(
     split: str, least_right: float, most_wrong: float, data: Path
 ) -> None:

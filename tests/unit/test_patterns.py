@@ -73,7 +73,13 @@ def examples(data: Path) -> Iterator[Callable[[], object]]:
     ):
         yield partial(lambda text: (numerals(text), solution_number(text)), text)
     yield partial(steps_shown, {"solution": "Step 1: 3 + 4 = 7\nStep 2: 7 * 2 = 14"})
-    yield partial(read_reply, "number", "It costs $0.10.", None, "How many cents does it cost?")
+    for text, question in (
+        ("It costs $0.10.", "How many cents does it cost?"),
+        ("It costs 10 million.", "How much, in millions, does it cost?"),
+        ("It costs 10.", "How much, in millions, does it cost?"),
+        ("He will have 40 cards in 4 weeks.", "After how many weeks will he have 40 cards?"),
+    ):
+        yield partial(read_reply, "number", text, None, question)
     for line in (data / "gsm8k/test.jsonl").read_text(encoding="utf-8").splitlines():
         yield partial(solution_number, json.loads(line)["answer"])
     for name in ("seen", "opened", "second", "fresh"):

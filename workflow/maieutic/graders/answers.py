@@ -14,7 +14,7 @@ from maieutic.graders.choices import grade_choice
 from maieutic.graders.evidence import Reason
 from maieutic.graders.lexicon import is_english
 from maieutic.graders.number_words import fractions_as_digits, words_as_digits
-from maieutic.graders.numerals import CONTEXT, Numeral, numerals
+from maieutic.graders.numerals import CONTEXT, SCALES, Numeral, numerals
 from maieutic.graders.passages import (
     BREAKS_OFF,
     MOST_WITHDRAWN,
@@ -151,6 +151,9 @@ TWO_FORMS = re.compile(
     re.IGNORECASE,
 )
 CENTS_ASKED = re.compile(r"\bhow\s+many\s+cents\b|\bin\s+cents\b", re.IGNORECASE)
+ASKED_NOUN = re.compile(r"\bhow\s+many\s+([A-Za-z]+)", re.IGNORECASE)
+SCALE_ASKED = re.compile(r"\b(?:in|how\s+many)\s+(thousand|million|billion)s?\b", re.IGNORECASE)
+SCALE_WRITTEN = re.compile(r"\d\s*[A-Za-z]")
 POINT_BEFORE_THREE = re.compile(r"(?<![\d.,])\d{1,3}\.\d{3}(?!\d)")
 CJK_NUMBER = re.compile(r"[\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\u767e\u5343\u4e07]")
 CJK_SCALE = re.compile(r"\d\s*[\u4e07\u5104\u4ebf]")
@@ -654,7 +657,9 @@ def read_sentence(sentence: str, text: str, bold: frozenset[float] = frozenset()
         return FinalAnswer(None, sentence[-MARKER_TAIL:], why)
     if re.search(r"\d\s*[-+*/\u00d7\u00f7\u2013][^=]*\d[^=]*=\W*$", sentence):
         return FinalAnswer(None, sentence[-MARKER_TAIL:], "a calculation without its result")
-    sentence = without_reason(sentence)
+    if (stated_alone := without_reason(sentence)) is None:
+        return FinalAnswer(None, sentence[-MARKER_TAIL:], "contradictory")
+    sentence = stated_alone
     if stated := main_clause_number(sentence, text, bold):
         return stated
     if final := calculation_result(sentence):
@@ -747,16 +752,16 @@ def is_sum(head: str, tail: str) -> bool:
     return len(parts) > 1 and math.isclose(sum(parts), whole[-1], rel_tol=1e-9)
 
 
-def without_reason(sentence: str) -> str:
+def without_reason(sentence: str) -> str | None:
     """Remove the reason that a sentence adds to its number ("8, because 8 + 8 + 8 = 24").
 
-    A reason that computes another number is kept, because its result is the answer ("50 feet because 40 + 30 = 70").
+    Returns None if the reason computes another number ("50 feet because 40 + 30 = 70").
     """
     stated, *reason = REASON.split(sentence, maxsplit=1)
     if not reason or not contains_answer_number(stated):
         return sentence
     used = {number.value for number in numerals(reason[0])}
-    return sentence if text_after_result(reason[0]) and numerals(stated)[-1].value not in used else stated
+    return None if text_after_result(reason[0]) and numerals(stated)[-1].value not in used else stated
 
 
 def read_marked_line(line: str) -> FinalAnswer:
@@ -871,11 +876,37 @@ def refusal_end(text: str) -> int | None:
 
 
 def read_answer(text: str, question: str) -> FinalAnswer:
-    """Return the final answer of a reply in the unit that its question asks for: $0.25 is 25 if it asks for cents."""
+    """Return the final answer of a reply in the unit that its question asks for.
+
+    $0.25 is 25 if the question asks for cents, and 26 billion is 26 if it asks for billions.
+    """
     final = read_final(text)
-    if final.value is None or "$" not in final.text or not CENTS_ASKED.search(question):
+    if final.value is None:
         return final
-    return final._replace(value=round(final.value * 100, 6))
+    if "$" in final.text and CENTS_ASKED.search(question):
+        return final._replace(value=round(final.value * 100, 6))
+    if (scale := SCALE_ASKED.search(question)) and SCALE_WRITTEN.search(final.text):
+        return final._replace(value=final.value / SCALES[scale[1].lower()])
+    if other := other_amount_asked(text, question, final):
+        return FinalAnswer(None, f"{final.text} ... {other}", "ambiguous number")
+    return final
+
+
+def other_amount_asked(text: str, question: str, final: FinalAnswer) -> str | None:
+    """Return the amount with the noun of "how many" in a reply's last sentence, or None if it is the answer or none.
+
+    The answer to "how many weeks" in "He will have 40 cards in 4 weeks." is in doubt if it was read as 40.
+    """
+    sentence = sentences(text.strip().rsplit("\n", 1)[-1])[-1:]
+    asked = ASKED_NOUN.findall(question)
+    if not sentence or not asked or EQUALS.search(sentence[0]):
+        return None
+    numbers = numerals(sentence[0])
+    noun = re.compile(rf"\s*{re.escape(asked[-1].lower().removesuffix('s'))}s?\b", re.IGNORECASE)
+    named = [number for number in numbers if noun.match(sentence[0], number.end)]
+    if len({number.value for number in named}) != 1 or final.value not in {number.value for number in numbers}:
+        return None
+    return None if final.value == named[0].value else named[0].text
 
 
 def final_number(text: str) -> tuple[float, str] | None:
