@@ -49,9 +49,9 @@ class Watched:
         return map(self.noted, self.active.finditer(*arguments))
 
     def findall(self, *arguments: Any) -> list[Any]:
-        found = self.active.findall(*arguments)
-        self.matched |= bool(found)
-        return found
+        matches = self.active.findall(*arguments)
+        self.matched |= bool(matches)
+        return matches
 
     def split(self, *arguments: Any, **options: Any) -> list[Any]:
         parts = self.active.split(*arguments, **options)

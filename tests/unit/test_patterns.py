@@ -36,11 +36,11 @@ def table(name: str) -> Any:
 
 def read_reply(task: str, text: str, steps: int | None = None, question: str = "") -> object:
     """Return everything that the reader and the graders of a task find in a reply."""
-    shown = StepsShown(steps, steps) if steps else None
+    prompt = StepsShown(steps, steps) if steps else None
     read = {
         "number": lambda: read_answer(text, question),
-        "step": lambda: read_step(text, shown),
-        "yes_no": lambda: read_yes_no(text, shown),
+        "step": lambda: read_step(text, prompt),
+        "yes_no": lambda: read_yes_no(text, prompt),
     }
     item = Item(
         id="i", task="t", cluster="c", vars={"question": "q"},

@@ -898,11 +898,11 @@ def other_amount_asked(text: str, question: str, final: FinalAnswer) -> str | No
     The answer to "how many weeks" in "He will have 40 cards in 4 weeks." is in doubt if it was read as 40.
     """
     sentence = sentences(text.strip().rsplit("\n", 1)[-1])[-1:]
-    asked = ASKED_NOUN.findall(question)
-    if not sentence or not asked or EQUALS.search(sentence[0]):
+    nouns = ASKED_NOUN.findall(question)
+    if not sentence or not nouns or EQUALS.search(sentence[0]):
         return None
     numbers = numerals(sentence[0])
-    noun = re.compile(rf"\s*{re.escape(asked[-1].lower().removesuffix('s'))}s?\b", re.IGNORECASE)
+    noun = re.compile(rf"\s*{re.escape(nouns[-1].lower().removesuffix('s'))}s?\b", re.IGNORECASE)
     named = [number for number in numbers if noun.match(sentence[0], number.end)]
     if len({number.value for number in named}) != 1 or final.value not in {number.value for number in numbers}:
         return None
