@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from maieutic.core.records import Item
 from maieutic.graders.answers import read_answer
+from maieutic.graders.evidence import is_doubt
+from maieutic.graders.registry import GRADERS
 from maieutic.graders.steps import StepsShown, read_step
 from maieutic.graders.yes_no import read_yes_no
 
@@ -49,6 +52,27 @@ def test_replies_of_independent_writers_are_read_as_a_person_reads_them(writer: 
     )
     least_right, most_wrong = LIMITS[writer]
     assert counts["right"] >= least_right and counts["wrong"] <= most_wrong, counts
+
+
+def test_neither_kind_of_unread_replies_is_a_way_out() -> None:
+    """Few replies in which a person reads a value are unread, for either kind of reason. Set c consists of traps."""
+    kinds: Counter[str] = Counter()
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if row["value"] is None or row["set"] == "c":
+            continue
+        references = {"number": {"answer": "4"}, "step": {"step": 2}, "yes_no": {"incorrect": True}}
+        item = Item(
+            id="i", task="t", cluster="c", vars={"question": row.get("question", "")}, reference=references[row["task"]]
+        )
+        grader = GRADERS["answer" if row["task"] == "number" else row["task"]]
+        assert grader.read is not None
+        [reading] = grader.read(item, row["text"], "robust")
+        if reading.value is None:
+            kinds["doubt" if is_doubt(reading.why_none) else "no answer"] += 1
+        kinds["all"] += 1
+    assert kinds["all"] > 1100
+    assert kinds["doubt"] <= 0.01 * kinds["all"] and kinds["no answer"] <= 0.02 * kinds["all"], kinds
 
 
 class Family(NamedTuple):
