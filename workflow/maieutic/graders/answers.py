@@ -29,7 +29,6 @@ from maieutic.graders.passages import (
 )
 from maieutic.graders.reading import Reading, plain_notation, unread_reply
 from maieutic.graders.solution_numbers import (
-    LATEX,
     MARKER_TAIL,
     NO_ANSWER,
     NO_NUMBER,
@@ -44,6 +43,7 @@ from maieutic.graders.solution_numbers import (
     last_box,
     parse_box,
     text_after_result,
+    without_latex,
 )
 from maieutic.graders.turns import own_turn
 from maieutic.graders.words import words
@@ -383,7 +383,7 @@ class Mark(NamedTuple):
 
 
 def marks_in(text: str) -> list[Mark]:
-    """Return the answer markers of a text, each with the first line with a number after it, in order.
+    """Return the answer markers of a text in order, each with the line that holds its number.
 
     A marker without such a line is left out, and so is one that is part of another.
     """
@@ -507,9 +507,7 @@ def read_reply(text: str) -> FinalAnswer:
     """Return the final answer of a worked solution, with numbers in English notation."""
     text = own_turn(text, states_number)
     bold = bold_numbers(text)
-    text = prepare_solution(text)
-    for pattern, replacement in LATEX:
-        text = pattern.sub(replacement, text)
+    text = without_latex(prepare_solution(text))
     if (content := last_box(text)) is not None:
         return parse_box(plain_notation(content))
     text = fractions_as_digits(plain_notation(text))
@@ -607,7 +605,7 @@ def only_bold(bold: frozenset[float]) -> FinalAnswer | None:
 
 
 def read_opening(text: str) -> FinalAnswer | None:
-    """Return the number with which a reply opens as its answer ("72, because ..."), or None if it opens otherwise.
+    """Return the answer with which a reply opens ("72, because ..."), or None if it opens with something else.
 
     A list does not open with an answer: its first line has a number, and so has the second.
     """
@@ -893,7 +891,7 @@ def read_answer(text: str, question: str) -> FinalAnswer:
 
 
 def other_amount_asked(text: str, question: str, final: FinalAnswer) -> str | None:
-    """Return the amount with the noun of "how many" in a reply's last sentence, or None if it is the answer or none.
+    """Return an amount in a reply's last sentence that fits the question's "how many" but is not the answer, or None.
 
     The answer to "how many weeks" in "He will have 40 cards in 4 weeks." is in doubt if it was read as 40.
     """

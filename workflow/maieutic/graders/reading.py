@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 
 
 def unread_reply(raw: str, why: str, criterion: str | None = None, passage: str = "") -> Reading:
-    """Return a reading without a value.
+    """Return the reading of a reply in which no value can be read.
 
     why: reason, replaced by "empty reply" for a blank text; passage: passage in doubt, or "" if the whole reply is.
     """

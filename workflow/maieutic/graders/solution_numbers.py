@@ -100,6 +100,13 @@ class FinalAnswer(NamedTuple):
 NO_NUMBER = FinalAnswer(None, "", "no number")
 
 
+def without_latex(text: str) -> str:
+    """Return a text with the LaTeX of its numbers in plain notation. Boxes stay."""
+    for pattern, replacement in LATEX:
+        text = pattern.sub(replacement, text)
+    return text
+
+
 def contains_number(text: str) -> bool:
     """Return True if a text contains a digit. This check is cheaper than a call of `numerals`."""
     return DIGIT.search(text) is not None
@@ -178,9 +185,7 @@ def solution_number(text: str) -> FinalAnswer:
     It is in the last box, or else after the last marker ("####", "A:", "the answer is"), or else in the last line with
     a number: the result of its calculation, or its last number.
     """
-    text = shorten_reply(text)
-    for pattern, replacement in LATEX:
-        text = pattern.sub(replacement, text)
+    text = without_latex(shorten_reply(text))
     if (content := last_box(text)) is not None:
         return parse_box(plain_notation(content))
     text = plain_notation(text)

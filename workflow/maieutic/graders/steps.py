@@ -11,19 +11,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from maieutic.graders.evidence import Decision, Evidence, Rank, decide, decide_cut
+from maieutic.graders.evidence import Decision, Evidence, Rank
 from maieutic.graders.lexicon import in_english
 from maieutic.graders.number_words import ONES
-from maieutic.graders.passages import BREAKS_OFF, QUOTED_ANSWER, Sentence, is_closing, split_sentences
+from maieutic.graders.passages import QUOTED_ANSWER, Sentence, is_closing
 from maieutic.graders.polarity import clause_polarity, word_verdicts
 from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS
-from maieutic.graders.turns import own_turn
-from maieutic.graders.verdict_text import (
-    prepare_verdict_text,
-    sentences_after_withdrawals,
-    whole_sentences,
-    without_other_solutions,
-)
+from maieutic.graders.verdict_text import decide_reply, prepare_verdict_text, without_other_solutions
 from maieutic.graders.words import words
 
 MAX_STEP_NUMBER = 40  # a larger number is not a step but a number in the problem
@@ -258,7 +252,7 @@ NOTHING_TO_CORRECT = re.compile(
     r"(?:to\s+be\s+)?(?:correct|fix|chang)\w*\b",
     re.IGNORECASE,
 )
-EXCEPTION_WORDS = re.compile(r"\bexcept\b|\bapart\s+from\b", re.IGNORECASE)
+EXCEPTION = re.compile(r"\b(?:" + words("except|(apart|aside) from") + r")\b", re.IGNORECASE)
 RIGHT_WORDS = r"(?:" + words("correct|right|true|fine|ok|okay|good|valid|sound|accurate|perfect|error-free") + r")"
 BE_RIGHT = rf"(?:is|are|was|appears?)(?:\s+(?:\w+ly|all|quite|indeed|therefore|thus))*\s+{RIGHT_WORDS}\b"
 # Subjects that stand for the whole solution. A pronoun stands for a step if a step was named before.
@@ -591,7 +585,6 @@ OTHER_STEPS = re.compile(
     (r"^\W*(?:and\s+)?(?:" + words("everything|anything|all|what|the (rest|other|steps?|lines?|work)") + r")\b"),
     re.IGNORECASE,
 )
-EXCEPTION = re.compile(r"\b(?:" + words("except|(apart|aside) from") + r")\b", re.IGNORECASE)
 ALSO = re.compile(r"\b(?:as well|too|also)\b", re.IGNORECASE)
 
 
@@ -641,7 +634,7 @@ def collect_step_verdicts(parts: Sequence[str]) -> StepVerdicts:
             steps, verdict = marked_steps(clause), clause_polarity(clause)
             if heads and steps and re.search(r"\w", MARK.sub("", clause)):
                 steps = marked_steps(heads[0])
-            if steps and verdict is False and EXCEPTION_WORDS.search(sentence):
+            if steps and verdict is False and EXCEPTION.search(sentence):
                 verdict = True  # the step is wrong, as in "step 2 is correct except for the sum"
             if verdict is None and before is not None and ELLIPSIS.search(clause):
                 verdict = not before  # the opposite of the last verdict, as in "step 1 is right, step 2 is not"
@@ -692,22 +685,7 @@ def read_step(text: str, steps: StepsShown | None = None) -> Decision[int]:
     steps: number of steps that the prompt shows, if known. Larger values are no evidence, and a reply that calls all
     of these steps right states that there is no error.
     """
-    cleaned = prepare_step_reply(own_turn(text, lambda before: states_value(before, steps)))
-    if BREAKS_OFF.search(cleaned):
-        return decide_cut(step_evidence(whole_sentences(cleaned), steps), cleaned)
-    decision = Decision[int](None, "", "no statement" if text.strip() else "empty")
-    for parts in sentences_after_withdrawals(cleaned):
-        evidence = step_evidence(parts, steps)
-        decision = decide(evidence) if evidence else decision
-        if any(piece.value is not None or piece.rank < Rank.STATEMENT for piece in evidence):
-            break
-    return decision
-
-
-def states_value(text: str, steps: StepsShown | None) -> bool:
-    """Return True if a text states the first wrong step by a mark, a line or a conclusion."""
-    evidence = step_evidence(split_sentences(prepare_step_reply(text)), steps)
-    return any(piece.rank <= Rank.CONCLUSION and piece.value is not None for piece in evidence)
+    return decide_reply(text, prepare_step_reply, lambda parts: step_evidence(parts, steps))
 
 
 def closing_states_answer(closing: str) -> bool:

@@ -1,11 +1,13 @@
-"""Prepare replies for the parsers of steps and of yes-or-no verdicts, and drop withdrawn statements."""
+"""Read replies for the parsers of steps and of yes-or-no verdicts: what both prepare, drop and decide alike."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 
+from maieutic.graders.evidence import Decision, Evidence, Rank, Value, decide, decide_cut
 from maieutic.graders.passages import (
+    BREAKS_OFF,
     MOST_WITHDRAWN,
     ONE_ROW_TABLE,
     Sentence,
@@ -18,6 +20,7 @@ from maieutic.graders.passages import (
     without_struck_text,
 )
 from maieutic.graders.reading import plain_notation
+from maieutic.graders.turns import own_turn
 from maieutic.graders.words import words
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\xad\ufe0f\u20e3]")
@@ -92,6 +95,27 @@ def without_other_solutions(parts: list[Sentence], answers: Callable[[str], bool
     return [part for place, part in enumerate(parts) if place < heading or answers(part.text)]
 
 
-def whole_sentences(text: str) -> list[Sentence]:
-    """Return the sentences of a reply that breaks off, without the last one, which is incomplete."""
-    return split_sentences(text)[:-1]
+def decide_reply(
+    text: str, prepare: Callable[[str], str], evidence_of: Callable[[list[Sentence]], list[Evidence[Value]]]
+) -> Decision[Value]:
+    """Return the value that a reply states, from the tutor's own turn and the text after its last withdrawal.
+
+    Text before a withdrawal is read if the text after it states nothing. In a reply that breaks off, the last sentence
+    is left out. prepare: function that simplifies a reply; evidence_of: function that collects the evidence of
+    sentences.
+    """
+
+    def states_value(before: str) -> bool:
+        evidence = evidence_of(split_sentences(prepare(before)))
+        return any(piece.rank <= Rank.CONCLUSION and piece.value is not None for piece in evidence)
+
+    cleaned = prepare(own_turn(text, states_value))
+    if BREAKS_OFF.search(cleaned):
+        return decide_cut(evidence_of(split_sentences(cleaned)[:-1]), cleaned)
+    decision = Decision[Value](None, "", "no statement" if text.strip() else "empty")
+    for parts in sentences_after_withdrawals(cleaned):
+        evidence = evidence_of(parts)
+        decision = decide(evidence) if evidence else decision
+        if any(piece.value is not None or piece.rank < Rank.STATEMENT for piece in evidence):
+            break
+    return decision

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from maieutic.graders.evidence import Decision, Evidence, Rank, decide, decide_cut
+from maieutic.graders.evidence import Decision, Evidence, Rank
 from maieutic.graders.lexicon import in_english
-from maieutic.graders.passages import BREAKS_OFF, QUESTION, Sentence, is_closing, sentences, split_sentences
+from maieutic.graders.passages import QUESTION, Sentence, is_closing, sentences
 from maieutic.graders.polarity import word_verdicts
 from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS
 from maieutic.graders.steps import (
@@ -21,13 +21,7 @@ from maieutic.graders.steps import (
     marked_steps,
     whole_is_right,
 )
-from maieutic.graders.turns import own_turn
-from maieutic.graders.verdict_text import (
-    prepare_verdict_text,
-    sentences_after_withdrawals,
-    whole_sentences,
-    without_other_solutions,
-)
+from maieutic.graders.verdict_text import decide_reply, prepare_verdict_text, without_other_solutions
 from maieutic.graders.words import words
 
 YES = r"(?:" + words("yes|yeah|yep|yup|y|affirmative|absolutely|definitely|certainly|indeed") + r")"
@@ -234,22 +228,7 @@ def read_yes_no(text: str, steps: StepsShown | None = None) -> Decision[bool]:
     steps: number of steps of the solution that the prompt shows, if known. A reply that calls all of them right calls
     the solution correct.
     """
-    cleaned = prepare_yes_no_reply(own_turn(text, lambda before: states_value(before, steps)))
-    if BREAKS_OFF.search(cleaned):
-        return decide_cut(verdict_evidence(whole_sentences(cleaned), steps), cleaned)
-    decision = Decision[bool](None, "", "no statement" if text.strip() else "empty")
-    for parts in sentences_after_withdrawals(cleaned):
-        evidence = verdict_evidence(parts, steps)
-        decision = decide(evidence) if evidence else decision
-        if any(piece.value is not None or piece.rank < Rank.STATEMENT for piece in evidence):
-            break
-    return decision
-
-
-def states_value(text: str, steps: StepsShown | None) -> bool:
-    """Return True if a text states a verdict by a mark, a line or a conclusion."""
-    evidence = verdict_evidence(split_sentences(prepare_yes_no_reply(text)), steps)
-    return any(piece.rank <= Rank.CONCLUSION and piece.value is not None for piece in evidence)
+    return decide_reply(text, prepare_yes_no_reply, lambda parts: verdict_evidence(parts, steps))
 
 
 def last_solution_verdict(text: str) -> bool | None:
