@@ -246,10 +246,10 @@ MOST_CONTINUED = 0.01  # share of replies that go on as another speaker above wh
 
 
 def poorly_answered(plan: Plan, results: Path) -> Iterator[tuple[str, str, ReplyCounts]]:
-    """Yield (benchmark, tutor, counts) if few items are answered, or many replies are not the tutor's answer alone.
+    """Yield (benchmark, tutor, counts) of tutors that answer few items, or often write more than the answer.
 
-    Such replies have an unknown reasoning marker, or go on as another speaker. The limits on the shares are
-    `report.least_readable`, MOST_UNKNOWN_MARKERS and MOST_CONTINUED.
+    More than the answer are reasoning behind an unknown marker, and turns of another speaker. The limits on the shares
+    are `report.least_readable`, MOST_UNKNOWN_MARKERS and MOST_CONTINUED.
     """
     for benchmark in plan.benchmarks:
         for tutor in (name for name in plan.run.tutors if name in plan.tutors_on(benchmark)):
@@ -271,7 +271,7 @@ def poorly_answered_lines(plan: Plan) -> list[str]:
         answered = f"{tutor}: {counted.answered} of {counted.items} items of {benchmark} answered"
         if counted.cause:
             lines.append(f"{answered}: {counted.cause}")
-        elif counted.marked:
+        elif counted.marked > MOST_UNKNOWN_MARKERS * counted.items:
             unknown = "replies that begin with an unknown reasoning marker and are scored as text"
             lines.append(f"{answered}; {unknown}: {counted.marked}")
         if counted.continued > MOST_CONTINUED * counted.items:

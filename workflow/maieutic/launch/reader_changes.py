@@ -94,8 +94,9 @@ def change_line(change: Moved) -> str:
     """Return the line about one tutor's grades that moved."""
     unread = sum(new.value is None for _, new in change.moved)
     judged = [(old, new) for old, new in change.pairs if not (old.correct is None and new.correct is None)]
-    before, after = (sum(bool(pair[place].correct) for pair in judged) / max(1, len(judged)) for place in (0, 1))
+    before, after = (sum(bool(pair[place].correct) for pair in judged) for place in (0, 1))
+    shares = f"; {before / len(judged):.2f} to {after / len(judged):.2f} right" if judged else ""
     return (
         f"{change.tutor}: readers changed: {len(change.moved):,} of {len(change.pairs):,} grades of {change.benchmark}"
-        f" moved, {unread:,} to unread; {before:.2f} to {after:.2f} right"
+        f" moved, {unread:,} to unread{shares}"
     )

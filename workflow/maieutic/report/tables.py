@@ -54,9 +54,9 @@ from maieutic.scores.score import all_metrics, reported_metrics
 from maieutic.serving.answers import REFUSAL
 
 DIGITS = 6
+MOST_DOUBT = 0.03  # share of replies that the parser did not understand above which the number's light is amber
 TUTOR_FIELDS = {"benchmark", "headline", "version"}  # fields of tutors' scores that graders' scores do not have
 # Columns with the type float (NUMBERS) or text (TEXTS), even if all of their values are None
-MOST_DOUBT = 0.03  # largest share of replies that a parser may not understand before the number's light is amber
 NUMBERS = ("value", "low", "high", "readable", "best", "normal", "floor", "ceiling", "paper")
 TEXTS = ("criterion", "subset", "release")
 RequestKeys = Callable[[Reply, Turn], Hashable]
