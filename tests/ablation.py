@@ -20,7 +20,7 @@ MODULES = (
 
 
 class Watched:
-    """Pattern that notes whether it matched, and never matches while `active` is `off`."""
+    """Pattern that records whether it matched. It never matches while `active` is `off`."""
 
     def __init__(self, pattern: re.Pattern[str]) -> None:
         self.on = self.active = pattern

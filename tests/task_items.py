@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from conftest import ROOT
 from maieutic.config.cards import Card
@@ -14,6 +15,19 @@ from shipped import read
 
 DEMO = ROOT / "resources/demo"
 REGISTRY = {name: Dataset.model_validate(entry) for name, entry in read("datasets")["datasets"].items()}
+
+
+# A reference for each kind of reply that robust parsers read, and the parsers of that kind.
+REFERENCES: dict[str, dict[str, Any]] = {
+    "number": {"answer": "4"}, "step": {"step": 2}, "yes_no": {"incorrect": True}
+}  # fmt: skip
+PARSERS_OF = {"number": ("answer", "corrected_answer"), "step": ("step",), "yes_no": ("yes_no",)}
+
+
+def bare_item(task: str, question: str = "q") -> Item:
+    """Return an item with a reference of a kind of REFERENCES and a question, and nothing else."""
+    reference = {"text": "", "solution": "", **REFERENCES[task]}
+    return Item(id="i", task="t", cluster="c", vars={"question": question}, reference=reference)
 
 
 def items_of_card(card: Card, folder: Path, edition: str) -> list[Item]:

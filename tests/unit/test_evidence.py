@@ -235,8 +235,7 @@ def test_no_text_stops_a_reader(seed: int) -> None:
         letters = "".join(chr(rng.randrange(*rng.choice(ranges))) for _ in range(rng.randrange(60)))
         pieces = "".join(rng.choice(FRAGMENTS) + rng.choice(("", " ")) for _ in range(rng.randrange(1, 25)))
         for text in (letters, pieces):
-            read_final(text)
-            solution_number(text)
-            read_step(text)
-            read_step(text, StepsShown(4, 5))
-            read_yes_no(text)
+            for final in (read_final(text), solution_number(text)):
+                assert (final.value is None) == (final.why_none is not None), text
+            for decision in (read_step(text), read_step(text, StepsShown(4, 5)), read_yes_no(text)):
+                assert (decision.value is None) == (decision.reason is not None), text

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from maieutic.core.records import Item
 from maieutic.graders.answers import read_answer
 from maieutic.graders.evidence import is_doubt
 from maieutic.graders.registry import GRADERS
 from maieutic.graders.steps import StepsShown, read_step
 from maieutic.graders.yes_no import read_yes_no
+from task_items import PARSERS_OF, bare_item
 
 TABLE = Path(__file__).parents[1] / "tables/independent_replies.jsonl"
 # Smallest number of replies read right, and largest number read wrongly; the others are unread.
@@ -61,11 +61,8 @@ def test_neither_kind_of_unread_replies_is_a_way_out() -> None:
         row = json.loads(line)
         if row["value"] is None or row["set"] == "c":
             continue
-        references = {"number": {"answer": "4"}, "step": {"step": 2}, "yes_no": {"incorrect": True}}
-        item = Item(
-            id="i", task="t", cluster="c", vars={"question": row.get("question", "")}, reference=references[row["task"]]
-        )
-        grader = GRADERS["answer" if row["task"] == "number" else row["task"]]
+        item = bare_item(row["task"], row.get("question", ""))
+        grader = GRADERS[PARSERS_OF[row["task"]][0]]
         assert grader.read is not None
         [reading] = grader.read(item, row["text"], "robust")
         if reading.value is None:
@@ -164,7 +161,7 @@ def test_no_sentence_about_a_part_speaks_for_the_whole(families: Any, data: Path
 def test_human_solutions_without_their_mark_are_read(
     split: str, least_right: float, most_wrong: float, data: Path
 ) -> None:
-    """In most of the solutions of the training split that are read wrongly, the last calculation is not the answer."""
+    """Most solutions of the training split that are read wrongly end with a calculation that is not the answer."""
     counts: Counter[str] = Counter()
     for line in (data / f"gsm8k/{split}.jsonl").read_text(encoding="utf-8").splitlines():
         record = json.loads(line)

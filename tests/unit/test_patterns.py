@@ -13,19 +13,16 @@ import yaml
 from ablation import Ablation
 from built_replies import build
 from maieutic.benchmarks.kmpbench.detection import parse_detection
-from maieutic.core.records import SCORINGS, Item
+from maieutic.core.records import SCORINGS
 from maieutic.graders.answers import read_answer
 from maieutic.graders.numerals import numerals
 from maieutic.graders.registry import GRADERS
 from maieutic.graders.solution_numbers import solution_number
 from maieutic.graders.steps import StepsShown, read_step, steps_shown
 from maieutic.graders.yes_no import read_yes_no
+from task_items import PARSERS_OF, bare_item
 
 TABLES = Path(__file__).parents[1] / "tables"
-REFERENCES: dict[str, dict[str, Any]] = {
-    "number": {"answer": "4"}, "step": {"step": 2}, "yes_no": {"incorrect": True}
-}  # fmt: skip
-BY_TASK = {"number": ("answer", "corrected_answer"), "step": ("step",), "yes_no": ("yes_no",)}
 # They limit the time of the other patterns, which tests/unit/test_hostile_texts.py measures.
 LIMITS_OF_TIME = {"passages.LONG_LINE", "passages.LONG_SIGNS", "passages.LONG_RUN"}
 
@@ -42,11 +39,8 @@ def read_reply(task: str, text: str, steps: int | None = None, question: str = "
         "step": lambda: read_step(text, prompt),
         "yes_no": lambda: read_yes_no(text, prompt),
     }
-    item = Item(
-        id="i", task="t", cluster="c", vars={"question": "q"},
-        reference={"text": "", "solution": "", **REFERENCES[task]},
-    )  # fmt: skip
-    graders = [GRADERS[name].read for name in BY_TASK[task]]
+    item = bare_item(task)
+    graders = [GRADERS[name].read for name in PARSERS_OF[task]]
     graded = [grade(item, text, scoring) for grade in graders if grade for scoring in SCORINGS]
     return read[task](), [(reading.value, reading.why_none) for readings in graded for reading in readings]
 
