@@ -76,10 +76,10 @@ MARKERS = (
 # The equals sign after an answer marker may also follow a unit or a word: "5 cm × 5 cm = 25 cm", "20 plus 5 equals".
 MARKED_RESULT = re.compile(
     r"[\d)\]%](?:\s*[/*]?\s*(?!(?:where|when|with|if|let|for|since|because|given|so)\b)[A-Za-z]{1,15}){0,3}\s*"
-    r"(?:[=\u2248]|\bequals\b)|\bhalf\s+of\s+\S+\s+is\b",
+    r"(?:[=≈]|\bequals\b)|\bhalf\s+of\s+\S+\s+is\b",
     re.IGNORECASE,
 )
-SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff1f\uff01])")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。？！])")
 BRACKETED = re.compile(r"(?<!\^)\([^()]*\)")
 LIST_MARK = re.compile(r"^\s*\(?\d{1,2}[.)]\s+")
 MAX_DENIAL_WORDS = 8  # a line below the marker can mean "no answer" only if it has at most this many words
@@ -89,18 +89,18 @@ KEYCAP = re.compile(r"([0-9])\u20e3(?=(?:([0-9]\u20e3|\W*(?:$|\n))|))")
 HTML_POWER = re.compile(r"<sup>\s*(-?\d{1,3})\s*</sup>", re.IGNORECASE)
 PYTHON_POWER = re.compile(r"(?<=\d)\*\*(?=-?\d)")
 NOTATION = (
-    (re.compile(r"\bRs\.?\s*(?=\d)", re.IGNORECASE), "\u20b9"),
+    (re.compile(r"\bRs\.?\s*(?=\d)", re.IGNORECASE), "₹"),
     (re.compile(r":-(?=\s)"), ":"),
-    (re.compile(r"\bso\s+its\s+(?=[$\u20ac\u00a3]?\d)", re.IGNORECASE), "so it is "),
-    (re.compile(r"(?<=[.!?])[\u00b9\u00b2\u00b3](?=\s|$)|^[\u00b9\u00b2\u00b3]\s.*$", re.MULTILINE), ""),
+    (re.compile(r"\bso\s+its\s+(?=[$€£]?\d)", re.IGNORECASE), "so it is "),
+    (re.compile(r"(?<=[.!?])[¹²³](?=\s|$)|^[¹²³]\s.*$", re.MULTILINE), ""),
     (re.compile(r"</?(?:b|i|span|p|sub)\b[^>]*>", re.IGNORECASE), ""),
     (re.compile(r"\\[hv]space\*?\{[^{}]*\}"), ""),
-    (re.compile(r"\\pi\b"), "\u03c0"),
-    (re.compile(r"\\pm\b"), "\u00b1"),
-    (re.compile(r"\\(?:log)(?![A-Za-z])"), "\u221a"),
+    (re.compile(r"\\pi\b"), "π"),
+    (re.compile(r"\\pm\b"), "±"),
+    (re.compile(r"\\(?:log)(?![A-Za-z])"), "√"),
     (
         re.compile(
-            r"((?<![\d.,/])[$\u20ac\u00a3]?\d[\d.,/]*+)\s+is\s+(?:the)\s+(?:final\s+|correct\s+)?answer\b",
+            r"((?<![\d.,/])[$€£]?\d[\d.,/]*+)\s+is\s+(?:the)\s+(?:final\s+|correct\s+)?answer\b",
             re.IGNORECASE,
         ),
         r"Final answer: \1. ",
@@ -111,8 +111,8 @@ ASIDE = re.compile(
     (
         r"(?P<words>\s*\(|,?\s+i\.e\.|,?\s+(?:"
         + words("with|than|because|compared|while|which (is|was|are)|not counting|instead of|rather than|in order to")
-        + r")\b|,\s+or\s+(?=[$\u20ac\u00a3]?\d)"
-        r"|,\s+(?=[$\u20ac\u00a3]?\d[\d.,]*\s+(?:\w+\s+(?:in\s+)?)?(?:(?:each|every|per)\b|(?:more|less|fewer)\s+than|m\u00e1s|pi\u00f9)\b))"
+        + r")\b|,\s+or\s+(?=[$€£]?\d)"
+        r"|,\s+(?=[$€£]?\d[\d.,]*\s+(?:\w+\s+(?:in\s+)?)?(?:(?:each|every|per)\b|(?:more|less|fewer)\s+than|más|più)\b))"
         r"|[:,;]\s"
     ),
     re.IGNORECASE,
@@ -125,12 +125,12 @@ LEADING_REASON = re.compile(
     r"\W*(?:so\s+|therefore,?\s+)?(?:since|because|as|if|when|with|given|after|for|of|out\s+of)\b[^,]{0,200},\s",
     re.IGNORECASE,
 )
-IN_BRACKETS = re.compile(r"\d\s*[-+*/\u00d7]\s*\d+\s*=\s*[$\d]")  # a calculation that stands in brackets
+IN_BRACKETS = re.compile(r"\d\s*[-+*/×]\s*\d+\s*=\s*[$\d]")  # a calculation that stands in brackets
 ASKS = re.compile(
     (r"\W*(?:" + words("what|how|can|could|do|does|did|is|are|would|should|which|where|when") + r")\b"), re.IGNORECASE
 )
 SO = re.compile(r"(?:[,;]\s*|\s+)\b(?:so|therefore|thus|hence)\b\s+", re.IGNORECASE)
-VARIABLE_LAST = re.compile(r"([$\u20ac\u00a3]?-?[\d.,]*\d)\s*=\s*[A-Za-z]\W*$")
+VARIABLE_LAST = re.compile(r"([$€£]?-?[\d.,]*\d)\s*=\s*[A-Za-z]\W*$")
 # What follows the number of a reply that opens with its answer: "72.", "$15, because", "31 pens:"
 OPENING = re.compile(
     r"(?:%|(?:\s+[A-Za-z]+){0,3}?)\s*(?:(?P<stop>$|[.:](?=\s|$))|(?P<reason>,?\s*\b(?:because|since)\b|\s[\u2013\u2014-]\s(?!\s*[$\d]))|[,;]\s)"
@@ -144,10 +144,10 @@ CONCLUSIVE = re.compile(
 BOLD_TAG = re.compile(r"</?(?:b)>", re.IGNORECASE)
 BOLD = re.compile(r"\*\*([^*\n]{1,80})\*\*")
 HYPOTHETICAL = re.compile(r"\bwithout\b.*\bwould\b|\bif\b.*\b(?:had)\b", re.IGNORECASE)
-BOUND = re.compile(r"\b(?:more|less|fewer)\s+than\s+[$\u20ac\u00a3]?\d[\d.,]*\W*$", re.IGNORECASE)
+BOUND = re.compile(r"\b(?:more|less|fewer)\s+than\s+[$€£]?\d[\d.,]*\W*$", re.IGNORECASE)
 # One quantity in two forms, of which the question asks for one: "120 seconds, i.e. 2 minutes", "0.12, or 12%".
 TWO_FORMS = re.compile(
-    r"\d\s*[A-Za-z]*,?\s+(?:i\.e\.|or|which\s+is)\s+[$\u20ac\u00a3]?\d[\d.,]*\s*(?:%|\s(?:seconds?|minutes?|hours?|days?|weeks?|years?|percent|cents))\W*$",
+    r"\d\s*[A-Za-z]*,?\s+(?:i\.e\.|or|which\s+is)\s+[$€£]?\d[\d.,]*\s*(?:%|\s(?:seconds?|minutes?|hours?|days?|weeks?|years?|percent|cents))\W*$",
     re.IGNORECASE,
 )
 CENTS_ASKED = re.compile(r"\bhow\s+many\s+cents\b|\bin\s+cents\b", re.IGNORECASE)
@@ -155,14 +155,14 @@ ASKED_NOUN = re.compile(r"\bhow\s+many\s+([A-Za-z]+)", re.IGNORECASE)
 SCALE_ASKED = re.compile(r"\b(?:in|how\s+many)\s+(thousand|million|billion)s?\b", re.IGNORECASE)
 SCALE_WRITTEN = re.compile(r"\d\s*[A-Za-z]")
 POINT_BEFORE_THREE = re.compile(r"(?<![\d.,])\d{1,3}\.\d{3}(?!\d)")
-CJK_NUMBER = re.compile(r"[\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\u767e\u5343\u4e07]")
-CJK_SCALE = re.compile(r"\d\s*[\u4e07\u5104\u4ebf]")
+CJK_NUMBER = re.compile(r"[一二三四五六七八九十百千万]")
+CJK_SCALE = re.compile(r"\d\s*[万億亿]")
 OPEN_CONCLUSION = re.compile(r"[,.]\s+(?:so|then|therefore|thus)\b[^.!?:\d]*[a-z]$", re.IGNORECASE)
 LAST_SIGN = re.compile(r"[^A-Za-z]\Z|\b(?:sq)\.?\s+in\Z", re.IGNORECASE)
 EITHER_OR = re.compile(r"\b(?:can(?:no|')t\s+(?:say|tell|decide)|not\s+sure)\s+which\b[^.]*\.?\s*\Z", re.IGNORECASE)
 WORD_CONCLUSION = re.compile(r"\W*(?:so|thus|therefore|hence)\b[^.]{1,120}\.?\W*$", re.IGNORECASE)
-EQUALS = re.compile(r"[=\u2248]\s*(?:in\s+)?(?:[$\u20ac\u00a3%]\s?)?-?(?P<number>\.?\d)")
-OPERAND = re.compile(r"[\d.,]+%?\s*(?:[A-Za-z]+\s+){0,2}(?:[-+*/\u00d7\u00f7\u2013x]\s*[($\d]|\s\s\d|\()")
+EQUALS = re.compile(r"[=≈]\s*(?:in\s+)?(?:[$€£%]\s?)?-?(?P<number>\.?\d)")
+OPERAND = re.compile(r"[\d.,]+%?\s*(?:[A-Za-z]+\s+){0,2}(?:[-+*/×÷\u2013x]\s*[($\d]|\s\s\d|\()")
 # A clause after a calculation that states another number ("= 21 apples, and after giving away 3, he has 18").
 LATER_CLAUSE = re.compile(
     r"[,;]?\s+(?:so|then|meaning|leaving|which\s+(?:makes|gives|leaves|rounds))\b|,\s+and\b.*?\b(?:has|have|is|are)\b",
@@ -215,9 +215,9 @@ ANSWERLESS = re.compile(
     r"^\W*(?:this|that|it)(?:'s| is) (?:wrong|incorrect)\b|\bstart again\b",
     re.IGNORECASE,
 )
-WORDS_ONLY = re.compile(r"[^\w-]*+-?[$\u20ac\u00a3]?\d(?:[\d.,/ ]*\d)?(?: (?:percent|cents?))?\W*")
-BROKEN_OFF = re.compile(r"\d\s*(?:[+*/\u00d7\u00f7=]|\s-)\s*$")
-CUT_OFF = re.compile(r"\d\s*(?:[+*/\u00d7\u00f7=]|\s-)\s*$")
+WORDS_ONLY = re.compile(r"[^\w-]*+-?[$€£]?\d(?:[\d.,/ ]*\d)?(?: (?:percent|cents?))?\W*")
+BROKEN_OFF = re.compile(r"\d\s*(?:[+*/×÷=]|\s-)\s*$")
+CUT_OFF = re.compile(r"\d\s*(?:[+*/×÷=]|\s-)\s*$")
 REASON = re.compile(
     (
         r"\bbecause\b(?!.*\b(?:so|thus|therefore|hence)\b)|(?<!and )\bsince\b(?!.*(?:,|\bso\b))"
@@ -227,31 +227,31 @@ REASON = re.compile(
 )
 APPROXIMATE_GLOSS = re.compile(
     r"((?<![\d.,])\d[\d.,]*\s*(?:[A-Za-z%$]+)?)\s*,?\s*\(?(?:or|i\.e\.,?)\s+(?:about"
-    r"|approximately|nearly|some)\s+[$\u20ac\u00a3]?\d[\d.,]*\)?"
+    r"|approximately|nearly|some)\s+[$€£]?\d[\d.,]*\)?"
 )
 DENIED = re.compile(
     (
         r"(?:[,(\u2013\u2014-]\s?)?\(?(?:\b(?:and|but)\s+)?(?:\b(?:certainly|definitely"
         r")\s+)?(?:\bnot|\brather than|\binstead of|\bisn'?t|\bcan(?:no"
         r"|'?)t be)\s+(?:just\s+|about\s+|equal to\s+"
-        r"|be\s+)?[$\u20ac\u00a3\u20b9]?\d(?:[\d.,]*\d)?%?!?\)?(?:\s*(?:,|,?\s*or"
+        r"|be\s+)?[$€£₹]?\d(?:[\d.,]*\d)?%?!?\)?(?:\s*(?:,|,?\s*or"
         r"|nor)\s*\d[\d.]*)*(?!\s*(?:\d|only))"
     ),
     re.IGNORECASE,
 )
 CALLED_WRONG_NUMBER = re.compile(
     (
-        r"(?:\band\s+|[;,]\s*)?(?<![\d.,])[$\u20ac\u00a3]?\d[\d.,]*+\s+(?:is|was|would be)\s+(?:wrong"
+        r"(?:\band\s+|[;,]\s*)?(?<![\d.,])[$€£]?\d[\d.,]*+\s+(?:is|was|would be)\s+(?:wrong"
         r"|incorrect)\b"
     ),
     re.IGNORECASE,
 )
 IMMEDIATE = re.compile(
-    r"^[\s\"'(*:=$\u20ac\u00a3\u20b9\u2248~-]*(?:(?:about|approximately|exactly|only"
-    r")\s+)?[$\u20ac\u00a3\u20b9]?\d[\d.,/]*(?:\s+\d/\d)?"
+    r"^[\s\"'(*:=$€£₹≈~-]*(?:(?:about|approximately|exactly|only"
+    r")\s+)?[$€£₹]?\d[\d.,/]*(?:\s+\d/\d)?"
 )
 PART_OF_END = re.compile(r"\d[\d.,/]*\W{0,3}of\s+\S+\s*$")
-PART_OF = re.compile(r"[\s$]*(?:of\b|[-+*/\u00d7\u00f7=^]|[A-Za-z]\s*[-+=])")
+PART_OF = re.compile(r"[\s$]*(?:of\b|[-+*/×÷=^]|[A-Za-z]\s*[-+=])")
 CONCLUSION = re.compile(
     (
         r"(?:,|;|:|\band\b)?\s*\b(?:so|thus|therefore|hence|which (?:is|makes|gives)|making|giving"
@@ -260,7 +260,7 @@ CONCLUSION = re.compile(
     re.IGNORECASE,
 )
 OR_NUMBER = re.compile(
-    r"(?<![\d.,])\d[\d.,]*+\s+or\s+(?:[a-z]\s*=\s*)?-?[$\u20ac\u00a3]?\d(?!\w*\s+(?:more|less|fewer))", re.IGNORECASE
+    r"(?<![\d.,])\d[\d.,]*+\s+or\s+(?:[a-z]\s*=\s*)?-?[$€£]?\d(?!\w*\s+(?:more|less|fewer))", re.IGNORECASE
 )
 POSSIBLY = re.compile(r"\b(possibly|maybe)\s+\S*\d.*\b\1\s+\S*\d", re.IGNORECASE)
 POWER_TOWER = re.compile(r"\^\s*\(|\d\s?\^\s*\d++\s*\^|\^\s*-?\d{4,}|\\[dt]?frac")
@@ -653,7 +653,7 @@ def read_sentence(sentence: str, text: str, bold: frozenset[float] = frozenset()
         POWER_TOWER.search(sentence) and "a number beyond the usual size"
     ):
         return FinalAnswer(None, sentence[-MARKER_TAIL:], why)
-    if re.search(r"\d\s*[-+*/\u00d7\u00f7\u2013][^=]*\d[^=]*=\W*$", sentence):
+    if re.search(r"\d\s*[-+*/×÷\u2013][^=]*\d[^=]*=\W*$", sentence):
         return FinalAnswer(None, sentence[-MARKER_TAIL:], "a calculation without its result")
     if (stated_alone := without_reason(sentence)) is None:
         return FinalAnswer(None, sentence[-MARKER_TAIL:], "contradictory")

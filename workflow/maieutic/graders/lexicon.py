@@ -224,9 +224,7 @@ WORD = re.compile(r"[^\W\d_]{2,}")
 FEWEST_WORDS, LEAST_ENGLISH = 5, 0.05  # a shorter text may be in any language
 MOST_ENGLISH = 3  # a text with more English function words is English
 # "4. step" and "第 4 step" name step 4.
-NUMBER_FIRST = re.compile(
-    r"(?:\u7b2c\s*)?(?<![\d.,])(\d{1,2})\s?(?:[.]|-?(?:\u0439|\u0433\u043e|\u043c))?\s*step\b(?!\s*\d)"
-)
+NUMBER_FIRST = re.compile(r"(?:第\s*)?(?<![\d.,])(\d{1,2})\s?(?:[.]|-?(?:й|го|м))?\s*step\b(?!\s*\d)")
 
 
 @cache

@@ -33,9 +33,7 @@ NOTATIONS = {
 }
 # A minus sign belongs to the number except between two operands, as in 16-3. A minus sign before a space belongs to the
 # number only at the beginning of the text or after an operator. Elsewhere it is a dash.
-SIGN = (
-    r"(?:(?<![\w.)\]%])[-\u2212\u2013](?!\s)|(?:\A|(?<=[=\u2248\u00d7*/(])|(?<=[=\u2248\u00d7*/(]\s))[-\u2212\u2013]\s)"
-)
+SIGN = r"(?:(?<![\w.)\]%])[-\u2212\u2013](?!\s)|(?:\A|(?<=[=≈×*/(])|(?<=[=≈×*/(]\s))[-\u2212\u2013]\s)"
 MINUS = str.maketrans("\u2212\u2013", "--")
 SCALE = r"[ -]?\b(?:hundred|thousand|million|billion|trillion)s?\b"
 NUMERAL = re.compile(
@@ -44,7 +42,7 @@ NUMERAL = re.compile(
     r"(?:(?:(?P<whole>\d{1,9})(?:\s+and\s+|\s+|-(?=\d{1,4}/\d)))?(?P<over>\d{1,15})\s?/\s?(?P<under>\d{1,15})(?![\d/])"
     r"|(?:" + "|".join(f"(?P<{name}>{pattern})" for name, (pattern, _, _) in NOTATIONS.items()) + ")"
     r"(?P<exponent>[eE][+-]?\d{1,3}\b)?(?:\s?\^\s?\{?\s?(?P<power>[-\u2212]?\d{1,3})\s?\}?)?"
-    r"(?:\s?[x\u00d7*]\s?10\s?\^\s?\{?\s?(?P<tens>[-\u2212]?\d{1,3})\s?\}?)?)"
+    r"(?:\s?[x×*]\s?10\s?\^\s?\{?\s?(?P<tens>[-\u2212]?\d{1,3})\s?\}?)?)"
     rf"(?P<scale>(?:{SCALE})+|(?<=\d)[kK]\b|(?<=\d) ?[MB]n?\b)?",
     re.IGNORECASE,
 )

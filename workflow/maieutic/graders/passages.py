@@ -55,7 +55,7 @@ CONTROL_TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>\s*\Z")  # control tokens 
 # A value that the writer of the reply replaces, such as the 15 in "15 -> 18 (corrected)".
 REPLACED_VALUE = re.compile(
     r"^[^\w\n]{0,4}[\w.,$]{1,12}\W{0,3}\s*(?:->"
-    r"|\u2192)\s*(?=\W{0,3}[\w.,$]{1,12}\W{0,3}\s*(?:\((?:corrected)|$))",
+    r"|→)\s*(?=\W{0,3}[\w.,$]{1,12}\W{0,3}\s*(?:\((?:corrected)|$))",
     re.MULTILINE | re.IGNORECASE,
 )
 BREAKS_OFF = re.compile(
@@ -74,13 +74,9 @@ MOST_WITHDRAWN = 5  # maximum number of withdrawals ("wait, no") in a reply that
 TAG_DEPTH = 3  # maximum nesting depth of tags that are read
 LONGEST_OBJECT = 5_000  # maximum number of characters of a Python dictionary that is read
 DECODER = json.JSONDecoder()
-CITATION = re.compile(
-    r"(?<=[\w.!?)\"*])[ \t]*(?:(?:\[\^?\d{1,3}(?:\s*[,-]\s*\d{1,3})*\])+(?!\()|\u3010[^\u3011]{0,40}\u3011)"
-)
+CITATION = re.compile(r"(?<=[\w.!?)\"*])[ \t]*(?:(?:\[\^?\d{1,3}(?:\s*[,-]\s*\d{1,3})*\])+(?!\()|【[^】]{0,40}】)")
 URL = re.compile(r"\(?\b(?:see\s+|sources?:\s*)?(?:https?://|www\.)\S+", re.IGNORECASE)
-QUOTED_ANSWER = re.compile(
-    r"[\"\u201c][^\"\u201d\n]{0,200}(?:answer|####)[^\"\u201d\n]{0,200}[\"\u201d]", re.IGNORECASE
-)
+QUOTED_ANSWER = re.compile(r"[\"“][^\"”\n]{0,200}(?:answer|####)[^\"”\n]{0,200}[\"”]", re.IGNORECASE)
 REFERENCES = re.compile(
     r"^[ \t#*]*(?:references?|sources?)\s*:?[ \t*]*$.*",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
@@ -89,8 +85,8 @@ SOURCE_LINE = re.compile(r"^[ \t]*\[\^?\d{1,3}\]:?[ \t]+\S.*$", re.MULTILINE)
 
 # Whitespace after punctuation that ends a sentence, except after abbreviations and before the number in "no. 2".
 SENTENCE = re.compile(
-    r"(?<=[\u3002\uff1f\uff01\u061f?])(?=\S)(?![\"'*_)\]\u201d\u2019])"
-    r"|(?<=[.!?\u3002\u0964\u061f])(?<!\bnr\.)(?<!\beq\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bp\.)(?<!\bpp\.)(?<!\bst\.)(?!(?<=\bno\.)\s*\d)(?!(?<=\bNo\.)\s*\d)\s+"
+    r"(?<=[。？！\u061f?])(?=\S)(?![\"'*_)\]”\u2019])"
+    r"|(?<=[.!?。।\u061f])(?<!\bnr\.)(?<!\beq\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bp\.)(?<!\bpp\.)(?<!\bst\.)(?!(?<=\bno\.)\s*\d)(?!(?<=\bNo\.)\s*\d)\s+"
 )
 LIST_NUMBER = re.compile(r"^\s*\(?\d{1,2}[.)]$")
 ONE_ROW_TABLE = re.compile(
@@ -144,17 +140,17 @@ CLOSING = re.compile(
     r")?\d{1,3} ?%"
     r"|(?:sources?|references?|according to|as (?:shown"
     r") in)\b(?=.*(?:\b(?:20)\d\d\b|chapter|\bp\.|lesson|\[))"
-    r"|see (?:section|page|chapter|also|example)\b|sources?\s*:|isbn\b|\u00a9"
+    r"|see (?:section|page|chapter|also|example)\b|sources?\s*:|isbn\b|©"
     r"|(?:time (?:taken)|tokens?(?: used)?|posted"
     r"|checked by|difficulty|model|status|needs review"
     r")(?: \w+)?\s*[:=]"
     r"|time\s*:.*\btokens\b|(?:-- )?(?:solved|posted|answered|generated) (?:on|at|in"
     r"|by|\d+ \w+ ago)\b"
-    r"|\u2b50"
+    r"|⭐"
     r")",
     re.IGNORECASE,
 )
-QUESTION = re.compile(r"[?\u061f][\s\"'*_)\]\u201d\u2019]*$")
+QUESTION = re.compile(r"[?\u061f][\s\"'*_)\]”\u2019]*$")
 
 
 def shorten_overlong(text: str) -> str:
@@ -202,7 +198,7 @@ def without_sources(text: str) -> str:
     """Remove citation marks, web addresses, and the reference list at the end of a text."""
     return (
         CITATION.sub(" ", URL.sub(" ", SOURCE_LINE.sub(" ", REFERENCES.sub("", text))))
-        if "[" in text or "\u3010" in text or "http" in text or "www." in text or REFERENCES.search(text)
+        if "[" in text or "【" in text or "http" in text or "www." in text or REFERENCES.search(text)
         else text
     )
 

@@ -14,22 +14,22 @@ WRONG = (
     + r"|(?:goes?|going|went) (?:astray|wrong)"
     r"|"
     + words("miscalculat_|misread*|misinterpret*|misplaced|contradicts|disagrees?")
-    + r"|x(?=\s+no\b)|(?<![A-Za-z]\s)x(?=\W*$)|(?:has"
+    + r"|x(?= no\b)|(?<![A-Za-z]\s)x(?=\W*$)|(?:has"
     r"|is|contains) one|forgot(?:ten)?|forgets?|overlook(?:s|ed)?|omits?|omitted|ignore[sd]?|far from (?:correct|right)"
     r"|too (?:low|high|small|large|big|many|much|few|little)|should(?:n't)? (?:be|have been|have|say|read|equal)"
-    r"|\u2717|\u2718|\u274c|\u2716|\u00d7(?!\s*[\d$])"
+    r"|✗|✘|❌|✖|×(?! ?[\d$])"
 )
 RIGHT = (
     words("correct(ly)?|right|true|fine|ok|okay|good|valid|sound|accurate|perfect")
-    + r"|holds(?: up)?|hold(?=\s*(?:[.,;:]|$))"
-    r"|checks? out|in order(?!\s+to\b)"
-    r"|error-free|free (?:of|from) (?:errors?|mistakes?)|\u2713|\u2714|\u2705|\u2611"
-    r"|pass(?:es|ed)?(?!\s+on\b)"
+    + r"|holds(?: up)?|hold(?= ?(?:[.,;:]|$))"
+    r"|checks? out|in order(?! to\b)"
+    r"|error-free|free (?:of|from) (?:errors?|mistakes?)|✓|✔|✅|☑"
+    r"|pass(?:es|ed)?(?! on\b)"
     r"|agrees?|match(?:es)?|add(?:s)? up|works? out|makes? sense|proper(?:ly)?"
 )
 WORD = re.compile(rf"(?<![\w-])(?:(?P<wrong>{WRONG})|(?P<right>{RIGHT}))(?![\w-])", re.IGNORECASE)
 NEGATION = re.compile(
-    r"\b(?:not|no|none|never|neither|nor|without(?: any)?|cannot|nothing|zero|0)\b|\w+n[\u2019']t\b",
+    r"\b(?:not|no|none|never|neither|nor|without(?: any)?|cannot|nothing|zero|0)\b|\w+n't\b",
     re.IGNORECASE,
 )
 # Negations that do not negate a verdict: "no doubt", "not only".
@@ -39,24 +39,24 @@ IDLE_NEGATION = re.compile(
 # Adjectives that are not verdicts: "the right answer is 72", "the correct value".
 ATTRIBUTE = re.compile(
     (
-        r"\b(?:the|a|an|your|his|her|their|its)\s+(?:right|correct|true|wrong"
-        r"|incorrect)\s+(?:"
+        r"\b(?:the|a|an|your|his|her|their|its) (?:right|correct|true|wrong"
+        r"|incorrect) (?:"
         + words(
             "answer|total|value|result|sum|number|amount|way|operation|calculation|formula|product|"
             "difference|approach|method"
         )
         + r")s?\b(?! is in\b)"
-        r"|\b(?:on\s+)?the\s+right\s+(?:track|idea|path|lines?)\b|\b(?:partly|mostly|almost|nearly)\s+(?:correct|right)\b"
-        r"|\b(?:the|a|one)\s+(?:right|correct|true|wrong|incorrect)\s+solution\b(?=\s*(?:is|was|would|should|[:=]))"
-        r"|\b(?:the|this|that|each|every|word|math|original)\s+problems?\b(?!\s+(?:is\s+(?:in|at"
+        r"|\b(?:on )?the right (?:track|idea|path|lines?)\b|\b(?:partly|mostly|almost|nearly) (?:correct|right)\b"
+        r"|\b(?:the|a|one) (?:right|correct|true|wrong|incorrect) solution\b(?= ?(?:is|was|would|should|[:=]))"
+        r"|\b(?:the|this|that|each|every|word|math|original) problems?\b(?! (?:is (?:in|at"
         r"|that|with)|starts?|lies|occurs?|arises?)\b)"
     ),
     re.IGNORECASE,
 )
-DENIED_THAT = re.compile(r"\b(?:not\s+(?:true|the\s+case|correct|right)|false|wrong|incorrect)\s+that\b", re.IGNORECASE)
+DENIED_THAT = re.compile(r"\b(?:not (?:true|the case|correct|right)|false|wrong|incorrect) that\b", re.IGNORECASE)
 # The content of a claim, whose negations do not negate the verdict: "the conclusion that there is no rest is wrong".
 CONTENT = re.compile(
-    r"\b(conclusion|claim|statement|assumption|idea)\s+that\b[^.;:]*?(?=\s(?:is|was)\s+(?:wrong|incorrect|false)\b)",
+    r"\b(conclusion|claim|statement|assumption|idea) that\b[^.;:]*?(?=\s(?:is|was) (?:wrong|incorrect|false)\b)",
     re.IGNORECASE,
 )
 NEGATION_WINDOW = 45  # number of characters before a verdict word that are searched for its negation
@@ -77,7 +77,8 @@ def word_verdicts(clause: str) -> list[bool]:
     )
     verdicts, start = [], 0
     for match in WORD.finditer(text):
-        before = text[max(start, match.start() - NEGATION_WINDOW) : match.start()]
+        window = text.rfind(" ", 0, max(0, match.start() - NEGATION_WINDOW)) + 1  # "1250" is not cut to "0"
+        before = text[max(start, window) : match.start()]
         before = before[before.rfind(", the ") + 1 :]  # a main clause is not negated by the clause before it
         flipped = len(NEGATION.findall(before)) % 2 == 1
         verdicts.append(bool(match["wrong"]) != flipped)

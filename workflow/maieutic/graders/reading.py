@@ -7,19 +7,19 @@ import unicodedata
 from typing import NamedTuple
 
 MARKUP = re.compile(r"(?<!\d)\*+|\*+(?!\d)|[_`~]+|[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-VULGAR_FRACTION = re.compile(r"[\u00bc-\u00be\u2150-\u215e\u2189]")
-SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
-SUPERSCRIPT = re.compile(f"(\u207b?)([{SUPERSCRIPTS}]+)")
+VULGAR_FRACTION = re.compile(r"[¼-¾⅐-⅞↉]")
+SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+SUPERSCRIPT = re.compile(f"(⁻?)([{SUPERSCRIPTS}]+)")
 UNIT_POWER = re.compile(r"(?<=[A-Za-z])\s?\^\s?\{?[-\u2212]?\d{1,2}\}?")
 # A dash that is not a minus sign. At the start of a line it marks a list item, but at the start of the whole text only
 # if a second word follows ("- 7" alone is minus seven). After a word and between spaces it is a pause.
 LIST_DASH = re.compile(
-    r"(?<=\n)([ \t]{0,20})[-\u2013\u2014\u2022][ \t]+"
-    r"|\A[ \t]{0,20}[-\u2013\u2014\u2022][ \t]+(?=\S{1,20}[ \t]+[A-Za-z])"
+    r"(?<=\n)([ \t]{0,20})[-\u2013\u2014•][ \t]+"
+    r"|\A[ \t]{0,20}[-\u2013\u2014•][ \t]+(?=\S{1,20}[ \t]+[A-Za-z])"
     r"|(?<=[A-Za-z])[ \t]{1,20}[-\u2013\u2014][ \t]+(?=\S)"
 )
 # Patterns that ignore case match these letters as "i", which no dictionary of words contains.
-DOTTED_I = str.maketrans({"\u0130": "I", "\u0131": "i"})
+DOTTED_I = str.maketrans({"İ": "I", "ı": "i"})
 MAX_PASSAGE_CHARACTERS = 200  # maximum number of characters that are kept of the passage from which a value was read
 
 
@@ -60,5 +60,5 @@ def plain_notation(text: str) -> str:
     )
     text = MARKUP.sub(
         "", unicodedata.normalize("NFKC", LIST_DASH.sub(lambda match: (match[1] or "") + " ", text))
-    ).replace("\u2044", "/")
+    ).replace("⁄", "/")
     return UNIT_POWER.sub("", text).strip()

@@ -34,26 +34,20 @@ LATEX: tuple[tuple[re.Pattern[str], Replacement], ...] = (
     (re.compile(r"\\[dt]?frac\s*\{(-?[\d.,]+)\}\s*\{(-?[\d.,]+)\}"), lambda match: quotient(match[1], match[2])),
     (re.compile(r"\\[dt]?frac\s*(\d)\s*(\d)(?!\d)"), r" \1/\2"),
     (re.compile(r"\\(?:text|mathrm|mathbf)\s*\{([^{}]*)\}(?:\^\{?\d\}?)?"), r" \1 "),
-    (re.compile(r"\\(?:times|cdot)\b"), "\u00d7"),
-    (re.compile(r"\\approx\b"), "\u2248"),
+    (re.compile(r"\\(?:times|cdot)\b"), "×"),
+    (re.compile(r"\\approx\b"), "≈"),
     (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\[,;!: ]"), ""),
     (re.compile(r"\\([$%])"), r"\1"),
 )
 # Signs in a LaTeX box that its content is an unfinished calculation or a time of day.
-UNFINISHED = re.compile(r"\\sqrt|[*\u00d7]\s*(?!10\s*\^)[\d.(]|\d\s*\+\s*\d|\d:\d")
-DIGIT = re.compile(r"\d|[\u00bc-\u00be\u2150-\u215e]")
+UNFINISHED = re.compile(r"\\sqrt|[*×]\s*(?!10\s*\^)[\d.(]|\d\s*\+\s*\d|\d:\d")
+DIGIT = re.compile(r"\d|[¼-¾⅐-⅞]")
 # The equals sign before a calculation's result or a variable's value: "9*2 = 18", "x = 5"; not "with n = 4 friends".
-RESULT = re.compile(
-    r"(?:[\d)\]}%>\u03c0]\s*|^\W*[A-Za-z]\w?\s*|\b(?:so|and|then|thus|hence|therefore)\s+[A-Za-z]\s*)[=\u2248]"
-)
+RESULT = re.compile(r"(?:[\d)\]}%>π]\s*|^\W*[A-Za-z]\w?\s*|\b(?:so|and|then|thus|hence|therefore)\s+[A-Za-z]\s*)[=≈]")
 NEXT_CLAUSE = re.compile(r"[,;]\s|\b(?:and|so|then)\b")
-CALCULATION = re.compile(
-    r"(?!\d+ ?/ ?\d+\W*$)[$\u20ac\u00a3]?\d[\d.,]*\s*[-+*/\u00d7\u00f7]\s*[$\u20ac\u00a3]?\d[^=]*$"
-)
-EQUALS_CALCULATION = re.compile(
-    r"([^=]*\d[^=]*)=\s*(?!\d+ ?/ ?\d+\W*$)[$\u20ac\u00a3]?\d[\d.,]*\s*[-+*/\u00d7\u00f7]\s*[$\u20ac\u00a3]?\d[^=]*$"
-)
+CALCULATION = re.compile(r"(?!\d+ ?/ ?\d+\W*$)[$€£]?\d[\d.,]*\s*[-+*/×÷]\s*[$€£]?\d[^=]*$")
+EQUALS_CALCULATION = re.compile(r"([^=]*\d[^=]*)=\s*(?!\d+ ?/ ?\d+\W*$)[$€£]?\d[\d.,]*\s*[-+*/×÷]\s*[$€£]?\d[^=]*$")
 NO_ANSWER = re.compile(
     (
         r"(?:none|n/?a|unknown|not (?:determined|enough|given"
@@ -83,9 +77,9 @@ REFUSED = re.compile(
     re.IGNORECASE,
 )
 CALLED_WRONG = re.compile(r"\W{0,4}(?:is|was|would be)\s+(?:wrong|incorrect)\b", re.IGNORECASE)
-OPEN_FUNCTION = re.compile(r"(?:\u221a|\bsqrt)\s*[({_]?\s*\d|\d\s*\u03c0|\u03c0\s*\d")
-PLUS_MINUS = re.compile(r"(?:^|[^\d)\s])\s*\u00b1\s*\d")
-TOLERANCE_MARK = re.compile(r"(\d)\s*\u00b1\s*\d[\d.,]*")
+OPEN_FUNCTION = re.compile(r"(?:√|\bsqrt)\s*[({_]?\s*\d|\d\s*π|π\s*\d")
+PLUS_MINUS = re.compile(r"(?:^|[^\d)\s])\s*±\s*\d")
+TOLERANCE_MARK = re.compile(r"(\d)\s*±\s*\d[\d.,]*")
 MARKER_TAIL = 400  # only this many characters after an answer marker are searched for the answer's number
 
 

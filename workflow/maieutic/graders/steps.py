@@ -18,7 +18,7 @@ from maieutic.graders.passages import QUOTED_ANSWER, Sentence, is_closing
 from maieutic.graders.polarity import clause_polarity, word_verdicts
 from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS
 from maieutic.graders.verdict_text import decide_reply, prepare_verdict_text, without_other_solutions
-from maieutic.graders.words import words
+from maieutic.graders.words import without, words
 
 MAX_STEP_NUMBER = 40  # a larger number is not a step but a number in the problem
 WORDS = tuple(ONES.split()[:13])  # words for the numbers from zero to twelve
@@ -48,147 +48,143 @@ ORDINALS = (
 ROMAN = ("o", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
 UNIT = r"(?:steps?|lines?|sentences?)"
 STEP_NUMBER = rf"(?:\d{{1,3}}|{'|'.join(WORDS)})"
-JOIN = rf"(?:\s*,\s*|\s*,?\s*(?:and|&|or|to|through|until|[-\u2013\u2014])\s*(?:{UNIT}\s*)?)"
+JOIN = rf"(?: ?, ?| ?,? ?(?:and|&|or|to|through|until|-) ?(?:{UNIT} ?)?)"
 NAMED = re.compile(
-    rf"\b{UNIT}\s*(?:numbers?|nums?\b|nos?\b\.?)?(?:\n"
-    rf"|[ \t\u3000:#(=\[\"'-]*)(?P<list>{STEP_NUMBER}(?:{JOIN}{STEP_NUMBER}\b(?!\s*[*/+=\u00d7]))*)\b"
-    r"(?!\s*(?:=|if\b|for\b|means\b|when\b|at\s+a\s+time))[)\]\"']?(?![.,]\d|\s*%)"
-    r"(?:\s*(?:/|of|out of)\s*(?:the\s+)?\d{1,3}\b(?:\s+steps)?)?",
+    rf"\b{UNIT} ?(?:numbers?|nums?\b|nos?\b\.?)?(?:\n"
+    rf"|[ \t\u3000:#(=\[\"'-]*)(?P<list>{STEP_NUMBER}(?:{JOIN}{STEP_NUMBER}\b(?! ?[*/+=×]))*)\b"
+    r"(?! ?(?:=|if\b|for\b|means\b|when\b|at a time))[)\]\"']?(?![.,]\d| ?%)"
+    r"(?: ?(?:/|of|out of) ?(?:the )?\d{1,3}\b(?: steps)?)?",
     re.IGNORECASE,
 )
-ROMAN_NAMED = re.compile(rf"\b{UNIT}\s+\(?({'|'.join(ROMAN[1:])})\b(?!\s*['\u2019])", re.IGNORECASE)
+ROMAN_NAMED = re.compile(rf"\b{UNIT} \(?({'|'.join(ROMAN[1:])})\b(?! ?')", re.IGNORECASE)
 ORDINAL_STEP = re.compile(
-    rf"\b(?:the\s+)?(?P<nth>{'|'.join(ORDINALS)}|\d{{1,2}}(?:st|nd|rd"
-    rf"|th))\s+(?:\(?and\s+(?:last|final)\)?\s+)?(?:{UNIT}\b|one\W*$)"
-    rf"|\bthe\s+(?P<nth2>{'|'.join(ORDINALS[2:])})(?=\s+(?:is|was|isn|has|does|contains)\b)",
+    rf"\b(?:the )?(?P<nth>{'|'.join(ORDINALS)}|\d{{1,2}}(?:st|nd|rd"
+    rf"|th)) (?:\(?and (?:last|final)\)? )?(?:{UNIT}\b|one\W*$)"
+    rf"|\bthe (?P<nth2>{'|'.join(ORDINALS[2:])})(?= (?:is|was|isn|has|does|contains)\b)",
     re.IGNORECASE | re.MULTILINE,
 )
-STEP_IN_PROMPT = re.compile(r"(?:^|\n|\\n)[ \t]*Step[ \t]+(\d{1,2})\b")
+STEP_IN_PROMPT = re.compile(r"(?:^|\n|\\n) ?Step (\d{1,2})\b")
 WRONG_LIST = re.compile(
-    r"(\bsteps?\b[^.\n\d]{0,40}\b(?:wrong|incorrect|errors?)\b\W{0,4})(\d{1,2}(?:(?:\s*,\s*|\s*,?\s+and\s+)\d{1,2})+)\b",
+    r"(\bsteps?\b[^.\n\d]{0,40}\b(?:wrong|incorrect|errors?)\b\W{0,4})(\d{1,2}(?:(?: ?, ?| ?,? and )\d{1,2})+)\b",
     re.IGNORECASE,
 )
-FIRST_STEPS = re.compile(rf"\bthe\s+first\s+(?P<count>\d{{1,2}}|{'|'.join(WORDS[2:])})\s+{UNIT}\b", re.IGNORECASE)
+FIRST_STEPS = re.compile(rf"\bthe first (?P<count>\d{{1,2}}|{'|'.join(WORDS[2:])}) {UNIT}\b", re.IGNORECASE)
 OF_A_KIND = re.compile(
-    r"\s+(?:that|where|which|in\s+which|with|to|(?:wrong|incorrect|faulty|mistaken)\b|of\s+(?:the|this|his|her|their)\s+(?:\w+'s\s+)?(?:solution|work)\s+(?:that|which|where|with))\b",
+    r" (?:that|where|which|in which|with|to|(?:wrong|incorrect|faulty|mistaken)\b|of (?:the|this|his|her|their) (?:\w+'s )?(?:solution|work) (?:that|which|where|with))\b",
     re.IGNORECASE,
 )
 # The 5 in "Steps 1 to 4 are fine, 5 isn't".
-NUMBER_AFTER_STEP = re.compile(
-    r"(\u27e9[^.\n\u27e8]{0,60}[,;]\s(?:and\s+)?)(\d{1,2})(?=\s*(?:is|isn|was|has|contains|does)\b)"
-)
-SHORT_NAME = re.compile(r"(?<![\w$])S(\d{1,2})\b(?!\s*=)")
-LIST_LINE = re.compile(
-    r"^([^\w\n]{0,8})(\d{1,2})([.):](?=\s)|;|(?=\s*=>)|(?=\s+[\u2713\u2714\u2705\u2717\u2718\u274c]))", re.MULTILINE
-)
-BRACKETS = str.maketrans("\u27e8\u27e9", "()")  # these brackets of a reply are no marks of steps
-MARK = re.compile(r"\u27e8(\d+(?:[,|]\d+)*)\u27e9")
+NUMBER_AFTER_STEP = re.compile(r"(⟩[^.\n⟨]{0,60}[,;]\s(?:and )?)(\d{1,2})(?= ?(?:is|isn|was|has|contains|does)\b)")
+SHORT_NAME = re.compile(r"(?<![\w$])S(\d{1,2})\b(?! ?=)")
+LIST_LINE = re.compile(r"^([^\w\n]{0,8})(\d{1,2})([.):](?=\s)|;|(?= ?=>)|(?= [✓✔✅✗✘❌]))", re.MULTILINE)
+BRACKETS = str.maketrans("⟨⟩", "()")  # these brackets of a reply are no marks of steps
+MARK = re.compile(r"⟨(\d+(?:[,|]\d+)*)⟩")
 
 NONE_WORDS = (
-    r"none|n/?a\b(?:\s*\(.*)?|zero|no\s+(?:first\s+)?(?:wrong\s+|incorrect\s+)?(?:errors?"
-    r"|mistakes?|steps?)\b(?:\s+(?:found|here|detected|made))?"
+    r"none|n/?a\b(?: ?\(.*)?|zero|no (?:first )?(?:wrong |incorrect )?(?:errors?"
+    r"|mistakes?|steps?)\b(?: (?:found|here|detected|made))?"
 )
 VALUE = (
-    rf"(?:\u27e8(?P<marks>[\d,|]+)\u27e9|(?P<digits>\d{{1,3}})(?:st|nd|rd|th)?(?![\w%]|[.,/:]\d)"
-    rf"|(?P<word>{'|'.join(WORDS)})\b(?!\s+(?:of|error|mistake|step|more)))"
+    rf"(?:⟨(?P<marks>[\d,|]+)⟩|(?P<digits>\d{{1,3}})(?:st|nd|rd|th)?(?![\w%]|[.,/:]\d)"
+    rf"|(?P<word>{'|'.join(WORDS)})\b(?! (?:of|error|mistake|step|more)))"
 )
-QUOTE = r"[\s\"'(\[{)\u201c\u2018\u00ab*#>\u2192\u27a1\u2705\U0001f449=:|\u2022\u2013\u2014-]*+"
+QUOTE = r"[\s\"'(\[{)*#>→➡✅\U0001f449=:|•-]*+"
 LEAD = (
-    r"(?:(?:as\s+far\s+as\s+i\s+(?:can\s+)?(?:tell|see|know)|if\s+i\s+(?:had|have)\s+to\s+[^,\n]{0,40}"
+    r"(?:(?:as far as i (?:can )?(?:tell|see|know)|if i (?:had|have) to [^,\n]{0,40}"
     r"|in|at|to|so|therefore|thus|hence|then|consequently|well|hmm+|and|but|yes"
     r"|right|conclusion|overall|in (?:short|conclusion)|again"
-    r"|i(?:'d| would|'m| am)?\s+(?:say|think|guess|believe|go\s+(?:with|for)|choose|answer"
-    r"|fairly sure)(?:\s+that)?(?:\s+with)?"
+    r"|i(?:'d| would|'m| am)? (?:say|think|guess|believe|go (?:with|for)|choose|answer"
+    r"|fairly sure)(?: that)?(?: with)?"
     r"|unless i(?:'m| am) mistaken"
     r"|"
     + words("my (_ )?(guess|answer|reply|verdict|choice|response|conclusion)( is)?|probably|most likely|maybe|possibly")
-    + r"|it\s*(?:'?s|\s+is"
-    r"|\s+should\s+be)"
-    r"|i\s+mean(?:t)?|no|number"
-    r"|(?:the\s+)?(?:first\s+|final\s+|correct\s+)*(?:"
+    + r"|it ?(?:'?s| is"
+    r"| should be)"
+    r"|i mean(?:t)?|no|number"
+    r"|(?:the )?(?:first |final |correct )*(?:"
     + words("answer|verdict|result|number|output|response|reply|tutor|assistant|teacher|a|s")
-    + r")(?:\s+(?:is"
-    r"|would\s+be|should\s+be"
-    r"))?)\b[\s:,;=.\u2013\u2014>\"'(*-]*+){0,6}"
+    + r")(?: (?:is"
+    r"|would be|should be"
+    r"))?)\b[\s:,;=.>\"'(*-]*+){0,6}"
 )
 AFTER_STEP = (
-    r"(?P<tail>(?<=\u27e9)\s?[-\u2013\u2014]\s|[\s\"')\]}\u201d\u2019\u00bb*.!]*$"
-    r"|[\"')\]\u201d]?\s*(?:[,;:(\u2026]|\.\s|(?:-\s|[\u2013\u2014]|-?>"
-    r"|\u2192)(?!\s*\d+\s*[-+*/=\u00d7]))"
-    r"|\s+(?:because|since|as|where|for|is\s+(?:it|the|where|what)|it\s+is|of\s+\d|out\s+of"
-    r"|again|then|that|which|\u2713|\u2705|not)\b)"
+    r"(?P<tail>(?<=⟩) ?-\s|[\s\"')\]}*.!-]*$"
+    r"|[\"')\]]? ?(?:[,;:(…]|\.\s|(?:- |-?>"
+    r"|→)(?! ?\d+ ?[-+*/=×]))"
+    r"| (?:because|since|as|where|for|is (?:it|the|where|what)|it is|of \d|out of"
+    r"|again|then|that|which|✓|✅|not)\b)"
 )
 STATED_STEP = re.compile(rf"^{QUOTE}{LEAD}{QUOTE}{VALUE}{AFTER_STEP}", re.IGNORECASE | re.DOTALL)
 STATED_NONE = re.compile(rf"^{QUOTE}{LEAD}{QUOTE}(?:{NONE_WORDS}){AFTER_STEP}", re.IGNORECASE | re.DOTALL)
 LABEL = (
-    r"(?:answer|r\u00e9ponse(?:\s+finale)?"
+    r"(?:answer|réponse(?: finale)?"
     r"|"
     + words("jawaban|verdict|conclusion|judge?ment|output|response|reply|result")
-    + r"|(?:first|error|wrong|incorrect|mistaken|faulty)\s*(?:error|wrong|incorrect|mistake"
-    r"|faulty)?\s*(?:step|line|error|mistake)?"
-    r"(?:\s*(?:num(?:ber)?|index|location))?|(?:step|mistake|error)\s*(?:num(?:ber)?|no|location|index)?)"
+    + r"|(?:first|error|wrong|incorrect|mistaken|faulty) ?(?:error|wrong|incorrect|mistake"
+    r"|faulty)? ?(?:step|line|error|mistake)?"
+    r"(?: ?(?:num(?:ber)?|index|location))?|(?:step|mistake|error) ?(?:num(?:ber)?|no|location|index)?)"
 )
 MARKED = re.compile(
-    rf"(?:^|[\s\"'(\[*#])(?:{LABEL})[\"'\])*]*\s*(?:\([^)]*\)\s*)?(?:is\b|ist\b|\u00e8"
-    rf"|\u00e9|would\s+be\b|must\s+be\b|should\s+be\b|(?<=\w)\s*[:=]|\u2192|->"
-    rf"|\u2013|\u2014)[\s:=]*(?:(?:therefore|thus|hence|then|in|at"
-    rf"|probably|found\s+in|now)\s+)*{QUOTE}(?:{VALUE}|(?P<none>{NONE_WORDS})){AFTER_STEP}",
+    rf"(?:^|[\s\"'(\[*#])(?:{LABEL})[\"'\])*]* ?(?:\([^)]*\) ?)?(?:is\b|ist\b|è"
+    rf"|é|would be\b|must be\b|should be\b|(?<=\w) ?[:=]|→|->"
+    rf"| -)[\s:=]*(?:(?:therefore|thus|hence|then|in|at"
+    rf"|probably|found in|now) )*{QUOTE}(?:{VALUE}|(?P<none>{NONE_WORDS})){AFTER_STEP}",
     re.IGNORECASE | re.DOTALL,
 )
 FIRST = re.compile(
     (
-        r"\b(?:first|earliest|initial)\s+(?:\w+\s+)?(?:\w+\s+)?(?:"
+        r"\b(?:first|earliest|initial) (?:\w+ )?(?:\w+ )?(?:"
         + words("wrong|incorrect|erroneous|faulty|flawed|mistaken|error|mistake|slip|one (that|which) (is wrong)")
         + r")\b"
-        r"|\bfirst\s+(?:" + words("goes|went|occurs?|appears?|arises?|made|fails?|breaks?|found|introduced") + r")\b"
-        r"|\bearli(?:er)\s+(?:one|of)\b|\bfirst\s+(?:one|of\s+them)\s+(?:is\s+)?(?:in|at)\b"
-        r"|\b(?:first|earliest)(?:\s+one|\s+of\s+(?:them|those))?\s+(?:is|lies)\b(?=\s+(?:in\s+)?\u27e8)"
-        r"|\bcomes?\s+first\b|\bfirst\s+(?:step|line)\s+(?:that|where|which|with|in\s+which|to)\b"
-        r"|\b(?:none|no\s+(?:error"
-        r"|mistake|problem|issue)s?)\s+(?:until|before)\s+\u27e8"
+        r"|\bfirst (?:" + words("goes|went|occurs?|appears?|arises?|made|fails?|breaks?|found|introduced") + r")\b"
+        r"|\bearli(?:er) (?:one|of)\b|\bfirst (?:one|of them) (?:is )?(?:in|at)\b"
+        r"|\b(?:first|earliest)(?: one| of (?:them|those))? (?:is|lies)\b(?= (?:in )?⟨)"
+        r"|\bcomes? first\b|\bfirst (?:step|line) (?:that|where|which|with|in which|to)\b"
+        r"|\b(?:none|no (?:error"
+        r"|mistake|problem|issue)s?) (?:until|before) ⟨"
     ),
     re.IGNORECASE,
 )
 CONCLUSIONS = (
     re.compile(
-        r"(?:[,;.:\u2013\u2014-]\s*|\band\s+|^)(?:so|thus|therefore|hence|i\.e\.)\b[\s,:]*(?:"
+        r"(?:[,;.:-] ?|\band |^)(?:so|thus|therefore|hence|i\.e\.)\b[\s,:]*(?:"
         r""
-        rf"it(?:'s|\s+is)\s+|in\s+)*{VALUE}\W*$",
+        rf"it(?:'s| is) |in )*{VALUE}\W*$",
         re.IGNORECASE,
     ),
     re.compile(
-        rf"(?:(?:\u2192|->|=>|:)\s*(?:the\s+)?answer\W{{0,4}}|\b(?:go(?:ing)?|went)\s+with\s+|,\s+i\s+answer\s+){VALUE}\W*$",
+        rf"(?:(?:→|->|=>|:) ?(?:the )?answer\W{{0,4}}|\b(?:go(?:ing)?|went) with |, i answer ){VALUE}\W*$",
         re.IGNORECASE,
     ),
-    re.compile(rf"[;,]\s*(?:it(?:'s|\s+is)\s+)?(?:in|at)\s+{VALUE}\W*$", re.IGNORECASE),
-    re.compile(rf"^[^\d=*/+]*:\s*{VALUE}\W*$", re.IGNORECASE),
+    re.compile(rf"[;,] ?(?:it(?:'s| is) )?(?:in|at) {VALUE}\W*$", re.IGNORECASE),
+    re.compile(rf"^[^\d=*/+]*: ?{VALUE}\W*$", re.IGNORECASE),
 )
-ENDS_WITH = re.compile(rf"\b(?:is|was|be)\s+(?:in\s+)?{VALUE}\W*$", re.IGNORECASE)
+ENDS_WITH = re.compile(rf"\b(?:is|was|be) (?:in )?{VALUE}\W*$", re.IGNORECASE)
 UNDECIDED = re.compile(
     r"\b(?:maybe|possibly|either)\b.*\b(?:maybe|possibly|or)\b"
-    r"|\bbetween\s+\u27e8[\d,]+\u27e9|\bhard to (?:say|tell)\b"
-    r"|\u27e9\s*(?:,?\s*or|/)\s*(?:in\s+)?(?:\u27e8|\d)"
-    r"|\b\d{1,3}\s*(?:,\s*\d{1,3}\s*)?,?\s+or\s+(?:\u27e8|\d)|^\W*\d\s*/\s*\d\W*$",
+    r"|\bbetween ⟨[\d,]+⟩|\bhard to (?:say|tell)\b"
+    r"|⟩ ?(?:,? ?or|/) ?(?:in )?(?:⟨|\d)"
+    r"|\b\d{1,3} ?(?:, ?\d{1,3} ?)?,? or (?:⟨|\d)|^\W*\d ?/ ?\d\W*$",
     re.IGNORECASE,
 )
 DENIED = re.compile(
-    r"(?:(?:,\s?)?\(?(?:(?:and|but)\s)?\b(?:not|rather\s+than|instead\s+of|nor|neither|isn[\u2019']t"
-    r"|is\s+not|wasn[\u2019']t|and\s+no)\s+(?:(?:yet|just|really)\s+)?(?:in\s+"
-    r")?(?:\u27e8[\d,|]+\u27e9|\d{1,3}\b)\)?"
-    r"(?:\s*(?:,|nor|or)\s*(?:in\s+)?\u27e8[\d,|]+\u27e9)*)(?!\s*(?:is|was|are|has|have|holds|contains"
+    r"(?:(?:, ?)?\(?(?:(?:and|but)\s)?\b(?:not|rather than|instead of|nor|neither|isn't"
+    r"|is not|wasn't|and no) (?:(?:yet|just|really) )?(?:in "
+    r")?(?:⟨[\d,|]+⟩|\d{1,3}\b)\)?"
+    r"(?: ?(?:,|nor|or) ?(?:in )?⟨[\d,|]+⟩)*)(?! ?(?:is|was|are|has|have|holds|contains"
     r"|does|only)\b)",
     re.IGNORECASE,
 )
 CLAUSE = re.compile(
     (
-        r"\s*[,;:]\s+|\s+[-\u2013\u2014]+>?\s+|\s*(?:->|\u2192|=>)\s*|\s+\b(?:"
+        r" ?[,;:] | -+>? | ?(?:->|→|=>) ?| \b(?:"
         + words("but|while|although|though|however|because|since|and so|so|yet")
-        + r"|and(?=\s+(?:in\s+)?\u27e8)"
-        r"|and(?=\s+(?:the|then|there|all|no|every)\b))\b\s*|(?<=[a-z])\s*\((?=\w)"
+        + r"|and(?= (?:in )?⟨)"
+        r"|and(?= (?:the|then|there|all|no|every)\b))\b ?|(?<=[a-z]) ?\((?=\w)"
     ),
     re.IGNORECASE,
 )
-ELLIPSIS = re.compile(r"\b(?:is|are|does|do|did|was|has|have)(?P<no>\s*n[\u2019']t|\s+not)?\W*$", re.IGNORECASE)
+ELLIPSIS = re.compile(r"\b(?:is|are|does|do|did|was|has|have)(?P<no> ?n't| not)?\W*$", re.IGNORECASE)
 POINTS_BACK = re.compile(
     (
         r"^\W*(?:"
@@ -197,13 +193,13 @@ POINTS_BACK = re.compile(
             "problem|issue)s?|(in)?correct|wrong|right|error|mistake|ok|fine|true|false|not|valid|"
             "invalid"
         )
-        + r")\b|^\W*[\u2713\u2714\u2717\u2718\u2705\u274c]"
+        + r")\b|^\W*[✓✔✗✘✅❌]"
     ),
     re.IGNORECASE,
 )
 EXCEPT = re.compile(
-    r"\b(?:except(?:\s+(?:for|in))?|apart\s+from"
-    r"|but)\s+(?:in\s+)?\u27e8([\d,]+)\u27e9",
+    r"\b(?:except(?: (?:for|in))?|apart from"
+    r"|but) (?:in )?⟨([\d,]+)⟩",
     re.IGNORECASE,
 )
 # Words for parts of a solution. A sentence with one of them is no statement about the whole.
@@ -215,11 +211,11 @@ PARTS = words(
 OTHER_PARTS = re.compile(rf"\b(?:{PARTS})\b", re.IGNORECASE)
 # A solution that is not the subject of its sentence ("the setup of the solution is right").
 PART_OF_SOLUTION = re.compile(
-    r"\b(?:of|for|in|to|with)\s+(?:the|this|your|his|her|their)\s+(?:\w+(?:['\u2019]s)?\s+)?(?:solution|work|answer)\b",
+    r"\b(?:of|for|in|to|with) (?:the|this|your|his|her|their) (?:\w+(?:'s)? )?(?:solution|work|answer)\b",
     re.IGNORECASE,
 )
 AGREES = re.compile(
-    r"\bagree\s+with\s+(?:the|this|your|his|her|their)\s+(?:\w+'s\s+)?(?:solution|work|answer)\b", re.IGNORECASE
+    r"\bagree with (?:the|this|your|his|her|their) (?:\w+'s )?(?:solution|work|answer)\b", re.IGNORECASE
 )
 LIMITED = re.compile(
     (
@@ -229,8 +225,8 @@ LIMITED = re.compile(
             "nearly|partly|other|claims?|says|thinks|assum_"
         )
         + r")\b"
-        r"|\bnot\s+(?:all|every)\b|\bin\s+(?:(?:this|that)\s+(?!solution|work|answer|problem|case)"
-        r"|the\s+(?:" + words("first|last|next|multiplication|addition|calculation|subtraction") + r"))\b"
+        r"|\bnot (?:all|every)\b|\bin (?:(?:this|that) (?!solution|work|answer|problem|case)"
+        r"|the (?:" + words("first|last|next|multiplication|addition|calculation|subtraction") + r"))\b"
     ),
     re.IGNORECASE,
 )
@@ -240,34 +236,34 @@ FAULTS = (
     + r")"
 )
 ERROR_FREE = re.compile(
-    rf"\b(?:no|zero|0|without(?:\s+any)?|free\s+(?:of|from)(?:\s+any)?|(?:not|\w+n[o\u2019']t)\s+(?:\w+\s+){{0,2}}?(?:an?|any|one)(?:\s+single)?)"
-    rf"\s+(?:(?!the\b|his\b|her\b|their\b|this\b|that\b)\w+\s+){{0,3}}?{FAULTS}\b|\berror-free\b"
-    r"|\bno\s+(?:\w+\s+)?(?:steps?|lines?)\b[^.;:]{0,30}\b(?:wrong|incorrect|faulty|errors?|mistakes?)\b"
+    rf"\b(?:no|zero|0|without(?: any)?|free (?:of|from)(?: any)?|(?:not|\w+n[o']t) (?:\w+ ){{0,2}}?(?:an?|any|one)(?: single)?)"
+    rf" (?:(?!the\b|his\b|her\b|their\b|this\b|that\b)\w+ ){{0,3}}?{FAULTS}\b|\berror-free\b"
+    r"|\bno (?:\w+ )?(?:steps?|lines?)\b[^.;:]{0,30}\b(?:wrong|incorrect|faulty|errors?|mistakes?)\b"
     r"|\b(?:nothing|none|never|neither)\b[^.;:]{0,40}\b(?:wrong|incorrect|faulty|errors?|mistakes?)\b",
     re.IGNORECASE,
 )
 NOTHING_TO_CORRECT = re.compile(
-    r"\bnothing\s+(?:to\s+(?:correct|fix|change|improve)|wrong)\b"
-    r"|\b(?:no|none|nothing|\w*n[o']t\s+an?y?(?:\s+single)?)\b[^.;:]{0,40}\bneed(?:s|ed)?\s+"
-    r"(?:to\s+be\s+)?(?:correct|fix|chang)\w*\b",
+    r"\bnothing (?:to (?:correct|fix|change|improve)|wrong)\b"
+    r"|\b(?:no|none|nothing|\w*n[o']t an?y?(?: single)?)\b[^.;:]{0,40}\bneed(?:s|ed)? "
+    r"(?:to be )?(?:correct|fix|chang)\w*\b",
     re.IGNORECASE,
 )
 EXCEPTION = re.compile(r"\b(?:" + words("except|(apart|aside) from") + r")\b", re.IGNORECASE)
 RIGHT_WORDS = r"(?:" + words("correct|right|true|fine|ok|okay|good|valid|sound|accurate|perfect|error-free") + r")"
-BE_RIGHT = rf"(?:is|are|was|appears?)(?:\s+(?:\w+ly|all|quite|indeed|therefore|thus))*\s+{RIGHT_WORDS}\b"
+BE_RIGHT = rf"(?:is|are|was|appears?)(?: (?:\w+ly|all|quite|indeed|therefore|thus))* {RIGHT_WORDS}\b"
 # Subjects that stand for the whole solution. A pronoun stands for a step if a step was named before.
 WHOLE = re.compile(
-    r"\b(?:all|every|each|both)(?:\s+of)?\s+(?:(?:the|his|her|their|your|those|\w+'s|\d+|\w+)\s+){0,3}?(?:steps?|lines?|calculations?|parts?|them|it)\b"
-    r"|\b(?:everything|they\s+all|all\s+(?:of\s+)?\d+)\b|^\W*all\s+(?:correct|right|good|fine)\b|\bis\s+all\b|\b(?:in|at)\s+(?:any|every|each)\b|\banywhere\b"
-    rf"|\b(?:solution|work|answer)(?:\s+as\s+a\s+whole)?\s+(?:{BE_RIGHT}|holds)"
-    r"|\bsolved\s+(?:it|this|that|everything|the\s+(?:\w+\s+)?problem)\b|\b(?:fully)\s+(?:correct|right)\b"
-    r"|\bcorrect\s+(?:solution(?!\s*:))\b",
+    r"\b(?:all|every|each|both)(?: of)? (?:(?:the|his|her|their|your|those|\w+'s|\d+|\w+) ){0,3}?(?:steps?|lines?|calculations?|parts?|them|it)\b"
+    r"|\b(?:everything|they all|all (?:of )?\d+)\b|^\W*all (?:correct|right|good|fine)\b|\bis all\b|\b(?:in|at) (?:any|every|each)\b|\banywhere\b"
+    rf"|\b(?:solution|work|answer)(?: as a whole)? (?:{BE_RIGHT}|holds)"
+    r"|\bsolved (?:it|this|that|everything|the (?:\w+ )?problem)\b|\b(?:fully) (?:correct|right)\b"
+    r"|\bcorrect (?:solution(?! ?:))\b",
     re.IGNORECASE,
 )
 # A statement about the step that was named before ("No problem here.").
 ABOUT_STEP_BEFORE = re.compile(r"\b(?:here|it|this|that)\b|^\W*(?:\w+\W+){1,3}$", re.IGNORECASE)
 WHOLE_PRONOUN = re.compile(
-    rf"\b(?:it|he|she|they|student|reasoning|calculations?)\s+(?:{BE_RIGHT})|^\W*(?:all\s+)?(?:correct|right)\W*$",
+    rf"\b(?:it|he|she|they|student|reasoning|calculations?) (?:{BE_RIGHT})|^\W*(?:all )?(?:correct|right)\W*$",
     re.IGNORECASE,
 )
 
@@ -319,15 +315,15 @@ def mark_of_steps(numbers: str) -> str:
     """Return the mark for a list of steps: ⟨1,2,3⟩ for "1 to 3" and "1, 2 and 3", ⟨1|2⟩ for "1 or 2"."""
     steps = [step_number(word) for word in re.findall(STEP_NUMBER, numbers, re.IGNORECASE)]
     if re.search(r"\bor\b", numbers, re.IGNORECASE):
-        return f"\u27e8{'|'.join(map(str, steps))}\u27e9"
-    if len(steps) == 2 and re.search(r"to|through|until|[-\u2013\u2014]", numbers) and steps[0] < steps[1]:
+        return f"⟨{'|'.join(map(str, steps))}⟩"
+    if len(steps) == 2 and re.search(r"to|through|until|-", numbers) and steps[0] < steps[1]:
         steps = [*range(steps[0], steps[1] + 1)]
-    return f"\u27e8{','.join(map(str, steps))}\u27e9"
+    return f"⟨{','.join(map(str, steps))}⟩"
 
 
 def prepare_step_reply(text: str) -> str:
     """Return a reply with its fields as lines and its mentions of steps as marks (⟨2⟩)."""
-    return mark_steps(in_english(QUOTED_ANSWER.sub(" ", prepare_verdict_text(text))).translate(BRACKETS))
+    return mark_steps(in_english(without(QUOTED_ANSWER, prepare_verdict_text(text))).translate(BRACKETS))
 
 
 def mark_steps(text: str) -> str:
@@ -336,10 +332,10 @@ def mark_steps(text: str) -> str:
     text = FIRST_STEPS.sub(mark_first_steps, text)
     text = ORDINAL_STEP.sub(lambda match: match[0] if is_first_of(match) else mark_nth(match), text)
     text = NAMED.sub(lambda match: mark_of_steps(match["list"]), ROMAN_NAMED.sub(lambda match: mark_roman(match), text))
-    text = NUMBER_AFTER_STEP.sub("\\1\u27e8\\2\u27e9", text)
-    text = SHORT_NAME.sub(lambda match: f"\u27e8{int(match[1])}\u27e9", text)
+    text = NUMBER_AFTER_STEP.sub("\\1⟨\\2⟩", text)
+    text = SHORT_NAME.sub(lambda match: f"⟨{int(match[1])}⟩", text)
     if len(LIST_LINE.findall(text)) > 1:
-        text = LIST_LINE.sub(lambda match: f"{match[1]}\u27e8{match[2]}\u27e9:", text)
+        text = LIST_LINE.sub(lambda match: f"{match[1]}⟨{match[2]}⟩:", text)
     return text
 
 
@@ -350,7 +346,7 @@ def mark_first_steps(match: re.Match[str]) -> str:
 
 def mark_wrong_list(match: re.Match[str]) -> str:
     """Return "steps are wrong: 6, 4 and 2" with its numbers as a mark."""
-    return f"{match[1]}\u27e8{','.join(re.findall('[0-9]+', match[2]))}\u27e9"
+    return f"{match[1]}⟨{','.join(re.findall('[0-9]+', match[2]))}⟩"
 
 
 def is_first_of(match: re.Match[str]) -> bool:
@@ -359,19 +355,19 @@ def is_first_of(match: re.Match[str]) -> bool:
     return (
         (match["nth"] or match["nth2"]).casefold() in ("first", "1st")
         and OF_A_KIND.match(after) is not None
-        and not re.search(r"\bit(?:'s|\s+is)\s*$", before, re.IGNORECASE)
+        and not re.search(r"\bit(?:'s| is) ?$", before, re.IGNORECASE)
     )
 
 
 def mark_nth(match: re.Match[str]) -> str:
     """Return the mark for a step named by an ordinal ("the second step")."""
     nth = (match["nth"] or match["nth2"]).casefold()
-    return f"\u27e8{ORDINALS.index(nth) if nth in ORDINALS else int(re.sub(r'[^0-9]', '', nth))}\u27e9"
+    return f"⟨{ORDINALS.index(nth) if nth in ORDINALS else int(re.sub(r'[^0-9]', '', nth))}⟩"
 
 
 def mark_roman(match: re.Match[str]) -> str:
     """Return the mark for a step named by a Roman numeral ("step II")."""
-    return f"\u27e8{ROMAN.index(match[1].casefold())}\u27e9"
+    return f"⟨{ROMAN.index(match[1].casefold())}⟩"
 
 
 def step_in_match(match: re.Match[str]) -> int | None:
@@ -390,7 +386,7 @@ def step_in_match(match: re.Match[str]) -> int | None:
 
 def sentence_evidence(sentence: Sentence, place: SentencePosition) -> Evidence[int] | None:
     """Return the strongest evidence of one sentence for the first wrong step, or None."""
-    text, bare = sentence.text, DENIED.sub(" ", sentence.text).strip()
+    text, bare = sentence.text, without(DENIED, sentence.text).strip()
     named = marked_steps(bare)
     undecided = is_undecided(bare)
     if place.last and CANNOT_SAY.search(bare):
@@ -452,7 +448,7 @@ def contradicts(value: int | None, sentence: str) -> bool:
 
 def contrasts_steps(sentence: str) -> bool:
     """Return True if a sentence names several steps in contrast ("not step 4 but step 3"), so that words mislead."""
-    sentence = DENIED.sub(" ", sentence)
+    sentence = without(DENIED, sentence)
     return (
         len(set(marked_steps(sentence))) > 1
         and CONTRAST.search(sentence) is not None
@@ -484,9 +480,9 @@ def singled_out_step(sentence: str) -> Evidence[int] | None:
     """Return the only step that a last sentence blames ("it goes off the rails in step 3"), or None."""
     named, digits = (
         set(marked_steps(sentence)),
-        re.findall(r"(?<![\d.,])\d+(?![\d%]|[.,]\d|\s+(?!my\b|the\b|your\b|as\b)\w)", MARK.sub(" ", sentence)),
+        re.findall(r"(?<![\d.,])\d+(?![\d%]|[.,]\d| (?!my\b|the\b|your\b|as\b)\w)", MARK.sub(" ", sentence)),
     )
-    if "=" in sentence or False in word_verdicts(sentence) or not re.search(r"[.!)\"*\u201d]\W*$", sentence):
+    if "=" in sentence or False in word_verdicts(sentence) or not re.search(r"[.!)\"*]\W*$", sentence):
         return None
     if len(named) == 1 and SINGLES_OUT.search(sentence):
         return Evidence(Rank.CONCLUSION, min(named), sentence)
@@ -545,44 +541,44 @@ def whole_is_right(sentence: str, steps_before: bool = False) -> bool:
         return not steps_before or not ABOUT_STEP_BEFORE.search(sentence) or WHOLE.search(sentence) is not None
     if AGREES.search(sentence):
         return verdicts == {False}
-    sentence = PART_OF_SOLUTION.sub(" ", sentence)
+    sentence = without(PART_OF_SOLUTION, sentence)
     return bool(verdicts) and bool(WHOLE.search(sentence) or (not steps_before and WHOLE_PRONOUN.search(sentence)))
 
 
 # A line that is only a label of the asked slot and its value ("First error step: 3").
 FIELD = re.compile(
     (
-        r"(?:^|[|;]\s*)[^\w\u27e8]*(?:(?:"
+        r"(?:^|[|;] ?)[^\w⟨]*(?:(?:"
         + words("the|student'?s?|first|earliest|initial|location|number|index|step|line|of")
-        + r")\s+)*(?:error|mistake|wrong|incorrect|faulty)\s+(?:\w+\s+)?(?:\([^)\n]*\)\s*)?"
-        rf"(?:\W*(?=\u27e8)|\W{{0,4}}[:=]\W*)(?:{VALUE}|(?P<none>{NONE_WORDS}))\W*$"
+        + r") )*(?:error|mistake|wrong|incorrect|faulty) (?:\w+ )?(?:\([^)\n]*\) ?)?"
+        rf"(?:\W*(?=⟨)|\W{{0,4}}[:=]\W*)(?:{VALUE}|(?P<none>{NONE_WORDS}))\W*$"
     ),
     re.IGNORECASE,
 )
-FIELD_SIGN = re.compile(r"[:=\u2192]|->")
+FIELD_SIGN = re.compile(r"[:=→]|->")
 # Labels that name the asked slot, such as "first error step".
 NAMES_SLOT = re.compile(r"\b(?:first|error|wrong|incorrect|mistaken?|faulty|step|line)\b", re.IGNORECASE)
 FLAGGED_FIRST_ERROR = re.compile(
-    r"(?:[(\u2190\u2b05\u2013\u2014,-]|<-+|<=+)\s*(?:this\s+is\s+)?(?:the\s+)?(?:very\s+)?first\s+(?:error|mistake|wrong|incorrect)\b",
+    r"(?:[(←⬅,-]|<-+|<=+) ?(?:this is )?(?:the )?(?:very )?first (?:error|mistake|wrong|incorrect)\b",
     re.IGNORECASE,
 )
-STEP_LINE = re.compile(r"^\W*\u27e8\d+\u27e9")
-LIST_HEAD = re.compile(r"^\W*\u27e8\d+\u27e9\s*(?:[:;(\u2013\u2014]|-\s|[\u2713\u2714\u2717\u2718\u2705\u274c])")
+STEP_LINE = re.compile(r"^\W*⟨\d+⟩")
+LIST_HEAD = re.compile(r"^\W*⟨\d+⟩ ?(?:[:;(]|- |[✓✔✗✘✅❌])")
 MOST_WORDS_OF_VALUE = 12  # a longer sentence without a step does not state alternatives
 CLOSING_SENTENCES = 3  # a bare number can be the answer only in this many sentences at the end of a reply
 CANNOT_SAY = re.compile(
     (
-        r"\b(?:can(?:not|'t)|(?:not\s+|un)able\s+to|(?:impossible|hard"
-        r")\s+to)\s+(?:\w+\s+)?(?:"
+        r"\b(?:can(?:not|'t)|(?:not |un)able to|(?:impossible|hard"
+        r") to) (?:\w+ )?(?:"
         + words("tell|say|decide|determine|judge|know|name|see|grade|help|answer")
-        + r")\b|\bmay\s+or\s+may\s+not\b|\bleave\s+(?:the\s+question|it|this|that)\s+open\b"
-        r"|\bwould\s+need\s+more\b|\bbefore\s+i\s+(?:name|answer|say|finish)\b|\b(?:do\s+not|don't)\s+know\b"
+        + r")\b|\bmay or may not\b|\bleave (?:the question|it|this|that) open\b"
+        r"|\bwould need more\b|\bbefore i (?:name|answer|say|finish)\b|\b(?:do not|don't) know\b"
     ),
     re.IGNORECASE,
 )
-NO_STATEMENT = re.compile(r"\?|^\W*(?:i\s+)?hope\b", re.IGNORECASE)
+NO_STATEMENT = re.compile(r"\?|^\W*(?:i )?hope\b", re.IGNORECASE)
 OTHER_STEPS = re.compile(
-    (r"^\W*(?:and\s+)?(?:" + words("everything|anything|all|what|the (rest|other|steps?|lines?|work)") + r")\b"),
+    (r"^\W*(?:and )?(?:" + words("everything|anything|all|what|the (rest|other|steps?|lines?|work)") + r")\b"),
     re.IGNORECASE,
 )
 ALSO = re.compile(r"\b(?:as well|too|also)\b", re.IGNORECASE)
@@ -590,11 +586,11 @@ ALSO = re.compile(r"\b(?:as well|too|also)\b", re.IGNORECASE)
 
 # A step that is wrong because of an earlier one.
 CONTRAST = re.compile(
-    r"\bbut\b|\bunlike\b|\bonly\s+because\b|\bthis\s+time\b|\bcomes?\s+from\b",
+    r"\bbut\b|\bunlike\b|\bonly because\b|\bthis time\b|\bcomes? from\b",
     re.IGNORECASE,
 )
 CONSEQUENCE = re.compile(
-    r"\bfrom\s+\u27e8[\d,]+\u27e9\s+on|\b(?:builds?|built|inherits?)\b",
+    r"\bfrom ⟨[\d,]+⟩ on|\b(?:builds?|built|inherits?)\b",
     re.IGNORECASE,
 )
 
@@ -625,8 +621,8 @@ def collect_step_verdicts(parts: Sequence[str]) -> StepVerdicts:
     about: list[int] = []
     nothing = doubt = False
     before: bool | None = None
-    for sentence in (DENIED.sub(" ", part) for part in parts):
-        if (left_out := EXCEPT.search(sentence)) and clause_polarity(EXCEPT.sub(" ", sentence)) is False:
+    for sentence in (without(DENIED, part) for part in parts):
+        if (left_out := EXCEPT.search(sentence)) and clause_polarity(without(EXCEPT, sentence)) is False:
             wrong |= {int(number) for number in left_out[1].split(",")}
             continue
         heads = LIST_HEAD.match(sentence)

@@ -21,20 +21,22 @@ from maieutic.graders.passages import (
 )
 from maieutic.graders.reading import plain_notation
 from maieutic.graders.turns import own_turn
-from maieutic.graders.words import words
+from maieutic.graders.words import one_blank, without, words
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\xad\ufe0f\u20e3]")
-PAUSE = re.compile(r"(?<=[A-Za-z)])[ \t]+[-\u2013\u2014]+[ \t]+(?=\S)")
-OPTION = r"[\s*_]*(?:yes|no|(?:in)?correct|right|wrong|\d+)\b[^\n\u2610-\u2612\u25cb\u25cf\u25c9\[(]*"
-TICKED = re.compile(r"(?:\[[xX\u2713\u2714]\]|\([xX\u2713\u2714]\)|[\u2611\u2612\u25cf\u25c9])(?=[\s*_]*\w)")
-UNTICKED = re.compile(
-    rf"(?:^[ \t]*[-*][ \t]+)?(?:\[\s?\]|\(\s\)|[\u2610\u25cb\u25ef\u25a1]){OPTION}", re.IGNORECASE | re.MULTILINE
+# Quotation marks and dashes of typographers by the ones of typewriters, in which the patterns are written.
+TYPEWRITER = str.maketrans(
+    {**dict.fromkeys("\u2018\u2019", "'"), **dict.fromkeys("“”«»", '"'), "\u2013": "-", "\u2014": " - "}
 )
+PAUSE = re.compile(r"(?<=[A-Za-z)]) -+ (?=\S)")
+OPTION = r"[ *_]*(?:yes|no|(?:in)?correct|right|wrong|\d+)\b[^\n☐-☒○●◉\[(]*"
+TICKED = re.compile(r"(?:\[[xX✓✔]\]|\([xX✓✔]\)|[☑☒●◉])(?=[ *_]*\w)")
+UNTICKED = re.compile(rf"(?:^ ?[-*] )?(?:\[ ?\]|\( \)|[☐○◯□]){OPTION}", re.IGNORECASE | re.MULTILINE)
 SUSPECTED = re.compile(
     (
-        r"\b(?:i|we)\s+(?:first\s+|originally\s+|initially\s+)?(?:"
+        r"\b(?:i|we) (?:first |originally |initially )?(?:"
         + words("was about to|thought|believed|wanted|said|wrote|answered|suspected|put")
-        + r")\b[^.\n]*?(?:[;,.]|\bbut\b)\s*(?=\S)"
+        + r")\b[^.\n]*?(?:[;,.]|\bbut\b) ?(?=\S)"
         r"|\b(?:"
         + words("at first( (glance|sight|i))?|initially|my first (thought|guess|impression|answer)|one might")
         + r")\b[^.\n]*?(?:\bbut\b|;"
@@ -45,37 +47,41 @@ SUSPECTED = re.compile(
 # A withdrawal begins a clause: "12, no, wait" but not "they should wait".
 WITHDRAWN = re.compile(
     (
-        r"(?:^|[.!?:;,\n(\u2013\u2014-]\s*|\b(?:no|but|and|so|well|hmm)\s+)(?:wait|hold\s+on|scratch\s+that|oops|hmm,\s+no|on\s+(?:second|reflection"
-        r"|further)\b(?:\s+(?:thought|look))?s?|actually|correct(?:ion|ed)(?=\s*[:,.!])"
-        r"|edit(?:ed)?(?=\s*:)|update(?=\s*:)"
+        r"(?:^|[.!?:;,\n(-] ?|\b(?:no|but|and|so|well|hmm) )(?:wait|hold on|scratch that|oops|hmm, no|on (?:second|reflection"
+        r"|further)\b(?: (?:thought|look))?s?|actually|correct(?:ion|ed)(?= ?[:,.!])"
+        r"|edit(?:ed)?(?= ?:)|update(?= ?:)"
         r"|"
         + words("i (meant|mean|correct (that|it)|take (that|it) back|made a mistake|have to correct)|sorry")
-        + r"|no,\s+(?:that"
-        r"|it)(?:'s|\s+is)\s+not\s+(?:right|it|quite)(?=\s*[.:;])|"
+        + r"|no, (?:that"
+        r"|it)(?:'s| is) not (?:right|it|quite)(?= ?[.:;])|"
         + words("no, i mean|let me (re-?check|correct|(_ )?(check|look|think) (_ )?again)")
-        + r")\b[\s,:.!;\u2013\u2014-]*"
+        + r")\b[\s,:.!;-]*"
     ),
     re.IGNORECASE,
 )
 
 
 OTHER_SOLUTION = re.compile(
-    r"^\W*(?:(?:the|a|here\s+is)\s+)*(?:correct(?:ed)?|right)\s+(?:solution|version|approach|calculation|steps)\b[^.]{0,40}:?\W*$",
+    r"^\W*(?:(?:the|a|here is) )*(?:correct(?:ed)?|right) (?:solution|version|approach|calculation|steps)\b[^.]{0,40}:?\W*$",
     re.IGNORECASE,
 )
 
 
 def prepare_verdict_text(text: str) -> str:
-    """Return a reply in plain notation, without struck-out text and sources, with boxes, fields and tables as lines."""
+    """Return a reply in plain notation, without struck-out text and sources, with boxes, fields and tables as lines.
+
+    Quotation marks and dashes are those of a typewriter, and every run of blanks is one blank.
+    """
     text = without_sources(without_struck_text(CONTROL.sub("", shorten_reply(text))))
     text = ONE_ROW_TABLE.sub(cells_as_lines, text) if "|" in text else text
     text = boxes_as_lines(fields_as_lines(text))
-    return plain_notation(PAUSE.sub(", ", keep_ticked_options(text)))
+    text = one_blank(keep_ticked_options(text).translate(TYPEWRITER))
+    return plain_notation(PAUSE.sub(", ", text))
 
 
 def keep_ticked_options(text: str) -> str:
     """Remove the marks of ticked boxes, and unticked boxes with their options. Without a ticked box, change nothing."""
-    return TICKED.sub("", UNTICKED.sub(" ", text)) if TICKED.search(text) else text
+    return TICKED.sub("", without(UNTICKED, text)) if TICKED.search(text) else text
 
 
 def sentences_after_withdrawals(text: str) -> Iterator[list[Sentence]]:
@@ -86,7 +92,7 @@ def sentences_after_withdrawals(text: str) -> Iterator[list[Sentence]]:
     """
     withdrawn = [match.end() for match in WITHDRAWN.finditer(text)]
     for start in [*withdrawn[: -MOST_WITHDRAWN - 1 : -1], 0]:
-        yield split_sentences(SUSPECTED.sub(" ", text[start:]))
+        yield split_sentences(without(SUSPECTED, text[start:]))
 
 
 def without_other_solutions(parts: list[Sentence], answers: Callable[[str], bool]) -> list[Sentence]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 NOTATION = {" ": r"\s+", "(": "(?:", "_": r"\w+", "*": r"\w*"}
 
 
@@ -12,3 +14,16 @@ def words(text: str) -> str:
     group in brackets before it optional: "not (at )?all|never".
     """
     return "".join(NOTATION.get(character, character) for character in text)
+
+
+BLANKS = re.compile(r"[^\S\n]+")
+
+
+def one_blank(text: str) -> str:
+    """Return a text in which each run of blanks within a line is one blank."""
+    return BLANKS.sub(" ", text)
+
+
+def without(pattern: re.Pattern[str], text: str) -> str:
+    """Return a text without the matches of a pattern, and with single blanks."""
+    return one_blank(pattern.sub(" ", text))

@@ -22,49 +22,49 @@ from maieutic.graders.steps import (
     whole_is_right,
 )
 from maieutic.graders.verdict_text import decide_reply, prepare_verdict_text, without_other_solutions
-from maieutic.graders.words import words
+from maieutic.graders.words import without, words
 
 YES = r"(?:" + words("yes|yeah|yep|yup|y|affirmative|absolutely|definitely|certainly|indeed") + r")"
 NO = r"(?:" + words("no|nope|nah|n|negative|(absolutely|definitely|certainly) not|not at all|of course not") + r")"
 SURE = r"(?:" + words("absolutely|definitely|certainly|probably|most likely|well|just|a|an") + r")"
 # A yes or no that is a verdict. "no.1" is excluded here, "no errors" by `is_label`, and "yes and no" by BOTH.
-LABEL = rf"(?:{SURE}[\s,]+)*(?P<{{name}}>{NO}|{YES})\b(?!\s*(?:\.\s?\d|\d)|['\u2019]\w)"
-CHECKS = r"\u2611\u2705\u2713\u2714\u2716-\u2718\u274c"  # check marks and crosses, which are verdicts
-QUOTE = rf"[\s\"'(\[{{\u201c\u2018\u00ab*#>=:|\u2022\u2013\u2014\u2192\u27a1\U0001f449{CHECKS}-]*+"
+LABEL = rf"(?:{SURE}[\s,]+)*(?P<{{name}}>{NO}|{YES})\b(?! ?(?:\. ?\d|\d)|'\w)"
+CHECKS = r"☑✅✓✔✖-✘❌"  # check marks and crosses, which are verdicts
+QUOTE = rf"[\s\"'(\[{{*#>=:|•→➡\U0001f449{CHECKS}-]*+"
 LEAD = (
     r"(?:(?:so|therefore|thus|hence|then|consequently|well|hmm+|and|but|conclusion"
-    r"|bottom\s+line|tl;?\s?dr"
+    r"|bottom line|tl;? ?dr"
     r"|overall|in (?:short|conclusion|one word)|again|i repeat|i mean(?:t)?"
-    r"|i(?:'d| would|'m| am| have to)?\s+(?:"
+    r"|i(?:'d| would|'m| am| have to)? (?:"
     + words("say|answer with|choose|think|guess|believe|go (with|for)|choose|answer|lean towards?")
-    + r"|correct myself)(?:\s+that)?"
+    + r"|correct myself)(?: that)?"
     r"|(?:if i had to [^,\n]{0,40}"
     r")"
-    r"|my\s+(?:\w+\s+)?(?:" + words("guess|answer|reply|verdict|choice|response|conclusion|judge?ment") + r")(?:\s+is)?"
+    r"|my (?:\w+ )?(?:" + words("guess|answer|reply|verdict|choice|response|conclusion|judge?ment") + r")(?: is)?"
     r"|it(?:'?s| is| would be)"
-    r"|(?:the\s+)?(?:\w+\s+)?(?:"
+    r"|(?:the )?(?:\w+ )?(?:"
     + words("answer|verdict|result|output|response|reply|label|tutor|assistant|teacher|a|s")
-    + r")(?:\s+(?:is|would\s+be|should\s+be"
+    + r")(?: (?:is|would be|should be"
     r"))?|(?:now|probably"
-    r"|most likely))\b[\s:,;=.\u2013\u2014>\"'(*-]*+){0,6}"
+    r"|most likely))\b[\s:,;=.>\"'(*-]*+){0,6}"
 )
 BARE_LABEL = re.compile(rf"^{QUOTE}{LEAD}{QUOTE}{LABEL.format(name='label')}(?P<rest>.*)$", re.IGNORECASE | re.DOTALL)
 MARKED = re.compile(
     (
         r"\b(?:"
         + words("answer|verdict|conclusion|judge?ment|output|response|reply|label|final|result")
-        + r")\b(?:\s+(?:finale?|to\s+(?:the|this|your)\s+question"
-        rf"|here|therefore|\([^)\n]{{0,60}}\)))*\s*(?:[:=\u2192]|->|\bis\b"
-        rf")+\s*{QUOTE}(?:therefore|thus|then|now"
-        rf"|a)?\s*{QUOTE}{LABEL.format(name='label')}"
+        + r")\b(?: (?:finale?|to (?:the|this|your) question"
+        rf"|here|therefore|\([^)\n]{{0,60}}\)))* ?(?:[:=→]|->|\bis\b"
+        rf")+ ?{QUOTE}(?:therefore|thus|then|now"
+        rf"|a)? ?{QUOTE}{LABEL.format(name='label')}"
     ),
     re.IGNORECASE,
 )
 ENDING_LABEL = re.compile(
     (
-        r"(?:[,;:\u2013\u2014\u2192-]|\b(?:"
+        r"(?:[,;:→-]|\b(?:"
         + words("so|therefore|thus|hence|then|is|be|answer|say|said|reply|with|think|but|to")
-        + rf")\b)\s*{QUOTE}{LABEL.format(name='label')}[\W_]*$"
+        + rf")\b) ?{QUOTE}{LABEL.format(name='label')}[\W_]*$"
     ),
     re.IGNORECASE,
 )
@@ -77,101 +77,101 @@ CONCLUDES = re.compile(
     re.IGNORECASE,
 )
 ANSWERED_QUESTION = re.compile(
-    rf"^(?P<question>.{{0,300}}?)(?:\?|[:=])[\"'\u201d)*\s]*(?:(?:the\s+"
-    rf")?(?:answer|a)\s*(?:is)?[:=]?\s*)?{QUOTE}{LABEL.format(name='label')}[\W_]*(?:$|[.,;(]"
+    rf"^(?P<question>.{{0,300}}?)(?:\?|[:=])[\"')*\s]*(?:(?:the "
+    rf")?(?:answer|a) ?(?:is)?[:=]? ?)?{QUOTE}{LABEL.format(name='label')}[\W_]*(?:$|[.,;(]"
     rf"|because|since)",
     re.IGNORECASE | re.DOTALL,
 )
 BOTH = re.compile(
-    r"\byes\b(?:\s*\([^)\n]{0,20}\))?\s*or\s+no\b(?:\s*\([^)\n]{0,20}\))?(?:\s+only)?"
-    r"|\byes\b[^.\n]{0,12}?(?:/|\bor\b|\band\b|\||,(?=\s*[\"']?no\W*$)|,\s*(?:maybe)"
-    r"|\bnor\b)\s*[\"']?\bno\b|\bno\b[^.\n]{0,6}?(?:/|\bor\b|\band\b|\bnor\b)\s*[\"']?\byes\b"
+    r"\byes\b(?: ?\([^)\n]{0,20}\))? ?or no\b(?: ?\([^)\n]{0,20}\))?(?: only)?"
+    r"|\byes\b[^.\n]{0,12}?(?:/|\bor\b|\band\b|\||,(?= ?[\"']?no\W*$)|, ?(?:maybe)"
+    r"|\bnor\b) ?[\"']?\bno\b|\bno\b[^.\n]{0,6}?(?:/|\bor\b|\band\b|\bnor\b) ?[\"']?\byes\b"
     r"|\bmaybe\b|\bit depends\b",
     re.IGNORECASE,
 )
 DENIED = re.compile(
-    r"(?:[,(]\s?)?(?:\band\s+)?\b(?:not|rather\s+than|instead\s+of|isn[\u2019']t|(?:mistake"
-    r"|wrong)\s+to\s+say)\s+[\"'\u201c]?(?:yes|no)\b[\"'\u201d]?(?:\s+here)?\)?"
-    r"|[;,]\s*[\"'\u201c]?(?:yes|no)[\"'\u201d]?\s+(?:would|is)\s+(?:be\s+)?(?:a\s+)?(?:misjudge\w*"
+    r"(?:[,(] ?)?(?:\band )?\b(?:not|rather than|instead of|isn't|(?:mistake"
+    r"|wrong) to say) [\"']?(?:yes|no)\b[\"']?(?: here)?\)?"
+    r"|[;,] ?[\"']?(?:yes|no)[\"']? (?:would|is) (?:be )?(?:a )?(?:misjudge\w*"
     r"|mistake|wrong|incorrect)\b[^.]*",
     re.IGNORECASE,
 )
 AFFIRMS = re.compile(rf"^\W*{YES}\W+(?:really|exactly)\W*$", re.IGNORECASE)
-QUOTED = re.compile(r"[\"\u201c][^\"\u201d\n]{0,200}[\"\u201d]")
-OWN_QUOTE = re.compile(rf"[\"\u201c']\s*(?:{YES}|{NO})\s*[.!]?\s*[\"\u201d']", re.IGNORECASE)
+QUOTED = re.compile(r"\"[^\"\n]{0,200}\"")
+OWN_QUOTE = re.compile(rf"[\"'] ?(?:{YES}|{NO}) ?[.!]? ?[\"']", re.IGNORECASE)
 SUBJECT = (
     r"(?:"
     + words("solution|work|answer|response|reasoning|calculations?|everything")
     + r"|(?<!\w)its?|"
     + words("that|this|he|she|they|student|you('ve)? (solved|worked|done|got|did)|approach|attempt")
-    + r"|all\s+(?:of\s+)?(?:the\s+)?(?:\d+\s+)?steps?|every\s+step"
-    r"|each\s+step|steps)"
+    + r"|all (?:of )?(?:the )?(?:\d+ )?steps?|every step"
+    r"|each step|steps)"
 )
 ABOUT_WHOLE = re.compile(
-    rf"\b{SUBJECT}\b|^\W*(?:not\s+)?(?:in)?correct\W*$|^\W*(?:wrong)\W*$"
-    rf"|\bthere\s*(?:'s|\s+is|\s+are|\s+was|\s+were)|\b(?:error|mistake)s?\s+(?:in"
-    rf"|at)\s+step|\b(?:no|any|an?)\s+(?:errors?|mistakes?)\b|\berrors?\s+found\b"
-    rf"|\bnothing\s+(?:is\s+)?wrong\b|\bstep\s+\d+\s+(?:is|has|contains)\b",
+    rf"\b{SUBJECT}\b|^\W*(?:not )?(?:in)?correct\W*$|^\W*(?:wrong)\W*$"
+    rf"|\bthere ?(?:'s| is| are| was| were)|\b(?:error|mistake)s? (?:in"
+    rf"|at) step|\b(?:no|any|an?) (?:errors?|mistakes?)\b|\berrors? found\b"
+    rf"|\bnothing (?:is )?wrong\b|\bstep \d+ (?:is|has|contains)\b",
     re.IGNORECASE,
 )
 ABOUT_PART = re.compile(
     (
-        r"\b(?:in|at|of|until|up\s+to|through)\s+(?:"
+        r"\b(?:in|at|of|until|up to|through) (?:"
         + words("steps?|lines?|parts?|the (first|second|third|last|next|addition|multiplication|calculation|sum)")
-        + r")\b|\bsteps?\s+\d|\bit\s+is\s+(?:correct"
-        r"|right|true)\s+that\b|\bso\s+far\b|\bwould\b"
-        r"|\bthe\s+only\s+thing\b|\blooks?\s+(?:wrong)\b"
+        + r")\b|\bsteps? \d|\bit is (?:correct"
+        r"|right|true) that\b|\bso far\b|\bwould\b"
+        r"|\bthe only thing\b|\blooks? (?:wrong)\b"
     ),
     re.IGNORECASE,
 )
 NOT_SURE = re.compile(
-    r"\b(?:whether|not\s+sure|can(?:no|['\u2019])t\s+(?:tell|say|decide|judge)|unclear|would\s+be"
-    r"|could\s+be|may\s+be|might\s+be|don[\u2019']t\s+know|if|unless|otherwise"
+    r"\b(?:whether|not sure|can(?:no|')t (?:tell|say|decide|judge)|unclear|would be"
+    r"|could be|may be|might be|don't know|if|unless|otherwise"
     r")\b",
     re.IGNORECASE,
 )
 
 
 UNDECIDED = re.compile(
-    r"\bit\s+depends\b|\bmay\s+or\s+may\s+not\b|\b(?:might|may|could)\s+be\b.*\bor\b|n[o']t\s+(?:have\s+)?enough\b|\bno\s+(?:verdict|judge?ment)\b|\b(?:do\s+not|don't)\s+know\b|\bleave\s+(?:the\s+question|it|this|that)\s+open\b|\bcould\s+be\s+yes\b.*\bcould\s+be\s+no\b|\b(?:can(?:not|'t)"
-    r"|not\s+able\s+to)\s+(?:tell|say|decide|judge|determine)\b",
+    r"\bit depends\b|\bmay or may not\b|\b(?:might|may|could) be\b.*\bor\b|n[o']t (?:have )?enough\b|\bno (?:verdict|judge?ment)\b|\b(?:do not|don't) know\b|\bleave (?:the question|it|this|that) open\b|\bcould be yes\b.*\bcould be no\b|\b(?:can(?:not|'t)"
+    r"|not able to) (?:tell|say|decide|judge|determine)\b",
     re.IGNORECASE,
 )
-INNER_LABEL = re.compile(rf"\b(?:but|so|and|then)[\s:]+(?=(?:{NO}|{YES})\s*,\s)", re.IGNORECASE)
+INNER_LABEL = re.compile(rf"\b(?:but|so|and|then)[\s:]+(?=(?:{NO}|{YES}) ?,\s)", re.IGNORECASE)
 CLAIM = re.compile(
-    r"^\W*(?:the\s+)?(?:claim|statement)\s+that\s+(?P<claim>.+?)\s+is\s+(?:\w+ly\s+)?"
+    r"^\W*(?:the )?(?:claim|statement) that (?P<claim>.+?) is (?:\w+ly )?"
     r"(?P<verdict>true|false|wrong|correct|incorrect|right)\W*$",
     re.IGNORECASE,
 )
-NO_STATEMENT = re.compile(r"\?|^\W*(?:i\s+)?hope\b", re.IGNORECASE)
+NO_STATEMENT = re.compile(r"\?|^\W*(?:i )?hope\b", re.IGNORECASE)
 STANDS_FOR_WHOLE = re.compile(r"\W*(?:it|that|this|he|she|they)\b", re.IGNORECASE)
-BOTH_ANSWERS = re.compile(r"\W*(?:both\s+)?(?:yes\s+and\s+no)\b", re.IGNORECASE)
+BOTH_ANSWERS = re.compile(r"\W*(?:both )?(?:yes and no)\b", re.IGNORECASE)
 # "The correct answer is 66, not 54" calls the student's value wrong.
 CORRECTS_VALUE = re.compile(
-    r"\b(?:correct|right)\s+\w+\s+(?:is|was|would\s+be|should\s+be)\b[^.;]{0,40}\b(?:not|instead\s+of|rather\s+than|but\s+the\s+student)\b"
-    r"|\bstudent\s+(?:got|has|had|wrote)\b[^.;]{0,40}\bbut\s+the\s+(?:correct|right)\s+\w+\s+is\b",
+    r"\b(?:correct|right) \w+ (?:is|was|would be|should be)\b[^.;]{0,40}\b(?:not|instead of|rather than|but the student)\b"
+    r"|\bstudent (?:got|has|had|wrote)\b[^.;]{0,40}\bbut the (?:correct|right) \w+ is\b",
     re.IGNORECASE,
 )
 OTHER_PEOPLE = re.compile(
-    r"\b(?:another|other|different|reference|model)\s+(?:student|solution|answer|tutor)|\bmost\s+(?:of)\b",
+    r"\b(?:another|other|different|reference|model) (?:student|solution|answer|tutor)|\bmost (?:of)\b",
     re.IGNORECASE,
 )
-CONCLUDING_CLAUSE = re.compile(r"[,;]\s+(?:and\s+)?(?:so|therefore|thus|hence)\s+(?P<clause>.+)$", re.IGNORECASE)
+CONCLUDING_CLAUSE = re.compile(r"[,;] (?:and )?(?:so|therefore|thus|hence) (?P<clause>.+)$", re.IGNORECASE)
 # How tutors begin when an answer is wrong: "Not quite!"
-NEARLY = re.compile(r"^\W*(?:not\s+(?:quite|exactly)|almost|nearly|close)\b[^.!?:]{0,20}[.!,:]", re.IGNORECASE)
+NEARLY = re.compile(r"^\W*(?:not (?:quite|exactly)|almost|nearly|close)\b[^.!?:]{0,20}[.!,:]", re.IGNORECASE)
 MOST_LAST_LABELS = 2  # number of sentences at the end of a reply whose labels count if there is no other evidence
 SOLUTION_NAMED = re.compile(
-    r"\b(?:solution|(?:your|this|the)\s+(?:\w+\s+)?(?:work|answer))\b"
-    r"|\byou(?:'ve)?\s+(?:solved|got)\s+(?:it|this|that|everything)\b",
+    r"\b(?:solution|(?:your|this|the) (?:\w+ )?(?:work|answer))\b"
+    r"|\byou(?:'ve)? (?:solved|got) (?:it|this|that|everything)\b",
     re.IGNORECASE,
 )
 REPORTED = re.compile(
-    r"\b(?:answer|report|stand\s+by|enter|reply|verdict|stays?)\b[\s,:]*(?:with|is|as|a|an)?[\s\"'*]*"
-    rf"({NO}|{YES})(?![\w'])(?!\s+(?:error|mistake|step|problem|doubt)s?\b)",
+    r"\b(?:answer|report|stand by|enter|reply|verdict|stays?)\b[\s,:]*(?:with|is|as|a|an)?[\s\"'*]*"
+    rf"({NO}|{YES})(?![\w'])(?! (?:error|mistake|step|problem|doubt)s?\b)",
     re.IGNORECASE,
 )
 SOLUTION_IS = re.compile(
-    r"\bsolution(?:\s+as\s+a\s+whole)?\s+(?:is|was|isn't)\s+(?:\w+\s+)?(?:incorrect|correct|wrong|right)\b",
+    r"\bsolution(?: as a whole)? (?:is|was|isn't) (?:\w+ )?(?:incorrect|correct|wrong|right)\b",
     re.IGNORECASE,
 )
 MAX_WORDS_AFTER_LABEL = 4  # up to this many words may follow a label without being a reason for it
@@ -189,8 +189,8 @@ class LabelVerdict(NamedTuple):
 
 REPEATED = re.compile(r"\b(yes|no)(?:\s+\1\b)+(?=\W*$)", re.IGNORECASE | re.MULTILINE)
 SYMBOL = re.compile(
-    rf"(?![{CHECKS}])[\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
-    r"|\[(?=[A-Za-z ]{1,20}\])|(?<=[A-Za-z])\](?=\s*\S)"
+    rf"(?![{CHECKS}])[☀-➿⬀-⯿\U0001f000-\U0001faff]"
+    r"|\[(?=[A-Za-z ]{1,20}\])|(?<=[A-Za-z])\](?= ?\S)"
 )
 WORD_LABEL = re.compile(
     (
@@ -198,14 +198,14 @@ WORD_LABEL = re.compile(
         + words(
             "mark(ing|s)?|verdict|status|assessment|judge?ment|label|final|answer|conclusion|result|solution|overall"
         )
-        + r")\W*[:=\u2192]\W*"
-        r"(?P<verdict>(?:not\s+|in)?(?:quite\s+)?(?:correct|right|wrong|valid|accurate))\b[\W_]*(?:$|[.,;(])"
+        + r")\W*[:=→]\W*"
+        r"(?P<verdict>(?:not |in)?(?:quite )?(?:correct|right|wrong|valid|accurate))\b[\W_]*(?:$|[.,;(])"
     ),
     re.IGNORECASE,
 )
 KEY = re.compile(
-    r"^\W*(?:is\s+)?(?:the\s+)?(?:student'?s?\s+)?(?:solution\s+)?(?:is\s+)?(?P<key>(?:in"
-    r"|not\s+)?correct(?:ness)?|wrong|right|errors?"
+    r"^\W*(?:is )?(?:the )?(?:student'?s? )?(?:solution )?(?:is )?(?P<key>(?:in"
+    r"|not )?correct(?:ness)?|wrong|right|errors?"
     r"|mistakes?)\W*[:=?]\W*(?P<value>true|false|yes|no|none|zero|0)\W*$",
     re.IGNORECASE,
 )
@@ -219,7 +219,7 @@ def is_yes(word: str) -> bool:
 def prepare_yes_no_reply(text: str) -> str:
     """Return a reply with its fields as lines, without symbols such as emoji, and without brackets around labels."""
     text = REPEATED.sub(r"\1", text)
-    return in_english(SYMBOL.sub(" ", prepare_verdict_text(text)).replace("\u2019", "'"))
+    return in_english(without(SYMBOL, prepare_verdict_text(text)))
 
 
 def read_yes_no(text: str, steps: StepsShown | None = None) -> Decision[bool]:
@@ -305,7 +305,7 @@ def whole_verdict(sentence: str, marked: str, steps_before: bool) -> bool | None
 
     A part that is wrong makes the whole wrong; a part that is right does not make the whole right.
     """
-    sentence = QUOTED.sub(" ", sentence)
+    sentence = without(QUOTED, sentence)
     if OTHER_PEOPLE.search(sentence):
         return None
     if clause := CONCLUDING_CLAUSE.search(sentence):
@@ -321,7 +321,7 @@ def whole_verdict(sentence: str, marked: str, steps_before: bool) -> bool | None
         return False
     is_pronoun = not steps_before and STANDS_FOR_WHOLE.match(sentence) is not None
     names_whole = is_pronoun or (
-        SOLUTION_NAMED.search(PART_OF_SOLUTION.sub(" ", sentence)) and not OTHER_PARTS.search(sentence)
+        SOLUTION_NAMED.search(without(PART_OF_SOLUTION, sentence)) and not OTHER_PARTS.search(sentence)
     )
     return False if stated and stated.incorrect is False and names_whole and not marked_steps(marked) else None
 
@@ -346,7 +346,7 @@ def closing_states_verdict(closing: str) -> bool:
 
 def verdict_of_solution(sentence: str) -> bool | None:
     """Return the verdict on which all clauses that name the solution agree (True: incorrect), or None."""
-    clauses = [clause for clause in re.split(r"[,;!]\s+|\bthat\b", sentence) if SOLUTION_NAMED.search(clause)]
+    clauses = [clause for clause in re.split(r"[,;!] |\bthat\b", sentence) if SOLUTION_NAMED.search(clause)]
     verdicts = {statement_verdict(clause) for clause in clauses}
     return verdicts.pop() if len(verdicts) == 1 else None
 
@@ -375,7 +375,7 @@ def is_explained_label(sentence: str) -> bool:
     match = BARE_LABEL.match(INNER_LABEL.split(without_quotations(sentence))[-1])
     if match is None:
         return bool(CONCLUDES.search(sentence))
-    explains = re.match(r"^[\s,;:.()\u2013\u2014-]*(?:because|since|as)\b", match["rest"], re.IGNORECASE)
+    explains = re.match(r"^[\s,;:.()-]*(?:because|since|as)\b", match["rest"], re.IGNORECASE)
     return (
         bool(explains)
         or statement_verdict(match["rest"], after_label=True) is not None
@@ -405,14 +405,14 @@ def join_questions(parts: list[Sentence]) -> list[Sentence]:
 
 def without_quotations(sentence: str) -> str:
     """Return a sentence without quotations and denied labels."""
-    bare = sentence if OWN_QUOTE.search(sentence) else QUOTED.sub(" ", sentence)
-    return DENIED.sub(" ", bare)
+    bare = sentence if OWN_QUOTE.search(sentence) else without(QUOTED, sentence)
+    return without(DENIED, bare)
 
 
 def plain_label(sentence: str) -> tuple[Rank, bool | None] | None:
     """Return the rank and verdict of a label that is alone or follows a marker, a question or "so". Otherwise None."""
     bare = without_quotations(sentence)
-    both, bare = BOTH.search(bare), re.sub(r"^[\W_]+", "", BOTH.sub(" ", bare))
+    both, bare = BOTH.search(bare), re.sub(r"^[\W_]+", "", without(BOTH, bare))
     if match := KEY.match(bare):
         wrong = not re.fullmatch(r"correct(?:ness)?|right", match["key"], re.IGNORECASE)
         return Rank.FIELD, (match["value"].lower() in ("true", "yes")) == wrong
@@ -436,7 +436,7 @@ def label_verdict(sentence: str) -> LabelVerdict | None:
     """
     if plain := plain_label(sentence):
         return LabelVerdict(plain[1], sentence)
-    bare = BOTH.sub(" ", without_quotations(sentence))
+    bare = without(BOTH, without_quotations(sentence))
     if (match := BARE_LABEL.match(bare)) and is_label(match):
         label, verdict = is_yes(match["label"]), statement_verdict(match["rest"], after_label=True)
         return LabelVerdict(None if verdict is not None and verdict != label else label, sentence)
@@ -453,15 +453,15 @@ def is_label(match: re.Match[str]) -> bool:
         return True
     if len(match["label"]) == 1 and rest.strip(" .\"')*"):
         return False
-    if re.match(r"^\W*(?:indeed|to\s+(?:that|this|it)|sir|ma'am|yes|no|i\s+do)\W*$", rest, re.IGNORECASE):
+    if re.match(r"^\W*(?:indeed|to (?:that|this|it)|sir|ma'am|yes|no|i do)\W*$", rest, re.IGNORECASE):
         return True
     return (
         not rest.strip()
-        or bool(re.match(r"^[\s\"')\]*\u201d\u00bb]*(?:[^\w\s'\u2019]|\n|$)", rest))
+        or bool(re.match(r"^[\s\"')\]*]*(?:[^\w\s']|\n|$)", rest))
         or bool(
             re.match(
                 (
-                    r"^[\"')\]*]*\s+(?:"
+                    r"^[\"')\]*]* (?:"
                     + words("because|since|as|it|the|this|that|he|she|there|i|step|they|here")
                     + r")\b"
                 ),
@@ -470,19 +470,19 @@ def is_label(match: re.Match[str]) -> bool:
             )
             and is_yes(match["label"])
         )
-        or bool(re.match(r"^\s+(?:because|since|as|i)\b", rest, re.IGNORECASE))
+        or bool(re.match(r"^ (?:because|since|as|i)\b", rest, re.IGNORECASE))
     )
 
 
 def asks_for_errors(question: str) -> bool | None:
     """Return True if a repeated question asks for errors, False if it asks for correctness, and None otherwise."""
-    last = re.split(r"[.?!\n]\s+", question)[-1]
-    if re.search(r"\b(?:solution|it|work|answer)\s+is\b", last, re.IGNORECASE) and not re.search(
+    last = re.split(r"[.?!\n] ", question)[-1]
+    if re.search(r"\b(?:solution|it|work|answer) is\b", last, re.IGNORECASE) and not re.search(
         r"\bwhether\b", last, re.IGNORECASE
     ):
         return None
     if (
-        not re.match(r"^\W*(?:\w+\s+){0,5}(?:is|was|does|do|did|has|are|whether|q)\b", question, re.IGNORECASE)
+        not re.match(r"^\W*(?:\w+ ){0,5}(?:is|was|does|do|did|has|are|whether|q)\b", question, re.IGNORECASE)
         and len(last.split()) > 6
     ):
         return None
@@ -491,7 +491,7 @@ def asks_for_errors(question: str) -> bool | None:
     ):
         return None
     verdicts = set(word_verdicts(last))
-    if len(verdicts) == 2 or re.search(r"yes\s*(?:\(|=)\s*incorrect", question, re.IGNORECASE):
+    if len(verdicts) == 2 or re.search(r"yes ?(?:\(|=) ?incorrect", question, re.IGNORECASE):
         return True
     if len(verdicts) == 1 and (ABOUT_WHOLE.search(last) or len(last.split()) <= 4):
         return verdicts.pop()
@@ -504,7 +504,7 @@ def statement_verdict(text: str, after_label: bool = False) -> bool | None:
     after_label: True for the text after a label. Such a text may be the label's reason, so only unmistakable statements
     count.
     """
-    text = LEADING_LABEL.sub("", text).strip(" ,.;-\u2013\u2014")
+    text = LEADING_LABEL.sub("", text).strip(" ,.;-")
     clause, *rest = STATEMENT_END.split(text, maxsplit=1)
     if NOT_SURE.search(clause) or re.search(r"[:?]\W*$", clause) or (rest and text[len(clause)] == "?"):
         return None
@@ -516,13 +516,13 @@ def statement_verdict(text: str, after_label: bool = False) -> bool | None:
 
 
 LEADING_LABEL = re.compile(
-    rf"^{QUOTE}{LEAD}{QUOTE}(?:{YES}|{NO}|no\s+doubt(?:\s+about\s+it)?)\b\s*[,.;:!(\u2013\u2014-]+\s*", re.IGNORECASE
+    rf"^{QUOTE}{LEAD}{QUOTE}(?:{YES}|{NO}|no doubt(?: about it)?)\b ?[,.;:!(-]+ ?", re.IGNORECASE
 )
 STATEMENT_END = re.compile(
-    r"[.;:!?]\s|,\s+(?:because|since|but|as|so|and|although|though)\b|\b(?:because|since|although|though)\b"
+    r"[.;:!?]\s|, (?:because|since|but|as|so|and|although|though)\b|\b(?:because|since|although|though)\b"
 )
 SUBJECT_FIRST = re.compile(
-    rf"^\W*(?:(?:the|this|that|his|her|their|student'?s?)\s+)*(?:{SUBJECT}"
-    rf"|there|nothing|(?:not\s+)?(?:in)?correct\W*$|i\s+(?:found|see|find))",
+    rf"^\W*(?:(?:the|this|that|his|her|their|student'?s?) )*(?:{SUBJECT}"
+    rf"|there|nothing|(?:not )?(?:in)?correct\W*$|i (?:found|see|find))",
     re.IGNORECASE,
 )
