@@ -100,54 +100,34 @@ ANSWER_TABLE = re.compile(
     r"[ \t]*(?P<row>\|[^|\n]+\|)[ \t]*$(?!\n[ \t]*\|)",
     re.MULTILINE | re.IGNORECASE,
 )
+# Words with which offers, courtesies and notes begin.
+COURTESIES = words(
+    "let me know|feel free|please (let|ask|tell|note|see|check|send|come|don'?t)|"
+    "if (you('d| would)? (like|want|have|need|prefer|are|think|see)|anything|something|one of)|"
+    "(i'?m )?(happy|glad) to|i('m| am) (here|happy|glad)|(shall|should|may|can) (i|we)|i hope|hope (this|that|it)|"
+    "(i|we) (can|could|may) also|thank(s| you)|good luck|reply with|have a (nice|great|good)|no (problem, _|further)|"
+    "just (ask|say|tell|let)|(now )?(you )?(can )?try (it|this|another|the next)|keep (it up|up|going|practi*|in mind)|"
+    "(well|great|good|nice) (done|job|work|start)|you have now|see you|more on this|last updated|"
+    "(remember|note) (that|the|to|how|your)|solved with|you (can|may) (also )?contact|next,? (we|let'?s) (can|could)|"
+    "(let'?s|let me) (check|verify)|plugging (it|this|that|the)|"
+    "(i|we)('ve)? (also )?(double[- ]?)?(checked|verified|confirmed)|(my )?(confidence|certainty)|"
+    "see (section|page|chapter|also|example)|isbn|(solved|posted|answered|generated) (on|at|in|by|# _ ago)"
+)
+# Heads of hints, exercises, checks, sources and statistics, which a colon or another sign follows.
+REMARK_HEADS = words(
+    "note|(_ )?(tip|hint)s?( #| for next time)?|"
+    "(fun fact|remember|don't forget|homework|exercises?( #)?|follow-?up|practice( problems?)?|next (lesson|time))"
+    "( _)?( _)?( _)?|"
+    "(to |let'?s |let me )?(double[- ]?|cross[- ]?)?(check(ing)?|verif(y|ication)|sanity[- ]check|proof)"
+    "( it| this| that| our answer| the answer)?|verified|checked|confirmed|sources?|"
+    "(time taken|tokens?( used)?|posted|checked by|difficulty|model|status|needs review)( _)?"
+)
 CLOSING = re.compile(
-    r"^[\W_]*(?:"
-    # phrases at the beginning of offers and courtesies
-    r"(?:final )?answer\s*:\s*see\b"
-    r"|let me know\b|feel free\b"
-    r"|please (?:let|ask|tell|note|see|check|send|come|don'?t)\b"
-    r"|if (?:you(?:'d| would)? (?:like|want|have|need|prefer|are|think|see)|anything|something"
-    r"|one of"
-    r")\b"
-    r"|(?:i'?m )?(?:happy|glad) to\b|i(?:'m| am) (?:here|happy|glad)\b|(?:shall|should|may|can) (?:i|we)\b"
-    r"|i hope\b|hope (?:this|that|it)\b"
-    r"|(?:i|we) (?:can|could|may) also\b|thank(?:s"
-    r"| you)\b|good luck\b|reply with\b"
-    r"|have a (?:nice|great|good)\b|no (?:problem, "
-    r"|further)"
-    r"|just (?:ask|say|tell|let)\b|(?:now )?(?:you )?(?:can )?try (?:it|this|another|the next"
-    r")\b|keep (?:it up|up|going|practi|in mind)"
-    r"|(?:well|great|good|nice) (?:done|job|work|start)\b|you have now\b|see you\b"
-    r"|more on this\b"
-    # words at the beginning of hints, exercises, sources and notes
-    r"|(?:note)\s*:|last updated\b"
-    r"|(?:\w+ )?(?:tip|hint)s?(?: \d+| for next time)?\s*:|(?:fun fact|remember|don't forget"
-    r"|homework|exercises?(?: \d+)?|follow-?up|practice(?: problems?)?"
-    r"|next (?:lesson|time))\b(?: \w+){0,3}\s*[:,.]"
-    r"|(?:note)\b[^.]{0,30}?\b(?:if|when"
-    r")\b(?=.*\b(?:wrong|incorrect|mistake|not|too)\b)"
-    r"|(?:remember|note) (?:that|the|to|how|your)\b|now (?:solve|find)\b(?!.*=\s*[$\d])"
-    r"|solved (?:with)\b|you (?:can|may) (?:also )?(?:contact)\b"
-    r"|next,? (?:we"
-    r"|let'?s) (?:can|could)\b"
-    r"|(?:to |let'?s |let me )*(?:double[- ]?|cross[- ]?)?(?:check(?:ing)?"
-    r"|verif(?:y|ication)|sanity[- ]check|proof)(?: it| this| that"
-    r"| our answer| the answer)?\s*[:,.\u2013\u2014-]"
-    r"|(?:let'?s|let me) (?:check|verify)\b|(?:verified|checked|confirmed)\s*[:,.]"
-    r"|plugging (?:it|this|that|the)\b|(?:i|we)(?:'ve)? (?:also )?(?:double[- ]?)?(?:checked"
-    r"|verified|confirmed)\b"
-    r"|(?:my )?(?:confidence|certainty)\b|(?:i'?m|i am) (?:about "
-    r")?\d{1,3} ?%"
-    r"|(?:sources?|references?|according to|as (?:shown"
-    r") in)\b(?=.*(?:\b(?:20)\d\d\b|chapter|\bp\.|lesson|\[))"
-    r"|see (?:section|page|chapter|also|example)\b|sources?\s*:|isbn\b|©"
-    r"|(?:time (?:taken)|tokens?(?: used)?|posted"
-    r"|checked by|difficulty|model|status|needs review"
-    r")(?: \w+)?\s*[:=]"
-    r"|time\s*:.*\btokens\b|(?:-- )?(?:solved|posted|answered|generated) (?:on|at|in"
-    r"|by|\d+ \w+ ago)\b"
-    r"|⭐"
-    r")",
+    rf"^[\W_]*(?:(?:{COURTESIES})\b|(?:{REMARK_HEADS})\s*[:=,.\u2013\u2014-]"
+    r"|(?:final )?answer\s*:\s*see\b|now (?:solve|find)\b(?!.*=\s*[$\d])|(?:i'?m|i am) (?:about )?\d{1,3} ?%"
+    r"|note\b[^.]{0,30}?\b(?:if|when)\b(?=.*\b(?:wrong|incorrect|mistake|not|too)\b)"
+    r"|(?:sources?|references?|according to|as shown in)\b(?=.*(?:\b20\d\d\b|chapter|\bp\.|lesson|\[))"
+    r"|time\s*:.*\btokens\b|©|⭐)",
     re.IGNORECASE,
 )
 QUESTION = re.compile(r"[?\u061f][\s\"'*_)\]”\u2019]*$")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from maieutic.graders.words import words
+from maieutic.graders.words import phrases, words
 
 WRONG = (
     words(
@@ -28,10 +28,7 @@ RIGHT = (
     r"|agrees?|match(?:es)?|add(?:s)? up|works? out|makes? sense|proper(?:ly)?"
 )
 WORD = re.compile(rf"(?<![\w-])(?:(?P<wrong>{WRONG})|(?P<right>{RIGHT}))(?![\w-])", re.IGNORECASE)
-NEGATION = re.compile(
-    r"\b(?:not|no|none|never|neither|nor|without(?: any)?|cannot|nothing|zero|0)\b|\w+n't\b",
-    re.IGNORECASE,
-)
+NEGATION = phrases("not|no|none|never|neither|nor|without( any)?|cannot|nothing|zero|0|_n't")
 # Negations that do not negate a verdict: "no doubt", "not only".
 IDLE_NEGATION = re.compile(
     r"\bno doubt\b|\bno matter\b|\bwithout (?:a )?doubt\b|\bno\.? ?(?=\d)|\bnot sure\b", re.IGNORECASE
@@ -53,7 +50,7 @@ ATTRIBUTE = re.compile(
     ),
     re.IGNORECASE,
 )
-DENIED_THAT = re.compile(r"\b(?:not (?:true|the case|correct|right)|false|wrong|incorrect) that\b", re.IGNORECASE)
+DENIED_THAT = phrases("(not (true|the case|correct|right)|false|wrong|incorrect) that")
 # The content of a claim, whose negations do not negate the verdict: "the conclusion that there is no rest is wrong".
 CONTENT = re.compile(
     r"\b(conclusion|claim|statement|assumption|idea) that\b[^.;:]*?(?=\s(?:is|was) (?:wrong|incorrect|false)\b)",

@@ -18,7 +18,7 @@ from maieutic.graders.passages import QUOTED_ANSWER, Sentence, is_closing
 from maieutic.graders.polarity import clause_polarity, word_verdicts
 from maieutic.graders.reading import MAX_PASSAGE_CHARACTERS
 from maieutic.graders.verdict_text import decide_reply, prepare_verdict_text, without_other_solutions
-from maieutic.graders.words import without, words
+from maieutic.graders.words import phrases, without, words
 
 MAX_STEP_NUMBER = 40  # a larger number is not a step but a number in the problem
 WORDS = tuple(ONES.split()[:13])  # words for the numbers from zero to twelve
@@ -70,7 +70,8 @@ WRONG_LIST = re.compile(
 )
 FIRST_STEPS = re.compile(rf"\bthe first (?P<count>\d{{1,2}}|{'|'.join(WORDS[2:])}) {UNIT}\b", re.IGNORECASE)
 OF_A_KIND = re.compile(
-    r" (?:that|where|which|in which|with|to|(?:wrong|incorrect|faulty|mistaken)\b|of (?:the|this|his|her|their) (?:\w+'s )?(?:solution|work) (?:that|which|where|with))\b",
+    r" (?:that|where|which|in which|with|to|(?:wrong|incorrect|faulty|mistaken)\b"
+    r"|of (?:the|this|his|her|their) (?:\w+'s )?(?:solution|work) (?:that|which|where|with))\b",
     re.IGNORECASE,
 )
 # The 5 in "Steps 1 to 4 are fine, 5 isn't".
@@ -210,13 +211,8 @@ PARTS = words(
 )
 OTHER_PARTS = re.compile(rf"\b(?:{PARTS})\b", re.IGNORECASE)
 # A solution that is not the subject of its sentence ("the setup of the solution is right").
-PART_OF_SOLUTION = re.compile(
-    r"\b(?:of|for|in|to|with) (?:the|this|your|his|her|their) (?:\w+(?:'s)? )?(?:solution|work|answer)\b",
-    re.IGNORECASE,
-)
-AGREES = re.compile(
-    r"\bagree with (?:the|this|your|his|her|their) (?:\w+'s )?(?:solution|work|answer)\b", re.IGNORECASE
-)
+PART_OF_SOLUTION = phrases("(of|for|in|to|with) (the|this|your|his|her|their) (_('s)? )?(solution|work|answer)")
+AGREES = phrases("agree with (the|this|your|his|her|their) (_'s )?(solution|work|answer)")
 LIMITED = re.compile(
     (
         rf"\b(?:{PARTS}|"
@@ -236,25 +232,26 @@ FAULTS = (
     + r")"
 )
 ERROR_FREE = re.compile(
-    rf"\b(?:no|zero|0|without(?: any)?|free (?:of|from)(?: any)?|(?:not|\w+n[o']t) (?:\w+ ){{0,2}}?(?:an?|any|one)(?: single)?)"
+    rf"\b(?:no|zero|0|without(?: any)?|free (?:of|from)(?: any)?"
+    rf"|(?:not|\w+n[o']t) (?:\w+ ){{0,2}}?(?:an?|any|one)(?: single)?)"
     rf" (?:(?!the\b|his\b|her\b|their\b|this\b|that\b)\w+ ){{0,3}}?{FAULTS}\b|\berror-free\b"
     r"|\bno (?:\w+ )?(?:steps?|lines?)\b[^.;:]{0,30}\b(?:wrong|incorrect|faulty|errors?|mistakes?)\b"
     r"|\b(?:nothing|none|never|neither)\b[^.;:]{0,40}\b(?:wrong|incorrect|faulty|errors?|mistakes?)\b",
     re.IGNORECASE,
 )
-NOTHING_TO_CORRECT = re.compile(
-    r"\bnothing (?:to (?:correct|fix|change|improve)|wrong)\b"
-    r"|\b(?:no|none|nothing|\w*n[o']t an?y?(?: single)?)\b[^.;:]{0,40}\bneed(?:s|ed)? "
-    r"(?:to be )?(?:correct|fix|chang)\w*\b",
-    re.IGNORECASE,
+NOTHING_TO_CORRECT = phrases(
+    "nothing (to (correct|fix|change|improve)|wrong)|(no|none|nothing|*n[o']t an?y?( single)?)…"
+    "need(s|ed)? (to be )?(correct|fix|chang)*"
 )
-EXCEPTION = re.compile(r"\b(?:" + words("except|(apart|aside) from") + r")\b", re.IGNORECASE)
+EXCEPTION = phrases("except|(apart|aside) from")
 RIGHT_WORDS = r"(?:" + words("correct|right|true|fine|ok|okay|good|valid|sound|accurate|perfect|error-free") + r")"
 BE_RIGHT = rf"(?:is|are|was|appears?)(?: (?:\w+ly|all|quite|indeed|therefore|thus))* {RIGHT_WORDS}\b"
 # Subjects that stand for the whole solution. A pronoun stands for a step if a step was named before.
 WHOLE = re.compile(
-    r"\b(?:all|every|each|both)(?: of)? (?:(?:the|his|her|their|your|those|\w+'s|\d+|\w+) ){0,3}?(?:steps?|lines?|calculations?|parts?|them|it)\b"
-    r"|\b(?:everything|they all|all (?:of )?\d+)\b|^\W*all (?:correct|right|good|fine)\b|\bis all\b|\b(?:in|at) (?:any|every|each)\b|\banywhere\b"
+    r"\b(?:all|every|each|both)(?: of)? (?:(?:the|his|her|their|your|those|\w+'s|\d+|\w+) ){0,3}?(?:steps?|lines?"
+    r"|calculations?|parts?|them|it)\b|\b(?:everything|they all|all (?:of )?\d+)\b"
+    r"|^\W*all (?:correct|right|good|fine)\b"
+    r"|\bis all\b|\b(?:in|at) (?:any|every|each)\b|\banywhere\b"
     rf"|\b(?:solution|work|answer)(?: as a whole)? (?:{BE_RIGHT}|holds)"
     r"|\bsolved (?:it|this|that|everything|the (?:\w+ )?problem)\b|\b(?:fully) (?:correct|right)\b"
     r"|\bcorrect (?:solution(?! ?:))\b",
@@ -268,17 +265,10 @@ WHOLE_PRONOUN = re.compile(
 )
 
 
-SINGLES_OUT = re.compile(
-    (
-        r"\b(?:"
-        + words("first|off|rails|slip*|leaves|report|enter|record*|busted|point|culprit|trouble|starts?|redo|go back")
-        + r")\b"
-    ),
-    re.IGNORECASE,
+SINGLES_OUT = phrases(
+    "first|off|rails|slip*|leaves|report|enter|record*|busted|point|culprit|trouble|starts?|redo|go back"
 )
-REPORTS = re.compile(
-    (r"\b(?:" + words("answer|report|record*|enter|verdict|step number|number (to)|stays?") + r")\b"), re.IGNORECASE
-)
+REPORTS = phrases("answer|report|record*|enter|verdict|step number|number (to)|stays?")
 
 
 class StepsShown(NamedTuple):
@@ -557,7 +547,7 @@ FIELD = re.compile(
 )
 FIELD_SIGN = re.compile(r"[:=→]|->")
 # Labels that name the asked slot, such as "first error step".
-NAMES_SLOT = re.compile(r"\b(?:first|error|wrong|incorrect|mistaken?|faulty|step|line)\b", re.IGNORECASE)
+NAMES_SLOT = phrases("first|error|wrong|incorrect|mistaken?|faulty|step|line")
 FLAGGED_FIRST_ERROR = re.compile(
     r"(?:[(←⬅,-]|<-+|<=+) ?(?:this is )?(?:the )?(?:very )?first (?:error|mistake|wrong|incorrect)\b",
     re.IGNORECASE,
@@ -566,29 +556,21 @@ STEP_LINE = re.compile(r"^\W*⟨\d+⟩")
 LIST_HEAD = re.compile(r"^\W*⟨\d+⟩ ?(?:[:;(]|- |[✓✔✗✘✅❌])")
 MOST_WORDS_OF_VALUE = 12  # a longer sentence without a step does not state alternatives
 CLOSING_SENTENCES = 3  # a bare number can be the answer only in this many sentences at the end of a reply
-CANNOT_SAY = re.compile(
-    (
-        r"\b(?:can(?:not|'t)|(?:not |un)able to|(?:impossible|hard"
-        r") to) (?:\w+ )?(?:"
-        + words("tell|say|decide|determine|judge|know|name|see|grade|help|answer")
-        + r")\b|\bmay or may not\b|\bleave (?:the question|it|this|that) open\b"
-        r"|\bwould need more\b|\bbefore i (?:name|answer|say|finish)\b|\b(?:do not|don't) know\b"
-    ),
-    re.IGNORECASE,
+CANNOT_SAY = phrases(
+    "(can(not|'t)|(not |un)able to|(impossible|hard) to) (_ )?"
+    "(tell|say|decide|determine|judge|know|name|see|grade|help|answer)|may or may not|"
+    "leave (the question|it|this|that) open|would need more|before i (name|answer|say|finish)|(do not|don't) know"
 )
 NO_STATEMENT = re.compile(r"\?|^\W*(?:i )?hope\b", re.IGNORECASE)
 OTHER_STEPS = re.compile(
     (r"^\W*(?:and )?(?:" + words("everything|anything|all|what|the (rest|other|steps?|lines?|work)") + r")\b"),
     re.IGNORECASE,
 )
-ALSO = re.compile(r"\b(?:as well|too|also)\b", re.IGNORECASE)
+ALSO = phrases("as well|too|also")
 
 
 # A step that is wrong because of an earlier one.
-CONTRAST = re.compile(
-    r"\bbut\b|\bunlike\b|\bonly because\b|\bthis time\b|\bcomes? from\b",
-    re.IGNORECASE,
-)
+CONTRAST = phrases("but|unlike|only because|this time|comes? from")
 CONSEQUENCE = re.compile(
     r"\bfrom ⟨[\d,]+⟩ on|\b(?:builds?|built|inherits?)\b",
     re.IGNORECASE,

@@ -47,8 +47,8 @@ SUSPECTED = re.compile(
 # A withdrawal begins a clause: "12, no, wait" but not "they should wait".
 WITHDRAWN = re.compile(
     (
-        r"(?:^|[.!?:;,\n(-] ?|\b(?:no|but|and|so|well|hmm) )(?:wait|hold on|scratch that|oops|hmm, no|on (?:second|reflection"
-        r"|further)\b(?: (?:thought|look))?s?|actually|correct(?:ion|ed)(?= ?[:,.!])"
+        r"(?:^|[.!?:;,\n(-] ?|\b(?:no|but|and|so|well|hmm) )(?:wait|hold on|scratch that|oops|hmm, no"
+        r"|on (?:second|reflection|further)\b(?: (?:thought|look))?s?|actually|correct(?:ion|ed)(?= ?[:,.!])"
         r"|edit(?:ed)?(?= ?:)|update(?= ?:)"
         r"|"
         + words("i (meant|mean|correct (that|it)|take (that|it) back|made a mistake|have to correct)|sorry")
@@ -62,7 +62,8 @@ WITHDRAWN = re.compile(
 
 
 OTHER_SOLUTION = re.compile(
-    r"^\W*(?:(?:the|a|here is) )*(?:correct(?:ed)?|right) (?:solution|version|approach|calculation|steps)\b[^.]{0,40}:?\W*$",
+    r"^\W*(?:(?:the|a|here is) )*(?:correct(?:ed)?|right) "
+    r"(?:solution|version|approach|calculation|steps)\b[^.]{0,40}:?\W*$",
     re.IGNORECASE,
 )
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import re
 
-NOTATION = {" ": r"\s+", "(": "(?:", "_": r"\w+", "*": r"\w*"}
+NOTATION = {" ": r"\s+", "(": "(?:", "_": r"\w+", "*": r"\w*", "#": r"\d+", "…": r"[^.;:\n]{0,60}"}
 
 
 def words(text: str) -> str:
     """Return a pattern for alternatives of words, separated by "|".
 
-    A blank stands for any whitespace, "_" for a word, "*" for any further letters, and "?" makes the letter or the
-    group in brackets before it optional: "not (at )?all|never".
+    A blank stands for any whitespace, "_" for a word, "*" for any further letters, "#" for digits, "…" for up to 60
+    characters of the same clause, and "?" makes the letter or the group in brackets before it optional:
+    "not (at )?all|never".
     """
     return "".join(NOTATION.get(character, character) for character in text)
+
+
+def phrases(text: str) -> re.Pattern[str]:
+    """Return the compiled pattern for whole words and phrases in the notation of `words`. Case is ignored."""
+    return re.compile(rf"\b(?:{words(text)})\b", re.IGNORECASE)
 
 
 BLANKS = re.compile(r"[^\S\n]+")

@@ -22,7 +22,7 @@ from maieutic.graders.steps import (
     whole_is_right,
 )
 from maieutic.graders.verdict_text import decide_reply, prepare_verdict_text, without_other_solutions
-from maieutic.graders.words import without, words
+from maieutic.graders.words import phrases, without, words
 
 YES = r"(?:" + words("yes|yeah|yep|yup|y|affirmative|absolutely|definitely|certainly|indeed") + r")"
 NO = r"(?:" + words("no|nope|nah|n|negative|(absolutely|definitely|certainly) not|not at all|of course not") + r")"
@@ -99,13 +99,9 @@ DENIED = re.compile(
 AFFIRMS = re.compile(rf"^\W*{YES}\W+(?:really|exactly)\W*$", re.IGNORECASE)
 QUOTED = re.compile(r"\"[^\"\n]{0,200}\"")
 OWN_QUOTE = re.compile(rf"[\"'] ?(?:{YES}|{NO}) ?[.!]? ?[\"']", re.IGNORECASE)
-SUBJECT = (
-    r"(?:"
-    + words("solution|work|answer|response|reasoning|calculations?|everything")
-    + r"|(?<!\w)its?|"
-    + words("that|this|he|she|they|student|you('ve)? (solved|worked|done|got|did)|approach|attempt")
-    + r"|all (?:of )?(?:the )?(?:\d+ )?steps?|every step"
-    r"|each step|steps)"
+SUBJECT = words(
+    "(solution|work|answer|response|reasoning|calculations?|everything|its?|that|this|he|she|they|student|"
+    "you('ve)? (solved|worked|done|got|did)|approach|attempt|all (of )?(the )?(# )?steps?|every step|each step|steps)"
 )
 ABOUT_WHOLE = re.compile(
     rf"\b{SUBJECT}\b|^\W*(?:not )?(?:in)?correct\W*$|^\W*(?:wrong)\W*$"
@@ -114,28 +110,21 @@ ABOUT_WHOLE = re.compile(
     rf"|\bnothing (?:is )?wrong\b|\bstep \d+ (?:is|has|contains)\b",
     re.IGNORECASE,
 )
-ABOUT_PART = re.compile(
-    (
-        r"\b(?:in|at|of|until|up to|through) (?:"
-        + words("steps?|lines?|parts?|the (first|second|third|last|next|addition|multiplication|calculation|sum)")
-        + r")\b|\bsteps? \d|\bit is (?:correct"
-        r"|right|true) that\b|\bso far\b|\bwould\b"
-        r"|\bthe only thing\b|\blooks? (?:wrong)\b"
-    ),
-    re.IGNORECASE,
+ABOUT_PART = phrases(
+    "(in|at|of|until|up to|through) (steps?|lines?|parts?|"
+    "the (first|second|third|last|next|addition|multiplication|calculation|sum))|steps? #|"
+    "it is (correct|right|true) that|so far|would|the only thing|looks? wrong"
 )
-NOT_SURE = re.compile(
-    r"\b(?:whether|not sure|can(?:no|')t (?:tell|say|decide|judge)|unclear|would be"
-    r"|could be|may be|might be|don't know|if|unless|otherwise"
-    r")\b",
-    re.IGNORECASE,
+NOT_SURE = phrases(
+    "whether|not sure|can(no|')t (tell|say|decide|judge)|unclear|(would|could|may|might) be|don't know|"
+    "if|unless|otherwise"
 )
 
 
-UNDECIDED = re.compile(
-    r"\bit depends\b|\bmay or may not\b|\b(?:might|may|could) be\b.*\bor\b|n[o']t (?:have )?enough\b|\bno (?:verdict|judge?ment)\b|\b(?:do not|don't) know\b|\bleave (?:the question|it|this|that) open\b|\bcould be yes\b.*\bcould be no\b|\b(?:can(?:not|'t)"
-    r"|not able to) (?:tell|say|decide|judge|determine)\b",
-    re.IGNORECASE,
+UNDECIDED = phrases(
+    "it depends|may or may not|(might|may|could) be…or|(*n't|not) (have )?enough|no (verdict|judge?ment)|"
+    "(do not|don't) know|leave (the question|it|this|that) open|could be yes…could be no|"
+    "(can(not|'t)|not able to) (tell|say|decide|judge|determine)"
 )
 INNER_LABEL = re.compile(rf"\b(?:but|so|and|then)[\s:]+(?=(?:{NO}|{YES}) ?,\s)", re.IGNORECASE)
 CLAIM = re.compile(
@@ -147,33 +136,22 @@ NO_STATEMENT = re.compile(r"\?|^\W*(?:i )?hope\b", re.IGNORECASE)
 STANDS_FOR_WHOLE = re.compile(r"\W*(?:it|that|this|he|she|they)\b", re.IGNORECASE)
 BOTH_ANSWERS = re.compile(r"\W*(?:both )?(?:yes and no)\b", re.IGNORECASE)
 # "The correct answer is 66, not 54" calls the student's value wrong.
-CORRECTS_VALUE = re.compile(
-    r"\b(?:correct|right) \w+ (?:is|was|would be|should be)\b[^.;]{0,40}\b(?:not|instead of|rather than|but the student)\b"
-    r"|\bstudent (?:got|has|had|wrote)\b[^.;]{0,40}\bbut the (?:correct|right) \w+ is\b",
-    re.IGNORECASE,
+CORRECTS_VALUE = phrases(
+    "(correct|right) _ (is|was|(would|should) be)…(not|instead of|rather than|but the student)|"
+    "student (got|has|had|wrote)…but the (correct|right) _ is"
 )
-OTHER_PEOPLE = re.compile(
-    r"\b(?:another|other|different|reference|model) (?:student|solution|answer|tutor)|\bmost (?:of)\b",
-    re.IGNORECASE,
-)
+OTHER_PEOPLE = phrases("(another|other|different|reference|model) (student|solution|answer|tutor)s?|most of")
 CONCLUDING_CLAUSE = re.compile(r"[,;] (?:and )?(?:so|therefore|thus|hence) (?P<clause>.+)$", re.IGNORECASE)
 # How tutors begin when an answer is wrong: "Not quite!"
 NEARLY = re.compile(r"^\W*(?:not (?:quite|exactly)|almost|nearly|close)\b[^.!?:]{0,20}[.!,:]", re.IGNORECASE)
 MOST_LAST_LABELS = 2  # number of sentences at the end of a reply whose labels count if there is no other evidence
-SOLUTION_NAMED = re.compile(
-    r"\b(?:solution|(?:your|this|the) (?:\w+ )?(?:work|answer))\b"
-    r"|\byou(?:'ve)? (?:solved|got) (?:it|this|that|everything)\b",
-    re.IGNORECASE,
-)
+SOLUTION_NAMED = phrases("solution|(your|this|the) (_ )?(work|answer)|you('ve)? (solved|got) (it|this|that|everything)")
 REPORTED = re.compile(
     r"\b(?:answer|report|stand by|enter|reply|verdict|stays?)\b[\s,:]*(?:with|is|as|a|an)?[\s\"'*]*"
     rf"({NO}|{YES})(?![\w'])(?! (?:error|mistake|step|problem|doubt)s?\b)",
     re.IGNORECASE,
 )
-SOLUTION_IS = re.compile(
-    r"\bsolution(?: as a whole)? (?:is|was|isn't) (?:\w+ )?(?:incorrect|correct|wrong|right)\b",
-    re.IGNORECASE,
-)
+SOLUTION_IS = phrases("solution( as a whole)? (is|was|isn't) (_ )?(incorrect|correct|wrong|right)")
 MAX_WORDS_AFTER_LABEL = 4  # up to this many words may follow a label without being a reason for it
 
 
