@@ -18,6 +18,7 @@ from maieutic.graders.solution_numbers import solution_number
 from maieutic.graders.steps import StepsShown, read_step, steps_shown
 from maieutic.graders.yes_no import read_yes_no
 from maieutic.launch.reader_changes import keep_previous_grades, reader_change_lines
+from maieutic.replies.parsing import read_reply
 from maieutic.replies.reply_counts import count_replies
 from maieutic.report.contrasts import doubt_turns
 
@@ -104,6 +105,9 @@ def test_an_answer_in_dollars_is_converted_if_cents_are_asked_for() -> None:
         ("In total it travels 14 + 12 = 26 billion miles.", "How far does it travel?", 26e9),
         ("Final answer: $2k", "How much, in thousands of dollars, does she pay?", 2),
         ("Final answer: 26", "How many billions of miles does it travel?", 26),
+        ("They sold 4,000,000 bottles.", "How many bottles, in millions, did they sell?", None),
+        ("11 a.m. - 2 hours = 9 a.m.", "When did it begin?", None),
+        ("He sold 12 cups by 9 a.m.", "How many cups did he sell?", 12),
         ("Hence, he will have a total of 40 cards in 4 weeks.", "After how many weeks will he have 40 cards?", None),
         ("Hence, he will have a total of 40 cards in 4 weeks.", "How many cards will he have?", 40),
         ("He will have 40 cards in 4 weeks.\nFinal answer: 4", "After how many weeks will he have 40 cards?", 4),
@@ -113,6 +117,25 @@ def test_an_answer_is_read_in_the_unit_that_its_question_asks_for(
     text: str, question: str, value: float | None
 ) -> None:
     assert read_answer(text, question).value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "value"),
+    [
+        ("1.200", "en", 1.2),
+        ("1.200", "de", 1200),
+        ("Die Antwort ist 1.200,50 Euro.", "de", 1200.5),
+        ("Es sind 1,250 Liter.", "de", 1.25),
+        ("Final answer: 1.200.000", "de", 1_200_000),
+        ("The answer is 1,200 litres of water.", "de", 1200),
+        ("1,200", "ja", 1200),
+    ],
+)
+def test_numbers_are_read_in_the_notation_of_the_tasks_language(text: str, language: str, value: float) -> None:
+    item = Item(id="i", task="t", cluster="c", vars={"question": ""}, reference={"answer": value})
+    reply = Reply(id=item.id, task=item.task, tutor="m", key="k", turns=[Turn(messages="prompt", text=text)])
+    [reading] = read_reply("answer", item, reply, "robust", language)
+    assert (reading.value, reading.correct) == (pytest.approx(value), True)
 
 
 def reply(text: str) -> Reply:

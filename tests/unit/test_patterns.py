@@ -15,6 +15,7 @@ from built_replies import build
 from maieutic.benchmarks.kmpbench.detection import parse_detection
 from maieutic.core.records import SCORINGS
 from maieutic.graders.answers import read_answer
+from maieutic.graders.lexicon import in_english_notation
 from maieutic.graders.numerals import numerals
 from maieutic.graders.registry import GRADERS
 from maieutic.graders.solution_numbers import solution_number
@@ -66,6 +67,7 @@ def examples(data: Path) -> Iterator[Callable[[], object]]:
         "He has 12 pens.\n#### 13\nGood luck with exercise 5",
     ):
         yield partial(lambda text: (numerals(text), solution_number(text)), text)
+    yield partial(in_english_notation, "Die Antwort ist 1.200,50 Euro.", "de")
     yield partial(steps_shown, {"solution": "Step 1: 3 + 4 = 7\nStep 2: 7 * 2 = 14"})
     for text, question in (
         ("It costs $0.10.", "How many cents does it cost?"),

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field, PrivateAttr, ValidationError, field_validator
 
 from maieutic.config.faults import validation_fault
-from maieutic.config.models import Endpoint, StrictModel
+from maieutic.config.models import LANGUAGE, Endpoint, StrictModel
 from maieutic.config.prompts import template_variables
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import resource_folders
@@ -179,6 +179,13 @@ class Card(StrictModel):
         description=(
             "Tutors that answer the task. `recorded`: only recorded tutors, for replies that no model can give anew; "
             "`asked`: all others, whose replies are compared with recorded ones."
+        ),
+    )
+    language: str = Field(
+        "en",
+        pattern=LANGUAGE,
+        description=(
+            "Language of the task (ISO 639-1), whose notation of numbers its replies use: in `de`, 1.200 is 1200."
         ),
     )
     pool: str | None = Field(

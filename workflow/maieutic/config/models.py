@@ -29,6 +29,7 @@ def is_commit(revision: str | None) -> bool:
 
 SHA256 = r"^[0-9a-f]{64}$"
 DAY = 86_400  # seconds
+LANGUAGE = r"^[a-z]{2}$"  # pattern of the code of a language (ISO 639-1)
 MOST_TOKENS = 10_000_000  # highest token limit that a configuration may set for one answer
 
 

@@ -13,7 +13,7 @@ from maieutic.config.curation import Curation, FineTuning
 from maieutic.config.datasets import Dataset, Edition
 from maieutic.config.faults import validation_fault
 from maieutic.config.limits import Limits
-from maieutic.config.models import DAY, MOST_TOKENS, FilePath, JudgeModel, ModelEntry, StrictModel
+from maieutic.config.models import DAY, LANGUAGE, MOST_TOKENS, FilePath, JudgeModel, ModelEntry, StrictModel
 from maieutic.config.people import LabelSet, PreferenceSet
 from maieutic.config.simulation import Simulation
 from maieutic.core.errors import UserError
@@ -64,6 +64,14 @@ class Run(StrictModel):
     seed: int = Field(20250226, ge=0, lt=2**32, description="Random seed of the sample of items and of the bootstrap.")
     max_tokens: int | None = Field(
         None, ge=1, le=MOST_TOKENS, description="Maximum value of a card's `max_tokens` (MathTutorBench: 2,048)."
+    )
+    language: str | None = Field(
+        None,
+        pattern=LANGUAGE,
+        description=(
+            "Language of the tasks (ISO 639-1), instead of the cards' `language` (`en`). It decides how numbers in "
+            "replies are read: in `de`, 1.200 is 1200."
+        ),
     )
     protocol: str = Field(
         "released",

@@ -91,6 +91,7 @@ PYTHON_POWER = re.compile(r"(?<=\d)\*\*(?=-?\d)")
 NOTATION = (
     (re.compile(r"\bRs\.?\s*(?=\d)", re.IGNORECASE), "₹"),
     (re.compile(r":-(?=\s)"), ":"),
+    (re.compile(r"(?<![\d:.])(\d{1,2})\s?(?=[ap]\.m\.|o'clock)", re.IGNORECASE), r"\1:00 "),  # a time, no quantity
     (re.compile(r"\bso\s+its\s+(?=[$€£]?\d)", re.IGNORECASE), "so it is "),
     (re.compile(r"(?<=[.!?])[¹²³](?=\s|$)|^[¹²³]\s.*$", re.MULTILINE), ""),
     (re.compile(r"</?(?:b|i|span|p|sub)\b[^>]*>", re.IGNORECASE), ""),
@@ -280,12 +281,13 @@ MONTHS = r"(?:jan|may|nov)[a-z]*\.?"
 DATE = re.compile(
     (
         rf"\b\d{{4}}-\d\d-\d\d\b|\b\d\d/\d\d/\d{{4}}\b|\b{MONTHS}\s+\d{{1,2}}(?:st|nd|rd|th)?,\s+\d{{4}}\b"
-        rf"|\b\d{{1,2}}(?:st|nd|rd|th)?\s+{MONTHS},?\s+\d{{4}}\b|\b\d{{1,2}}\s*(?:a\.m\.|p\.m\.|o'clock)"
-        rf""
+        rf"|\b\d{{1,2}}(?:st|nd|rd|th)?\s+{MONTHS},?\s+\d{{4}}\b"
     ),
     re.IGNORECASE,
 )
-CLOCK = re.compile(r"\b(?:by|at|until|before|after|from)\s+\d{1,2}(?::\d\d)?\s?[ap]m\b", re.IGNORECASE)
+CLOCK = re.compile(
+    r"\b(?:by|at|until|before|after|from)\s+\d{1,2}(?::\d\d)?\s?(?:[ap]m\b|[ap]\.m\.|o'clock)", re.IGNORECASE
+)
 DIRECT_ANSWER = re.compile(r"(?:####|\banswer(?:\s+is\b|(?:\s+is)?\s*[:=])|^\W*A:)\s*\W{0,6}\d", re.IGNORECASE)
 MAX_SENTENCE_CHARACTERS = 2000  # only this many characters at the end of a sentence are read
 
@@ -644,6 +646,8 @@ def read_sentence(sentence: str, text: str, bold: frozenset[float] = frozenset()
     """
     if BROKEN_OFF.search(text):
         return FinalAnswer(None, sentence[-MARKER_TAIL:], "breaks off within a calculation")
+    if not contains_number(DATE.sub(" ", sentence)):
+        return FinalAnswer(None, sentence[-MARKER_TAIL:], "a date")
     sentence = without_denied_numbers(sentence)
     if not contains_number(sentence):
         return FinalAnswer(None, "", "only states what the answer is not")
@@ -876,15 +880,20 @@ def refusal_end(text: str) -> int | None:
 def read_answer(text: str, question: str) -> FinalAnswer:
     """Return the final answer of a reply in the unit that its question asks for.
 
-    $0.25 is 25 if the question asks for cents, and 26 billion is 26 if it asks for billions.
+    $0.25 is 25 if the question asks for cents, and 26 billion is 26 if it asks for billions. 4,000,000 is in doubt if
+    the question asks for millions.
     """
     final = read_final(text)
     if final.value is None:
         return final
     if "$" in final.text and CENTS_ASKED.search(question):
         return final._replace(value=round(final.value * 100, 6))
-    if (scale := SCALE_ASKED.search(question)) and SCALE_WRITTEN.search(final.text):
-        return final._replace(value=final.value / SCALES[scale[1].lower()])
+    if scale := SCALE_ASKED.search(question):
+        unit = SCALES[scale[1].lower()]
+        if SCALE_WRITTEN.search(final.text):
+            return final._replace(value=final.value / unit)
+        if abs(final.value) >= unit:
+            return FinalAnswer(None, final.text, "a number in another unit than the question asks for")
     if other := other_amount_asked(text, question, final):
         return FinalAnswer(None, f"{final.text} ... {other}", "ambiguous number")
     return final

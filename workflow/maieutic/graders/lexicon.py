@@ -218,8 +218,16 @@ LEXICON: dict[str, dict[str, str]] = {
         " answer ": "정답 답 | ",
     },
 }
+ENGLISH = "en"  # ISO 639-1, as the other languages
+# Languages that write 1.200,5 for 1,200.5.
+DECIMAL_COMMA = frozenset({*LEXICON, "da", "nb", "no", "fi", "cs", "sk", "hu", "ro", "el", "id", "vi", "uk"}) - {
+    "zh",
+    "ja",
+    "ko",
+}
+COMMA_NUMBER = re.compile(r"(?<![\d.,])(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+,\d+)(?![.,]?\d)")
 UNSPACED = frozenset({"zh", "ja", "ko"})  # languages without blanks between words
-ENGLISH = re.compile(r"\b(?:the|is|are|of|and|to|this)\b", re.IGNORECASE)
+ENGLISH_WORDS = re.compile(r"\b(?:the|is|are|of|and|to|this)\b", re.IGNORECASE)
 WORD = re.compile(r"[^\W\d_]{2,}")
 FEWEST_WORDS, LEAST_ENGLISH = 5, 0.05  # a shorter text may be in any language
 MOST_ENGLISH = 3  # a text with more English function words is English
@@ -259,7 +267,7 @@ def in_english(text: str) -> str:
     if not counts[language]:
         return text
     meaning, marking, words = words_of(language)
-    if len(ENGLISH.findall(text)) > MOST_ENGLISH:  # a foreign label in an English reply
+    if len(ENGLISH_WORDS.findall(text)) > MOST_ENGLISH:  # a foreign label in an English reply
         words = marking
     translated = words.sub(lambda match: meaning.get(match[0].lower(), match[0]), text.replace("\u2019", "'"))
     return NUMBER_FIRST.sub(r"step \1", translated)
@@ -268,4 +276,14 @@ def in_english(text: str) -> str:
 def is_english(text: str) -> bool:
     """Return True unless a text has several words and hardly any English function words."""
     words = WORD.findall(text)
-    return len(words) < FEWEST_WORDS or len(ENGLISH.findall(text)) >= LEAST_ENGLISH * len(words)
+    return len(words) < FEWEST_WORDS or len(ENGLISH_WORDS.findall(text)) >= LEAST_ENGLISH * len(words)
+
+
+def in_english_notation(text: str, language: str) -> str:
+    """Return a text with its numbers in English notation: 1.200,5 in German is 1200.5.
+
+    language: the text's language (ISO 639-1). A text with several words that are plainly English is left alone.
+    """
+    if language not in DECIMAL_COMMA or (len(WORD.findall(text)) >= FEWEST_WORDS and is_english(text)):
+        return text
+    return COMMA_NUMBER.sub(lambda number: number[0].replace(".", "").replace(",", "."), text)

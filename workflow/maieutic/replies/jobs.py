@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from maieutic.config.job_entries import entry_for_asking
 from maieutic.config.models import BaselineModel, HostedModel, RecordedModel, VllmModel
+from maieutic.graders.lexicon import ENGLISH
 from maieutic.plan.plan import Plan
 from maieutic.replies.generate import GenerateReplies, Shard
 from maieutic.replies.inputs import sampled_tasks
@@ -58,4 +59,12 @@ def write_questions(plan: Plan, benchmark: str, task: str) -> WriteQuestions:
 
 
 def parse_replies(plan: Plan, benchmark: str, tutor: str) -> ParseReplies:
-    return ParseReplies(tutor=tutor, benchmark=benchmark, tasks=plan.tasks_for(benchmark, tutor))
+    languages = {
+        loaded.card.task: plan.run.language or loaded.card.language for loaded in plan.cards_for(benchmark, tutor)
+    }
+    return ParseReplies(
+        tutor=tutor,
+        benchmark=benchmark,
+        tasks=list(languages),
+        languages={task: language for task, language in languages.items() if language != ENGLISH},
+    )

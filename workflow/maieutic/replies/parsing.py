@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pydantic import Field
+
 from maieutic.config.cards import load_cards
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.records import SCORINGS, Grade, Item, Reply, Scoring, read_checked_records, read_items, write_records
+from maieutic.graders.lexicon import ENGLISH, in_english_notation
 from maieutic.graders.reading import Reading
 from maieutic.graders.registry import GRADERS
 from maieutic.graders.spans import Span, shortest_passage
 
 
 class ParseReplies(Job):
-    """Job that grades one tutor's replies to tasks of one benchmark."""
+    """Job that grades one tutor's replies to tasks of one benchmark. languages: languages of tasks not in English."""
 
     tutor: str
     benchmark: str
     tasks: list[str]
+    languages: dict[str, str] = Field(default_factory=dict)
 
 
 def parse_replies(*, job: ParseReplies, items: Path, replies: Path, out: Path) -> None:
@@ -35,14 +39,15 @@ def parse_replies(*, job: ParseReplies, items: Path, replies: Path, out: Path) -
                 )
             for grader in loaded.card.graders:
                 if grader in GRADERS and not reply.absent:  # other jobs grade with reward models and judges
-                    grades += grades_of(grader, item, reply)
+                    grades += grades_of(grader, item, reply, job.languages.get(item.task, ENGLISH))
     write_records(out, grades)
 
 
-def grades_of(grader: str, item: Item, reply: Reply) -> list[Grade]:
+def grades_of(grader: str, item: Item, reply: Reply, language: str = ENGLISH) -> list[Grade]:
     """Return the grades of one reply by one grader, under both scorings.
 
-    Grades under `robust` have the span from which the value was read, if the grader reads single passages.
+    Grades under `robust` have the span from which the value was read, if the grader reads single passages. language:
+    language of the task, in whose notation `robust` reads numbers.
     """
     field = GRADERS[grader].gold_field
     gold = item.reference[field] if field else None
@@ -53,15 +58,15 @@ def grades_of(grader: str, item: Item, reply: Reply) -> list[Grade]:
             kind=grader,
             scoring=scoring,
             gold=gold,
-            span=span_of(grader, item, reply, reading) if scoring == "robust" else None,
+            span=span_of(grader, item, reply, reading, language) if scoring == "robust" else None,
             **reading._asdict(),
         )
         for scoring in SCORINGS
-        for reading in read_reply(grader, item, reply, scoring)
+        for reading in read_reply(grader, item, reply, scoring, language)
     ]
 
 
-def span_of(grader: str, item: Item, reply: Reply, reading: Reading) -> Span | None:
+def span_of(grader: str, item: Item, reply: Reply, reading: Reading, language: str) -> Span | None:
     """Return the passage of a reply from which a grader reads a value, or None if there is no single passage.
 
     The grader itself reads parts of the reply, so the passage is one that it understands without the rest.
@@ -73,10 +78,11 @@ def span_of(grader: str, item: Item, reply: Reply, reading: Reading) -> Span | N
 
     def reads_value(turn: int, part: str) -> bool:
         if read is not None:
-            readings = read(item, part, "robust")
+            readings = read(item, in_english_notation(part, language), "robust")
         else:
             assert read_all is not None  # every grader has either `read` or `read_all`
-            readings = read_all(item, [*texts[:turn], part, *texts[turn + 1 :]], "robust")
+            parts = [*texts[:turn], part, *texts[turn + 1 :]]
+            readings = read_all(item, [in_english_notation(text, language) for text in parts], "robust")
         return any(other.criterion == reading.criterion and other.value == reading.value for other in readings)
 
     turns = range(len(texts) - 1, len(texts)) if read is not None else range(len(texts))
@@ -88,8 +94,12 @@ def span_of(grader: str, item: Item, reply: Reply, reading: Reading) -> Span | N
     return None if passage is None else Span(turn, *passage)
 
 
-def read_reply(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list[Reading]:
-    """Return the values that a grader reads from a reply. Values of a refused turn are None and marked as refused."""
+def read_reply(grader: str, item: Item, reply: Reply, scoring: Scoring, language: str = ENGLISH) -> list[Reading]:
+    """Return the values that a grader reads from a reply. Values of a refused turn are None and marked as refused.
+
+    language: language of the task, in whose notation `robust` reads numbers.
+    """
+    language = language if scoring == "robust" else ENGLISH  # the released code knows one notation
     read, read_all = GRADERS[grader].read, GRADERS[grader].read_all
     refused = f"refused: {reply.error}"
     if read is not None:
@@ -97,9 +107,10 @@ def read_reply(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list[
             return [Reading(None, None, "", refused, refused=True)]
         if scoring == "paper_compat" and reply.turns[-1].no_text:
             return [Reading(None, None, "", "the released code fails: the server sent no text")]
-        return read(item, reply.released if scoring == "paper_compat" else reply.text, scoring)
+        text = reply.released if scoring == "paper_compat" else in_english_notation(reply.text, language)
+        return read(item, text, scoring)
     assert read_all is not None  # every grader has either `read` or `read_all`
-    texts = [turn.text for turn in reply.turns]
+    texts = [in_english_notation(turn.text, language) for turn in reply.turns]
     if not reply.error:
         return read_all(item, texts, scoring)
     turns = len(item.reference.get("replies", [None, *item.script]))

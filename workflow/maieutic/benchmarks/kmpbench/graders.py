@@ -9,10 +9,10 @@ from maieutic.graders.gold import gold_correction, gold_detection, gold_rounds
 from maieutic.graders.grader import Grader
 
 GRADERS = {
-    "round_answers": Grader(read_all=grade_rounds, gold_replies=gold_rounds, reads_passage=True, version=3),
+    "round_answers": Grader(read_all=grade_rounds, gold_replies=gold_rounds, reads_passage=True, version=4),
     "error_detection": Grader(
-        read_all=grade_detection, gold_field="incorrect", gold_replies=gold_detection, reads_passage=True, version=3
+        read_all=grade_detection, gold_field="incorrect", gold_replies=gold_detection, reads_passage=True, version=4
     ),
-    "correction": Grader(read_all=grade_correction, gold_replies=gold_correction, reads_passage=True, version=3),
-    "new_problem": Grader(read_all=grade_new_problem, version=3),
+    "correction": Grader(read_all=grade_correction, gold_replies=gold_correction, reads_passage=True, version=4),
+    "new_problem": Grader(read_all=grade_new_problem, version=4),
 }

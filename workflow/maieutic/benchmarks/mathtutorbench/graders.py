@@ -9,10 +9,10 @@ from maieutic.graders.grader import Grader
 from maieutic.graders.short_answers import grade_step, grade_yes_no
 
 GRADERS = {
-    "answer": Grader(grade_answer, gold_replies=gold_answer, reads_passage=True, version=3),
-    "corrected_answer": Grader(grade_corrected_answer, gold_replies=gold_answer, reads_passage=True, version=3),
-    "yes_no": Grader(grade_yes_no, gold_field="incorrect", gold_replies=gold_yes_no, reads_passage=True, version=3),
-    "step": Grader(grade_step, gold_field="step", gold_replies=gold_step, reads_passage=True, version=3),
+    "answer": Grader(grade_answer, gold_replies=gold_answer, reads_passage=True, version=4),
+    "corrected_answer": Grader(grade_corrected_answer, gold_replies=gold_answer, reads_passage=True, version=4),
+    "yes_no": Grader(grade_yes_no, gold_field="incorrect", gold_replies=gold_yes_no, reads_passage=True, version=4),
+    "step": Grader(grade_step, gold_field="step", gold_replies=gold_step, reads_passage=True, version=4),
     "socratic_bleu": Grader(socratic_bleu, gold_replies=gold_questions, version=2),
     "question": Grader(grade_asking),
     "statistics": Grader(utterance_statistics, descriptive=True),
