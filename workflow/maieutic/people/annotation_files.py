@@ -1,4 +1,4 @@
-"""Files of a sample for annotators: pages that need no server, CSV sheets, and files for Label Studio and Potato."""
+"""Files of a sample for annotators: pages that need no server, CSV sheets, and files for Label Studio."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from maieutic.config.rubrics import Rubric
 from maieutic.core.errors import UserError
-from maieutic.core.files import write_csv, write_json, write_json_lines, write_text
+from maieutic.core.files import write_csv, write_json, write_text
 from maieutic.core.json_text import json_value
 from maieutic.core.visible import policy_hash, script_safe_json
 from maieutic.people.sample import CriterionQuestion, Unit, context_sections, criterion_questions, replies_to_show
@@ -191,43 +191,6 @@ def write_label_studio(folder: Path, sheets: Mapping[str, Sequence[Unit]], brief
     write_text(folder / "label-studio/interface.xml", label_studio_form(brief, units))
 
 
-def write_potato(folder: Path, units: Sequence[Unit], brief: SampleBrief) -> None:
-    """Write data and configuration for Potato. A unit's text includes the questions of its criteria."""
-    import yaml
-
-    criteria = {
-        name: question
-        for unit in units
-        for name, question in criterion_questions(brief.rubric, unit.candidate.criteria).items()
-    }
-    schemes = [
-        {
-            "annotation_type": "radio",
-            "name": name,
-            "description": name.replace("_", " "),
-            "labels": [{"name": value} for value in question.answers],
-            "label_requirement": {"required": all(name in unit.candidate.criteria for unit in units)},
-        }
-        for name, question in criteria.items()
-    ]
-    settings = {
-        "annotation_task_name": brief.rubric.title,
-        "data_files": ["data.jsonl"],
-        "item_properties": {"id_key": "id", "text_key": "text"},
-        "output_annotation_dir": "annotations",
-        "output_annotation_format": "jsonl",
-        "annotation_schemes": schemes,
-    }
-    lines = []
-    for unit in units:
-        parts = [f"Response {place}\n{text}" for place, text in enumerate(replies_to_show(unit, brief.compared), 1)]
-        questions = criterion_questions(brief.rubric, unit.candidate.criteria)
-        parts += [f"{name}: {question_text(question)}" for name, question in questions.items()]
-        lines.append({"id": unit.name, "text": "\n\n".join([context_text(unit), *parts])})
-    write_json_lines(folder / "potato/data.jsonl", lines)
-    write_text(folder / "potato/config.yaml", yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
-
-
 def write_annotation_files(
     folder: Path, sheets: Mapping[str, Sequence[Unit]], units: Sequence[Unit], brief: SampleBrief
 ) -> None:
@@ -238,7 +201,6 @@ def write_annotation_files(
         write_label_page(folder, annotator, [unit.name for unit in sheet], content)
     write_sheets(folder, sheets, units, brief)
     write_label_studio(folder, sheets, brief)
-    write_potato(folder, units, brief)
 
 
 def read_sample_content(folder: Path) -> PageContent:

@@ -12,7 +12,7 @@ from rocrate.model.person import Person
 from rocrate.rocrate import ROCrate
 
 from maieutic.core import paths
-from maieutic.core.files import safe_name, write_json, write_text
+from maieutic.core.files import safe_name, write_text
 from maieutic.launch.provenance import copy_of_edition
 from maieutic.record.costs import (
     format_quantities,
@@ -22,7 +22,6 @@ from maieutic.record.costs import (
     tokens_by_model,
     with_server_shares,
 )
-from maieutic.record.croissant import croissant_of
 from maieutic.record.finished_run import FinishedRun
 from maieutic.record.samples import public_model_name
 from maieutic.record.summary import run_markdown
@@ -45,7 +44,7 @@ MEDIA_TYPE_BY_SUFFIX = {
 
 
 def describe_crate(run: FinishedRun, folder: Path, digests: Mapping[str, str], author: str | None) -> None:
-    """Describe the run's files in `folder`: write ro-crate-metadata.json, README.md and a Croissant file per data set.
+    """Describe the run's files in `folder`: write ro-crate-metadata.json and README.md.
 
     digests: SHA-256 of each file by its path relative to the folder; author: name of the person who made the run.
     """
@@ -72,7 +71,7 @@ def describe_crate(run: FinishedRun, folder: Path, digests: Mapping[str, str], a
     workflow["output"] = add_parameter(crate, "scores", scores)
     action = add_action(run, crate)
     action["instrument"] = workflow
-    action["object"] = [config, *add_data_sets(run, crate, folder), *add_models(run, crate)]
+    action["object"] = [config, *add_data_sets(run, crate), *add_models(run, crate)]
     action["result"] = [scores, page]
     action["subjectOf"] = add_costs(run, crate)
     if author:
@@ -142,20 +141,16 @@ def add_value(crate: ROCrate, identifier: str, name: str, value: str) -> Any:
     return crate.add(ContextEntity(crate, f"#{identifier}", properties))
 
 
-def add_data_sets(run: FinishedRun, crate: ROCrate, folder: Path) -> list[Any]:
-    """Add the data sets of a run, each with a Croissant file, and return their entities."""
+def add_data_sets(run: FinishedRun, crate: ROCrate) -> list[Any]:
+    """Add the data sets of a run, and return their entities."""
     entities = []
     for name, dataset in run.plan.datasets.items():
         copy = copy_of_edition(dataset, run.plan.edition)
-        path = f"croissant/{safe_name(name)}.json"
-        write_json(folder / path, croissant_of(name, dataset, copy, dataset.format_of(run.plan.edition)))
-        described = crate.add_file(folder / path, path, properties={"encodingFormat": "application/ld+json"})
         properties = {
             "@type": "CreativeWork",
             "name": dataset.title,
             "identifier": (run.provenance.data.get(name) if run.provenance else None) or "not recorded",
             "license": dataset.licence,
-            "subjectOf": {"@id": described.id},
         }
         if copy is not None and copy.url:
             properties["url"] = copy.url

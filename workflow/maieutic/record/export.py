@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from pathlib import Path
 from typing import Literal
 
@@ -12,15 +11,15 @@ from maieutic.record.finished_run import DEFAULT_RUN, FinishedRun, load_finished
 from maieutic.record.staging import staged_output
 
 log = logging.getLogger(__name__)
-ExportFormat = Literal["tidy", "inspect", "every-eval-ever", "leaderboard", "markdown"]
+ExportFormat = Literal["tidy", "inspect", "leaderboard", "markdown"]
 
 
 def export(format: ExportFormat, *, run: Path = DEFAULT_RUN, out: Path) -> None:
     """Write a finished run for another tool.
 
-    format: tidy (scores and grades as Parquet, and a DuckDB file), inspect (logs for `inspect view`), every-eval-ever
-    (files in the Every Eval Ever schema, with samples), leaderboard (CSV with a row per tutor and the columns of each
-    paper), markdown (a summary for a pull request); run: the run's own folder; out: a folder, or a file for markdown.
+    format: tidy (scores and grades as Parquet, and a DuckDB file), inspect (logs for `inspect view`), leaderboard (CSV
+    with a row per tutor and the columns of each paper), markdown (a summary for a pull request); run: the run's own
+    folder; out: a folder, or a file for markdown.
     """
     loaded_run = load_finished_run(run)
     with staged_output(out) as place:
@@ -34,17 +33,13 @@ def export(format: ExportFormat, *, run: Path = DEFAULT_RUN, out: Path) -> None:
 
 def write_format(format: ExportFormat, loaded_run: FinishedRun, out: Path) -> list[Path]:
     """Write a run to `out` in one of the export formats, and return the paths of the files."""
-    from maieutic.record import every_eval_ever, inspect_log, summary, tidy
+    from maieutic.record import inspect_log, summary, tidy
 
-    now = int(time.time())
     match format:
         case "tidy":
             written = tidy.write_tidy(loaded_run, out)
         case "inspect":
             written = inspect_log.write_inspect_logs(loaded_run, out)
-        case "every-eval-ever":
-            line = "snakemake --cores all --configfile config.yaml"
-            written = every_eval_ever.write_evaluation_records(loaded_run, out, now, line)
         case "leaderboard":
             written = summary.write_leaderboards(loaded_run, out)
         case "markdown":
