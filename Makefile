@@ -25,7 +25,6 @@ test-fast: dev  ## run the unit tests except the slow ones (a minute)
 
 test: env dev  ## install the environments, run the unit and workflow tests (minutes)
 	@envs/setup peers
-	@envs/setup exchange || true # optional: needs Python 3.12
 	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/workflow tests/unit
 
 drills: env dev  ## run the reliability drills and write their table (FULL=1: all drills, an hour)

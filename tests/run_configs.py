@@ -36,7 +36,7 @@ def many_judges() -> dict[str, Any]:
         "one": {"engine": "judge", "model": "near", "rubrics": ["mrbench_taxonomy", "kmp_error_reason", "tutorbench"],
                 "pairs": ["pairs_simple"], "tags": ["tutorbench_bloom"], "family": ["GPT4"]},
         "two": {"engine": "judge", "model": "far", "rubrics": ["mrbench_taxonomy"], "label_limit": 4},
-        "both": {"engine": "judge", "judges": ["one", "two"], "rubrics": ["mrbench_taxonomy"], "vote": "fitted"},
+        "both": {"engine": "judge", "judges": ["one", "two"], "rubrics": ["mrbench_taxonomy"], "vote": "majority"},
         "words": {"engine": "judge", "words": True, "rubrics": ["mrbench_taxonomy"]},
     }  # fmt: skip
     config["run"] |= {

@@ -1,10 +1,7 @@
-"""Tests of panels: several judges' verdicts combined, weights fitted on people's labels, refused entries."""
+"""Tests of panels: several judges' verdicts combined, refused entries."""
 
 from __future__ import annotations
 
-import json
-import math
-import random
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +10,11 @@ import yaml
 from maieutic.config import rubrics
 from maieutic.config.rubrics import read_rubric
 from maieutic.core.errors import UserError
-from maieutic.core.files import write_json
-from maieutic.core.records import Judgement, Label, Pair, Verdict, read_records, write_records
+from maieutic.core.records import Judgement, Verdict, read_records, write_records
 from maieutic.judges.panels import (
     CombineVerdicts,
-    PanelWeights,
-    combine_labelled,
     combine_verdicts,
     combine_votes,
-    fit_weights,
-    human_labels_of,
-    labelled_votes,
 )
 from maieutic.plan.rules import plan_of
 from shipped import registries
@@ -31,7 +22,6 @@ from shipped import registries
 TAXONOMY = read_rubric("mrbench_taxonomy").rubric
 YES, SOME, NO = TAXONOMY.criteria["Mistake_Identification"].labels
 RUBRICS = ["mrbench_taxonomy", "pairs_simple"]
-EQUAL_WEIGHTS = {"a": 1.0, "b": 1.0, "c": 1.0}
 
 
 def votes(*values: str | bool | None) -> dict[str, Verdict]:
@@ -58,34 +48,22 @@ def votes(*values: str | bool | None) -> dict[str, Verdict]:
     ],
 )
 def test_verdicts_are_combined_by_each_vote(vote: str, values: tuple[str | None, ...], expected: str | None) -> None:
-    verdict = combine_votes(vote, TAXONOMY, "Mistake_Identification", votes(*values), EQUAL_WEIGHTS)
+    verdict = combine_votes(vote, TAXONOMY, "Mistake_Identification", votes(*values))
     assert verdict.value == expected
     assert (verdict.why_none is not None) == (expected is None)
 
 
-def test_the_heavier_side_wins_and_a_single_verdict_of_weight_0_counts() -> None:
-    weights = {"a": 0.0, "b": 0.4, "c": 0.5}
-    assert combine_votes("fitted", TAXONOMY, "Mistake_Identification", votes(YES, YES, NO), weights).value == NO
-    assert combine_votes("fitted", TAXONOMY, "Mistake_Identification", votes(YES, None, None), weights).value == YES
-
-
 def test_pass_and_fail_win_and_lose_and_places_have_a_mean_too() -> None:
     weighted, compared = read_rubric("tutorbench").rubric, read_rubric("kmp_dialogue").rubric
-    assert combine_votes("mean", weighted, "1", votes(False, True, True), EQUAL_WEIGHTS).value is True
-    assert combine_votes("mean", weighted, "1", votes(False, True), EQUAL_WEIGHTS).value is False
-    assert (
-        combine_votes("mean", compared, next(iter(compared.criteria)), votes("win", "lose"), EQUAL_WEIGHTS).value
-        == "tie"
-    )
-    assert (
-        combine_votes("mean", read_rubric("pairs_simple").rubric, None, votes("second", "first"), EQUAL_WEIGHTS).value
-        == "second"
-    )
+    assert combine_votes("mean", weighted, "1", votes(False, True, True)).value is True
+    assert combine_votes("mean", weighted, "1", votes(False, True)).value is False
+    assert combine_votes("mean", compared, next(iter(compared.criteria)), votes("win", "lose")).value == "tie"
+    assert combine_votes("mean", read_rubric("pairs_simple").rubric, None, votes("second", "first")).value == "second"
 
 
 def panel_job(**changes: Any) -> CombineVerdicts:
     return CombineVerdicts(
-        panel="panel", **{"judges": ["a", "b", "c"], "vote": "fitted", "seed": 1, "rubrics": RUBRICS, **changes}
+        panel="panel", **{"judges": ["a", "b", "c"], "vote": "majority", "rubrics": RUBRICS, **changes}
     )
 
 
@@ -95,138 +73,15 @@ def judgement(item: str, value: str | None, tutor: str | None = "t", **changes: 
     return Judgement(id=item, tutor=tutor, verdicts=[verdict], **{**fields, **changes})
 
 
-def write_labelled_set(folder: Path, truths: dict[str, str]) -> list[Path]:
-    """Write a labelled set in which each item is a problem, and return its items and labels files."""
-    out = folder / "ours"
-    write_records(out / "items.jsonl", [])
-    write_records(out / "replies.jsonl", [])
-    labels = [
-        Label(id=name, task="ours", tutor="t", criterion="Mistake_Identification", label=label, problem=name)
-        for name, label in truths.items()
-    ]
-    write_records(out / "labels.jsonl", labels)
-    scales = {name: scale.model_dump() for name, scale in rubrics.annotation_scales(TAXONOMY).items()}
-    write_json(out / "about.json", {"scales": scales})
-    return [out / "items.jsonl", out / "labels.jsonl"]
-
-
-def panel_verdicts(
-    folder: Path, truths: dict[str, str], verdicts: dict[str, dict[str, str]], **changes: Any
-) -> dict[str, str]:
-    """Return a panel's verdicts on labelled replies, by item. verdicts: by judge and item."""
-    files = []
-    for judge in "abc":
-        files.append(folder / f"{judge}.jsonl")
-        write_records(files[-1], [judgement(item, value) for item, value in verdicts[judge].items()])
-    combine_labelled(
-        job=panel_job(**changes), verdicts=files, labels=write_labelled_set(folder, truths), pairs=[],
-        out=folder / "out.jsonl", weights=folder / "weights.json",
-    )  # fmt: skip
-    return {row.id: str(row.verdicts[0].value) for row in read_records(folder / "out.jsonl", Judgement)}
-
-
-def simulated(number: int, accuracies: dict[str, float]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """Return labels, and verdicts of judges that err independently. accuracies: share of right verdicts by judge."""
-    rng = random.Random(3)
-    truths = {f"i{index}": rng.choice([YES, SOME, NO]) for index in range(number)}
-
-    def verdict(truth: str, accuracy: float) -> str:
-        return truth if rng.random() < accuracy else rng.choice([other for other in (YES, SOME, NO) if other != truth])
-
-    return truths, {
-        judge: {name: verdict(truth, accuracy) for name, truth in truths.items()}
-        for judge, accuracy in accuracies.items()
-    }
-
-
-def test_a_fitted_panel_is_better_than_its_best_judge_and_its_weights_are_the_odds(tmp_path: Path) -> None:
-    truths, verdicts = simulated(600, {"a": 0.55, "b": 0.7, "c": 0.8})
-    accuracies = {
-        vote: sum(
-            truths[name] == value for name, value in panel_verdicts(tmp_path, truths, verdicts, vote=vote).items()
-        )
-        / 600
-        for vote in ("majority", "fitted")
-    }
-    alone = {
-        judge: sum(truths[name] == value for name, value in values.items()) / 600 for judge, values in verdicts.items()
-    }
-    assert accuracies["fitted"] >= max(alone.values()) and accuracies["fitted"] > accuracies["majority"]
-    fitted = PanelWeights.model_validate_json((tmp_path / "weights.json").read_text(encoding="utf-8"))
-    for judge, accuracy in alone.items():
-        smoothed = (accuracy * 600 + 1) / 602
-        assert fitted.weights["Mistake_Identification"][judge] == pytest.approx(math.log(2 * smoothed / (1 - smoothed)))
-    assert fitted.agreement["Mistake_Identification"] == pytest.approx(alone)
-    assert fitted.labels == {"Mistake_Identification": 600}
-
-
-def test_a_verdict_on_a_labelled_reply_does_not_rest_on_its_own_label(tmp_path: Path) -> None:
-    truths, verdicts = simulated(40, {"a": 0.5, "b": 0.5, "c": 0.5})
-    before = panel_verdicts(tmp_path, truths, verdicts)
-    for name in truths:
-        changed = panel_verdicts(tmp_path, {**truths, name: YES if truths[name] == NO else NO}, verdicts)
-        assert changed[name] == before[name]
-
-
-def test_a_judge_no_better_than_chance_counts_nothing() -> None:
-    truths = {("ours", f"i{n}", "t", "Mistake_Identification"): YES for n in range(12)}
-    groups = {("ours", f"i{n}"): f"i{n}" for n in range(12)}
-    judgements = {
-        ("mrbench_taxonomy", "ours", "t", f"i{n}", None): {
-            "a": [judgement(f"i{n}", YES if n < 2 else NO)],
-            "b": [judgement(f"i{n}", YES)],
-        }
-        for n in range(12)
-    }
-    weights = fit_weights(panel_job(judges=["a", "b"]), labelled_votes(judgements, groups, truths)).weights[
-        "Mistake_Identification"
-    ]
-    assert weights["a"] == 0.0 and weights["b"] > 0
-    by_chance = fit_weights(
-        panel_job(judges=["a"]),
-        labelled_votes({key: {"a": by_judge["a"]} for key, by_judge in judgements.items()}, groups, truths),
-    )
-    assert by_chance.weights["Mistake_Identification"] == dict.fromkeys(["a"], 1.0)
-
-
 def test_a_panel_records_each_judges_verdict_and_the_total_effort(tmp_path: Path) -> None:
     files = [tmp_path / f"{judge}.jsonl" for judge in "abc"]
     for path, values in zip(files, ((YES, None), (NO, None), (NO, None)), strict=True):
         write_records(path, [judgement("i1", values[0]), judgement("i2", values[1])])
-    write_json(tmp_path / "weights.json", PanelWeights(vote="majority", judges=["a", "b", "c"]).model_dump())
-    combine_verdicts(
-        job=panel_job(vote="majority"), verdicts=files, weights=tmp_path / "weights.json", out=tmp_path / "out.jsonl"
-    )
+    combine_verdicts(job=panel_job(vote="majority"), verdicts=files, out=tmp_path / "out.jsonl")
     first, second = read_records(tmp_path / "out.jsonl", Judgement)
     assert first.verdicts[0].value == NO and first.raw == f"Mistake_Identification: a {YES}, b {NO}, c {NO}"
     assert (first.prompt_tokens, first.seconds) == (15, 3.0)
     assert second.verdicts[0].why_none == "no verdict from 3 judges: empty"
-
-
-def test_pairs_are_fitted_on_preferences_without_ties(tmp_path: Path) -> None:
-    prompt = [{"role": "user", "content": "?"}]
-    fields = {"source": "ours", "prompt": prompt, "chosen": "x", "rejected": "y", "margin": 1.0}
-    pairs = [Pair(id=f"p{n}", problem=f"p{n}", tie=n > 20, **fields) for n in range(30)]
-    write_records(tmp_path / "pairs.jsonl", pairs)
-    files = []
-    for judge, firsts in {"a": 5, "b": 30, "c": 10}.items():
-        verdicts = [Verdict(criterion=None, value="first" if n < firsts else "second") for n in range(30)]
-        common = {"task": "ours_pairs", "rubric": "pairs_simple", "tutor": None, "key": "k", "raw": ""}
-        files.append(tmp_path / f"{judge}.jsonl")
-        rows = [
-            Judgement(id=f"p{n}", order=order, verdicts=[verdicts[n]], **common)
-            for n in range(30)
-            for order in ("ab", "ba")
-        ]
-        write_records(files[-1], rows)
-    combine_labelled(
-        job=panel_job(sources=["ours"]), verdicts=files, labels=[], pairs=[tmp_path / "pairs.jsonl"],
-        out=tmp_path / "out.jsonl", weights=tmp_path / "weights.json",
-    )  # fmt: skip
-    fitted = json.loads((tmp_path / "weights.json").read_text(encoding="utf-8"))
-    assert fitted["labels"] == {"": 42}, "21 pairs in which people prefer one reply, in both orders"
-    assert fitted["weights"][""]["a"] == fitted["weights"][""]["c"] == 0.0
-    assert {row.verdicts[0].value for row in read_records(tmp_path / "out.jsonl", Judgement)} == {"first"}
 
 
 JUDGE = {"engine": "judge", "model": "judge-model", "rubrics": ["mrbench_taxonomy"], "pairs": ["pairs_simple"]}
@@ -309,7 +164,7 @@ def test_invalid_panels_are_refused(
 
 def test_a_panel_has_the_rubrics_that_its_judges_share() -> None:
     plan = plan_with(
-        {"judges": ["one", "two"], "vote": "fitted"},
+        {"judges": ["one", "two"]},
         ["panel", "one", "two"],
         two={**JUDGE, "rubrics": ["mrbench_taxonomy", "kmp_dialogue_short"]},
     )
@@ -322,7 +177,7 @@ def test_a_panel_has_the_rubrics_that_its_judges_share() -> None:
 
 
 def test_a_panel_is_checked_on_as_many_labels_as_its_most_limited_judge() -> None:
-    panel = {"judges": ["one", "two"], "vote": "fitted"}
+    panel = {"judges": ["one", "two"]}
     assert plan_with(panel, ["panel", "one", "two"]).label_limit("panel") is None
     limited = plan_with(panel, ["panel", "one", "two"], two={**JUDGE, "label_limit": 7})
     assert (limited.label_limit("panel"), limited.label_limit("one")) == (7, None)
@@ -340,8 +195,6 @@ def test_labels_without_an_order_have_no_mean(tmp_path: Path, monkeypatch: pytes
         UserError, match=r"models.panel.vote: the labels of the criterion Colour \(colours\) have no order"
     ):
         plan_with({"judges": ["one", "two"], "vote": "mean"}, ["panel", "one", "two"], one=entry, two=entry)
-    with pytest.raises(UserError, match="its judges' weights cannot be fitted"):
-        plan_with({"judges": ["one", "two"], "vote": "fitted"}, ["panel", "one", "two"], one=entry, two=entry)
 
 
 def test_a_question_to_a_single_judge_is_left_out_of_the_panel(tmp_path: Path) -> None:
@@ -359,7 +212,6 @@ def test_a_question_to_a_single_judge_is_left_out_of_the_panel(tmp_path: Path) -
         id="i", tutor="t", verdicts=[Verdict(criterion="error_type", value="Factual Error")], **follow_up
     )
     files = [tmp_path / f"{judge}.jsonl" for judge in "abc"]
-    write_json(tmp_path / "weights.json", PanelWeights(vote="majority", judges=["a", "b", "c"]).model_dump())
     job = panel_job(vote="majority", rubrics=["kmp_dialogue"])
 
     def panel(*values: str) -> list[str]:
@@ -367,28 +219,11 @@ def test_a_question_to_a_single_judge_is_left_out_of_the_panel(tmp_path: Path) -
             write_records(path, [overall_judgement(value), *([answer] if value == "lose" else [])])
         with open(files[2], "a", encoding="utf-8") as file:
             file.write(judgement("i", YES).model_dump_json() + "\n")
-        combine_verdicts(job=job, verdicts=files, weights=tmp_path / "weights.json", out=tmp_path / "out.jsonl")
+        combine_verdicts(job=job, verdicts=files, out=tmp_path / "out.jsonl")
         return [row.rubric for row in read_records(tmp_path / "out.jsonl", Judgement)]
 
     assert panel("lose", "win", "win") == ["kmp_dialogue"]
     assert panel("lose", "lose", "win") == ["kmp_dialogue", overall.rubric]
-
-
-def test_the_labels_of_a_dialogue_are_held_out_in_every_set(tmp_path: Path) -> None:
-    """A dialogue in two sets is held out of both at once, although its problem has different names."""
-    for name, problem in (("one", "p"), ("two", "q")):
-        [_, path] = write_labelled_set(tmp_path / name, {"d": YES})
-        item = {
-            "id": "d",
-            "task": "ours",
-            "cluster": problem,
-            "vars": {"history": "Student: It is 3."},
-            "reference": {},
-        }
-        (path.parent / "items.jsonl").write_text(json.dumps(item) + "\n", encoding="utf-8")
-        path.parent.rename(tmp_path / f"set_{name}")
-    groups, _ = human_labels_of([tmp_path / "set_one/labels.jsonl", tmp_path / "set_two/labels.jsonl"], {})
-    assert groups["set_one", "d"] == groups["set_two", "d"]
 
 
 def test_types_without_an_order_have_no_mean_in_a_further_question_either() -> None:

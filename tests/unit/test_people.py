@@ -1,4 +1,4 @@
-"""Tests of human labels: samples, returned files, corrected rates, audits, and plans of the number of labels."""
+"""Tests of human labels: samples, returned files, corrected rates, and plans of the number of labels."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from maieutic.config.rubrics import read_rubric
 from maieutic.core.errors import UserError
-from maieutic.core.records import Item, Label, Scale, Score
-from maieutic.core.stats import Estimate, Interval
+from maieutic.core.records import Item, Label, Scale
 from maieutic.datasets.annotators import aggregate_votes
 from maieutic.people.annotation_files import SampleBrief, write_annotation_files
 from maieutic.people.answer_files import labelling_probabilities, read_files
@@ -43,8 +42,6 @@ from maieutic.people.sample_sizes import (
 from maieutic.tools.labelling import GUIDELINE
 from maieutic.validation.corrected_rates import LabelledVerdicts
 from maieutic.validation.survey_estimators import SampledReply, corrected_interval, corrected_mean, rate_difference
-from maieutic.validation.transportability import BIAS, Residual, audit_state, mean_residual, worst_state
-from maieutic.validation.trust import trust_score
 from truescore import post_stratified_estimate, ppi_estimate, required_gold_labels
 
 RUBRIC = read_rubric("mrbench_taxonomy")
@@ -282,7 +279,6 @@ def test_sheets_and_label_studio_exports_are_read(sample: tuple[Path, Key, list[
     assert [(read.annotator, len(read.answers), read.open) for read in reads] == [("ann", 8, []), ("ben", 8, [])]
     assert {answer.value for answer in reads[0].answers} == {"No"} and reads[1].answers[0].seconds == 8.0
     assert '<Choice value="To some extent" />' in (folder / "label-studio/interface.xml").read_text(encoding="utf-8")
-    assert len((folder / "potato/data.jsonl").read_text(encoding="utf-8").splitlines()) == 8
     assert not any(name in (folder / "label-studio/tasks-ben.json").read_text() for name in ('"bob"', '"tutor"')), (
         "the tasks must not name the tutors"
     )
@@ -385,50 +381,6 @@ def test_a_difference_of_two_corrected_rates_has_its_nominal_coverage() -> None:
         difference = rate_difference(rates[0][0], rates[1][0], 0.0)
         covered += difference.interval.low <= 0.15 <= difference.interval.high
     assert 0.93 <= covered / 400 <= 0.99, "the interval is slightly too wide, since it ignores the items' correlation"
-
-
-def bias_score(value: float, low: float | None, high: float | None, problems: int = 40) -> Score:
-    return trust_score(
-        None, BIAS, Estimate(value, Interval(low, high), problems, 0, problems), tutor="m", criterion="c", by="j"
-    )
-
-
-STATES = {
-    "within": (bias_score(0.0, -0.05, 0.05), "PASS"),
-    "outside": (bias_score(0.3, 0.2, 0.4), "FAIL"),
-    "outside below": (bias_score(-0.3, -0.4, -0.2), "FAIL"),
-    "outside, by few": (bias_score(0.3, 0.2, 0.4, 5), "INCONCLUSIVE"),
-    "across the margin": (bias_score(0.05, -0.02, 0.12), "INCONCLUSIVE"),
-    "within, by few": (bias_score(0.0, -0.05, 0.05, 19), "INCONCLUSIVE"),
-    "without an interval": (bias_score(0.0, None, None), "INCONCLUSIVE"),
-    "no labels": (None, "NOT CHECKED"),
-}
-
-
-@pytest.mark.parametrize(("score", "state"), STATES.values(), ids=STATES)
-def test_the_state_of_a_tutor(score: Score | None, state: str) -> None:
-    assert audit_state(score, 0.1) == state
-
-
-def test_a_tutor_is_as_good_as_its_worst_criterion() -> None:
-    assert worst_state(["PASS", "FAIL", "INCONCLUSIVE"]) == "FAIL" and worst_state(["PASS", "PASS"]) == "PASS"
-    assert worst_state([]) == "NOT CHECKED" and worst_state(["PASS", "NOT CHECKED"]) == "NOT CHECKED"
-
-
-def test_an_audit_agrees_with_a_computation_by_hand() -> None:
-    residuals = [Residual(value, 1.0, str(index)) for index, value in enumerate([0, 0, 1, 0, -1, 0, 0, 1, 0, 0])]
-    mean = mean_residual(residuals)
-    values = np.array([residual.apart for residual in residuals])
-    assert mean.value == pytest.approx(0.1) and mean.clusters == 10
-    pseudo = 0.5 * ((1 - 0.1) ** 2 + (1 + 0.1) ** 2)  # pseudo residuals of 1 and -1, half a reply each
-    # 2.262157: Student's t with nine degrees of freedom
-    margin = 2.262157 * (10 / 9 * (((values - 0.1) ** 2).sum() + pseudo)) ** 0.5 / 10
-    assert mean.interval.high == pytest.approx(0.1 + margin, rel=1e-6)
-    assert mean_residual(residuals, family=9).interval.high > mean.interval.high, "one of nine audits: Bonferroni"
-    doubled = [residual for residual in residuals for _ in range(2)]
-    assert mean_residual(doubled).interval == pytest.approx(mean.interval), "two replies to a problem count as one"
-    equal = mean_residual([Residual(1.0, 1.0, "a"), Residual(1.0, 1.0, "b")])
-    assert equal.interval.high - equal.interval.low > 5, "two equal residuals are not enough"
 
 
 def labelled_verdicts(**changes: Any) -> LabelledVerdicts:

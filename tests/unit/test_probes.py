@@ -18,8 +18,14 @@ from maieutic.core.records import Item, Judgement, Label, Reply, Turn, Verdict, 
 from maieutic.judges.assignments import work_on_labels
 from maieutic.judges.probes import PROBES, REPETITION_PREFIX, probe_task, separate_probes, work_on_probes
 from maieutic.judges.questions import question_messages, questions_about
-from maieutic.validation.probes import PREFERENCE, ValidateProbes, family_preference, residual_sums, validate_probes
-from maieutic.validation.transportability import Residual
+from maieutic.validation.probes import (
+    PREFERENCE,
+    Residual,
+    ValidateProbes,
+    family_preference,
+    residual_sums,
+    validate_probes,
+)
 
 TAXONOMY = read_rubric("mrbench_taxonomy")
 SCALES = rubrics.annotation_scales(TAXONOMY.rubric)

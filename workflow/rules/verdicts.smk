@@ -214,7 +214,6 @@ rule combine_verdicts:
     """Combine the verdicts of a panel's judges on the replies of a batch of tutors."""
     input:
         verdicts=plan.select(judges_inputs.panel_verdicts),
-        weights="results/verdicts/{judge}/weights.json",
         rubrics=plan.select(judges_inputs.reply_rubrics),
     output:
         "results/verdicts/{judge}/{benchmark}/{batch}.jsonl",
@@ -226,24 +225,16 @@ rule combine_verdicts:
     params:
         **job("combine_verdicts"),
     shell:
-        command(
-            "combine-verdicts",
-            verdicts="{input.verdicts}",
-            weights="{input.weights}",
-            out="{output}",
-        )
+        command("combine-verdicts", verdicts="{input.verdicts}", out="{output}")
 
 
 rule combine_labelled:
-    """Combine the verdicts of a panel's judges on labelled replies, and fit the judges' weights."""
+    """Combine the verdicts of a panel's judges on labelled replies and pairs."""
     input:
         verdicts=plan.select(judges_inputs.panel_labelled_verdicts),
-        labels=plan.select(judges_inputs.validating_labels),
-        pairs=plan.select(judges_inputs.judge_pairs),
         rubrics=plan.select(judges_inputs.panel_rubrics),
     output:
-        verdicts="results/verdicts/{judge}/labelled.jsonl",
-        weights="results/verdicts/{judge}/weights.json",
+        "results/verdicts/{judge}/labelled.jsonl",
     log:
         "results/logs/combine_labelled/{judge}.log",
     wildcard_constraints:
@@ -252,11 +243,4 @@ rule combine_labelled:
     params:
         **job("combine_labelled"),
     shell:
-        command(
-            "combine-labelled",
-            verdicts="{input.verdicts}",
-            labels="{input.labels}",
-            pairs="{input.pairs}",
-            out="{output.verdicts}",
-            weights="{output.weights}",
-        )
+        command("combine-labelled", verdicts="{input.verdicts}", out="{output}")

@@ -871,11 +871,10 @@ class JudgeModel(Model):
             "`model`. These verdicts are a baseline that real judges should beat."
         ),
     )
-    vote: Literal["majority", "mean", "fitted"] = Field(
+    vote: Literal["majority", "mean"] = Field(
         "majority",
         description=(
-            "Verdict of a panel: `majority` (most frequent), `mean` (label nearest the mean, for ordinal scales) or "
-            "`fitted` (members weighted by agreement with people)."
+            "Verdict of a panel: `majority` (most frequent) or `mean` (label nearest the mean, for ordinal scales)."
         ),
     )
     rubrics: list[str] = Field(

@@ -300,15 +300,6 @@ class Report(StrictModel):
             "Minimum share of readable replies. Tutors below it are sorted last, and their values are never bold."
         ),
     )
-    margin: float = Field(
-        0.1,
-        gt=0,
-        lt=1,
-        description=(
-            "Largest acceptable bias of a judge on a tutor's replies. PASS: the bias's interval is within this "
-            "margin; FAIL: the interval is entirely outside."
-        ),
-    )
     equivalence: float = Field(
         0.05,
         gt=0,

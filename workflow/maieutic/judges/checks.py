@@ -159,10 +159,7 @@ def check_panel(plan: Plan, name: str) -> None:
             levels = {title: criterion.level for title, criterion in read_rubric(rubric).rubric.criteria.items()}
             if nominal := [title for title, level in levels.items() if level == "nominal"]:
                 problem = f"the labels of the criterion {nominal[0]} ({rubric}) have no order, so they have no mean"
-                raise UserError(f"{key}.vote", problem, "set vote: majority, or vote: fitted")
-    if panel.vote == "fitted" and not plan.validating_releases(name) and not panel.pairs:
-        problem = "the panel has no rubric for human-labelled replies, so its judges' weights cannot be fitted"
-        raise UserError(f"{key}.vote", problem, "set vote: majority, or add a labelled set to run.labels")
+                raise UserError(f"{key}.vote", problem, "set vote: majority")
 
 
 def check_same_rubrics(plan: Plan, name: str, member: str) -> None:

@@ -65,8 +65,6 @@ def combine_labelled(plan: Plan, judge: str) -> CombineVerdicts:
         judges=entry.judges,
         vote=entry.vote,
         rubrics=[*plan.label_rubrics(judge), *entry.pairs],
-        seed=plan.run.seed,
-        sources=plan.preferences if entry.pairs else [],
     )
 
 

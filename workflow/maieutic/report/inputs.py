@@ -92,7 +92,6 @@ def validation_files(plan: Plan) -> list[str]:
     files += [paths.LABELLED_VERDICTS.of(judge=name) for name in judges]
     files += [paths.PROBE_VALIDATION.of(grader=name) for name in plan.probed_judges]
     files += [file for name in plan.probed_judges for file in judges_inputs.probe_verdicts(plan, name)]
-    files += [paths.PANEL_WEIGHTS.of(judge=name) for name in plan.panels]
     if plan.run.human_labels:
         patterns = (paths.CORRECTED, paths.CORRECTED_DIFFERENCES)
         files += [

@@ -20,7 +20,6 @@ from maieutic.plan.plan import Plan
 from maieutic.report.tables import score_file
 from maieutic.scores.score import all_metrics
 from maieutic.validation.traffic_light import NOT_VALIDATED, Light, kappa_score, light_of, light_of_people
-from maieutic.validation.transportability import BIAS, AuditState, audit_state, worst_state
 from maieutic.validation.trust import MEAN_KAPPA, WEIGHTED_KAPPA
 
 PAIRS, LABELS = "pairs", "labels"
@@ -167,26 +166,19 @@ def people_kappa(plan: Plan, results: Path, judge: str, kind: str, criterion: st
     return next((kappa for kappa in kappas if kappa.n + kappa.missing), None)
 
 
-def states_of(plan: Plan, results: Path, judge: str, kind: str) -> dict[str, dict[str, tuple[AuditState, Score]]]:
-    """Return a judge's agreement with people, as the state of a check and a bias, by labelled tutor and criterion."""
+def labelled_tutors(plan: Plan, results: Path, judge: str, kind: str) -> set[str]:
+    """Return the tutors of this run whose replies people have labelled by the criteria of a judge's kind of verdict."""
     if not plan.run.human_labels or kind not in plan.tasks_by_rubric(judge):
-        return {}
+        return set()
     criteria = read_rubric(kind).rubric.criteria
-    states: dict[str, dict[str, tuple[AuditState, Score]]] = {}
-    for score in score_file(paths.CORRECTED.within(results, judge=judge)):
-        if score.metric == BIAS and score.criterion in criteria and score.tutor is not None:
-            state = audit_state(score, plan.config.report.margin)
-            states.setdefault(score.tutor, {})[str(score.criterion)] = (state, score)
-    return states
+    scores = score_file(paths.CORRECTED.within(results, judge=judge))
+    return {str(score.tutor) for score in scores if score.metric == "ppi" and score.criterion in criteria}
 
 
-def light_on_tutor(light: Light, state: AuditState, margin: float) -> Light:
-    """Return a judge's light for one tutor. A green light stays green only if the check on this tutor has passed."""
-    if state == "FAIL":
-        why = f"{light.why}; on this tutor, the judge's rate is off by more than {margin}"
-        return light._replace(colour="red", why=why)
-    if light.colour == "green" and state != "PASS":
-        return light._replace(colour="amber", why=f"{light.why}; on this tutor: {state.lower()}")
+def light_on_tutor(light: Light, is_labelled: bool) -> Light:
+    """Return a judge's light for one tutor. A green light stays green only if people labelled this tutor's replies."""
+    if light.colour == "green" and not is_labelled:
+        return light._replace(colour="amber", why=f"{light.why}; no labels of this tutor's replies")
     return light
 
 
@@ -204,15 +196,12 @@ def light_lookup(plan: Plan, results: Path) -> LightOf:
     """
 
     on_all = cache(partial(light_on, plan, results))
-    states = cache(partial(states_of, plan, results))
+    labelled = cache(partial(labelled_tutors, plan, results))
 
     def light(name: str, kind: str, tutor: str | None = None, criterion: str | None = None) -> Light:
         trivial = tutor is None or isinstance(plan.models.get(tutor), BaselineModel)
         if tutor is None or trivial or not isinstance(plan.models[name], JudgeModel):
             return on_all(name, kind, criterion)
-        by_criterion = states(name, kind).get(tutor, {})
-        audits = [by_criterion[criterion]] if criterion in by_criterion else [*by_criterion.values()]
-        worst = worst_state(state for state, _ in audits)
-        return light_on_tutor(on_all(name, kind, criterion), worst, plan.config.report.margin)
+        return light_on_tutor(on_all(name, kind, criterion), tutor in labelled(name, kind))
 
     return light

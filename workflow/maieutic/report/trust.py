@@ -10,13 +10,12 @@ from typing import Any
 
 import pandas as pd
 
-from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
+from maieutic.config.models import CriteriaModel, JudgeModel, Model, RewardModel
 from maieutic.config.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.core import paths
 from maieutic.core.extensions import listed_name
 from maieutic.core.records import Difference, Judgement, Quantity, Score, read_records
 from maieutic.judges.inputs import used_probes
-from maieutic.judges.panels import PanelWeights
 from maieutic.judges.probes import PROBES
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import agreement_chart
@@ -40,22 +39,13 @@ from maieutic.report.traffic_light import (
     measured_of,
     people_kappa,
     release_of,
-    states_of,
     verdict_kind_title,
 )
 from maieutic.validation.corrected_rates import FEWEST_LABELS
 from maieutic.validation.grader_baselines import FLOORS
 from maieutic.validation.probes import PADDED_GAIN, SELF_PREFERENCE
 from maieutic.validation.traffic_light import AMBER, FEWEST_FOR_COLOUR, GREEN, Light, kappa_score
-from maieutic.validation.transportability import (
-    FEWEST_PROBLEMS,
-    HELD_BIAS,
-    HELD_CORRECTED,
-    HELD_KAPPA,
-    audit_state,
-    worst_state,
-)
-from maieutic.validation.trust import ALL, BINARY, LENGTH_THIRDS, LENIENCY, PANEL_GAIN, PANEL_GAIN_P, WEIGHTED_KAPPA
+from maieutic.validation.trust import BINARY, LENGTH_THIRDS, LENIENCY, PANEL_GAIN, PANEL_GAIN_P, WEIGHTED_KAPPA
 
 CRITERION_TITLES = {"humanlikeness": "Human-likeness", "Revealing_of_the_Answer": "Revealing of the answer"}
 EXCERPT, MOST_REASONS = 300, 4
@@ -321,71 +311,6 @@ def corrected_rate_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def state_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Return a row per judge and tutor, with the state of the check that the judge agrees with people on this tutor."""
-    rows = []
-    for name in plan.run.judges:
-        for kind, tasks in plan.tasks_by_rubric(name).items():
-            states = states_of(plan, results, name, kind)
-            judged = [tutor for tutor in plan.run.tutors if not isinstance(plan.models[tutor], BaselineModel)]
-            known = labelled_range(plan, results, name, kind)
-            for tutor in dict.fromkeys([*judged, *states]) if tasks else ():
-                by_criterion = states.get(tutor, {})
-                worst = worst_state(state for state, _ in by_criterion.values())
-                rows.append(
-                    {
-                        "judge": display_label(plan, name),
-                        "tutor": display_label(plan, tutor),
-                        "what": verdict_kind_title(kind),
-                        "state": worst,
-                        "criteria": [
-                            {"criterion": criterion_title(criterion), "state": state, "bias": bias}
-                            for criterion, (state, bias) in by_criterion.items()
-                        ],
-                        "range": known if worst == "NOT CHECKED" else None,
-                    }
-                )
-    return rows
-
-
-def labelled_range(plan: Plan, results: Path, judge: str, kind: str) -> tuple[float, float] | None:
-    """Return the lowest and highest mean rate that a judge gave to a tutor, in the release on which it was checked."""
-    release = release_of(plan, judge, kind)
-    scores = score_file(paths.LABEL_VALIDATION.within(results, grader=judge)) if release else []
-    rates: dict[str, list[float]] = {}
-    for score in scores:
-        if (score.metric, score.release, score.by, score.subset) == ("damr", release, judge, ALL):
-            rates.setdefault(str(score.tutor), []).append(score.value or 0.0)
-    means = [sum(values) / len(values) for values in rates.values()]
-    return (min(means), max(means)) if means else None
-
-
-def held_out_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Return the rows of the check with held-out tutors, one per judge, tutor and criterion.
-
-    A row contains the bias of the judge's rate, the bias of the rate corrected without the held-out tutor's labels,
-    and kappa.
-    """
-    rows = []
-    for name in plan.run.judges:
-        by_cell = {
-            (score.release, score.tutor, score.criterion, score.metric): score
-            for score in score_file(paths.LABEL_VALIDATION.within(results, grader=name))
-            if score.metric in (HELD_BIAS, HELD_CORRECTED, HELD_KAPPA)
-        }
-        for release, tutor, criterion, metric in by_cell:
-            if metric != HELD_BIAS:
-                continue
-            cells = {
-                key: by_cell.get((release, tutor, criterion, key)) for key in (HELD_BIAS, HELD_CORRECTED, HELD_KAPPA)
-            }
-            names = {"judge": display_label(plan, name), "tutor": tutor, "criterion": criterion_title(str(criterion))}
-            title = plan.label_sets[str(release)].title
-            states = {key: audit_state(cells[key], plan.config.report.margin) for key in (HELD_BIAS, HELD_CORRECTED)}
-            rows.append({**names, "release": title, **cells, "states": states})
-    return rows
-
-
 def people_differences(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """Return the difference in corrected rates for each pair of tutors whose replies people have labelled."""
     rows = []
@@ -510,22 +435,11 @@ def panel_usd(plan: Plan, results: Path, panel: str, what: str, judgements: Sequ
 
 
 def panel_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
-    """Return a row per panel: the weight of each judge for each criterion, and the panel's gain over the best judge."""
+    """Return a row per panel: its judges, and its gain in agreement with people over the best of them."""
     rows = []
     for name in plan.panels:
-        entry = read_json(paths.PANEL_WEIGHTS.within(results, judge=name))
-        if entry is None:
-            continue
-        panel = PanelWeights.model_validate(entry)
+        panel = plan.judge_entry(name)
         judges = [display_label(plan, judge) for judge in panel.judges]
-        cells = [
-            {
-                "criterion": criterion_title(criterion) if criterion else "preferred reply",
-                "labels": panel.labels[criterion],
-                "counts": [(weights.get(judge, 0.0), panel.agreement[criterion].get(judge)) for judge in panel.judges],
-            }
-            for criterion, weights in panel.weights.items()
-        ]
         scores = score_file(paths.LABEL_VALIDATION.within(results, grader=name))
         p_values = {(score.release, score.by): score.value for score in scores if score.metric == PANEL_GAIN_P}
         gains = [
@@ -539,7 +453,7 @@ def panel_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
             if score.metric == PANEL_GAIN
         ]
         label = display_label(plan, name)
-        rows.append({"label": label, "vote": panel.vote, "judges": judges, "criteria": cells, "gains": gains})
+        rows.append({"label": label, "vote": panel.vote, "judges": judges, "gains": gains})
     return rows
 
 
@@ -681,10 +595,6 @@ def trust_section(run: ReportInput, lights: LightOf) -> dict[str, Any] | None:
         "rewards": reward_rows(plan, results),
         "people": corrected_rate_rows(plan, results),
         "own_agreement": agreement_on_run(plan, results),
-        "states": state_rows(plan, results),
-        "margin": plan.config.report.margin,
-        "fewest_problems": FEWEST_PROBLEMS,
-        "carried": held_out_rows(plan, results),
         "apart": people_differences(plan, results),
         "costs": run.costs,
         "panels": panel_rows(plan, results),

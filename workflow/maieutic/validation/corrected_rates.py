@@ -32,7 +32,6 @@ from maieutic.validation.survey_estimators import (
     rate_difference,
     sampled_population,
 )
-from maieutic.validation.transportability import audit_scores
 from maieutic.validation.trust import (
     TASK,
     LabelsByReply,
@@ -317,9 +316,7 @@ def people_scores(
     scores = agreement_scores(grader, pairings, scales, sampling) if pairings else []
     annotators = [vote for vote in labels if not vote.resolves]
     rates = corrected_rates(grader, known, verdicts, "ppi", scales, sampling, sampling_designs(labels))
-    desired = {name: scale.desired for name, scale in scales.items()}
-    audits = audit_scores(grader, agreed, verdicts, desired)
-    return [*scores, *annotator_scores(grader, annotators, scales), *rates, *audits]
+    return [*scores, *annotator_scores(grader, annotators, scales), *rates]
 
 
 def sampling_designs(labels: Sequence[Label]) -> dict[tuple[str, str, str], SamplingDesign]:

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from maieutic.core.jobs import SampledJob
-from maieutic.core.records import Judgement, Score, read_records
+from maieutic.core.records import Judgement, Label, Score, read_records
 from maieutic.core.stats import MEAN, SHARE, BootstrapSettings, Statistic, estimate_statistic
 from maieutic.datasets.labelled_sets import LabelledData, read_labelled_data
 from maieutic.judges.probes import PROBES
 from maieutic.scores.score import write_scores
-from maieutic.validation.transportability import Residual, residuals_of
 from maieutic.validation.trust import LabelsByReply, trust_score, verdict_labels
 
 log = logging.getLogger(__name__)
 PADDED_GAIN, SELF_PREFERENCE = "padded_gain", "self_preference"
 Key = tuple[str, str, str]  # item, tutor, criterion
+
+
+class Residual(NamedTuple):
+    """Judge's verdict minus people's label on one reply (each 1 if desired, else 0), with the reply's weight."""
+
+    apart: float
+    weight: float
+    problem: str
 
 
 class ValidateProbes(SampledJob):
@@ -94,6 +103,23 @@ def probe_scores(
                 )
             )
     return scores
+
+
+def residuals_of(
+    labels: Iterable[Label], verdicts: LabelsByReply, desired: Mapping[str, str | None]
+) -> dict[str, dict[str, list[Residual]]]:
+    """Return the residuals by tutor and criterion. desired: desired label by criterion.
+
+    Replies without a parsed verdict and criteria without a desired label are left out.
+    """
+    residuals: dict[str, dict[str, list[Residual]]] = defaultdict(lambda: defaultdict(list))
+    for label in labels:
+        goal, value = desired.get(label.criterion), verdicts.get((label.id, label.tutor, label.criterion))
+        if goal is None or value is None:
+            continue
+        apart = float(value == goal) - float(label.label == goal)
+        residuals[label.tutor][label.criterion].append(Residual(apart, 1 / (label.probability or 1.0), label.problem))
+    return residuals
 
 
 def family_scores(

@@ -42,7 +42,6 @@ from maieutic.validation.grader_baselines import floor_verdicts
 from maieutic.validation.pairs import judge_pair_scores
 from maieutic.validation.rewards import with_pairs_task
 from maieutic.validation.surface_measures import mean_labels, measure_scores
-from maieutic.validation.transportability import left_out_tutor_scores
 from maieutic.validation.trust import (
     PEOPLE,
     LabelsByReply,
@@ -122,7 +121,6 @@ def label_scores(
     seen = labels._replace(
         labels=[label for label in labels.labels if (label.id, label.tutor, label.criterion) in verdicts]
     )
-    scores += left_out_tutor_scores(judge, seen, verdicts)
     truth = desired_match_rates(judge, seen, None, BootstrapSettings(100, sampling.seed))
     scores += [row.model_copy(update={"metric": "people_damr", "by": judge}) for row in truth]
     return with_release(scores, source)
