@@ -12,7 +12,7 @@ from typing import Any
 
 from maieutic.launch.wildcard_patterns import judges_with_engine
 from maieutic.plan.plan import BASELINE_BATCH, Plan
-from maieutic.plan.rules import JOBS
+from maieutic.plan.rules import STAGES
 from shipped import shipped
 
 HOSTED = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
@@ -127,8 +127,8 @@ RUNS: dict[str, Callable[[], dict[str, Any]]] = {
 
 def job_functions() -> dict[str, Any]:
     """Return the functions that make the jobs of rules from a plan and wildcards, by rule."""
-    named = {name: function for module in JOBS for name, function in inspect.getmembers(module, inspect.isfunction)}
-    return {name: named[name] for name in rule_names() if name in named}
+    named = {name: function for module in STAGES for name, function in inspect.getmembers(module, inspect.isfunction)}
+    return {rule: named[f"{rule}_job"] for rule in rule_names() if f"{rule}_job" in named}
 
 
 RULE = re.compile(r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:\n((?:    .*\n|\n)+)", re.MULTILINE)

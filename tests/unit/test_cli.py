@@ -24,7 +24,7 @@ from maieutic.commands import USER_STAGE, all_commands, name_of_command
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job, parse_rule_arguments
 from maieutic.launch.shell_lines import SERVE, LiteralWord, command
-from maieutic.plan.rules import JOBS
+from maieutic.plan.rules import STAGES
 
 FUNCTIONS = [function for functions in all_commands().values() for function in functions]
 RULE = re.compile(r"^rule (\w+):\n((?:    .*\n|\n)+)", re.MULTILINE)
@@ -76,7 +76,7 @@ def test_a_rule_gives_its_command_what_it_takes(rule: str) -> None:
     assert flags <= set(parameters)
     assert {name for name, parameter in parameters.items() if parameter.default is inspect.Parameter.empty} <= flags
     assert len(flags) <= 9, "values of the configuration are passed in the job"
-    has_job = any(hasattr(module, rule) for module in JOBS)
+    has_job = any(hasattr(module, f"{rule}_job") for module in STAGES)
     assert ("job" in parameters) == has_job, "a rule's job is the function of the rule's name"
 
 

@@ -159,8 +159,8 @@ MODULES = {
     "tools",
     "deep",
     "deep.below",
-    "benchmarks.mrbench.planning",
-    "benchmarks.kmpbench.planning",
+    "benchmarks.mrbench.stage",
+    "benchmarks.kmpbench.stage",
     "core.plugins",
 }
 IMPORTS = """
@@ -195,13 +195,13 @@ USES: dict[str, tuple[str, str, set[tuple[str, str]]]] = {
     "a late import": ("def x():\n    from maieutic.deep.below import late\n    return late", "x", {("deep.below", "late")}),
     "a late import of a module": ("def x():\n    from maieutic import deep\n    return deep.a", "x", {("deep", "a")}),
     "a late import in another function": ("def y():\n    from maieutic.deep import late\ndef x():\n    return late", "x", set()),
-    "objects of plug-ins": ("x = plugin_objects('planning', 'PLAN')", "x", {
-        ("core.plugins", "plugin_objects"), ("benchmarks.mrbench.planning", "PLAN"), ("benchmarks.kmpbench.planning", "PLAN"),
+    "objects of plug-ins": ("x = plugin_objects('stage', 'PLAN')", "x", {
+        ("core.plugins", "plugin_objects"), ("benchmarks.mrbench.stage", "PLAN"), ("benchmarks.kmpbench.stage", "PLAN"),
     }),
-    "merged tables of plug-ins": ("x = merged_plugin_tables('planning', 'PLAN')", "x", {
-        ("core.plugins", "merged_plugin_tables"), ("benchmarks.mrbench.planning", "PLAN"), ("benchmarks.kmpbench.planning", "PLAN"),
+    "merged tables of plug-ins": ("x = merged_plugin_tables('stage', 'PLAN')", "x", {
+        ("core.plugins", "merged_plugin_tables"), ("benchmarks.mrbench.stage", "PLAN"), ("benchmarks.kmpbench.stage", "PLAN"),
     }),
-    "a function that is not a plug-in loader": ("def parts(a, b): ...\nx = tools.parts('planning', 'PLAN')", "x", {("tools", "parts")}),
+    "a function that is not a plug-in loader": ("def parts(a, b): ...\nx = tools.parts('stage', 'PLAN')", "x", {("tools", "parts")}),
     "another statement of the module": ("print(HOME)", "", {("", "HOME")}),
     "a condition at import": ("if HOME:\n    y = bottom", "", {("", "HOME"), ("deep.below", "bottom")}),
     "a definition that the module re-exports": ("", "summit", {("deep.below", "top")}),

@@ -17,14 +17,14 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, Reply, Verdict, read_records, write_records
 from maieutic.datasets.labelled_sets import read_labelled_data
 from maieutic.datasets.mrbench import DESIRED_LABELS, LABELS
-from maieutic.judges import inputs as judges_inputs
+from maieutic.judges import stage as judges_stage
 from maieutic.people.pairs import PREFERENCE_RUBRIC
 from maieutic.people.sample import Candidate, Key
 from maieutic.people.sample_sizes import FEWEST_PILOT_LABELS
 from maieutic.plan.rules import RulePlan, plan_before_pins
-from maieutic.preparation import jobs as preparation_jobs
+from maieutic.preparation import stage as preparation_stage
 from maieutic.preparation.labels import make_labels
-from maieutic.replies import jobs as replies_jobs
+from maieutic.replies import stage as replies_stage
 from maieutic.replies.generate import generate_replies
 from maieutic.tools import labelling
 from maieutic.tools.labelling import (
@@ -92,7 +92,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for tutor in (name for name in plan.tutors_on(benchmark) if name != "far"):
                 names = {"benchmark": benchmark, "tutor": tutor}
                 generate_replies(
-                    job=replies_jobs.generate_replies(plan, **names), items=items.parent, pictures=Path("results/pictures"),
+                    job=replies_stage.generate_replies_job(plan, **names), items=items.parent, pictures=Path("results/pictures"),
                     weights=[], journal=Path(paths.REPLY_JOURNAL.of(**names)), server_log=Path("log"),
                     out=Path(paths.REPLIES.of(**names)), prompts=Path("prompts.jsonl"),
                 )  # fmt: skip
@@ -102,7 +102,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             write_records(Path(paths.REPLIES.of(benchmark=benchmark, tutor="far")), replies)
         item_ids = [item.id for item in read_records(Path(paths.ITEMS.of(benchmark="mrbench", task=TASK)), Item)]
         for judge in ("one", "two"):
-            for file in judges_inputs.batch_verdicts(plan, judge, "mrbench"):
+            for file in judges_stage.batch_verdicts(plan, judge, "mrbench"):
                 tutors = [Path(file).stem] if Path(file).stem != "_baselines" else ["reference", "always-ask", "reveal"]
                 write_records(
                     Path(file),
@@ -655,7 +655,7 @@ def test_a_pilot_falls_back_to_a_labelled_set(run_folder: Path, tmp_path: Path) 
     assert {(pilot.n, pilot.source) for pilot in unlabelled.values()} == {(0, "")}, "no labelled set has been judged"
     items = Path(paths.LABELS.of(release="mrbench"))
     source = Path(paths.SOURCE.of(dataset="mrbench"))
-    make_labels(job=preparation_jobs.make_labels(plan, "mrbench"), sources=[source], out=items)
+    make_labels(job=preparation_stage.make_labels_job(plan, "mrbench"), sources=[source], out=items)
     labels = read_labelled_data(items.parent).labels
     replies = list(dict.fromkeys((label.id, label.tutor) for label in labels))
     wrong = set(replies[::7])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.plan.digest import command_functions
-from maieutic.plan.rules import JOBS
+from maieutic.plan.rules import STAGES
 from maieutic.plan.syntax import without_texts
 from run_configs import rule_bodies
 
@@ -55,14 +55,14 @@ def test_the_command_job_and_inputs_of_a_rule_are_in_one_folder(rule: str) -> No
     commands = re.findall(r'command\(\s*"([\w-]+)"', body)
     folders = {command_functions()[name].module.partition(".")[0] for name in commands}
     for command, job in re.findall(r'job\("(\w+)"(?:, "(\w+)")?\)', body):
-        folders |= {module.__name__.split(".")[1] for module in JOBS if hasattr(module, job or command)}
+        folders |= {module.__name__.split(".")[1] for module in STAGES if hasattr(module, f"{job or command}_job")}
     assert len(folders) <= 1, folders
     layers = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"][0][
         "layers"
     ]
     height = {name: number for number, layer in enumerate(layers) for name in layer.split(" : ")}
     aliases = dict(
-        re.findall(r"^from maieutic\.(\w+)\S* import inputs as (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        re.findall(r"^from maieutic\.(\w+)\S* import stage as (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
     )
     named = {alias: folder for folder, alias in aliases.items()} | {"inputs": "plan"}
     for alias in re.findall(r"plan\.select\(\s*(\w+)\.", body):

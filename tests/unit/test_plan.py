@@ -14,9 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from maieutic.benchmarks.kmpbench import inputs as kmpbench_inputs
-from maieutic.benchmarks.kmpbench import planning as kmpbench_planning
-from maieutic.benchmarks.tutorbench import planning as tutorbench_planning
+from maieutic.benchmarks.kmpbench import stage as kmpbench_stage
+from maieutic.benchmarks.tutorbench import stage as tutorbench_stage
 from maieutic.config import cards
 from maieutic.config.datasets import Dataset
 from maieutic.config.job_entries import entry_for_asking, entry_for_scoring, entry_for_training
@@ -26,12 +25,9 @@ from maieutic.config.settings import read_config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.datasets.registry import LOADERS
-from maieutic.judges import checks as judges_checks
-from maieutic.judges import inputs as judges_inputs
-from maieutic.judges import jobs as judges_jobs
-from maieutic.launch import inputs as launch_inputs
-from maieutic.launch import jobs as launch_jobs
+from maieutic.judges import stage as judges_stage
 from maieutic.launch import provenance, shell_lines
+from maieutic.launch import stage as launch_stage
 from maieutic.launch.saving import SaveConfig, save_config
 from maieutic.launch.wildcard_patterns import constraints_of, judges_with_engine, one_of
 from maieutic.plan import checks, digest, inputs
@@ -40,19 +36,15 @@ from maieutic.plan.rules import RulePlan, check_config, input_sections, input_so
 from maieutic.plan.selection import Selection
 from maieutic.plan.syntax import Name
 from maieutic.plan.used_code import plugin_tables
-from maieutic.preparation import jobs as preparation_jobs
-from maieutic.replies import checks as replies_checks
-from maieutic.replies import inputs as replies_inputs
-from maieutic.replies import jobs as replies_jobs
-from maieutic.report import inputs as report_inputs
-from maieutic.rewards import checks as rewards_checks
-from maieutic.scores import jobs as scores_jobs
+from maieutic.preparation import stage as preparation_stage
+from maieutic.replies import stage as replies_stage
+from maieutic.report import stage as report_stage
+from maieutic.rewards import stage as rewards_stage
+from maieutic.scores import stage as scores_stage
 from maieutic.tools import schemas
 from maieutic.tools.items import items
 from maieutic.tools.new_run import tutor_entries
-from maieutic.validation import checks as validation_checks
-from maieutic.validation import inputs as validation_inputs
-from maieutic.validation import jobs as validation_jobs
+from maieutic.validation import stage as validation_stage
 from run_configs import HOSTED, NOBODY, RUNS, demo, job_functions, many_judges, our_own, places
 from shipped import registries, shipped
 
@@ -143,7 +135,7 @@ def test_the_files_of_a_small_run() -> None:
     assert plan.tutors_on("mrbench") == ["near", "always-ask", "reference", "reveal"], "with the card's baselines"
     items = ["results/items/mrbench/mistake_remediation.jsonl"]
     assert inputs.tutor_items(plan, "mrbench", "near") == items
-    verdicts = judges_inputs.tutor_verdicts(plan, "strict", "mrbench", "near")
+    verdicts = judges_stage.tutor_verdicts(plan, "strict", "mrbench", "near")
     assert verdicts == "results/verdicts/strict/mrbench/near.jsonl"
     scored = plan.inputs_of("score_replies")({"benchmark": "mrbench", "tutor": "near"})
     grades = [f"results/grades/mrbench/{grader}/near.jsonl" for grader in ("_parsers", "strict")]
@@ -179,7 +171,7 @@ def test_every_card_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for benchmark in plan.benchmarks:
         for tutor in plan.tutors_on(benchmark):
             inputs.tutor_cards(plan, benchmark, tutor)
-            scores_jobs.score_replies(plan, benchmark, tutor)
+            scores_stage.score_replies_job(plan, benchmark, tutor)
     assert len(reads) == len(set(reads)) == len(plan.cards)
 
 
@@ -206,8 +198,8 @@ def test_a_hundred_tutors_read_no_more_cards_than_a_few(monkeypatch: pytest.Monk
     files_before = files
     for benchmark in plan.benchmarks:
         for name in names:
-            replies_inputs.tutor_prompts(plan, benchmark, name)
-            scores_jobs.score_replies(plan, benchmark, name)
+            replies_stage.tutor_prompts(plan, benchmark, name)
+            scores_stage.score_replies_job(plan, benchmark, name)
     assert count == len(plan.cards)
     assert files - files_before <= 4 * len(plan.cards), "cards, the cards that they extend, and rubrics: once a run"
 
@@ -249,8 +241,8 @@ def test_a_run_without_graders_has_none_of_their_files() -> None:
     keys = {"reward_models": [], "reward_comparisons": [], "classifiers": [], "judges": [], "taggers": []}
     plan = Plan(check_config(raw(tutors=["echo"], tasks=["mathtutorbench"], labels=[], **keys)))
     assert plan.used_sources == plan.releases == plan.pooled_benchmarks == []
-    assert report_inputs.grader_files(plan) == report_inputs.validation_files(plan) == []
-    assert launch_inputs.last_checks(plan) == ["results/report/whole.json", "results/report/kept"]
+    assert report_stage.grader_files(plan) == report_stage.validation_files(plan) == []
+    assert launch_stage.last_checks(plan) == ["results/report/whole.json", "results/report/kept"]
 
 
 def test_a_path_is_found_in_any_folder() -> None:
@@ -272,7 +264,7 @@ def test_a_judge_judges_the_tasks_that_it_has_a_rubric_for() -> None:
     plan = judged_plan(["mrbench_taxonomy"])
     assert plan.tasks_without_rubric == {"kmpbench": ["ec"]} and plan.judged_benchmarks() == ["mrbench"]
     assert plan.judges_of("kmpbench", "echo") == [] and not plan.judge_cards("kmpbench")
-    assert scores_jobs.score_replies(plan, "kmpbench", "echo").unjudged == ["ec"]
+    assert scores_stage.score_replies_job(plan, "kmpbench", "echo").unjudged == ["ec"]
     assert [name for name, metric in plan.card("kmpbench", "ec").metrics.items() if metric.headline] == ["f1"]
     both = judged_plan(["mrbench_taxonomy", "kmp_error_reason"])
     assert both.tasks_without_rubric == {} and both.judged_benchmarks() == ["kmpbench", "mrbench"]
@@ -313,14 +305,14 @@ def test_an_added_grader_changes_only_scores_that_depend_on_it() -> None:
     def changed(after: Plan) -> set[str]:
         tutor = after.run.tutors[0]
         jobs_of = {
-            name: [scores_jobs.score_replies(plan, name, tutor) for plan in (without, after)]
+            name: [scores_stage.score_replies_job(plan, name, tutor) for plan in (without, after)]
             for name in without.benchmarks
         }
         return {name for name, (old, new) in jobs_of.items() if old.to_json() != new.to_json()}
 
     assert changed(rewarded) == {"mathtutorbench"}
-    assert scores_jobs.score_replies(without, "mathtutorbench", without.run.tutors[0]).absent == ["reward"]
-    assert scores_jobs.score_replies(without, "mrbench", without.run.tutors[0]).absent == ["judge"]
+    assert scores_stage.score_replies_job(without, "mathtutorbench", without.run.tutors[0]).absent == ["reward"]
+    assert scores_stage.score_replies_job(without, "mrbench", without.run.tutors[0]).absent == ["judge"]
 
 
 def test_a_digest_is_of_the_code_that_a_job_uses(plan: RulePlan) -> None:
@@ -484,7 +476,7 @@ def test_variables_of_a_line_are_literal() -> None:
 
 def test_a_run_keeps_the_configuration_that_it_uses_and_no_other(plan: RulePlan) -> None:
     """The saved values are JSON, because people and other languages read them beside the results."""
-    job = launch_jobs.save_config(plan)
+    job = launch_stage.save_config_job(plan)
     assert set(job.config["models"]) == set(plan.used_models) < set(plan.models)
     assert set(job.config["datasets"]) == set(plan.used_datasets) < set(plan.datasets)
     assert job.config["run"]["tutors"] == plan.run.tutors and job.config["edition"] == "demo"
@@ -504,7 +496,7 @@ def test_weights_are_fetched_with_code_only_if_it_runs(entry: dict[str, Any], wi
     weights = {"repo": "org/m", "revision": "0" * 40}
     kinds = {"vllm": VllmModel, "weights": WeightsOnly, "reward": RewardModel}
     model = kinds[entry["engine"]].model_validate({**entry, "weights": weights})
-    job = preparation_jobs.prepare_weights(SimpleNamespace(models={"m": model}), "m")  # type: ignore[arg-type]
+    job = preparation_stage.prepare_weights_job(SimpleNamespace(models={"m": model}), "m")  # type: ignore[arg-type]
     assert (job.model, job.weights, job.with_code) == ("m", model.weights, with_code)
 
 
@@ -513,9 +505,9 @@ def test_a_judge_has_the_tasks_that_it_judges(plan: RulePlan, monkeypatch: pytes
     benchmark = plan.judged_benchmarks(judge)[0]
     judge_cards = plan.judge_cards(benchmark, judge)[:1]
     monkeypatch.setattr(RulePlan, "judge_cards", lambda plan, name, judge=None: judge_cards if judge else [])
-    assert validation_jobs.judge_by_words(plan, judge, benchmark, "x").tasks == inputs.tasks_of(judge_cards) != {}
-    assert judges_jobs.judge_replies(plan, judge, benchmark, "x").tasks == inputs.tasks_of(judge_cards)
-    assert judges_inputs.judged_items(plan, judge, benchmark) == inputs.item_files(
+    assert validation_stage.judge_by_words_job(plan, judge, benchmark, "x").tasks == inputs.tasks_of(judge_cards) != {}
+    assert judges_stage.judge_replies_job(plan, judge, benchmark, "x").tasks == inputs.tasks_of(judge_cards)
+    assert judges_stage.judged_items(plan, judge, benchmark) == inputs.item_files(
         benchmark, inputs.tasks_of(judge_cards)
     )
 
@@ -524,8 +516,8 @@ def test_pairs_and_labels_are_read_in_the_form_of_their_edition(
     plan: RulePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Dataset, "format_of", lambda dataset, edition: f"of {edition}")
-    assert set(preparation_jobs.make_pairs(plan, "bridge").forms) == {"of demo"}
-    assert set(preparation_jobs.make_labels(plan, "mrbench").forms) == {"of demo"}
+    assert set(preparation_stage.make_pairs_job(plan, "bridge").forms) == {"of demo"}
+    assert set(preparation_stage.make_labels_job(plan, "mrbench").forms) == {"of demo"}
 
 
 def test_a_slice_gets_the_plan_and_wildcards_of_its_jobs(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -542,15 +534,15 @@ def test_a_slice_gets_the_plan_and_wildcards_of_its_jobs(plan: RulePlan, monkeyp
 
 def test_a_judges_comparisons_are_its_own(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     benchmarks = {"one": ["kmpbench"], None: ["kmpbench", "mrbench"]}
-    monkeypatch.setattr(kmpbench_inputs, "compared_benchmarks", lambda plan, judge=None: benchmarks[judge])
-    monkeypatch.setattr(kmpbench_inputs, "batch_verdicts", lambda plan, judge, benchmark: [f"{judge}/{benchmark}"])
-    assert kmpbench_inputs.compared_verdicts(plan, "one") == ["one/kmpbench"]
+    monkeypatch.setattr(kmpbench_stage, "compared_benchmarks", lambda plan, judge=None: benchmarks[judge])
+    monkeypatch.setattr(kmpbench_stage, "batch_verdicts", lambda plan, judge, benchmark: [f"{judge}/{benchmark}"])
+    assert kmpbench_stage.compared_verdicts(plan, "one") == ["one/kmpbench"]
 
 
 @pytest.mark.parametrize(("folder", "expected"), [(None, None), ("/some/where", Path("/some/where"))])
 def test_data_come_from_the_runs_data_dir(folder: str | None, expected: Path | None) -> None:
     plan = plan_of({**shipped(), "data_dir": folder})
-    job = preparation_jobs.fetch_dataset(plan, plan.used_datasets[0])
+    job = preparation_stage.fetch_dataset_job(plan, plan.used_datasets[0])
     assert job.data_dir == expected and job.edition == plan.edition
 
 
@@ -559,7 +551,7 @@ def test_max_tokens_of_the_run_reach_the_tutors_jobs() -> None:
     config["run"]["max_tokens"] = 77
     plan = plan_of(config)
     benchmark, tutor = next((name, tutor) for name in plan.benchmarks for tutor in plan.tutors_on(name))
-    assert replies_jobs.generate_replies(plan, benchmark, tutor).max_tokens == 77
+    assert replies_stage.generate_replies_job(plan, benchmark, tutor).max_tokens == 77
 
 
 def test_files_of_pairs_are_in_the_registry_and_pinned() -> None:
@@ -572,12 +564,12 @@ def test_files_of_pairs_are_in_the_registry_and_pinned() -> None:
 
     plan: Any = SimpleNamespace(pair_datasets={"s": ["a"], "t": ["b"], "u": ["c"]}.get, edition="published")
     plan.datasets = {"a": File(), "b": File()}
-    rewards_checks.check_pair_source(plan, "model", "t")
+    rewards_stage.check_pair_source(plan, "model", "t")
     with pytest.raises(UserError) as fault:
-        rewards_checks.check_pair_source(plan, "model", "u")
+        rewards_stage.check_pair_source(plan, "model", "u")
     assert fault.value.line == "source of pairs u: 'c' is not in the registry. Fix: choose one of a, b"
     with pytest.raises(UserError) as fault:
-        rewards_checks.check_pair_source(plan, "model", "s")
+        rewards_stage.check_pair_source(plan, "model", "s")
     assert fault.value.line == (
         "models.model: model is trained on s, which is not available: datasets.a.published: is not pinned. "
         "Fix: pin it, or remove model from run.reward_models and run.reward_comparisons"
@@ -660,9 +652,9 @@ def test_the_prompts_of_a_tutors_own_protocol_are_checked_by_their_cards(monkeyp
     plan = with_tutor("mathtutorbench", protocol="corrected")
     checked: list[Any] = []
     monkeypatch.setattr(checks.cards, "check_variables", lambda *args: checked.append(args))
-    replies_checks.check_own_protocol(plan, "echo")
+    replies_stage.check_own_protocol(plan, "echo")
     assert not checked, "cards of the run's protocol are checked with the run"
-    replies_checks.check_own_protocol(plan, "m")
+    replies_stage.check_own_protocol(plan, "m")
     assert checked == [
         (cards.card_path(loaded.card.benchmark, loaded.card.task), loaded, LOADERS[loaded.card.loader].variables)
         for loaded in plan.cards_for("mathtutorbench", "m")
@@ -672,7 +664,7 @@ def test_the_prompts_of_a_tutors_own_protocol_are_checked_by_their_cards(monkeyp
 def with_judge(rubric: str | None = None, changed: dict[str, Any] | None = None, **keys: Any) -> RulePlan:
     """Return the plan of a run with one judge. changed: replaced keys of the rubric."""
     judge = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["mrbench_taxonomy"], **keys}
-    original = judges_checks.read_rubric
+    original = judges_stage.read_rubric
 
     def read(name: str) -> Any:
         loaded = original(name)
@@ -682,7 +674,7 @@ def with_judge(rubric: str | None = None, changed: dict[str, Any] | None = None,
 
     config = raw(tasks=["mrbench"], tutors=["echo"], judges=["j"], reward_models=[])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(judges_checks, "read_rubric", read)
+        patch.setattr(judges_stage, "read_rubric", read)
         return plan_of({**config, "models": {**config["models"], "j": judge}})
 
 
@@ -708,12 +700,12 @@ def with_judge(rubric: str | None = None, changed: dict[str, Any] | None = None,
 def test_a_judges_cards_are_checked_by_name(keys: dict[str, Any], line: str) -> None:
     with_judge(pairs=["pairs_simple"])
     folders = {
-        "rubrics": judges_checks.rubric_path("mrbench_taxonomy").parent,
-        "pairs": judges_checks.rubric_path("pairs_simple").parent,
+        "rubrics": judges_stage.rubric_path("mrbench_taxonomy").parent,
+        "pairs": judges_stage.rubric_path("pairs_simple").parent,
     }
     with pytest.raises(UserError) as fault:
         with_judge(**keys)
-    assert fault.value.line == line.format(**folders, conditions=", ".join(judges_checks.CONDITIONS))
+    assert fault.value.line == line.format(**folders, conditions=", ".join(judges_stage.CONDITIONS))
 
 
 @pytest.mark.parametrize(
@@ -740,15 +732,15 @@ def test_human_labels_correct_the_judges_that_have_verdicts(monkeypatch: pytest.
     }
     plan: Any = SimpleNamespace(run=run, **empty, judge_entry=lambda name: SimpleNamespace(pairs=[]))
     verdicts, compared = {"one": ["verdicts of one"], "two": ["verdicts of two"]}, {"two": ["verdicts of two"]}
-    monkeypatch.setattr(judges_inputs, "all_verdicts", lambda plan, name: verdicts.get(name, []))
-    monkeypatch.setattr(kmpbench_inputs, "compared_verdicts", lambda plan, name: compared.get(name, []))
+    monkeypatch.setattr(judges_stage, "all_verdicts", lambda plan, name: verdicts.get(name, []))
+    monkeypatch.setattr(kmpbench_stage, "compared_verdicts", lambda plan, name: compared.get(name, []))
     corrected = [
         pattern.of(judge=name) for name in ("one", "two") for pattern in (paths.CORRECTED, paths.CORRECTED_DIFFERENCES)
     ]
-    with_labels, aligned = report_inputs.validation_files(plan), kmpbench_planning.report_files(plan)
+    with_labels, aligned = report_stage.validation_files(plan), kmpbench_stage.report_files(plan)
     run.human_labels = None
-    assert with_labels == [*report_inputs.validation_files(plan), paths.OWN_LABELS, *corrected]
-    assert aligned == [paths.ALIGNMENT.of(judge="two")] and kmpbench_planning.report_files(plan) == []
+    assert with_labels == [*report_stage.validation_files(plan), paths.OWN_LABELS, *corrected]
+    assert aligned == [paths.ALIGNMENT.of(judge="two")] and kmpbench_stage.report_files(plan) == []
 
 
 def pairs_plan(**keys: Any) -> Any:
@@ -773,10 +765,10 @@ def test_pair_files_of_a_run_need_its_edition() -> None:
 
     fields = {"pair_datasets": {"s": ["a", "b"]}.get, "datasets": dict.fromkeys("ab", SimpleNamespace(file_of=copy_of))}
     with pytest.raises(UserError) as fault:
-        rewards_checks.check_preferences(pairs_plan(**fields))
+        rewards_stage.check_preferences(pairs_plan(**fields))
     assert fault.value is refused
-    rewards_checks.check_preferences(pairs_plan(**fields, edition="published"))
-    rewards_checks.check_preferences(pairs_plan(**fields, used_sources=[]))
+    rewards_stage.check_preferences(pairs_plan(**fields, edition="published"))
+    rewards_stage.check_preferences(pairs_plan(**fields, used_sources=[]))
 
 
 def pairs_entry(file: str | None = None, loader: str = "own_pairs") -> Any:
@@ -822,10 +814,10 @@ def test_sets_of_pairs_exist_and_are_named_once(keys: dict[str, Any], line: str,
     file = tmp_path / "pairs.jsonl"
     file.touch()
     sets = {"own": pairs_entry(str(file)), "mathdial": pairs_entry(loader="mathdial")}
-    rewards_checks.check_preferences(pairs_plan(config={"preferences": sets}, run={"preferences": ["own"]}))
-    rewards_checks.check_preferences(pairs_plan(preferences=[]))
+    rewards_stage.check_preferences(pairs_plan(config={"preferences": sets}, run={"preferences": ["own"]}))
+    rewards_stage.check_preferences(pairs_plan(preferences=[]))
     with pytest.raises(UserError) as fault:
-        rewards_checks.check_preferences(pairs_plan(**keys))
+        rewards_stage.check_preferences(pairs_plan(**keys))
     assert fault.value.line == line
 
 
@@ -848,12 +840,12 @@ def test_labelled_sets_have_their_files_and_a_judge(
         edition="demo", label_source=lambda name: SimpleNamespace(labelled=True, about="about the set"),
         label_datasets={"set": ["a", "b"]}.get, datasets={"a": SimpleNamespace(file_of=lambda *words: None)},
     )  # fmt: skip
-    monkeypatch.setattr(judges_checks, "check_table", lambda entry: None)
-    monkeypatch.setattr(judges_checks, "rubrics_that_fit", {"about the set": ["r", "s"]}.get)
-    judges_checks.check_labels(plan)
+    monkeypatch.setattr(judges_stage, "check_table", lambda entry: None)
+    monkeypatch.setattr(judges_stage, "rubrics_that_fit", {"about the set": ["r", "s"]}.get)
+    judges_stage.check_labels(plan)
     vars(plan).update(keys)
     with pytest.raises(UserError) as fault:
-        judges_checks.check_labels(plan)
+        judges_stage.check_labels(plan)
     assert fault.value.line == line
 
 
@@ -889,14 +881,14 @@ def test_two_rubrics_of_a_task_have_one_scale_a_criterion(plan: RulePlan, monkey
         "b": labels_rubric("Yes", "No"),
         "c": labels_rubric("Yes", "Somewhat", "No"),
     }
-    monkeypatch.setattr(validation_checks, "read_rubric", rubrics.get)
+    monkeypatch.setattr(validation_stage, "read_rubric", rubrics.get)
     selection: Any = SimpleNamespace(people_rubrics={"alike": ["a", "b"], "unlike": ["b", "c"], "one": ["c"]})
-    validation_checks.check_shared_scales(selection, "alike")
-    validation_checks.check_shared_scales(selection, "one")
+    validation_stage.check_shared_scales(selection, "alike")
+    validation_stage.check_shared_scales(selection, "one")
     with pytest.raises(
         UserError, match=r"^run\.judges: c and b define different labels for the criterion c of the task unlike"
     ):
-        validation_checks.check_shared_scales(selection, "unlike")
+        validation_stage.check_shared_scales(selection, "unlike")
 
 
 @pytest.mark.parametrize(
@@ -1001,13 +993,13 @@ def test_a_panels_judges_read_labelled_sets_by_its_rubric(
         rubric_for_release=lambda name, release: rubrics[name] and SimpleNamespace(name=rubrics[name]),
     )  # fmt: skip
     if rubric is None:
-        judges_checks.check_same_rubrics(plan, "p", "j")
+        judges_stage.check_same_rubrics(plan, "p", "j")
         return
     with pytest.raises(
         UserError,
         match=rf"^models\.j\.rubrics: for set, j uses {rubric}, but the panel p uses a\. Fix: list the rubrics of p and j in",
     ):
-        judges_checks.check_same_rubrics(plan, "p", "j")
+        judges_stage.check_same_rubrics(plan, "p", "j")
 
 
 def test_models_are_called_in_the_right_kind_of_job() -> None:
@@ -1089,7 +1081,7 @@ def test_files_of_pooled_tasks_are_listed_by_benchmark() -> None:
         run=run,
     )
     breakdowns = [f"results/scores/breakdowns/{place}.json" for place in ("one/a", "one/b", "two/b")]
-    assert list(tutorbench_planning.report_files(plan)) == [
+    assert list(tutorbench_stage.report_files(plan)) == [
         "results/scores/tags/one.json",
         *breakdowns[:2],
         "results/scores/difficulty/one.csv",
@@ -1100,15 +1092,15 @@ def test_files_of_pooled_tasks_are_listed_by_benchmark() -> None:
         "results/validation/k/raters/one.json",
         "results/validation/k/raters/two.json",
     ]
-    assert tutorbench_planning.tags_by_tagger(plan) == {
+    assert tutorbench_stage.tags_by_tagger(plan) == {
         "j": ["results/verdicts/j/tags/one.jsonl", "results/verdicts/j/tags/two.jsonl"]
     }
-    assert list(tutorbench_planning.journals(plan)) == [
+    assert list(tutorbench_stage.journals(plan)) == [
         "results/journal/tags/j/one.jsonl",
         "results/journal/tags/j/two.jsonl",
     ]
     run.taggers, run.difficulty.tutors, run.human_labels = [], [], []
-    assert list(tutorbench_planning.report_files(plan)) == breakdowns
+    assert list(tutorbench_stage.report_files(plan)) == breakdowns
 
 
 def test_slices_add_files_to_the_report_the_last_files_and_the_checked_verdicts(
@@ -1117,9 +1109,9 @@ def test_slices_add_files_to_the_report_the_last_files_and_the_checked_verdicts(
     judge = plan.run.judges[0]
     monkeypatch.setattr(plan, "slices", ())
     report, last, verdicts = (
-        report_inputs.report_files(plan),
-        launch_inputs.last_checks(plan),
-        validation_inputs.verdict_files(plan),
+        report_stage.report_files(plan),
+        launch_stage.last_checks(plan),
+        validation_stage.verdict_files(plan),
     )
 
     def part(name: str) -> Any:
@@ -1130,10 +1122,10 @@ def test_slices_add_files_to_the_report_the_last_files_and_the_checked_verdicts(
         )
 
     monkeypatch.setattr(plan, "slices", (part("one"), part("two")))
-    assert report_inputs.report_files(plan) == [*report, "one.report", "two.report"]
-    assert launch_inputs.last_checks(plan) == [*last, "one.last", "two.last"]
+    assert report_stage.report_files(plan) == [*report, "one.report", "two.report"]
+    assert launch_stage.last_checks(plan) == [*last, "one.last", "two.last"]
     # A judge that also tags keeps its verdicts among the checked ones.
-    assert validation_inputs.verdict_files(plan) == {**verdicts, judge: [*verdicts[judge], "one.tags", "two.tags"]}
+    assert validation_stage.verdict_files(plan) == {**verdicts, judge: [*verdicts[judge], "one.tags", "two.tags"]}
 
 
 def test_inputs_of_a_rule_are_those_in_its_file(plan: RulePlan) -> None:
@@ -1176,15 +1168,17 @@ def test_pairs_are_made_of_the_files_that_their_entry_names(tmp_path: Path) -> N
 def test_tutors_are_compared_by_the_judges_of_each_task() -> None:
     """For a benchmark without a judge, its judged headlines are listed as absent."""
     plan = judged_plan(["mrbench_taxonomy"])
-    of_mrbench, of_kmpbench = (scores_jobs.compare_tutors(plan, benchmark) for benchmark in ("mrbench", "kmpbench"))
+    of_mrbench, of_kmpbench = (
+        scores_stage.compare_tutors_job(plan, benchmark) for benchmark in ("mrbench", "kmpbench")
+    )
     assert of_mrbench.judging == {"mistake_remediation": ["demo-judge"]} and "judge" not in of_mrbench.absent
-    assert of_kmpbench.judging == {} and of_kmpbench.absent == scores_jobs.absent_grader_kinds(plan, "kmpbench") == [
+    assert of_kmpbench.judging == {} and of_kmpbench.absent == scores_stage.absent_grader_kinds(plan, "kmpbench") == [
         "judge"
     ]
     without = Plan(check_config(raw(tutors=["echo"], tasks=["mrbench"], judges=[])))
-    assert scores_jobs.compare_tutors(without, "mrbench").judging == {} and "judge" in scores_jobs.absent_grader_kinds(
+    assert scores_stage.compare_tutors_job(
         without, "mrbench"
-    )
+    ).judging == {} and "judge" in scores_stage.absent_grader_kinds(without, "mrbench")
 
 
 def test_the_saved_configuration_keeps_unicode_letters(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.answers import final_number, released_last_number
 from maieutic.plan.rules import plan_of
-from maieutic.replies import jobs as replies_jobs
+from maieutic.replies import stage as replies_stage
 from maieutic.replies.parsing import parse_replies
 from maieutic.replies.recorded import read_replies
 from shipped import shipped
@@ -51,10 +51,10 @@ def test_the_shipped_run_file_scores_what_the_authors_flagged(data: Path, tmp_pa
     }
     for tutor in tutors:
         names = {"benchmark": "mathtutorbench", "tutor": tutor}
-        job, out = replies_jobs.read_replies(plan, **names), tmp_path / f"{tutor}.jsonl"
+        job, out = replies_stage.read_replies_job(plan, **names), tmp_path / f"{tutor}.jsonl"
         read_replies(job=job, file=[file], items=[items], sources=[], out=out, prompts=tmp_path / "prompts.jsonl")
         grades = tmp_path / f"{tutor}.grades.jsonl"
-        parse_replies(job=replies_jobs.parse_replies(plan, **names), items=items.parent, replies=out, out=grades)
+        parse_replies(job=replies_stage.parse_replies_job(plan, **names), items=items.parent, replies=out, out=grades)
         robust = [grade for grade in read_records(grades, Grade) if grade.scoring == "robust"]
         assert [bool(grade.correct) for grade in robust] == flags[str(job.speaker)], tutor
         assert all(grade.span for grade in robust if grade.value is not None)

@@ -12,7 +12,7 @@ from maieutic.core.records import Grade, Item, without_copies
 from maieutic.core.stats import BootstrapSettings
 from maieutic.plan.rules import plan_of
 from maieutic.replies.generate import RequestLimits, tutor_request
-from maieutic.scores import jobs as scores_jobs
+from maieutic.scores import stage as scores_stage
 from maieutic.scores.score import FLIP_RATE, WITHIN_DEVIATION, index_grades, score_task
 from running import NO_GRADERS
 from shipped import shipped
@@ -107,9 +107,9 @@ def test_a_tutor_is_scored_on_its_own_number_of_answers() -> None:
     raw["run"] |= {"tutors": ["far", "echo"], "tasks": ["mathtutorbench/problem_solving"], **NO_GRADERS}
     plan = plan_of(raw)
     assert (plan.repeats, plan.repeats_of("far"), plan.repeats_of("echo")) == (3, 3, 1)
-    assert scores_jobs.score_replies(plan, "mathtutorbench", "far").repeats == 3
-    assert scores_jobs.score_replies(plan, "mathtutorbench", "echo").repeats == 1
-    assert scores_jobs.compare_tutors(plan, "mathtutorbench").repeats == {"far": 3}
+    assert scores_stage.score_replies_job(plan, "mathtutorbench", "far").repeats == 3
+    assert scores_stage.score_replies_job(plan, "mathtutorbench", "echo").repeats == 1
+    assert scores_stage.compare_tutors_job(plan, "mathtutorbench").repeats == {"far": 3}
     raw["models"]["far"]["shards"] = 2
     with pytest.raises(UserError, match=r"models.far.shards: the run has repeats"):
         plan_of(raw)

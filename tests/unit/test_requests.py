@@ -17,8 +17,7 @@ from maieutic.config import cards
 from maieutic.config.models import VllmModel
 from maieutic.core import paths
 from maieutic.core.journal import FinishedRequest
-from maieutic.judges import inputs as judges_inputs
-from maieutic.judges import jobs as judges_jobs
+from maieutic.judges import stage as judges_stage
 from maieutic.judges.probes import PROBES
 from maieutic.judges.verdicts import judge_labelled, judge_replies
 from maieutic.launch import rehearsal, requests
@@ -38,7 +37,7 @@ from maieutic.launch.requests import (
 )
 from maieutic.plan import inputs
 from maieutic.plan.rules import RulePlan, plan_before_pins, plan_of
-from maieutic.replies import jobs as replies_jobs
+from maieutic.replies import stage as replies_stage
 from maieutic.replies.generate import Shard, generate_replies
 from run_configs import HOSTED, NOBODY, many_judges
 from scripted import endpoint
@@ -105,7 +104,7 @@ def ask_the_tutor(plan: RulePlan) -> Path:
     journal, out = Path(paths.REPLY_JOURNAL.of(**NAMES)), Path(paths.REPLIES.of(**NAMES))
     files = {"items": Path(paths.ITEM_FOLDER.of(benchmark=BENCHMARK)), "pictures": Path("results/pictures")}
     generate_replies(
-        job=replies_jobs.generate_replies(plan, **NAMES), **files, weights=[], journal=journal, server_log=Path("log"),
+        job=replies_stage.generate_replies_job(plan, **NAMES), **files, weights=[], journal=journal, server_log=Path("log"),
         out=out, prompts=Path("prompts.jsonl"),
     )  # fmt: skip
     return journal
@@ -116,7 +115,7 @@ def ask_the_judge(plan: RulePlan) -> Path:
     journal = Path(paths.VERDICT_JOURNAL.of(**BATCH))
     files = {"items": Path(paths.ITEM_FOLDER.of(benchmark=BENCHMARK)), "pictures": Path("results/pictures")}
     judge_replies(
-        job=judges_jobs.judge_replies(plan, **BATCH), **files, replies=[Path(paths.REPLIES.of(**NAMES))], weights=[],
+        job=judges_stage.judge_replies_job(plan, **BATCH), **files, replies=[Path(paths.REPLIES.of(**NAMES))], weights=[],
         journal=journal, server_log=Path("log"), out=Path("verdicts.jsonl"),
     )  # fmt: skip
     return journal
@@ -261,9 +260,9 @@ def ask_about_labels(plan: RulePlan, judge: str) -> Path:
     files = plan.inputs_of("judge_labelled")({"judge": judge})  # type: ignore[arg-type]
     journal = Path(paths.LABELLED_JOURNAL.of(judge=judge))
     judge_labelled(
-        job=judges_jobs.judge_labelled(plan, judge), labels=[*map(Path, files["labels"])], pairs=[*map(Path, files["pairs"])],
+        job=judges_stage.judge_labelled_job(plan, judge), labels=[*map(Path, files["labels"])], pairs=[*map(Path, files["pairs"])],
         weights=[], journal=journal, server_log=Path("log"), out=Path(f"{judge}.jsonl"),
-        probes_out=[Path(f"{judge}-{name}.jsonl") for name in judges_inputs.used_probes(plan)],
+        probes_out=[Path(f"{judge}-{name}.jsonl") for name in judges_stage.used_probes(plan)],
     )  # fmt: skip
     return journal
 
@@ -527,7 +526,7 @@ def test_requests_of_a_shard_are_counted_with_its_jobs_settings(
         calls.update(work=work, limits=(limits.max_tokens, limits.seed))
         return [], 3
 
-    monkeypatch.setattr(replies_jobs, "generate_shard", lambda plan, *names: calls.update(names=names) or job)
+    monkeypatch.setattr(replies_stage, "generate_shard_job", lambda plan, *names: calls.update(names=names) or job)
     monkeypatch.setattr(requests, "mean_answer_tokens", lambda on_file, loaded_cards: 7.0)
     monkeypatch.setattr(requests, "run_conversations_on_file", count_turns)
     answers_on_file, on_file_args = AnswersOnFile, []

@@ -9,7 +9,7 @@ from maieutic.config.cards import CARDS, Card, read_card
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item
 from maieutic.graders.gold import final_answer_line
-from maieutic.tools.self_check import GraderCheck, check_card_on_gold, failures_on, report_checks, why_skipped
+from maieutic.tools.self_check import GraderCheck, check_card_on_gold, failures_on, report_stage, why_skipped
 from task_items import DEMO, REGISTRY, items_of_card
 
 CARD_PATHS = sorted(CARDS.glob("*/*.yaml"))
@@ -77,7 +77,7 @@ def test_all_failures_are_reported_at_once(caplog: pytest.LogCaptureFixture) -> 
         GraderCheck("b/t", "judge", 0, [], "a"),
     ]
     with caplog.at_level("INFO"), pytest.raises(UserError, match=r"30 failures item 0 .*and 10 more") as error:
-        report_checks(checks)
+        report_stage(checks)
     assert "item 19" in str(error.value) and "item 20" not in str(error.value)
     assert [record.message for record in caplog.records] == [
         "b/t, step: 30 items, 30 failures",

@@ -46,9 +46,9 @@ INPUT_MODULES = [
         import_module(module)
         for module in sorted(
             {
-                f"{package}.inputs"
+                f"{package}.stage"
                 for path in RULES.glob("*.smk")
-                for package in re.findall(r"^from (\S+) import inputs", path.read_text(encoding="utf-8"), re.MULTILINE)
+                for package in re.findall(r"^from (\S+) import stage", path.read_text(encoding="utf-8"), re.MULTILINE)
             }
         )
     ),

@@ -6,7 +6,7 @@ stages of its own. Generic code imports the following modules of these folders b
 | module, object | content |
 | --- | --- |
 | commands, COMMANDS | commands, by stage |
-| planning, PLANNING | part of the plan: inputs and jobs of the folder's rules, and checks (`plan.slice_plan`) |
+| stage, STAGE | part of the plan: inputs and jobs of the folder's rules, and checks (`plan.slice_plan`) |
 | section, PAGES | pages of the report; only of features |
 
 The configuration keys of a feature are in `config/settings.py`, and all rules are in `workflow/rules`.

@@ -3,9 +3,9 @@
 Evaluation sets are copied to results/datasets, where benchmarks read them like any other source.
 """
 
-from maieutic.curation import inputs as curation_inputs
+from maieutic.curation import stage as curation_stage
 from maieutic.curation.curated_plan import rater_interpreter, stage_interpreter
-from maieutic.judges import inputs as judges_inputs
+from maieutic.judges import stage as judges_stage
 
 
 wildcard_constraints:
@@ -18,7 +18,7 @@ ruleorder: fetch_curated > fetch_dataset
 
 rule make_seeds:
     input:
-        sources=plan.select(curation_inputs.seed_sources),
+        sources=plan.select(curation_stage.seed_sources),
     output:
         "results/curation/{curation}/seeds.jsonl",
     log:
@@ -34,8 +34,8 @@ rule make_components:
     """Make standards, follow-ups, wrong solutions, similar problems and clarifications. A killed job resumes."""
     input:
         seeds="results/curation/{curation}/seeds.jsonl",
-        weights=plan.select(curation_inputs.stage_weights, step="make_components"),
-        cards=plan.select(curation_inputs.stage_cards, step="make_components"),
+        weights=plan.select(curation_stage.stage_weights, step="make_components"),
+        cards=plan.select(curation_stage.stage_cards, step="make_components"),
     output:
         components="results/curation/{curation}/components.jsonl",
         outcomes="results/curation/{curation}/outcomes/make_components.jsonl",
@@ -69,9 +69,9 @@ rule write_flows:
     """Write a flow for each dialogue. The verifier or people then accept or reject the flow."""
     input:
         components="results/curation/{curation}/components.jsonl",
-        people=plan.select(curation_inputs.people_decisions),
-        weights=plan.select(curation_inputs.stage_weights, step="write_flows"),
-        cards=plan.select(curation_inputs.stage_cards, step="write_flows"),
+        people=plan.select(curation_stage.people_decisions),
+        weights=plan.select(curation_stage.stage_weights, step="write_flows"),
+        cards=plan.select(curation_stage.stage_cards, step="write_flows"),
     output:
         flows="results/curation/{curation}/flows.jsonl",
         sheet="results/curation/{curation}/flows.csv",
@@ -110,8 +110,8 @@ rule write_dialogues:
         seeds="results/curation/{curation}/seeds.jsonl",
         components="results/curation/{curation}/components.jsonl",
         flows="results/curation/{curation}/flows.jsonl",
-        weights=plan.select(curation_inputs.stage_weights, step="write_dialogues"),
-        cards=plan.select(curation_inputs.stage_cards, step="write_dialogues"),
+        weights=plan.select(curation_stage.stage_weights, step="write_dialogues"),
+        cards=plan.select(curation_stage.stage_cards, step="write_dialogues"),
     output:
         dialogues="results/curation/{curation}/dialogues.jsonl",
         outcomes="results/curation/{curation}/outcomes/write_dialogues.jsonl",
@@ -178,8 +178,8 @@ rule rate_dialogues:
     """Rate a sample of the dialogues' tutor turns with a judge that is validated on human labels."""
     input:
         dialogues="results/curation/{curation}/dialogues.jsonl",
-        weights=plan.select(judges_inputs.answering_weights),
-        rubrics=plan.select(curation_inputs.rating_rubrics),
+        weights=plan.select(judges_stage.answering_weights),
+        rubrics=plan.select(curation_stage.rating_rubrics),
     output:
         "results/curation/{curation}/ratings/{judge}.jsonl",
     log:
@@ -244,8 +244,8 @@ rule clean_training_set:
     input:
         seeds="results/curation/{curation}/seeds.jsonl",
         raw="results/curation/{curation}/training.raw.jsonl",
-        cases=plan.select(curation_inputs.selected_items),
-        tests=plan.select(curation_inputs.evaluation_sets),
+        cases=plan.select(curation_stage.selected_items),
+        tests=plan.select(curation_stage.evaluation_sets),
     output:
         chats="results/curation/{curation}/sets/training.jsonl",
         parquet="results/curation/{curation}/sets/training.parquet",
@@ -271,8 +271,8 @@ rule clean_training_set:
 rule fetch_curated:
     """Copy an evaluation set that this run has made, after its checksum is compared with the datasheet."""
     input:
-        made=plan.select(curation_inputs.curated_set),
-        sheet=plan.select(curation_inputs.curated_sheet),
+        made=plan.select(curation_stage.curated_set),
+        sheet=plan.select(curation_stage.curated_sheet),
     output:
         "results/datasets/{dataset}.source",
     log:
@@ -291,5 +291,5 @@ rule fetch_curated:
 rule curate:
     """Make all curated sets and tuned weights of the run, without an evaluation of tutors."""
     input:
-        plan.select(curation_inputs.curation_products),
+        plan.select(curation_stage.curation_products),
     localrule: True

@@ -1,7 +1,7 @@
 """results/replies, results/rewards, results/verdicts -> results/grades: grades by parsers, reward models and judges."""
 
-from maieutic.judges import inputs as judges_inputs
-from maieutic.rewards import inputs as rewards_inputs
+from maieutic.judges import stage as judges_stage
+from maieutic.rewards import stage as rewards_stage
 
 
 rule parse_replies:
@@ -32,10 +32,10 @@ rule parse_replies:
 rule grade_by_rewards:
     """Compare a tutor's replies with human replies by the scores of one reward model."""
     input:
-        cases=plan.select(rewards_inputs.rewarded_items),
+        cases=plan.select(rewards_stage.rewarded_items),
         replies="results/replies/{benchmark}/{tutor}.jsonl",
-        rewards=plan.select(rewards_inputs.tutor_rewards),
-        overlaps=plan.select(rewards_inputs.training_overlaps),
+        rewards=plan.select(rewards_stage.tutor_rewards),
+        overlaps=plan.select(rewards_stage.training_overlaps),
     output:
         "results/grades/{benchmark}/{reward_model}/{tutor}.jsonl",
     log:
@@ -63,9 +63,9 @@ rule grade_by_rewards:
 rule grade_verdicts:
     """Turn one judge's verdicts on a tutor's replies into grades, shares and weighted scores."""
     input:
-        verdicts=plan.select(judges_inputs.tutor_verdicts),
-        cases=plan.select(judges_inputs.weighted_items),
-        rubrics=plan.select(judges_inputs.reply_rubrics),
+        verdicts=plan.select(judges_stage.tutor_verdicts),
+        cases=plan.select(judges_stage.weighted_items),
+        rubrics=plan.select(judges_stage.reply_rubrics),
     output:
         "results/grades/{benchmark}/{judge}/{tutor}.jsonl",
     log:

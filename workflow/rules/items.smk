@@ -1,13 +1,13 @@
 """results/datasets -> results/items: test cases in one format."""
 
-from maieutic.preparation import inputs as preparation_inputs
+from maieutic.preparation import stage as preparation_stage
 
 
 rule make_items:
     input:
-        source=plan.select(preparation_inputs.task_source),
-        pictures=plan.select(preparation_inputs.task_pictures),
-        card=plan.select(preparation_inputs.task_card),
+        source=plan.select(preparation_stage.task_source),
+        pictures=plan.select(preparation_stage.task_pictures),
+        card=plan.select(preparation_stage.task_card),
     output:
         "results/items/{benchmark}/{task}.jsonl",
     log:

@@ -1,12 +1,12 @@
 """results/datasets -> results/labels: human-labelled replies that validate the graders."""
 
-from maieutic.preparation import inputs as preparation_inputs
+from maieutic.preparation import stage as preparation_stage
 
 
 rule make_labels:
     input:
-        sources=plan.select(preparation_inputs.label_sources),
-        rubrics=plan.select(preparation_inputs.label_rubric),
+        sources=plan.select(preparation_stage.label_sources),
+        rubrics=plan.select(preparation_stage.label_rubric),
     output:
         cases="results/labels/{release}/items.jsonl",
         replies="results/labels/{release}/replies.jsonl",

@@ -1,12 +1,12 @@
 """Additional stage of MRBench: submissions to the BEA 2025 shared task."""
 
-from maieutic.benchmarks.mrbench import inputs as mrbench
+from maieutic.benchmarks.mrbench import stage as mrbench_stage
 
 
 rule write_submission:
     """Write a judge's verdicts on an unlabelled release as a submission to the BEA 2025 shared task."""
     input:
-        source=plan.select(mrbench.submission_source),
+        source=plan.select(mrbench_stage.submission_source),
         verdicts="results/verdicts/{judge}/labelled.jsonl",
     output:
         predictions="results/scores/predictions/{release}/{judge}/predictions.json",

@@ -1,12 +1,12 @@
 """results/datasets, results/items -> results/preferences: pairs of a better and a worse reply, and their leakage."""
 
-from maieutic.preparation import inputs as preparation_inputs
-from maieutic.rewards import inputs as rewards_inputs
+from maieutic.preparation import stage as preparation_stage
+from maieutic.rewards import stage as rewards_stage
 
 
 rule make_pairs:
     input:
-        sources=plan.select(preparation_inputs.pair_sources),
+        sources=plan.select(preparation_stage.pair_sources),
     output:
         pairs="results/preferences/{source}/pairs.jsonl",
         counts="results/preferences/{source}/counts.json",
@@ -27,7 +27,7 @@ rule make_pairs:
 rule find_overlap:
     """List the benchmark's items whose human reply or problem occurs in the pairs of a source."""
     input:
-        cases=plan.select(rewards_inputs.rewarded_items),
+        cases=plan.select(rewards_stage.rewarded_items),
         pairs="results/preferences/{source}/pairs.jsonl",
     output:
         "results/preferences/{source}/overlap/{benchmark}.json",

@@ -1,12 +1,12 @@
 """results/items -> results/questions: prompts for a tutor without an endpoint."""
 
-from maieutic.replies import inputs as replies_inputs
+from maieutic.replies import stage as replies_stage
 
 
 rule write_questions:
     input:
         cases="results/items/{benchmark}/{task}.jsonl",
-        cards=plan.select(replies_inputs.task_card_and_prompts),
+        cards=plan.select(replies_stage.task_card_and_prompts),
     output:
         "results/questions/{benchmark}/{task}.jsonl",
     log:
@@ -21,5 +21,5 @@ rule write_questions:
 rule questions:
     """Write the prompts of all items of the run, for tutors that are asked outside the run."""
     input:
-        plan.select(replies_inputs.question_files),
+        plan.select(replies_stage.question_files),
     localrule: True

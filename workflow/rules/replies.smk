@@ -1,14 +1,14 @@
 """results/items -> results/replies: every tutor's replies to every item."""
 
-from maieutic.replies import inputs as replies_inputs
+from maieutic.replies import stage as replies_stage
 
 
 rule generate_replies:
     """Generate a served model's replies. Later attempts get more time and memory, and resume from the journal."""
     input:
         cases=plan.select(inputs.tutor_items),
-        cards=plan.select(replies_inputs.tutor_prompts),
-        weights=plan.select(replies_inputs.tutor_weights),
+        cards=plan.select(replies_stage.tutor_prompts),
+        weights=plan.select(replies_stage.tutor_weights),
     output:
         replies="results/replies/{benchmark}/{tutor}.jsonl",
         prompts="results/replies/{benchmark}/prompts/{tutor}.jsonl",
@@ -63,8 +63,8 @@ use rule generate_replies as generate_shard with:
     """Generate a served model's replies to one shard of a benchmark's items."""
     input:
         cases=plan.select(inputs.tutor_items),
-        cards=plan.select(replies_inputs.tutor_prompts),
-        weights=plan.select(replies_inputs.tutor_weights),
+        cards=plan.select(replies_stage.tutor_prompts),
+        weights=plan.select(replies_stage.tutor_weights),
     output:
         replies="results/replies/{benchmark}/shards/{shard}/{tutor}.jsonl",
         prompts="results/replies/{benchmark}/shards/{shard}/prompts/{tutor}.jsonl",
@@ -84,8 +84,8 @@ use rule generate_replies as generate_shard_locally with:
     """Generate a hosted model's replies to one shard of a benchmark's items."""
     input:
         cases=plan.select(inputs.tutor_items),
-        cards=plan.select(replies_inputs.tutor_prompts),
-        weights=plan.select(replies_inputs.tutor_weights),
+        cards=plan.select(replies_stage.tutor_prompts),
+        weights=plan.select(replies_stage.tutor_weights),
     output:
         replies="results/replies/{benchmark}/shards/{shard}/{tutor}.jsonl",
         prompts="results/replies/{benchmark}/shards/{shard}/prompts/{tutor}.jsonl",
@@ -111,8 +111,8 @@ use rule generate_replies as generate_shard_locally with:
 rule gather_shards:
     """Merge a tutor's replies to all shards of a benchmark's items."""
     input:
-        replies=plan.select(replies_inputs.shard_replies),
-        prompts=plan.select(replies_inputs.shard_prompts),
+        replies=plan.select(replies_stage.shard_replies),
+        prompts=plan.select(replies_stage.shard_prompts),
     output:
         replies="results/replies/{benchmark}/{tutor}.jsonl",
         prompts="results/replies/{benchmark}/prompts/{tutor}.jsonl",
@@ -137,9 +137,9 @@ rule gather_shards:
 rule generate_all_replies:
     """Generate a served model's replies to all benchmarks in one job with one server (servers.pack)."""
     input:
-        cases=plan.select(replies_inputs.all_tutor_items),
-        cards=plan.select(replies_inputs.all_tutor_prompts),
-        weights=plan.select(replies_inputs.tutor_weights),
+        cases=plan.select(replies_stage.all_tutor_items),
+        cards=plan.select(replies_stage.all_tutor_prompts),
+        weights=plan.select(replies_stage.tutor_weights),
     output:
         replies=expand("results/replies/{benchmark}/{{tutor}}.jsonl", benchmark=plan.benchmarks),
         prompts=expand(
@@ -181,10 +181,10 @@ rule generate_all_replies:
 rule read_replies:
     """Read the replies of a recorded tutor from its files."""
     input:
-        file=plan.select(replies_inputs.recorded_files),
-        sources=plan.select(replies_inputs.sampled_sources),
-        cases=plan.select(replies_inputs.all_tutor_items),
-        cards=plan.select(replies_inputs.tutor_prompts),
+        file=plan.select(replies_stage.recorded_files),
+        sources=plan.select(replies_stage.sampled_sources),
+        cases=plan.select(replies_stage.all_tutor_items),
+        cards=plan.select(replies_stage.tutor_prompts),
     output:
         replies="results/replies/{benchmark}/{tutor}.jsonl",
         prompts="results/replies/{benchmark}/prompts/{tutor}.jsonl",

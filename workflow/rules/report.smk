@@ -1,7 +1,7 @@
 """results/scores and their sources -> the run's folder: page, tables and effective configuration."""
 
-from maieutic.report import inputs as report_inputs
-from maieutic.validation import inputs as validation_inputs
+from maieutic.report import stage as report_stage
+from maieutic.validation import stage as validation_stage
 
 
 rule save_config:
@@ -21,7 +21,7 @@ rule build_report:
     input:
         config=f"results/{RUN}/config.yaml",
         provenance=f"results/{RUN}/provenance.json",
-        files=plan.select(report_inputs.report_files),
+        files=plan.select(report_stage.report_files),
     output:
         page=report(
             f"results/{RUN}/index.html",
@@ -101,7 +101,7 @@ rule keep_run:
     input:
         config=f"results/{RUN}/config.yaml",
         page=f"results/{RUN}/index.html",
-        files=plan.select(report_inputs.report_files),
+        files=plan.select(report_stage.report_files),
     output:
         kept=directory(f"results/{RUN}/kept"),
     log:
@@ -119,7 +119,7 @@ rule check_judges:
     """Fail the run, after its report is written, if too many verdicts of a judge are missing."""
     input:
         page=f"results/{RUN}/index.html",
-        verdicts=plan.select(validation_inputs.every_verdict),
+        verdicts=plan.select(validation_stage.every_verdict),
     output:
         f"results/{RUN}/judges.json",
     log:

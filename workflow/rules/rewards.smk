@@ -1,14 +1,14 @@
 """results/preferences, results/weights, results/replies -> results/rewards: reward models and their scores."""
 
-from maieutic.rewards import inputs as rewards_inputs
+from maieutic.rewards import stage as rewards_stage
 
 
 rule train_reward_model:
     """Train a reward model, and write its weights, tokenizer and training.json. A killed job resumes."""
     input:
-        pairs=plan.select(rewards_inputs.training_pairs),
-        base=plan.select(rewards_inputs.reward_model_base),
-        prompts=plan.select(rewards_inputs.reward_model_prompt),
+        pairs=plan.select(rewards_stage.training_pairs),
+        base=plan.select(rewards_stage.reward_model_base),
+        prompts=plan.select(rewards_stage.reward_model_prompt),
     output:
         manifest="results/rewards/models/{reward_model}/manifest.json",
         training="results/rewards/models/{reward_model}/training.json",
@@ -46,7 +46,7 @@ rule write_model_card:
         training="results/rewards/models/{reward_model}/training.json",
         pairs=plan.select(inputs.leading_pairs),
         rewards="results/rewards/pairs/{reward_model}.jsonl",
-        counts=plan.select(rewards_inputs.training_pair_counts),
+        counts=plan.select(rewards_stage.training_pair_counts),
     output:
         "results/rewards/models/{reward_model}/README.md",
     log:
@@ -105,10 +105,10 @@ rule embed_replies:
 rule score_pairs:
     """Score both replies of each pair in the leading set of preferences, and the labelled replies, for validation."""
     input:
-        weights=plan.select(rewards_inputs.reward_model_weights),
+        weights=plan.select(rewards_stage.reward_model_weights),
         pairs=plan.select(inputs.leading_pairs),
-        labels=plan.select(rewards_inputs.reward_labels),
-        prompts=plan.select(rewards_inputs.reward_model_prompt),
+        labels=plan.select(rewards_stage.reward_labels),
+        prompts=plan.select(rewards_stage.reward_model_prompt),
     output:
         pairs="results/rewards/pairs/{reward_model}.jsonl",
         labelled="results/rewards/labelled/{reward_model}.jsonl",
@@ -141,7 +141,7 @@ rule score_pairs:
 rule choose_reward_model:
     """Choose the run's leading reward model on half of the leading set of preferences."""
     input:
-        rewards=plan.select(rewards_inputs.pair_rewards),
+        rewards=plan.select(rewards_stage.pair_rewards),
     output:
         "results/rewards/leading_reward_model.json",
     log:
@@ -156,9 +156,9 @@ rule choose_reward_model:
 rule check_scorer:
     """Compare a reward model's float32 scores with the scores that its paper prints for stated replies."""
     input:
-        weights=plan.select(rewards_inputs.reward_model_weights),
-        scores=plan.select(rewards_inputs.published_scores_file),
-        prompts=plan.select(rewards_inputs.reward_model_prompt),
+        weights=plan.select(rewards_stage.reward_model_weights),
+        scores=plan.select(rewards_stage.published_scores_file),
+        prompts=plan.select(rewards_stage.reward_model_prompt),
     output:
         "results/rewards/published_scores/{reward_model}.json",
     log:
@@ -191,10 +191,10 @@ rule check_scorer:
 use rule score_pairs as score_preferences with:
     """Score both replies of each pair in a further set of preferences."""
     input:
-        weights=plan.select(rewards_inputs.reward_model_weights),
+        weights=plan.select(rewards_stage.reward_model_weights),
         pairs="results/preferences/{source}/pairs.jsonl",
         labels=[],
-        prompts=plan.select(rewards_inputs.reward_model_prompt),
+        prompts=plan.select(rewards_stage.reward_model_prompt),
     output:
         "results/rewards/preferences/{reward_model}/{source}.jsonl",
     log:
@@ -211,10 +211,10 @@ use rule score_pairs as score_preferences with:
 rule score_rewards:
     """Score all replies of a batch of tutors. Human replies are in the batch of baselines, so they are scored once."""
     input:
-        weights=plan.select(rewards_inputs.reward_model_weights),
-        cases=plan.select(rewards_inputs.rewarded_items),
-        replies=plan.select(rewards_inputs.batch_of_replies),
-        prompts=plan.select(rewards_inputs.reward_model_prompt),
+        weights=plan.select(rewards_stage.reward_model_weights),
+        cases=plan.select(rewards_stage.rewarded_items),
+        replies=plan.select(rewards_stage.batch_of_replies),
+        prompts=plan.select(rewards_stage.reward_model_prompt),
     output:
         "results/rewards/replies/{reward_model}/{benchmark}/{batch}.jsonl",
     log:
@@ -247,8 +247,8 @@ rule score_rewards:
 rule train_criteria:
     """Train one binary classifier per criterion, and classify held-out replies and the leading set of preferences."""
     input:
-        base=plan.select(rewards_inputs.classifier_base),
-        labels=plan.select(rewards_inputs.classifier_labels),
+        base=plan.select(rewards_stage.classifier_base),
+        labels=plan.select(rewards_stage.classifier_labels),
         pairs=plan.select(inputs.leading_pairs),
     output:
         heldout="results/rewards/criteria/{classifier}/heldout.jsonl",

@@ -1,14 +1,14 @@
 """results/items, results/grades, results/verdicts -> results/scores: scores with confidence intervals."""
 
-from maieutic.scores import inputs as scores_inputs
-from maieutic.validation import inputs as validation_inputs
+from maieutic.scores import stage as scores_stage
+from maieutic.validation import stage as validation_stage
 
 
 rule score_replies:
     input:
         cases=plan.select(inputs.tutor_items),
-        grades=plan.select(scores_inputs.all_grades),
-        leader=plan.select(scores_inputs.leading_reward_model),
+        grades=plan.select(scores_stage.all_grades),
+        leader=plan.select(scores_stage.leading_reward_model),
         cards=plan.select(inputs.tutor_cards),
     output:
         "results/scores/{benchmark}/{tutor}.json",
@@ -35,8 +35,8 @@ rule compare_tutors:
     """Compute the paired difference between each two tutors of the run, on the items that both tutors answered."""
     input:
         cases=plan.select(inputs.benchmark_items),
-        grades=plan.select(scores_inputs.compared_grades),
-        leader=plan.select(scores_inputs.leading_reward_model),
+        grades=plan.select(scores_stage.compared_grades),
+        leader=plan.select(scores_stage.leading_reward_model),
         cards=plan.select(inputs.benchmark_cards),
     output:
         "results/scores/differences/{benchmark}.json",
@@ -68,7 +68,7 @@ rule score_labels:
             "results/labels/{release}/labels.jsonl",
             "results/labels/{release}/about.json",
         ],
-        embedded=plan.select(validation_inputs.closeness_files),
+        embedded=plan.select(validation_stage.closeness_files),
     output:
         "results/scores/labels/{release}.json",
     log:

@@ -1,7 +1,7 @@
 """results/items -> results/simulations: conversations with a student that a model plays. No leaderboard contains them."""
 
-from maieutic.replies import inputs as replies_inputs
-from maieutic.simulation import inputs as simulation_inputs
+from maieutic.replies import stage as replies_stage
+from maieutic.simulation import stage as simulation_stage
 from maieutic.simulation.planned import simulation_interpreter
 
 
@@ -12,10 +12,10 @@ wildcard_constraints:
 rule simulate_conversations:
     """Run a tutor's conversations with the simulated student. A killed job resumes inside the conversations."""
     input:
-        cases=plan.select(simulation_inputs.simulated_items),
-        prompts=plan.select(simulation_inputs.simulation_prompts),
-        weights=plan.select(replies_inputs.tutor_weights),
-        student_weights=plan.select(simulation_inputs.student_weights),
+        cases=plan.select(simulation_stage.simulated_items),
+        prompts=plan.select(simulation_stage.simulation_prompts),
+        weights=plan.select(replies_stage.tutor_weights),
+        student_weights=plan.select(simulation_stage.student_weights),
     output:
         "results/simulations/{simulation}/conversations/{tutor}.jsonl",
     log:
@@ -52,9 +52,9 @@ rule simulate_conversations:
 rule measure_claims:
     """Measure how often the simulated student agrees with wrong and with right claims."""
     input:
-        cases=plan.select(simulation_inputs.simulated_items),
-        prompts=plan.select(simulation_inputs.simulation_prompts),
-        student_weights=plan.select(simulation_inputs.student_weights),
+        cases=plan.select(simulation_stage.simulated_items),
+        prompts=plan.select(simulation_stage.simulation_prompts),
+        student_weights=plan.select(simulation_stage.student_weights),
     output:
         "results/simulations/{simulation}/claims.jsonl",
     log:
@@ -86,7 +86,7 @@ rule measure_claims:
 rule score_simulation:
     """Figures of a simulation, with intervals."""
     input:
-        conversations=plan.select(simulation_inputs.all_conversations),
+        conversations=plan.select(simulation_stage.all_conversations),
         claims="results/simulations/{simulation}/claims.jsonl",
     output:
         "results/simulations/{simulation}/scores.json",

@@ -3,7 +3,7 @@
 Tuned weights are linked into results/weights, where they are read like any other tutor's weights.
 """
 
-from maieutic.curation import inputs as curation_inputs
+from maieutic.curation import stage as curation_stage
 
 
 wildcard_constraints:
@@ -17,9 +17,9 @@ ruleorder: serve_tuned > prepare_weights
 rule mix_examples:
     """Mix a tuning's training examples by the shares of its sources, without examples of the run's problems."""
     input:
-        sources=plan.select(curation_inputs.mixed_sources),
-        cases=plan.select(curation_inputs.selected_items),
-        tests=plan.select(curation_inputs.evaluation_sets),
+        sources=plan.select(curation_stage.mixed_sources),
+        cases=plan.select(curation_stage.selected_items),
+        tests=plan.select(curation_stage.evaluation_sets),
     output:
         examples="results/tuning/{tuning}/examples.jsonl",
         sheet="results/tuning/{tuning}/examples.json",
@@ -42,7 +42,7 @@ rule mix_examples:
 rule tune_tutor:
     """Fine-tune a tutor, and write its weights, tokenizer and model card. A killed job resumes from a checkpoint."""
     input:
-        base=plan.select(curation_inputs.tuning_base),
+        base=plan.select(curation_stage.tuning_base),
         examples="results/tuning/{tuning}/examples.jsonl",
         sheet="results/tuning/{tuning}/examples.json",
     output:
@@ -76,7 +76,7 @@ rule tune_tutor:
 rule serve_tuned:
     """Link the tuned weights into the folder of all tutors' weights."""
     input:
-        tuned=plan.select(curation_inputs.tuned_weights),
+        tuned=plan.select(curation_stage.tuned_weights),
     output:
         "results/weights/{model}/manifest.json",
     log:

@@ -1,17 +1,17 @@
 """Additional stages of TutorBench: tags of items and criteria, scores by tag, hard items, agreement with raters."""
 
-from maieutic.benchmarks.tutorbench import inputs as tutorbench
-from maieutic.judges import inputs as judges_inputs
-from maieutic.scores import inputs as scores_inputs
-from maieutic.validation import inputs as validation_inputs
+from maieutic.benchmarks.tutorbench import stage as tutorbench_stage
+from maieutic.judges import stage as judges_stage
+from maieutic.scores import stage as scores_stage
+from maieutic.validation import stage as validation_stage
 
 
 rule tag_items:
     """Tag items and criteria with a served model."""
     input:
-        cases=plan.select(tutorbench.pooled_items),
-        weights=plan.select(tutorbench.tagger_weights),
-        rubrics=plan.select(tutorbench.tag_rubrics),
+        cases=plan.select(tutorbench_stage.pooled_items),
+        weights=plan.select(tutorbench_stage.tagger_weights),
+        rubrics=plan.select(tutorbench_stage.tag_rubrics),
     output:
         "results/verdicts/{tagger}/tags/{benchmark}.jsonl",
     log:
@@ -63,8 +63,8 @@ use rule tag_items as tag_items_locally with:
 rule vote_tags:
     """Set each item's Bloom level by a vote of the taggers, and measure their agreement (TutorBench, section 3.4)."""
     input:
-        cases=plan.select(tutorbench.pooled_items),
-        tags=plan.select(tutorbench.tag_files),
+        cases=plan.select(tutorbench_stage.pooled_items),
+        tags=plan.select(tutorbench_stage.tag_files),
     output:
         "results/scores/tags/{benchmark}.json",
     log:
@@ -80,9 +80,9 @@ rule vote_tags:
 rule break_down:
     """Compute a tutor's scores for each tag of items and criteria, over the pooled tasks."""
     input:
-        cases=plan.select(tutorbench.pooled_items),
-        grades=plan.select(scores_inputs.judge_grades),
-        votes=plan.select(tutorbench.tag_votes),
+        cases=plan.select(tutorbench_stage.pooled_items),
+        grades=plan.select(scores_stage.judge_grades),
+        votes=plan.select(tutorbench_stage.tag_votes),
         cards=plan.select(inputs.benchmark_cards),
     output:
         "results/scores/breakdowns/{benchmark}/{tutor}.json",
@@ -110,8 +110,8 @@ rule break_down:
 rule filter_by_difficulty:
     """Select the hard items, which several tutors in `run.difficulty` fail (TutorBench, appendix A.1)."""
     input:
-        cases=plan.select(tutorbench.pooled_items),
-        grades=plan.select(tutorbench.difficulty_grades),
+        cases=plan.select(tutorbench_stage.pooled_items),
+        grades=plan.select(tutorbench_stage.difficulty_grades),
     output:
         "results/scores/difficulty/{benchmark}.csv",
     log:
@@ -132,9 +132,9 @@ rule filter_by_difficulty:
 rule rate_judge:
     """Compare a judge's verdicts on each criterion with those of human raters (TutorBench, section 3.7)."""
     input:
-        people=plan.select(validation_inputs.people_labels),
-        cases=plan.select(tutorbench.pooled_items),
-        verdicts=plan.select(judges_inputs.batch_verdicts),
+        people=plan.select(validation_stage.people_labels),
+        cases=plan.select(tutorbench_stage.pooled_items),
+        verdicts=plan.select(judges_stage.batch_verdicts),
     output:
         "results/validation/{judge}/raters/{benchmark}.json",
     log:

@@ -1,8 +1,8 @@
 """results/labels, results/rewards, results/verdicts -> results/validation: each grader's agreement with people."""
 
-from maieutic.judges import inputs as judges_inputs
-from maieutic.rewards import inputs as rewards_inputs
-from maieutic.validation import inputs as validation_inputs
+from maieutic.judges import stage as judges_stage
+from maieutic.rewards import stage as rewards_stage
+from maieutic.validation import stage as validation_stage
 
 
 rule validate_reward_model:
@@ -10,7 +10,7 @@ rule validate_reward_model:
     input:
         pairs=plan.select(inputs.leading_pairs),
         rewards="results/rewards/pairs/{reward_model}.jsonl",
-        training=plan.select(rewards_inputs.training_pairs),
+        training=plan.select(rewards_stage.training_pairs),
     output:
         "results/validation/{reward_model}/pairs.json",
     log:
@@ -35,7 +35,7 @@ use rule validate_reward_model as validate_reward_on_pairs with:
     input:
         pairs="results/preferences/{source}/pairs.jsonl",
         rewards="results/rewards/preferences/{reward_model}/{source}.jsonl",
-        training=plan.select(rewards_inputs.training_pairs),
+        training=plan.select(rewards_stage.training_pairs),
     output:
         "results/validation/{reward_model}/preferences/{source}.json",
     log:
@@ -86,10 +86,10 @@ use rule validate_criteria as validate_criteria_on_pairs with:
 rule validate_judge:
     """Validate a judge on each labelled set, and on each set of preferences with its replies in both orders."""
     input:
-        labels=plan.select(judges_inputs.validating_labels),
-        pairs=plan.select(judges_inputs.judge_pairs),
+        labels=plan.select(judges_stage.validating_labels),
+        pairs=plan.select(judges_stage.judge_pairs),
         verdicts="results/verdicts/{judge}/labelled.jsonl",
-        single=plan.select(judges_inputs.panel_labelled_verdicts),
+        single=plan.select(judges_stage.panel_labelled_verdicts),
     output:
         labels="results/validation/{judge}/labels.json",
         pairs=[
@@ -120,9 +120,9 @@ rule validate_judge:
 rule validate_probes:
     """Measure how much a judge's verdicts depend on irrelevant changes to its prompts (probes)."""
     input:
-        labels=plan.select(judges_inputs.validating_labels),
+        labels=plan.select(judges_stage.validating_labels),
         verdicts="results/verdicts/{judge}/labelled.jsonl",
-        probes=plan.select(judges_inputs.probe_verdicts),
+        probes=plan.select(judges_stage.probe_verdicts),
     output:
         "results/validation/{judge}/probes.json",
     log:
@@ -145,7 +145,7 @@ rule validate_probes:
 rule validate_reward_on_labels:
     """Correlate a reward model's scores with human labels."""
     input:
-        labels=plan.select(rewards_inputs.reward_labels),
+        labels=plan.select(rewards_stage.reward_labels),
         rewards="results/rewards/labelled/{reward_model}.jsonl",
     output:
         "results/validation/{reward_model}/labels.json",
@@ -168,7 +168,7 @@ rule validate_reward_on_labels:
 rule validate_criteria_on_labels:
     """Validate criteria classifiers on the labels of held-out replies."""
     input:
-        labels=plan.select(validation_inputs.classifier_validation_labels),
+        labels=plan.select(validation_stage.classifier_validation_labels),
         heldout="results/rewards/criteria/{classifier}/heldout.jsonl",
     output:
         "results/validation/{classifier}/labels.json",
@@ -191,7 +191,7 @@ rule validate_criteria_on_labels:
 rule save_labels:
     """Read people's labels of this run's replies from the user's file, for the report."""
     input:
-        people=plan.select(validation_inputs.people_labels),
+        people=plan.select(validation_stage.people_labels),
     output:
         "results/validation/labels.jsonl",
     log:
@@ -206,8 +206,8 @@ rule save_labels:
 rule correct_by_people:
     """Correct the rates that a judge estimates, with human labels of this run's replies."""
     input:
-        people=plan.select(validation_inputs.people_labels),
-        verdicts=plan.select(judges_inputs.all_verdicts),
+        people=plan.select(validation_stage.people_labels),
+        verdicts=plan.select(judges_stage.all_verdicts),
     output:
         scores="results/validation/{judge}/people.json",
         differences="results/validation/{judge}/differences.json",

@@ -1,8 +1,8 @@
 """results/replies, results/labels, results/preferences -> results/verdicts: judges' raw answers."""
 
-from maieutic.judges import inputs as judges_inputs
+from maieutic.judges import stage as judges_stage
 from maieutic.launch.wildcard_patterns import judges_with_engine
-from maieutic.validation import inputs as validation_inputs
+from maieutic.validation import stage as validation_stage
 
 JUDGED = plan.judged_benchmarks()
 UNPACKED = [name for name in plan.run.judges if name not in plan.packed_judges]
@@ -11,10 +11,10 @@ UNPACKED = [name for name in plan.run.judges if name not in plan.packed_judges]
 rule judge_replies:
     """Judge the replies of a batch of tutors with a served judge. A killed job resumes from the journal."""
     input:
-        cases=plan.select(judges_inputs.judged_items),
-        replies=plan.select(judges_inputs.judged_replies),
-        weights=plan.select(judges_inputs.answering_weights),
-        rubrics=plan.select(judges_inputs.reply_rubrics),
+        cases=plan.select(judges_stage.judged_items),
+        replies=plan.select(judges_stage.judged_replies),
+        weights=plan.select(judges_stage.answering_weights),
+        rubrics=plan.select(judges_stage.reply_rubrics),
         cards=plan.select(inputs.benchmark_cards),
     output:
         "results/verdicts/{judge}/{benchmark}/{batch}.jsonl",
@@ -68,11 +68,11 @@ use rule judge_replies as judge_replies_locally with:
 rule judge_all_replies:
     """Judge the replies of a batch of tutors to all benchmarks in one job with a served judge (servers.pack)."""
     input:
-        cases=plan.select(judges_inputs.all_judged_items),
-        replies=plan.select(judges_inputs.all_judged_replies),
-        weights=plan.select(judges_inputs.answering_weights),
-        rubrics=plan.select(judges_inputs.all_reply_rubrics),
-        cards=plan.select(judges_inputs.all_judged_cards),
+        cases=plan.select(judges_stage.all_judged_items),
+        replies=plan.select(judges_stage.all_judged_replies),
+        weights=plan.select(judges_stage.answering_weights),
+        rubrics=plan.select(judges_stage.all_reply_rubrics),
+        cards=plan.select(judges_stage.all_judged_cards),
     output:
         expand("results/verdicts/{{judge}}/{benchmark}/{{batch}}.jsonl", benchmark=JUDGED),
     log:
@@ -111,15 +111,15 @@ rule judge_all_replies:
 rule judge_labelled:
     """Judge the labelled replies and the sets of preferences with a served judge, to validate the judge."""
     input:
-        labels=plan.select(judges_inputs.judged_labels),
-        pairs=plan.select(judges_inputs.judge_pairs),
-        weights=plan.select(judges_inputs.answering_weights),
-        rubrics=plan.select(judges_inputs.labelled_rubrics),
+        labels=plan.select(judges_stage.judged_labels),
+        pairs=plan.select(judges_stage.judge_pairs),
+        weights=plan.select(judges_stage.answering_weights),
+        rubrics=plan.select(judges_stage.labelled_rubrics),
     output:
         verdicts="results/verdicts/{judge}/labelled.jsonl",
         probes=expand(
             "results/verdicts/{{judge}}/probes/{probe}.jsonl",
-            probe=judges_inputs.used_probes(plan),
+            probe=judges_stage.used_probes(plan),
         ),
     log:
         "results/logs/judge_labelled/{judge}.log",
@@ -169,9 +169,9 @@ use rule judge_labelled as judge_labelled_locally with:
 rule judge_by_words:
     """Judge the replies of a batch of tutors with word lists."""
     input:
-        cases=plan.select(judges_inputs.judged_items),
-        replies=plan.select(judges_inputs.judged_replies),
-        rubrics=plan.select(judges_inputs.reply_rubrics),
+        cases=plan.select(judges_stage.judged_items),
+        replies=plan.select(judges_stage.judged_replies),
+        rubrics=plan.select(judges_stage.reply_rubrics),
         cards=plan.select(inputs.benchmark_cards),
     output:
         "results/verdicts/{judge}/{benchmark}/{batch}.jsonl",
@@ -195,8 +195,8 @@ rule judge_by_words:
 rule judge_labelled_by_words:
     """Judge the labelled replies with word lists."""
     input:
-        labels=plan.select(judges_inputs.judged_labels),
-        rubrics=plan.select(validation_inputs.word_list_rubrics),
+        labels=plan.select(judges_stage.judged_labels),
+        rubrics=plan.select(validation_stage.word_list_rubrics),
     output:
         "results/verdicts/{judge}/labelled.jsonl",
     log:
@@ -213,8 +213,8 @@ rule judge_labelled_by_words:
 rule combine_verdicts:
     """Combine the verdicts of a panel's judges on the replies of a batch of tutors."""
     input:
-        verdicts=plan.select(judges_inputs.panel_verdicts),
-        rubrics=plan.select(judges_inputs.reply_rubrics),
+        verdicts=plan.select(judges_stage.panel_verdicts),
+        rubrics=plan.select(judges_stage.reply_rubrics),
     output:
         "results/verdicts/{judge}/{benchmark}/{batch}.jsonl",
     log:
@@ -231,8 +231,8 @@ rule combine_verdicts:
 rule combine_labelled:
     """Combine the verdicts of a panel's judges on labelled replies and pairs."""
     input:
-        verdicts=plan.select(judges_inputs.panel_labelled_verdicts),
-        rubrics=plan.select(judges_inputs.panel_rubrics),
+        verdicts=plan.select(judges_stage.panel_labelled_verdicts),
+        rubrics=plan.select(judges_stage.panel_rubrics),
     output:
         "results/verdicts/{judge}/labelled.jsonl",
     log:

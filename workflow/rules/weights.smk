@@ -1,11 +1,11 @@
 """hub, package or folder -> results/weights: safetensors with a manifest of checksums."""
 
-from maieutic.preparation import inputs as preparation_inputs
+from maieutic.preparation import stage as preparation_stage
 
 
 rule prepare_weights:
     input:
-        files=plan.select(preparation_inputs.local_weight_files),
+        files=plan.select(preparation_stage.local_weight_files),
     output:
         "results/weights/{model}/manifest.json",
     log:
@@ -25,5 +25,5 @@ rule prepare_weights:
 rule fetch:
     """Download all files that the run needs, for example on a login node with network access."""
     input:
-        plan.select(preparation_inputs.download_files),
+        plan.select(preparation_stage.download_files),
     localrule: True

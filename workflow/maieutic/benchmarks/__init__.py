@@ -20,7 +20,7 @@ contains only the modules below that the benchmark needs. Generic code imports t
 | section, PAGES | additional pages of the report |
 | agreement, AGREEMENT | function that returns a judge's agreement with people on this run's replies |
 | commands, COMMANDS | commands that the benchmark's own rules run, and commands for people, by stage |
-| planning, PLANNING | part of the plan: inputs and jobs of the benchmark's own rules (`plan.slice_plan`) |
+| stage, STAGE | part of the plan: inputs and jobs of the benchmark's own rules (`plan.slice_plan`) |
 """
 
 BENCHMARKS = ("mathtutorbench", "mrbench", "kmpbench", "tutorbench", "safetutors")

@@ -25,7 +25,6 @@ from maieutic.core.rule_functions import with_parameters
 from maieutic.core.run_files import RUN_FILES_VARIABLE
 from maieutic.core.terminal import say
 from maieutic.launch import budget_limits, cluster, images, messages, partition_file, preflight, snakemake_compat
-from maieutic.launch.jobs import save_config as save_config_job
 from maieutic.launch.reader_changes import keep_previous_grades
 from maieutic.launch.saving import save_config
 from maieutic.launch.snakemake_compat import (
@@ -37,6 +36,7 @@ from maieutic.launch.snakemake_compat import (
     resource_total,
     uses_containers,
 )
+from maieutic.launch.stage import save_config_job
 from maieutic.plan.rules import JobWildcards, RulePlan
 from maieutic.serving.batches import BATCH_VARIABLE, BatchLimits, BatchSettings, folders_with_batches
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, open_purse

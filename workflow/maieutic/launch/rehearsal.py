@@ -23,13 +23,11 @@ from maieutic.core.records import Prompt, Reply, write_records
 from maieutic.datasets.sources import local_copy, read_checked_source
 from maieutic.plan import inputs
 from maieutic.plan.plan import Plan
-from maieutic.preparation import inputs as preparation_inputs
-from maieutic.preparation import jobs as preparation_jobs
+from maieutic.preparation import stage as preparation_stage
 from maieutic.preparation.items import make_items
 from maieutic.preparation.labels import make_labels
 from maieutic.preparation.pairs import make_pairs
-from maieutic.replies import inputs as replies_inputs
-from maieutic.replies import jobs as replies_jobs
+from maieutic.replies import stage as replies_stage
 from maieutic.replies.generate import ModelRequests, RequestLimits, TutorWork, converse, generate_replies, turn_count
 from maieutic.replies.recorded import read_replies
 from maieutic.serving.backends import Backend, hosted_identity
@@ -241,11 +239,11 @@ class Rehearsal:
             return out
         if (self.plan.card(**names).items or 0) > MOST_BUILT_ITEMS:
             return None
-        pictures = [Path(path) for path in preparation_inputs.task_pictures(self.plan, **names)]
+        pictures = [Path(path) for path in preparation_stage.task_pictures(self.plan, **names)]
         source = self.source(self.plan.card(**names).dataset)
         if source is None or not all(path.is_file() for path in pictures):
             return None
-        make_items(job=preparation_jobs.make_items(self.plan, **names), source=source, pictures=pictures, out=out)
+        make_items(job=preparation_stage.make_items_job(self.plan, **names), source=source, pictures=pictures, out=out)
         return out
 
     def replies(self, benchmark: str, tutor: str) -> Path | None:
@@ -264,23 +262,23 @@ class Rehearsal:
             cases = self.all_or_none(
                 self.task_items(name, task) for name in plan.benchmarks for task in plan.tasks_for(name, tutor)
             )
-            sources = self.sources([plan.card(*task).dataset for task in replies_inputs.sampled_tasks(plan, tutor)])
+            sources = self.sources([plan.card(*task).dataset for task in replies_stage.sampled_tasks(plan, tutor)])
             recorded = self.sources(entry.datasets) if entry.datasets else [Path(file) for file in entry.files]
             if cases is None or sources is None or recorded is None:
                 return None
             files = {"file": recorded, "items": cases, "sources": sources}
-            read_replies(job=replies_jobs.read_replies(plan, **names), **files, out=out, prompts=prompts)
+            read_replies(job=replies_stage.read_replies_job(plan, **names), **files, out=out, prompts=prompts)
             return out
         items = self.items(benchmark, plan.tasks_for(benchmark, tutor))
         if items is None:
             return None
-        job = replies_jobs.generate_replies(plan, **names)
+        job = replies_stage.generate_replies_job(plan, **names)
         if isinstance(entry, BaselineModel):
             nothing = {"pictures": NO_FILE, "journal": NO_FILE, "server_log": NO_FILE}
             generate_replies(job=job, items=items, weights=[], out=out, prompts=prompts, **nothing)
             return out
         assert isinstance(entry, VllmModel | HostedModel)
-        identity = request_identity(entry, replies_inputs.tutor_weights(plan, tutor))
+        identity = request_identity(entry, replies_stage.tutor_weights(plan, tutor))
         if identity is None:
             return None
         journal = Path(paths.REPLY_JOURNAL.of(**names))
@@ -307,7 +305,7 @@ class Rehearsal:
             return None
         out = paths.LABELLED_ITEMS.within(self.root, release=release)
         out.parent.mkdir(parents=True, exist_ok=True)
-        make_labels(job=preparation_jobs.make_labels(plan, release), sources=sources, out=out)
+        make_labels(job=preparation_stage.make_labels_job(plan, release), sources=sources, out=out)
         return out.parent
 
     def pairs(self, source: str) -> Path | None:
@@ -326,7 +324,7 @@ class Rehearsal:
         out = paths.PAIRS.within(self.root, source=source)
         out.parent.mkdir(parents=True, exist_ok=True)
         counts = paths.PAIR_COUNTS.within(self.root, source=source)
-        make_pairs(job=preparation_jobs.make_pairs(plan, source), sources=sources, out=out, counts=counts)
+        make_pairs(job=preparation_stage.make_pairs_job(plan, source), sources=sources, out=out, counts=counts)
         return out
 
     def sources(self, datasets: Sequence[str]) -> list[Path] | None:

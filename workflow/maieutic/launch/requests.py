@@ -17,15 +17,14 @@ from maieutic.config.cards import Card, LoadedCard
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.config.rubrics import chosen_rubrics, read_rubric
 from maieutic.core import paths
-from maieutic.judges import inputs as judges_inputs
+from maieutic.judges import stage as judges_stage
 from maieutic.judges.assignments import work_on_labels, work_on_pairs, work_on_replies
 from maieutic.judges.judging import JudgeSettings, JudgeWork, follow_up_work, judge_case
 from maieutic.judges.probes import PROBES, work_on_probes
 from maieutic.judges.questions import questions_about
 from maieutic.launch.rehearsal import AnswersOnFile, NotOnFile, Rehearsal, request_identity, run_conversations_on_file
 from maieutic.plan.plan import Plan
-from maieutic.replies import inputs as replies_inputs
-from maieutic.replies import jobs as replies_jobs
+from maieutic.replies import stage as replies_stage
 from maieutic.replies.generate import GenerateReplies, RequestLimits, Shard
 from maieutic.serving.budget import CHARS_A_TOKEN
 
@@ -93,12 +92,12 @@ def new_replies(plan: Plan, benchmark: str, tutor: str, rehearsal: Rehearsal, sh
     """Count a tutor's requests on a benchmark, or on one shard of it. The tutor is a hosted or served model."""
     model = plan.models[tutor]
     assert isinstance(model, VllmModel | HostedModel)
-    identity = request_identity(model, replies_inputs.tutor_weights(plan, tutor))
+    identity = request_identity(model, replies_stage.tutor_weights(plan, tutor))
     loaded_cards = plan.cards_for(benchmark, tutor)
     job = (
-        replies_jobs.generate_shard(plan, benchmark, tutor, shard)
+        replies_stage.generate_shard_job(plan, benchmark, tutor, shard)
         if shard
-        else replies_jobs.generate_replies(plan, benchmark, tutor)
+        else replies_stage.generate_replies_job(plan, benchmark, tutor)
     )
     items = rehearsal.items(benchmark, job.tasks)
     if identity is None or items is None:
@@ -184,7 +183,7 @@ def panel_of(plan: Plan, judge: str) -> JudgeSettings:
 def new_verdicts(plan: Plan, judge: str, benchmark: str, batch: str, rehearsal: Rehearsal) -> NewRequests:
     """Count a judge's requests about the replies of a batch of tutors; estimate them if replies are not on file."""
     panel, cards = panel_of(plan, judge), plan.judge_cards(benchmark, judge)
-    identity = request_identity(panel.model, judges_inputs.answering_weights(plan, judge))
+    identity = request_identity(panel.model, judges_stage.answering_weights(plan, judge))
     items = rehearsal.items(benchmark, [card.task for card in cards])
     on_disk: list[Path] = []
     unknown = []
@@ -232,7 +231,7 @@ def questions_per_reply(name: str) -> float:
 def new_label_checks(plan: Plan, judge: str, rehearsal: Rehearsal) -> NewRequests:
     """Count a judge's requests about labelled replies and preference pairs."""
     panel = panel_of(plan, judge)
-    identity = request_identity(panel.model, judges_inputs.answering_weights(plan, judge))
+    identity = request_identity(panel.model, judges_stage.answering_weights(plan, judge))
     releases = plan.judged_releases(judge)
     folders = rehearsal.all_or_none(rehearsal.labels(release) for release in releases)
     sources = plan.preferences if panel.judge.pairs else []

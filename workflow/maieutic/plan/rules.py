@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from inspect import signature
@@ -29,12 +30,10 @@ TEMPLATES = {
     "build-report": ("report/*.css", "report/*.js", "report/vendor/*.js", "report/*.jinja"),
 }
 SLICES: tuple[SlicePlan, ...] = (
-    *stage_objects("planning", "PLANNING"),
-    *plugin_objects("planning", "PLANNING").values(),
+    *stage_objects("stage", "STAGE"),
+    *plugin_objects("stage", "STAGE").values(),
 )
-INPUTS: tuple[ModuleType, ...] = (inputs, *(part.inputs for part in SLICES))
-# Modules that contain one function for each rule, named like the rule.
-JOBS: tuple[ModuleType, ...] = tuple(part.jobs for part in SLICES if part.jobs)
+STAGES: tuple[ModuleType, ...] = tuple(sys.modules[part.module] for part in SLICES)
 INPUT_SECTION = re.compile(
     r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:\n(?:    .*\n)*?    input:\n((?:        .*\n)+)", re.MULTILINE
 )
@@ -79,7 +78,7 @@ class RulePlan(Plan):
 
         Raises StopIteration if no module of jobs has a function of this name.
         """
-        make = next(getattr(module, rule) for module in JOBS if hasattr(module, rule))
+        make = next(vars(module)[f"{rule}_job"] for module in STAGES if f"{rule}_job" in vars(module))
         return with_parameters(lambda wildcards: make(self, **dict(wildcards.items())).to_json())
 
     def job_parameters(self, command: str, rule: str | None = None) -> dict[str, Any]:
@@ -152,7 +151,7 @@ def input_source(value: ast.expr) -> Any:
     """Return the literal path or paths in a rule's input, or the function in `plan.select(MODULE.FUNCTION, ...)`."""
     if isinstance(value, ast.Call) and isinstance(value.args[0], ast.Attribute):
         name = value.args[0].attr
-        function = next(getattr(module, name) for module in INPUTS if hasattr(module, name))
+        function = next(vars(module)[name] for module in (inputs, *STAGES) if name in vars(module))
         return partial(function, **{str(word.arg): ast.literal_eval(word.value) for word in value.keywords})
     # The f-strings of rules contain only {RUN}, which is filled in like a wildcard.
     return ast.literal_eval(ast.unparse(value).removeprefix("f"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from maieutic.config.models import Needs
@@ -76,8 +75,8 @@ class Checks(NamedTuple):
 class SlicePlan(NamedTuple):
     """Parts of a run's plan that a slice adds. Each function takes a plan, whose class includes the slice's mixin.
 
-    inputs: module with the functions that select input files of the slice's rules; jobs: module with one function for
-    each rule of the slice that has a job, named like the rule; plan: the slice's mixin class for the plan; checks:
+    module: name of the slice's module `stage`, whose functions select input files of the slice's rules and, named like
+    a rule, make the rule's job; plan: the slice's mixin class for the plan; checks:
     checks of the selection before any job runs; report_files: files that the report reads; last_files: files that a
     run makes in addition to its report; verdict_files: files of model answers for which the share of missing answers
     is limited, by the model's name; journals: journals of the slice's requests; steps: steps that compute scores
@@ -87,8 +86,7 @@ class SlicePlan(NamedTuple):
     wildcards, or None for a job outside the slice; needs_of: returns the resources that such a job needs, or None.
     """
 
-    inputs: ModuleType
-    jobs: ModuleType | None = None
+    module: str
     plan: type[Plan] = Plan
     checks: Checks = Checks()
     report_files: Callable[[Any], Iterable[str]] = no_files

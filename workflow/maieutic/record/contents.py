@@ -14,7 +14,7 @@ from maieutic.judges.grading import grade_verdicts
 from maieutic.plan.rules import RulePlan
 from maieutic.plan.steps import Outputs, Step, one_output_step
 from maieutic.replies.parsing import parse_replies
-from maieutic.report.inputs import report_files
+from maieutic.report.stage import report_files
 from maieutic.report.tables import items_of_task
 from maieutic.rewards.grading import grade_by_rewards
 from maieutic.rewards.leading import choose_reward_model

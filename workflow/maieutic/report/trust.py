@@ -15,8 +15,8 @@ from maieutic.config.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.core import paths
 from maieutic.core.extensions import listed_name
 from maieutic.core.records import Difference, Judgement, Quantity, Score, read_records
-from maieutic.judges.inputs import used_probes
 from maieutic.judges.probes import PROBES
+from maieutic.judges.stage import used_probes
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import agreement_chart
 from maieutic.report.sections import ReportInput

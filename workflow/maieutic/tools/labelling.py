@@ -20,7 +20,7 @@ from maieutic.core.records import Item, Judgement, Record, Reply, read_records
 from maieutic.core.terminal import say
 from maieutic.datasets.labelled_sets import read_labelled_data
 from maieutic.judges.assignments import criteria_of_reply
-from maieutic.judges.inputs import batch_verdicts
+from maieutic.judges.stage import batch_verdicts
 from maieutic.people.annotation_files import SampleBrief, write_annotation_files
 from maieutic.people.labels import read_human_labels, resolved_labels
 from maieutic.people.pairs import PAIR_GUIDELINE as GUIDELINE_OF_PAIRS

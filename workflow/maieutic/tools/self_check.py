@@ -46,7 +46,7 @@ def check_graders(*, configfile: list[Path]) -> None:
     make_questions(configfile)
     plan, _ = plan_before_pins(merged_configuration(configfile))
     cards = [loaded.card for loaded in plan.cards.values()]
-    report_checks(row for card in cards for row in check_card_on_gold(card, read_task_items(card)))
+    report_stage(row for card in cards for row in check_card_on_gold(card, read_task_items(card)))
 
 
 def read_task_items(card: Card) -> list[Item]:
@@ -101,7 +101,7 @@ def all_correct(readings: list[Reading]) -> bool:
     )
 
 
-def report_checks(checked: Iterable[GraderCheck]) -> None:
+def report_stage(checked: Iterable[GraderCheck]) -> None:
     """Log one line for each task and grader. Raises UserError with all failures."""
     failures: list[str] = []
     for row in checked:

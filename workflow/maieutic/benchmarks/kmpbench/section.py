@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.benchmarks.kmpbench.alignment import COMPARISON_RUBRIC
-from maieutic.benchmarks.kmpbench.inputs import compared_benchmarks
 from maieutic.benchmarks.kmpbench.items import PRINCIPLES
 from maieutic.benchmarks.kmpbench.printed import GAIN
+from maieutic.benchmarks.kmpbench.stage import compared_benchmarks
 from maieutic.config.models import BaselineModel
 from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths

@@ -1,10 +1,13 @@
-"""Checks of a run's judges and labelled sets before any work starts."""
+"""Part of the plan that covers judges."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 from maieutic.config.cards import JUDGE
+from maieutic.config.job_entries import entry_for_asking
 from maieutic.config.models import HostedModel, JudgeModel, VllmModel
 from maieutic.config.registry import check_entry, unknown_name
 from maieutic.config.rubrics import (
@@ -16,12 +19,202 @@ from maieutic.config.rubrics import (
     rubric_names,
     rubric_path,
 )
+from maieutic.core import paths
 from maieutic.core.errors import UserError, check_all
 from maieutic.core.records import LabelSetDescription
 from maieutic.datasets.labelled_sets import check_table, rubric_fits_labels
 from maieutic.datasets.registry import LOADERS
 from maieutic.judges.assignments import CONDITIONS, PAIR_VARIABLES, offered_variables
+from maieutic.judges.grading import GradeVerdicts
+from maieutic.judges.judging import STOP_ABOVE
+from maieutic.judges.panels import CombineVerdicts
+from maieutic.judges.probes import PROBES
+from maieutic.judges.verdicts import JudgeAllReplies, JudgeLabelled, JudgeReplies
+from maieutic.plan.inputs import benchmark_cards, item_files, label_files, pair_files, rubric_files, tasks_of
 from maieutic.plan.plan import Plan
+from maieutic.plan.slice_plan import Checks, SlicePlan
+from maieutic.plan.used_code import Replacements, unused_by_rubrics
+
+
+def answering_weights(plan: Plan, judge: str) -> list[str]:
+    """Return the weights manifest of a judge's model; empty unless this run serves the model."""
+    answering = plan.answering_entry(judge)
+    return [paths.WEIGHTS.of(model=answering)] if isinstance(plan.models.get(answering), VllmModel) else []
+
+
+def judged_items(plan: Plan, judge: str, benchmark: str) -> list[str]:
+    """Return the item files of a benchmark's tasks that a judge judges."""
+    return item_files(benchmark, tasks_of(plan.judge_cards(benchmark, judge)))
+
+
+def judged_replies(plan: Plan, benchmark: str, batch: str) -> list[str]:
+    """Return the files with the replies that judges judge for a batch of tutors."""
+    return [paths.REPLIES.of(benchmark=benchmark, tutor=tutor) for tutor in plan.judge_batches(benchmark)[batch]]
+
+
+def reply_rubrics(plan: Plan, judge: str, benchmark: str) -> list[str]:
+    """Return the files of the rubrics by which a judge judges the replies to a benchmark."""
+    return rubric_files(plan.reply_rubrics(judge, benchmark))
+
+
+def all_judged_items(plan: Plan, judge: str, batch: str) -> list[str]:
+    """Return the item files of all tasks on which a judge judges a batch of tutors."""
+    benchmarks = plan.benchmarks_of_batch(judge, batch)
+    return distinct(judged_items(plan, judge, benchmark) for benchmark in benchmarks)
+
+
+def all_judged_replies(plan: Plan, judge: str, batch: str) -> list[str]:
+    """Return the files of a batch of tutors' replies to all benchmarks on which a judge judges the batch."""
+    return distinct(judged_replies(plan, name, batch) for name in plan.benchmarks_of_batch(judge, batch))
+
+
+def all_reply_rubrics(plan: Plan, judge: str, batch: str) -> list[str]:
+    """Return the files of the rubrics by which a judge judges a batch of tutors on all benchmarks."""
+    return distinct(reply_rubrics(plan, judge, name) for name in plan.benchmarks_of_batch(judge, batch))
+
+
+def all_judged_cards(plan: Plan, judge: str, batch: str) -> list[str]:
+    """Return the card files of all benchmarks on which a judge judges a batch of tutors."""
+    return distinct(benchmark_cards(plan, name) for name in plan.benchmarks_of_batch(judge, batch))
+
+
+def distinct(lists: Iterable[list[str]]) -> list[str]:
+    """Return the files of several lists, each file once."""
+    return list(dict.fromkeys(file for files in lists for file in files))
+
+
+def judged_labels(plan: Plan, judge: str) -> list[str]:
+    """Return the files of the labelled releases whose replies a judge judges."""
+    return label_files(plan.judged_releases(judge))
+
+
+def judge_pairs(plan: Plan, judge: str) -> list[str]:
+    """Return the files of the pairs on which a judge is validated; empty for a judge without rubrics for pairs."""
+    return pair_files(plan.preferences) if plan.judge_entry(judge).pairs else []
+
+
+def labelled_rubrics(plan: Plan, judge: str) -> list[str]:
+    """Return the files of the rubrics by which a judge judges labelled replies and pairs, also in probes."""
+    entry = plan.judge_entry(judge)
+    return rubric_files([*plan.label_rubrics(judge), *entry.pairs, *plan.reworded_rubrics(judge)])
+
+
+def panel_rubrics(plan: Plan, judge: str) -> list[str]:
+    """Return the files of the rubrics by which a panel's judges judge labelled replies and pairs."""
+    return rubric_files([*plan.label_rubrics(judge), *plan.judge_entry(judge).pairs])
+
+
+def used_probes(plan: Plan) -> list[str]:
+    """Return the names of the probes that a run applies to its judges."""
+    return list(PROBES) if plan.run.probes else []
+
+
+def probe_verdicts(plan: Plan, judge: str) -> list[str]:
+    """Return the files of a judge's verdicts on the probes."""
+    return [paths.PROBE_VERDICTS.of(judge=judge, probe=probe) for probe in used_probes(plan)]
+
+
+def panel_verdicts(plan: Plan, judge: str, benchmark: str, batch: str) -> list[str]:
+    """Return the files of verdicts on a batch of tutors, one for each judge of a panel."""
+    judges = plan.judge_entry(judge).judges
+    return [paths.VERDICTS.of(judge=name, benchmark=benchmark, batch=batch) for name in judges]
+
+
+def panel_labelled_verdicts(plan: Plan, judge: str) -> list[str]:
+    """Return the files of verdicts on labelled replies, one for each judge of a panel; empty for a single judge."""
+    return [paths.LABELLED_VERDICTS.of(judge=name) for name in plan.judge_entry(judge).judges]
+
+
+def batch_verdicts(plan: Plan, judge: str, benchmark: str) -> list[str]:
+    """Return the files of a judge's verdicts on all tutors' replies to a benchmark."""
+    return [paths.VERDICTS.of(judge=judge, benchmark=benchmark, batch=batch) for batch in plan.judge_batches(benchmark)]
+
+
+def all_verdicts(plan: Plan, judge: str) -> list[str]:
+    """Return the files of a judge's verdicts on all tutors' replies to all benchmarks that it judges."""
+    return [file for benchmark in plan.judged_benchmarks(judge) for file in batch_verdicts(plan, judge, benchmark)]
+
+
+def tutor_verdicts(plan: Plan, judge: str, benchmark: str, tutor: str) -> str:
+    """Return the file of a judge's verdicts on the batch that contains a tutor."""
+    return paths.VERDICTS.of(judge=judge, benchmark=benchmark, batch=str(plan.judge_batch(benchmark, tutor)))
+
+
+def weighted_items(plan: Plan, judge: str, benchmark: str, tutor: str) -> list[str]:
+    """Return the item files of the tasks with weighted criteria that a tutor answers and a judge judges."""
+    answered = plan.tasks_for(benchmark, tutor)
+    return item_files(benchmark, [task for task in plan.weighted_tasks(judge, benchmark) if task in answered])
+
+
+def validating_labels(plan: Plan, judge: str) -> list[str]:
+    """Return the files of the labelled releases that validate a judge."""
+    return label_files(plan.validating_releases(judge))
+
+
+def judge_job_fields(plan: Plan, judge: str, **rubrics: list[str]) -> dict[str, Any]:
+    """Return the fields of a job that sends requests to a judge.
+
+    rubrics: values that replace the entry's lists of rubrics. They leave out the rubrics that the job does not use, so
+    that editing those re-runs nothing.
+    """
+    return {
+        "judge": judge,
+        "entry": entry_for_asking(plan.judge_entry(judge).model_copy(update=rubrics)),
+        "answering": entry_for_asking(plan.models[plan.answering_entry(judge)]),
+        "seed": plan.run.seed,
+        "stop_above": max(STOP_ABOVE, plan.unreadable_limit(judge)),
+    }
+
+
+def judge_replies_job(plan: Plan, judge: str, benchmark: str, batch: str) -> JudgeReplies:
+    fields = judge_job_fields(plan, judge, rubrics=plan.reply_rubrics(judge, benchmark), pairs=[], tags=[], family=[])
+    return JudgeReplies(**fields, benchmark=benchmark, tasks=tasks_of(plan.judge_cards(benchmark, judge)))
+
+
+def judge_all_replies_job(plan: Plan, judge: str, batch: str) -> JudgeAllReplies:
+    judged = plan.benchmarks_of_batch(judge, batch)
+    names = plan.judged_benchmarks()
+    return JudgeAllReplies(
+        judge=judge,
+        parts=[judge_replies_job(plan, judge, name, batch) if name in judged else None for name in names],
+        tutors=[len(plan.judge_batches(name)[batch]) if name in judged else 0 for name in names],
+    )
+
+
+def judge_labelled_job(plan: Plan, judge: str) -> JudgeLabelled:
+    rubrics = plan.label_rubrics(judge) or plan.judge_entry(judge).rubrics
+    return JudgeLabelled(
+        **judge_job_fields(plan, judge, rubrics=rubrics, tags=[], family=[]),
+        limit=plan.label_limit(judge),
+        probes=plan.run.probes,
+        probed=plan.validating_releases(judge) if plan.run.probes else [],
+    )
+
+
+def combine_verdicts_job(plan: Plan, judge: str, benchmark: str, batch: str) -> CombineVerdicts:
+    entry, rubrics = plan.judge_entry(judge), plan.reply_rubrics(judge, benchmark)
+    return CombineVerdicts(panel=judge, judges=entry.judges, vote=entry.vote, rubrics=rubrics)
+
+
+def combine_labelled_job(plan: Plan, judge: str) -> CombineVerdicts:
+    entry = plan.judge_entry(judge)
+    return CombineVerdicts(
+        panel=judge,
+        judges=entry.judges,
+        vote=entry.vote,
+        rubrics=[*plan.label_rubrics(judge), *entry.pairs],
+    )
+
+
+def grade_verdicts_job(plan: Plan, judge: str, benchmark: str, tutor: str) -> GradeVerdicts:
+    """Return the job that grades a tutor's replies by a judge's verdicts.
+
+    `negative_weights` is set only if a task has weighted criteria.
+    """
+    answered = plan.tasks_for(benchmark, tutor)
+    weighted = [task for task in plan.weighted_tasks(judge, benchmark) if task in answered]
+    reading = plan.run.negative_weights if weighted else None
+    return GradeVerdicts(judge=judge, tutor=tutor, weighted=weighted, negative_weights=reading)
 
 
 def check_names_of_judges(plan: Plan) -> None:
@@ -225,3 +418,36 @@ def check_labels(plan: Plan) -> None:
             if dataset not in plan.datasets:
                 raise unknown_name(f"labelled release {source}", dataset, list(plan.datasets), "the registry")
             plan.datasets[dataset].file_of(dataset, plan.edition)
+
+
+def used_by_judge_replies(plan: Plan, judge: str, benchmark: str, **others: str) -> Replacements:
+    """Return replacements that leave out conditions and word lists that the rubrics for a benchmark do not use."""
+    return unused_by_rubrics(plan.reply_rubrics(judge, benchmark))
+
+
+def used_by_judge_all_replies(plan: Plan, judge: str, **others: str) -> Replacements:
+    """Return replacements that leave out conditions and word lists that a judge's rubrics do not use."""
+    return unused_by_rubrics(
+        {rubric for benchmark in plan.judged_benchmarks(judge) for rubric in plan.reply_rubrics(judge, benchmark)}
+    )
+
+
+def used_by_judge_labelled(plan: Plan, judge: str) -> Replacements:
+    """Return replacements that leave out conditions and word lists that rubrics for labelled data do not use."""
+    entry = plan.judge_entry(judge)
+    return unused_by_rubrics([*(plan.label_rubrics(judge) or entry.rubrics), *entry.pairs])
+
+
+STAGE = SlicePlan(
+    module=__name__,
+    checks=Checks(
+        names=lambda plan: [partial(check_names_of_judges, plan)],
+        entries=lambda plan: [partial(check_judge, plan, name) for name in (*plan.run.judges, *plan.run.taggers)],
+        data=lambda plan: [partial(check_coverage, plan), partial(check_labels, plan)],
+    ),
+    used_code={
+        "judge_replies": used_by_judge_replies,
+        "judge_all_replies": used_by_judge_all_replies,
+        "judge_labelled": used_by_judge_labelled,
+    },
+)

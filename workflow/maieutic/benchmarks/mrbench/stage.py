@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from maieutic.benchmarks.mrbench import inputs, jobs
+from maieutic.benchmarks.mrbench.submission import WriteSubmission
 from maieutic.core import paths
+from maieutic.plan.inputs import source_files
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import SlicePlan
+
+
+def submission_source(plan: Plan, release: str) -> list[str]:
+    """Return the source files of an unlabelled release."""
+    return source_files(plan.label_datasets(release))
+
+
+def write_submission_job(plan: Plan, judge: str, release: str) -> WriteSubmission:
+    return WriteSubmission(release=release)
 
 
 def submissions(plan: Plan) -> list[str]:
@@ -17,4 +27,4 @@ def submissions(plan: Plan) -> list[str]:
     ]
 
 
-PLANNING = SlicePlan(inputs=inputs, jobs=jobs, last_files=submissions)
+STAGE = SlicePlan(module=__name__, last_files=submissions)

@@ -1,12 +1,13 @@
-"""Paths of the report's input files, which depend on the run's tasks, tutors and graders."""
+"""Part of the plan that covers the report."""
 
 from __future__ import annotations
 
 from maieutic.core import paths
-from maieutic.judges import inputs as judges_inputs
+from maieutic.judges import stage as judges_stage
 from maieutic.plan import inputs
 from maieutic.plan.plan import Plan, training_pair_sources
-from maieutic.scores import inputs as scores_inputs
+from maieutic.plan.slice_plan import SlicePlan
+from maieutic.scores import stage as scores_stage
 from maieutic.scores.papers import printed_file
 from maieutic.scores.printed import PAPERS
 
@@ -32,7 +33,7 @@ def report_files(plan: Plan) -> list[str]:
             file
             for benchmark in plan.benchmarks
             for tutor in plan.tutors_on(benchmark)
-            for file in scores_inputs.all_grades(plan, benchmark, tutor)
+            for file in scores_stage.all_grades(plan, benchmark, tutor)
         ),
         *files_by_tutor(plan, paths.REPLIES),
         *sorted({*grader_files(plan), *validation_files(plan)}),
@@ -88,10 +89,10 @@ def validation_files(plan: Plan) -> list[str]:
     files += [
         paths.LABEL_SCORES.of(release=release) for release in plan.releases if plan.label_source(release).labelled
     ]
-    files += [file for name in judges for file in judges_inputs.all_verdicts(plan, name)]
+    files += [file for name in judges for file in judges_stage.all_verdicts(plan, name)]
     files += [paths.LABELLED_VERDICTS.of(judge=name) for name in judges]
     files += [paths.PROBE_VALIDATION.of(grader=name) for name in plan.probed_judges]
-    files += [file for name in plan.probed_judges for file in judges_inputs.probe_verdicts(plan, name)]
+    files += [file for name in plan.probed_judges for file in judges_stage.probe_verdicts(plan, name)]
     if plan.run.human_labels:
         patterns = (paths.CORRECTED, paths.CORRECTED_DIFFERENCES)
         files += [
@@ -99,8 +100,13 @@ def validation_files(plan: Plan) -> list[str]:
             *(
                 pattern.of(judge=name)
                 for name in judges
-                if judges_inputs.all_verdicts(plan, name)
+                if judges_stage.all_verdicts(plan, name)
                 for pattern in patterns
             ),
         ]
     return files
+
+
+STAGE = SlicePlan(
+    module=__name__,
+)

@@ -1,0 +1,263 @@
+"""Part of the plan that covers tutors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from maieutic.config import cards
+from maieutic.config.job_entries import entry_for_asking
+from maieutic.config.models import BaselineModel, HostedModel, RecordedModel, VllmModel
+from maieutic.config.registry import unknown_name
+from maieutic.core import paths
+from maieutic.core.errors import UserError
+from maieutic.datasets.registry import LOADERS
+from maieutic.graders.lexicon import ENGLISH
+from maieutic.plan.inputs import card_files, source_files, tutor_items
+from maieutic.plan.plan import Plan
+from maieutic.plan.slice_plan import Checks, SlicePlan
+from maieutic.plan.syntax import Name
+from maieutic.plan.used_code import Replacements, unused_tables, used_on_benchmark
+from maieutic.replies.baselines import TUTORS
+from maieutic.replies.generate import GenerateReplies, Shard
+from maieutic.replies.packed import GenerateAllReplies
+from maieutic.replies.parsing import ParseReplies
+from maieutic.replies.recorded import FORMS, ReadReplies, WriteQuestions
+
+
+def task_card_and_prompts(plan: Plan, benchmark: str, task: str) -> list[str]:
+    """Return the files of a task's card, prompts and few-shot texts."""
+    return card_files([loaded for loaded in plan.benchmarks[benchmark] if loaded.card.task == task])
+
+
+def question_files(plan: Plan) -> list[str]:
+    """Return the question files of a run, one per task. Each contains the task's items and prompts."""
+    return [
+        paths.QUESTIONS.of(benchmark=benchmark, task=loaded.card.task)
+        for benchmark, cards in plan.benchmarks.items()
+        for loaded in cards
+    ]
+
+
+def all_tutor_items(plan: Plan, tutor: str) -> list[str]:
+    """Return the item files of all tasks that a tutor answers."""
+    return [file for benchmark in plan.benchmarks for file in tutor_items(plan, benchmark, tutor)]
+
+
+def tutor_prompts(plan: Plan, benchmark: str, tutor: str) -> list[str]:
+    """Return the card, prompt and few-shot files of a benchmark's tasks that a tutor answers."""
+    return card_files(plan.cards_for(benchmark, tutor))
+
+
+def all_tutor_prompts(plan: Plan, tutor: str) -> list[str]:
+    """Return the card, prompt and few-shot files of all tasks that a tutor answers."""
+    return [file for benchmark in plan.benchmarks for file in tutor_prompts(plan, benchmark, tutor)]
+
+
+def tutor_weights(plan: Plan, tutor: str) -> list[str]:
+    """Return the weights manifest of a tutor; empty unless this run serves the tutor's model."""
+    return [paths.WEIGHTS.of(model=tutor)] if isinstance(plan.models.get(tutor), VllmModel) else []
+
+
+def shard_replies(plan: Plan, benchmark: str, tutor: str) -> list[str]:
+    """Return the files of a tutor's replies to a benchmark, one per shard."""
+    return [paths.SHARD_REPLIES.of(benchmark=benchmark, tutor=tutor, shard=shard) for shard in plan.shards_of(tutor)]
+
+
+def shard_prompts(plan: Plan, benchmark: str, tutor: str) -> list[str]:
+    """Return the files of a tutor's prompts for a benchmark, one per shard."""
+    return [paths.SHARD_PROMPTS.of(benchmark=benchmark, tutor=tutor, shard=shard) for shard in plan.shards_of(tutor)]
+
+
+def recorded_files(plan: Plan, tutor: str) -> list[str]:
+    """Return the files with the replies of a recorded tutor: the user's files, or the source of its dataset."""
+    entry = plan.models[tutor]
+    assert isinstance(entry, RecordedModel)
+    return source_files(entry.datasets) if entry.datasets else entry.files
+
+
+def sampled_tasks(plan: Plan, tutor: str) -> list[tuple[str, str]]:
+    """Return benchmark and name of each task that a tutor answers on sampled items; empty without `run.limit`."""
+    if plan.run.limit is None:
+        return []
+    return [(name, task) for name in plan.benchmarks for task in plan.tasks_for(name, tutor)]
+
+
+def sampled_sources(plan: Plan, tutor: str) -> list[str]:
+    """Return the source file of each task that a tutor answers on sampled items; empty without `run.limit`."""
+    return source_files(plan.card(name, task).dataset for name, task in sampled_tasks(plan, tutor))
+
+
+def generate_replies_job(plan: Plan, benchmark: str, tutor: str) -> GenerateReplies:
+    entry, run = plan.models[tutor], plan.run
+    assert isinstance(entry, VllmModel | HostedModel | BaselineModel)
+    return GenerateReplies(
+        tutor=tutor,
+        entry=entry_for_asking(entry),
+        benchmark=benchmark,
+        tasks=plan.tasks_for(benchmark, tutor),
+        protocol=plan.protocol_of(tutor),
+        max_tokens=run.max_tokens,
+        seed=run.seed,
+    )
+
+
+def generate_shard_job(plan: Plan, benchmark: str, tutor: str, shard: str) -> GenerateReplies:
+    number, total = map(int, shard.split("-of-"))
+    return generate_replies_job(plan, benchmark, tutor).model_copy(update={"shard": Shard(number, total)})
+
+
+def generate_all_replies_job(plan: Plan, tutor: str) -> GenerateAllReplies:
+    return GenerateAllReplies(tutor=tutor, parts=[generate_replies_job(plan, name, tutor) for name in plan.benchmarks])
+
+
+def read_replies_job(plan: Plan, benchmark: str, tutor: str) -> ReadReplies:
+    entry = plan.models[tutor]
+    assert isinstance(entry, RecordedModel)
+    return ReadReplies(
+        form=entry.form,
+        file_format=plan.datasets[entry.datasets[0]].format_of(plan.edition) if entry.datasets else None,
+        speaker=entry.speaker,
+        tutor=tutor,
+        benchmark=benchmark,
+        tasks=plan.tasks_for(benchmark, tutor),
+        protocol=plan.protocol_of(tutor),
+        forms={
+            f"{name}/{task}": plan.datasets[plan.card(name, task).dataset].format_of(plan.edition)
+            for name, task in sampled_tasks(plan, tutor)
+        },
+    )
+
+
+def write_questions_job(plan: Plan, benchmark: str, task: str) -> WriteQuestions:
+    return WriteQuestions(benchmark=benchmark, task=task, protocol=plan.run.protocol)
+
+
+def parse_replies_job(plan: Plan, benchmark: str, tutor: str) -> ParseReplies:
+    languages = {
+        loaded.card.task: plan.run.language or loaded.card.language for loaded in plan.cards_for(benchmark, tutor)
+    }
+    return ParseReplies(
+        tutor=tutor,
+        benchmark=benchmark,
+        tasks=list(languages),
+        languages={task: language for task, language in languages.items() if language != ENGLISH},
+    )
+
+
+def check_tutor(plan: Plan, name: str) -> None:
+    """Raise UserError if a tutor is an unknown baseline, lacks its recorded replies, or has unpinned weights."""
+    model = plan.models[name]
+    if isinstance(model, BaselineModel) and model.tutor not in TUTORS:
+        raise unknown_name(f"models.{name}.tutor", model.tutor, list(TUTORS), "the list of baseline tutors")
+    if isinstance(model, RecordedModel):
+        for file in (file for file in model.files if not Path(file).is_file()):
+            raise UserError(f"models.{name}.file", f"{file} does not exist", "set it to the file with the replies")
+        for dataset in model.datasets:
+            if dataset not in plan.datasets:
+                raise unknown_name(f"models.{name}.dataset", dataset, list(plan.datasets), "the registry")
+    if isinstance(model, VllmModel):
+        model.weights.refuse_unpinned(f"models.{name}.weights")
+
+
+def check_own_protocol(plan: Plan, name: str) -> None:
+    """If a tutor has its own protocol, check that the cards' loaders provide all variables in its prompts."""
+    if plan.protocol_of(name) == plan.run.protocol:
+        return
+    for loaded in (loaded_card for benchmark in plan.benchmarks for loaded_card in plan.cards_for(benchmark, name)):
+        path = cards.card_path(loaded.card.benchmark, loaded.card.task)
+        cards.check_variables(path, loaded, LOADERS[loaded.card.loader].variables)
+
+
+def check_pictures(plan: Plan, name: str) -> None:
+    """Raise UserError if a tutor can answer none of the selected tasks, for example because all have pictures."""
+    if any(plan.can_answer(loaded.card, name) for loaded in plan.cards.values()):
+        return
+    if isinstance(plan.models[name], BaselineModel):
+        raise UserError(
+            f"models.{name}.tutor", "no task in run.tasks has human replies", f"remove {name} from run.tutors"
+        )
+    raise UserError(
+        f"models.{name}.images",
+        "every task in run.tasks has pictures, but this tutor does not accept pictures",
+        "set images: true if the model accepts pictures, or remove the tutor from run.tutors",
+    )
+
+
+def check_completions(plan: Plan, name: str) -> None:
+    """Raise UserError if a tutor uses the completions endpoint, which takes a single prompt, for a conversation."""
+    if getattr(plan.models[name], "endpoint", None) != "completions":
+        return
+    for loaded in (loaded_card for benchmark in plan.benchmarks for loaded_card in plan.cards_for(benchmark, name)):
+        if len(loaded.card.turns) > 1 or loaded.card.system or LOADERS[loaded.card.loader].scripted:
+            raise UserError(
+                f"models.{name}.endpoint",
+                f"{loaded.card.benchmark}/{loaded.card.task} is a conversation, but a completion takes a single prompt",
+                "set endpoint: chat, remove the key (the default is chat), or remove the task from run.tasks",
+            )
+
+
+def check_replies_format(plan: Plan, name: str) -> None:
+    """Raise UserError if a file of replies has an unknown format, or has several tutors and `speaker` is not set."""
+    model = plan.models[name]
+    if not isinstance(model, RecordedModel) or model.form is None:
+        return
+    if model.form not in FORMS:
+        raise unknown_name(f"models.{name}.form", model.form, list(FORMS), "the list of formats for files of replies")
+    if FORMS[model.form].several and model.speaker is None:
+        problem = f"a file of the form {model.form} contains replies by several tutors"
+        raise UserError(f"models.{name}.speaker", problem, "set it to the name of one tutor in that file")
+
+
+def check_shards(plan: Plan, name: str) -> None:
+    """Raise UserError if a tutor's items are split into shards although they have copies, which share requests."""
+    if plan.repeats > 1 and plan.shards_of(name):
+        problem = "the run has repeats, and an item and its copies must be answered in one job"
+        raise UserError(f"models.{name}.shards", problem, "set shards: 1, or remove repeats")
+
+
+TUTOR_CHECKS = (check_shards, check_replies_format, check_tutor, check_own_protocol, check_completions, check_pictures)
+
+
+def tutor_checks(plan: Plan) -> list[Callable[[], None]]:
+    """Return the checks of all tutors of a run."""
+    return [partial(check, plan, name) for name in plan.tutors for check in TUTOR_CHECKS]
+
+
+# All kinds of tutors share one command. These are the definitions that one kind of tutor never uses.
+UNUSED_BY_SERVED: Replacements = {Name("replies.baselines", "baseline_reply"): ()}
+UNUSED_BY_BASELINES: Replacements = {
+    Name("serving.backends", "backend_of"): (),
+    Name("replies.generate", "run_conversations"): (),
+}
+
+
+def used_by_generate_replies(plan: Plan, tutor: str, **others: str) -> Replacements:
+    """Return replacements that leave out code of other kinds of tutors, and other benchmarks' baselines."""
+    entry = plan.models[tutor]
+    if not isinstance(entry, BaselineModel):
+        return UNUSED_BY_SERVED
+    return {**UNUSED_BY_BASELINES, **unused_tables("baselines", "TUTORS", {entry.tutor})}
+
+
+def used_by_read_replies(plan: Plan, tutor: str, **others: str) -> Replacements:
+    """Return replacements that leave out the formats and loaders that the job for a recorded tutor does not use."""
+    entry = plan.models[tutor]
+    assert isinstance(entry, RecordedModel)
+    loaders = {loaded.card.loader for loaded in plan.cards.values()}
+    return {
+        **unused_tables("recorded", "RECORDED", {entry.form} if entry.form else set()),
+        **unused_tables("loaders", "LOADERS", loaders),
+    }
+
+
+STAGE = SlicePlan(
+    module=__name__,
+    checks=Checks(entries=tutor_checks),
+    used_code={
+        "generate_replies": used_by_generate_replies,
+        "read_replies": used_by_read_replies,
+        "parse_replies": used_on_benchmark,
+    },
+)

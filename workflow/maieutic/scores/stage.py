@@ -1,0 +1,120 @@
+"""Part of the plan that covers scores."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from maieutic.config.cards import JUDGE, REWARD, Card, LoadedCard
+from maieutic.config.registry import unknown_name
+from maieutic.core import paths
+from maieutic.plan.plan import Plan
+from maieutic.plan.slice_plan import Checks, SlicePlan
+from maieutic.plan.used_code import used_on_benchmark
+from maieutic.scores.differences import CompareTutors
+from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.printed import check_papers
+from maieutic.scores.score import ScoreReplies
+
+
+def judge_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
+    """Return the grade files for one tutor's replies, one for each judge."""
+    return [
+        paths.JUDGE_GRADES.of(benchmark=benchmark, judge=judge, tutor=tutor)
+        for judge in plan.judges_of(benchmark, tutor)
+    ]
+
+
+def reward_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
+    """Return the grade files for one tutor's replies, one for each reward model; empty if no model scores them."""
+    if benchmark not in plan.rewarded_benchmarks:
+        return []
+    if not any(tutor in tutors for tutors in plan.reward_batches(benchmark).values()):
+        return []
+    return [
+        paths.REWARD_GRADES.of(benchmark=benchmark, reward_model=name, tutor=tutor) for name in plan.run.reward_models
+    ]
+
+
+def leading_reward_model(plan: Plan, benchmark: str) -> list[str]:
+    """Return the file that names the leading reward model; empty if it is the run's first one."""
+    chosen = plan.chooses_reward_model and benchmark in plan.rewarded_benchmarks
+    return [paths.LEADING_REWARD_MODEL.of()] if chosen else []
+
+
+def all_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
+    """Return all grade files for one tutor's replies: those of parsers, reward models and judges."""
+    parsed = paths.PARSED.of(benchmark=benchmark, tutor=tutor)
+    return [parsed, *reward_grades(plan, benchmark, tutor), *judge_grades(plan, benchmark, tutor)]
+
+
+def compared_grades(plan: Plan, benchmark: str) -> list[str]:
+    """Return all grade files of the tutors that are compared on a benchmark."""
+    return [file for tutor in plan.compared_tutors(benchmark) for file in all_grades(plan, benchmark, tutor)]
+
+
+def absent_grader_kinds(plan: Plan, benchmark: str) -> list[str]:
+    """Return the kinds of model graders that a benchmark's cards name but the run lacks.
+
+    If a kind is absent, the tables lead with the substitute metrics that the cards define.
+    """
+    here = [path for path, loaded in plan.cards.items() if loaded.card.benchmark == benchmark]
+    shipped = {kind for path in here for kind in plan.shipped_card(path, plan.run.protocol).card.graders}
+    by_kind = {REWARD: plan.run.reward_models, JUDGE: benchmark in plan.judged_benchmarks()}
+    return [kind for kind, graders in by_kind.items() if kind in shipped and not graders]
+
+
+def scoring_fields(plan: Plan, benchmark: str, judged: list[Card]) -> dict[str, Any]:
+    """Return the fields that all scoring jobs of a benchmark share. judged: cards whose replies judges grade."""
+    return {
+        "benchmark": benchmark,
+        "judging": {card.task: plan.judges_of_card(card) for card in judged},
+        "absent": absent_grader_kinds(plan, benchmark),
+        "unjudged": plan.tasks_without_rubric.get(benchmark, []),
+        **plan.bootstrap_settings,
+    }
+
+
+def score_replies_job(plan: Plan, benchmark: str, tutor: str) -> ScoreReplies:
+    """Return the job that scores a tutor's replies, without judges if no judge judges these replies.
+
+    A tutor that is not judged has no headline score on tasks that judges grade.
+    """
+    judged = plan.judge_cards(benchmark) if plan.judges_of(benchmark, tutor) else []
+    return ScoreReplies(
+        tutor=tutor,
+        tasks=plan.tasks_for(benchmark, tutor),
+        repeats=plan.repeats_of(tutor),
+        **scoring_fields(plan, benchmark, judged),
+    )
+
+
+def compare_tutors_job(plan: Plan, benchmark: str) -> CompareTutors:
+    """Return the job that compares tutors on a benchmark, by each grader that at least one of them has.
+
+    The job's `tutors` repeats the name of a tutor for each of its grade files.
+    """
+    return CompareTutors(
+        tutors=[name for name in plan.compared_tutors(benchmark) for _ in all_grades(plan, benchmark, name)],
+        tasks=[loaded.card.task for loaded in plan.benchmarks[benchmark]],
+        repeats={name: several for name in plan.compared_tutors(benchmark) if (several := plan.repeats_of(name)) > 1},
+        **scoring_fields(plan, benchmark, plan.judge_cards(benchmark)),
+    )
+
+
+def check_metrics(path: Path, loaded: LoadedCard) -> None:
+    """Raise UserError if a card names an unknown metric. path: the card's file."""
+    for name, metric in loaded.card.metrics.items():
+        if (function := metric.function or name) not in METRICS:
+            raise unknown_name(f"{path}: metrics.{name}", function, list(METRICS), "the registry")
+
+
+STAGE = SlicePlan(
+    module=__name__,
+    checks=Checks(
+        names=lambda plan: [partial(check_papers, plan.models)],
+        cards=lambda plan: [partial(check_metrics, path, loaded) for path, loaded in plan.cards.items()],
+    ),
+    used_code={"score_replies": used_on_benchmark, "compare_tutors": used_on_benchmark},
+)
