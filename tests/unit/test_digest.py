@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 from functools import cache
@@ -14,7 +15,7 @@ from maieutic.benchmarks import BENCHMARKS
 from maieutic.core import caching
 from maieutic.datasets.pairs import PAIR_SOURCES
 from maieutic.datasets.registry import LOADERS
-from maieutic.plan import digest
+from maieutic.plan import digest, former_digests
 from maieutic.plan.digest import NEUTRAL_MODULES, PackageCode, Source, closure_of, code_of, command_functions, roots_of
 from maieutic.plan.syntax import WHOLE_MODULE, Module, Name, definitions_of, without_texts
 
@@ -388,12 +389,79 @@ def test_a_definition_is_replaced_by_those_that_a_job_uses(tmp_path: Path) -> No
     )
 
 
-def test_a_digest_depends_on_the_module_and_name_of_each_definition() -> None:
-    code = PackageCode({"a": "x = 1\ny = 2\n", "b": "x = 1\n"}.get)
-    names = [Name("a", "x"), Name("a", "y"), Name("b", "x")]
+def test_a_digest_depends_on_the_name_of_each_definition_and_not_on_its_module() -> None:
+    code = PackageCode({"a": "x = 1\ny = 2\nz = 1\n", "b": "x = 1\n"}.get)
+    names = [Name("a", "x"), Name("a", "y"), Name("a", "z"), Name("b", "x")]
     hashes = [code.digest([name]) for name in names]
     assert len(set(hashes)) == 3 and all(re.fullmatch("[0-9a-f]{16}", value) for value in hashes)
+    assert hashes[0] == hashes[3]
     assert code.digest(names) == code.digest(reversed(names)) != code.digest(names[:2])
+
+
+def test_two_functions_that_exchange_their_bodies_change_the_digest_of_their_caller() -> None:
+    def digest_of_caller(first: str, second: str) -> str:
+        modules = {"a": f"def f(): return {first}\n", "b": f"def f(): return {second}\n"}
+        modules["run"] = (
+            "from maieutic import b\nfrom maieutic.a import f\ndef g(): return f()\ndef h(): return b.f() + g()\n"
+        )
+        code = PackageCode(modules.get)
+        return code.digest(code.closure([Name("run", "h")], {}))
+
+    assert digest_of_caller("1", "2") != digest_of_caller("2", "1")
+
+
+@pytest.mark.own_text
+@pytest.mark.parametrize(
+    "module", ["serving.weights", "rewards.loading", "core.records", "config.models", "serving.conversations"]
+)
+@pytest.mark.parametrize("passes_on", [False, True])
+def test_a_module_that_moves_changes_no_digest(module: str, passes_on: bool) -> None:
+    """The moved module gets another folder and name. passes_on: the old module imports all of its names."""
+    folder, _, name = module.rpartition(".")
+    definitions = definitions_of(module, str(read_source(module)), lambda other: read_source(other) is not None)
+    passed = f"from maieutic.core.moved import {', '.join(name for name in definitions if name.isidentifier())}\n"
+
+    def source(other: str) -> str | None:
+        if other == "core.moved":
+            return read_source(module)
+        if other == module:
+            return passed if passes_on else None
+        text = read_source(other)
+        if text is None or passes_on:
+            return text
+        text = re.sub(rf"from maieutic\.{re.escape(module)} import", "from maieutic.core.moved import", text)
+        return re.sub(
+            rf"from maieutic\.{re.escape(folder)} import {name}\b", f"from maieutic.core import moved as {name}", text
+        )
+
+    code = PackageCode(source)
+    after = {command: code_of(command, code=code) for command in EXPENSIVE}
+    assert after == {command: code_of(command) for command in EXPENSIVE}
+
+
+def test_a_recorded_digest_of_the_former_form_stays_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    former = code_of("train-reward-model", code=former_digests.former_code())
+    present = code_of("train-reward-model")
+    assert former != present
+    (tmp_path / former_digests.METADATA).mkdir(parents=True)
+    (tmp_path / former_digests.METADATA / "output").write_text(
+        json.dumps({"params": [f"'{former}'"]}), encoding="utf-8"
+    )
+    accepted = former_digests.AcceptedDigests()
+    monkeypatch.setattr(former_digests, "accepted_digests", lambda: accepted)
+    assert former_digests.code_of("train-reward-model") == former
+    assert former_digests.code_of("tune-tutor") == code_of("tune-tutor"), "not recorded in this folder"
+    accepted.save()
+    later = former_digests.AcceptedDigests()
+    assert later.recorded is None and later.kept == {present: former}, "the records are searched once"
+
+
+def test_a_new_folder_accepts_no_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    accepted = former_digests.AcceptedDigests()
+    accepted.save()
+    assert accepted.recorded is None and list(tmp_path.iterdir()) == []
 
 
 def test_the_definition_of_a_function() -> None:

@@ -80,7 +80,12 @@ Source = Callable[[str], str | None]
 
 
 class PackageCode:
-    """Definitions of a package. source: function that returns a module's text by its dotted name, None if unknown."""
+    """Definitions of a package. source: function that returns a module's text by its dotted name, None if unknown.
+
+    keeps_paths: True if module paths are part of the syntax.
+    """
+
+    keeps_paths = False
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -90,7 +95,7 @@ class PackageCode:
         """Return a module's definitions by name; None if the module does not exist."""
         if name not in self.modules:
             text = self.source(name)
-            self.modules[name] = None if text is None else definitions_of(name, text, self.is_module)
+            self.modules[name] = None if text is None else definitions_of(name, text, self.is_module, self.keeps_paths)
         return self.modules[name]
 
     def is_module(self, name: str) -> bool:
@@ -135,13 +140,39 @@ class PackageCode:
         return {use for use in definitions if use.name != WHOLE_MODULE}
 
     def digest(self, closure: Iterable[Name]) -> str:
-        """Return a digest of the definitions in a closure, as 16 hexadecimal digits."""
+        """Return a digest of the definitions in a closure, as 16 hexadecimal digits.
+
+        It covers the names and the syntax of the definitions, and which of them uses which, but not the modules in
+        which they stand. A name that a module only passes on does not count.
+        """
+        defined = {name: definition for name in closure if (definition := self.definition(name)).syntax}
+        checksums = {name: checksum_of(definition.syntax) for name, definition in defined.items()}
         hasher = hashlib.sha256()
-        for definition in sorted(closure):
-            module = self.module(definition.module)
-            assert module is not None
-            hasher.update(f"{definition.module}:{definition.name}\n{module[definition.name].syntax}\n".encode())
+        lines = []
+        for name, definition in defined.items():
+            used = sorted({checksums[use] for use in map(self.origin, definition.uses) if use in checksums})
+            lines.append(f"{name.name} {checksums[name]} {' '.join(used)}\n")
+        for line in sorted(lines):
+            hasher.update(line.encode())
         return hasher.hexdigest()[:16]
+
+    def definition(self, name: Name) -> Definition:
+        """Return a definition of a closure by its name."""
+        module = self.module(name.module)
+        assert module is not None
+        return module[name.name]
+
+    def origin(self, name: Name) -> Name:
+        """Return the definition to which a name leads that modules pass on by their imports."""
+        while (module := self.module(name.module)) and (passed := module.get(name.name)) and not passed.syntax:
+            [name] = passed.uses
+        return name
+
+
+@cache
+def checksum_of(text: str) -> str:
+    """Return a checksum of a text, as 16 hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def as_definition(function: Callable[..., object]) -> Name:
@@ -271,19 +302,28 @@ def roots_of(function: Name, code: PackageCode) -> list[Name]:
     return [function, *code.arguments(function)]
 
 
-def closure_of(command: str, instead: DefinitionReplacements | None = None) -> set[Name]:
+def closure_of(
+    command: str, instead: DefinitionReplacements | None = None, code: PackageCode | None = None
+) -> set[Name]:
     """Return every definition that a command uses. instead: as in `PackageCode.closure`."""
-    code = package_code()
+    code = code or package_code()
     return code.closure(roots_of(command_functions()[command], code), instead or {})
 
 
-def code_of(command: str, instead: DefinitionReplacements | None = None, files: Iterable[Path] = ()) -> str:
+def code_of(
+    command: str,
+    instead: DefinitionReplacements | None = None,
+    files: Iterable[Path] = (),
+    code: PackageCode | None = None,
+) -> str:
     """Return a digest of the code on which a command's results depend, as 16 hexadecimal digits.
 
-    instead: as in `PackageCode.closure`. files: templates and style sheets that the digest also covers. Raises KeyError
-    for an unknown command, and LookupError for a missing definition.
+    instead: as in `PackageCode.closure`; files: templates and style sheets that the digest also covers; code: the
+    package's definitions, by default those of `package_code`. Raises KeyError for an unknown command, and LookupError
+    for a missing definition.
     """
-    hasher = hashlib.sha256(f"{package_code().digest(closure_of(command, instead))}\n".encode())
+    code = code or package_code()
+    hasher = hashlib.sha256(f"{code.digest(closure_of(command, instead, code))}\n".encode())
     for path in sorted(files):
         hasher.update(path.name.encode() + b"\n" + path.read_bytes())
     return hasher.hexdigest()[:16]

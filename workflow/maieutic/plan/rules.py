@@ -19,7 +19,7 @@ from maieutic.core.errors import Unpinned, UserError
 from maieutic.core.extensions import check_extensions
 from maieutic.core.plugins import plugin_folders, plugin_objects, stage_objects
 from maieutic.core.rule_functions import with_parameters
-from maieutic.plan import digest, inputs
+from maieutic.plan import digest, former_digests, inputs
 from maieutic.plan.checks import check_selection, check_start
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import SlicePlan
@@ -94,7 +94,7 @@ class RulePlan(Plan):
         files = template_files(command)
         instead = next((part.used_code[rule] for part in self.slices if rule in part.used_code), None)
         if instead is None:
-            return digest.code_of(command, None, files)
+            return former_digests.code_of(command, None, files)
         return with_parameters(
             lambda wildcards: code_with_replacements(command, tuple(instead(self, **dict(wildcards.items())).items()))
         )

@@ -27,7 +27,7 @@ OTHER_STATEMENTS = ""  # name for statements that define nothing, which run when
 
 
 class Definition(NamedTuple):
-    """Syntax of a definition as text, and the package's names that it uses.
+    """Syntax of a definition as text, without the package's module paths, and the package's names that it uses.
 
     arguments: names in the annotations of a function's arguments.
     """
@@ -83,10 +83,10 @@ class Imports:
         return imports
 
 
-def definitions_of(module: str, text: str, is_module: Callable[[str], bool]) -> Module:
+def definitions_of(module: str, text: str, is_module: Callable[[str], bool], keeps_paths: bool = False) -> Module:
     """Return a module's definitions by name, and its other statements under the name OTHER_STATEMENTS.
 
-    text: source of the module; is_module: as for `Imports`.
+    text: source of the module; is_module: as for `Imports`; keeps_paths: True to keep module paths in the syntax.
     """
     imports = Imports(is_module)
     bodies: dict[str, list[ast.stmt]] = {}
@@ -96,17 +96,26 @@ def definitions_of(module: str, text: str, is_module: Callable[[str], bool]) -> 
         elif not is_never_imported(statement):
             for name in defined_names(statement):
                 bodies.setdefault(name, []).append(statement)
-    definitions = {
-        name: Definition(
-            "\n".join(ast.dump(statement) for statement in statements),
-            frozenset(use for statement in statements for use in uses_of(statement, module, set(bodies), imports)),
-            frozenset(
-                use
-                for statement in statements
-                for annotation in annotations_of(statement)
-                for use in uses_of(annotation, module, set(bodies), imports)
-            ),
+    uses = {
+        name: frozenset(use for statement in statements for use in uses_of(statement, module, set(bodies), imports))
+        for name, statements in bodies.items()
+    }
+    arguments = {
+        name: frozenset(
+            use
+            for statement in statements
+            for annotation in annotations_of(statement)
+            for use in uses_of(annotation, module, set(bodies), imports)
         )
+        for name, statements in bodies.items()
+    }
+    texts = {
+        id(statement): ast.dump(statement if keeps_paths else without_modules(statement, imports))
+        for statements in bodies.values()
+        for statement in statements
+    }
+    definitions = {
+        name: Definition("\n".join(texts[id(statement)] for statement in statements), uses[name], arguments[name])
         for name, statements in bodies.items()
     }
     # An imported name counts as a definition of this module too, so that a re-export leads to its defining module.
@@ -131,6 +140,33 @@ def without_texts(tree: ast.Module) -> ast.Module:
                 and isinstance(first.value.value, str)
             ):
                 node.body = node.body[1:] or [ast.Pass()]
+    return tree
+
+
+class ModulePaths(ast.NodeTransformer):
+    """Removes the package's module paths from a syntax tree: `paths.CONFIG` becomes `CONFIG`, and imports disappear.
+
+    A module can then be moved or renamed without a change of the syntax. modules: names of imported modules.
+    """
+
+    def __init__(self, modules: Iterable[str]) -> None:
+        self.modules = frozenset(modules)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """Replace an attribute of a module of the package by its name."""
+        self.generic_visit(node)
+        of_module = isinstance(node.value, ast.Name) and node.value.id in self.modules
+        return ast.Name(node.attr, node.ctx) if of_module else node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
+        """Replace an import from the package by a statement that does nothing."""
+        return ast.Pass() if (node.module or "").split(".")[0] == PACKAGE else node
+
+
+def without_modules(statement: ast.stmt, imports: Imports) -> ast.AST:
+    """Remove the package's module paths from a statement, in place. imports: imports of the statement's module."""
+    known = imports.with_imports_in(ast.walk(statement))
+    tree: ast.AST = ModulePaths(known.modules).visit(statement)
     return tree
 
 

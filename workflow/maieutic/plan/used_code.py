@@ -14,7 +14,7 @@ from maieutic.config.cards import Card
 from maieutic.config.rubrics import read_rubric
 from maieutic.core import plugins
 from maieutic.core.plugins import PACKAGE, plugin_packages
-from maieutic.plan import digest
+from maieutic.plan import former_digests
 from maieutic.plan.plan import Plan
 from maieutic.plan.syntax import Name
 
@@ -68,4 +68,4 @@ def used_on_benchmark(plan: Plan, benchmark: str, **others: str) -> Replacements
 @cache
 def code_with_replacements(command: str, instead: tuple[tuple[Name, tuple[Name, ...]], ...]) -> str:
     """Return the digest of a command's code with some definitions replaced by others."""
-    return digest.code_of(command, dict(instead))
+    return former_digests.code_of(command, dict(instead))
