@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,18 +101,29 @@ def test_exports_keep_these_names(name: str, run: Path, tmp_path: Path) -> None:
     assert b"constructor" in text and b"None" in text
 
 
-@pytest.mark.parametrize("name", sorted({*figures.KNOWN_TO_SCRIPTS, *NAMES}))
-def test_every_chart_draws_a_name(name: str) -> None:
-    row = {"label": name, "scoring": "robust", "value": 0.5, "low": 0.4, "high": 0.6, "floor": 0.1, "ceiling": 0.9}
-    parts = [{"dimension": name, "by": name, "label": name, "place": 0, "share": 1.0}]
-    levels = [{"level": name, "tutor": name, "value": 0.5, "low": 0.4, "high": 0.6, "paper": float("nan")}]
-    charts = [
-        figures.interval_chart(pd.DataFrame([row]), name),
-        figures.outcome_chart(pd.DataFrame([{"label": name, "outcome": "right", "share": 1.0, "rank": 0}])),
-        figures.value_chart({name: [0.1, 0.2]}, name),
-        figures.share_chart(pd.DataFrame(parts)),
-        figures.levels_chart(pd.DataFrame(levels), name, [name]),
-        figures.radar_chart({name: [0.1, 0.2, 0.3]}, [name, "b", "c"]),
-        figures.counts_chart(pd.DataFrame([{"level": name, "part": name, "count": 3}])),
-    ]
-    assert all(f">{name}<" in chart for chart in charts)
+EVERY_NAME = sorted({*figures.KNOWN_TO_SCRIPTS, *NAMES})
+ROW = {"scoring": "robust", "value": 0.5, "low": 0.4, "high": 0.6, "floor": 0.1, "ceiling": 0.9}
+LEVEL = {"value": 0.5, "low": 0.4, "high": 0.6, "paper": float("nan")}
+CHARTS: dict[str, Callable[[list[str]], str]] = {
+    "interval": lambda names: figures.interval_chart(pd.DataFrame([{"label": name, **ROW} for name in names]), "t"),
+    "outcome": lambda names: figures.outcome_chart(
+        pd.DataFrame([{"label": name, "outcome": "right", "share": 1.0, "rank": 0} for name in names])
+    ),
+    "value": lambda names: figures.value_chart({name: [0.1, 0.2] for name in names}, "t"),
+    "share": lambda names: figures.share_chart(
+        pd.DataFrame([{"dimension": "d", "by": name, "label": name, "place": 0, "share": 1.0} for name in names])
+    ),
+    "levels": lambda names: figures.levels_chart(
+        pd.DataFrame([{"level": name, "tutor": name, **LEVEL} for name in names]), "t", names
+    ),
+    "radar": lambda names: figures.radar_chart({name: [0.1, 0.2, 0.3] for name in names}, ["a", "b", "c"]),
+    "counts": lambda names: figures.counts_chart(
+        pd.DataFrame([{"level": "l", "part": name, "count": 3} for name in names])
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CHARTS)
+def test_every_chart_draws_every_name(kind: str) -> None:
+    chart = CHARTS[kind](EVERY_NAME)
+    assert [name for name in EVERY_NAME if f">{name}<" not in chart] == []

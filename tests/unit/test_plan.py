@@ -45,7 +45,7 @@ from maieutic.tools import schemas
 from maieutic.tools.items import items
 from maieutic.tools.new_run import tutor_entries
 from maieutic.validation import stage as validation_stage
-from run_configs import HOSTED, NOBODY, RUNS, demo, job_functions, many_judges, our_own, places
+from run_configs import HOSTED, NOBODY, RUNS, demo, job_functions, many_judges, our_own, places, rule_bodies
 from shipped import registries, shipped
 
 
@@ -1200,3 +1200,19 @@ def test_reasons_why_a_tutor_gets_no_request_are_phrased_for_the_page() -> None:
     assert plan.why_not_answerable(pictures, "blind") == "this tutor does not accept pictures"
     assert plan.why_not_answerable(unanswered, "reference") == "these items have no human reply"
     assert plan.why_not_answerable(pictures, "seeing") is plan.why_not_answerable(unanswered, "seeing") is None
+
+
+# Rules of reward models and classifiers, and those for models that this run serves (`servers.pack`)
+NEVER_HOSTED = {
+    "train_reward_model", "embed_replies", "score_pairs", "check_scorer", "score_rewards", "train_criteria", "classify_pairs",
+    "tune_tutor", "generate_all_replies", "judge_all_replies",
+}  # fmt: skip
+
+
+def test_every_rule_that_can_call_a_hosted_model_has_a_twin_beside_snakemake() -> None:
+    """A job on a GPU node may have no network."""
+    bodies = {rule: body for rule, (_, body) in rule_bodies().items()}
+    submitted = {rule for rule, body in bodies.items() if "**MODEL_JOB" in body}
+    assert submitted >= NEVER_HOSTED
+    for rule in submitted - NEVER_HOSTED:
+        assert "localrule: True" in bodies[f"{rule}_locally"], rule

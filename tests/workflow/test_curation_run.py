@@ -189,8 +189,8 @@ def test_a_base_in_a_folder_has_a_chat_template(tmp_path: Path) -> None:
 
 
 def rules_of(jobs: set[str]) -> set[str]:
-    """Return the names of the rules of planned jobs."""
-    return {job.split()[0] for job in jobs}
+    """Return the names of the rules of planned jobs. A rule and its twin that runs beside Snakemake have one name."""
+    return {job.split()[0].removesuffix("_locally") for job in jobs}
 
 
 BAD_CONFIGS: list[tuple[str, dict[str, Any], str]] = [

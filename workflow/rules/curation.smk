@@ -4,8 +4,8 @@ Evaluation sets are copied to results/datasets, where benchmarks read them like 
 """
 
 from maieutic.curation import stage as curation_stage
-from maieutic.curation.curated_plan import rater_interpreter, stage_interpreter
 from maieutic.judges import stage as judges_stage
+from maieutic.launch.wildcard_patterns import judges_with_engine
 
 
 wildcard_constraints:
@@ -43,6 +43,8 @@ rule make_components:
         "results/logs/make_components/{curation}.log",
     benchmark:
         "results/benchmarks/make_components/{curation}.tsv"
+    wildcard_constraints:
+        curation=one_of(plan.curations_of_step("make_components", served=True)),
     container:
         IMAGES.serve
     threads: plan.threads
@@ -50,7 +52,7 @@ rule make_components:
         **MODEL_JOB,
     params:
         **job("make_components"),
-        python=plan.select(stage_interpreter),
+        python=SERVE,
         journal="results/journal/curation/{curation}/make_components.jsonl",
         server_logs="results/logs/serve/curation/{curation}/make_components",
     shell:
@@ -63,6 +65,21 @@ rule make_components:
             server_logs="{params.server_logs}",
             out="{output.components}",
         )
+
+
+use rule make_components as make_components_locally with:
+    """Make components with hosted models. The job uses no GPU, but needs network access."""
+    wildcard_constraints:
+        curation=one_of(plan.curations_of_step("make_components", served=False)),
+    localrule: True
+    container:
+        IMAGES.driver
+    resources:
+        mem_mb=plan.memory,
+        server_gpus=0,
+    params:
+        code=plan.code_of("make_components"),
+        python=DRIVER,
 
 
 rule write_flows:
@@ -80,6 +97,8 @@ rule write_flows:
         "results/logs/write_flows/{curation}.log",
     benchmark:
         "results/benchmarks/write_flows/{curation}.tsv"
+    wildcard_constraints:
+        curation=one_of(plan.curations_of_step("write_flows", served=True)),
     container:
         IMAGES.serve
     threads: plan.threads
@@ -87,7 +106,7 @@ rule write_flows:
         **MODEL_JOB,
     params:
         **job("write_flows"),
-        python=plan.select(stage_interpreter),
+        python=SERVE,
         journal="results/journal/curation/{curation}/write_flows.jsonl",
         server_logs="results/logs/serve/curation/{curation}/write_flows",
     shell:
@@ -102,6 +121,21 @@ rule write_flows:
             out="{output.flows}",
             sheet="{output.sheet}",
         )
+
+
+use rule write_flows as write_flows_locally with:
+    """Write flows with hosted models. The job uses no GPU, but needs network access."""
+    wildcard_constraints:
+        curation=one_of(plan.curations_of_step("write_flows", served=False)),
+    localrule: True
+    container:
+        IMAGES.driver
+    resources:
+        mem_mb=plan.memory,
+        server_gpus=0,
+    params:
+        code=plan.code_of("write_flows"),
+        python=DRIVER,
 
 
 rule write_dialogues:
@@ -119,6 +153,8 @@ rule write_dialogues:
         "results/logs/write_dialogues/{curation}.log",
     benchmark:
         "results/benchmarks/write_dialogues/{curation}.tsv"
+    wildcard_constraints:
+        curation=one_of(plan.curations_of_step("write_dialogues", served=True)),
     container:
         IMAGES.serve
     threads: plan.threads
@@ -126,7 +162,7 @@ rule write_dialogues:
         **MODEL_JOB,
     params:
         **job("write_dialogues"),
-        python=plan.select(stage_interpreter),
+        python=SERVE,
         journal="results/journal/curation/{curation}/write_dialogues.jsonl",
         server_logs="results/logs/serve/curation/{curation}/write_dialogues",
     shell:
@@ -141,6 +177,21 @@ rule write_dialogues:
             server_logs="{params.server_logs}",
             out="{output.dialogues}",
         )
+
+
+use rule write_dialogues as write_dialogues_locally with:
+    """Write dialogues with hosted models. The job uses no GPU, but needs network access."""
+    wildcard_constraints:
+        curation=one_of(plan.curations_of_step("write_dialogues", served=False)),
+    localrule: True
+    container:
+        IMAGES.driver
+    resources:
+        mem_mb=plan.memory,
+        server_gpus=0,
+    params:
+        code=plan.code_of("write_dialogues"),
+        python=DRIVER,
 
 
 rule measure_curation:
@@ -187,7 +238,7 @@ rule rate_dialogues:
     benchmark:
         "results/benchmarks/rate_dialogues/{curation}/{judge}.tsv"
     wildcard_constraints:
-        judge=one_of(plan.raters),
+        judge=one_of(judges_with_engine(plan, plan.raters, "vllm")),
     container:
         IMAGES.serve
     threads: plan.threads
@@ -195,7 +246,7 @@ rule rate_dialogues:
         **MODEL_JOB,
     params:
         **job("rate_dialogues"),
-        python=plan.select(rater_interpreter),
+        python=SERVE,
         journal="results/journal/curation/{curation}/ratings/{judge}.jsonl",
         server_log="results/logs/serve/curation/{curation}/ratings/{judge}.log",
     shell:
@@ -208,6 +259,21 @@ rule rate_dialogues:
             server_log="{params.server_log}",
             out="{output}",
         )
+
+
+use rule rate_dialogues as rate_dialogues_locally with:
+    """Rate dialogues with a hosted judge. The job uses no GPU, but needs network access."""
+    wildcard_constraints:
+        judge=one_of(judges_with_engine(plan, plan.raters, "hosted")),
+    localrule: True
+    container:
+        IMAGES.driver
+    resources:
+        mem_mb=plan.memory,
+        server_gpus=0,
+    params:
+        code=plan.code_of("rate_dialogues"),
+        python=DRIVER,
 
 
 rule assemble_sets:

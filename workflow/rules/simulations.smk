@@ -2,11 +2,16 @@
 
 from maieutic.replies import stage as replies_stage
 from maieutic.simulation import stage as simulation_stage
-from maieutic.simulation.planned import simulation_interpreter
+from maieutic.simulation.planned import hosted_simulations, unserved_tutors
 
 
 wildcard_constraints:
     simulation=one_of(plan.config.simulations),
+
+
+# A job of two models that this run does not serve runs beside Snakemake.
+ruleorder: simulate_conversations_locally > simulate_conversations
+ruleorder: measure_claims_locally > measure_claims
 
 
 rule simulate_conversations:
@@ -31,7 +36,7 @@ rule simulate_conversations:
         **MODEL_JOB,
     params:
         **job("simulate_conversations"),
-        python=plan.select(simulation_interpreter),
+        python=SERVE,
         journal="results/journal/simulations/{simulation}/tutors/{tutor}.jsonl",
         student_journal="results/journal/simulations/{simulation}/students/{tutor}.jsonl",
         server_logs="results/logs/serve/simulations/{simulation}/{tutor}",
@@ -47,6 +52,22 @@ rule simulate_conversations:
             server_logs="{params.server_logs}",
             out="{output}",
         )
+
+
+use rule simulate_conversations as simulate_conversations_locally with:
+    """Simulate conversations of hosted models. The job uses no GPU, but needs network access."""
+    wildcard_constraints:
+        simulation=one_of(hosted_simulations(plan)),
+        tutor=one_of(unserved_tutors(plan)),
+    localrule: True
+    container:
+        IMAGES.driver
+    resources:
+        mem_mb=plan.memory,
+        server_gpus=0,
+    params:
+        code=plan.code_of("simulate_conversations"),
+        python=DRIVER,
 
 
 rule measure_claims:
@@ -68,7 +89,7 @@ rule measure_claims:
         **MODEL_JOB,
     params:
         **job("measure_claims"),
-        python=plan.select(simulation_interpreter),
+        python=SERVE,
         journal="results/journal/simulations/{simulation}/claims.jsonl",
         server_logs="results/logs/serve/simulations/{simulation}/claims",
     shell:
@@ -81,6 +102,21 @@ rule measure_claims:
             server_logs="{params.server_logs}",
             out="{output}",
         )
+
+
+use rule measure_claims as measure_claims_locally with:
+    """Measure the claims of a hosted student. The job uses no GPU, but needs network access."""
+    wildcard_constraints:
+        simulation=one_of(hosted_simulations(plan)),
+    localrule: True
+    container:
+        IMAGES.driver
+    resources:
+        mem_mb=plan.memory,
+        server_gpus=0,
+    params:
+        code=plan.code_of("measure_claims"),
+        python=DRIVER,
 
 
 rule score_simulation:

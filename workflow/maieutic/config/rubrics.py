@@ -13,8 +13,7 @@ from maieutic.config.cards import Card, card_folders, card_of_prompt, read_text,
 from maieutic.config.faults import suggestion_for, validation_fault
 from maieutic.config.models import JudgeModel, StrictModel
 from maieutic.config.prompts import template_variables
-from maieutic.config.rubric_kinds import KINDS
-from maieutic.config.rubric_kinds.base import PASS_FAIL, RubricKind
+from maieutic.config.rubric_kinds import KINDS, PASS_FAIL, RubricKind
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import resource_folders
 from maieutic.core.paths import RESOURCES

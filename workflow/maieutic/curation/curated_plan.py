@@ -18,7 +18,6 @@ from maieutic.curation.paths import SETS, SHEET
 from maieutic.curation.pipeline import STAGES
 from maieutic.curation.rules import RULES
 from maieutic.datasets.registry import LOADERS
-from maieutic.launch import shell_lines
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import WildcardValues
 from maieutic.serving.weights import has_chat_template
@@ -94,9 +93,14 @@ class CurationPlan(Plan):
         """Judges in the run that rate curated dialogues. Each is validated on labels of MRBench's dimensions."""
         return [name for name in self.judges_with_model if self.taxonomy_release(name)]
 
-    def is_served(self, curation: str) -> bool:
-        """Return True if this run serves at least one of a curation's models with vLLM."""
-        return any(isinstance(self.models[name], VllmModel) for name in self.curation(curation).roles.models)
+    def curations_of_step(self, step: str, *, served: bool) -> list[str]:
+        """Return the curations whose job of a step calls a model that this run serves, or those that call none."""
+        models = self.with_engine("vllm")
+        return [
+            name
+            for name in self.config.curations
+            if served == any(model in models for model in self.models_of_step(name, step))
+        ]
 
 
 # checks ---------------------------------------------------------------------------------------------------------------
@@ -244,17 +248,6 @@ def check_tuned(plan: CurationPlan, name: str) -> None:
 
 
 # values that rules use ------------------------------------------------------------------------------------------------
-
-
-def stage_interpreter(plan: CurationPlan, curation: str) -> str:
-    """Return the interpreter of a job that calls a curation's models: SERVE if vLLM serves any of them, else DRIVER."""
-    return shell_lines.SERVE if plan.is_served(curation) else shell_lines.DRIVER
-
-
-def rater_interpreter(plan: CurationPlan, judge: str) -> str:
-    """Return the interpreter of a job that calls a judge: SERVE if vLLM serves the judge, else DRIVER."""
-    served = plan.answering_entry(judge) in plan.with_engine("vllm")
-    return shell_lines.SERVE if served else shell_lines.DRIVER
 
 
 def base_of(plan: CurationPlan, tuning: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from maieutic.config.prompts import Messages, render, template_variables
-from maieutic.config.rubric_kinds.base import Order
+from maieutic.config.rubric_kinds import Order
 from maieutic.config.rubrics import Criterion, LoadedRubric, Rubric
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Verdict

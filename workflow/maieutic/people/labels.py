@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from maieutic.config.limits import DEFAULT_LIMITS, Limits
-from maieutic.config.rubric_kinds.base import PASS_FAIL
+from maieutic.config.rubric_kinds import PASS_FAIL
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB, unquote_cell
 from maieutic.core.jobs import SampledJob

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from maieutic.config.cards import JUDGE, Card, LoadedCard
 from maieutic.config.models import BaselineModel
-from maieutic.config.rubric_kinds.win_tie_lose import WIN_TIE_LOSE
+from maieutic.config.rubric_kinds import WIN_TIE_LOSE
 from maieutic.config.rubrics import verdict_label
 from maieutic.core import paths
 from maieutic.core.files import atomic_file

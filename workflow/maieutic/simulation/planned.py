@@ -13,7 +13,6 @@ from maieutic.config.registry import check_entry, unknown_name
 from maieutic.config.simulation import FOLDER, Simulation, persona_paths, read_persona
 from maieutic.core.errors import UserError, check_all
 from maieutic.datasets.registry import LOADERS
-from maieutic.launch import shell_lines
 from maieutic.launch.requests import item_count_of
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import PlannedRequests, WildcardValues
@@ -134,10 +133,16 @@ def planned_requests(plan: SimulationPlan) -> Iterator[PlannedRequests]:
         )  # fmt: skip
 
 
-def simulation_interpreter(plan: SimulationPlan, simulation: str, tutor: str | None = None) -> str:
-    """Return the interpreter of a job: SERVE if vLLM serves either model, else DRIVER."""
-    served = any(isinstance(plan.models[name], VllmModel) for name in plan.simulated_models(simulation, tutor))
-    return shell_lines.SERVE if served else shell_lines.DRIVER
+def hosted_simulations(plan: SimulationPlan) -> list[str]:
+    """Return the simulations whose student is a hosted model."""
+    hosted = plan.with_engine("hosted")
+    return [name for name, entry in plan.config.simulations.items() if entry.student in hosted]
+
+
+def unserved_tutors(plan: SimulationPlan) -> list[str]:
+    """Return the tutors of simulations that this run does not serve: hosted models and baseline tutors."""
+    served = plan.with_engine("vllm")
+    return [name for name in plan.simulated_tutors if name not in served]
 
 
 def models_of(plan: SimulationPlan, names: WildcardValues) -> list[str] | None:

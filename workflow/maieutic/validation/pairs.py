@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from maieutic.config.rubric_kinds.base import Order
+from maieutic.config.rubric_kinds import Order
 from maieutic.core.records import Judgement, Pair, Score
 from maieutic.core.stats import MEAN, BootstrapSettings, Estimate, Interval, estimate_statistic
 from maieutic.judges.questions import verdict_of_both_orders

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from maieutic.benchmarks.kmpbench.items import PRINCIPLES
-from maieutic.config.rubric_kinds.win_tie_lose import WIN_TIE_LOSE as VERDICTS
+from maieutic.config.rubric_kinds import WIN_TIE_LOSE as VERDICTS
 from maieutic.config.rubrics import annotation_scales, read_rubric
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Label, Score, read_records, without_copies
