@@ -461,7 +461,7 @@ def test_a_new_folder_accepts_no_digest(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     accepted = former_digests.AcceptedDigests()
     accepted.save()
-    assert accepted.recorded is None and list(tmp_path.iterdir()) == []
+    assert accepted.recorded is None and accepted.kept == {} and list(tmp_path.iterdir()) == []
 
 
 def test_the_definition_of_a_function() -> None:

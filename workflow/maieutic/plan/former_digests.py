@@ -42,18 +42,19 @@ class AcceptedDigests:
     def __init__(self) -> None:
         self.kept: dict[str, str] = {}
         self.recorded: frozenset[str] | None = None
-        if ACCEPTED.is_file():
-            self.kept = json.loads(ACCEPTED.read_text(encoding="utf-8"))
-        elif METADATA.is_dir():
-            files = (path for path in METADATA.rglob("*") if path.is_file())
+        self.file, metadata = ACCEPTED.absolute(), METADATA.absolute()
+        if self.file.is_file():
+            self.kept = json.loads(self.file.read_text(encoding="utf-8"))
+        elif metadata.is_dir():
+            files = (path for path in metadata.rglob("*") if path.is_file())
             texts = (path.read_text(encoding="utf-8", errors="replace") for path in files)
             self.recorded = frozenset(value for text in texts for value in DIGEST.findall(text))
             atexit.register(self.save)
 
     def save(self) -> None:
-        """Write the collected digests, so that they are not collected again."""
-        if METADATA.is_dir():
-            write_json(ACCEPTED, self.kept)
+        """Write the collected digests, so that they are not collected again, unless the folder was deleted."""
+        if self.file.parents[1].is_dir():
+            write_json(self.file, self.kept)
 
 
 @cache
