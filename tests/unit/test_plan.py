@@ -139,7 +139,7 @@ def test_the_files_of_a_small_run() -> None:
     assert verdicts == "results/verdicts/strict/mrbench/near.jsonl"
     scored = plan.inputs_of("score_replies")({"benchmark": "mrbench", "tutor": "near"})
     grades = [f"results/grades/mrbench/{grader}/near.jsonl" for grader in ("_parsers", "strict")]
-    assert (scored["cases"], scored["grades"]) == (items, grades)
+    assert (scored["item_files"], scored["grades"]) == (items, grades)
 
 
 def test_jobs_and_selected_inputs_use_only_wildcards_of_their_rule() -> None:
@@ -1131,7 +1131,7 @@ def test_slices_add_files_to_the_report_the_last_files_and_the_checked_verdicts(
 def test_inputs_of_a_rule_are_those_in_its_file(plan: RulePlan) -> None:
     names = {"benchmark": "mrbench", "tutor": "echo"}
     assert plan.inputs_of("parse_replies")(names) == {  # type: ignore[arg-type]
-        "cases": ["results/items/mrbench/mistake_remediation.jsonl"],
+        "item_files": ["results/items/mrbench/mistake_remediation.jsonl"],
         "replies": "results/replies/mrbench/echo.jsonl",
         "cards": ["resources/benchmarks/mrbench/mistake_remediation.yaml"],
     }

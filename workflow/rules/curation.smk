@@ -310,7 +310,7 @@ rule clean_training_set:
     input:
         seeds="results/curation/{curation}/seeds.jsonl",
         raw="results/curation/{curation}/training.raw.jsonl",
-        cases=plan.select(curation_stage.selected_items),
+        item_files=plan.select(curation_stage.selected_items),
         tests=plan.select(curation_stage.evaluation_sets),
     output:
         chats="results/curation/{curation}/sets/training.jsonl",
@@ -325,7 +325,7 @@ rule clean_training_set:
         command(
             "clean-training-set",
             raw="{input.raw}",
-            items="{input.cases}",
+            items="{input.item_files}",
             tests="{input.tests}",
             seeds="{input.seeds}",
             out="{output.chats}",

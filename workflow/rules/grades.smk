@@ -6,7 +6,7 @@ from maieutic.rewards import stage as rewards_stage
 
 rule parse_replies:
     input:
-        cases=plan.select(inputs.tutor_items),
+        item_files=plan.select(inputs.tutor_items),
         replies="results/replies/{benchmark}/{tutor}.jsonl",
         cards=plan.select(inputs.tutor_cards),
     output:
@@ -32,7 +32,7 @@ rule parse_replies:
 rule grade_by_rewards:
     """Compare a tutor's replies with human replies by the scores of one reward model."""
     input:
-        cases=plan.select(rewards_stage.rewarded_items),
+        item_files=plan.select(rewards_stage.rewarded_items),
         replies="results/replies/{benchmark}/{tutor}.jsonl",
         rewards=plan.select(rewards_stage.tutor_rewards),
         overlaps=plan.select(rewards_stage.training_overlaps),
@@ -64,7 +64,7 @@ rule grade_verdicts:
     """Turn one judge's verdicts on a tutor's replies into grades, shares and weighted scores."""
     input:
         verdicts=plan.select(judges_stage.tutor_verdicts),
-        cases=plan.select(judges_stage.weighted_items),
+        item_files=plan.select(judges_stage.weighted_items),
         rubrics=plan.select(judges_stage.reply_rubrics),
     output:
         "results/grades/{benchmark}/{judge}/{tutor}.jsonl",

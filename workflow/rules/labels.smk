@@ -8,7 +8,7 @@ rule make_labels:
         sources=plan.select(preparation_stage.label_sources),
         rubrics=plan.select(preparation_stage.label_rubric),
     output:
-        cases="results/labels/{release}/items.jsonl",
+        item_files="results/labels/{release}/items.jsonl",
         replies="results/labels/{release}/replies.jsonl",
         labels="results/labels/{release}/labels.jsonl",
         annotations="results/labels/{release}/annotations.jsonl",

@@ -27,7 +27,7 @@ rule make_pairs:
 rule find_overlap:
     """List the benchmark's items whose human reply or problem occurs in the pairs of a source."""
     input:
-        cases=plan.select(rewards_stage.rewarded_items),
+        item_files=plan.select(rewards_stage.rewarded_items),
         pairs="results/preferences/{source}/pairs.jsonl",
     output:
         "results/preferences/{source}/overlap/{benchmark}.json",

@@ -5,7 +5,7 @@ from maieutic.replies import stage as replies_stage
 
 rule write_questions:
     input:
-        cases="results/items/{benchmark}/{task}.jsonl",
+        item_files="results/items/{benchmark}/{task}.jsonl",
         cards=plan.select(replies_stage.task_card_and_prompts),
     output:
         "results/questions/{benchmark}/{task}.jsonl",
@@ -15,7 +15,7 @@ rule write_questions:
     params:
         **job("write_questions"),
     shell:
-        command("write-questions", items="{input.cases}", out="{output}")
+        command("write-questions", items="{input.item_files}", out="{output}")
 
 
 rule questions:

@@ -6,7 +6,7 @@ from maieutic.replies import stage as replies_stage
 rule generate_replies:
     """Generate a served model's replies. Later attempts get more time and memory, and resume from the journal."""
     input:
-        cases=plan.select(inputs.tutor_items),
+        item_files=plan.select(inputs.tutor_items),
         cards=plan.select(replies_stage.tutor_prompts),
         weights=plan.select(replies_stage.tutor_weights),
     output:
@@ -62,7 +62,7 @@ use rule generate_replies as generate_replies_locally with:
 use rule generate_replies as generate_shard with:
     """Generate a served model's replies to one shard of a benchmark's items."""
     input:
-        cases=plan.select(inputs.tutor_items),
+        item_files=plan.select(inputs.tutor_items),
         cards=plan.select(replies_stage.tutor_prompts),
         weights=plan.select(replies_stage.tutor_weights),
     output:
@@ -83,7 +83,7 @@ use rule generate_replies as generate_shard with:
 use rule generate_replies as generate_shard_locally with:
     """Generate a hosted model's replies to one shard of a benchmark's items."""
     input:
-        cases=plan.select(inputs.tutor_items),
+        item_files=plan.select(inputs.tutor_items),
         cards=plan.select(replies_stage.tutor_prompts),
         weights=plan.select(replies_stage.tutor_weights),
     output:
@@ -137,7 +137,7 @@ rule gather_shards:
 rule generate_all_replies:
     """Generate a served model's replies to all benchmarks in one job with one server (servers.pack)."""
     input:
-        cases=plan.select(replies_stage.all_tutor_items),
+        item_files=plan.select(replies_stage.all_tutor_items),
         cards=plan.select(replies_stage.all_tutor_prompts),
         weights=plan.select(replies_stage.tutor_weights),
     output:
@@ -183,7 +183,7 @@ rule read_replies:
     input:
         file=plan.select(replies_stage.recorded_files),
         sources=plan.select(replies_stage.sampled_sources),
-        cases=plan.select(replies_stage.all_tutor_items),
+        item_files=plan.select(replies_stage.all_tutor_items),
         cards=plan.select(replies_stage.tutor_prompts),
     output:
         replies="results/replies/{benchmark}/{tutor}.jsonl",
@@ -199,7 +199,7 @@ rule read_replies:
         command(
             "read-replies",
             file="{input.file}",
-            items="{input.cases}",
+            items="{input.item_files}",
             sources="{input.sources}",
             out="{output.replies}",
             prompts="{output.prompts}",

@@ -212,7 +212,7 @@ rule score_rewards:
     """Score all replies of a batch of tutors. Human replies are in the batch of baselines, so they are scored once."""
     input:
         weights=plan.select(rewards_stage.reward_model_weights),
-        cases=plan.select(rewards_stage.rewarded_items),
+        item_files=plan.select(rewards_stage.rewarded_items),
         replies=plan.select(rewards_stage.batch_of_replies),
         prompts=plan.select(rewards_stage.reward_model_prompt),
     output:

@@ -6,7 +6,7 @@ from maieutic.validation import stage as validation_stage
 
 rule score_replies:
     input:
-        cases=plan.select(inputs.tutor_items),
+        item_files=plan.select(inputs.tutor_items),
         grades=plan.select(scores_stage.all_grades),
         leader=plan.select(scores_stage.leading_reward_model),
         cards=plan.select(inputs.tutor_cards),
@@ -34,7 +34,7 @@ rule score_replies:
 rule compare_tutors:
     """Compute the paired difference between each two tutors of the run, on the items that both tutors answered."""
     input:
-        cases=plan.select(inputs.benchmark_items),
+        item_files=plan.select(inputs.benchmark_items),
         grades=plan.select(scores_stage.compared_grades),
         leader=plan.select(scores_stage.leading_reward_model),
         cards=plan.select(inputs.benchmark_cards),

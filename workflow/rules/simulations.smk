@@ -17,7 +17,7 @@ ruleorder: measure_claims_locally > measure_claims
 rule simulate_conversations:
     """Run a tutor's conversations with the simulated student. A killed job resumes inside the conversations."""
     input:
-        cases=plan.select(simulation_stage.simulated_items),
+        item_files=plan.select(simulation_stage.simulated_items),
         prompts=plan.select(simulation_stage.simulation_prompts),
         weights=plan.select(replies_stage.tutor_weights),
         student_weights=plan.select(simulation_stage.student_weights),
@@ -44,7 +44,7 @@ rule simulate_conversations:
         command(
             "simulate-conversations",
             python="{params.python}",
-            items="{input.cases}",
+            items="{input.item_files}",
             weights="{input.weights}",
             student_weights="{input.student_weights}",
             journal="{params.journal}",
@@ -73,7 +73,7 @@ use rule simulate_conversations as simulate_conversations_locally with:
 rule measure_claims:
     """Measure how often the simulated student agrees with wrong and with right claims."""
     input:
-        cases=plan.select(simulation_stage.simulated_items),
+        item_files=plan.select(simulation_stage.simulated_items),
         prompts=plan.select(simulation_stage.simulation_prompts),
         student_weights=plan.select(simulation_stage.student_weights),
     output:
@@ -96,7 +96,7 @@ rule measure_claims:
         command(
             "measure-claims",
             python="{params.python}",
-            items="{input.cases}",
+            items="{input.item_files}",
             student_weights="{input.student_weights}",
             journal="{params.journal}",
             server_logs="{params.server_logs}",

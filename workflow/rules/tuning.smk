@@ -18,7 +18,7 @@ rule mix_examples:
     """Mix a tuning's training examples by the shares of its sources, without examples of the run's problems."""
     input:
         sources=plan.select(curation_stage.mixed_sources),
-        cases=plan.select(curation_stage.selected_items),
+        item_files=plan.select(curation_stage.selected_items),
         tests=plan.select(curation_stage.evaluation_sets),
     output:
         examples="results/tuning/{tuning}/examples.jsonl",
@@ -32,7 +32,7 @@ rule mix_examples:
         command(
             "mix-examples",
             sources="{input.sources}",
-            items="{input.cases}",
+            items="{input.item_files}",
             tests="{input.tests}",
             out="{output.examples}",
             sheet="{output.sheet}",

@@ -9,7 +9,7 @@ from maieutic.validation import stage as validation_stage
 rule tag_items:
     """Tag items and criteria with a served model."""
     input:
-        cases=plan.select(tutorbench_stage.pooled_items),
+        item_files=plan.select(tutorbench_stage.pooled_items),
         weights=plan.select(tutorbench_stage.tagger_weights),
         rubrics=plan.select(tutorbench_stage.tag_rubrics),
     output:
@@ -63,7 +63,7 @@ use rule tag_items as tag_items_locally with:
 rule vote_tags:
     """Set each item's Bloom level by a vote of the taggers, and measure their agreement (TutorBench, section 3.4)."""
     input:
-        cases=plan.select(tutorbench_stage.pooled_items),
+        item_files=plan.select(tutorbench_stage.pooled_items),
         tags=plan.select(tutorbench_stage.tag_files),
     output:
         "results/scores/tags/{benchmark}.json",
@@ -80,7 +80,7 @@ rule vote_tags:
 rule break_down:
     """Compute a tutor's scores for each tag of items and criteria, over the pooled tasks."""
     input:
-        cases=plan.select(tutorbench_stage.pooled_items),
+        item_files=plan.select(tutorbench_stage.pooled_items),
         grades=plan.select(scores_stage.judge_grades),
         votes=plan.select(tutorbench_stage.tag_votes),
         cards=plan.select(inputs.benchmark_cards),
@@ -110,7 +110,7 @@ rule break_down:
 rule filter_by_difficulty:
     """Select the hard items, which several tutors in `run.difficulty` fail (TutorBench, appendix A.1)."""
     input:
-        cases=plan.select(tutorbench_stage.pooled_items),
+        item_files=plan.select(tutorbench_stage.pooled_items),
         grades=plan.select(tutorbench_stage.difficulty_grades),
     output:
         "results/scores/difficulty/{benchmark}.csv",
@@ -133,7 +133,7 @@ rule rate_judge:
     """Compare a judge's verdicts on each criterion with those of human raters (TutorBench, section 3.7)."""
     input:
         people=plan.select(validation_stage.people_labels),
-        cases=plan.select(tutorbench_stage.pooled_items),
+        item_files=plan.select(tutorbench_stage.pooled_items),
         verdicts=plan.select(judges_stage.batch_verdicts),
     output:
         "results/validation/{judge}/raters/{benchmark}.json",

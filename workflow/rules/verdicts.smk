@@ -11,7 +11,7 @@ UNPACKED = [name for name in plan.run.judges if name not in plan.packed_judges]
 rule judge_replies:
     """Judge the replies of a batch of tutors with a served judge. A killed job resumes from the journal."""
     input:
-        cases=plan.select(judges_stage.judged_items),
+        item_files=plan.select(judges_stage.judged_items),
         replies=plan.select(judges_stage.judged_replies),
         weights=plan.select(judges_stage.answering_weights),
         rubrics=plan.select(judges_stage.reply_rubrics),
@@ -68,7 +68,7 @@ use rule judge_replies as judge_replies_locally with:
 rule judge_all_replies:
     """Judge the replies of a batch of tutors to all benchmarks in one job with a served judge (servers.pack)."""
     input:
-        cases=plan.select(judges_stage.all_judged_items),
+        item_files=plan.select(judges_stage.all_judged_items),
         replies=plan.select(judges_stage.all_judged_replies),
         weights=plan.select(judges_stage.answering_weights),
         rubrics=plan.select(judges_stage.all_reply_rubrics),
@@ -169,7 +169,7 @@ use rule judge_labelled as judge_labelled_locally with:
 rule judge_by_words:
     """Judge the replies of a batch of tutors with word lists."""
     input:
-        cases=plan.select(judges_stage.judged_items),
+        item_files=plan.select(judges_stage.judged_items),
         replies=plan.select(judges_stage.judged_replies),
         rubrics=plan.select(judges_stage.reply_rubrics),
         cards=plan.select(inputs.benchmark_cards),

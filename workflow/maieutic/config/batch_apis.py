@@ -17,7 +17,7 @@ BATCH_APIS_FILE = paths.RESOURCES / "batch_apis.yaml"
 
 
 class BatchApi(BaseModel):
-    """Batch API of a provider. The defaults are for endpoints that the file does not list: OpenAI's limits, full price.
+    """Batch API of a provider. The defaults hold for providers that `resources/batch_apis.yaml` lacks.
 
     hosts: patterns of host names; form: `openai` or `other`; url_prefix: beginning of the `url` in a batch's lines;
     requests: maximum number of requests of one batch; mb: its maximum size in MB of 1,000,000 bytes; price_factor:

@@ -432,7 +432,7 @@ class VllmModel(ServedModel):
     max_model_len: int | None = Field(None, ge=128, description="Context window in tokens; `null`: the model's own.")
     engine_args: list[str] = Field([], description="Additional arguments of `vllm serve` that can change an answer.")
     runtime_args: list[str] = Field(
-        [], description="Additional arguments of `vllm serve` that cannot change an answer."
+        [], description="Additional arguments of `vllm serve`. Those that can change an answer are refused here."
     )
     reviewed_args: list[str] = Field(
         [],

@@ -1,6 +1,6 @@
 """Detection of evaluation problems in training data, whether they occur verbatim, in large part, or slightly changed.
 
-An index of five-word runs finds the training texts that contain an evaluation text. MinHash (datasketch) finds
+An index of five-word sequences finds the training texts that contain an evaluation text. MinHash (datasketch) finds
 near-duplicates, and confirms that no leak is left.
 """
 
@@ -15,9 +15,9 @@ from maieutic.core.records import Item
 from maieutic.curation.texts import folded_words
 
 log = logging.getLogger(__name__)
-SHINGLE = 5  # number of consecutive words in a run; texts are compared by the runs that they share
+SHINGLE = 5  # number of words in a sequence; texts are compared by the sequences that they share
 PERMUTATIONS = 128
-FEWEST_WORDS_OF_RUNS = 6  # minimum number of words of a text that an index compares by its runs
+FEWEST_WORDS_OF_SEQUENCES = 6  # minimum number of words of a text that an index compares by its sequences
 FEWEST_WORDS_OF_EQUAL_TEXT = (
     4  # minimum number of words of a text that counts as a leak if it equals an evaluation text
 )
@@ -32,8 +32,8 @@ class Leak(NamedTuple):
     """An evaluation text found in training data.
 
     training: name of the training example; evaluation: name of the evaluation text; similarity: 1.0 if the words are
-    the same, else the share of the evaluation text's five-word runs that a text of the example contains. For an
-    evaluation text of fewer than 12 words, it is the Jaccard similarity of the two texts' runs.
+    the same, else the share of the evaluation text's five-word sequences that a text of the example contains. For an
+    evaluation text of fewer than 12 words, it is the Jaccard similarity of the two texts' sequences.
     """
 
     training: str
@@ -42,15 +42,15 @@ class Leak(NamedTuple):
 
 
 def shingles(words: Sequence[str]) -> frozenset[str]:
-    """Return the five-word runs of a text; for a text of up to five words, all its words as one run."""
+    """Return the five-word sequences of a text; for a text of up to five words, all its words as one sequence."""
     if len(words) <= SHINGLE:
         return frozenset({" ".join(words)})
     return frozenset(" ".join(words[place : place + SHINGLE]) for place in range(len(words) - SHINGLE + 1))
 
 
-def jaccard(runs: frozenset[str], other: frozenset[str]) -> float:
-    """Return the Jaccard similarity of two sets of runs."""
-    return len(runs & other) / len(runs | other)
+def jaccard(sequences: frozenset[str], other: frozenset[str]) -> float:
+    """Return the Jaccard similarity of two sets of sequences."""
+    return len(sequences & other) / len(sequences | other)
 
 
 class EvaluationTexts:
@@ -60,21 +60,21 @@ class EvaluationTexts:
         """Index (name, text) pairs. threshold: minimum similarity (as in `Leak`) of a match."""
         self.threshold = threshold
         self.names: list[str] = []
-        self.runs: list[frozenset[str]] = []
+        self.sequences: list[frozenset[str]] = []
         self.are_long: list[bool] = []
-        self.places: dict[str, list[int]] = defaultdict(list)  # run -> indices of the texts that contain it
+        self.places: dict[str, list[int]] = defaultdict(list)  # sequence of words -> indices of the texts with it
         self.whole: dict[tuple[str, ...], str] = {}  # words of a text -> name of the first text with these words
         for name, text in texts:
             words = tuple(folded_words(text))
             if not words or words in self.whole:
                 continue
             self.whole[words] = name
-            if len(words) >= FEWEST_WORDS_OF_RUNS:
-                runs = shingles(words)
-                for run in runs:
-                    self.places[run].append(len(self.names))
+            if len(words) >= FEWEST_WORDS_OF_SEQUENCES:
+                sequences = shingles(words)
+                for sequence in sequences:
+                    self.places[sequence].append(len(self.names))
                 self.names.append(name)
-                self.runs.append(runs)
+                self.sequences.append(sequences)
                 self.are_long.append(len(words) >= FEWEST_WORDS_OF_SEARCH)
 
     def contained_in(self, text: str) -> tuple[str, float] | None:
@@ -85,11 +85,11 @@ class EvaluationTexts:
         words = tuple(folded_words(text))
         if words in self.whole and len(words) >= FEWEST_WORDS_OF_EQUAL_TEXT:
             return self.whole[words], 1.0
-        runs = shingles(words)
-        shared = Counter(place for run in runs for place in self.places.get(run, ()))
+        sequences = shingles(words)
+        shared = Counter(place for sequence in sequences for place in self.places.get(sequence, ()))
         best: tuple[str, float] | None = None
         for place, count in sorted(shared.items()):
-            total = len(self.runs[place]) if self.are_long[place] else len(self.runs[place] | runs)
+            total = len(self.sequences[place]) if self.are_long[place] else len(self.sequences[place] | sequences)
             if count / total >= self.threshold and (best is None or count / total > best[1]):
                 best = self.names[place], count / total
         return best
@@ -111,35 +111,37 @@ class NearDuplicateIndex:
             self.add(name, text)
 
     def add(self, name: str, text: str) -> None:
-        """Add a text, unless it has fewer than six words or the same runs as an earlier text."""
+        """Add a text, unless it has fewer than six words or the same sequences as an earlier text."""
         words = folded_words(text)
-        runs = shingles(words)
-        if len(words) < FEWEST_WORDS_OF_RUNS or runs in self.seen:
+        sequences = shingles(words)
+        if len(words) < FEWEST_WORDS_OF_SEQUENCES or sequences in self.seen:
             return
-        self.seen.add(runs)
-        self.index.insert(str(len(self.names)), signature(runs))
+        self.seen.add(sequences)
+        self.index.insert(str(len(self.names)), signature(sequences))
         self.names.append(name)
-        self.kept.append(runs)
+        self.kept.append(sequences)
 
     def nearest(self, text: str) -> tuple[str, float] | None:
         """Return (name, similarity) of the indexed text most similar to `text`; None if no text is similar enough."""
         words = folded_words(text)
-        if len(words) < FEWEST_WORDS_OF_RUNS:
+        if len(words) < FEWEST_WORDS_OF_SEQUENCES:
             return None
-        runs = shingles(words)
-        near = {int(place): jaccard(runs, self.kept[int(place)]) for place in self.index.query(signature(runs))}
+        sequences = shingles(words)
+        near = {
+            int(place): jaccard(sequences, self.kept[int(place)]) for place in self.index.query(signature(sequences))
+        }
         best = max(near, key=lambda place: (near[place], -place), default=None)
         if best is None or near[best] < self.threshold:
             return None
         return self.names[best], near[best]
 
 
-def signature(runs: frozenset[str]) -> object:
-    """Return the MinHash signature of a set of runs."""
+def signature(sequences: frozenset[str]) -> object:
+    """Return the MinHash signature of a set of sequences."""
     from datasketch import MinHash
 
     minhash = MinHash(num_perm=PERMUTATIONS, seed=SEED)
-    minhash.update_batch([shingle.encode() for shingle in sorted(runs)])
+    minhash.update_batch([shingle.encode() for shingle in sorted(sequences)])
     return minhash
 
 

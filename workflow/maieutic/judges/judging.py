@@ -59,8 +59,8 @@ class JudgeSettings(NamedTuple):
 class MissingVerdictMonitor:
     """Counter of missing verdicts by rubric, which stops a job if too many answers cannot be parsed."""
 
-    def __init__(self, panel: JudgeSettings) -> None:
-        self.panel = panel
+    def __init__(self, settings: JudgeSettings) -> None:
+        self.settings = settings
         self.verdicts: Counter[str] = Counter()
         self.reasons: dict[str, Counter[str]] = defaultdict(Counter)
 
@@ -71,11 +71,11 @@ class MissingVerdictMonitor:
         reasons = self.reasons[loaded.name]
         reasons.update(verdict.why_none or "" for verdict in verdicts if verdict.value is None)
         seen, missing = self.verdicts[loaded.name], reasons.total()
-        if seen < FIRST_VERDICTS or missing <= self.panel.stop_above * seen:
+        if seen < FIRST_VERDICTS or missing <= self.settings.stop_above * seen:
             return
         [(why, times)] = reasons.most_common(1)
         raise UserError(
-            self.panel.name,
+            self.settings.name,
             f"{missing} of the first {seen} verdicts by {loaded.name} cannot be parsed, and answers so far are kept; "
             f"the most frequent reason ({times} times) is: {why}",
             self.likely_fix(loaded, why),
@@ -83,16 +83,16 @@ class MissingVerdictMonitor:
 
     def likely_fix(self, loaded: LoadedRubric, why: str) -> str:
         """Return the most likely fix for a frequent reason of missing verdicts."""
-        if loaded.rubric.answer == "json" and not self.panel.model.structured:
+        if loaded.rubric.answer == "json" and not self.settings.model.structured:
             return (
-                f"set structured: true on models.{self.panel.judge.model} if its server supports JSON schemas, or "
+                f"set structured: true on models.{self.settings.judge.model} if its server supports JSON schemas, or "
                 "choose a rubric with another form of answer"
             )
         if "cut" in why or "length" in why:
-            return f"raise models.{self.panel.name}.max_tokens"
+            return f"raise models.{self.settings.name}.max_tokens"
         return (
             "ask these again (`maieutic forget --missing unparsed`), choose another rubric or model, or "
-            f"set models.{self.panel.name}.max_unreadable above this share of missing verdicts"
+            f"set models.{self.settings.name}.max_unreadable above this share of missing verdicts"
         )
 
 
@@ -101,17 +101,17 @@ def as_single_message(messages: Messages) -> Messages:
     return [{"role": "user", "content": "\n\n".join(message["content"] for message in messages)}]
 
 
-def judge_request(loaded: LoadedRubric, case: Case, question: Question, panel: JudgeSettings) -> dict[str, Any]:
+def judge_request(loaded: LoadedRubric, case: Case, question: Question, settings: JudgeSettings) -> dict[str, Any]:
     """Return the request for one question, with the field names of OpenAI's API."""
-    rubric, model = loaded.rubric, panel.model
+    rubric, model = loaded.rubric, settings.model
     # Without `repeats`, a repeated question is a probe of the judge's consistency, which keeps the seed.
-    seed_offset = case.repeat if panel.judge.repeats > 1 else 0
+    seed_offset = case.repeat if settings.judge.repeats > 1 else 0
     endpoint = model.endpoint or "chat"
     pictures = bool(model.images) and endpoint != "completions"
     messages = question_messages(loaded, case, question, pictures)
     apart = endpoint != "completions" and model.prompt_role != "user"  # some chat templates reject system messages
     prompt = messages if apart else as_single_message(messages)
-    max_tokens = panel.judge.max_tokens
+    max_tokens = settings.judge.max_tokens
     bound = max_tokens + model.thinking_tokens if max_tokens else model.token_limit(rubric.max_tokens)
     return {
         "endpoint": endpoint,
@@ -120,9 +120,9 @@ def judge_request(loaded: LoadedRubric, case: Case, question: Question, panel: J
         "max_tokens": bound,
         "stop": [],
         **({REPEAT: case.repeat} if case.repeat else {}),  # REPEAT is part of the request key, but is not sent
-        **({"seed": panel.seed + seed_offset} if rubric.temperature or seed_offset else {}),
+        **({"seed": settings.seed + seed_offset} if rubric.temperature or seed_offset else {}),
         **(
-            {"response_format": response_format(rubric, question, panel.judge.reasons)}
+            {"response_format": response_format(rubric, question, settings.judge.reasons)}
             if rubric.answer == "json" and model.structured
             else {}
         ),
@@ -144,13 +144,13 @@ def verdicts_of_entry(loaded: LoadedRubric, question: Question, entry: FinishedR
 
 
 async def judge_case(
-    loaded: LoadedRubric, case: Case, question: Question, job: ModelRequests, panel: JudgeSettings
+    loaded: LoadedRubric, case: Case, question: Question, job: ModelRequests, settings: JudgeSettings
 ) -> list[Judgement]:
     """Ask a question, then ask again about criteria that the answer omits. The rubric's `asks` limits the requests."""
     judgements: list[Judgement] = []
     left = question
     for attempt in range(1, loaded.rubric.asks + 1):
-        entry = await job.ask(judge_request(loaded, case, left, panel))
+        entry = await job.ask(judge_request(loaded, case, left, settings))
         verdicts = verdicts_of_entry(loaded, left, entry)
         missing = [
             verdict.criterion for verdict in verdicts if verdict.value is None and verdict.criterion in left.criteria
@@ -187,14 +187,14 @@ def judgement_record(
     )
 
 
-async def judge_all(work: JudgeWork, job: ModelRequests, panel: JudgeSettings) -> list[Judgement]:
+async def judge_all(work: JudgeWork, job: ModelRequests, settings: JudgeSettings) -> list[Judgement]:
     """Ask all questions, then follow-up questions; return judgements in the work's order, and record the usage."""
     unparsed_path(job.journal.path).unlink(missing_ok=True)
     try:
-        judgements = await ask_questions(work, job, panel)
+        judgements = await ask_questions(work, job, settings)
         return [
             *judgements,
-            *(await ask_questions(more, job, panel) if (more := follow_up_work(work, judgements)) else []),
+            *(await ask_questions(more, job, settings) if (more := follow_up_work(work, judgements)) else []),
         ]
     finally:
         job.record_usage()
@@ -225,7 +225,7 @@ def prefix_sort_key(messages: Messages) -> bytes:
     return b"".join(hashlib.blake2b(block, digest_size=4).digest() for block in blocks)
 
 
-async def ask_questions(work: JudgeWork, job: ModelRequests, panel: JudgeSettings) -> list[Judgement]:
+async def ask_questions(work: JudgeWork, job: ModelRequests, settings: JudgeSettings) -> list[Judgement]:
     """Ask all questions concurrently, sorted by their prompts; return the judgements in the order of the work.
 
     Raises UserError if some questions remain unanswered.
@@ -234,13 +234,13 @@ async def ask_questions(work: JudgeWork, job: ModelRequests, panel: JudgeSetting
 
     questions = [(loaded, case, question) for loaded, case in work for question in questions_about(loaded.rubric, case)]
     order = sorted(range(len(questions)), key=lambda number: prefix_sort_key(question_messages(*questions[number])))
-    progress, watch = Progress(panel.name, len(questions)), MissingVerdictMonitor(panel)
+    progress, watch = Progress(settings.name, len(questions)), MissingVerdictMonitor(settings)
     by_number: dict[int, list[Judgement]] = {}
 
     async def ask_one(number: int, loaded: LoadedRubric, case: Case, question: Question) -> None:
         requests = job.requests
         try:
-            by_number[number] = await judge_case(loaded, case, question, job, panel)
+            by_number[number] = await judge_case(loaded, case, question, job, settings)
         except Unanswered as error:
             progress.fail(str(error), error.later, error.sent)
             return
@@ -281,9 +281,9 @@ def missing_reasons(judgements: Sequence[Judgement]) -> Counter[str]:
     return Counter(verdict.why_none or "" for verdict in verdicts if verdict.value is None)
 
 
-def run_judge(panel: JudgeSettings, work: JudgeWork, files: JobFiles, out: Path) -> None:
+def run_judge(settings: JudgeSettings, work: JudgeWork, files: JobFiles, out: Path) -> None:
     """Run one judge's job, and write a Judgement for each question to `out`."""
-    run_judges([(panel, work, files.journal, out)], files)
+    run_judges([(settings, work, files.journal, out)], files)
 
 
 def run_judges(parts: Sequence[tuple[JudgeSettings, JudgeWork, Path, Path]], files: JobFiles) -> None:
@@ -291,20 +291,20 @@ def run_judges(parts: Sequence[tuple[JudgeSettings, JudgeWork, Path, Path]], fil
 
     parts: judge, work, journal and output of each piece; files: the job's other files.
     """
-    panel = parts[0][0]
+    settings = parts[0][0]
     with ExitStack() as stack:
-        backend, identity = backend_of(panel.name, panel.model, files)
+        backend, identity = backend_of(settings.name, settings.model, files)
         works = []
         for part_panel, work, path, _ in parts:
             journal = stack.enter_context(Journal(path, FinishedRequest))
             asking = ModelRequests(
-                panel.name, panel.model, identity, journal, backend, files.pictures, panel.judge.model
+                settings.name, settings.model, identity, journal, backend, files.pictures, settings.judge.model
             )
             works.append(judge_all(work, asking, part_panel))
-        outcomes = run_with_grace(run_concurrently(works, backend), panel.model.grace)
+        outcomes = run_with_grace(run_concurrently(works, backend), settings.model.grace)
     for (_, _, _, out), judgements in zip(parts, outcomes, strict=True):
         for why, number in missing_reasons(judgements).most_common(5):
-            log.warning("%s: %d missing verdict(s): %s", panel.name, number, why)
+            log.warning("%s: %d missing verdict(s): %s", settings.name, number, why)
         if recovered := sum(judgement.recovered for judgement in judgements):
-            log.warning("%s: %d verdict(s) were parsed from repaired JSON", panel.name, recovered)
+            log.warning("%s: %d verdict(s) were parsed from repaired JSON", settings.name, recovered)
         write_records(out, judgements)

@@ -182,8 +182,8 @@ def panel_of(plan: Plan, judge: str) -> JudgeSettings:
 
 def new_verdicts(plan: Plan, judge: str, benchmark: str, batch: str, rehearsal: Rehearsal) -> NewRequests:
     """Count a judge's requests about the replies of a batch of tutors; estimate them if replies are not on file."""
-    panel, cards = panel_of(plan, judge), plan.judge_cards(benchmark, judge)
-    identity = request_identity(panel.model, judges_stage.answering_weights(plan, judge))
+    settings, cards = panel_of(plan, judge), plan.judge_cards(benchmark, judge)
+    identity = request_identity(settings.model, judges_stage.answering_weights(plan, judge))
     items = rehearsal.items(benchmark, [card.task for card in cards])
     on_disk: list[Path] = []
     unknown = []
@@ -196,9 +196,9 @@ def new_verdicts(plan: Plan, judge: str, benchmark: str, batch: str, rehearsal: 
     guessed = estimated_total("judges", judge, plan.answering_entry(judge), [part for part in unknown if part])
     if not on_disk or identity is None or items is None:
         return guessed
-    work = work_on_replies(panel.judge, cards, items, on_disk)
+    work = work_on_replies(settings.judge, cards, items, on_disk)
     journal = paths.VERDICT_JOURNAL.of(judge=judge, benchmark=benchmark, batch=batch)
-    known = count_verdict_requests(plan, panel, identity, work, Path(journal))
+    known = count_verdict_requests(plan, settings, identity, work, Path(journal))
     return total_requests("judges", judge, plan.answering_entry(judge), [known, guessed]) if unknown else known
 
 
@@ -230,23 +230,23 @@ def questions_per_reply(name: str) -> float:
 
 def new_label_checks(plan: Plan, judge: str, rehearsal: Rehearsal) -> NewRequests:
     """Count a judge's requests about labelled replies and preference pairs."""
-    panel = panel_of(plan, judge)
-    identity = request_identity(panel.model, judges_stage.answering_weights(plan, judge))
+    settings = panel_of(plan, judge)
+    identity = request_identity(settings.model, judges_stage.answering_weights(plan, judge))
     releases = plan.judged_releases(judge)
     folders = rehearsal.all_or_none(rehearsal.labels(release) for release in releases)
-    sources = plan.preferences if panel.judge.pairs else []
+    sources = plan.preferences if settings.judge.pairs else []
     pairs = rehearsal.all_or_none(rehearsal.pairs(source) for source in sources)
     if identity is None or folders is None or pairs is None:
         return estimated_total("checks", judge, plan.answering_entry(judge), estimated_label_checks(plan, judge))
     limit = plan.label_limit(judge)
-    work = work_on_labels(panel.judge, folders, limit, plan.run.seed)
+    work = work_on_labels(settings.judge, folders, limit, plan.run.seed)
     for path in pairs:
-        work += work_on_pairs(panel.judge, path, limit, plan.run.seed)
+        work += work_on_pairs(settings.judge, path, limit, plan.run.seed)
     probed = [folder for folder in folders if folder.name in plan.validating_releases(judge)]
-    work += work_on_probes(panel.judge, probed, plan.run.probes, limit, plan.run.seed)
-    return count_verdict_requests(plan, panel, identity, work, Path(paths.LABELLED_JOURNAL.of(judge=judge)))._replace(
-        stage="checks"
-    )
+    work += work_on_probes(settings.judge, probed, plan.run.probes, limit, plan.run.seed)
+    return count_verdict_requests(
+        plan, settings, identity, work, Path(paths.LABELLED_JOURNAL.of(judge=judge))
+    )._replace(stage="checks")
 
 
 def estimated_label_checks(plan: Plan, judge: str) -> list[EstimatedRequests]:
@@ -273,22 +273,22 @@ def estimated_label_checks(plan: Plan, judge: str) -> list[EstimatedRequests]:
 
 
 def count_verdict_requests(
-    plan: Plan, panel: JudgeSettings, identity: Mapping[str, Any], work: JudgeWork, journal: Path
+    plan: Plan, settings: JudgeSettings, identity: Mapping[str, Any], work: JudgeWork, journal: Path
 ) -> NewRequests:
     """Count a judge's new requests for some work, including follow-up questions about verdicts on file."""
-    on_file = AnswersOnFile(panel.name, panel.model, identity, journal)
-    asyncio.run(verdicts_on_file(work, on_file, panel))
-    return unanswered_requests("judges", panel.name, plan.answering_entry(panel.name), on_file, 0, VERDICT_TOKENS)
+    on_file = AnswersOnFile(settings.name, settings.model, identity, journal)
+    asyncio.run(verdicts_on_file(work, on_file, settings))
+    return unanswered_requests("judges", settings.name, plan.answering_entry(settings.name), on_file, 0, VERDICT_TOKENS)
 
 
-async def verdicts_on_file(work: JudgeWork, on_file: AnswersOnFile, panel: JudgeSettings) -> None:
+async def verdicts_on_file(work: JudgeWork, on_file: AnswersOnFile, settings: JudgeSettings) -> None:
     """Look up the answers to a judge's questions, then the answers to the follow-up questions about its verdicts."""
     while work:
         judgements = []
         for loaded, case in work:
             for question in questions_about(loaded.rubric, case):
                 try:
-                    judgements += await judge_case(loaded, case, question, on_file, panel)
+                    judgements += await judge_case(loaded, case, question, on_file, settings)
                 except NotOnFile:
                     continue
         work = follow_up_work(work, judgements)

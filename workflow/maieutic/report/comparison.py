@@ -117,7 +117,7 @@ def paper_columns(printed: Sequence[PrintedResult], cards: Sequence[Card]) -> li
 def our_scores(
     plan: Plan, results: Path, cards: Sequence[Card], scores: Sequence[ReportedScore], provenance: Provenance | None
 ) -> list[ReportedScore]:
-    """Return the leading graders' `paper_compat` scores and people's rates, to compare them with the paper's scores."""
+    """Return the leading graders' `paper_compat` scores and the match rates of human annotators, beside the paper's."""
     own_scores = [score for score in scores if score.scoring == "paper_compat" and is_leading(plan, score)]
     benchmark = cards[0].benchmark
     pools = {str(card.pool) for card in cards if card.pool}

@@ -64,7 +64,7 @@ def token_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
 
 
 def common_prefix_length(conversations: Sequence[Ids]) -> int:
-    """Return the length of the common prefix of conversations, which leaves each of them at least one more token."""
+    """Return the length of the common prefix, at most one token shorter than the shortest conversation."""
     ordered = sorted(map(tuple, conversations))
     first, last = ordered[0], ordered[-1]  # the first and last in lexicographic order share the shortest prefix
     same = next((place for place, (token, other) in enumerate(zip(first, last, strict=False)) if token != other), None)

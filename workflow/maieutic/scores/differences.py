@@ -31,7 +31,7 @@ from maieutic.scores.score import (
     metric_function,
 )
 
-RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # functions of metrics that are shares of right items
+RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # metrics whose value is a proportion of correct items
 
 
 class CompareTutors(ScoringJob):

@@ -309,7 +309,7 @@ def of_messages(
             continue
         strict = order == named.get("turn")
         if order and (text := cell(row, order)):
-            number = turn_number(text) if strict else moment_of_time(text)
+            number = turn_number(text) if strict else time_as_number(text)
             if number is None and strict:
                 faults.add(
                     place,
@@ -350,8 +350,8 @@ def turn_number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def moment_of_time(text: str) -> float | None:
-    """Return an ISO time or a Unix time as a number; None for another text, by which rows are not compared."""
+def time_as_number(text: str) -> float | None:
+    """Return an ISO time or a Unix time as a number; None if the text is no time, so that rows keep their order."""
     if (number := turn_number(text)) is not None:
         return number
     try:
