@@ -23,8 +23,9 @@ from maieutic.config.settings import Config
 from maieutic.core.errors import UserError
 from maieutic.core.records import SCORINGS, ReportedScore
 from maieutic.launch import provenance
-from maieutic.launch.provenance import CodeState, Provenance, changed_files_of_task, provenance_of_plan
+from maieutic.launch.provenance import provenance_of_plan
 from maieutic.plan.plan import Plan
+from maieutic.plan.provenance import CodeState, Provenance, changed_files_of_task
 from maieutic.plan.rules import check_config
 from maieutic.report import check_report, figures, page
 from maieutic.report.contrasts import Ranks

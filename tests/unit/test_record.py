@@ -25,7 +25,7 @@ from maieutic.core.machine import has_bfloat16, this_machine
 from maieutic.core.records import Grade, read_records
 from maieutic.core.visible import DIRECTIONS
 from maieutic.graders.registry import GRADERS
-from maieutic.launch.provenance import CodeState, read_provenance
+from maieutic.plan.provenance import CodeState, read_provenance
 from maieutic.record import export as exporting
 from maieutic.record import summary
 from maieutic.record import verify as verifying

@@ -21,9 +21,10 @@ from maieutic.config.models import BaselineModel
 from maieutic.core.ledger import JobSpending, append_spending
 from maieutic.core.records import Item, Prompt, Reply, Turn, read_records, write_records
 from maieutic.core.visible import script_safe_json
-from maieutic.launch.provenance import CodeState, provenance_of_plan
+from maieutic.launch.provenance import provenance_of_plan
 from maieutic.launch.saving import SaveConfig, save_config
 from maieutic.plan.plan import Plan
+from maieutic.plan.provenance import CodeState
 from maieutic.plan.rules import check_config
 from maieutic.preparation.items import MakeItems, make_items
 from maieutic.replies.baselines import baseline_reply

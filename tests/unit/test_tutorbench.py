@@ -50,8 +50,8 @@ from maieutic.judges.assignments import case_of_reply
 from maieutic.judges.grading import GradeVerdicts, WeightedItems, grade_verdicts, grades_by_judge
 from maieutic.judges.judging import JudgeSettings, judge_request, run_judge
 from maieutic.judges.questions import question_messages, questions_about
-from maieutic.launch.provenance import card_paths
 from maieutic.plan.plan import Plan
+from maieutic.plan.provenance import card_paths
 from maieutic.plan.rules import check_config
 from maieutic.replies.generate import first_messages
 from maieutic.scores.papers import printed_rows

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import absent
 from maieutic.core.errors import UserError
-from maieutic.launch.provenance import CodeState
+from maieutic.plan.provenance import CodeState
 from maieutic.record import received, signing
 from maieutic.record import verify as verifying
 from maieutic.record.file_comparison import compare_report_files, file_difference

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.config.models import BaselineModel, HostedModel, Model
+from maieutic.config.models import HostedModel
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.ledger import JobSpending, spent_since
@@ -21,7 +21,7 @@ from maieutic.launch.requests import NewRequests, new_requests
 from maieutic.launch.runs import shorten_names
 from maieutic.plan.plan import Plan
 from maieutic.replies.generate import PENDING_PLACE
-from maieutic.replies.reply_counts import ReplyCounts, count_replies
+from maieutic.replies.reply_counts import MOST_CONTINUED, MOST_UNKNOWN_MARKERS, poorly_answered, unhandled_changes
 
 Job = Any  # a Snakemake job
 MOST_FAILURES = 10
@@ -241,29 +241,6 @@ def failure_lines(jobs: Iterable[Job], since: float, reasons: Mapping[int, str])
     return [*lines, *pending, *([f"pending jobs: {fix}"] if pending else [])]
 
 
-MOST_UNKNOWN_MARKERS = 0.05  # share of answers with unknown reasoning markers above which the run reports them
-MOST_CONTINUED = 0.01  # share of replies that go on as another speaker above which the run reports them
-
-
-def poorly_answered(plan: Plan, results: Path) -> Iterator[tuple[str, str, ReplyCounts]]:
-    """Yield (benchmark, tutor, counts) of tutors that answer few items, or often write more than the answer.
-
-    More than the answer are reasoning behind an unknown marker, and turns of another speaker. The limits on the shares
-    are `report.least_readable`, MOST_UNKNOWN_MARKERS and MOST_CONTINUED.
-    """
-    for benchmark in plan.benchmarks:
-        for tutor in (name for name in plan.run.tutors if name in plan.tutors_on(benchmark)):
-            replies = paths.REPLIES.within(results, benchmark=benchmark, tutor=tutor)
-            if not isinstance(plan.models[tutor], BaselineModel) and replies.exists():
-                counted = count_replies(replies)
-                if (
-                    counted.share < plan.config.report.least_readable
-                    or counted.marked > MOST_UNKNOWN_MARKERS * counted.items
-                    or counted.continued > MOST_CONTINUED * counted.items
-                ):
-                    yield benchmark, tutor, counted
-
-
 def poorly_answered_lines(plan: Plan) -> list[str]:
     """Return the lines for each tutor and benchmark that `poorly_answered` yields."""
     lines = []
@@ -279,33 +256,6 @@ def poorly_answered_lines(plan: Plan) -> list[str]:
             fix = f"set models.{tutor}.endpoint: chat, or further stop strings (`stop`) on the task's card"
             lines.append(f"{tutor}: {share}, and parsers read only their first turn; {fix}")
     return lines
-
-
-def is_handled(entry: Model, kind: str, line: str) -> bool:
-    """Return True if a model's entry already has the setting that a message about a silent change recommends.
-
-    kind: kind of change, such as `max_tokens`; line: the message.
-    """
-    omitted = getattr(entry, "omit", [])
-    if kind == "model":
-        model = getattr(entry, "model", None)
-        # Ledgers of earlier versions contain the second form.
-        return f" answers requests for {model}: " not in line and f" where {model} is asked: " not in line
-    if kind == "max_tokens" and line.endswith(f"max_tokens_as: {getattr(entry, 'max_tokens_as', None)}"):
-        return True
-    return kind in omitted
-
-
-def unhandled_changes(plan: Plan, spent: Iterable[JobSpending]) -> list[tuple[str, str]]:
-    """Return (asker, message) for each silent change by an endpoint that the asker's entry does not handle yet."""
-    askers = {*plan.run.tutors, *plan.run.judges}
-    entries = [entry for entry in spent if entry.asker in askers]
-    lines = {(entry.asker, kind): line for entry in entries for kind, line in entry.unheeded.items()}
-    return [
-        (asker, line)
-        for (asker, kind), line in lines.items()
-        if not is_handled(plan.models[plan.answering_entry(asker)], kind, line)
-    ]
 
 
 def absent_lines(plan: Plan) -> list[str]:

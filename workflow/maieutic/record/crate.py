@@ -13,7 +13,7 @@ from rocrate.rocrate import ROCrate
 
 from maieutic.core import paths
 from maieutic.core.files import safe_name, write_text
-from maieutic.launch.provenance import copy_of_edition
+from maieutic.plan.provenance import copy_of_edition
 from maieutic.record.costs import (
     format_quantities,
     format_quantity,

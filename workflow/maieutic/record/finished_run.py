@@ -14,7 +14,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.extensions import MANIFEST, require_active
 from maieutic.core.records import ReportedScore
 from maieutic.core.yaml_files import read_yaml
-from maieutic.launch.provenance import Provenance, read_provenance
+from maieutic.plan.provenance import Provenance, read_provenance
 from maieutic.plan.rules import RulePlan, unchecked_plan
 from maieutic.record.received import unpack_run
 from maieutic.report.tables import breakdown_scores, complete_scores, score_table

@@ -16,7 +16,8 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.extensions import LISTED, listed_path
 from maieutic.core.files import sha256_of
-from maieutic.launch.provenance import CodeState, Provenance, code_state, read_provenance
+from maieutic.launch.provenance import code_state
+from maieutic.plan.provenance import CodeState, Provenance, read_provenance
 from maieutic.plan.rules import RulePlan
 from maieutic.plan.steps import Step
 from maieutic.record.contents import (

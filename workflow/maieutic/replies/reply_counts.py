@@ -1,16 +1,23 @@
-"""Count the items that a tutor answered, and the reasons why other items have no answer."""
+"""Count the items that a tutor answered, the reasons why others have no answer, and silent changes by endpoints."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from maieutic.config.models import BaselineModel, Model
+from maieutic.core import paths
+from maieutic.core.ledger import JobSpending
 from maieutic.core.records import NO_REPLY, Reply, iter_records
 from maieutic.core.thinking import has_unknown_mark
 from maieutic.graders.turns import has_foreign_turn
+from maieutic.plan.plan import Plan
 
 MAX_MESSAGE_CHARACTERS = 160  # maximum length of an endpoint's error message
+MOST_UNKNOWN_MARKERS = 0.05  # share of answers with unknown reasoning markers above which the run reports them
+MOST_CONTINUED = 0.01  # share of replies that go on as another speaker above which the run reports them
 RECORDED_ERRORS = (NO_REPLY, "recorded replies")  # beginnings of errors of recorded replies, which count as missing
 
 
@@ -82,3 +89,49 @@ def reply_status(reply: Reply) -> str:
     if reply.text.strip():
         return "answered"
     return "cut" if reply.turns and reply.turns[-1].finish == "length" else "empty"
+
+
+def poorly_answered(plan: Plan, results: Path) -> Iterator[tuple[str, str, ReplyCounts]]:
+    """Yield (benchmark, tutor, counts) of tutors that answer few items, or often write more than the answer.
+
+    More than the answer are reasoning behind an unknown marker, and turns of another speaker. The limits on the shares
+    are `report.least_readable`, MOST_UNKNOWN_MARKERS and MOST_CONTINUED.
+    """
+    for benchmark in plan.benchmarks:
+        for tutor in (name for name in plan.run.tutors if name in plan.tutors_on(benchmark)):
+            replies = paths.REPLIES.within(results, benchmark=benchmark, tutor=tutor)
+            if not isinstance(plan.models[tutor], BaselineModel) and replies.exists():
+                counted = count_replies(replies)
+                if (
+                    counted.share < plan.config.report.least_readable
+                    or counted.marked > MOST_UNKNOWN_MARKERS * counted.items
+                    or counted.continued > MOST_CONTINUED * counted.items
+                ):
+                    yield benchmark, tutor, counted
+
+
+def is_handled(entry: Model, kind: str, line: str) -> bool:
+    """Return True if a model's entry already has the setting that a message about a silent change recommends.
+
+    kind: kind of change, such as `max_tokens`; line: the message.
+    """
+    omitted = getattr(entry, "omit", [])
+    if kind == "model":
+        model = getattr(entry, "model", None)
+        # Ledgers of earlier versions contain the second form.
+        return f" answers requests for {model}: " not in line and f" where {model} is asked: " not in line
+    if kind == "max_tokens" and line.endswith(f"max_tokens_as: {getattr(entry, 'max_tokens_as', None)}"):
+        return True
+    return kind in omitted
+
+
+def unhandled_changes(plan: Plan, spent: Iterable[JobSpending]) -> list[tuple[str, str]]:
+    """Return (asker, message) for each silent change by an endpoint that the asker's entry does not handle yet."""
+    askers = {*plan.run.tutors, *plan.run.judges}
+    entries = [entry for entry in spent if entry.asker in askers]
+    lines = {(entry.asker, kind): line for entry in entries for kind, line in entry.unheeded.items()}
+    return [
+        (asker, line)
+        for (asker, kind), line in lines.items()
+        if not is_handled(plan.models[plan.answering_entry(asker)], kind, line)
+    ]

@@ -12,8 +12,8 @@ from maieutic.core.files import atomic_file, write_json
 from maieutic.core.yaml_files import read_yaml
 
 if TYPE_CHECKING:
-    from maieutic.launch.provenance import Provenance
     from maieutic.plan.plan import Plan
+    from maieutic.plan.provenance import Provenance
 
 PARTIAL_REPORT_FOLDER = "partial"
 
@@ -31,8 +31,8 @@ def build_report(
     `out`/partial, the partial report of an earlier failed run.
     """
     from maieutic.config.settings import read_config
-    from maieutic.launch.provenance import read_provenance
     from maieutic.plan.plan import Plan
+    from maieutic.plan.provenance import read_provenance
 
     record = read_provenance(provenance) if provenance else None
     write_report(Plan(read_config(read_yaml(config))), record, results, out, missing_ok)

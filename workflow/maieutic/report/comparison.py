@@ -11,8 +11,8 @@ from maieutic.config.cards import Card
 from maieutic.config.models import RecordedModel
 from maieutic.core import paths
 from maieutic.core.records import ReportedScore, Score
-from maieutic.launch.provenance import Provenance, changed_files_of_task
 from maieutic.plan.plan import Plan
+from maieutic.plan.provenance import Provenance, changed_files_of_task
 from maieutic.report.tables import circumstances, display_label, is_leading, score_file
 from maieutic.scores.papers import PEOPLE, PrintedResult
 from maieutic.scores.printed import (

@@ -21,9 +21,9 @@ from maieutic.core.ledger import latest_spending
 from maieutic.core.plugins import plugin_folders, plugin_objects
 from maieutic.core.records import SCORINGS, ReportedScore
 from maieutic.core.visible import policy_hash, script_safe_json, visible_text
-from maieutic.launch.messages import poorly_answered, unhandled_changes
-from maieutic.launch.provenance import card_paths, changed_files, changed_files_of_task
 from maieutic.plan.plan import Plan
+from maieutic.plan.provenance import card_paths, changed_files, changed_files_of_task
+from maieutic.replies.reply_counts import poorly_answered, unhandled_changes
 from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, desired_labels, pass_grades, write_items
 from maieutic.report.comparison import against_paper
 from maieutic.report.contrasts import Contrast, Ranks, by_task, compact_contrasts, ranks

@@ -11,8 +11,8 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from maieutic.core.records import ReportedScore
-from maieutic.launch.provenance import Provenance
 from maieutic.plan.plan import Plan
+from maieutic.plan.provenance import Provenance
 from maieutic.replies.reply_counts import ReplyCounts
 
 log = logging.getLogger(__name__)

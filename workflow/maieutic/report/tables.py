@@ -39,8 +39,8 @@ from maieutic.core.records import (
     read_records,
 )
 from maieutic.judges.assignments import pairs_task
-from maieutic.launch.provenance import Provenance, changed_files_of_task
 from maieutic.plan.plan import Plan
+from maieutic.plan.provenance import Provenance, changed_files_of_task
 from maieutic.replies.generate import RequestLimits, tutor_request
 from maieutic.scores.printed import (
     PAPERS,
