@@ -23,4 +23,4 @@ rule make_labels:
     params:
         **job("make_labels"),
     shell:
-        command("make-labels", sources="{input.sources}", out="{output.cases}")
+        command("make-labels", sources="{input.sources}", out="{output.item_files}")
