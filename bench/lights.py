@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
 
 import numpy as np
 from maieutic.core.stats import BootstrapSettings
+from maieutic.report.traffic_light import light_by_thresholds
 from maieutic.validation.agreement import Pairing, estimate_agreement
-from maieutic.validation.traffic_light import light_by_thresholds
 from maieutic.validation.trust import WEIGHTED_KAPPA, trust_score
 
 RUNS = 200

@@ -38,6 +38,7 @@ from maieutic.datasets.mrbench import DESIRED_LABELS, LABELS, SCALES, labelled_s
 from maieutic.judges.answers import parse_verdicts
 from maieutic.people.labels import read_human_labels, resolved_labels
 from maieutic.preparation.labels import write_labels
+from maieutic.report.traffic_light import Light, light_of
 from maieutic.report.trust import leniency_word
 from maieutic.scores.papers import printed_rows
 from maieutic.validation.agreement import (
@@ -51,7 +52,6 @@ from maieutic.validation.agreement import (
 )
 from maieutic.validation.corrected_rates import annotator_scores, corrected_rates, prediction_powered_mean
 from maieutic.validation.pairs import judge_pair_scores
-from maieutic.validation.traffic_light import Light, light_of
 from maieutic.validation.trust import (
     LENGTH_THIRDS,
     LabelsByReply,

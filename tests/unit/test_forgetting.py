@@ -10,6 +10,7 @@ import pytest
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.journal import FinishedRequest, load_journal_answers, unparsed_path
+from maieutic.launch.runs import locked_results
 from maieutic.tools.forgetting import forget
 from maieutic.tools.owned_files import all_patterns, reserved_names
 
@@ -147,3 +148,12 @@ def test_a_run_with_any_name_takes_only_its_own_files(
     forget(name, transcripts=True, yes=True)
     assert [path for path in others if not path.is_file()] == []
     assert name in reserved_names() or not any(path.exists() for path in own_paths)
+
+
+def test_nothing_is_forgotten_while_a_run_uses_the_results(folder: Path) -> None:
+    with (
+        locked_results("forget"),
+        pytest.raises(UserError, match=r"maieutic forget: a run uses .*results\. Fix: wait until it ends"),
+    ):
+        forget(refused=True)
+    forget(refused=True)

@@ -46,7 +46,7 @@ from maieutic.record.samples import read_samples
 from maieutic.record.share import share
 from maieutic.record.verify import verify
 from maieutic.report import write_report
-from maieutic.validation.traffic_light import Light
+from maieutic.report.traffic_light import Light
 from test_report import TASKS, configuration, finished
 
 COMMIT = "c" * 40

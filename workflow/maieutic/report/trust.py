@@ -30,11 +30,16 @@ from maieutic.report.tables import (
     token_counts,
 )
 from maieutic.report.traffic_light import (
+    AMBER,
+    FEWEST_FOR_COLOUR,
+    GREEN,
     PAIRS,
+    Light,
     LightOf,
     Measured,
     all_graders,
     criteria_of_kind,
+    kappa_score,
     kinds_of_grader,
     measured_of,
     people_kappa,
@@ -44,7 +49,6 @@ from maieutic.report.traffic_light import (
 from maieutic.validation.corrected_rates import FEWEST_LABELS
 from maieutic.validation.grader_baselines import FLOORS
 from maieutic.validation.probes import PADDED_GAIN, SELF_PREFERENCE
-from maieutic.validation.traffic_light import AMBER, FEWEST_FOR_COLOUR, GREEN, Light, kappa_score
 from maieutic.validation.trust import BINARY, LENGTH_THIRDS, LENIENCY, PANEL_GAIN, PANEL_GAIN_P, WEIGHTED_KAPPA
 
 CRITERION_TITLES = {"humanlikeness": "Human-likeness", "Revealing_of_the_Answer": "Revealing of the answer"}

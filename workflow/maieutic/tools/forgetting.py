@@ -18,7 +18,7 @@ from maieutic.core.ledger import valid_json_lines
 from maieutic.core.paths import Pattern
 from maieutic.judges.judging import REFUSED_MARK
 from maieutic.launch.batches import NO_NAME
-from maieutic.launch.runs import saved_config, saved_configs
+from maieutic.launch.runs import locked_results, saved_config, saved_configs
 from maieutic.serving.answers import CONTENT_FILTER
 from maieutic.serving.batches import BatchFolder
 from maieutic.simulation.paths import (
@@ -87,14 +87,13 @@ def forget(
     if bool(reasons) == transcripts:
         fix = "add either --missing REASON or --transcripts"
         raise UserError("maieutic forget", "expected one kind of content to drop", fix)
-    if transcripts:
-        forget_transcripts(run, yes)
-        return
-    names = asked_models_of_run(run)
-    dropped = 0
-    for journal in journals():
-        if names is None or journal.model in names:
-            dropped += drop_missing(journal, reasons)
+    with locked_results("forget"):
+        if transcripts:
+            forget_transcripts(run, yes)
+            return
+        names = asked_models_of_run(run)
+        chosen = (journal for journal in journals() if names is None or journal.model in names)
+        dropped = sum(drop_missing(journal, reasons) for journal in chosen)
     what = ", ".join(sorted(reasons))
     log.info("requests dropped (%s): %d%s", what, dropped, "; the next run repeats them" if dropped else "")
 
