@@ -39,16 +39,14 @@ from pathlib import Path
 from maieutic.core.garbage_collection import collect_garbage_rarely
 from maieutic.core.yaml_files import read_yaml
 from maieutic.plan.rules import plan_of
-from maieutic.record.contents import flat_paths, score_steps
-from maieutic.record.verify import run_step
+from maieutic.record.planned_jobs import planned_jobs
 collect_garbage_rarely()
 plan = plan_of(read_yaml(Path(sys.argv[1])))
-for step in score_steps(plan):
-    if step.rule == "compare_tutors":
-        written = {path: Path(path) for path in flat_paths(step.outputs)}
-        for path in written.values():
-            path.parent.mkdir(parents=True, exist_ok=True)
-        run_step(plan, step, Path.cwd(), written)
+for job in planned_jobs(plan, Path("results")):
+    if job.rule == "compare_tutors":
+        for path in job.outputs:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        job.run({})
 """
 
 

@@ -17,6 +17,7 @@ from maieutic.judges.panels import (
     combine_votes,
 )
 from maieutic.plan.rules import plan_of
+from rule_inputs import inputs_of
 from shipped import registries
 
 TAXONOMY = read_rubric("mrbench_taxonomy").rubric
@@ -172,7 +173,7 @@ def test_a_panel_has_the_rubrics_that_its_judges_share() -> None:
     assert plan.judge_entry("panel").pairs == ["pairs_simple"]
     assert plan.panels == ["panel"] and plan.judges_with_model == ["one", "two"]
     assert plan.judges_of_card(plan.card("mrbench", "mistake_remediation"))[0] == "panel", "it leads, being named first"
-    files = plan.inputs_of("combine_labelled")({"judge": "panel"})
+    files = inputs_of(plan, "combine_labelled")({"judge": "panel"})
     assert files["verdicts"] == ["results/verdicts/one/labelled.jsonl", "results/verdicts/two/labelled.jsonl"]
 
 

@@ -32,7 +32,7 @@ from maieutic.launch.saving import SaveConfig, save_config
 from maieutic.launch.wildcard_patterns import constraints_of, judges_with_engine, one_of
 from maieutic.plan import checks, digest, inputs
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import RulePlan, check_config, input_sections, input_sources, plan_of, template_files
+from maieutic.plan.rules import RulePlan, check_config, plan_of, template_files
 from maieutic.plan.selection import Selection
 from maieutic.plan.syntax import Name
 from maieutic.plan.used_code import plugin_tables
@@ -45,6 +45,7 @@ from maieutic.tools import schemas
 from maieutic.tools.items import items
 from maieutic.tools.new_run import tutor_entries
 from maieutic.validation import stage as validation_stage
+from rule_inputs import input_sections, input_sources, inputs_of
 from run_configs import HOSTED, NOBODY, RUNS, demo, job_functions, many_judges, our_own, places, rule_bodies
 from shipped import registries, shipped
 
@@ -117,7 +118,7 @@ def test_every_input_of_a_run_is_the_output_of_a_rule_or_a_file(run: str) -> Non
     plan, outputs, unknown_files = plan_of(RUNS[run]()), outputs_of_rules(), set()
     assert len(outputs) > 60
     for rule, _, place in jobs_of_rules(plan):
-        for files in plan.inputs_of(rule)(place).values() if rule in input_sections() else ():
+        for files in inputs_of(plan, rule)(place).values() if rule in input_sections() else ():
             for file in [files] if isinstance(files, str) else files:
                 if not (any(output.fullmatch(file) for output in outputs) or Path(file).exists()):
                     unknown_files.add((rule, file))
@@ -137,7 +138,7 @@ def test_the_files_of_a_small_run() -> None:
     assert inputs.tutor_items(plan, "mrbench", "near") == items
     verdicts = judges_stage.tutor_verdicts(plan, "strict", "mrbench", "near")
     assert verdicts == "results/verdicts/strict/mrbench/near.jsonl"
-    scored = plan.inputs_of("score_replies")({"benchmark": "mrbench", "tutor": "near"})
+    scored = inputs_of(plan, "score_replies")({"benchmark": "mrbench", "tutor": "near"})
     grades = [f"results/grades/mrbench/{grader}/near.jsonl" for grader in ("_parsers", "strict")]
     assert (scored["item_files"], scored["grades"]) == (items, grades)
 
@@ -1130,15 +1131,15 @@ def test_slices_add_files_to_the_report_the_last_files_and_the_checked_verdicts(
 
 def test_inputs_of_a_rule_are_those_in_its_file(plan: RulePlan) -> None:
     names = {"benchmark": "mrbench", "tutor": "echo"}
-    assert plan.inputs_of("parse_replies")(names) == {  # type: ignore[arg-type]
+    assert inputs_of(plan, "parse_replies")(names) == {  # type: ignore[arg-type]
         "item_files": ["results/items/mrbench/mistake_remediation.jsonl"],
         "replies": "results/replies/mrbench/echo.jsonl",
         "cards": ["resources/benchmarks/mrbench/mistake_remediation.yaml"],
     }
-    embedded = plan.inputs_of("score_labels")({"release": "mrbench"})  # type: ignore[arg-type]
+    embedded = inputs_of(plan, "score_labels")({"release": "mrbench"})  # type: ignore[arg-type]
     assert embedded["labels"][0] == "results/labels/mrbench/items.jsonl" and len(embedded["labels"]) == 4
     with pytest.raises(KeyError):
-        plan.inputs_of("no_rule")
+        inputs_of(plan, "no_rule")
 
 
 def test_tutors_share_a_judges_jobs_in_their_order() -> None:

@@ -39,6 +39,7 @@ from maieutic.plan import inputs
 from maieutic.plan.rules import RulePlan, plan_before_pins, plan_of
 from maieutic.replies import stage as replies_stage
 from maieutic.replies.generate import Shard, generate_replies
+from rule_inputs import inputs_of
 from run_configs import HOSTED, NOBODY, many_judges
 from scripted import endpoint
 from shipped import shipped
@@ -257,7 +258,7 @@ def check_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rule
 
 def ask_about_labels(plan: RulePlan, judge: str) -> Path:
     """Run the judge's job on labelled replies, and return its journal."""
-    files = plan.inputs_of("judge_labelled")({"judge": judge})  # type: ignore[arg-type]
+    files = inputs_of(plan, "judge_labelled")({"judge": judge})  # type: ignore[arg-type]
     journal = Path(paths.LABELLED_JOURNAL.of(judge=judge))
     judge_labelled(
         job=judges_stage.judge_labelled_job(plan, judge), labels=[*map(Path, files["labels"])], pairs=[*map(Path, files["pairs"])],

@@ -48,6 +48,7 @@ from maieutic.validation.surface_measures import (
     word_count,
 )
 from maieutic.validation.word_lists import JudgeByWords, word_list_judgements
+from rule_inputs import inputs_of
 from shipped import registries
 
 SCALE = Scale(labels=("Yes", "To some extent", "No"), desired="Yes")
@@ -317,7 +318,7 @@ def test_lists_of_words_ask_nobody_in_a_plan() -> None:
     assert plan.word_list_judges == ["mrbench-word-lists"] and plan.judges_with_model == [] and plan.probed_judges == []
     assert list(countable_jobs(plan)) == []
     place = {"judge": "mrbench-word-lists", "benchmark": "mrbench", "batch": "_baselines"}
-    assert plan.inputs_of("judge_by_words")(place)["replies"]
+    assert inputs_of(plan, "judge_by_words")(place)["replies"]
     assert JudgeByWords.model_validate_json(plan.job_of("judge_by_words")(place)).tasks == ["mistake_remediation"]
 
 

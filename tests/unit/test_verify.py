@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import os
@@ -21,10 +22,12 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import absent
 from maieutic.core.errors import UserError
+from maieutic.core.files import sha256_of
 from maieutic.plan.provenance import CodeState
 from maieutic.record import received, signing
 from maieutic.record import verify as verifying
 from maieutic.record.file_comparison import compare_report_files, file_difference
+from maieutic.record.finished_run import plan_of_run
 from maieutic.record.received import MANIFEST, SIGNATURE, unpack_run
 from maieutic.record.share import share
 from maieutic.record.verify import verify
@@ -276,6 +279,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from maieutic.core.errors import UserError
+from maieutic.core.files import sha256_of
 from maieutic.record.verify import verify
 try:
     verify(Path(sys.argv[1]))
@@ -559,3 +563,77 @@ def test_a_recomputed_file_is_compared_even_if_it_was_deleted(run: Path, tmp_pat
         "trust.csv: not found",
         "tables/more.csv: the recomputed report has no such file",
     ]
+
+
+# nothing of a received run is executed --------------------------------------------------------------------------------
+
+CANARY = "canary.txt"
+
+
+def with_yte(folder: Path) -> None:
+    """Snakemake evaluates a configuration file with this key as a template."""
+    text = f"__use_yte__: true\n__definitions__:\n  - open({str(folder.parent / CANARY)!r}, 'w').close()\n"
+    rewrite(folder / "results/report/config.yaml", lambda config: text + config)
+
+
+def with_interpreter(folder: Path) -> None:
+    """As a shell, the interpreter would run the file named `maieutic` in the working folder."""
+    (folder / "maieutic").write_text(f"touch {folder.parent / CANARY}\n", encoding="utf-8")
+    rewrite(
+        folder / "results/report/config.yaml",
+        lambda config: replace_key(config, "interpreters", "{driver: /bin/bash, serve: /bin/bash}"),
+    )
+
+
+def with_snakefile(folder: Path) -> None:
+    for name in (
+        "Snakefile",
+        "workflow/Snakefile",
+        "profiles/default/config.yaml",
+        "resources/benchmarks/mathtutorbench/x.py",
+    ):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"open({str(folder.parent / CANARY)!r}, 'w').close()\n", encoding="utf-8")
+
+
+def with_missing_data_dir(folder: Path) -> None:
+    rewrite(folder / "results/report/config.yaml", lambda config: replace_key(config, "data_dir", "/nonexistent/data"))
+
+
+def replace_key(config: str, key: str, value: str) -> str:
+    """Replace a top-level key of a configuration, with everything below it."""
+    return re.sub(rf"(?m)^{key}:.*\n(?:[ -].*\n)*", "", config) + f"{key}: {value}\n"
+
+
+@pytest.mark.parametrize("attack", [with_yte, with_interpreter, with_snakefile, with_missing_data_dir])
+@pytest.mark.usefixtures("at_the_runs_commit")
+def test_nothing_of_a_received_run_is_executed(
+    attack: Callable[[Path], None], shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "received"
+    shutil.copytree(shared, folder)
+    attack(folder)
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
+    (folder / MANIFEST).write_text(
+        "".join(f"{sha256_of(path)}  {path.relative_to(folder)}\n" for path in files), encoding="utf-8"
+    )
+    profile = tmp_path / "profile"
+    profile.mkdir()
+    (profile / "config.yaml").write_text("executor: none\nforceall: true\n", encoding="utf-8")
+    monkeypatch.setenv("SNAKEMAKE_PROFILE", str(profile))
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with contextlib.suppress(UserError):
+        verify(folder)
+    assert not (tmp_path / CANARY).exists()
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before, "verify only reads"
+
+
+@pytest.mark.usefixtures("at_the_runs_commit")
+def test_a_run_with_a_data_folder_of_its_sender_is_recomputed(shared: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "received"
+    shutil.copytree(shared, folder)
+    with_missing_data_dir(folder)
+    update_checksum(folder, "results/report/config.yaml")
+    recomputed = verifying.recompute_jobs(plan_of_run(folder / "results/report"), folder)
+    assert recomputed.faults == [] and SCORES in recomputed.names

@@ -37,7 +37,7 @@ from maieutic.launch.snakemake_compat import (
     uses_containers,
 )
 from maieutic.launch.stage import save_config_job
-from maieutic.plan.rules import JobWildcards, RulePlan
+from maieutic.plan.rules import IS_FINISHED, JobWildcards, RulePlan
 from maieutic.serving.batches import BATCH_VARIABLE, BatchLimits, BatchSettings, folders_with_batches
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, open_purse
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
@@ -414,6 +414,8 @@ def overwrite_warning(saved_config: Path, run: dict[str, Any]) -> str | None:
 
 def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
     """Print a dry run's requests and their cost when this process ends, since Snakemake has no hook for dry runs."""
+    if IS_FINISHED.get():
+        return
 
     def print_requests() -> None:
         jobs = snakemake_compat.planned_jobs_of_dry_run(workflow)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,6 +66,41 @@ def planned_jobs_of_dry_run(workflow: Workflow) -> list[Job] | None:
     """Return the jobs that a dry run planned; None if the run is not a dry run or its jobs were never computed."""
     dag = getattr(workflow, "_dag", None)
     return None if dag is None or not workflow.dryrun else list(dag.needrun_jobs(exclude_finished=False))
+
+
+def jobs_of_dry_run(snakefile: Path, config: dict[str, Any], targets: Sequence[str]) -> list[Job]:
+    """Return the jobs that make the targets, each after those whose outputs it reads. Nothing is executed.
+
+    config: configuration, of which no file is read. The profile of the user's environment does not apply. Raises
+    WorkflowError if a rule's input neither exists nor can be made.
+    """
+    from snakemake.api import SnakemakeApi
+    from snakemake.settings.types import ConfigSettings, DAGSettings, OutputSettings, Quietness, ResourceSettings
+
+    words, profile = sys.argv, os.environ.pop("SNAKEMAKE_PROFILE", None)
+    sys.argv = ["snakemake", "-n"]
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with SnakemakeApi(OutputSettings(quiet={Quietness.ALL})) as api:
+            workflow_api = api.workflow(
+                resource_settings=ResourceSettings(cores=1),
+                config_settings=ConfigSettings(config=config),
+                snakefile=snakefile,
+                workdir=Path.cwd(),
+            )
+            dag = workflow_api.dag(DAGSettings(targets=set(targets), forcetargets=True, rerun_triggers=frozenset()))
+            dag.execute_workflow(executor="dryrun")
+            workflow = workflow_api._workflow
+            needed = set(workflow.dag.needrun_jobs(exclude_finished=False))
+            return [
+                job for jobs in workflow.dag.toposorted() for job in jobs if job in needed and job.rule.name != "all"
+            ]
+    finally:
+        logging.disable(disabled)
+        sys.argv = words
+        if profile is not None:
+            os.environ["SNAKEMAKE_PROFILE"] = profile
 
 
 def failed_jobs(workflow: Workflow) -> list[Job]:

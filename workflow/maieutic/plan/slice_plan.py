@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from maieutic.config.models import Needs
 from maieutic.plan.plan import Plan
-from maieutic.plan.steps import Step
 from maieutic.plan.used_code import Replacements
 
 WildcardValues = Mapping[str, str]  # wildcards of a job
@@ -16,11 +15,6 @@ WildcardValues = Mapping[str, str]  # wildcards of a job
 def no_files(plan: Any) -> Iterable[str]:
     """Return no files."""
     return ()
-
-
-def no_steps(plan: Any) -> Iterator[Step]:
-    """Return no steps."""
-    return iter(())
 
 
 def no_verdicts(plan: Any) -> dict[str, list[str]]:
@@ -78,12 +72,13 @@ class SlicePlan(NamedTuple):
     module: name of the slice's module `stage`, whose functions select input files of the slice's rules and, named like
     a rule, make the rule's job; plan: the slice's mixin class for the plan; checks:
     checks of the selection before any job runs; report_files: files that the report reads; last_files: files that a
-    run makes in addition to its report; verdict_files: files of model answers for which the share of missing answers
-    is limited, by the model's name; journals: journals of the slice's requests; steps: steps that compute scores
-    without a model, in an order in which they can run; requests: estimated requests of jobs that
-    `maieutic.launch.requests` does not count; used_code: functions that return the code that a rule's digest leaves
-    out, by rule (as in `maieutic.plan.used_code`); models_of: returns the models that a job calls, from its
-    wildcards, or None for a job outside the slice; needs_of: returns the resources that such a job needs, or None.
+    run makes in addition to its report; verdict_files: files of model answers for which the share of missing
+    answers is limited, by the model's name; journals: journals of the slice's requests; computed_files: files
+    outside the folders of grades, scores and validations that are computed without a model; requests: estimated
+    requests of jobs that `maieutic.launch.requests` does not count; used_code: functions that return the code that
+    a rule's digest leaves out, by rule (as in `maieutic.plan.used_code`); models_of: returns the models that a job
+    calls, from its wildcards, or None for a job outside the slice; needs_of: returns the resources that such a job
+    needs, or None.
     """
 
     module: str
@@ -93,7 +88,7 @@ class SlicePlan(NamedTuple):
     last_files: Callable[[Any], Iterable[str]] = no_files
     verdict_files: Callable[[Any], dict[str, list[str]]] = no_verdicts
     journals: Callable[[Any], Iterable[str]] = no_files
-    steps: Callable[[Any], Iterator[Step]] = no_steps
+    computed_files: Callable[[Any], Iterable[str]] = no_files
     requests: Callable[[Any], Iterable[PlannedRequests]] = no_requests
     used_code: Mapping[str, Callable[..., Replacements]] = {}
     models_of: Callable[[Any, WildcardValues], list[str] | None] = lambda plan, names: None

@@ -1,8 +1,8 @@
-"""Files of a finished run, and the workflow steps that compute its scores from its replies."""
+"""Files of a finished run that `maieutic share` packs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from maieutic.core import paths
@@ -10,102 +10,12 @@ from maieutic.core.errors import UserError
 from maieutic.core.extensions import LISTED, extension_files, extension_folders, listed_name, listed_path
 from maieutic.core.files import MB
 from maieutic.core.ledger import SUFFIX
-from maieutic.judges.grading import grade_verdicts
 from maieutic.plan.rules import RulePlan
-from maieutic.plan.steps import Outputs, Step, one_output_step
-from maieutic.replies.parsing import parse_replies
+from maieutic.record.planned_jobs import planned_jobs
 from maieutic.report.stage import report_files
 from maieutic.report.tables import items_of_task
-from maieutic.rewards.grading import grade_by_rewards
-from maieutic.rewards.leading import choose_reward_model
-from maieutic.scores.differences import compare_tutors
-from maieutic.scores.score import score_replies
-from maieutic.validation.probes import validate_probes
-from maieutic.validation.rewards import validate_criteria, validate_reward_model
-from maieutic.validation.validation_jobs import (
-    score_labels,
-    validate_criteria_on_labels,
-    validate_judge,
-    validate_reward_on_labels,
-)
 
 LARGEST_SOURCE = 64 * MB  # maximum size, in bytes, of a packed file that only validations read
-
-
-def score_steps(plan: RulePlan) -> Iterator[Step]:
-    """Yield the steps that compute scores from replies, verdicts and rewards, in an order in which they can run."""
-    for benchmark in plan.benchmarks:
-        for tutor in plan.tutors_on(benchmark):
-            names = {"benchmark": benchmark, "tutor": tutor}
-            yield one_output_step(parse_replies, paths.PARSED, **names)
-            for judge in plan.judges_of(benchmark, tutor):
-                yield one_output_step(grade_verdicts, paths.JUDGE_GRADES, **names, judge=judge)
-            rewarded_here = benchmark in plan.rewarded_benchmarks
-            batches = plan.reward_batches(benchmark).values() if rewarded_here else ()
-            for reward_model in plan.run.reward_models if any(tutor in batch for batch in batches) else ():
-                yield one_output_step(grade_by_rewards, paths.REWARD_GRADES, **names, reward_model=reward_model)
-            yield one_output_step(score_replies, paths.SCORES, **names)
-        if len(plan.compared_tutors(benchmark)) > 1:
-            yield one_output_step(compare_tutors, paths.DIFFERENCES, benchmark=benchmark)
-    for part in plan.slices:
-        yield from part.steps(plan)
-
-
-def validation_steps(plan: RulePlan) -> Iterator[Step]:
-    """Yield the validation steps whose results the report shows, except those that read users' own label files.
-
-    A validation's inputs may be too large to be packed. `maieutic verify` skips a step if one of its inputs is absent.
-    """
-    reported = set(report_files(plan))
-    yield from (step for step in all_validation_steps(plan) if step.outputs["out"] in reported)
-
-
-def all_validation_steps(plan: RulePlan) -> Iterator[Step]:
-    """Yield the validation steps for all graders and sets of labels, including those that the report does not show."""
-    for name in plan.reward_models:
-        on_pairs, on_labels = validation_outputs(name)
-        yield Step("validate_reward_model", validate_reward_model, {"reward_model": name}, on_pairs)
-        yield Step("validate_reward_on_labels", validate_reward_on_labels, {"reward_model": name}, on_labels)
-    if plan.chooses_reward_model:
-        yield one_output_step(choose_reward_model, paths.LEADING_REWARD_MODEL)
-    for name in plan.classifiers:
-        on_pairs, on_labels = validation_outputs(name)
-        yield Step("validate_criteria", validate_criteria, {"classifier": name}, on_pairs)
-        yield Step("validate_criteria_on_labels", validate_criteria_on_labels, {"classifier": name}, on_labels)
-    for source in plan.further_pairs:
-        for name in plan.reward_models:
-            names = {"reward_model": name, "source": source}
-            outs: Outputs = {"out": paths.SET_VALIDATION.of(grader=name, source=source)}
-            yield Step("validate_reward_on_pairs", validate_reward_model, names, outs)
-        for name in plan.classifiers:
-            names = {"classifier": name, "source": source}
-            outs = {"out": paths.SET_VALIDATION.of(grader=name, source=source)}
-            yield Step("validate_criteria_on_pairs", validate_criteria, names, outs)
-    for name in plan.run.judges:
-        of_pairs = [paths.SET_VALIDATION.of(grader=name, source=source) for source in plan.further_pairs]
-        pairs_out: list[str] = [paths.PAIR_VALIDATION.of(grader=name), *of_pairs]
-        outs = {"out": paths.LABEL_VALIDATION.of(grader=name), "pairs_out": pairs_out}
-        yield Step("validate_judge", validate_judge, {"judge": name}, outs)
-    for name in plan.probed_judges:
-        yield Step("validate_probes", validate_probes, {"judge": name}, {"out": paths.PROBE_VALIDATION.of(grader=name)})
-    for release in plan.releases:
-        yield one_output_step(score_labels, paths.LABEL_SCORES, release=release)
-
-
-def validation_outputs(grader: str) -> tuple[Outputs, Outputs]:
-    """Return the outputs of two validations of a grader: on the first set of preference pairs, and on labels."""
-    return {"out": paths.PAIR_VALIDATION.of(grader=grader)}, {"out": paths.LABEL_VALIDATION.of(grader=grader)}
-
-
-def step_inputs(plan: RulePlan, step: Step) -> dict[str, str | list[str]]:
-    """Return the paths of the files that a step reads, by input name of the rule."""
-    return plan.inputs_of(step.rule)(step.names)
-
-
-def flat_paths(files: Mapping[str, str | list[str]]) -> Iterator[str]:
-    """Yield every path in a mapping whose values are paths or lists of paths."""
-    for value in files.values():
-        yield from [value] if isinstance(value, str) else value
 
 
 # Patterns of the files in a run's own folder. The run's only subfolders of this folder are OWN_SUBFOLDERS.
@@ -124,8 +34,10 @@ def crate_files(plan: RulePlan, results: Path, journals: bool, kept: Path | None
     a file is absent, or if a link leads out of the results folder.
     """
     listed: dict[str, None] = {}
-    for step in score_steps(plan):
-        listed |= dict.fromkeys([*flat_paths(step_inputs(plan, step)), *flat_paths(step.outputs)])
+    jobs = planned_jobs(plan, kept or results)
+    for job in jobs:
+        if not job.validates:
+            listed |= dict.fromkeys([*job.inputs, *job.outputs])
     listed |= dict.fromkeys([plan.run_path(paths.CONFIG), plan.run_path(paths.PROVENANCE), *report_files(plan)])
     base = results.parent
     own_folder = Path(plan.run_path(paths.CONFIG)).parent
@@ -154,9 +66,7 @@ def crate_files(plan: RulePlan, results: Path, journals: bool, kept: Path | None
         *picture_paths(plan, kept or results),
         *(paths.PICTURE_LIST.of(dataset=name) for name in plan.datasets),
         *(paths.ANNOTATIONS.of(release=release) for release in plan.releases),
-        *small_files(
-            place_of, (path for step in validation_steps(plan) for path in flat_paths(step_inputs(plan, step)))
-        ),
+        *small_files(place_of, (path for job in jobs if job.validates for path in job.inputs)),
     ]
     for folder in (base / plan.run_path(path) for path in OWN_SUBFOLDERS):
         optional += [str(path.relative_to(base)) for path in sorted(folder.glob("[!.]*")) if path.is_file()]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import shlex
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,17 +17,9 @@ from maieutic.core.files import sha256_of
 from maieutic.launch.provenance import code_state
 from maieutic.plan.provenance import CodeState, Provenance, read_provenance
 from maieutic.plan.rules import RulePlan
-from maieutic.plan.steps import Step
-from maieutic.record.contents import (
-    flat_paths,
-    name_in_crate,
-    score_steps,
-    source_path,
-    step_inputs,
-    validation_steps,
-)
 from maieutic.record.file_comparison import compare_report_files, file_difference
 from maieutic.record.finished_run import own_file, plan_of_run, results_folder_of, single_run_folder
+from maieutic.record.planned_jobs import folder_of_run, planned_jobs
 from maieutic.record.received import (
     ASK_SENDER,
     MOST_LISTED_FAULTS,
@@ -180,7 +170,7 @@ def recompute_run(plan: RulePlan, run: Path, folder: Path, provenance: Provenanc
 
     run: the run's own folder; folder: the crate's folder.
     """
-    done = recompute_steps(plan, folder)
+    done = recompute_jobs(plan, folder)
     if done.faults:  # skip the report, which would repeat each fault of the scores
         return done
     with tempfile.TemporaryDirectory() as place:
@@ -190,46 +180,24 @@ def recompute_run(plan: RulePlan, run: Path, folder: Path, provenance: Provenanc
         return Recomputed([*done.names, *names], compare_report_files(run, Path(place)))
 
 
-def recompute_steps(plan: RulePlan, folder: Path) -> Recomputed:
+def recompute_jobs(plan: RulePlan, folder: Path) -> Recomputed:
     """Recompute grades, scores, differences, and those validations whose inputs are all present."""
     names, faults = [], []
-    validations = (step for step in validation_steps(plan) if has_all_inputs(plan, step, folder))
-    for step in itertools.chain(score_steps(plan), validations):
-        with tempfile.TemporaryDirectory() as place:
-            outputs = {
-                path: Path(place) / f"{number}{Path(path).suffix}"
-                for number, path in enumerate(flat_paths(step.outputs))
-            }
-            try:
-                run_step(plan, step, folder, outputs)
-                differences = {path: file_difference(folder / path, output) for path, output in outputs.items()}
-            except READING_ERRORS as error:
-                differences = {next(iter(outputs)): error_text(error)}
-        faults += [f"{path}: {fault}" for path, fault in differences.items() if fault]
-        names += list(outputs)
+    results = folder / paths.ROOT
+    jobs = planned_jobs(plan, results)
+    with folder_of_run(results):
+        for job in jobs:
+            if job.missing and job.validates:
+                continue
+            with tempfile.TemporaryDirectory() as place:
+                outputs = {
+                    path: Path(place) / f"{number}{Path(path).suffix}" for number, path in enumerate(job.outputs)
+                }
+                try:
+                    job.run(outputs)
+                    differences = {path: file_difference(Path(path), output) for path, output in outputs.items()}
+                except READING_ERRORS as error:
+                    differences = {job.outputs[0]: error_text(error)}
+            faults += [f"{path}: {fault}" for path, fault in differences.items() if fault]
+            names += list(outputs)
     return Recomputed(names, faults)
-
-
-def has_all_inputs(plan: RulePlan, step: Step, folder: Path) -> bool:
-    """Return True if every input of a step is in the crate or in this checkout."""
-    return all(path_for_received(folder, path).is_file() for path in flat_paths(step_inputs(plan, step)))
-
-
-def path_for_received(folder: Path, path: str) -> Path:
-    """Return the path of a rule's file: in the crate's folder or, for cards and rubrics, in this checkout."""
-    return source_path(folder, name_in_crate(path) or path)
-
-
-def run_step(plan: RulePlan, step: Step, folder: Path, outputs: Mapping[str, Path]) -> None:
-    """Run one step on the files of a received run. outputs: where to write each output, by its path in the crate."""
-
-    def files(named: Mapping[str, str | list[str]], place: Callable[[str], Path]) -> dict[str, Path | list[Path]]:
-        return {
-            name: place(value) if isinstance(value, str) else [place(path) for path in value]
-            for name, value in named.items()
-        }
-
-    job = plan.job_of(step.rule)(step.names)
-    items = folder / paths.ITEM_FOLDER.of(benchmark=step.names.get("benchmark", ""))
-    input_files = files(step_inputs(plan, step), partial(path_for_received, folder))
-    step.run(job, input_files, items, files(step.outputs, outputs.__getitem__))

@@ -11,7 +11,6 @@ from maieutic.config.models import BaselineModel, HostedModel, VllmModel
 from maieutic.config.simulation import read_persona
 from maieutic.core import paths
 from maieutic.plan.slice_plan import Checks, SlicePlan
-from maieutic.plan.steps import Step, one_output_step
 from maieutic.replies.stage import tutor_weights
 from maieutic.simulation.converse import MeasureClaims, SimulateConversations
 from maieutic.simulation.paths import CLAIM_JOURNAL, CONVERSATIONS, SCORES, STUDENT_JOURNAL, TUTOR_JOURNAL
@@ -23,7 +22,7 @@ from maieutic.simulation.planned import (
     planned_requests,
     prompt_files,
 )
-from maieutic.simulation.scores import ScoreSimulation, score_simulation
+from maieutic.simulation.scores import ScoreSimulation
 
 
 def simulated_items(plan: SimulationPlan, simulation: str) -> str:
@@ -59,12 +58,6 @@ def simulation_journals(plan: SimulationPlan) -> Iterator[str]:
         for tutor in plan.simulated_tutors:
             yield TUTOR_JOURNAL.of(simulation=name, tutor=tutor)
             yield STUDENT_JOURNAL.of(simulation=name, tutor=tutor)
-
-
-def scoring_steps(plan: SimulationPlan) -> Iterator[Step]:
-    """Yield the steps that compute the figures of simulations without a model."""
-    for name in plan.config.simulations:
-        yield one_output_step(score_simulation, SCORES, simulation=name)
 
 
 def common_fields(plan: SimulationPlan, simulation: str) -> dict[str, Any]:
@@ -104,7 +97,7 @@ STAGE = SlicePlan(
     checks=Checks(data=lambda plan: [partial(check_simulations, plan)]),
     report_files=report_files,
     journals=simulation_journals,
-    steps=scoring_steps,
+    computed_files=report_files,
     requests=planned_requests,
     models_of=models_of,
     needs_of=needs_of,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from maieutic.benchmarks.tutorbench.breakdown import BreakDown, break_down
-from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty, filter_by_difficulty
+from maieutic.benchmarks.tutorbench.breakdown import BreakDown
+from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty
 from maieutic.benchmarks.tutorbench.raters import RateJudge
-from maieutic.benchmarks.tutorbench.tagging import TagItems, VoteTags, vote_tags
+from maieutic.benchmarks.tutorbench.tagging import TagItems, VoteTags
 from maieutic.config.cards import JUDGE
 from maieutic.config.registry import unknown_name
 from maieutic.core import paths
@@ -17,7 +17,6 @@ from maieutic.judges.stage import answering_weights, judge_job_fields
 from maieutic.plan.inputs import item_files, rubric_files, tasks_of
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import Checks, SlicePlan
-from maieutic.plan.steps import Step, one_output_step
 from maieutic.plan.used_code import used_on_benchmark
 from maieutic.validation.stage import people_label_fields
 
@@ -96,21 +95,15 @@ def rate_judge_job(plan: Plan, judge: str, benchmark: str) -> RateJudge:
     return RateJudge(judge=judge, tasks=tasks_of(plan.pooled_cards(benchmark)), **people_label_fields(plan))
 
 
-def pooled_steps(plan: Plan) -> Iterator[Step]:
-    """Yield the steps of benchmarks whose tasks are scored together: votes on tags, scores by tag, difficult items."""
+def report_files(plan: Plan) -> Iterator[str]:
+    """Yield the files that the report shows beside the scores of pooled tasks: votes, scores by tag, hard items."""
     for benchmark in plan.pooled_benchmarks:
         if plan.run.taggers:
-            yield one_output_step(vote_tags, paths.VOTES, benchmark=benchmark)
+            yield paths.VOTES.of(benchmark=benchmark)
         for tutor in plan.tutors_on(benchmark):
-            yield one_output_step(break_down, paths.BREAKDOWN, benchmark=benchmark, tutor=tutor)
+            yield paths.BREAKDOWN.of(benchmark=benchmark, tutor=tutor)
         if plan.run.difficulty.tutors:
-            yield one_output_step(filter_by_difficulty, paths.DIFFICULTY, benchmark=benchmark)
-
-
-def report_files(plan: Plan) -> Iterator[str]:
-    """Yield the files that the report shows beside the scores of pooled tasks."""
-    for step in pooled_steps(plan):
-        yield str(step.outputs["out"])
+            yield paths.DIFFICULTY.of(benchmark=benchmark)
     for benchmark in plan.pooled_benchmarks if plan.run.human_labels else ():
         yield from (paths.RATERS.of(judge=judge, benchmark=benchmark) for judge in plan.pooled_judges(benchmark))
 
@@ -154,6 +147,5 @@ STAGE = SlicePlan(
     report_files=report_files,
     verdict_files=tags_by_tagger,
     journals=journals,
-    steps=pooled_steps,
     used_code={"rate_judge": used_on_benchmark},
 )
