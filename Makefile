@@ -4,6 +4,7 @@ SHELL := bash
 CORES ?= $(shell nproc)
 # One more than the cores, because some tests wait for servers
 WORKERS := $(shell expr $(CORES) + 1)
+UNIT_TESTS ?= tests/unit
 PYTHON := .venv/dev/bin/python
 SNAKEMAKE := .venv/bin/snakemake
 DEMO := config/demo.yaml
@@ -21,7 +22,7 @@ demo: env  ## install the environments, run the demo, write results/report/index
 	@echo "open results/report/index.html"
 
 test-fast: dev  ## run the unit tests except the slow ones (a minute)
-	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile -m "not slow" tests/unit
+	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(UNIT_TESTS)
 
 test: env dev  ## install the environments, run the unit and workflow tests (minutes)
 	@envs/setup peers

@@ -11,7 +11,7 @@ from hostile_texts import MOST_RATIO, NOTICED, SIZES, UNITS, readers, seconds, s
 MEGABYTE = 1_000_000
 # MAIEUTIC_SHAPES=all tests every unit, including those of the package's patterns, which takes half an hour.
 TEST_ALL = os.environ.get("MAIEUTIC_SHAPES") == "all"
-STEP, SAMPLE_SIZE = 2, 12  # otherwise every second one of UNITS, and this number of the patterns' units
+STEP, SAMPLE_SIZE = 3, 6  # otherwise every third one of UNITS, and this number of the patterns' units
 HEADS = ("[[" * 3000, "{" * 3000, '{"a":' * 3000, "<think>", "\\boxed{" * 500, "| a | b |\n|---|---|\n", "```json\n")
 READERS = readers()
 

@@ -24,6 +24,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import SCORINGS, ReportedScore
 from maieutic.launch import provenance
 from maieutic.launch.provenance import provenance_of_plan
+from maieutic.plan import provenance as run_provenance
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import CodeState, Provenance, changed_files_of_task
 from maieutic.plan.rules import check_config
@@ -286,7 +287,7 @@ def test_one_changed_word_of_a_prompt_marks_its_task_and_no_other(editable_copy:
 def test_data_that_differ_from_the_shipped_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan(configuration(tasks=["mathtutorbench"]))
     data_checksums = dict(provenance.shipped_checksums()["data"])
-    names = [provenance.source_file_name(name, "demo") for name in plan.datasets]
+    names = [run_provenance.source_file_name(name, "demo") for name in plan.datasets]
     first, second = [name for name in names if name in data_checksums][:2]
     del data_checksums[first]
     data_checksums[second] = "another"
@@ -302,20 +303,20 @@ def test_a_grader_depends_on_its_rubric_or_instruction() -> None:
     config["run"] |= {**NO_GRADERS, **run_settings, "reward_comparisons": ["rm-prompted"]}
     plan = Plan(check_config(config))
     [card] = [loaded.card for loaded in plan.cards.values() if loaded.card.benchmark == "mrbench"]
-    assert provenance.grader_paths(plan, card, "demo-judge") == rubrics.files_of_rubric("mrbench_taxonomy")
-    assert provenance.grader_paths(plan, card, "elsewhere") == [], "a judge of other tasks"
-    instruction = provenance.instruction_of(plan.models["rm-prompted"])
-    assert provenance.grader_paths(plan, card, "rm-prompted") == instruction and len(instruction) == 1
-    assert provenance.grader_paths(plan, card, None) == []
+    assert run_provenance.grader_paths(plan, card, "demo-judge") == rubrics.files_of_rubric("mrbench_taxonomy")
+    assert run_provenance.grader_paths(plan, card, "elsewhere") == [], "a judge of other tasks"
+    instruction = run_provenance.instruction_of(plan.models["rm-prompted"])
+    assert run_provenance.grader_paths(plan, card, "rm-prompted") == instruction and len(instruction) == 1
+    assert run_provenance.grader_paths(plan, card, None) == []
     versions = provenance.card_versions(plan)
     assert versions[str(rubric_path("kmp_error_reason"))] == read_rubric("kmp_error_reason").rubric.version
 
 
 def test_a_dataset_has_a_copy_per_edition_and_provenance_may_be_missing(tmp_path: Path) -> None:
     dataset = Plan(configuration()).datasets["gsm8k"]
-    assert provenance.copy_of_edition(dataset, "demo") is dataset.demo
-    assert provenance.copy_of_edition(dataset, "published") is dataset.published is not dataset.demo
-    assert provenance.read_provenance(tmp_path / "gone.json") is None
+    assert run_provenance.copy_of_edition(dataset, "demo") is dataset.demo
+    assert run_provenance.copy_of_edition(dataset, "published") is dataset.published is not dataset.demo
+    assert run_provenance.read_provenance(tmp_path / "gone.json") is None
 
 
 def test_a_changed_rubric_marks_the_judges_numbers_and_not_the_parsers(editable_copy: Path) -> None:

@@ -79,7 +79,7 @@ def examples(data: Path) -> Iterator[Callable[[], object]]:
     for line in (data / "gsm8k/test.jsonl").read_text(encoding="utf-8").splitlines():
         yield partial(solution_number, json.loads(line)["answer"])
     for name in ("seen", "opened", "second", "fresh"):
-        for reply in build(TABLES / f"last_lines_{name}.yaml", data, 1, 4):
+        for reply in build(TABLES / f"last_lines_{name}.yaml", data, 1, 1):
             yield partial(read_reply, reply["task"], reply["text"])
 
 
