@@ -77,7 +77,8 @@ def jobs_of_dry_run(snakefile: Path, config: dict[str, Any], targets: Sequence[s
     from snakemake.api import SnakemakeApi
     from snakemake.settings.types import ConfigSettings, DAGSettings, OutputSettings, Quietness, ResourceSettings
 
-    words, profile = sys.argv, os.environ.pop("SNAKEMAKE_PROFILE", None)
+    words, environment = sys.argv, dict(os.environ)
+    os.environ.pop("SNAKEMAKE_PROFILE", None)
     sys.argv = ["snakemake", "-n"]
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
@@ -99,8 +100,8 @@ def jobs_of_dry_run(snakefile: Path, config: dict[str, Any], targets: Sequence[s
     finally:
         logging.disable(disabled)
         sys.argv = words
-        if profile is not None:
-            os.environ["SNAKEMAKE_PROFILE"] = profile
+        os.environ.clear()
+        os.environ.update(environment)
 
 
 def failed_jobs(workflow: Workflow) -> list[Job]:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from maieutic.commands import command_function
 from maieutic.core import paths
+from maieutic.core.extensions import extension_folders
 from maieutic.core.files import write_json
 from maieutic.core.jobs import LOG, parse_rule_arguments
 from maieutic.launch import snakemake_compat
@@ -78,9 +79,13 @@ def computed_files(plan: RulePlan) -> list[str]:
 
 
 def config_of_any_machine(plan: RulePlan) -> dict[str, Any]:
-    """Return a run's configuration without the keys that concern one machine, and without people's own label file."""
+    """Return a run's configuration without the keys that concern one machine, and without people's own label file.
+
+    Its extensions are those that are active in this process.
+    """
     content = plan.config.model_dump(mode="json", exclude=set(MACHINE_KEYS))
     content["run"]["human_labels"] = None
+    content["extensions"] = [str(folder) for folder in extension_folders()]
     return content
 
 
