@@ -11,8 +11,9 @@ import platform
 import re
 import shutil
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
@@ -25,6 +26,7 @@ from maieutic.core.machine import has_bfloat16, this_machine
 from maieutic.core.records import Grade, read_records
 from maieutic.core.visible import DIRECTIONS
 from maieutic.graders.registry import GRADERS
+from maieutic.launch import snakemake_compat
 from maieutic.plan.provenance import CodeState, read_provenance
 from maieutic.record import export as exporting
 from maieutic.record import summary
@@ -57,6 +59,26 @@ TUTORS = ["reference", "always-0", "hostile"]
 def at_the_runs_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the checkout appear unedited and at the commit that the runs name."""
     monkeypatch.setattr(verifying, "code_state", lambda _: CodeState(commit=COMMIT))
+
+
+JOBS_BY_RUN: dict[str, list[Any]] = {}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def planned_once() -> Iterator[None]:
+    """Let Snakemake plan equal runs with equal files once, which takes it three seconds."""
+    plan = snakemake_compat.jobs_of_dry_run
+
+    def jobs_of_dry_run(snakefile: Path, config: dict[str, Any], targets: Sequence[str]) -> list[Any]:
+        names = sorted(str(path) for path in Path("results").rglob("*"))
+        key = json.dumps([config, targets, names], sort_keys=True)
+        if key not in JOBS_BY_RUN:
+            JOBS_BY_RUN[key] = plan(snakefile, config, targets)
+        return JOBS_BY_RUN[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snakemake_compat, "jobs_of_dry_run", jobs_of_dry_run)
+        yield
 
 
 @pytest.fixture(scope="module")

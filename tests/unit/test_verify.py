@@ -31,10 +31,10 @@ from maieutic.record.finished_run import plan_of_run
 from maieutic.record.received import MANIFEST, SIGNATURE, unpack_run
 from maieutic.record.share import share
 from maieutic.record.verify import verify
-from test_record import COMMIT, SCORES, at_the_runs_commit, rewrite, run, shared, update_checksum
+from test_record import COMMIT, SCORES, at_the_runs_commit, planned_once, rewrite, run, shared, update_checksum
 
 # Fixtures of test_record.py: a finished run, the same run as shared, a checkout at the run's commit.
-__all__ = ["at_the_runs_commit", "run", "shared"]
+__all__ = ["at_the_runs_commit", "planned_once", "run", "shared"]
 TABLE = "results/report/scores.csv"
 
 
