@@ -453,15 +453,16 @@ def test_a_recorded_digest_of_the_former_form_stays_in_use(tmp_path: Path, monke
     assert former_digests.code_of("train-reward-model") == former
     assert former_digests.code_of("tune-tutor") == code_of("tune-tutor"), "not recorded in this folder"
     accepted.save()
+    (tmp_path / former_digests.METADATA / "output").unlink()
     later = former_digests.AcceptedDigests()
-    assert later.recorded is None and later.kept == {present: former}, "the records are searched once"
+    assert later.used[present] == former and later.recorded == {former}, "kept for another run file of this folder"
 
 
 def test_a_new_folder_accepts_no_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     accepted = former_digests.AcceptedDigests()
     accepted.save()
-    assert accepted.recorded is None and accepted.kept == {} and list(tmp_path.iterdir()) == []
+    assert accepted.recorded == accepted.used.keys() == set() and list(tmp_path.iterdir()) == []
 
 
 def test_the_definition_of_a_function() -> None:

@@ -7,6 +7,7 @@ the recorded digest stays in use, so that the new form of digests re-runs nothin
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import json
 import re
@@ -19,7 +20,7 @@ from maieutic.plan import digest
 from maieutic.plan.syntax import Name
 
 METADATA = Path(".snakemake/metadata")  # Snakemake's records of a folder's outputs, one file each
-ACCEPTED = Path(".snakemake/maieutic/digests.json")  # digests that are kept in their former form, by the present form
+ACCEPTED = Path(".snakemake/maieutic/former_digests.json")
 DIGEST = re.compile(r"\b[0-9a-f]{16}\b")
 
 
@@ -37,24 +38,31 @@ class FormerCode(digest.PackageCode):
 
 
 class AcceptedDigests:
-    """Digests of a folder that stay in their former form. They are collected while the folder is first planned."""
+    """Digests of a folder that stay in their former form.
+
+    recorded: digests that Snakemake had recorded when the folder was first planned by this version; used: digest to use
+    for each present one that was looked up, so that the former form of each is computed once, for all run files.
+    """
 
     def __init__(self) -> None:
-        self.kept: dict[str, str] = {}
-        self.recorded: frozenset[str] | None = None
         self.file, metadata = ACCEPTED.absolute(), METADATA.absolute()
+        self.recorded = frozenset[str]()
+        self.used: dict[str, str] = {}
         if self.file.is_file():
-            self.kept = json.loads(self.file.read_text(encoding="utf-8"))
+            content = json.loads(self.file.read_text(encoding="utf-8"))
+            self.recorded, self.used = frozenset(content["recorded"]), content["used"]
         elif metadata.is_dir():
             files = (path for path in metadata.rglob("*") if path.is_file())
             texts = (path.read_text(encoding="utf-8", errors="replace") for path in files)
             self.recorded = frozenset(value for text in texts for value in DIGEST.findall(text))
-            atexit.register(self.save)
+        self.saved = len(self.used)
+        atexit.register(self.save)
 
     def save(self) -> None:
-        """Write the collected digests, so that they are not collected again, unless the folder was deleted."""
-        if self.file.parents[1].is_dir():
-            write_json(self.file, self.kept)
+        """Write new digests. A folder that was deleted, or that cannot be written to, stays as it is."""
+        if len(self.used) > self.saved and self.file.parents[1].is_dir():
+            with contextlib.suppress(OSError):
+                write_json(self.file, {"recorded": sorted(self.recorded), "used": self.used})
 
 
 @cache
@@ -76,8 +84,7 @@ def code_of(command: str, instead: digest.DefinitionReplacements | None = None, 
     """
     present = digest.code_of(command, instead, files)
     accepted = accepted_digests()
-    if accepted.recorded and present not in accepted.kept:
+    if accepted.recorded and present not in accepted.used:
         former = digest.code_of(command, instead, files, former_code())
-        if former in accepted.recorded:
-            accepted.kept[present] = former
-    return accepted.kept.get(present, present)
+        accepted.used[present] = former if former in accepted.recorded else present
+    return accepted.used.get(present, present)
