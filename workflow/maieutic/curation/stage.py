@@ -225,7 +225,7 @@ def tune_tutor_job(plan: CurationPlan, tuning: str) -> TuneTutor:
 
 
 def used_by_make_seeds(plan: CurationPlan, curation: str) -> Replacements:
-    """Leave out of the digest of `make_seeds` the benchmark loaders that a curation's seeds do not use."""
+    """Return replacements that leave out the benchmark loaders that a curation's seeds do not use."""
     return unused_tables("loaders", "LOADERS", plan.curation(curation).seeds.values())
 
 
