@@ -39,10 +39,10 @@ from pathlib import Path
 from maieutic.core.garbage_collection import collect_garbage_rarely
 from maieutic.core.yaml_files import read_yaml
 from maieutic.plan.rules import plan_of
-from maieutic.record.planned_jobs import planned_jobs
+from maieutic.record.planned_jobs import jobs_of_run
 collect_garbage_rarely()
 plan = plan_of(read_yaml(Path(sys.argv[1])))
-for job in planned_jobs(plan, Path("results")):
+for job in jobs_of_run(plan, Path("results")):
     if job.rule == "compare_tutors":
         for path in job.outputs:
             Path(path).parent.mkdir(parents=True, exist_ok=True)

@@ -24,13 +24,16 @@ from conftest import absent
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of
 from maieutic.plan.provenance import CodeState
+from maieutic.plan.rules import unchecked_plan
 from maieutic.record import received, signing
 from maieutic.record import verify as verifying
 from maieutic.record.file_comparison import compare_report_files, file_difference
 from maieutic.record.finished_run import plan_of_run
+from maieutic.record.planned_jobs import jobs_of_run
 from maieutic.record.received import MANIFEST, SIGNATURE, unpack_run
 from maieutic.record.share import share
 from maieutic.record.verify import verify
+from shipped import shipped
 from test_record import COMMIT, SCORES, at_the_runs_commit, planned_once, rewrite, run, shared, update_checksum
 
 # Fixtures of test_record.py: a finished run, the same run as shared, a checkout at the run's commit.
@@ -637,3 +640,27 @@ def test_a_run_with_a_data_folder_of_its_sender_is_recomputed(shared: Path, tmp_
     update_checksum(folder, "results/report/config.yaml")
     recomputed = verifying.recompute_jobs(plan_of_run(folder / "results/report"), folder)
     assert recomputed.faults == [] and SCORES in recomputed.names
+
+
+def test_an_own_file_that_is_absent_leaves_out_only_what_reads_it(tmp_path: Path) -> None:
+    """Plan a run twice whose files are complete apart from what is made of the user's own pairs."""
+    pairs, results = tmp_path / "pairs.csv", tmp_path / "results"
+    pairs.touch()
+    results.mkdir()
+    raw = shipped()
+    raw["preferences"]["ours"] = {"loader": "table", "file": str(pairs), "title": "Ours", "licence": "CC BY 4.0"}
+    raw["run"]["preferences"] = ["bridge", "ours"]
+    plan = unchecked_plan(raw)
+    complete = jobs_of_run(plan, results)
+    folder_of_pairs = "preferences/ours"
+    for path in {path for job in complete for path in (*job.inputs, *job.outputs) if path.startswith("results/")}:
+        if folder_of_pairs not in path and not path.endswith("/ours.jsonl"):
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).touch()
+    pairs.unlink()
+    jobs = jobs_of_run(plan, results)
+    assert sorted(job.outputs for job in jobs) == sorted(job.outputs for job in complete)
+    incomplete = [job for job in jobs if job.missing]
+    assert incomplete == [job for job in jobs if any(folder_of_pairs in path for path in job.inputs)]
+    assert {job.rule for job in incomplete} >= {"validate_judge", "validate_reward_on_pairs"}
+    assert any("bridge" in path for job in jobs if job.validates and not job.missing for path in job.inputs)

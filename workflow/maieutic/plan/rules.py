@@ -17,6 +17,7 @@ from maieutic.config.pins import fill_pins, read_pins
 from maieutic.config.settings import Config, read_config
 from maieutic.core.errors import Unpinned, UserError
 from maieutic.core.extensions import check_extensions
+from maieutic.core.paths import ROOT
 from maieutic.core.plugins import plugin_folders, plugin_objects, stage_objects
 from maieutic.core.rule_functions import with_parameters
 from maieutic.plan import digest, former_digests
@@ -52,11 +53,14 @@ class RulePlan(Plan):
         function: takes the plan, the wildcards that it needs, and the arguments `fixed`; returns paths.
         """
         needed = signature(function).parameters.keys() - fixed.keys()
-        return with_parameters(
-            lambda wildcards: function(
-                self, **{name: value for name, value in wildcards.items() if name in needed}, **fixed
-            )
-        )
+
+        def selected(wildcards: JobWildcards) -> Selected:
+            files = function(self, **{name: value for name, value in wildcards.items() if name in needed}, **fixed)
+            if not IS_FINISHED.get():
+                return files
+            return known_file(files) if isinstance(files, str) else [known_file(file) for file in files]
+
+        return with_parameters(selected)
 
     def job_of(self, rule: str) -> Callable[[JobWildcards], str]:
         """Return the function that maps a rule's wildcards to the JSON job of its command.
@@ -131,7 +135,13 @@ def extended_plan_class() -> type[RulePlan]:
     return type("ExtendedPlan", (RulePlan, *mixins), {"slices": SLICES})
 
 
+ABSENT = f"{ROOT}/.absent"  # stands for a user's own file that is not on this machine
 IS_FINISHED: ContextVar[bool] = ContextVar("IS_FINISHED", default=False)
+
+
+def known_file(file: str) -> str:
+    """Return the path of an input of a finished run; ABSENT for a file outside the results that does not exist."""
+    return file if file.startswith(f"{ROOT}/") or Path(file).exists() else ABSENT
 
 
 @contextmanager

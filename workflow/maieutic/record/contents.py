@@ -11,7 +11,7 @@ from maieutic.core.extensions import LISTED, extension_files, extension_folders,
 from maieutic.core.files import MB
 from maieutic.core.ledger import SUFFIX
 from maieutic.plan.rules import RulePlan
-from maieutic.record.planned_jobs import planned_jobs
+from maieutic.record.planned_jobs import jobs_of_run
 from maieutic.report.stage import report_files
 from maieutic.report.tables import items_of_task
 
@@ -34,7 +34,7 @@ def crate_files(plan: RulePlan, results: Path, journals: bool, kept: Path | None
     a file is absent, or if a link leads out of the results folder.
     """
     listed: dict[str, None] = {}
-    jobs = planned_jobs(plan, kept or results)
+    jobs = jobs_of_run(plan, kept or results)
     for job in jobs:
         if not job.validates:
             listed |= dict.fromkeys([*job.inputs, *job.outputs])

@@ -21,7 +21,7 @@ from maieutic.core.extensions import extension_folders
 from maieutic.core.files import write_json
 from maieutic.core.jobs import LOG, parse_rule_arguments
 from maieutic.launch import snakemake_compat
-from maieutic.plan.rules import RulePlan, planning_finished_run, unchecked_plan
+from maieutic.plan.rules import ABSENT, RulePlan, planning_finished_run, unchecked_plan
 from maieutic.report.stage import report_files
 
 CHECKOUT = Path(__file__).parents[3]  # folder of the rules and cards
@@ -126,27 +126,28 @@ def folder_to_plan(results: Path) -> Iterator[None]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
             os.utime(path, (later, later))
+        (folder / ABSENT).parent.mkdir(exist_ok=True)
+        (folder / ABSENT).touch()
         for name in ("models", "datasets"):  # the configuration has all of their entries
             write_json(folder / f"config/{name}.yaml", {name: {}})
         yield
 
 
-def planned_jobs(plan: RulePlan, results: Path) -> list[PlannedJob]:
+def jobs_of_run(plan: RulePlan, results: Path) -> list[PlannedJob]:
     """Return the jobs that compute files of a run, in an order in which they can run. results: its results folder."""
     config = config_of_any_machine(plan)
     targets = computed_files(unchecked_plan(config))
-    planned = list[PlannedJob]()
-    unavailable = set[str]()
+    planned, computed = list[PlannedJob](), set[str]()
     with folder_to_plan(results), planning_finished_run():
         jobs = snakemake_compat.jobs_of_dry_run(CHECKOUT / "Snakefile", config, targets)
         for job in jobs:
             inputs, outputs = [str(path) for path in job.input], [str(path) for path in job.output]
-            missing = [path for path in inputs if path in unavailable]
-            computes = set(outputs) <= set(targets)
-            if missing or not computes:
-                unavailable.update(outputs)
-            if computes:
-                planned.append(PlannedJob(job.rule.name, inputs, outputs, missing, words_of(job.shellcmd)))
+            if set(outputs).isdisjoint(targets):
+                continue
+            missing = [path for path in inputs if path == ABSENT or (path not in computed and not Path(path).exists())]
+            if not missing:
+                computed.update(outputs)
+            planned.append(PlannedJob(job.rule.name, inputs, outputs, missing, words_of(job.shellcmd)))
     return planned
 
 

@@ -19,7 +19,7 @@ from maieutic.plan.provenance import CodeState, Provenance, read_provenance
 from maieutic.plan.rules import RulePlan
 from maieutic.record.file_comparison import compare_report_files, file_difference
 from maieutic.record.finished_run import own_file, plan_of_run, results_folder_of, single_run_folder
-from maieutic.record.planned_jobs import folder_of_run, planned_jobs
+from maieutic.record.planned_jobs import folder_of_run, jobs_of_run
 from maieutic.record.received import (
     ASK_SENDER,
     MOST_LISTED_FAULTS,
@@ -184,7 +184,7 @@ def recompute_jobs(plan: RulePlan, folder: Path) -> Recomputed:
     """Recompute grades, scores, differences, and those validations whose inputs are all present."""
     names, faults = [], []
     results = folder / paths.ROOT
-    jobs = planned_jobs(plan, results)
+    jobs = jobs_of_run(plan, results)
     with folder_of_run(results):
         for job in jobs:
             if job.missing and job.validates:
