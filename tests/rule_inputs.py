@@ -49,7 +49,10 @@ def input_source(value: ast.expr) -> Any:
 @cache
 def input_sections() -> dict[str, str]:
     """Return the text of the `input:` section of each rule, by the rule's name."""
-    texts = [path.read_text(encoding="utf-8") for path in sorted(Path("workflow/rules").glob("*.smk"))]
+    texts = [
+        path.read_text(encoding="utf-8")
+        for path in sorted((Path(__file__).parents[1] / "workflow/rules").glob("*.smk"))
+    ]
     return {rule: section for text in texts for rule, section in INPUT_SECTION.findall(text)}
 
 

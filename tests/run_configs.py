@@ -47,14 +47,6 @@ def many_judges() -> dict[str, Any]:
     return config
 
 
-def packed() -> dict[str, Any]:
-    """Return a served tutor that answers all benchmarks in one job, without graders."""
-    config = shipped()
-    config["run"] |= {**NOBODY, "tutors": ["smollm2-135m"], "tasks": ["mathtutorbench/problem_solving", "kmpbench/fqa"]}
-    config["servers"] = {"pack": True}
-    return config
-
-
 def of_a_paper(name: str) -> dict[str, Any]:
     """Return a shipped run file with few tutors and invented pins, which the plan does not depend on."""
     config = shipped(name)
@@ -116,7 +108,6 @@ def our_own() -> dict[str, Any]:
 RUNS: dict[str, Callable[[], dict[str, Any]]] = {
     "demo": demo,
     "many judges": many_judges,
-    "packed": packed,
     "our own": our_own,
     **{
         name: partial(of_a_paper, name)
@@ -150,13 +141,12 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
     trained = rule in {"train_reward_model", "write_model_card"}
     # As in verdicts.smk: panels and word lists have separate rules, which call no model.
     askers = judges_with_engine(plan, plan.run.judges, "vllm", "hosted")
-    judges = {"judge_replies": askers, "judge_labelled": askers, "judge_all_replies": plan.packed_judges}
+    judges = {"judge_replies": askers, "judge_labelled": askers}
     judges |= dict.fromkeys(("judge_by_words", "judge_labelled_by_words"), plan.word_list_judges)
     judges["rate_dialogues"] = getattr(plan, "raters", [])
     judges |= dict.fromkeys(("combine_verdicts", "combine_labelled"), plan.panels)
     recorded = plan.with_engine("recorded")
     tutors = {"read_replies": recorded, "generate_replies": [name for name in plan.tutors if name not in recorded]}
-    tutors["generate_all_replies"] = [name for name in plan.run.tutors if name not in recorded]
     tutors["simulate_conversations"] = getattr(plan, "simulated_tutors", [])
     tutors["generate_shard"] = [name for name in plan.tutors if plan.shards_of(name)]
     values = {

@@ -27,7 +27,6 @@ from maieutic.serving.recover import recover
 from obedient_judge import prompt_of
 from running import environment, overlay, run, start
 from small import children
-from test_shards_and_packed_jobs import request_keys, write_run_file
 
 FULL = os.environ.get("MAIEUTIC_DRILLS") == "full"
 # By pipeline: number of kills in the short form, number in the full form, longest wait before a kill in seconds.
@@ -35,7 +34,6 @@ KILLS = {"generation and judging": (5, 140, 5.0), "report": (2, 60, 3.0)}
 FULL_FORM_KILLS = {
     "rewards and training": (0, 50, 14.0),
     "curation": (0, 60, 4.0),
-    "packed jobs": (0, 50, 9.0),
     "conversations": (0, 40, 5.0),
 }
 WATCHED = {"generation and judging", "report", "conversations"}  # pipelines whose endpoint counts its requests
@@ -107,12 +105,6 @@ def report(folder: Path, address: str) -> Pipeline:
     """Return a pipeline that builds the page and tables of a finished run again."""
     pipeline = generation_and_judging(folder, address)
     return pipeline._replace(arguments=("--forcerun", "build_report", "score_replies", "grade_verdicts"))
-
-
-def packed_jobs(folder: Path) -> Pipeline:
-    """Return a pipeline of a model that answers three benchmarks in one job and judges two of them in another job."""
-    names = ["scores.csv", "trust.csv"]
-    return Pipeline(write_run_file(folder, pack=True, pace=0.03), [f"results/report/{name}" for name in names])
 
 
 def conversations(folder: Path, address: str) -> Pipeline:
@@ -257,8 +249,6 @@ def test_kills_at_random_moments(
         def make(checkout: Path) -> Pipeline:
             if name == "rewards and training":
                 return rewards_and_training(checkout, request.getfixturevalue("tiny"))
-            if name == "packed jobs":
-                return packed_jobs(checkout)
             makers = {"curation": curation_pipeline, "report": report, "conversations": conversations}
             return makers.get(name, generation_and_judging)(checkout, address)
 
@@ -272,8 +262,6 @@ def test_kills_at_random_moments(
         )
         assert tables(folder, make(folder)) == tables(calm, make(calm)), "the tables of a run without kills"
     assert killed.by_victim.total() == kills
-    if name == "packed jobs":
-        assert sorted(request_keys(folder)) == sorted(request_keys(calm)), "each request is in a journal once"
     assert endpoint.repeated == [], "no finished request was repeated"
     more = sum(endpoint.requests.values()) - requests_once if watched else 0
     if watched:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from collections import Counter
@@ -14,7 +15,7 @@ import pytest
 import yaml
 from conftest import ROOT
 from nodes import cluster, running_cluster
-from running import environment, overlay, run, start
+from running import command, environment, overlay, run, start
 from small import LOCK, NAME, PATIENCE, TABLES, alive, answered, children, graders_of, journal_keys, stub_of, until
 
 # Flags that a site with jobs of a few seconds would set; with a partition file, and with a partition for one rule
@@ -87,29 +88,23 @@ def test_a_run_reaches_its_report(undisturbed: Path) -> None:
     assert run(undisturbed, undisturbed / "overlay.yaml", *SITE, "-n").stdout.count("Nothing to be done") == 1
 
 
-def test_all_benchmarks_of_a_tutor_in_one_allocation(checkouts: Callable[[], Path]) -> None:
-    """With servers.pack one submitted job and one server replace those of each benchmark, and the tables are equal."""
-    sys.path.insert(0, str(ROOT / "bench"))
-    from slurm_packed import measure  # bench/slurm_packed.py measures the same runs
-
+def test_all_jobs_of_a_run_in_one_allocation_share_one_server(checkouts: Callable[[], Path]) -> None:
+    """Snakemake inside an allocation starts one server, where submitted jobs start one each. The tables are equal."""
     tables: list[bytes] = []
-    for is_packed, number in ((False, 3), (True, 1)):
+    for is_inside, number in ((False, 3), (True, 1)):
         folder = checkouts()
-        keys = {
-            "tutors": [NAME],
-            "max_tokens": 48,
-            "tasks": ["mathtutorbench/problem_solving", "mrbench", "kmpbench/ec"],
-        }
+        tasks = ["mathtutorbench/problem_solving", "mrbench", "kmpbench/ec"]
         entry = stub_of(folder, needs={**NEEDS, "gpus": 0})
-        config = {"edition": "demo", "report": {"resamples": 100}, "models": {NAME: entry}, "run": keys}
-        config["interpreters"] = {"serve": str(ROOT / "tests/stub/python")}
-        resources = ["--set-resources", f"generate_{'all_' if is_packed else ''}replies:slurm_partition=gpu"]
-        figures, jobs = measure(folder, config, is_packed, [*SITE, "--slurm-keep-successful-logs", *resources])
+        run_keys = {"tutors": [NAME], "max_tokens": 48, "tasks": tasks}
+        config = overlay(folder, {"models": {NAME: entry}, "run": run_keys})
+        if is_inside:
+            line = shlex.join(command(config))
+            slurm("sbatch", "--wait", "--cpus-per-task=2", "--time=10", f"--chdir={folder}", f"--wrap={line}")
+        else:
+            done = run(folder, config, *SITE, "--set-resources", "generate_replies:slurm_partition=gpu")
+            assert done.returncode == 0 and len(SUBMITTED.findall(done.stdout)) == number, done.stdout[-3000:]
         logs = [path.read_text(encoding="utf-8") for path in (folder / "results/logs").glob("generate_*/**/*.log")]
-        assert (len(jobs), sum(log.count("vLLM server ready") for log in logs)) == (number, number)
-        assert sorted(figures.values())[0] == number and min(figures.values()) > 0
-        if is_packed:
-            assert "TimeLimit=00:10:00" in slurm("scontrol", "show", "job", *jobs), "the model's `needs` apply"
+        assert sum(log.count("vLLM server ready") for log in logs) == number
         tables.append((folder / "results/report/scores.csv").read_bytes())
     assert tables[0] == tables[1]
 

@@ -618,11 +618,6 @@ EXPENSIVE = {
         "benchmarks.tutorbench.baselines", "config.cards", "core.yaml_files", "serving.answers", "serving.client", "serving.refusals", "serving.responses", "replies.generate", "config.models", "config.thinking", "serving.pictures", "config.prompts", "core.paths", "core.records",
         "replies.sentences", "core.thinking", "serving.weights",
     },
-    "generate-all-replies": {
-        "serving.backends", "config.cards", "core.yaml_files", "serving.answers", "serving.client", "serving.refusals", "serving.responses",
-        "replies.generate", "replies.packed", "config.models", "config.thinking", "serving.pictures", "config.prompts", "core.paths",
-        "core.records", "core.thinking", "serving.weights",
-    },
     "tune-tutor": {
         "config.curation", "config.models", "core.parent_process", "curation.encoding", "curation.processes",
         "curation.training", "curation.tuning", "replies.generate", "rewards.checkpoints", "rewards.loading",

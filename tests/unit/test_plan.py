@@ -1017,7 +1017,7 @@ def test_models_are_called_in_the_right_kind_of_job() -> None:
         return sorted(set(names) & set(config["run"]["tutors"]))
 
     assert run_tutors(separate.sharded_tutors("vllm")) == ["dealt"] and separate.sharded_tutors("hosted") == ["far"]
-    assert run_tutors(separate.sharded_tutors("vllm", "hosted")) == ["dealt", "far"] and separate.packed_tutors == []
+    assert run_tutors(separate.sharded_tutors("vllm", "hosted")) == ["dealt", "far"]
     assert run_tutors(separate.tutors_per_benchmark_job("vllm")) == ["here"]
     assert run_tutors(separate.tutors_per_benchmark_job("hosted")) == ["near"]
     assert run_tutors(separate.tutors_per_benchmark_job("vllm", "hosted")) == ["here", "near"]
@@ -1025,11 +1025,6 @@ def test_models_are_called_in_the_right_kind_of_job() -> None:
     assert judges_with_engine(separate, ["one", "local"], "vllm") == ["local"]
     assert judges_with_engine(separate, ["one", "local"], "vllm", "hosted") == ["one", "local"]
     assert judges_with_engine(separate, [], "vllm", "hosted") == judges_with_engine(separate, ["one"]) == []
-    packed = plan_of({**config, "servers": {"pack": True}})
-    assert run_tutors(packed.packed_tutors) == ["here"] and packed.tutors_per_benchmark_job("vllm") == []
-    assert run_tutors(packed.tutors_per_benchmark_job("vllm", "hosted")) == ["near"] and packed.packed_judges == [
-        "local"
-    ]
 
 
 def test_a_panel_is_blind_if_a_model_of_its_judges_reads_no_pictures() -> None:
@@ -1203,10 +1198,10 @@ def test_reasons_why_a_tutor_gets_no_request_are_phrased_for_the_page() -> None:
     assert plan.why_not_answerable(pictures, "seeing") is plan.why_not_answerable(unanswered, "seeing") is None
 
 
-# Rules of reward models and classifiers, and those for models that this run serves (`servers.pack`)
+# Rules that train or score with a model and never send a request
 NEVER_HOSTED = {
     "train_reward_model", "embed_replies", "score_pairs", "check_scorer", "score_rewards", "train_criteria", "classify_pairs",
-    "tune_tutor", "generate_all_replies", "judge_all_replies",
+    "tune_tutor",
 }  # fmt: skip
 
 

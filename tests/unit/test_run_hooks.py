@@ -257,7 +257,7 @@ def test_a_run_is_checked_and_saved_before_its_first_job(
     checks = RecordedChecks(monkeypatch)
     counted = NewRequests("tutors", "served", "served", 3)
     planned = lambda called_plan, jobs: [counted] if called_plan is plan and len(jobs) == 2 else []  # noqa: E731
-    monkeypatch.setattr(messages, "planned_requests", planned)
+    monkeypatch.setattr(hooks, "new_requests", planned)
     (tmp_path / paths.RUN_SPENDING).parent.mkdir(parents=True)
     (tmp_path / paths.RUN_SPENDING).write_text("spent by an earlier run")
     served = job("generate_replies", {"benchmark": "mrbench", "tutor": "served"}, server_gpus=2, runtime=9)
@@ -303,7 +303,7 @@ def test_a_page_with_other_settings_is_reported_before_it_is_overwritten(
     own_config = tmp_path / plan.run_path(paths.CONFIG)
     own_config.parent.mkdir(parents=True, exist_ok=True)
     own_config.write_text("run: {tutors: [b]}", encoding="utf-8")
-    monkeypatch.setattr(messages, "planned_requests", lambda plan, jobs: [])
+    monkeypatch.setattr(hooks, "new_requests", lambda plan, jobs: [])
     monkeypatch.setattr(hooks, "RULES", set())
     hooks.start_run(plan, workflow_of([job("write_questions")]))
     assert capsys.readouterr().err == "", "a command that only writes prompts leaves the page alone"
@@ -368,7 +368,7 @@ import sys
 from types import SimpleNamespace
 from maieutic.launch import hooks, messages
 kind = sys.argv[1]
-messages.planned_requests = lambda plan, jobs: [plan, *jobs] if kind != "fails" else 1 / 0
+hooks.new_requests = lambda plan, jobs: [plan, *jobs] if kind != "fails" else 1 / 0
 messages.requests_line = lambda plan, requests: f"new requests: {requests}"
 messages.absent_lines = lambda plan: []
 dag = SimpleNamespace(needrun_jobs=lambda exclude_finished: ["b", exclude_finished])
@@ -454,7 +454,7 @@ def test_a_dry_run_ends_with_a_line_of_its_requests(
         assert registered == []
         return capsys.readouterr().out
 
-    monkeypatch.setattr(messages, "planned_requests", lambda plan, jobs: [plan, jobs])
+    monkeypatch.setattr(hooks, "new_requests", lambda plan, jobs: [plan, jobs])
     monkeypatch.setattr(messages, "requests_line", lambda plan, counted: f"new requests: {counted == [plan, planned]}")
     assert output_at_exit(SimpleNamespace(_dag=Dag(), dryrun=True)) == "new requests: True\n"
     assert (
@@ -465,7 +465,7 @@ def test_a_dry_run_ends_with_a_line_of_its_requests(
     def fails(plan: RulePlan, jobs: Any) -> Any:
         raise KeyError("far")
 
-    monkeypatch.setattr(messages, "planned_requests", fails)
+    monkeypatch.setattr(hooks, "new_requests", fails)
     assert output_at_exit(SimpleNamespace(_dag=Dag(), dryrun=True)) == "new requests: not counted (KeyError: 'far')\n"
 
 

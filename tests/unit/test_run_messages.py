@@ -26,12 +26,10 @@ from maieutic.launch.messages import (
     last_error_of,
     last_lines,
     models_to_call,
-    planned_requests,
     requests_line,
     spent_line,
-    uncounted_models,
 )
-from maieutic.launch.requests import NewRequests
+from maieutic.launch.requests import NewRequests, in_order
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import RulePlan, plan_of
 from run_configs import HOSTED, many_judges
@@ -71,6 +69,9 @@ LINES: dict[str, tuple[list[NewRequests], str]] = {
     "in the run file's order": (FEW, "model-0 5, model-1 6"),
     "jobs of one tutor are added": ([*FEW, requests_of("model-0", 7)], "model-0 12, model-1 6"),
     "a number that is estimated": ([*FEW, requests_of("model-0", 7, exact=False)], "model-0 about 12, model-1 6"),
+    "an estimate that answers on file may settle": (
+        [requests_of("model-0", 7, exact=False)._replace(answered=True), requests_of("model-0", 5)], "model-0 at most about 12",
+    ),
     "an estimate of zero": ([requests_of("model-0", 0, exact=False)], "none, all answers are on file"),
     "an unknown number beside a known one": ([*FEW, requests_of("model-0", None)], "model-0 5 or more, model-1 6"),
     "an unknown number alone": ([requests_of("model-0", None)], "model-0 0 or more"),
@@ -80,7 +81,7 @@ LINES: dict[str, tuple[list[NewRequests], str]] = {
     "many with equal numbers, and one that differs": ([*MANY, FEW[0]], "model-0, model-2 and 9 more: 5 each, model-1 11"),
     "a judge by name": ([JUDGES["two"], *MANY], "model-0, model-1 and 10 more: 5 each, two 5; under 0.01 USD"),
     "judges in their order": ([*reversed(JUDGES.values())], "one about 70, two 5; under 0.01 USD; no price for near"),
-    "other stages last": ([requests_of("others", 3, model="far"), *FEW], "model-0 5, model-1 6, others 3; under 0.01 USD"),
+    "other stages last": ([requests_of("others", 3, model="far")._replace(stage="others"), *FEW], "model-0 5, model-1 6, others 3; under 0.01 USD"),
 }  # fmt: skip
 
 
@@ -121,7 +122,7 @@ def test_a_dry_run_names_the_limits_at_which_the_run_will_stop(budget: dict[str,
 
 @pytest.mark.parametrize(("parts", "line"), LINES.values(), ids=LINES)
 def test_the_new_requests_are_one_line(parts: list[NewRequests], line: str, plan: Plan) -> None:
-    assert requests_line(plan, parts) == f"new requests: {line}"
+    assert requests_line(plan, in_order(plan, parts)) == f"new requests: {line}"
 
 
 MONEY: dict[str, tuple[list[tuple[str, float, float, float]], str]] = {
@@ -277,50 +278,23 @@ def test_each_failed_job_is_a_line_and_those_over_budget_share_one(
     ]
 
 
-def test_requests_of_planned_jobs_are_counted_by_rule_and_wildcards(plan: Plan, monkeypatch: Any) -> None:
-    """For a job whose requests cannot be counted, its models are listed; a job without a model has no requests."""
-    calls: list[Any] = []
-
-    def counting(plan: Plan, rehearsal: Any, planned: Any) -> list[NewRequests]:
-        calls.append((rehearsal.rewritten_files, planned))
-        return [requests_of("far", 3)]
-
-    monkeypatch.setattr(messages, "new_requests", counting)
-    jobs = [
-        job("judge_replies_locally", output=("verdicts",), judge="one"), job("a_rule", output=("x",), files=()),
-        job("write_dialogues", output=("d",), judge="one"),
-    ]  # fmt: skip
-    parts = planned_requests(plan, jobs)
-    assert [part[:4] for part in parts] == [("tutors", "far", "far", 3), ("others", "near", "near", None)]
-    assert calls == [
-        ({"verdicts", "x", "d"}, [("judge_replies", {"judge": "one"}), ("write_dialogues", {"judge": "one"})])
-    ]
-    monkeypatch.setattr(messages, "uncounted_models", lambda plan, job: ["near", "far"])
-    assert planned_requests(plan, jobs[2:])[1][:4] == ("others", "near + far", "near", None)
-
-
 @pytest.mark.parametrize(
-    ("part", "known"),
+    ("part", "called", "perhaps"),
     [
-        (requests_of("far", 0), False),
-        (requests_of("far", 1), True),
-        (requests_of("far", None), True),
-        (requests_of("far", 0, exact=False), True),
+        (requests_of("far", 0), False, False),
+        (requests_of("far", 1), True, False),
+        (requests_of("far", None), True, False),
+        (requests_of("far", 0, exact=False), True, False),
+        (requests_of("far", 9, exact=False)._replace(answered=True), False, True),
+        (requests_of("far", 0)._replace(in_batches=2), True, False),
     ],
 )
-def test_a_model_is_called_unless_it_surely_has_no_requests(part: NewRequests, known: bool) -> None:
-    assert models_to_call([part]) == ({"far"} if known else set())
-
-
-@pytest.mark.parametrize(
-    ("rule", "counts"),
-    [
-        ("make_components", True), ("write_flows", True), ("write_dialogues", True), ("rate_judge", True), ("rate_x", True),
-        ("tag_items", True), ("make_items", False), ("write_model_card", False), ("judge_replies", False),
-    ],
-)  # fmt: skip
-def test_jobs_whose_requests_are_not_counted_beforehand(rule: str, counts: bool, plan: Plan) -> None:
-    assert uncounted_models(plan, job(rule, judge="one")) == (["near"] if counts else [])
+def test_a_model_is_called_unless_answers_on_file_may_settle_all_its_requests(
+    part: NewRequests, called: bool, perhaps: bool
+) -> None:
+    assert models_to_call([part]) == ({"far"} if called else set())
+    assert messages.models_perhaps_called([part]) == ({"far"} if perhaps else set())
+    assert messages.models_perhaps_called([part, requests_of("far", 1)]) == set()
 
 
 def test_a_log_from_before_the_run_is_ignored(tmp_path: Path, plan: Plan) -> None:
@@ -340,23 +314,6 @@ def test_the_last_message_of_the_budget_is_printed(tmp_path: Path) -> None:
         log.write_text(f"1 ERROR run.budget: {number} spent", encoding="utf-8")
     jobs = [job("x", log, n=str(number)) for number, log in enumerate(logs)]
     assert failure_lines(jobs, 0.0, {}) == ["stopped: x 0, x 1, x 2: run.budget: 2 spent"]
-
-
-def test_jobs_with_requests_are_counted_in_their_order(plan: Plan) -> None:
-    """The demo's items are known before they are made. The requests of other kinds of jobs are unknown."""
-    items = job("make_items", output=(paths.ITEMS.of(benchmark="mrbench", task="mistake_remediation"),))
-    judging = job("judge_replies_locally", judge="two", benchmark="mrbench", batch="far")
-    tagging = job("tag_items", judge="two")
-    asking = job("generate_replies_locally", tutor="near", benchmark="mrbench")
-    parsing = job("parse_replies", benchmark="mrbench")
-    parts = planned_requests(plan, [tagging, judging, parsing, items, asking])
-    assert [(part.stage, part.asker, part.exact) for part in parts] == [
-        ("tutors", "near", True), ("judges", "two", False), ("others", "far", False),
-    ]  # fmt: skip
-    assert parts[0].requests == parts[1].requests == 8 and parts[2].requests is None
-    assert models_to_call(planned_requests(plan, [tagging, asking, parsing, items])) == {"near", "far"}
-    assert models_to_call(planned_requests(plan, [parsing])) == set()
-    assert uncounted_models(plan, asking) == [] and uncounted_models(plan, tagging) == ["far"]
 
 
 ENGINE = """#!/bin/sh

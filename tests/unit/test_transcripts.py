@@ -19,7 +19,7 @@ from maieutic.core.files import read_json_lines
 from maieutic.core.records import Reply, Turn
 from maieutic.judges.assignments import case_of_reply
 from maieutic.judges.questions import question_messages, questions_about
-from maieutic.launch import rehearsal
+from maieutic.tools import counting
 from maieutic.tools import transcripts as command
 from maieutic.tools.forgetting import forget
 from maieutic.tools.transcripts import Evaluation, Limits, Output, Privacy, Source, transcripts
@@ -589,7 +589,7 @@ def test_the_requests_of_a_set_too_large_to_build_are_estimated_by_its_rubric(
 ) -> None:
     """A rubric that asks about each of eight dimensions separately has eight requests for each turn."""
     table(folder / "chats.csv")
-    monkeypatch.setattr(rehearsal, "MOST_BUILT_ITEMS", 2)
+    monkeypatch.setattr(counting, "MOST_MADE_ITEMS", 2)
     transcripts(Path("chats.csv"), hosted=HOSTED, evaluation=Evaluation(rubric=rubric, check=0))
     assert f"new requests: far-judge-judge about {requests};" in capsys.readouterr().out
 

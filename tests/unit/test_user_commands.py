@@ -23,13 +23,14 @@ from conftest import ROOT, enter_checkout
 from httpserver import scripted, serving
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.config.models import HostedModel, VllmModel
-from maieutic.config.providers import providers
+from maieutic.config.providers import known_entry, providers
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.launch import runs
 from maieutic.launch.requests import NewRequests
 from maieutic.plan.rules import plan_before_pins, plan_of
 from maieutic.tools import doctor, estimate, new_run
+from maieutic.tools.counting import count_requests
 from maieutic.tools.new_run import RunFileChoices, ask_for_names, ask_missing_choices
 from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.serving_time import GPUS, ParameterCount, fits_in_memory, parameter_count, server_seconds
@@ -210,23 +211,21 @@ def test_init_writes_an_entry_of_a_known_provider_with_its_sources(
     provider: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """For each family of models and each price, the entry is valid and has the pages that it was read from."""
-    known = providers()[provider]
-    for number, pattern in enumerate([*known.prices, *(name for family in known.models for name in family.names)]):
-        model = pattern.replace("*", "-x") if pattern != "*" else "another"
-        out = tmp_path / f"{number}.yaml"
-        content = write_run_file(out, provider=provider, model=model, benchmarks=["mrbench"], judge=model, limit=3)
-        [name] = content["run"]["tutors"]
-        entry = HostedModel.model_validate(content["models"][name])
+    known, out = providers()[provider], tmp_path / "one.yaml"
+    patterns = [*known.prices, *(name for family in known.models for name in family.names)]
+    for model in (pattern.replace("*", "-x") if pattern != "*" else "another" for pattern in patterns):
+        entry = HostedModel.model_validate(new_run.Hosted(provider=provider, model=model).entry)  # type: ignore[arg-type]
         assert entry.base_url == known.base_url and entry.key_env == known.key_env
-        assert content["run"]["judges"] == [f"{name}-judge"] and content["models"][f"{name}-judge"]["model"] == name
-        text = out.read_text(encoding="utf-8")
-        assert f"read {known.read}, not run here" in text and "https://" in text
-        assert (known.priced_at in text) == (entry.price is not None)
-        output = capsys.readouterr().out
-        assert f"new requests: {name} " in output and (
-            "USD" in output if entry.price else f"no price for {name}" in output
-        )
-        assert plan_of(merged_configuration([out])).run.judges == [f"{name}-judge"]
+        sources = known_entry(known, model).sources
+        assert any(f"read {known.read}, not run here" in line and "https://" in line for line in sources)
+        assert any(known.priced_at in line for line in sources) == (entry.price is not None)
+    content = write_run_file(out, provider=provider, model=model, benchmarks=["mrbench"], judge=model, limit=3)
+    [name] = content["run"]["tutors"]
+    assert content["run"]["judges"] == [f"{name}-judge"] and content["models"][f"{name}-judge"]["model"] == name
+    assert all(f"# {name}: {line}" in out.read_text(encoding="utf-8") for line in sources)
+    output = capsys.readouterr().out
+    assert f"new requests: {name} " in output and ("USD" in output if entry.price else f"no price for {name}" in output)
+    assert plan_of(merged_configuration([out])).run.judges == [f"{name}-judge"]
 
 
 def test_thinking_models_get_more_tokens_and_no_temperature() -> None:
@@ -377,9 +376,10 @@ def test_an_estimate_has_a_row_for_each_stage_and_model(tmp_path: Path, capsys: 
     content = write_run_file(out, tutors=tutors, benchmarks=["mathtutorbench", "mrbench"], judge="gpt-4o", limit=50)
     content["models"]["gpt-4o"] = {"price": {"input": 2.5, "output": 10.0}}
     out.write_text(yaml.safe_dump(content), encoding="utf-8")
-    plan, unpinned = plan_before_pins(merged_configuration([out]))
+    raw = merged_configuration([out])
+    plan, unpinned = plan_before_pins(raw)
     assert [fault.place for fault in unpinned] == ["models.qwen2.5-7b.weights.revision"]
-    rows = {(row.stage, row.model): row for row in estimate.estimate_rows(plan, "h100")}
+    rows = {(row.stage, row.model): row for row in estimate.estimate_rows(plan, "h100", count_requests(raw, plan))}
     assert list(rows) == [("tutors", "qwen2.5-7b"), ("tutors", "gpt-4o"), ("judges", "gpt-4o"), ("checks", "gpt-4o")]
     served, hosted = rows["tutors", "qwen2.5-7b"], rows["tutors", "gpt-4o"]
     assert served.requests == hosted.requests and served.usd is None and hosted.gpu_hours is None
@@ -476,18 +476,6 @@ def test_all_numbers_of_an_estimate_are_checked(nodes: int, gpus: int, tmp_path:
     assert [line.split(": ")[0] for line in error.value.lines.splitlines()] == ["--nodes", "--gpus-per-node"]
 
 
-def test_a_packed_run_counts_only_its_own_tutors(tmp_path: Path) -> None:
-    counts = []
-    for pack in (False, True):
-        run = {"tutors": ["qwen2.5-7b"], "tasks": ["mathtutorbench/problem_solving", "kmpbench/fqa"]}
-        content = {"servers": {"pack": pack}, "run": run}
-        (tmp_path / "my.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-        plan, _ = plan_before_pins(merged_configuration([tmp_path / "my.yaml"]))
-        [row] = estimate.estimate_rows(plan, "h100")
-        counts.append(row.requests)
-    assert counts[0] == counts[1]
-
-
 def test_an_estimates_table_folds_long_names_and_its_notes_have_no_colours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -506,20 +494,6 @@ def test_an_estimates_table_folds_long_names_and_its_notes_have_no_colours(
     estimate.estimate(configfile=[tmp_path / "my.yaml"])
     words = [line for line in capsys.readouterr().out.splitlines() if line.startswith("- ")]
     assert "".join(words) and not any("\x1b" in line for line in words)
-
-
-def test_items_of_another_run_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder has the demo's twelve items, but the published task has 1,319."""
-    for name in ("resources", "config", "workflow"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    monkeypatch.chdir(tmp_path)
-    items = tmp_path / "results/items/mathtutorbench/problem_solving.jsonl"
-    items.parent.mkdir(parents=True)
-    items.write_text("{}\n" * 12, encoding="utf-8")
-    Path("a.yaml").write_text("run: {tutors: [gpt-4o], tasks: [mathtutorbench/problem_solving]}\n", encoding="utf-8")
-    plan, _ = plan_before_pins(merged_configuration([Path("a.yaml")]))
-    [row] = estimate.estimate_rows(plan, "h100")
-    assert (row.requests, row.exact) == (1319, False)
 
 
 def test_an_estimate_without_requests_is_refused(tmp_path: Path) -> None:
@@ -595,11 +569,11 @@ def test_seconds_of_small_and_of_sparse_models() -> None:
 
 
 def test_a_total_adds_up_the_known_values() -> None:
-    row = estimate.EstimateRow("tutors", "a", 2, 10.0, 4.0, 1.5, 0.5, True)
-    unknown = row._replace(requests=None, usd=None, gpu_hours=None, exact=False)
-    assert estimate.estimate_total([row, row]) == ("all", "", 4, 20.0, 8.0, 3.0, 1.0, True)
-    assert estimate.estimate_total([row, unknown]) == ("all", "", None, 20.0, 8.0, 1.5, 0.5, False)
-    assert estimate.estimate_total([unknown]) == ("all", "", None, 10.0, 4.0, None, None, False)
+    row = estimate.EstimateRow("tutors", "a", 2, 10.0, 4.0, 1.5, 0.5, "")
+    unknown = row._replace(requests=None, usd=None, gpu_hours=None, about="about ")
+    assert estimate.estimate_total([row, row]) == ("all", "", 4, 20.0, 8.0, 3.0, 1.0, "")
+    assert estimate.estimate_total([row, unknown]) == ("all", "", None, 20.0, 8.0, 1.5, 0.5, "about ")
+    assert estimate.estimate_total([unknown]) == ("all", "", None, 10.0, 4.0, None, None, "about ")
     assert estimate.estimate_cells(unknown) == ["unknown", "10", "4", "-", "-"]
     assert estimate.estimate_cells(row._replace(requests=1200, usd=1234.567)) == [
         "1,200",
@@ -608,7 +582,7 @@ def test_a_total_adds_up_the_known_values() -> None:
         "1,234.57",
         "0.50",
     ]
-    assert estimate.estimate_cells(row._replace(exact=False))[0] == "about 2"
+    assert estimate.estimate_cells(row._replace(about="about "))[0] == "about 2"
 
 
 # doctor ---------------------------------------------------------------------------------------------------------------

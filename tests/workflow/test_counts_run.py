@@ -1,4 +1,4 @@
-"""Tests of counted requests: `estimate` and the dry run count what a run sends, for several run files of one folder."""
+"""Tests of counted requests: `estimate` and the dry run count what a run sends, for two run files of one folder."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from obedient_judge import answering
 from running import NO_PAGE, environment, overlay, run
 
 JUDGE_ENTRY = {"engine": "judge", "model": "scripted", "rubrics": ["mrbench_taxonomy", "kmp_error_reason"]}
-# Each run overwrites the others' items: they share file names, but differ in limits, tasks and seeds.
+# Each run overwrites the other's items: they share file names, but differ in their limits.
 RUNS: dict[str, dict[str, Any]] = {
     "a": {"tutors": ["scripted", "echo", "reference"], "tasks": ["mrbench", "kmpbench/ec"], "judges": ["strict"]},
-    "b": {"tutors": ["scripted", "echo"], "tasks": ["mrbench"], "judges": ["strict"], "limit": 3, "seed": 5},
-    "c": {"tutors": ["other", "scripted"], "tasks": ["kmpbench/ec", "mrbench"], "limit": 5, "name": "third"},
+    "c": {"tutors": ["other", "scripted"], "tasks": ["kmpbench/ec", "mrbench"], "limit": 5, "name": "other"},
 }
 COUNT_LINE = re.compile(r"^new requests: (.*)$", re.MULTILINE)
 COUNT_SCRIPT = (
-    "import sys; from pathlib import Path; from maieutic.plan import rules; from maieutic.tools import estimate, pinning;"
-    "rows = estimate.estimate_rows(rules.plan_before_pins(pinning.merged_configuration([Path(sys.argv[1])]))[0], 'h100');"
-    "print(sum(row.requests or 0 for row in rows), all(row.exact for row in rows), *(row.requests for row in rows))"
+    "import sys; from pathlib import Path; from maieutic.plan import rules; from maieutic.tools import counting, pinning;"
+    "raw = pinning.merged_configuration([Path(sys.argv[1])]);"
+    "parts = counting.count_requests(raw, rules.plan_before_pins(raw)[0]);"
+    "print(sum(part.requests or 0 for part in parts), all(part.exact for part in parts))"
 )
+KEY = "COUNTS_KEY"  # environment variable with the endpoint's key
 
 
 def answer(prompt: str) -> str:
@@ -47,53 +48,56 @@ def server() -> Iterator[tuple[str, Any]]:
 @pytest.fixture(scope="module")
 def folder(checkouts: Callable[[], Path], server: tuple[str, Any]) -> Path:
     folder = checkouts()
-    hosted = {"engine": "hosted", "model": "m", "base_url": f"{server[0]}/v1", "endpoint": "chat"}
+    hosted = {"engine": "hosted", "model": "m", "base_url": f"{server[0]}/v1", "endpoint": "chat", "key_env": KEY}
     models = {"scripted": hosted, "other": {**hosted, "model": "n"}, "strict": JUDGE_ENTRY}
     for name, keys in RUNS.items():
         overlay(folder, {"models": models, "run": {"max_unreadable": 1.0, **keys}}, f"{name}.yaml")
     return folder
 
 
-def counted_by_dry_run(folder: Path, name: str) -> tuple[int, bool, str]:
-    """Return the number of requests that a dry run counts, True if the count is exact, and the line that states it."""
+def finished(folder: Path, name: str, **env: str) -> str:
+    """Run a run file without its page, and return the output."""
+    done = run(folder, folder / f"{name}.yaml", *NO_PAGE, **env)
+    assert done.returncode == 0, done.stdout[-3000:]
+    return done.stdout
+
+
+def count_of(folder: Path, name: str) -> tuple[int, bool]:
+    """Return the number of a run's requests, and True if it is exact. Dry run and `maieutic estimate` agree."""
     done = run(folder, folder / f"{name}.yaml", "-n")
     assert done.returncode == 0, done.stdout
     [line] = COUNT_LINE.findall(done.stdout)
     requests = re.sub(r" \([^)]*\)", "", line.partition(";")[0])  # parentheses repeat a part of the number
-    numbers = re.findall(r"(\d+)(?:,|$)", requests)
-    return sum(map(int, numbers)), "about" not in line.partition(";")[0], line
-
-
-def counted_by_estimate(folder: Path, name: str) -> tuple[int, bool]:
-    """Return the number of requests that `maieutic estimate` counts, and True if the count is exact."""
+    counted = sum(map(int, re.findall(r"(\d+)(?:,|$)", requests))), "about" not in requests
     command = [sys.executable, "-c", COUNT_SCRIPT, f"{name}.yaml"]
     env = {**environment(), "PYTHONPATH": "workflow"}
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    number, exact, *_ = done.stdout.split()
-    return int(number), exact == "True"
+    number, exact = done.stdout.split()
+    assert counted == (int(number), exact == "True"), line
+    return counted
 
 
-def equal_counts(folder: Path) -> dict[str, int]:
-    """Check that dry run and estimate agree, and return the number of requests by run file."""
-    counts = {}
+def test_two_run_files_of_one_folder_are_counted_alike_and_truly(folder: Path, server: tuple[str, Any]) -> None:
+    """Each run overwrites the items of the other, from which its requests cannot be looked up."""
+    assert all(number and not exact for number, exact in (count_of(folder, name) for name in RUNS))
     for name in RUNS:
-        number, exact, line = counted_by_dry_run(folder, name)
-        assert (number, exact) == counted_by_estimate(folder, name), f"{name}: {line}"
-        counts[name] = number
-    return counts
-
-
-def test_three_run_files_of_one_folder_are_counted_alike_and_truly(folder: Path, server: tuple[str, Any]) -> None:
-    assert all(equal_counts(folder).values())
-    for name in RUNS:
-        done = run(folder, folder / f"{name}.yaml", *NO_PAGE)
-        assert done.returncode == 0, done.stdout[-3000:]
-    assert equal_counts(folder) == {"a": 0, "b": 0, "c": 0}, "all answers are on file, whichever run made the items"
+        finished(folder, name, **{KEY: "secret"})
+    assert count_of(folder, "c") == (0, True), "the last run's items and replies exist"
+    number, exact = count_of(folder, "a")
+    assert number and not exact, "all answers are on file, but that is not known before the items are made"
+    sent = len(server[1].requests)
+    output = finished(folder, "a")
+    assert len(server[1].requests) == sent, "no key is set, and none is needed"
+    assert f"needed only if an answer is not on file: models.scripted.key_env: the environment variable {KEY}" in output
+    assert count_of(folder, "a") == (0, True)
     for batch in ("mrbench/scripted", "kmpbench/scripted"):
         journal = folder / f"results/journal/grades/strict/{batch}.jsonl"
         journal.write_text("".join(journal.read_text(encoding="utf-8").splitlines(True)[1:]), encoding="utf-8")
-    counts, before = equal_counts(folder), len(server[1].requests)
-    assert counts["a"] == 2
-    done = run(folder, folder / "a.yaml", *NO_PAGE)
-    assert done.returncode == 0 and len(server[1].requests) - before == counts["a"], "the count is what the run sends"
+    done = run(folder, folder / "a.yaml", *NO_PAGE, "--forcerun", "judge_replies_locally")
+    assert done.returncode != 0 and f"models.scripted.key_env: the environment variable {KEY}" in done.stdout, (
+        "two verdicts are certainly asked"
+    )
+    sent = len(server[1].requests)
+    done = run(folder, folder / "a.yaml", *NO_PAGE, "--forcerun", "judge_replies_locally", **{KEY: "secret"})
+    assert done.returncode == 0 and len(server[1].requests) - sent == 2, done.stdout[-3000:]

@@ -134,50 +134,6 @@ rule gather_shards:
         )
 
 
-rule generate_all_replies:
-    """Generate a served model's replies to all benchmarks in one job with one server (servers.pack)."""
-    input:
-        item_files=plan.select(replies_stage.all_tutor_items),
-        cards=plan.select(replies_stage.all_tutor_prompts),
-        weights=plan.select(replies_stage.tutor_weights),
-    output:
-        replies=expand("results/replies/{benchmark}/{{tutor}}.jsonl", benchmark=plan.benchmarks),
-        prompts=expand(
-            "results/replies/{benchmark}/prompts/{{tutor}}.jsonl", benchmark=plan.benchmarks
-        ),
-    log:
-        "results/logs/generate_all_replies/{tutor}.log",
-    benchmark:
-        "results/benchmarks/generate_all_replies/{tutor}.tsv"
-    wildcard_constraints:
-        tutor=one_of(plan.packed_tutors),
-    container:
-        IMAGES.serve
-    threads: plan.threads
-    resources:
-        **MODEL_JOB,
-    params:
-        **job("generate_all_replies"),
-        item_folders=expand("results/items/{benchmark}", benchmark=plan.benchmarks),
-        pictures="results/pictures",
-        journal=expand(
-            "results/journal/replies/{benchmark}/{{tutor}}.jsonl", benchmark=plan.benchmarks
-        ),
-        server_log="results/logs/serve/tutors/{tutor}.log",
-    shell:
-        command(
-            "generate-all-replies",
-            python=SERVE,
-            items="{params.item_folders}",
-            weights="{input.weights}",
-            pictures="{params.pictures}",
-            journal="{params.journal}",
-            server_log="{params.server_log}",
-            out="{output.replies}",
-            prompts="{output.prompts}",
-        )
-
-
 rule read_replies:
     """Read the replies of a recorded tutor from its files."""
     input:

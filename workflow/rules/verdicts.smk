@@ -4,9 +4,6 @@ from maieutic.judges import stage as judges_stage
 from maieutic.launch.wildcard_patterns import judges_with_engine
 from maieutic.validation import stage as validation_stage
 
-JUDGED = plan.judged_benchmarks()
-UNPACKED = [name for name in plan.run.judges if name not in plan.packed_judges]
-
 
 rule judge_replies:
     """Judge the replies of a batch of tutors with a served judge. A killed job resumes from the journal."""
@@ -23,7 +20,7 @@ rule judge_replies:
     benchmark:
         "results/benchmarks/judge_replies/{judge}/{benchmark}/{batch}.tsv"
     wildcard_constraints:
-        judge=one_of(judges_with_engine(plan, UNPACKED, "vllm")),
+        judge=one_of(judges_with_engine(plan, plan.run.judges, "vllm")),
     container:
         IMAGES.serve
     threads: plan.threads
@@ -63,49 +60,6 @@ use rule judge_replies as judge_replies_locally with:
     params:
         code=plan.code_of("judge_replies"),
         python=DRIVER,
-
-
-rule judge_all_replies:
-    """Judge the replies of a batch of tutors to all benchmarks in one job with a served judge (servers.pack)."""
-    input:
-        item_files=plan.select(judges_stage.all_judged_items),
-        replies=plan.select(judges_stage.all_judged_replies),
-        weights=plan.select(judges_stage.answering_weights),
-        rubrics=plan.select(judges_stage.all_reply_rubrics),
-        cards=plan.select(judges_stage.all_judged_cards),
-    output:
-        expand("results/verdicts/{{judge}}/{benchmark}/{{batch}}.jsonl", benchmark=JUDGED),
-    log:
-        "results/logs/judge_all_replies/{judge}/{batch}.log",
-    benchmark:
-        "results/benchmarks/judge_all_replies/{judge}/{batch}.tsv"
-    wildcard_constraints:
-        judge=one_of(plan.packed_judges),
-    container:
-        IMAGES.serve
-    threads: plan.threads
-    resources:
-        **MODEL_JOB,
-    params:
-        **job("judge_all_replies"),
-        item_folders=expand("results/items/{benchmark}", benchmark=JUDGED),
-        pictures="results/pictures",
-        journal=expand(
-            "results/journal/grades/{{judge}}/{benchmark}/{{batch}}.jsonl", benchmark=JUDGED
-        ),
-        server_log="results/logs/serve/judges/{judge}/{batch}.log",
-    shell:
-        command(
-            "judge-all-replies",
-            python=SERVE,
-            items="{params.item_folders}",
-            replies="{input.replies}",
-            weights="{input.weights}",
-            pictures="{params.pictures}",
-            journal="{params.journal}",
-            server_log="{params.server_log}",
-            out="{output}",
-        )
 
 
 rule judge_labelled:

@@ -263,13 +263,6 @@ class Servers(StrictModel):
             "It stops earlier if another job needs its devices or memory."
         ),
     )
-    pack: bool = Field(
-        False,
-        description=(
-            "For clusters where allocations cannot share servers: run one job per served tutor for all benchmarks, "
-            "and one per batch of a served judge (docs/models.md)."
-        ),
-    )
 
 
 class Batches(StrictModel):
@@ -418,9 +411,30 @@ def check_secrets(raw: Mapping[str, Any]) -> None:
         raise UserError.of([UserError(place, "this looks like a secret key", fix) for place in places])
 
 
+# Keys that left, with their default: configurations that were saved with a run name all keys.
+LEFT_KEYS: dict[tuple[str, str], Any] = {("servers", "pack"): False, ("report", "margin"): 0.1}
+
+
+def without_left_keys(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration without keys that left. Raises UserError with all whose value is not the default."""
+    faults = []
+    for (part, key), default in LEFT_KEYS.items():
+        content = raw.get(part)
+        if not isinstance(content, dict) or key not in content:
+            continue
+        if content[key] != default:
+            fix = "remove the key; CHANGELOG.md names what serves instead"
+            faults.append(UserError(f"{part}.{key}", f"this key left, found {content[key]!r}", fix))
+        raw = {**raw, part: {name: value for name, value in content.items() if name != key}}
+    if faults:
+        raise UserError.of(faults)
+    return raw
+
+
 def read_config(raw: dict[str, Any]) -> Config:
     """Return the validated configuration. Raises UserError with a line for each fault. raw: the merged files."""
     check_secrets(raw)
+    raw = without_left_keys(raw)
     for registry in ("models", "datasets", "labels", "preferences", "curations", "tunings", "simulations"):
         if isinstance(raw.get(registry), dict):
             check_file_names(registry, raw[registry])

@@ -3,7 +3,6 @@
 COMMANDS = {
     "Judges": (
         "judges.verdicts:judge_replies",
-        "judges.verdicts:judge_all_replies",
         "judges.verdicts:judge_labelled",
         "judges.panels:combine_verdicts",
         "judges.panels:combine_labelled",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -29,8 +28,8 @@ from maieutic.judges.grading import GradeVerdicts
 from maieutic.judges.judging import STOP_ABOVE
 from maieutic.judges.panels import CombineVerdicts
 from maieutic.judges.probes import PROBES
-from maieutic.judges.verdicts import JudgeAllReplies, JudgeLabelled, JudgeReplies
-from maieutic.plan.inputs import benchmark_cards, item_files, label_files, pair_files, rubric_files, tasks_of
+from maieutic.judges.verdicts import JudgeLabelled, JudgeReplies
+from maieutic.plan.inputs import item_files, label_files, pair_files, rubric_files, tasks_of
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import Checks, SlicePlan
 from maieutic.plan.used_code import Replacements, unused_by_rubrics
@@ -55,32 +54,6 @@ def judged_replies(plan: Plan, benchmark: str, batch: str) -> list[str]:
 def reply_rubrics(plan: Plan, judge: str, benchmark: str) -> list[str]:
     """Return the files of the rubrics by which a judge judges the replies to a benchmark."""
     return rubric_files(plan.reply_rubrics(judge, benchmark))
-
-
-def all_judged_items(plan: Plan, judge: str, batch: str) -> list[str]:
-    """Return the item files of all tasks on which a judge judges a batch of tutors."""
-    benchmarks = plan.benchmarks_of_batch(judge, batch)
-    return distinct(judged_items(plan, judge, benchmark) for benchmark in benchmarks)
-
-
-def all_judged_replies(plan: Plan, judge: str, batch: str) -> list[str]:
-    """Return the files of a batch of tutors' replies to all benchmarks on which a judge judges the batch."""
-    return distinct(judged_replies(plan, name, batch) for name in plan.benchmarks_of_batch(judge, batch))
-
-
-def all_reply_rubrics(plan: Plan, judge: str, batch: str) -> list[str]:
-    """Return the files of the rubrics by which a judge judges a batch of tutors on all benchmarks."""
-    return distinct(reply_rubrics(plan, judge, name) for name in plan.benchmarks_of_batch(judge, batch))
-
-
-def all_judged_cards(plan: Plan, judge: str, batch: str) -> list[str]:
-    """Return the card files of all benchmarks on which a judge judges a batch of tutors."""
-    return distinct(benchmark_cards(plan, name) for name in plan.benchmarks_of_batch(judge, batch))
-
-
-def distinct(lists: Iterable[list[str]]) -> list[str]:
-    """Return the files of several lists, each file once."""
-    return list(dict.fromkeys(file for files in lists for file in files))
 
 
 def judged_labels(plan: Plan, judge: str) -> list[str]:
@@ -169,16 +142,6 @@ def judge_job_fields(plan: Plan, judge: str, **rubrics: list[str]) -> dict[str, 
 def judge_replies_job(plan: Plan, judge: str, benchmark: str, batch: str) -> JudgeReplies:
     fields = judge_job_fields(plan, judge, rubrics=plan.reply_rubrics(judge, benchmark), pairs=[], tags=[], family=[])
     return JudgeReplies(**fields, benchmark=benchmark, tasks=tasks_of(plan.judge_cards(benchmark, judge)))
-
-
-def judge_all_replies_job(plan: Plan, judge: str, batch: str) -> JudgeAllReplies:
-    judged = plan.benchmarks_of_batch(judge, batch)
-    names = plan.judged_benchmarks()
-    return JudgeAllReplies(
-        judge=judge,
-        parts=[judge_replies_job(plan, judge, name, batch) if name in judged else None for name in names],
-        tutors=[len(plan.judge_batches(name)[batch]) if name in judged else 0 for name in names],
-    )
 
 
 def judge_labelled_job(plan: Plan, judge: str) -> JudgeLabelled:
@@ -425,13 +388,6 @@ def used_by_judge_replies(plan: Plan, judge: str, benchmark: str, **others: str)
     return unused_by_rubrics(plan.reply_rubrics(judge, benchmark))
 
 
-def used_by_judge_all_replies(plan: Plan, judge: str, **others: str) -> Replacements:
-    """Return replacements that leave out conditions and word lists that a judge's rubrics do not use."""
-    return unused_by_rubrics(
-        {rubric for benchmark in plan.judged_benchmarks(judge) for rubric in plan.reply_rubrics(judge, benchmark)}
-    )
-
-
 def used_by_judge_labelled(plan: Plan, judge: str) -> Replacements:
     """Return replacements that leave out conditions and word lists that rubrics for labelled data do not use."""
     entry = plan.judge_entry(judge)
@@ -447,7 +403,6 @@ STAGE = SlicePlan(
     ),
     used_code={
         "judge_replies": used_by_judge_replies,
-        "judge_all_replies": used_by_judge_all_replies,
         "judge_labelled": used_by_judge_labelled,
     },
 )

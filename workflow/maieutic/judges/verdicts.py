@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from maieutic.config.models import HostedModel, JudgeModel, VllmModel
 from maieutic.core.jobs import Job
 from maieutic.core.records import Judgement, read_records, write_records
 from maieutic.judges.assignments import work_on_labels, work_on_pairs, work_on_replies
-from maieutic.judges.judging import STOP_ABOVE, JudgeSettings, JudgeWork, run_judge, run_judges
+from maieutic.judges.judging import STOP_ABOVE, JudgeSettings, JudgeWork, run_judge
 from maieutic.judges.probes import separate_probes, work_on_probes
 from maieutic.serving.backends import JobFiles
 
@@ -64,18 +63,6 @@ class JudgeLabelled(AskJudge):
     probed: list[str] = []
 
 
-class JudgeAllReplies(Job):
-    """Job in which a judge judges the replies of one batch of tutors to several benchmarks.
-
-    parts: one job for each benchmark, or None for a benchmark on which this judge does not judge these tutors; tutors:
-    number of reply files for each part.
-    """
-
-    judge: str
-    parts: list[JudgeReplies | None]
-    tutors: list[int]
-
-
 def judge_replies(
     *,
     job: JudgeReplies,
@@ -94,33 +81,6 @@ def judge_replies(
     """
     work = work_on_replies(job.entry, job.cards(), items, replies)
     job.ask(work, JobFiles(next(iter(weights), None), journal, server_log, pictures), out)
-
-
-def judge_all_replies(
-    *,
-    job: JudgeAllReplies,
-    items: list[Path],
-    replies: list[Path],
-    weights: list[Path],
-    pictures: Path,
-    journal: list[Path],
-    server_log: Path,
-    out: list[Path],
-) -> None:
-    """Ask a judge about some tutors' replies to all benchmarks at once. The outputs equal those of separate jobs.
-
-    items, journal, out: paths for each part, the same as in a separate job for its benchmark; replies: reply files of
-    all parts, in the parts' order; weights: weights manifest of the judge's model; pictures: store of the items'
-    pictures.
-    """
-    files, parts = iter(replies), []
-    for part, number, folder, part_journal, part_out in zip(job.parts, job.tutors, items, journal, out, strict=True):
-        if part is None:
-            write_records(part_out, [])
-            continue
-        work = work_on_replies(part.entry, part.cards(), folder, list(islice(files, number)))
-        parts.append((part.panel(), work, part_journal, part_out))
-    run_judges(parts, JobFiles(weights[0], journal[0], server_log, pictures))
 
 
 def judge_labelled(

@@ -26,6 +26,7 @@ from maieutic.core.run_files import RUN_FILES_VARIABLE
 from maieutic.core.terminal import say
 from maieutic.launch import budget_limits, cluster, images, messages, partition_file, preflight, snakemake_compat
 from maieutic.launch.reader_changes import keep_previous_grades
+from maieutic.launch.requests import new_requests
 from maieutic.launch.saving import save_config
 from maieutic.launch.snakemake_compat import (
     Job,
@@ -264,9 +265,11 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
         images.check_images(used_images(plan, jobs))
     check_resources(plan, workflow, jobs, models)
     prepared = {dict(job.wildcards.items())["model"] for job in jobs if job.rule.name == "prepare_weights"}
-    planned = messages.planned_requests(plan, jobs)
+    planned = new_requests(plan, jobs)
     budget_limits.check_one_request_is_paid(plan, planned)
     preflight.check_run(plan.config, serve, sorted({*models, *prepared}), messages.models_to_call(planned))
+    for fault in preflight.unready_endpoints(plan.config, messages.models_perhaps_called(planned)):
+        say(f"needed only if an answer is not on file: {fault.line}", error=True)
     for line in budget_limits.concurrency_lines(plan, planned):
         say(line, error=True)
     add_time_left(workflow)
@@ -422,7 +425,7 @@ def print_requests_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
         if jobs is None:
             return
         try:
-            say(messages.requests_line(plan, messages.planned_requests(plan, jobs)))
+            say(messages.requests_line(plan, new_requests(plan, jobs)))
             for line in messages.absent_lines(plan):
                 say(line)
         except Exception as error:  # ignore any error, because the dry run is useful without this line of output

@@ -16,8 +16,7 @@ from maieutic.core.ledger import JobSpending, spent_since
 from maieutic.core.visible import terminal_text
 from maieutic.launch.budget_limits import budget_text
 from maieutic.launch.reader_changes import reader_change_lines
-from maieutic.launch.rehearsal import Rehearsal
-from maieutic.launch.requests import NewRequests, new_requests
+from maieutic.launch.requests import NewRequests, about
 from maieutic.launch.runs import shorten_names
 from maieutic.plan.plan import Plan
 from maieutic.replies.generate import PENDING_PLACE
@@ -69,26 +68,16 @@ def cost_text(plan: Plan, amounts: Iterable[Billed]) -> str:
     return "; ".join(words)
 
 
-def planned_requests(plan: Plan, jobs: Sequence[Job]) -> list[NewRequests]:
-    """Count the requests of planned jobs. A job whose requests cannot be counted is listed with its models."""
-    asking = [job for job in jobs if job.resources.get("server_gpus") is not None]
-    planned = [(str(job.rule.name).removesuffix("_locally"), dict(job.wildcards.items())) for job in asking]
-    with Rehearsal(plan, {str(file) for job in jobs for file in job.output}) as rehearsal:
-        counted = new_requests(plan, rehearsal, planned)
-    others = [models for job in asking if (models := uncounted_models(plan, job))]
-    return [*counted, *(NewRequests("others", " + ".join(models), models[0], None) for models in others)]
-
-
 def models_to_call(planned: Sequence[NewRequests]) -> set[str]:
     """Return the models to which planned jobs will send requests."""
-    return {part.model for part in planned if part.requests != 0 or not part.exact or part.in_batches}
+    return {
+        part.model for part in planned if part.in_batches or not ((part.exact and part.requests == 0) or part.answered)
+    }
 
 
-def uncounted_models(plan: Plan, job: Job) -> list[str]:
-    """Return a job's models if its requests cannot be counted in advance (curation, tagging), else an empty list."""
-    asks = job.rule.name.startswith(("make_components", "write_flows", "write_dialogues", "rate_", "tag_items"))
-    models: list[str] = plan.models_of(job.wildcards) if asks else []  # type: ignore[attr-defined]
-    return models
+def models_perhaps_called(planned: Sequence[NewRequests]) -> set[str]:
+    """Return the models that planned jobs call only if an answer is not on file, which is not known beforehand."""
+    return {part.model for part in planned if part.answered} - models_to_call(planned)
 
 
 def request_counts(numbers: Mapping[str, str], tutors: Container[str]) -> list[str]:
@@ -112,37 +101,32 @@ def request_counts(numbers: Mapping[str, str], tutors: Container[str]) -> list[s
 
 def requests_line(plan: Plan, planned: Sequence[NewRequests]) -> str:
     """Return one line about new requests, such as `new requests: far-away 100, my-judge 50; about 0.02 USD`."""
-    counts: Counter[str] = Counter()
-    checks: Counter[str] = Counter()
-    supposed, unknown = set(), set()
+    by_asker: dict[str, list[NewRequests]] = defaultdict(list)
     for part in planned:
-        counts[part.asker] += part.requests or 0
-        checks[part.asker] += part.requests or 0 if part.stage == "checks" else 0
-        if part.requests is None:
-            unknown.add(part.asker)
-        elif not part.exact and part.requests:
-            supposed.add(part.asker)
-    if not counts:
+        by_asker[part.asker].append(part)
+    if not by_asker:
         return "new requests: none"
-    places = {name: place for place, name in enumerate([*plan.run.tutors, *plan.run.judges])}
-    numbers = {
-        name: f"{'about ' if name in supposed else ''}{number}{' or more' if name in unknown else ''}"
-        + (f" ({checks[name]} to check it on labels)" if checks[name] else "")
-        for name, number in sorted(counts.items(), key=lambda count: (places.get(count[0], len(places)), count[0]))
-        if number or name in unknown
-    }
+    numbers = {name: text for name, of_asker in by_asker.items() if (text := number_of_requests(of_asker))}
     parts = request_counts(numbers, set(plan.run.tutors))
     cost = cost_text(
         plan, [Billed(part.model, part.prompt_tokens, part.answer_tokens) for part in planned if part.requests]
     )
-    sent: Counter[str] = Counter()
-    for part in planned:
-        sent[part.asker] += part.in_batches
+    sent = {name: sum(part.in_batches for part in of_asker) for name, of_asker in by_asker.items()}
     batches = ", ".join(f"{name} {number}" for name, number in sent.items() if number)
     none = "none" if batches else "none, all answers are on file"
     total = f"new requests: {', '.join(parts) or none}"
     in_batches = f"in batches already: {batches}" if batches else ""
     return "; ".join(filter(None, [total, cost, thinking_line(plan, planned), in_batches, budget_text(plan, planned)]))
+
+
+def number_of_requests(parts: Sequence[NewRequests]) -> str:
+    """Return the number of requests of one tutor or judge as text, such as `about 40 or more`; "" for none."""
+    number, is_unknown = sum(part.requests or 0 for part in parts), any(part.requests is None for part in parts)
+    if not number and not is_unknown:
+        return ""
+    checks = sum(part.requests or 0 for part in parts if part.stage == "checks")
+    text = f"{about(part for part in parts if part.requests)}{number}{' or more' if is_unknown else ''}"
+    return f"{text} ({checks} to check it on labels)" if checks else text
 
 
 def thinking_line(plan: Plan, planned: Sequence[NewRequests]) -> str:

@@ -6,7 +6,7 @@ import difflib
 import logging
 import os
 import shlex
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,6 +33,19 @@ def check_run(config: Config, serve: str, models: list[str], pending: Container[
             check_serving_environment(serve, name)
         if isinstance(model, HostedModel) and name in pending:
             list_endpoint_models(name, model)
+
+
+def unready_endpoints(config: Config, models: Iterable[str]) -> list[UserError]:
+    """Return the errors of the hosted models whose endpoint does not answer or refuses the key."""
+    faults: list[UserError] = []
+    for name in sorted(models):
+        model = config.models[name]
+        try:
+            if isinstance(model, HostedModel):
+                list_endpoint_models(name, model)
+        except UserError as error:
+            faults += error.all
+    return faults
 
 
 def check_serving_environment(serve: str, name: str) -> None:

@@ -1,20 +1,21 @@
-"""New requests of each job of a run. A request is new if its answer is not on file.
+"""New requests of a run's planned jobs. A request is new if its answer is not on file.
 
-If a task's items exist, its new requests are counted by looking up every request in the journals. If not, they are
-estimated from the card's number of items and the measured size of the task's requests (resources/sizes.csv).
+If the files that a job reads exist and the run keeps them, its requests are looked up in the journals one by one. If
+not, they are estimated from the card's number of items and the measured size of its requests (resources/sizes.csv).
 """
 
 from __future__ import annotations
 
 import asyncio
 import csv
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.config.cards import Card, LoadedCard
-from maieutic.config.models import HostedModel, VllmModel
+from maieutic.config.models import BaselineModel, HostedModel, VllmModel
 from maieutic.config.rubrics import chosen_rubrics, read_rubric
 from maieutic.core import paths
 from maieutic.judges import stage as judges_stage
@@ -22,10 +23,20 @@ from maieutic.judges.assignments import work_on_labels, work_on_pairs, work_on_r
 from maieutic.judges.judging import JudgeSettings, JudgeWork, follow_up_work, judge_case
 from maieutic.judges.probes import PROBES, work_on_probes
 from maieutic.judges.questions import questions_about
-from maieutic.launch.rehearsal import AnswersOnFile, NotOnFile, Rehearsal, request_identity, run_conversations_on_file
+from maieutic.launch.answers_on_file import (
+    AnswersOnFile,
+    NotOnFile,
+    count_later_turns,
+    has_answers,
+    request_identity,
+)
+from maieutic.launch.snakemake_compat import LOCAL_TWIN, Job, asks_model
+from maieutic.plan import inputs
 from maieutic.plan.plan import Plan
+from maieutic.plan.rules import RulePlan
+from maieutic.plan.slice_plan import PlannedRequests
 from maieutic.replies import stage as replies_stage
-from maieutic.replies.generate import GenerateReplies, RequestLimits, Shard
+from maieutic.replies.generate import RequestLimits, Shard
 from maieutic.serving.budget import CHARS_A_TOKEN
 
 ASSUMED_ANSWER_CHARS = 600.0  # typical length of an answer to a task whose answers were not measured
@@ -38,8 +49,9 @@ class NewRequests(NamedTuple):
 
     stage: `tutors`, `judges`, or `checks` (of judges on labelled replies); asker: name of the tutor or judge; model:
     registry entry that answers; requests: number of requests, None if unknown; prompt_tokens, answer_tokens: estimated
-    sums over all requests; exact: True if the requests were counted, False if they were estimated; in_batches: number
-    of further requests that are in a batch already.
+    sums over all requests; exact: True if every request was looked up, False if some were estimated; answered: True if
+    answers on file may settle estimated requests, so that the job may send none; in_batches: number of further requests
+    that are in a batch already.
     """
 
     stage: str
@@ -49,7 +61,16 @@ class NewRequests(NamedTuple):
     prompt_tokens: float = 0.0
     answer_tokens: float = 0.0
     exact: bool = False
+    answered: bool = False
     in_batches: int = 0
+
+
+def about(parts: Iterable[NewRequests]) -> str:
+    """Return the words in front of a total number of requests; "" if every request was looked up."""
+    estimated = [part for part in parts if not part.exact and part.requests != 0]
+    if not estimated:
+        return ""
+    return "at most about " if all(part.answered for part in estimated) else "about "
 
 
 class EstimatedRequests(NamedTuple):
@@ -85,49 +106,71 @@ def measured_sizes(path: Path = SIZES_FILE) -> dict[tuple[str, str, str], Reques
         }
 
 
+class ResultFiles:
+    """Files of the results that a run's jobs will read, as far as they exist already.
+
+    An existing file that a planned job will write anew belongs to another run or to older code.
+    """
+
+    def __init__(self, jobs: Iterable[Job], made: Mapping[str, Path] | None = None) -> None:
+        """jobs: planned jobs; made: files that were made for the count alone, by the path that the run will use."""
+        self.rewritten, self.made = {str(file) for job in jobs for file in job.output}, dict(made or {})
+        # Counts of requests to tutors without answers on file, by the settings that the requests depend on.
+        self.counts_by_settings: dict[tuple[Any, ...], NewRequests] = {}
+
+    def find(self, file: str) -> Path | None:
+        """Return the path of a file that the run keeps, or that was made for the count; else None."""
+        if file in self.made:
+            return self.made[file]
+        return Path(file) if file not in self.rewritten and Path(file).is_file() else None
+
+    def folder(self, files: Sequence[str]) -> Path | None:
+        """Return the folder of files that lie together; None if any of them does not exist yet."""
+        known = [path for file in files if (path := self.find(file)) is not None]
+        return known[0].parent if known and len(known) == len(files) else None
+
+
 # tutors ---------------------------------------------------------------------------------------------------------------
 
 
-def new_replies(plan: Plan, benchmark: str, tutor: str, rehearsal: Rehearsal, shard: str | None = None) -> NewRequests:
+def new_replies(
+    plan: RulePlan, files: ResultFiles, benchmark: str, tutor: str, shard: str | None = None
+) -> NewRequests:
     """Count a tutor's requests on a benchmark, or on one shard of it. The tutor is a hosted or served model."""
     model = plan.models[tutor]
     assert isinstance(model, VllmModel | HostedModel)
     identity = request_identity(model, replies_stage.tutor_weights(plan, tutor))
     loaded_cards = plan.cards_for(benchmark, tutor)
-    job = (
-        replies_stage.generate_shard_job(plan, benchmark, tutor, shard)
-        if shard
-        else replies_stage.generate_replies_job(plan, benchmark, tutor)
-    )
-    items = rehearsal.items(benchmark, job.tasks)
-    if identity is None or items is None:
-        whole = estimated_total(
-            "tutors", tutor, tutor, [estimated_replies(plan, loaded, model.repeats) for loaded in loaded_cards]
-        )
-        return shard_share(whole, job.shard)
     names = {"benchmark": benchmark, "tutor": tutor}
-    journal = Path(paths.SHARD_JOURNAL.of(**names, shard=shard) if shard else paths.REPLY_JOURNAL.of(**names))
-    on_file = AnswersOnFile(tutor, model, identity, journal, job.journals(journal))
-    if on_file.has_answers:
-        later = count_later_turns(job, items, on_file)
+    if shard:
+        job = replies_stage.generate_shard_job(plan, **names, shard=shard)
+        journal = Path(paths.SHARD_JOURNAL.of(**names, shard=shard))
+    else:
+        job = replies_stage.generate_replies_job(plan, **names)
+        journal = Path(paths.REPLY_JOURNAL.of(**names))
+    others = job.journals(journal)
+    items = files.folder(inputs.item_files(benchmark, job.tasks))
+    if identity is None or items is None:
+        parts = [estimated_replies(plan, loaded, model.repeats) for loaded in loaded_cards]
+        whole = estimated_total("tutors", tutor, tutor, parts)
+        return shard_share(whole, job.shard)._replace(answered=has_answers([journal, *others]))
+    on_file = AnswersOnFile(tutor, model, identity, journal, others)
+
+    def counted() -> NewRequests:
+        limits = RequestLimits(job.max_tokens, job.seed)
+        later = asyncio.run(count_later_turns(job.work(items), on_file, limits))
         return unanswered_requests("tutors", tutor, tutor, on_file, later, mean_answer_tokens(on_file, loaded_cards))
+
+    if on_file.has_answers:
+        return counted()
     # Tutors without any answer on file get the same requests if their settings are the same: count them only once.
     alike = (
         benchmark, *job.tasks, job.protocol, job.shard, job.max_tokens, type(model), model.endpoint, model.prompt_role,
         model.user_last, model.max_tokens, model.thinking_tokens, model.repeats,
     )  # fmt: skip
-    if alike not in rehearsal.counts_by_settings:
-        later = count_later_turns(job, items, on_file)
-        rehearsal.counts_by_settings[alike] = unanswered_requests(
-            "tutors", tutor, tutor, on_file, later, mean_answer_tokens(on_file, loaded_cards)
-        )
-    return rehearsal.counts_by_settings[alike]._replace(asker=tutor, model=tutor)
-
-
-def count_later_turns(job: GenerateReplies, items: Path, on_file: AnswersOnFile) -> int:
-    """Return the number of turns that cannot be rendered yet, because they follow a turn without an answer on file."""
-    _, later = asyncio.run(run_conversations_on_file(job.work(items), on_file, RequestLimits(job.max_tokens, job.seed)))
-    return later
+    if alike not in files.counts_by_settings:
+        files.counts_by_settings[alike] = counted()
+    return files.counts_by_settings[alike]._replace(asker=tutor, model=tutor)
 
 
 def shard_share(whole: NewRequests, shard: Shard) -> NewRequests:
@@ -139,35 +182,17 @@ def shard_share(whole: NewRequests, shard: Shard) -> NewRequests:
     )
 
 
-def all_new_replies(plan: Plan, tutor: str, rehearsal: Rehearsal) -> NewRequests:
-    """Count a tutor's requests on all benchmarks, for a job that sends them all."""
-    return total_requests(
-        "tutors", tutor, tutor, [new_replies(plan, name, tutor, rehearsal) for name in plan.benchmarks]
-    )
-
-
 def estimated_replies(plan: Plan, loaded: LoadedCard, repeats: int) -> EstimatedRequests:
     """Estimate the requests that a tutor gets for a task. repeats: number of answers to each item."""
     card = loaded.card
     size = measured_sizes().get((card.benchmark, card.task, ""))
-    items = item_count_of(plan, card)
+    items = plan.item_count(card)
     if items is None:
         return EstimatedRequests(None)
     turns = size.requests if size else len(loaded.templates)
     prompt, answer = (size.prompt_chars, size.answer_chars) if size else (2000.0, ASSUMED_ANSWER_CHARS)
     requests = round(items * turns) * repeats
     return EstimatedRequests(requests, requests * tokens_of_chars(prompt), requests * tokens_of_chars(answer))
-
-
-def item_count_of(plan: Plan, card: Card) -> int | None:
-    """Return the number of a task's items in this run, from the card or the registry; None if neither states it."""
-    dataset = plan.datasets[card.dataset]
-    published = card.items or dataset.published.records
-    items = published
-    if plan.edition == "demo" and dataset.demo is not None:
-        records, known = dataset.demo.records, dataset.published.records
-        items = round(records * published / known) if records and known and published else records
-    return min(filter(None, (plan.run.limit, items)), default=None)
 
 
 # judges ---------------------------------------------------------------------------------------------------------------
@@ -180,32 +205,29 @@ def panel_of(plan: Plan, judge: str) -> JudgeSettings:
     return JudgeSettings(judge, entry, model, plan.run.seed)
 
 
-def new_verdicts(plan: Plan, judge: str, benchmark: str, batch: str, rehearsal: Rehearsal) -> NewRequests:
+def new_verdicts(plan: RulePlan, files: ResultFiles, judge: str, benchmark: str, batch: str) -> NewRequests:
     """Count a judge's requests about the replies of a batch of tutors; estimate them if replies are not on file."""
     settings, cards = panel_of(plan, judge), plan.judge_cards(benchmark, judge)
     identity = request_identity(settings.model, judges_stage.answering_weights(plan, judge))
-    items = rehearsal.items(benchmark, [card.task for card in cards])
+    items = files.folder(inputs.item_files(benchmark, [card.task for card in cards]))
+    journal = Path(paths.VERDICT_JOURNAL.of(judge=judge, benchmark=benchmark, batch=batch))
     on_disk: list[Path] = []
     unknown = []
     for tutor in plan.judge_batches(benchmark)[batch]:
-        replies = rehearsal.replies(benchmark, tutor) if identity is not None and items is not None else None
-        if replies is None:
+        replies = files.find(paths.REPLIES.of(benchmark=benchmark, tutor=tutor))
+        if replies is None or identity is None or items is None:
             unknown += [estimated_verdicts(plan, judge, card, tutor) for card in cards]
         else:
             on_disk.append(replies)
-    guessed = estimated_total("judges", judge, plan.answering_entry(judge), [part for part in unknown if part])
+    model = plan.answering_entry(judge)
+    guessed = estimated_total("judges", judge, model, [part for part in unknown if part])
+    guessed = guessed._replace(answered=has_answers([journal]))
     if not on_disk or identity is None or items is None:
         return guessed
-    work = work_on_replies(settings.judge, cards, items, on_disk)
-    journal = paths.VERDICT_JOURNAL.of(judge=judge, benchmark=benchmark, batch=batch)
-    known = count_verdict_requests(plan, settings, identity, work, Path(journal))
-    return total_requests("judges", judge, plan.answering_entry(judge), [known, guessed]) if unknown else known
-
-
-def all_new_verdicts(plan: Plan, judge: str, batch: str, rehearsal: Rehearsal) -> NewRequests:
-    """Count a judge's requests about a batch of tutors on all benchmarks, for a job that sends them all."""
-    parts = [new_verdicts(plan, judge, name, batch, rehearsal) for name in plan.benchmarks_of_batch(judge, batch)]
-    return total_requests("judges", judge, plan.answering_entry(judge), parts)
+    known = count_verdict_requests(
+        plan, settings, identity, work_on_replies(settings.judge, cards, items, on_disk), journal
+    )
+    return total_requests("judges", judge, model, [known, guessed]) if unknown else known
 
 
 def estimated_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> EstimatedRequests | None:
@@ -213,7 +235,7 @@ def estimated_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> Estima
     if not plan.is_answered_by(card, tutor):
         return None
     [rubric, *_] = chosen_rubrics(plan.judge_entry(judge).rubrics, card.rubrics)
-    size, items = measured_sizes().get((card.benchmark, card.task, rubric)), item_count_of(plan, card)
+    size, items = measured_sizes().get((card.benchmark, card.task, rubric)), plan.item_count(card)
     if items is None:
         return EstimatedRequests(None)
     answers = max(getattr(plan.models.get(tutor), "repeats", 1), plan.judge_entry(judge).repeats)
@@ -228,25 +250,25 @@ def questions_per_reply(name: str) -> float:
     return (len(rubric.criteria) if rubric.separate else 1) * (2 if rubric.both_orders else 1)
 
 
-def new_label_checks(plan: Plan, judge: str, rehearsal: Rehearsal) -> NewRequests:
+def new_label_checks(plan: RulePlan, files: ResultFiles, judge: str) -> NewRequests:
     """Count a judge's requests about labelled replies and preference pairs."""
     settings = panel_of(plan, judge)
     identity = request_identity(settings.model, judges_stage.answering_weights(plan, judge))
-    releases = plan.judged_releases(judge)
-    folders = rehearsal.all_or_none(rehearsal.labels(release) for release in releases)
-    sources = plan.preferences if settings.judge.pairs else []
-    pairs = rehearsal.all_or_none(rehearsal.pairs(source) for source in sources)
-    if identity is None or folders is None or pairs is None:
-        return estimated_total("checks", judge, plan.answering_entry(judge), estimated_label_checks(plan, judge))
-    limit = plan.label_limit(judge)
-    work = work_on_labels(settings.judge, folders, limit, plan.run.seed)
+    releases, sources = plan.judged_releases(judge), plan.preferences if settings.judge.pairs else []
+    folders = [files.folder(inputs.label_files([release])) for release in releases]
+    pairs = [files.find(paths.PAIRS.of(source=source)) for source in sources]
+    journal = Path(paths.LABELLED_JOURNAL.of(judge=judge))
+    if identity is None or None in folders or None in pairs:
+        estimated = estimated_label_checks(plan, judge)
+        whole = estimated_total("checks", judge, plan.answering_entry(judge), estimated)
+        return whole._replace(answered=has_answers([journal]))
+    limit, labelled = plan.label_limit(judge), [folder for folder in folders if folder is not None]
+    work = work_on_labels(settings.judge, labelled, limit, plan.run.seed)
     for path in pairs:
         work += work_on_pairs(settings.judge, path, limit, plan.run.seed)
-    probed = [folder for folder in folders if folder.name in plan.validating_releases(judge)]
+    probed = [folder for folder in labelled if folder.name in plan.validating_releases(judge)]
     work += work_on_probes(settings.judge, probed, plan.run.probes, limit, plan.run.seed)
-    return count_verdict_requests(
-        plan, settings, identity, work, Path(paths.LABELLED_JOURNAL.of(judge=judge))
-    )._replace(stage="checks")
+    return count_verdict_requests(plan, settings, identity, work, journal)._replace(stage="checks")
 
 
 def estimated_label_checks(plan: Plan, judge: str) -> list[EstimatedRequests]:
@@ -319,14 +341,16 @@ def unanswered_requests(
 ) -> NewRequests:
     """Count the requests without an answer on file, and estimate their tokens.
 
-    later: number of requests that depend on missing answers; answer: estimated number of tokens per answer.
+    later: number of requests that depend on missing answers, and may not be sent if a conversation ends early; answer:
+    estimated number of tokens per answer.
     """
     lengths = list(on_file.unanswered_lengths.values())
     requests = len(lengths) + later
     similar = lengths or list(on_file.asked_in_batches.values())
     prompt = tokens_of_chars(sum(similar) / len(similar)) if similar else 0.0
     sent = len(on_file.asked_in_batches)
-    return NewRequests(stage, asker, model, requests, requests * prompt, requests * answer, True, sent)
+    tokens = (requests * prompt, requests * answer)
+    return NewRequests(stage, asker, model, requests, *tokens, exact=not later, in_batches=sent)
 
 
 def estimated_total(
@@ -346,64 +370,58 @@ def estimated_total(
 
 def total_requests(stage: str, asker: str, model: str, parts: Sequence[NewRequests]) -> NewRequests:
     """Add up the parts of one job; the sum is exact if every part is exact."""
-    exact, in_batches = all(part.exact for part in parts), sum(part.in_batches for part in parts)
-    return estimated_total(stage, asker, model, parts)._replace(exact=exact, in_batches=in_batches)
+    estimated = [part for part in parts if not part.exact]
+    return estimated_total(stage, asker, model, parts)._replace(
+        exact=not estimated,
+        # A part that is looked up and has requests makes the job call the model in any case.
+        answered=bool(estimated) and all(part.answered if not part.exact else not part.requests for part in parts),
+        in_batches=sum(part.in_batches for part in parts),
+    )
 
 
-JobNames = Mapping[str, str]  # values of a job's wildcards, by name
+# jobs -----------------------------------------------------------------------------------------------------------------
+
 REQUEST_COUNTERS: dict[str, Callable[..., NewRequests]] = {
     "generate_replies": new_replies,
     "generate_shard": new_replies,
-    "generate_all_replies": all_new_replies,
     "judge_replies": new_verdicts,
-    "judge_all_replies": all_new_verdicts,
     "judge_labelled": new_label_checks,
 }
+STAGES = ("tutors", "judges", "checks")  # further stages follow in the order of their names
 
 
-def countable_jobs(plan: Plan) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the rule and wildcards of every job that calls a model and has countable requests, by stage."""
-    for benchmark in plan.benchmarks:
-        for tutor in (name for name in plan.tutors_on(benchmark) if name in plan.with_engine("vllm", "hosted")):
-            names = {"benchmark": benchmark, "tutor": tutor}
-            if shards := plan.shards_of(tutor):
-                yield from (("generate_shard", {**names, "shard": shard}) for shard in shards)
-            elif tutor not in plan.packed_tutors:
-                yield "generate_replies", names
-    packed = (tutor for tutor in plan.packed_tutors if tutor in plan.run.tutors)
-    yield from (("generate_all_replies", {"tutor": tutor}) for tutor in packed)
-    for judge in (name for name in plan.judges_of_replies if name in plan.judges_with_model):
-        batches = [
-            (benchmark, batch)
-            for benchmark in plan.judged_benchmarks(judge)
-            for batch, tutors in plan.judge_batches(benchmark).items()
-            if tutors
-        ]
-        if judge in plan.packed_judges:
-            several = dict.fromkeys(batch for _, batch in batches)
-            yield from (("judge_all_replies", {"judge": judge, "batch": batch}) for batch in several)
+def new_requests(plan: RulePlan, jobs: Sequence[Job], made: Mapping[str, Path] | None = None) -> list[NewRequests]:
+    """Count the new requests of planned jobs, by stage. A job whose requests cannot be counted has `requests` None.
+
+    made: files that were made for the count alone, by the path that the run will use.
+    """
+    files, of_slices = ResultFiles(jobs, made), defaultdict[tuple[str, frozenset[Any]], list[PlannedRequests]](list)
+    for part in (part for slice_plan in plan.slices for part in slice_plan.requests(plan)):
+        of_slices[part.rule, frozenset(part.names.items())].append(part)
+    counted: list[NewRequests] = []
+    for job in (job for job in jobs if asks_model(job)):
+        rule, names = str(job.rule.name).removesuffix(LOCAL_TWIN), dict(job.wildcards.items())
+        models = plan.models_of(job.wildcards)
+        if rule in REQUEST_COUNTERS:
+            if not isinstance(plan.models[models[0]], BaselineModel):
+                counted.append(REQUEST_COUNTERS[rule](plan, files, **names))
+        elif parts := of_slices[rule, frozenset(names.items())]:
+            counted += [
+                NewRequests(part.stage, part.model, part.model, part.requests, part.prompt_tokens, part.answer_tokens)
+                for part in parts
+            ]
         else:
-            for benchmark, batch in batches:
-                yield "judge_replies", {"judge": judge, "benchmark": benchmark, "batch": batch}
-    for judge in plan.judges_with_model:
-        if plan.judged_releases(judge) or plan.judge_entry(judge).pairs:
-            yield "judge_labelled", {"judge": judge}
+            counted.append(NewRequests("others", " + ".join(models), models[0], None))
+    return in_order(plan, counted)
 
 
-def new_requests(
-    plan: Plan, rehearsal: Rehearsal, planned: Collection[tuple[str, JobNames]] | None = None
-) -> list[NewRequests]:
-    """Count the new requests of a run by job. planned: rule and wildcards of the jobs to count; all jobs if None."""
-    chosen = None if planned is None else {(rule, frozenset(names.items())) for rule, names in planned}
-    counted = [
-        REQUEST_COUNTERS[rule](plan, **names, rehearsal=rehearsal)
-        for rule, names in countable_jobs(plan)
-        if chosen is None or (rule, frozenset(names.items())) in chosen
-    ]
-    estimated = [
-        NewRequests(part.stage, part.model, part.model, part.requests, part.prompt_tokens, part.answer_tokens)
-        for slice_plan in plan.slices
-        for part in slice_plan.requests(plan)
-        if chosen is None or (part.rule, frozenset(part.names.items())) in chosen
-    ]
-    return [*counted, *estimated]
+def in_order(plan: Plan, parts: Iterable[NewRequests]) -> list[NewRequests]:
+    """Return counts by stage, then in the order of the run file's tutors and judges, then by name."""
+    places = {name: place for place, name in enumerate([*plan.run.tutors, *plan.run.judges])}
+    stages = {name: place for place, name in enumerate(STAGES)}
+
+    def place(part: NewRequests) -> tuple[Any, ...]:
+        stage = stages.get(part.stage, len(stages))
+        return stage, part.stage, places.get(part.asker, len(places)), part.asker
+
+    return sorted(parts, key=place)

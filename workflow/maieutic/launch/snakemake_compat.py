@@ -17,6 +17,7 @@ from maieutic.core.rule_functions import with_parameters
 
 Workflow = Any  # snakemake.workflow.Workflow
 Job = Any  # snakemake.jobs.Job
+LOCAL_TWIN = "_locally"  # ends the name of a rule's twin, whose jobs call hosted models only
 
 
 def store_parameters_of_resources() -> None:
@@ -62,24 +63,36 @@ def planned_jobs(workflow: Workflow) -> list[Job]:
     return list(workflow.dag.needrun_jobs())
 
 
+def asks_model(job: Job) -> bool:
+    """Return True if a job sends requests to a model: its rule has a twin for hosted models, or is one.
+
+    Further rules that serve a model train, embed or score with it.
+    """
+    name = str(job.rule.name)
+    if job.resources.get("server_gpus") is None:
+        return False
+    return name.endswith(LOCAL_TWIN) or job.rule.workflow.is_rule(f"{name}{LOCAL_TWIN}")
+
+
 def planned_jobs_of_dry_run(workflow: Workflow) -> list[Job] | None:
     """Return the jobs that a dry run planned; None if the run is not a dry run or its jobs were never computed."""
     dag = getattr(workflow, "_dag", None)
     return None if dag is None or not workflow.dryrun else list(dag.needrun_jobs(exclude_finished=False))
 
 
-def jobs_of_dry_run(snakefile: Path, config: dict[str, Any], targets: Sequence[str]) -> list[Job]:
-    """Return the jobs that make the targets, each after those whose outputs it reads. Nothing is executed.
+def jobs_of_dry_run(snakefile: Path, config: dict[str, Any], targets: Sequence[str] | None = None) -> list[Job]:
+    """Return the jobs of a run, each after those whose outputs it reads. Nothing is executed.
 
-    config: configuration, of which no file is read. The profile of the user's environment does not apply. Raises
-    WorkflowError if a rule's input neither exists nor can be made.
+    config: configuration, which overrides the registries of the working directory; targets: files that are made anew
+    with all that they need, None for the jobs that a run would execute. The profile of the user's environment does not
+    apply. Raises WorkflowError if a rule's input neither exists nor can be made.
     """
     from snakemake.api import SnakemakeApi
     from snakemake.settings.types import ConfigSettings, DAGSettings, OutputSettings, Quietness, ResourceSettings
 
     words, environment = sys.argv, dict(os.environ)
     os.environ.pop("SNAKEMAKE_PROFILE", None)
-    sys.argv = ["snakemake", "-n"]
+    sys.argv = ["snakemake", "-n", "--workflow-profile", "none"]
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -90,7 +103,8 @@ def jobs_of_dry_run(snakefile: Path, config: dict[str, Any], targets: Sequence[s
                 snakefile=snakefile,
                 workdir=Path.cwd(),
             )
-            dag = workflow_api.dag(DAGSettings(targets=set(targets), forcetargets=True, rerun_triggers=frozenset()))
+            anew = DAGSettings(targets=set(targets or ()), forcetargets=True, rerun_triggers=frozenset())
+            dag = workflow_api.dag(DAGSettings() if targets is None else anew)
             dag.execute_workflow(executor="dryrun")
             workflow = workflow_api._workflow
             needed = set(workflow.dag.needrun_jobs(exclude_finished=False))

@@ -54,17 +54,9 @@ class Plan(Selection):
         """Return the tutors with one of these engines whose items are split into several jobs per benchmark."""
         return [name for name in self.with_engine(*engines) if self.shards_of(name)]
 
-    @cached_property
-    def packed_tutors(self) -> list[str]:
-        """The tutors that use a single job for all benchmarks."""
-        if not self.config.servers.pack or len(self.benchmarks) < 2:
-            return []
-        return [name for name in self.with_engine("vllm") if not self.shards_of(name)]
-
     def tutors_per_benchmark_job(self, *engines: str) -> list[str]:
         """Return the tutors with one of these engines that use one job per benchmark."""
-        others = {*self.sharded_tutors(*engines), *self.packed_tutors}
-        return [name for name in self.with_engine(*engines) if name not in others]
+        return [name for name in self.with_engine(*engines) if not self.shards_of(name)]
 
     # reward models and classifiers ------------------------------------------------------------------------------------
 
@@ -233,18 +225,6 @@ class Plan(Selection):
     def judge_batches(self, benchmark: str) -> Batches:
         """Return the tutors of each batch, by the batch's name. A judge's server starts once per batch."""
         return self.batches_of(self.judge_cards(benchmark), self.run.tutors_per_judge_job)
-
-    @cached_property
-    def packed_judges(self) -> list[str]:
-        """The judges that use a single job per batch of tutors, for all benchmarks."""
-        if not self.config.servers.pack or len(self.judged_benchmarks()) < 2:
-            return []
-        served = self.with_engine("vllm")
-        return [name for name in self.run.judges if self.answering_entry(name) in served]
-
-    def benchmarks_of_batch(self, judge: str, batch: str) -> list[str]:
-        """Return the benchmarks on which a judge judges the replies of a batch of tutors."""
-        return [name for name in self.judged_benchmarks(judge) if batch in self.judge_batches(name)]
 
     def judge_batch(self, benchmark: str, tutor: str) -> str | None:
         """Return the batch of a tutor; None if its replies to the benchmark are not judged."""

@@ -151,6 +151,16 @@ class Selection:
         """Return the card of one selected task."""
         return next(loaded.card for loaded in self.benchmarks[benchmark] if loaded.card.task == task)
 
+    def item_count(self, card: Card) -> int | None:
+        """Return the number of a task's items in this run, by its card or dataset; None if neither states it."""
+        dataset = self.datasets[card.dataset]
+        published = card.items or dataset.published.records
+        items = published
+        if self.edition == "demo" and dataset.demo is not None:
+            records, known = dataset.demo.records, dataset.published.records
+            items = round(records * published / known) if records and known and published else records
+        return min(filter(None, (self.run.limit, items)), default=None)
+
     @cached_property
     def tutors(self) -> list[str]:
         """The run's tutors, then the selected cards' baselines, which provide the floor and ceiling of each table."""

@@ -10,7 +10,7 @@ import os
 import shlex
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,19 +55,24 @@ class PlannedJob(NamedTuple):
 
     def run(self, outputs: Mapping[str, Path]) -> None:
         """Run the job's command in this process. outputs: where to write each output, by its path."""
-        name, *flags = self.words
-        function = command_function(name)
-        assert function is not None  # every rule runs a command of the package
-        arguments = parse_rule_arguments(function, flags)
-        assert arguments is not None, self.words
-        arguments.pop(LOG, None)
+        run_words(self.words, outputs)
 
-        def elsewhere(value: Any) -> Any:
-            if isinstance(value, list):
-                return [elsewhere(member) for member in value]
-            return outputs.get(str(value), value) if isinstance(value, Path) else value
 
-        function(**{flag: elsewhere(value) for flag, value in arguments.items()})
+def run_words(words: Sequence[str], files: Mapping[str, Path]) -> None:
+    """Run a command of the package in this process. words: its name and flags; files: paths to use for named ones."""
+    name, *flags = words
+    function = command_function(name)
+    assert function is not None  # every rule runs a command of the package
+    arguments = parse_rule_arguments(function, flags)
+    assert arguments is not None, words
+    arguments.pop(LOG, None)
+
+    def elsewhere(value: Any) -> Any:
+        if isinstance(value, list):
+            return [elsewhere(member) for member in value]
+        return files.get(str(value), value) if isinstance(value, Path) else value
+
+    function(**{flag: elsewhere(value) for flag, value in arguments.items()})
 
 
 def computed_files(plan: RulePlan) -> list[str]:

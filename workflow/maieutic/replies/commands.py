@@ -3,7 +3,6 @@
 COMMANDS = {
     "Tutors": (
         "replies.generate:generate_replies",
-        "replies.packed:generate_all_replies",
         "replies.shards:gather_shards",
         "replies.recorded:read_replies",
         "replies.recorded:write_questions",

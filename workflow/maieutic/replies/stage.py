@@ -21,7 +21,6 @@ from maieutic.plan.syntax import Name
 from maieutic.plan.used_code import Replacements, unused_tables, used_on_benchmark
 from maieutic.replies.baselines import TUTORS
 from maieutic.replies.generate import GenerateReplies, Shard
-from maieutic.replies.packed import GenerateAllReplies
 from maieutic.replies.parsing import ParseReplies
 from maieutic.replies.recorded import FORMS, ReadReplies, WriteQuestions
 
@@ -48,11 +47,6 @@ def all_tutor_items(plan: Plan, tutor: str) -> list[str]:
 def tutor_prompts(plan: Plan, benchmark: str, tutor: str) -> list[str]:
     """Return the card, prompt and few-shot files of a benchmark's tasks that a tutor answers."""
     return card_files(plan.cards_for(benchmark, tutor))
-
-
-def all_tutor_prompts(plan: Plan, tutor: str) -> list[str]:
-    """Return the card, prompt and few-shot files of all tasks that a tutor answers."""
-    return [file for benchmark in plan.benchmarks for file in tutor_prompts(plan, benchmark, tutor)]
 
 
 def tutor_weights(plan: Plan, tutor: str) -> list[str]:
@@ -106,10 +100,6 @@ def generate_replies_job(plan: Plan, benchmark: str, tutor: str) -> GenerateRepl
 def generate_shard_job(plan: Plan, benchmark: str, tutor: str, shard: str) -> GenerateReplies:
     number, total = map(int, shard.split("-of-"))
     return generate_replies_job(plan, benchmark, tutor).model_copy(update={"shard": Shard(number, total)})
-
-
-def generate_all_replies_job(plan: Plan, tutor: str) -> GenerateAllReplies:
-    return GenerateAllReplies(tutor=tutor, parts=[generate_replies_job(plan, name, tutor) for name in plan.benchmarks])
 
 
 def read_replies_job(plan: Plan, benchmark: str, tutor: str) -> ReadReplies:

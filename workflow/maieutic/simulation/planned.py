@@ -13,7 +13,6 @@ from maieutic.config.registry import check_entry, unknown_name
 from maieutic.config.simulation import FOLDER, Simulation, persona_paths, read_persona
 from maieutic.core.errors import UserError, check_all
 from maieutic.datasets.registry import LOADERS
-from maieutic.launch.requests import item_count_of
 from maieutic.plan.plan import Plan
 from maieutic.plan.slice_plan import PlannedRequests, WildcardValues
 from maieutic.simulation.paths import CLAIMS, CONVERSATIONS
@@ -111,7 +110,7 @@ def planned_requests(plan: SimulationPlan) -> Iterator[PlannedRequests]:
     """Yield the estimated requests of every job of a simulation, for each side of its conversations."""
     cards = cards_by_name(plan)
     for name, entry in plan.config.simulations.items():
-        available = item_count_of(plan, cards[entry.task]) or entry.items
+        available = plan.item_count(cards[entry.task]) or entry.items
         for tutor in plan.simulated_tutors:
             names = {"simulation": name, "tutor": tutor}
             if Path(CONVERSATIONS.of(**names)).is_file():

@@ -12,12 +12,12 @@ from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core.errors import UserError, check_all
 from maieutic.launch.budget_limits import budget_text
 from maieutic.launch.messages import Billed, registry_cost
-from maieutic.launch.rehearsal import Rehearsal
-from maieutic.launch.requests import VERDICT_TOKENS, NewRequests, new_requests
+from maieutic.launch.requests import VERDICT_TOKENS, NewRequests, about
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import plan_before_pins
 from maieutic.serving.backends import HELD_SEQUENCES
 from maieutic.serving.budget import CHARS_A_TOKEN
+from maieutic.tools.counting import count_requests
 from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.serving_time import (
     BANDWIDTH_SHARE,
@@ -34,7 +34,7 @@ ASSUMPTIONS = (
     f"a token has {CHARS_A_TOKEN:.0f} characters",
     f"an answer is as long as the human reference, and a verdict has {VERDICT_TOKENS} tokens",
     "answers on file are not requested again",
-    'requests are counted if the items of a task exist, and otherwise estimated (marked "about")',
+    'requests are looked up if their items and replies exist, and otherwise estimated (marked "about")',
     "prices are those in the registry (models.*.price), for batches where `batch` is true, and retries are free",
     "each job has its own server, which starts once",
     f"a GPU reads prompts at {PEAK_SHARE:.0%} of its peak compute (docs/scale.md)",
@@ -46,7 +46,7 @@ ASSUMPTIONS = (
 class EstimateRow(NamedTuple):
     """Estimate for one model in one stage. Fields that cannot be known in advance are None.
 
-    exact: True if all requests were counted, False if some were estimated.
+    about: words in front of the number of requests, "" if all requests were looked up.
     """
 
     stage: str
@@ -56,22 +56,16 @@ class EstimateRow(NamedTuple):
     answer_tokens: float
     usd: float | None
     gpu_hours: float | None
-    exact: bool
+    about: str
 
 
-def requests_by_job(plan: Plan) -> list[NewRequests]:
-    """Return the new requests of a run by job."""
-    with Rehearsal(plan) as rehearsal:
-        return list(new_requests(plan, rehearsal))
-
-
-def estimate_rows(plan: Plan, gpu: str, jobs: list[NewRequests] | None = None) -> list[EstimateRow]:
+def estimate_rows(plan: Plan, gpu: str, jobs: list[NewRequests]) -> list[EstimateRow]:
     """Return one row for each stage and each model that answers in it.
 
-    gpu: type of the GPUs that serve models; jobs: the run's new requests, None to count them.
+    gpu: type of the GPUs that serve models; jobs: the run's new requests.
     """
     parts: dict[tuple[str, str], list[NewRequests]] = defaultdict(list)
-    for part in requests_by_job(plan) if jobs is None else jobs:
+    for part in jobs:
         parts[part.stage, part.model].append(part)
     return [estimate_row(plan, stage, model, of_model, gpu) for (stage, model), of_model in parts.items()]
 
@@ -83,10 +77,8 @@ def estimate_row(plan: Plan, stage: str, model: str, jobs: list[NewRequests], gp
     prompts, answers = sum(job.prompt_tokens for job in jobs), sum(job.answer_tokens for job in jobs)
     served = gpu_jobs(plan, jobs, gpu)
     hours = sum(job.gpus * job.seconds for job in served) / 3600 if served else None
-    exact = all(job.exact for job in jobs)
-    return EstimateRow(
-        stage, model, requests, prompts, answers, registry_cost(plan, Billed(model, prompts, answers)), hours, exact
-    )
+    usd = registry_cost(plan, Billed(model, prompts, answers))
+    return EstimateRow(stage, model, requests, prompts, answers, usd, hours, about(jobs))
 
 
 def served_seconds(
@@ -179,13 +171,14 @@ def estimate(
     from rich.console import Console
     from rich.table import Table
 
-    plan, _ = plan_before_pins(merged_configuration(configfile))
+    raw = merged_configuration(configfile)
+    plan, _ = plan_before_pins(raw)
     check_all(
         partial(check_number, flag, number, most)
         for flag, number, most in (("--nodes", nodes, MOST_NODES), ("--gpus-per-node", gpus_per_node, MOST_GPUS))
         if number is not None
     )
-    jobs = requests_by_job(plan)
+    jobs = count_requests(raw, plan)
     rows = estimate_rows(plan, gpu, jobs)
     times = wall_time_lines(gpu_jobs(plan, jobs, gpu), nodes, gpus_per_node) if nodes else []
     if not rows:
@@ -231,15 +224,14 @@ def estimate_total(rows: list[EstimateRow]) -> EstimateRow:
         sum(row.answer_tokens for row in rows),
         sum(costs) if costs else None,
         sum(hours) if hours else None,
-        all(row.exact for row in rows),
+        next((row.about for row in rows if row.about), ""),
     )
 
 
 def estimate_cells(row: EstimateRow) -> list[str]:
     """Return a row's numbers as cells of the printed table."""
-    about = "" if row.exact else "about "
     return [
-        "unknown" if row.requests is None else f"{about}{row.requests:,}",
+        "unknown" if row.requests is None else f"{row.about}{row.requests:,}",
         f"{row.prompt_tokens:,.0f}",
         f"{row.answer_tokens:,.0f}",
         "-" if row.usd is None else f"{row.usd:,.2f}",

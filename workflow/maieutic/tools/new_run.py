@@ -21,10 +21,9 @@ from maieutic.core.names import SAFE_NAME
 from maieutic.core.plugins import benchmark_names
 from maieutic.core.terminal import say
 from maieutic.launch.messages import requests_line
-from maieutic.launch.rehearsal import Rehearsal
-from maieutic.launch.requests import VERDICT_TOKENS, measured_sizes, new_requests, tokens_of_chars
-from maieutic.plan.plan import Plan
-from maieutic.plan.rules import plan_before_pins
+from maieutic.launch.requests import VERDICT_TOKENS, measured_sizes, tokens_of_chars
+from maieutic.plan.rules import RulePlan, plan_before_pins
+from maieutic.tools.counting import count_requests
 from maieutic.tools.pinning import merged_configuration
 
 DEFAULT_LABEL_LIMIT = (
@@ -127,8 +126,7 @@ def init(
     overlay = run_file_content(raw["models"], choices)
     plan = plan_of_run_file(raw, overlay)
     write_run_file(out, overlay)
-    with Rehearsal(plan) as rehearsal:
-        say(requests_line(plan, new_requests(plan, rehearsal)))
+    say(requests_line(plan, count_requests(raw, plan)))
     say(f"Wrote {out}. Next: snakemake --cores all --configfile {out} -n")
 
 
@@ -200,7 +198,7 @@ def entry_name_for(words: str) -> str:
     return name if SAFE_NAME.fullmatch(name) else "my-model"
 
 
-def plan_of_run_file(raw: dict[str, Any], overlay: dict[str, Any]) -> Plan:
+def plan_of_run_file(raw: dict[str, Any], overlay: dict[str, Any]) -> RulePlan:
     """Return the plan of a run file, and print the missing pins. Raises UserError if a run would refuse the file.
 
     raw: configuration from the registries, which is updated; overlay: content of the run file.

@@ -29,9 +29,9 @@ from maieutic.core.terminal import say
 from maieutic.core.yaml_files import read_yaml
 from maieutic.launch.config_files import REGISTRIES
 from maieutic.launch.messages import Billed, registry_cost, requests_line
-from maieutic.launch.rehearsal import Rehearsal
-from maieutic.launch.requests import NewRequests, new_requests
+from maieutic.launch.requests import NewRequests
 from maieutic.plan.plan import Plan
+from maieutic.tools.counting import count_requests
 from maieutic.tools.new_run import (
     DEFAULT_LABEL_LIMIT,
     NOT_HOSTED,
@@ -253,7 +253,7 @@ def transcripts(
         plan = plan_of_run_file(raw, overlay)
         write_run_file(place.run_file, overlay, "transcripts")
         print_columns(content)
-        tell_plan(plan, data, redactor, place.run_file)
+        tell_plan(plan, count_requests(raw, plan), data, redactor, place.run_file)
         if changed:
             say(f"conversations whose texts differ from those prepared before: {changed}; they are asked about again")
 
@@ -654,10 +654,13 @@ def planned_usd(plan: Plan, planned: Sequence[NewRequests]) -> float | None:
     return None if None in costs else sum(cost for cost in costs if cost is not None)
 
 
-def tell_plan(plan: Plan, data: TranscriptSet, redactor: Redactor | None, run_file: Path) -> None:
-    """Print what will be asked, where it is sent and what it costs. Raises UserError if a budget is needed."""
-    with Rehearsal(plan) as rehearsal:
-        planned = new_requests(plan, rehearsal)
+def tell_plan(
+    plan: Plan, planned: Sequence[NewRequests], data: TranscriptSet, redactor: Redactor | None, run_file: Path
+) -> None:
+    """Print what will be asked, where it is sent and what it costs. Raises UserError if a budget is needed.
+
+    planned: new requests of the run.
+    """
     requests = sum(part.requests or 0 for part in planned)
     conversations = counted(len(data.records), "conversation")
     say(f"{data.moments:,} of {counted(data.turns, 'tutor turn')} in {conversations}")

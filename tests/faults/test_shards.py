@@ -1,35 +1,28 @@
-"""A tutor's work in one job per benchmark, in shards, or in one job: same tables, and no request is repeated."""
+"""A tutor's work in one job per benchmark, or in shards: same tables, and no request is repeated."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
-from running import overlay, run, start
-from small import LOCK, NAME, alive, children, driver_pid, stub_of, until
+from running import overlay, run
+from small import NAME, stub_of
 
 # kmpbench/ec has conversations of several turns, and the items do not divide evenly into three shards.
 TASKS, LIMIT = ["mathtutorbench/problem_solving", "mrbench", "kmpbench/ec"], 8
 BENCHMARKS = ("mathtutorbench", "mrbench", "kmpbench")
 JUDGED, JUDGE = ("mrbench", "kmpbench"), "stub-judge"
-DIVISIONS: dict[str, dict[str, Any]] = {
-    "three shards": {"shards": 3},
-    "one job": {"pack": True},
-}
 
 
-def write_run_file(folder: Path, shards: int = 1, pack: bool = False, pace: float = 0.002) -> Path:
-    """Write the run file of one tutor that is also the judge's model. shards, pack: division of its work into jobs."""
+def write_run_file(folder: Path, shards: int = 1, pace: float = 0.002) -> Path:
+    """Write the run file of one tutor that is also the judge's model. shards: number of its jobs a benchmark."""
     judge = {"engine": "judge", "model": NAME, "rubrics": ["mrbench_taxonomy", "kmp_error_reason"], "label_limit": 2}
     models = {NAME: stub_of(folder, pace, shards=shards), JUDGE: judge}
     run_keys = {"tutors": [NAME], "tasks": TASKS, "limit": LIMIT, "max_tokens": 16, "judges": [JUDGE]}
-    return overlay(folder, {"models": models, "servers": {"pack": pack}, "run": run_keys})
+    return overlay(folder, {"models": models, "run": run_keys})
 
 
 def request_keys(folder: Path) -> list[str]:
@@ -69,7 +62,7 @@ def usual(checkouts: Callable[[], Path]) -> Path:
 def sharded(checkouts: Callable[[], Path]) -> Path:
     """Return a finished run with three jobs per benchmark."""
     folder = checkouts()
-    config = write_run_file(folder, **DIVISIONS["three shards"])
+    config = write_run_file(folder, shards=3)
     done = run(folder, config)
     assert done.returncode == 0, done.stdout[-3000:]
     return folder
@@ -81,33 +74,15 @@ def test_however_the_work_is_dealt_out_the_tables_are_the_same(usual: Path, shar
     assert sorted(request_keys(sharded)) == sorted(request_keys(usual)), "the same requests: all prompts differ"
 
 
-@pytest.mark.parametrize("division", DIVISIONS)
-def test_another_dealing_out_asks_nothing_again(division: str, usual: Path, sharded: Path) -> None:
-    """From one job per benchmark to shards, and from shards to one job: every answer is in a journal already."""
-    folder = usual if division == "three shards" else sharded
+@pytest.mark.parametrize("shards", [3, 1])
+def test_another_dealing_out_asks_nothing_again(shards: int, usual: Path, sharded: Path) -> None:
+    """From one job per benchmark to shards, and back: every answer is in a journal already."""
+    folder = usual if shards == 3 else sharded
     before, keys = tables(usual), request_keys(folder)
-    config = write_run_file(folder, **DIVISIONS[division])
+    config = write_run_file(folder, shards=shards)
     plan = run(folder, config, "-n").stdout
     assert "generate" in plan and "new requests: none" in plan, plan[-2000:]
-    assert plan.count("rule judge_all_replies:") == (2 if division == "one job" else 0), "one per batch of tutors"
     done = run(folder, config)
     assert done.returncode == 0, done.stdout[-3000:]
     assert "requests sent: none" in done.stdout
     assert (tables(folder), sorted(request_keys(folder))) == (before, sorted(keys))
-
-
-def test_a_packed_job_that_is_killed_goes_on_where_it_was(usual: Path, checkouts: Callable[[], Path]) -> None:
-    """A killed job leaves no process: server and workers end with it. Journals stay, and no request is repeated."""
-    folder = checkouts()
-    process = start(folder, write_run_file(folder, pack=True, pace=0.05))
-    until(lambda: (folder / LOCK).exists() and len(request_keys(folder)) > 10, "first answers")
-    driver = driver_pid(folder)
-    processes = children(driver)
-    os.kill(driver, signal.SIGKILL)
-    assert process.wait() != 0
-    until(lambda: not alive(processes), "the end of the driver's processes")
-    kept = request_keys(folder)
-    done = run(folder, write_run_file(folder, pack=True))
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert sorted(request_keys(folder)) == sorted(request_keys(usual)) and set(kept) < set(request_keys(folder))
-    assert tables(folder) == tables(usual)
