@@ -38,7 +38,7 @@ import sys
 from pathlib import Path
 from maieutic.core.garbage_collection import collect_garbage_rarely
 from maieutic.core.yaml_files import read_yaml
-from maieutic.plan.rules import plan_of
+from maieutic.run_plan import plan_of
 from maieutic.record.planned_jobs import jobs_of_run
 collect_garbage_rarely()
 plan = plan_of(read_yaml(Path(sys.argv[1])))

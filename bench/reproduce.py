@@ -21,7 +21,7 @@ os.chdir(ROOT)
 
 from maieutic.config.models import HostedModel
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import plan_before_pins
+from maieutic.run_plan import plan_before_pins
 from maieutic.scores.printed import PAPERS, paper_title
 from maieutic.tools.estimate import estimate_rows, estimate_total
 from maieutic.tools.pinning import merged_configuration

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.plan import inputs
-from maieutic.plan.rules import STAGES, RulePlan
+from maieutic.plan.rules import RulePlan
+from run_configs import STAGES
 
 INPUT_SECTION = re.compile(
     r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:\n(?:    .*\n)*?    input:\n((?:        .*\n)+)", re.MULTILINE

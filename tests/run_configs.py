@@ -5,16 +5,20 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from maieutic.config.settings import Config, read_config
 from maieutic.launch.wildcard_patterns import judges_with_engine
+from maieutic.plan.checks import check_selection
 from maieutic.plan.plan import BASELINE_BATCH, Plan
-from maieutic.plan.rules import STAGES
+from maieutic.run_plan import SLICES, extended_plan_class
 from shipped import shipped
 
+STAGES = tuple(sys.modules[part.module] for part in SLICES)  # modules `stage` of all slices
 HOSTED = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
 NOBODY = {"reward_models": [], "reward_comparisons": [], "classifiers": [], "judges": [], "taggers": []}
 
@@ -193,3 +197,13 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
                 yield {**place, "task": loaded.card.task}
             continue
         yield place
+
+
+def check_config(raw: dict[str, Any]) -> Config:
+    """Return the validated configuration. Raises UserError with the faults of the first group of checks that fails.
+
+    The checks at the start of a run are left out.
+    """
+    config = read_config(raw)
+    check_selection(extended_plan_class()(config))
+    return config

@@ -24,7 +24,7 @@ from maieutic.commands import USER_STAGE, all_commands, name_of_command
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job, parse_rule_arguments
 from maieutic.launch.shell_lines import SERVE, LiteralWord, command
-from maieutic.plan.rules import STAGES
+from run_configs import STAGES
 
 FUNCTIONS = [function for functions in all_commands().values() for function in functions]
 RULE = re.compile(r"^rule (\w+):\n((?:    .*\n|\n)+)", re.MULTILINE)

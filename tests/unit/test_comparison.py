@@ -20,7 +20,6 @@ from maieutic.datasets.labelled_sets import LABEL_LOADERS, read_labelled_data
 from maieutic.datasets.sources import read_source
 from maieutic.plan import checks
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import check_config
 from maieutic.preparation.labels import write_labels
 from maieutic.report.comparison import Cell, Tally, against_paper, rounding_of, tally_of, verdict_on
 from maieutic.report.tables import paper_value, prompting_difference
@@ -38,6 +37,7 @@ from maieutic.scores.printed import (
     printed_values,
 )
 from maieutic.validation.trust import desired_match_rates
+from run_configs import check_config
 from running import NO_GRADERS
 from shipped import shipped
 

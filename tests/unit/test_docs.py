@@ -10,8 +10,8 @@ from maieutic.config import cards, models, settings
 from maieutic.config.datasets import Dataset, DatasetFile
 from maieutic.config.models import BaselineModel, Model, RewardModel, ServedModel, Training
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import check_config
 from maieutic.tools.schemas import ENGINES, config_page
+from run_configs import check_config
 from shipped import registries, shipped
 
 DOCS = ["README.md", "SECURITY.md", *sorted(str(path) for path in Path("docs").glob("*.md"))]

@@ -13,7 +13,7 @@ from maieutic.config.models import HostedModel
 from maieutic.core.errors import UserError
 from maieutic.launch import cluster, images, preflight
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import plan_of
+from maieutic.run_plan import plan_of
 from maieutic.tools import doctor
 from maieutic.tools.doctor import RESULTS_MB, Finding
 from maieutic.tools.serving_time import ParameterCount

@@ -16,7 +16,7 @@ from maieutic.benchmarks import BENCHMARKS
 from maieutic.config import cards, rubrics
 from maieutic.core import extensions
 from maieutic.core.errors import UserError
-from maieutic.plan.rules import plan_of, unchecked_plan
+from maieutic.run_plan import plan_of, unchecked_plan
 from maieutic.tools.check_extension import check
 from maieutic.tools.doctor import findings_of
 from shipped import shipped

@@ -15,10 +15,10 @@ from browser import Browser, missing_requirement
 from conftest import absent
 from known_names import NAMES
 from maieutic.config.settings import Config
-from maieutic.plan.rules import check_config
 from maieutic.record.export import export
 from maieutic.record.finished_run import load_finished_run
 from maieutic.report import figures
+from run_configs import check_config
 from test_report import configuration, finished
 
 

@@ -21,11 +21,12 @@ from maieutic.judges import stage as judges_stage
 from maieutic.people.pairs import PREFERENCE_RUBRIC
 from maieutic.people.sample import Candidate, Key
 from maieutic.people.sample_sizes import FEWEST_PILOT_LABELS
-from maieutic.plan.rules import RulePlan, plan_before_pins
+from maieutic.plan.rules import RulePlan
 from maieutic.preparation import stage as preparation_stage
 from maieutic.preparation.labels import make_labels
 from maieutic.replies import stage as replies_stage
 from maieutic.replies.generate import generate_replies
+from maieutic.run_plan import plan_before_pins
 from maieutic.tools import labelling
 from maieutic.tools.labelling import (
     JudgeVerdicts,

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.plan.digest import command_functions
-from maieutic.plan.rules import STAGES
 from maieutic.plan.syntax import without_texts
-from run_configs import rule_bodies
+from run_configs import STAGES, rule_bodies
 
 PACKAGE = Path("workflow/maieutic")
 pytestmark = pytest.mark.own_text

@@ -27,11 +27,11 @@ from maieutic.launch.provenance import provenance_of_plan
 from maieutic.plan import provenance as run_provenance
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import CodeState, Provenance, changed_files_of_task
-from maieutic.plan.rules import check_config
 from maieutic.report import check_report, figures, page
 from maieutic.report.contrasts import Ranks
 from maieutic.report.page import HERE, format_share, leaderboard
 from maieutic.report.sections import PartRenderer, ReportInput
+from run_configs import check_config
 from running import NO_GRADERS
 from shipped import shipped
 

@@ -15,7 +15,6 @@ from maieutic.datasets import bridge, gsm8k, mathdial, mrbench, ultrafeedback
 from maieutic.datasets.pair_table import preferences_of_table
 from maieutic.datasets.pairs import PAIR_SOURCES
 from maieutic.datasets.sources import read_source
-from maieutic.plan.rules import check_config
 from maieutic.preparation.pairs import refusal_reason, turns_before, write_pairs
 from maieutic.rewards.criteria import binary_label, split_by_dialogue
 from maieutic.rewards.overlap import items_with_seen_problems, leaked_items
@@ -23,6 +22,7 @@ from maieutic.serving.conversations import merge_turns, messages_before_reply, m
 from maieutic.validation.pairs import judge_pair_scores as judge_pair_scores
 from maieutic.validation.rewards import leak_scores, with_pairs_task
 from maieutic.validation.rewards import reward_pair_scores as reward_pair_scores
+from run_configs import check_config
 from shipped import shipped
 
 DEMO = Path("resources/demo")

@@ -16,7 +16,7 @@ from maieutic.judges.panels import (
     combine_verdicts,
     combine_votes,
 )
-from maieutic.plan.rules import plan_of
+from maieutic.run_plan import plan_of
 from rule_inputs import inputs_of
 from shipped import registries
 

@@ -19,7 +19,7 @@ from maieutic.config.pins import DatasetPin, ModelPin, Pins, fill_pins, read_pin
 from maieutic.core.errors import UserError
 from maieutic.datasets.downloads import READ_SECONDS, download_file
 from maieutic.datasets.hub import fetch_parquet
-from maieutic.plan.rules import plan_of
+from maieutic.run_plan import plan_of
 from maieutic.tools import pinning
 from maieutic.tools.pinning import LOCK_HEADER, pin, pin_of_dataset, used_entries, write_lock
 from shipped import shipped

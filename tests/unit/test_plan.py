@@ -32,7 +32,7 @@ from maieutic.launch.saving import SaveConfig, save_config
 from maieutic.launch.wildcard_patterns import constraints_of, judges_with_engine, one_of
 from maieutic.plan import checks, digest, inputs
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import RulePlan, check_config, plan_of, template_files
+from maieutic.plan.rules import RulePlan, template_files
 from maieutic.plan.selection import Selection
 from maieutic.plan.syntax import Name
 from maieutic.plan.used_code import plugin_tables
@@ -40,13 +40,25 @@ from maieutic.preparation import stage as preparation_stage
 from maieutic.replies import stage as replies_stage
 from maieutic.report import stage as report_stage
 from maieutic.rewards import stage as rewards_stage
+from maieutic.run_plan import plan_of
 from maieutic.scores import stage as scores_stage
 from maieutic.tools import schemas
 from maieutic.tools.items import items
 from maieutic.tools.new_run import tutor_entries
 from maieutic.validation import stage as validation_stage
 from rule_inputs import input_sections, input_sources, inputs_of
-from run_configs import HOSTED, NOBODY, RUNS, demo, job_functions, many_judges, our_own, places, rule_bodies
+from run_configs import (
+    HOSTED,
+    NOBODY,
+    RUNS,
+    check_config,
+    demo,
+    job_functions,
+    many_judges,
+    our_own,
+    places,
+    rule_bodies,
+)
 from shipped import registries, shipped
 
 

@@ -13,10 +13,10 @@ from maieutic.core.records import Grade, read_records, write_records
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.answers import final_number, released_last_number
-from maieutic.plan.rules import plan_of
 from maieutic.replies import stage as replies_stage
 from maieutic.replies.parsing import parse_replies
 from maieutic.replies.recorded import read_replies
+from maieutic.run_plan import plan_of
 from shipped import shipped
 
 MODELS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")

@@ -14,11 +14,11 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import NO_REPLY, Item, Reply, read_records, write_records
 from maieutic.datasets.mrbench import remediation_items
 from maieutic.datasets.sources import read_source
-from maieutic.plan.rules import check_config
 from maieutic.preparation.items import MakeItems, make_items
 from maieutic.replies.generate import first_prompt
 from maieutic.replies.parsing import ParseReplies, parse_replies
 from maieutic.replies.recorded import ReadReplies, WriteQuestions, read_replies, recorded_turn, write_questions
+from run_configs import check_config
 from running import NO_GRADERS
 from shipped import shipped
 

@@ -10,8 +10,8 @@ from maieutic.core.errors import UserError
 from maieutic.core.journal import REPEAT
 from maieutic.core.records import Grade, Item, without_copies
 from maieutic.core.stats import BootstrapSettings
-from maieutic.plan.rules import plan_of
 from maieutic.replies.generate import RequestLimits, tutor_request
+from maieutic.run_plan import plan_of
 from maieutic.scores import stage as scores_stage
 from maieutic.scores.score import FLIP_RATE, WITHIN_DEVIATION, index_grades, score_task
 from running import NO_GRADERS

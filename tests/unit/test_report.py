@@ -25,7 +25,6 @@ from maieutic.launch.provenance import provenance_of_plan
 from maieutic.launch.saving import SaveConfig, save_config
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import CodeState
-from maieutic.plan.rules import check_config
 from maieutic.preparation.items import MakeItems, make_items
 from maieutic.replies.baselines import baseline_reply
 from maieutic.replies.parsing import ParseReplies, parse_replies
@@ -37,6 +36,7 @@ from maieutic.report.tables import safe_cell
 from maieutic.scores.differences import CompareTutors, compare_tutors
 from maieutic.scores.score import ScoreReplies, score_replies
 from markupsafe import Markup
+from run_configs import check_config
 from running import NO_GRADERS
 from shipped import shipped
 

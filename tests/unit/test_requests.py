@@ -36,9 +36,10 @@ from maieutic.launch.requests import (
     tokens_of_chars,
 )
 from maieutic.plan import inputs
-from maieutic.plan.rules import RulePlan, plan_of
+from maieutic.plan.rules import RulePlan
 from maieutic.replies import stage as replies_stage
 from maieutic.replies.generate import Shard, generate_replies
+from maieutic.run_plan import plan_of
 from rule_inputs import inputs_of
 from run_configs import HOSTED, NOBODY
 from scripted import endpoint

@@ -30,7 +30,6 @@ from maieutic.core.stats import BootstrapSettings
 from maieutic.datasets.sampling import ranked_by_seed
 from maieutic.datasets.sources import read_source
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import check_config
 from maieutic.report.graders import ablation_rows
 from maieutic.report.tables import with_leading_reward_model
 from maieutic.rewards.grading import grades_by_reward_model
@@ -47,6 +46,7 @@ from maieutic.validation.rewards import (
     sum_criteria,
     validate_criteria,
 )
+from run_configs import check_config
 from shipped import shipped
 
 CARD = read_card(card_path("mathtutorbench", "scaffolding_generation")).card

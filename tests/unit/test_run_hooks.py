@@ -21,7 +21,8 @@ from maieutic.core import paths, run_files
 from maieutic.core.errors import UserError
 from maieutic.launch import cluster, hooks, images, messages, preflight, provenance, snakemake_compat
 from maieutic.launch.requests import NewRequests
-from maieutic.plan.rules import RulePlan, plan_of
+from maieutic.plan.rules import RulePlan
+from maieutic.run_plan import plan_of
 from maieutic.serving.batches import BATCH_VARIABLE, BatchSettings
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun

@@ -31,7 +31,8 @@ from maieutic.launch.messages import (
 )
 from maieutic.launch.requests import NewRequests, in_order
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import RulePlan, plan_of
+from maieutic.plan.rules import RulePlan
+from maieutic.run_plan import plan_of
 from run_configs import HOSTED, many_judges
 from shipped import shipped
 

@@ -11,7 +11,8 @@ from maieutic.core.errors import UserError
 from maieutic.core.names import check_file_names
 from maieutic.core.secrets import model_list_headers
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import check_config, plan_of
+from maieutic.run_plan import plan_of
+from run_configs import check_config
 from shipped import shipped
 
 VLLM = {"engine": "vllm", "weights": {"repo": "org/name", "revision": "a" * 40}}

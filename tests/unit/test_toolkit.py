@@ -22,7 +22,6 @@ from maieutic.datasets.sources import read_source
 from maieutic.judges.answers import parse_verdicts
 from maieutic.judges.questions import Case
 from maieutic.launch.requests import countable_jobs
-from maieutic.plan.rules import plan_of
 from maieutic.report.figures import (
     LETTER_WIDTH,
     LINE_HEIGHT,
@@ -35,6 +34,7 @@ from maieutic.report.figures import (
     title_alignment,
 )
 from maieutic.rewards.embeddings import closeness
+from maieutic.run_plan import plan_of
 from maieutic.scores.score import Score
 from maieutic.validation.surface_measures import (
     CORRELATION,

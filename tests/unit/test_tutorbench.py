@@ -52,12 +52,12 @@ from maieutic.judges.judging import JudgeSettings, judge_request, run_judge
 from maieutic.judges.questions import question_messages, questions_about
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths
-from maieutic.plan.rules import check_config
 from maieutic.replies.generate import first_messages
 from maieutic.scores.papers import printed_rows
 from maieutic.scores.score import index_grades, score_task
 from maieutic.serving.backends import JobFiles
 from obedient_judge import obeyed
+from run_configs import check_config
 from running import NO_GRADERS
 from shipped import shipped
 

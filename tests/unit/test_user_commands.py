@@ -28,7 +28,7 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.launch import runs
 from maieutic.launch.requests import NewRequests
-from maieutic.plan.rules import plan_before_pins, plan_of
+from maieutic.run_plan import plan_before_pins, plan_of
 from maieutic.tools import doctor, estimate, new_run
 from maieutic.tools.counting import count_requests
 from maieutic.tools.new_run import RunFileChoices, ask_for_names, ask_missing_choices

@@ -31,7 +31,6 @@ from maieutic.datasets.sources import read_source
 from maieutic.judges.assignments import work_on_labels
 from maieutic.judges.questions import question_messages, questions_about
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import check_config
 from maieutic.preparation.labels import write_labels
 from maieutic.replies.generate import RequestLimits, ask_tutor, first_messages
 from maieutic.report.traffic_light import kind_on, kinds_of_grader, light_lookup
@@ -52,6 +51,7 @@ from maieutic.validation.validation_jobs import (
     validate_criteria_on_labels,
     validate_judge,
 )
+from run_configs import check_config
 from running import NO_GRADERS
 from shipped import shipped
 

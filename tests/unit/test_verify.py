@@ -24,7 +24,6 @@ from conftest import absent
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of
 from maieutic.plan.provenance import CodeState
-from maieutic.plan.rules import unchecked_plan
 from maieutic.record import received, signing
 from maieutic.record import verify as verifying
 from maieutic.record.file_comparison import compare_report_files, file_difference
@@ -33,6 +32,7 @@ from maieutic.record.planned_jobs import jobs_of_run
 from maieutic.record.received import MANIFEST, SIGNATURE, unpack_run
 from maieutic.record.share import share
 from maieutic.record.verify import verify
+from maieutic.run_plan import unchecked_plan
 from shipped import shipped
 from test_record import COMMIT, SCORES, at_the_runs_commit, planned_once, rewrite, run, shared, update_checksum
 

@@ -23,9 +23,9 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 COUNT_LINE = re.compile(r"^new requests: (.*)$", re.MULTILINE)
 COUNT_SCRIPT = (
-    "import sys; from pathlib import Path; from maieutic.plan import rules; from maieutic.tools import counting, pinning;"
+    "import sys; from pathlib import Path; from maieutic import run_plan; from maieutic.tools import counting, pinning;"
     "raw = pinning.merged_configuration([Path(sys.argv[1])]);"
-    "parts = counting.count_requests(raw, rules.plan_before_pins(raw)[0]);"
+    "parts = counting.count_requests(raw, run_plan.plan_before_pins(raw)[0]);"
     "print(sum(part.requests or 0 for part in parts), all(part.exact for part in parts))"
 )
 KEY = "COUNTS_KEY"  # environment variable with the endpoint's key

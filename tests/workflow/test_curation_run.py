@@ -23,7 +23,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, read_records
 from maieutic.curation import curated_plan
 from maieutic.curation.records import Seed
-from maieutic.plan.rules import plan_of
+from maieutic.run_plan import plan_of
 from running import overlay, planned, run
 from small import stub_of
 

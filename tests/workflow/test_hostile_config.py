@@ -13,7 +13,7 @@ import pytest
 from maieutic.config.faults import alternatives_of
 from maieutic.config.settings import Config
 from maieutic.core.errors import UserError
-from maieutic.plan.rules import plan_of
+from maieutic.run_plan import plan_of
 from running import environment, overlay, run
 from shipped import shipped
 from small import stub_of

@@ -8,7 +8,7 @@ from maieutic.launch import hooks
 from maieutic.launch.shell_lines import DRIVER, SERVE, LiteralWord, command, environment_assignments
 from maieutic.launch.wildcard_patterns import constraints_of, one_of
 from maieutic.plan import inputs
-from maieutic.plan.rules import plan_of
+from maieutic.run_plan import plan_of
 
 try:
     plan = plan_of(config)

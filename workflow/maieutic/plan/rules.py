@@ -6,35 +6,22 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from inspect import signature
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from maieutic.config.models import Needs
-from maieutic.config.pins import fill_pins, read_pins
-from maieutic.config.settings import Config, read_config
-from maieutic.core.errors import Unpinned, UserError
-from maieutic.core.extensions import check_extensions
 from maieutic.core.paths import ROOT
-from maieutic.core.plugins import plugin_folders, plugin_objects, stage_objects
+from maieutic.core.plugins import plugin_folders
 from maieutic.core.rule_functions import with_parameters
 from maieutic.plan import digest, former_digests
-from maieutic.plan.checks import check_selection, check_start
 from maieutic.plan.plan import Plan
-from maieutic.plan.slice_plan import SlicePlan
 from maieutic.plan.used_code import code_with_replacements
 
 TEMPLATES = {
     "write-model-card": ("validation/card.*.jinja",),
     "build-report": ("report/*.css", "report/*.js", "report/vendor/*.js", "report/*.jinja"),
 }
-SLICES: tuple[SlicePlan, ...] = (
-    *stage_objects("stage", "STAGE"),
-    *plugin_objects("stage", "STAGE").values(),
-)
-STAGES: tuple[ModuleType, ...] = tuple(sys.modules[part.module] for part in SLICES)
 Selected = TypeVar("Selected", str, list[str])
 
 
@@ -67,7 +54,8 @@ class RulePlan(Plan):
 
         Raises StopIteration if no module of jobs has a function of this name.
         """
-        make = next(vars(module)[f"{rule}_job"] for module in STAGES if f"{rule}_job" in vars(module))
+        stages = (vars(sys.modules[part.module]) for part in self.slices)
+        make = next(stage[f"{rule}_job"] for stage in stages if f"{rule}_job" in stage)
         return with_parameters(lambda wildcards: make(self, **dict(wildcards.items())).to_json())
 
     def job_parameters(self, command: str, rule: str | None = None) -> dict[str, Any]:
@@ -128,13 +116,6 @@ def template_files(command: str) -> list[Path]:
 MODEL_WILDCARDS = ("encoder", "judge", "tagger", "reward_model", "classifier", "tutor", "model")
 
 
-@cache
-def extended_plan_class() -> type[RulePlan]:
-    """Return the plan class with the slices and their mixin classes."""
-    mixins = [part.plan for part in SLICES if part.plan is not Plan]
-    return type("ExtendedPlan", (RulePlan, *mixins), {"slices": SLICES})
-
-
 ABSENT = f"{ROOT}/.absent"  # stands for a user's own file that is not on this machine
 IS_FINISHED: ContextVar[bool] = ContextVar("IS_FINISHED", default=False)
 
@@ -152,47 +133,3 @@ def planning_finished_run() -> Iterator[None]:
         yield
     finally:
         IS_FINISHED.reset(before)
-
-
-def plan_of(raw: dict[str, Any]) -> RulePlan:
-    """Return the checked plan of a configuration. Raises UserError with the faults of the first failing check."""
-    plan = unchecked_plan(raw)
-    if not IS_FINISHED.get():
-        check_plan(plan)
-    return plan
-
-
-def unchecked_plan(raw: dict[str, Any]) -> RulePlan:
-    """Return the plan of a configuration. The keys are checked, but not the selection."""
-    config = read_config(fill_pins(raw, read_pins()))
-    check_extensions(config.extensions)
-    plan: RulePlan = extended_plan_class()(config)
-    return plan
-
-
-def check_plan(plan: RulePlan) -> None:
-    """Check a plan's selection and its human labels. Raises UserError if a check fails."""
-    check_selection(plan)
-    check_start(plan)
-
-
-def check_config(raw: dict[str, Any]) -> Config:
-    """Return the validated configuration. Raises UserError with the faults of the first group of checks that fails.
-
-    The checks at the start of a run are left out.
-    """
-    config = read_config(raw)
-    check_selection(extended_plan_class()(config))
-    return config
-
-
-def plan_before_pins(raw: dict[str, Any]) -> tuple[RulePlan, list[UserError]]:
-    """Return a plan and the errors about missing pins. Raises UserError if a check fails for another reason."""
-    plan = unchecked_plan(raw)
-    try:
-        check_plan(plan)
-    except UserError as error:
-        if others := [fault for fault in error.all if not isinstance(fault, Unpinned)]:
-            raise UserError.of(others) from None
-        return plan, error.all
-    return plan, []

@@ -15,9 +15,10 @@ from maieutic.core.extensions import MANIFEST, require_active
 from maieutic.core.records import ReportedScore
 from maieutic.core.yaml_files import read_yaml
 from maieutic.plan.provenance import Provenance, read_provenance
-from maieutic.plan.rules import RulePlan, unchecked_plan
+from maieutic.plan.rules import RulePlan
 from maieutic.record.received import unpack_run
 from maieutic.report.tables import breakdown_scores, complete_scores, score_table
+from maieutic.run_plan import unchecked_plan
 
 DEFAULT_RUN = Path(paths.PAGE.of(run="report")).parent  # own folder of a run without a name
 # ROW_COLUMNS identify a row of a score table. Numbers that differ by at most ROUNDING_TOLERANCE count as equal.

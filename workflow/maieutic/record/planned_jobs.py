@@ -21,8 +21,9 @@ from maieutic.core.extensions import extension_folders
 from maieutic.core.files import write_json
 from maieutic.core.jobs import LOG, parse_rule_arguments
 from maieutic.launch import snakemake_compat
-from maieutic.plan.rules import ABSENT, RulePlan, planning_finished_run, unchecked_plan
+from maieutic.plan.rules import ABSENT, RulePlan, planning_finished_run
 from maieutic.report.stage import report_files
+from maieutic.run_plan import unchecked_plan
 
 CHECKOUT = Path(__file__).parents[3]  # folder of the rules and cards
 # Folders of files that are computed from replies, verdicts, rewards, labels and pairs, without a model

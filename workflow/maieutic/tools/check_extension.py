@@ -18,7 +18,7 @@ from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
 from maieutic.core.errors import UserError, check_all
 from maieutic.core.extensions import CODE, activate_extensions, check_extensions, extension_folders
-from maieutic.plan.rules import plan_of
+from maieutic.run_plan import plan_of
 from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.self_check import check_graders
 

@@ -15,7 +15,7 @@ from maieutic.core.extensions import folders_with_code
 from maieutic.core.visible import terminal_line
 from maieutic.launch import cluster, images, preflight
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import plan_before_pins, plan_of
+from maieutic.run_plan import plan_before_pins, plan_of
 from maieutic.serving.devices import gpu_names, visible_devices
 from maieutic.serving.eviction import memory_mb
 from maieutic.tools.pinning import merged_configuration

@@ -14,7 +14,7 @@ from maieutic.launch.budget_limits import budget_text
 from maieutic.launch.messages import Billed, registry_cost
 from maieutic.launch.requests import VERDICT_TOKENS, NewRequests, about
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import plan_before_pins
+from maieutic.run_plan import plan_before_pins
 from maieutic.serving.backends import HELD_SEQUENCES
 from maieutic.serving.budget import CHARS_A_TOKEN
 from maieutic.tools.counting import count_requests

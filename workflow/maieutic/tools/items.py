@@ -35,8 +35,8 @@ def items(*, configfile: list[Path], out: Path | None = None) -> None:
 
 def questions_of_run(configfile: list[Path]) -> list[Path]:
     """Return the question files of a run, one per task, sorted. Those of other runs may be beside them."""
-    from maieutic.plan.rules import plan_before_pins
     from maieutic.replies.stage import question_files
+    from maieutic.run_plan import plan_before_pins
     from maieutic.tools.pinning import merged_configuration
 
     plan, _ = plan_before_pins(merged_configuration(configfile))

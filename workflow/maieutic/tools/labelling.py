@@ -39,7 +39,7 @@ from maieutic.people.sample import (
 )
 from maieutic.people.sample_sizes import Pilot, estimate_pilot, label_plan_lines
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import plan_before_pins
+from maieutic.run_plan import plan_before_pins
 from maieutic.tools.pinning import merged_configuration
 from maieutic.validation.trust import LabelsByReply, verdict_labels, with_task_in_id
 

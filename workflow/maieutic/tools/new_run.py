@@ -22,7 +22,8 @@ from maieutic.core.plugins import benchmark_names
 from maieutic.core.terminal import say
 from maieutic.launch.messages import requests_line
 from maieutic.launch.requests import VERDICT_TOKENS, measured_sizes, tokens_of_chars
-from maieutic.plan.rules import RulePlan, plan_before_pins
+from maieutic.plan.rules import RulePlan
+from maieutic.run_plan import plan_before_pins
 from maieutic.tools.counting import count_requests
 from maieutic.tools.pinning import merged_configuration
 

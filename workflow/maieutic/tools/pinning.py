@@ -139,7 +139,7 @@ def merged_configuration(files: Sequence[Path]) -> dict[str, Any]:
 
 def used_entries(raw: dict[str, Any]) -> EntryNames:
     """Return the models and the downloaded datasets of a run. The demo edition downloads no datasets."""
-    from maieutic.plan.rules import extended_plan_class
+    from maieutic.run_plan import extended_plan_class
 
     plan = extended_plan_class()(read_config(raw))
     datasets = plan.used_datasets if plan.edition == "published" else []

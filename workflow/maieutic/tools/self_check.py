@@ -13,9 +13,9 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import SCORINGS, Item, Scoring, read_items
 from maieutic.graders.reading import Reading
 from maieutic.graders.registry import GRADERS
-from maieutic.plan.rules import plan_before_pins
 from maieutic.replies.baselines import reply_without_request
 from maieutic.replies.parsing import read_reply
+from maieutic.run_plan import plan_before_pins
 from maieutic.tools.items import make_questions
 from maieutic.tools.pinning import merged_configuration
 
