@@ -10,7 +10,7 @@ import pytest
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.journal import FinishedRequest, load_journal_answers, unparsed_path
-from maieutic.launch.runs import locked_results
+from maieutic.launch.results_lock import locked_results
 from maieutic.tools.forgetting import forget
 from maieutic.tools.owned_files import all_patterns, reserved_names
 
@@ -153,7 +153,7 @@ def test_a_run_with_any_name_takes_only_its_own_files(
 def test_nothing_is_forgotten_while_a_run_uses_the_results(folder: Path) -> None:
     with (
         locked_results("forget"),
-        pytest.raises(UserError, match=r"maieutic forget: a run uses .*results\. Fix: wait until it ends"),
+        pytest.raises(UserError, match=r"maieutic forget: a run uses .*results \(host .* pid \d+\)\. Fix: wait until it ends"),
     ):
         forget(refused=True)
     forget(refused=True)

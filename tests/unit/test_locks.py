@@ -18,7 +18,7 @@ from maieutic.config.budget import Budget
 from maieutic.core.errors import UserError
 from maieutic.core.journal import FinishedRequest, Journal, take_lock
 from maieutic.core.locks import has_locks, is_other_owner_here, lock_exclusively, owner_line
-from maieutic.launch import hooks, runs
+from maieutic.launch import hooks, results_lock, runs
 from maieutic.serving import devices, eviction, recover
 from test_budget import purse, request, reserve
 
@@ -71,7 +71,7 @@ def look_for_owners(folder: Path) -> None:
 
 
 def lock_run(folder: Path) -> None:
-    hooks.lock_results(folder / "results/.run.lock")
+    results_lock.lock_results(folder / "results/.run.lock")
     assert runs.run_in_progress() is None
 
 
@@ -101,7 +101,7 @@ def test_other_errors_are_not_taken_for_missing_locks(tmp_path: Path, monkeypatc
 
 
 def test_the_run_says_once_that_there_are_no_locks(without_locks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hooks.lock_results()
+    results_lock.lock_results()
     assert capsys.readouterr().err == (
         "results: this file system has no locks: do not start another run on these results from another machine\n"
     )
@@ -120,11 +120,11 @@ def test_one_writer_at_a_time_and_one_run(without_locks: Path) -> None:
         with pytest.raises(UserError, match=f"the journal is being written by host .* pid {other.pid}"):
             Journal(without_locks / "journal.jsonl", FinishedRequest).__enter__()
         with pytest.raises(UserError, match=r"another run uses these results .*delete results/\.run\.lock"):
-            hooks.lock_results()
+            results_lock.lock_results()
     finally:
         other.communicate(b"\n")
     write_journal(without_locks)
-    hooks.lock_results()
+    results_lock.lock_results()
 
 
 def test_a_run_on_another_machine_is_not_taken_for_ended(without_locks: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_run_on_another_machine_is_not_taken_for_ended(without_locks: Path) ->
     run_lock.parent.mkdir()
     run_lock.write_text("host another-machine pid 1 in /x\n")
     with pytest.raises(UserError, match="another run uses these results"):
-        hooks.lock_results()
+        results_lock.lock_results()
 
 
 @pytest.mark.parametrize(

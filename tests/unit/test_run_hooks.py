@@ -19,7 +19,7 @@ from conftest import ROOT, enter_checkout
 from maieutic.config.models import HostedModel
 from maieutic.core import paths, run_files
 from maieutic.core.errors import UserError
-from maieutic.launch import cluster, hooks, images, messages, preflight, provenance, snakemake_compat
+from maieutic.launch import cluster, hooks, images, messages, preflight, provenance, results_lock, snakemake_compat
 from maieutic.launch.requests import NewRequests
 from maieutic.plan.rules import RulePlan
 from maieutic.run_plan import plan_of
@@ -580,7 +580,7 @@ def test_an_endpoint_gets_one_request_for_its_models(
 LOCK_HOLDER = """
 import sys
 from pathlib import Path
-from maieutic.launch.hooks import lock_results
+from maieutic.launch.results_lock import lock_results
 lock_results(Path("results/.run.lock"))
 print("held", flush=True)
 sys.stdin.read()
@@ -609,14 +609,14 @@ def test_a_run_of_another_checkout_on_the_same_results_is_refused(
         monkeypatch.chdir(checkout)
         with pytest.raises(
             UserError,
-            match=rf"{shared}: a run of another checkout uses these results \(host .* pid {holder.pid}, in {other}\)",
+            match=rf"{shared}: another run uses these results \(host .* pid {holder.pid}, in {other}\)",
         ):
-            hooks.lock_results()
+            results_lock.lock_results()
         monkeypatch.chdir(other)
-        hooks.lock_results()  # within one checkout, Snakemake's lock decides
+        results_lock.lock_results()  # within one checkout, Snakemake's lock decides
         holder.kill()
         holder.wait()
         monkeypatch.chdir(checkout)
-        hooks.lock_results()
-    assert f" in {checkout}" in (shared / ".run.lock").read_text() and hooks.LOCK_FILES
-    hooks.LOCK_FILES.pop().close()
+        results_lock.lock_results()
+    assert f" in {checkout}" in (shared / ".run.lock").read_text() and results_lock.LOCK_FILES
+    results_lock.LOCK_FILES.pop().close()

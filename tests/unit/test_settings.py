@@ -45,6 +45,7 @@ def test_the_shipped_configuration_is_right_and_adds_the_baselines() -> None:
 BAD = [
     ("unknown key", "run/tutor", ["echo"], r"^run\.tutor: is not a known key\. Fix: did you mean 'tutors'\?"),
     ("endpoint of a hosted model", "models/m", {**HOSTED, "endpoint": "chta"}, r"^models\.m\.endpoint: .*'chat', 'completions' or 'responses', found 'chta'"),
+    ("key that left, with another value than its default", "servers", {"pack": True}, r"^servers\.pack: this key left, found True\. Fix: remove the key"),
     ("address without a scheme", "models/m", {**HOSTED, "base_url": "127.0.0.1:8000"}, r"^models\.m\.base_url: expected an address that begins with http://.*Fix: write, for example, base_url: http://"),
     ("misspelt required key", "models/m", {"engine": "hosted", "model": "m", "baseurl": "http://x/v1"}, r"^models\.m\.baseurl: is not a known key\. Fix: did you mean 'base_url'\?"),
     ("unknown top key", "edtion", "demo", r"^edtion: is not a known key\. Fix: did you mean 'edition'\?"),
@@ -95,6 +96,7 @@ BAD = [
     ("bearer in a notice", "models/m", {**HOSTED, "notice": "Bearer abcdefghijklmnop"}, r"^models\.m\.notice: this looks like a secret key"),
     ("key of a data set", "datasets/gsm8k/published/url", "https://x.org/a?token=hunter2", r"^datasets\.gsm8k\.published\.url: .*expected an address without a user, password or key"),
     ("password of a data set", "datasets/gsm8k/published/url", "https://u:hunter2@x.org/a", r"^datasets\.gsm8k\.published\.url: .*expected an address without a user, password or key"),
+    ("name of a language", "run/language", "german", r"^run\.language: expected the two letters of a language in ISO 639-1, found 'german'\. Fix: write en"),
     ("file as an address", "datasets/gsm8k/published/url", "file:///etc/passwd", r"^datasets\.gsm8k\.published\.url: .*expected an address that begins with https"),
     ("port out of range", "models/m", {**HOSTED, "base_url": "http://x:99999/v1"}, r"^models\.m\.base_url: .*the address cannot be parsed: Port out of range"),
     ("NUL in an address", "models/m", {**HOSTED, "base_url": "http://a\0b/v1"}, r"^models\.m\.base_url: .*the address contains a control character"),
@@ -186,6 +188,7 @@ BAD = [
 
 
 GOOD = {
+    "keys that left, with their default": ("report", {"margin": 0.1}),
     "reasoning parser": (
         "models/m",
         {**VLLM, "engine_args": ["--reasoning-parser", "qwen3", "--chat-template", "/x/plugins/t.jinja"]},

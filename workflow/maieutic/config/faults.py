@@ -173,6 +173,9 @@ def problem_and_fix(fault: ErrorDetails, place: FaultPlace, documented: str) -> 
             fix = suggestion_for(value, known)
     if fault["type"] == "string_pattern_mismatch" and place.keys and place.keys[-1] == "base_url":
         return "expected an address that begins with http:// or https://, without a user name", BASE_URL_FIX
+    if fault["type"] == "string_pattern_mismatch" and place.keys and place.keys[-1] == "language":
+        problem = f"expected the two letters of a language in ISO 639-1, found {str(value)[:LONGEST_VALUE]!r}"
+        return problem, "write en for English, or de for German"
     # Hide whole mappings: they are too long to help, and may contain a secret.
     hidden = isinstance(value, dict) or (place.keys and place.keys[-1] in SECRET_KEYS)
     suffix = "" if hidden else f", found {str(value)[:LONGEST_VALUE]!r}"

@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from maieutic.config.batch_apis import batch_api_of
 from maieutic.config.models import CriteriaModel, HostedModel, JudgeModel, Needs, RewardModel, VllmModel, WeightsOnly
 from maieutic.core import extensions, paths
 from maieutic.core.errors import UserError, check_all
 from maieutic.core.ledger import utc_now
-from maieutic.core.locks import has_ended_here, has_locks, lock_exclusively, owner_line
+from maieutic.core.locks import has_locks
 from maieutic.core.progress import format_duration
 from maieutic.core.rule_functions import with_parameters
 from maieutic.core.run_files import RUN_FILES_VARIABLE
@@ -27,6 +27,7 @@ from maieutic.core.terminal import say
 from maieutic.launch import budget_limits, cluster, images, messages, partition_file, preflight, snakemake_compat
 from maieutic.launch.reader_changes import keep_previous_grades
 from maieutic.launch.requests import new_requests
+from maieutic.launch.results_lock import lock_results
 from maieutic.launch.saving import save_config
 from maieutic.launch.snakemake_compat import (
     Job,
@@ -44,9 +45,7 @@ from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, open_purse
 from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 
 log = logging.getLogger(__name__)
-WITHOUT_LOCKS = "this file system has no locks: do not start another run on these results from another machine"
 GPU_RESOURCE = re.compile(r"gpu(?::[\w.-]*[A-Za-z][\w.-]*)?")  # a type is no mere number
-LOCK_FILES: list[IO[str]] = []  # open lock files, kept until this process ends
 EXECUTOR_MESSAGES: dict[int, str] = {}  # messages of the executor about failed jobs, by job number
 RULES: set[str] = set()  # names of the rules of the jobs that the run has to execute
 PAGE_RULES = {"all", "build_report", "check_report", "check_judges", "keep_run"}
@@ -314,45 +313,6 @@ def check_slurm(
     if file is not None:
         checks.append(partial(partition_file.check_against_cluster, file, known))
     check_all(checks)
-
-
-def lock_results(lock: Path = Path(paths.RUN_LOCK)) -> None:
-    """Lock the results until this process ends. Raises UserError if a run of another checkout has locked them.
-
-    Snakemake's own lock is not enough: it is stored in a checkout, but checkouts can share results by a symlink.
-    """
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    handle = open(lock, "a+", encoding="utf-8")  # noqa: SIM115 - kept open until the process ends
-    try:
-        is_locked = lock_exclusively(handle)
-    except BlockingIOError:
-        owner, folder = lock_of_results(handle)
-        handle.close()
-        if folder != str(Path.cwd()):  # within one checkout, Snakemake's own lock (or --nolock) applies
-            raise UserError(
-                str(lock.resolve().parent), f"a run of another checkout uses these results ({owner}, in {folder})",
-                "wait until it ends, or link another results folder into this checkout",
-            ) from None  # fmt: skip
-        return
-    if not is_locked:
-        owner, folder = lock_of_results(handle)
-        if owner and not has_ended_here(owner):
-            handle.close()
-            fix = f"wait until it ends; if it has ended already, delete {lock}"
-            raise UserError(str(lock.resolve().parent), f"another run uses these results ({owner}, in {folder})", fix)
-        say(f"{lock.parent}: {WITHOUT_LOCKS}", error=True)
-        atexit.register(handle.truncate, 0)
-    handle.truncate(0)
-    handle.write(f"{owner_line()} in {Path.cwd()}\n")
-    handle.flush()
-    LOCK_FILES.append(handle)
-
-
-def lock_of_results(handle: IO[str]) -> tuple[str, str]:
-    """Return the owner that the lock of the results names, and the folder of its checkout; "" for a free lock."""
-    handle.seek(0)
-    owner, _, folder = handle.read().strip().partition(" in ")
-    return owner, folder
 
 
 def check_budget_without_locks(plan: RulePlan, jobs: Iterable[Job], folder: Path) -> None:

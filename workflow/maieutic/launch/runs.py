@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import fcntl
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.core.locks import lock_exclusively
 from maieutic.core.terminal import say
 from maieutic.core.yaml_files import read_yaml
 from maieutic.launch.batches import NO_NAME, pending_batches
@@ -87,22 +85,6 @@ def run_in_progress() -> str | None:
     except OSError:  # no run yet, or no locks on this file system
         return None
     return None
-
-
-@contextmanager
-def locked_results(command: str) -> Iterator[None]:
-    """Lock the results while a command changes them. Raises UserError if a run uses them."""
-    lock = Path(paths.RUN_LOCK)
-    if not lock.parent.is_dir():
-        yield
-        return
-    with open(lock, "a", encoding="utf-8") as handle:
-        try:
-            lock_exclusively(handle)
-        except BlockingIOError:
-            problem = f"a run uses {lock.parent.resolve()}"
-            raise UserError(f"maieutic {command}", problem, "wait until it ends, then repeat the command") from None
-        yield
 
 
 def saved_configs(results: Path) -> Iterator[Path]:

@@ -18,7 +18,8 @@ from maieutic.core.ledger import valid_json_lines
 from maieutic.core.paths import Pattern
 from maieutic.judges.judging import REFUSED_MARK
 from maieutic.launch.batches import NO_NAME
-from maieutic.launch.runs import locked_results, saved_config, saved_configs
+from maieutic.launch.results_lock import locked_results
+from maieutic.launch.runs import saved_config, saved_configs
 from maieutic.serving.answers import CONTENT_FILTER
 from maieutic.serving.batches import BatchFolder
 from maieutic.simulation.paths import (
