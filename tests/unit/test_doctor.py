@@ -12,7 +12,9 @@ from httpserver import Quiet, scripted, serving
 from maieutic.config.models import HostedModel
 from maieutic.core.errors import UserError
 from maieutic.launch import cluster, images, preflight
+from maieutic.launch.requests import NewRequests
 from maieutic.plan.plan import Plan
+from maieutic.plan.rules import RulePlan
 from maieutic.run_plan import plan_of
 from maieutic.tools import doctor
 from maieutic.tools.doctor import RESULTS_MB, Finding
@@ -29,7 +31,7 @@ MODELS = {
 }
 
 
-def plan_with(*tutors: str, **keys: Any) -> Plan:
+def plan_with(*tutors: str, **keys: Any) -> RulePlan:
     """Return the plan of a run with these tutors. keys: other keys of the configuration."""
     config = shipped()
     config["models"] |= MODELS
@@ -38,7 +40,7 @@ def plan_with(*tutors: str, **keys: Any) -> Plan:
 
 
 @pytest.fixture(scope="module")
-def served() -> Plan:
+def served() -> RulePlan:
     """Return a plan with models that the run serves itself and with hosted ones."""
     return plan_with("small", "large", "odd", "far", "near")
 
@@ -60,7 +62,7 @@ SERVE_FIX = "run `make env` (with a GPU: `make env VARIANT=cuda`)"
 @pytest.mark.parametrize(
     ("built", "expected"),
     [
-        ({}, {None: ("note", "note"), "hosted": ("fault", "note"), "served": ("fault", "fault")}),
+        ({}, {None: ("note", "note"), "hosted": ("fault", "note"), "served": ("fault", "note")}),
         ({"driver": "driver-LOCK", "serve": "serve-LOCK"}, dict.fromkeys((None, "hosted", "served"), ("ok", "ok"))),
         ({"driver": "driver-old", "serve": "old"}, dict.fromkeys((None, "hosted", "served"), ("fault", "fault"))),
     ],
@@ -217,7 +219,7 @@ def test_images_are_those_of_this_checkout(served: Plan, tmp_path: Path, monkeyp
     )
 
 
-def test_endpoints_are_asked_one_by_one(served: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endpoints_are_asked_one_by_one(served: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = []
 
     def check(name: str, model: Any) -> list[str]:
@@ -227,15 +229,20 @@ def test_endpoints_are_asked_one_by_one(served: Plan, monkeypatch: pytest.Monkey
         return []
 
     monkeypatch.setattr(preflight, "list_endpoint_models", check)
-    assert sorted(doctor.endpoints(served, offline=False)) == [
+    counted = [NewRequests("tutors", name, name, 1) for name in ("far", "near", "small")]
+    monkeypatch.setattr(doctor, "count_requests", lambda raw, plan: counted)
+    assert sorted(doctor.start_of_run({}, served, offline=False)) == [
         ("endpoint of far", "ok", "http://far/v1 answers, FAR_KEY is set, but it lists no models", ""),
         ("endpoint of near: models.near.base_url", "fault", "it is silent", "start it"),
+        ("serving environment", "ok", ".venv/serve/bin/python exists", ""),
     ]
     assert sorted(checked) == [("far", "http://far/v1"), ("near", "http://near/v1")]
     monkeypatch.setattr(preflight, "list_endpoint_models", lambda name, model: [model.model])
-    assert ("endpoint of near", "ok", "http://near/v1 answers", "") in list(doctor.endpoints(served, offline=False))
+    assert ("endpoint of near", "ok", "http://near/v1 answers", "") in list(
+        doctor.start_of_run({}, served, offline=False)
+    )
     monkeypatch.delattr(preflight, "list_endpoint_models")
-    assert sorted(doctor.endpoints(served, offline=True)) == [
+    assert sorted(doctor.start_of_run({}, served, offline=True)) == [
         ("endpoint of far", "note", "http://far/v1 would receive the value of FAR_KEY", ""),
         ("endpoint of near", "note", "http://near/v1 would receive no key", ""),
     ]
@@ -248,13 +255,16 @@ def test_endpoints_are_asked_one_by_one(served: Plan, monkeypatch: pytest.Monkey
         (["other", "another"], "set model to one of: another, other"),
     ],
 )  # fmt: skip
-def test_the_doctor_looks_whether_an_endpoint_lists_the_model(listed: list[str], fix: str | None) -> None:
+def test_the_doctor_looks_whether_an_endpoint_lists_the_model(
+    listed: list[str], fix: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An endpoint that does not list the model yields a note with the nearest name: some serve more than they list."""
     with serving(scripted(lambda n, body: (500, {}, {}), listed)) as address:
         config = shipped()
         config["models"]["far"] = {**HOSTED, "base_url": f"{address}/v1", "model": "gpt-5"}
         config["run"] |= {**NOBODY, "tutors": ["far"], "tasks": ["mathtutorbench/problem_solving"], "labels": []}
-        findings = list(doctor.endpoints(plan_of(config), offline=False))
+        monkeypatch.setattr(doctor, "count_requests", lambda raw, plan: [NewRequests("tutors", "far", "far", 1)])
+        findings = list(doctor.start_of_run(config, plan_of(config), offline=False))
     assert findings[0].state == "ok" and [finding.fix for finding in findings[1:]] == ([fix] if fix else [])
     assert all(
         finding.state == "note" and finding.subject == "endpoint of far: models.far.model" for finding in findings[1:]
@@ -336,36 +346,6 @@ def test_findings_are_printed_a_line_each(monkeypatch: pytest.MonkeyPatch, capsy
     ok, note = capsys.readouterr().out.splitlines()
     assert re.sub("\x1b[^m]*m", "", ok) == "ok    disk: [5] GB free."
     assert ok.endswith(" disk: [5] GB free.") and note.endswith(" x: y. Fix: z [1]"), "only the state is coloured"
-
-
-def test_the_machine_is_looked_at_with_and_without_a_run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments: list[Any] = []
-    for name in ("environments", "gpus"):
-        monkeypatch.setattr(doctor, name, lambda plan, name=name: iter([(name, arguments.append(plan))]))
-    for name in ("disk", "memory", "containers"):
-        monkeypatch.setattr(doctor, name, lambda plan, name=name: (name, arguments.append(plan)))
-    monkeypatch.setattr(doctor, "slurm", lambda: ("slurm", None))
-    monkeypatch.setattr(
-        doctor, "endpoints", lambda plan, offline: iter([("endpoints", arguments.append((plan, offline)))])
-    )
-    names = ["environments", "disk", "memory", "gpus", "slurm", "containers"]
-    assert [finding[0] for finding in doctor.findings_of([])] == names and arguments == [None] * 5
-    arguments.clear()
-    path = tmp_path / "run.yaml"
-    path.write_text("edition: demo\nrun: {tutors: [echo], tasks: [mrbench]}\n", encoding="utf-8")
-    first, *others = doctor.findings_of([path], True)
-    assert first == ("run file", "ok", f"{path} is valid", "") and [finding[0] for finding in others] == [
-        *names,
-        "endpoints",
-    ]
-    plans = {id(plan) for plan in arguments[:-1]}
-    assert len(plans) == 1 and arguments[-1] == (arguments[0], True) and arguments[0].run.tutors == ["echo"]
-    more = tmp_path / "more.yaml"
-    more.write_text("run: {limit: 1}\n", encoding="utf-8")
-    assert next(doctor.findings_of([path, more])).finding == f"{path}, {more} is valid"
-    arguments.clear()
-    list(doctor.findings_of([path]))
-    assert arguments[-1][1] is False
 
 
 def test_a_run_without_pins_is_looked_at_all_the_same(tmp_path: Path) -> None:

@@ -153,7 +153,9 @@ def test_a_run_with_any_name_takes_only_its_own_files(
 def test_nothing_is_forgotten_while_a_run_uses_the_results(folder: Path) -> None:
     with (
         locked_results("forget"),
-        pytest.raises(UserError, match=r"maieutic forget: a run uses .*results \(host .* pid \d+\)\. Fix: wait until it ends"),
+        pytest.raises(
+            UserError, match=r"maieutic forget: a run uses .*results \(host .* pid \d+\)\. Fix: wait until it ends"
+        ),
     ):
         forget(refused=True)
     forget(refused=True)

@@ -136,13 +136,14 @@ def test_weights_that_are_only_fetched_need_the_serving_environment_too(
     enter_checkout(tmp_path, monkeypatch)
     checks = RecordedChecks(monkeypatch)
     hooks.start_run(plan, workflow_of([job("prepare_weights", {"model": "served"}), job("fetch")]))
-    [(_, _, models, _)] = [args for name, args in checks.calls if name == "check_run"]
+    [(_, _, models, _)] = [args for name, args in checks.calls if name == "checks_of_start"]
     assert models == ["served"]
     monkeypatch.undo()
     with pytest.raises(
         UserError, match=r"^interpreters.serve: /nowhere/python does not exist, and served needs it. Fix: run `make"
     ):
-        preflight.check_run(plan.config, "/nowhere/python", ["served"], set())
+        [check] = preflight.checks_of_start(plan, "/nowhere/python", ["served"], [])
+        check.run()
 
 
 def test_jobs_get_the_run_files_in_a_form_that_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,13 +232,17 @@ class RecordedChecks:
             (images, "check_images"),
             (cluster, "check_gpus"),
             (hooks, "check_slurm"),
-            (preflight, "check_run"),
+            (preflight, "checks_of_start"),
         )
         for module, name in functions:
             patch.setattr(module, name, self.noting(name))
 
     def noting(self, name: str) -> Callable[..., None]:
-        return lambda *arguments: self.calls.append((name, arguments))
+        def note(*arguments: Any) -> list[Any]:
+            self.calls.append((name, arguments))
+            return []
+
+        return note
 
 
 def workflow_of(jobs: list[Any], executor: str = "local", methods: tuple[str, ...] = (), **totals: int) -> Any:
@@ -265,7 +270,7 @@ def test_a_run_is_checked_and_saved_before_its_first_job(
     hooks.start_run(plan, workflow_of([served, job("all")], gpu=4))
     assert checks.calls == [
         ("check_gpus", (plan.config, ["served"], 4)),
-        ("check_run", (plan.config, "/opt/serve/python", ["served"], {"served"})),
+        ("checks_of_start", (plan, "/opt/serve/python", ["served"], [counted])),
     ]
     assert not Path(paths.RUN_SPENDING).exists() and capsys.readouterr().err == ""
     saved = yaml.safe_load(Path(paths.RUN_CONFIG).read_text(encoding="utf-8"))
@@ -276,12 +281,12 @@ def test_a_run_is_checked_and_saved_before_its_first_job(
     local = job("judge_replies", {"judge": "one", "benchmark": "mrbench", "batch": "far"}, server_gpus=0)
     local.is_local = True
     hooks.start_run(plan, workflow_of([served, local], "slurm", ("APPTAINER",)))
-    assert [name for name, _ in checks.calls] == ["check_images", "check_gpus", "check_slurm", "check_run"]
+    assert [name for name, _ in checks.calls] == ["check_images", "check_gpus", "check_slurm", "checks_of_start"]
     args_of = dict(checks.calls)
     assert args_of["check_images"] == ({},)
     assert args_of["check_gpus"] == (plan.config, ["near", "served"], None)
     assert args_of["check_slurm"] == ([("served", 2, 9, None, "generate_replies", 8, 0, "")], "sacct", None)
-    assert args_of["check_run"][1] == "python3"
+    assert args_of["checks_of_start"][1] == "python3"
 
 
 def test_a_page_with_other_settings_is_reported_before_it_is_overwritten(

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from conftest import enter_checkout
 from httpserver import Quiet, serving
-from maieutic.config.settings import read_config
+from maieutic.config.settings import Config, read_config
 from maieutic.core import paths
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, check_all
 from maieutic.core.ledger import JobSpending, ledger_path
 from maieutic.launch import images, messages, preflight
 from maieutic.launch.messages import (
@@ -25,11 +25,10 @@ from maieutic.launch.messages import (
     failure_lines,
     last_error_of,
     last_lines,
-    models_to_call,
     requests_line,
     spent_line,
 )
-from maieutic.launch.requests import NewRequests, in_order
+from maieutic.launch.requests import NewRequests, in_order, models_perhaps_called, models_to_call
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import RulePlan
 from maieutic.run_plan import plan_of
@@ -294,8 +293,8 @@ def test_a_model_is_called_unless_answers_on_file_may_settle_all_its_requests(
     part: NewRequests, called: bool, perhaps: bool
 ) -> None:
     assert models_to_call([part]) == ({"far"} if called else set())
-    assert messages.models_perhaps_called([part]) == ({"far"} if perhaps else set())
-    assert messages.models_perhaps_called([part, requests_of("far", 1)]) == set()
+    assert models_perhaps_called([part]) == ({"far"} if perhaps else set())
+    assert models_perhaps_called([part, requests_of("far", 1)]) == set()
 
 
 def test_a_log_from_before_the_run_is_ignored(tmp_path: Path, plan: Plan) -> None:
@@ -315,6 +314,12 @@ def test_the_last_message_of_the_budget_is_printed(tmp_path: Path) -> None:
         log.write_text(f"1 ERROR run.budget: {number} spent", encoding="utf-8")
     jobs = [job("x", log, n=str(number)) for number, log in enumerate(logs)]
     assert failure_lines(jobs, 0.0, {}) == ["stopped: x 0, x 1, x 2: run.budget: 2 spent"]
+
+
+def check_start(config: Config, serve: str, models: list[str], pending: set[str]) -> None:
+    """Run the checks at the start of a run. pending: the models with new requests."""
+    planned = [requests_of(name, 1) for name in pending]
+    check_all(check.run for check in preflight.checks_of_start(Plan(config), serve, models, planned))
 
 
 ENGINE = """#!/bin/sh
@@ -401,12 +406,12 @@ def test_an_endpoint_gets_one_request_before_the_run(status: int, message: str |
         address = f"{server}/v1/"
         config = hosted_at(address)
         if message is None:
-            preflight.check_run(config, "python", ["far"], {"far"})
+            check_start(config, "python", ["far"], {"far"})
         else:
             with pytest.raises(UserError, match=re.escape(message.format(address=address))):
-                preflight.check_run(config, "python", ["far"], {"far"})
+                check_start(config, "python", ["far"], {"far"})
         assert ModelList.seen == [("/v1/models", "Bearer sk-1")], "one request, with the key"
-        preflight.check_run(config, "python", ["far"], set())
+        check_start(config, "python", ["far"], set())
         assert len(ModelList.seen) == 1, "no request if all answers are on file"
 
 
@@ -419,18 +424,18 @@ def hosted_at(address: str) -> Any:
 def test_missing_keys_servers_and_interpreters_are_reported_before_any_work(monkeypatch: Any) -> None:
     config = hosted_at("http://127.0.0.1:9/v1")
     with pytest.raises(UserError, match=r"FAR_KEY is not set"):
-        preflight.check_run(config, "python", ["far"], {"far"})
+        check_start(config, "python", ["far"], {"far"})
     monkeypatch.setenv("FAR_KEY", "sk-1")
     message = (
         r"models\.far\.base_url: http://127\.0\.0\.1:9/v1 does not answer \(ConnectionError\)\. Fix: start the server"
     )
     with pytest.raises(UserError, match=message):
-        preflight.check_run(config, "python", ["far"], {"far"})
-    preflight.check_run(config, "nowhere/python", ["echo"], {"echo"})
-    preflight.check_run(config, "python", ["smollm2-135m"], set())
+        check_start(config, "python", ["far"], {"far"})
+    check_start(config, "nowhere/python", ["echo"], {"echo"})
+    check_start(config, "python", ["smollm2-135m"], set())
     message = r"interpreters\.serve: nowhere/python does not exist, and smollm2-135m needs it\. Fix: run `make env`"
     with pytest.raises(UserError, match=message):
-        preflight.check_run(config, "nowhere/python", ["echo", "smollm2-135m"], set())
+        check_start(config, "nowhere/python", ["echo", "smollm2-135m"], set())
 
 
 def test_silent_changes_are_reported_until_the_entry_handles_them(monkeypatch: Any) -> None:

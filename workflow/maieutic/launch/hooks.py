@@ -26,7 +26,7 @@ from maieutic.core.run_files import RUN_FILES_VARIABLE
 from maieutic.core.terminal import say
 from maieutic.launch import budget_limits, cluster, images, messages, partition_file, preflight, snakemake_compat
 from maieutic.launch.reader_changes import keep_previous_grades
-from maieutic.launch.requests import new_requests
+from maieutic.launch.requests import models_perhaps_called, new_requests
 from maieutic.launch.results_lock import lock_results
 from maieutic.launch.saving import save_config
 from maieutic.launch.snakemake_compat import (
@@ -265,9 +265,8 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     check_resources(plan, workflow, jobs, models)
     prepared = {dict(job.wildcards.items())["model"] for job in jobs if job.rule.name == "prepare_weights"}
     planned = new_requests(plan, jobs)
-    budget_limits.check_one_request_is_paid(plan, planned)
-    preflight.check_run(plan.config, serve, sorted({*models, *prepared}), messages.models_to_call(planned))
-    for fault in preflight.unready_endpoints(plan.config, messages.models_perhaps_called(planned)):
+    check_all(check.run for check in preflight.checks_of_start(plan, serve, sorted({*models, *prepared}), planned))
+    for fault in preflight.unready_endpoints(plan.config, models_perhaps_called(planned)):
         say(f"needed only if an answer is not on file: {fault.line}", error=True)
     for line in budget_limits.concurrency_lines(plan, planned):
         say(line, error=True)

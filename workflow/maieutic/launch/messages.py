@@ -68,18 +68,6 @@ def cost_text(plan: Plan, amounts: Iterable[Billed]) -> str:
     return "; ".join(words)
 
 
-def models_to_call(planned: Sequence[NewRequests]) -> set[str]:
-    """Return the models to which planned jobs will send requests."""
-    return {
-        part.model for part in planned if part.in_batches or not ((part.exact and part.requests == 0) or part.answered)
-    }
-
-
-def models_perhaps_called(planned: Sequence[NewRequests]) -> set[str]:
-    """Return the models that planned jobs call only if an answer is not on file, which is not known beforehand."""
-    return {part.model for part in planned if part.answered} - models_to_call(planned)
-
-
 def request_counts(numbers: Mapping[str, str], tutors: Container[str]) -> list[str]:
     """Return each tutor's and judge's number of requests as text. Many tutors with the same number share one text.
 

@@ -1,4 +1,4 @@
-"""Checks before the first job: the serving environment exists, and hosted endpoints answer and accept their keys."""
+"""Checks before the first job: of the budget, the serving environment, hosted endpoints and their keys."""
 
 from __future__ import annotations
 
@@ -6,33 +6,54 @@ import difflib
 import logging
 import os
 import shlex
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from maieutic.config.models import BaselineModel, HostedModel
 from maieutic.config.settings import Config
 from maieutic.core.errors import UserError
 from maieutic.core.secrets import model_list_headers
+from maieutic.launch.budget_limits import check_one_request_is_paid
+from maieutic.launch.requests import NewRequests, models_to_call
+from maieutic.plan.plan import Plan
 from maieutic.serving.backends import hosted_key
 
 log = logging.getLogger(__name__)
 ENDPOINT_SECONDS = 15.0
 
 
-def check_run(config: Config, serve: str, models: list[str], pending: Container[str]) -> None:
-    """Check the models that this run's jobs call. Raises UserError for the first model that would fail.
+class StartCheck(NamedTuple):
+    """Check at the start of a run. subject: what is checked; run: raises UserError; passed: what it has shown then."""
 
-    serve: interpreter of the serving environment, as a path or as a command in the container; pending: models with
-    requests whose answers are not on file. The endpoints and keys of other hosted models are not needed or checked.
+    subject: str
+    run: Callable[[], object]
+    passed: str
+
+
+def checks_of_start(
+    plan: Plan, serve: str, models: Iterable[str], planned: Sequence[NewRequests]
+) -> Iterator[StartCheck]:
+    """Yield the checks of what a run's jobs need: its budget, the serving environment, endpoints and their keys.
+
+    serve: interpreter of the serving environment, as a path or as a command in the container; models: models of the
+    planned jobs; planned: new requests of these jobs. Endpoints without new requests are not needed or checked.
     """
-    for name in models:
-        model = config.models[name]
-        if not isinstance(model, HostedModel | BaselineModel):
-            check_serving_environment(serve, name)
+    if plan.run.budget.is_limited():
+        paid = partial(check_one_request_is_paid, plan, planned)
+        yield StartCheck("run.budget", paid, "each limit carries at least one request")
+    pending, entries = models_to_call(planned), {name: plan.models[name] for name in models}
+    served = [name for name, model in entries.items() if not isinstance(model, HostedModel | BaselineModel)]
+    if served:
+        check = partial(check_serving_environment, serve, served[0])
+        yield StartCheck("serving environment", check, f"{serve} exists")
+    for name, model in entries.items():
         if isinstance(model, HostedModel) and name in pending:
-            list_endpoint_models(name, model)
+            key = f", {model.key_env} is set" if model.key_env else ""
+            listing = partial(list_endpoint_models, name, model)
+            yield StartCheck(f"endpoint of {name}", listing, f"{model.base_url} answers{key}")
 
 
 def unready_endpoints(config: Config, models: Iterable[str]) -> list[UserError]:

@@ -425,3 +425,15 @@ def in_order(plan: Plan, parts: Iterable[NewRequests]) -> list[NewRequests]:
         return stage, part.stage, places.get(part.asker, len(places)), part.asker
 
     return sorted(parts, key=place)
+
+
+def models_to_call(planned: Sequence[NewRequests]) -> set[str]:
+    """Return the models to which planned jobs will send requests."""
+    return {
+        part.model for part in planned if part.in_batches or not ((part.exact and part.requests == 0) or part.answered)
+    }
+
+
+def models_perhaps_called(planned: Sequence[NewRequests]) -> set[str]:
+    """Return the models that planned jobs call only if an answer is not on file, which is not known beforehand."""
+    return {part.model for part in planned if part.answered} - models_to_call(planned)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core.errors import UserError
@@ -15,9 +16,11 @@ from maieutic.core.extensions import folders_with_code
 from maieutic.core.visible import terminal_line
 from maieutic.launch import cluster, images, preflight
 from maieutic.plan.plan import Plan
+from maieutic.plan.rules import RulePlan
 from maieutic.run_plan import plan_before_pins, plan_of
 from maieutic.serving.devices import gpu_names, visible_devices
 from maieutic.serving.eviction import memory_mb
+from maieutic.tools.counting import count_requests
 from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.serving_time import BYTES_PER_PARAMETER, parameter_count
 
@@ -82,7 +85,7 @@ def findings_of(files: Sequence[Path], offline: bool = False) -> Iterator[Findin
     yield slurm()
     yield containers(plan)
     if plan is not None:
-        yield from endpoints(plan, offline)
+        yield from start_of_run(raw, plan, offline)
 
 
 def findings_of_check(what: str, check: Callable[[], object], passed: str) -> Iterator[Finding]:
@@ -112,9 +115,8 @@ def environments(plan: Plan | None) -> Iterator[Finding]:
         ("serve", "run `make env` (with a GPU: `make env VARIANT=cuda`)"),
     ):
         link = Path(".venv") / stack
-        needed = stack == "driver" or bool(served_models(plan))
         if not link.exists():
-            state: State = "fault" if needed and plan is not None else "note"
+            state: State = "fault" if stack == "driver" and plan is not None else "note"
             yield Finding(f"environment {stack}", state, "not built", fix)
             continue
         built = link.resolve().name.rpartition("-")[2]
@@ -195,30 +197,33 @@ def containers(plan: Plan | None) -> Finding:
     return Finding("containers", "ok", f"images match this checkout's locks: {', '.join(files)}")
 
 
-def endpoints(plan: Plan, offline: bool) -> Iterator[Finding]:
-    """Check that the endpoint of each hosted model answers, accepts the key and lists the model. Yield the findings.
+def start_of_run(raw: dict[str, Any], plan: RulePlan, offline: bool) -> Iterator[Finding]:
+    """Yield the findings of the checks with which a run starts.
 
-    A model that is not listed is only a note, since an endpoint may serve unlisted models. With `offline`, no endpoint
-    is contacted, and the finding names the key that the endpoint would receive.
+    A model that its endpoint does not list is only a note, since an endpoint may serve unlisted models. With `offline`,
+    no endpoint is contacted, and the finding names the key that the endpoint would receive. raw: the configuration.
     """
-    for name in plan.used_models:
-        model = plan.models[name]
-        if isinstance(model, HostedModel) and offline:
-            secret = f"the value of {model.key_env}" if model.key_env else "no key"
-            yield Finding(f"endpoint of {name}", "note", f"{model.base_url} would receive {secret}")
-        elif isinstance(model, HostedModel):
-            listed: list[str] = []
-            check = partial(collect_listed_models, listed, name, model)
-            passed = f"{model.base_url} answers" + (f", {model.key_env} is set" if model.key_env else "")
-            for finding in findings_of_check(f"endpoint of {name}", check, passed):
-                unsure = finding.state == "ok" and not listed
-                yield finding._replace(finding=f"{passed}, but it lists no models") if unsure else finding
-            if fix := preflight.unlisted_model_fix(model, listed):
-                yield Finding(
-                    f"endpoint of {name}: models.{name}.model", "note", f"the endpoint does not list {model.model}", fix
-                )
+    models = {name: plan.models[name] for name in plan.used_models}
+    if offline:
+        for name, model in models.items():
+            if isinstance(model, HostedModel):
+                secret = f"the value of {model.key_env}" if model.key_env else "no key"
+                yield Finding(f"endpoint of {name}", "note", f"{model.base_url} would receive {secret}")
+        return
+    serve = plan.config.interpreters.serve or sys.executable
+    for check in preflight.checks_of_start(plan, serve, models, count_requests(raw, plan)):
+        listed: list[str] = []
+        for finding in findings_of_check(check.subject, partial(collect_result, listed, check.run), check.passed):
+            silent = finding.state == "ok" and check.subject.startswith("endpoint") and not listed
+            yield finding._replace(finding=f"{check.passed}, but it lists no models") if silent else finding
+        name = check.subject.rpartition(" ")[2]
+        asked = models.get(name)
+        if isinstance(asked, HostedModel) and (fix := preflight.unlisted_model_fix(asked, listed)):
+            subject = f"{check.subject}: models.{name}.model"
+            yield Finding(subject, "note", f"the endpoint does not list {asked.model}", fix)
 
 
-def collect_listed_models(listed: list[str], name: str, model: HostedModel) -> None:
-    """Check the endpoint of the model `name`, and add the models that the endpoint lists to `listed`."""
-    listed += preflight.list_endpoint_models(name, model)
+def collect_result(listed: list[str], check: Callable[[], object]) -> None:
+    """Run a check, and add the models that an endpoint lists to `listed`."""
+    result = check()
+    listed += result if isinstance(result, list) else []
