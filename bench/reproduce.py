@@ -23,6 +23,7 @@ from maieutic.config.models import HostedModel
 from maieutic.plan.plan import Plan
 from maieutic.run_plan import plan_before_pins
 from maieutic.scores.printed import PAPERS, paper_title
+from maieutic.tools.counting import count_requests
 from maieutic.tools.estimate import estimate_rows, estimate_total
 from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.serving_time import parameter_count
@@ -93,8 +94,9 @@ class Bill(NamedTuple):
 
 def bill_of(run_file: str) -> Bill:
     """Return the bill of a run file."""
-    plan, unpinned = plan_before_pins(merged_configuration([Path(f"config/{run_file}.yaml")]))
-    rows = estimate_rows(plan, GPU)
+    raw = merged_configuration([Path(f"config/{run_file}.yaml")])
+    plan, unpinned = plan_before_pins(raw)
+    rows = estimate_rows(plan, GPU, count_requests(raw, plan))
     total = estimate_total(rows) if rows else None
     models = sorted({row.model for row in rows})
     keys = {entry.key_env for name in models if isinstance(entry := plan.models[name], HostedModel) and entry.key_env}

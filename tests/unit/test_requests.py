@@ -107,7 +107,7 @@ def lines_of(path: Path) -> list[str]:
 def ask_the_tutor(plan: RulePlan) -> Path:
     """Run the tutor's job, and return its journal."""
     journal, out = Path(paths.REPLY_JOURNAL.of(**NAMES)), Path(paths.REPLIES.of(**NAMES))
-    files = {"items": Path(paths.ITEM_FOLDER.of(benchmark=BENCHMARK)), "pictures": Path("results/pictures")}
+    files = {"items": Path(f"results/items/{BENCHMARK}"), "pictures": Path("results/pictures")}
     generate_replies(
         job=replies_stage.generate_replies_job(plan, **NAMES), **files, weights=[], journal=journal, server_log=Path("log"),
         out=out, prompts=Path("prompts.jsonl"),
@@ -118,7 +118,7 @@ def ask_the_tutor(plan: RulePlan) -> Path:
 def ask_the_judge(plan: RulePlan) -> Path:
     """Run the judge's job, and return its journal."""
     journal = Path(paths.VERDICT_JOURNAL.of(**BATCH))
-    files = {"items": Path(paths.ITEM_FOLDER.of(benchmark=BENCHMARK)), "pictures": Path("results/pictures")}
+    files = {"items": Path(f"results/items/{BENCHMARK}"), "pictures": Path("results/pictures")}
     judge_replies(
         job=judges_stage.judge_replies_job(plan, **BATCH), **files, replies=[Path(paths.REPLIES.of(**NAMES))], weights=[],
         journal=journal, server_log=Path("log"), out=Path("verdicts.jsonl"),
@@ -365,7 +365,7 @@ def test_verdicts_on_an_unmeasured_task_are_estimated_as_one_request_per_item(
     card = plan.card(BENCHMARK, TASK)
     items = plan.item_count(card)
     estimate = requests.estimated_verdicts(plan, JUDGE, card, TUTOR)
-    assert estimate == (items, items * tokens_of_chars(4000.0), items * VERDICT_TOKENS) and items > 1
+    assert estimate[:3] == (items, items * tokens_of_chars(4000.0), items * VERDICT_TOKENS) and items > 1
 
 
 def test_a_release_that_does_not_validate_a_judge_is_not_probed(
@@ -505,7 +505,7 @@ def test_requests_of_an_unmeasured_task_are_estimated_with_default_lengths(
     [loaded] = [loaded for loaded in plan.benchmarks[BENCHMARK] if loaded.card.task == TASK]
     estimate = requests.estimated_replies(plan, loaded, 1)
     assert estimate.requests and estimate.requests > 1
-    assert estimate[1:] == (estimate.requests * tokens_of_chars(2000.0), estimate.requests * tokens_of_chars(600.0))
+    assert estimate[1:3] == (estimate.requests * tokens_of_chars(2000.0), estimate.requests * tokens_of_chars(600.0))
 
 
 def test_answers_in_other_journals_are_on_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,6 @@ PICTURE_STORE = Pattern("results/pictures")
 WEIGHTS = Pattern("results/weights/{model}/manifest.json")
 
 # items, labels, preferences
-ITEM_FOLDER = Pattern("results/items/{benchmark}")
 ITEMS = Pattern("results/items/{benchmark}/{task}.jsonl")
 QUESTIONS = Pattern("results/questions/{benchmark}/{task}.jsonl")
 LABELLED_ITEMS = Pattern("results/labels/{release}/items.jsonl")

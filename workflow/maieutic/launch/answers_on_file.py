@@ -81,9 +81,15 @@ class AnswersOnFile(ModelRequests):
         raise NotOnFile(key)
 
 
-def has_answers(journals: Iterable[Path]) -> bool:
-    """Return True if any of the journals exists, or has batches beside it."""
-    return any(path.is_file() or BatchFolder.beside(path).batches() for path in journals)
+def entries_on_file(journals: Iterable[Path]) -> int:
+    """Return the number of lines in journals, and of requests in the batches beside them."""
+    number = 0
+    for path in journals:
+        if path.is_file():
+            with open(path, "rb") as handle:
+                number += sum(1 for _ in handle)
+        number += sum(len(batch.keys) for batch in BatchFolder.beside(path).batches())
+    return number
 
 
 async def refuse_client() -> Any:

@@ -27,7 +27,7 @@ from maieutic.launch.answers_on_file import (
     AnswersOnFile,
     NotOnFile,
     count_later_turns,
-    has_answers,
+    entries_on_file,
     request_identity,
 )
 from maieutic.launch.snakemake_compat import LOCAL_TWIN, Job, asks_model
@@ -74,11 +74,15 @@ def about(parts: Iterable[NewRequests]) -> str:
 
 
 class EstimatedRequests(NamedTuple):
-    """Estimate for a part of a job whose input files do not exist yet. The fields are the same as in NewRequests."""
+    """Estimate for a part of a job whose input files do not exist yet. The fields are the same as in NewRequests.
+
+    least: number of requests that the part needs in any case.
+    """
 
     requests: int | None
     prompt_tokens: float = 0.0
     answer_tokens: float = 0.0
+    least: int = 0
 
 
 class RequestSize(NamedTuple):
@@ -152,8 +156,8 @@ def new_replies(
     items = files.folder(inputs.item_files(benchmark, job.tasks))
     if identity is None or items is None:
         parts = [estimated_replies(plan, loaded, model.repeats) for loaded in loaded_cards]
-        whole = estimated_total("tutors", tutor, tutor, parts)
-        return shard_share(whole, job.shard)._replace(answered=has_answers([journal, *others]))
+        whole = shard_share(estimated_total("tutors", tutor, tutor, parts), job.shard)
+        return with_answers(whole, parts, [journal, *others], job.shard.parts)
     on_file = AnswersOnFile(tutor, model, identity, journal, others)
 
     def counted() -> NewRequests:
@@ -192,7 +196,15 @@ def estimated_replies(plan: Plan, loaded: LoadedCard, repeats: int) -> Estimated
     turns = size.requests if size else len(loaded.templates)
     prompt, answer = (size.prompt_chars, size.answer_chars) if size else (2000.0, ASSUMED_ANSWER_CHARS)
     requests = round(items * turns) * repeats
-    return EstimatedRequests(requests, requests * tokens_of_chars(prompt), requests * tokens_of_chars(answer))
+    tokens = (requests * tokens_of_chars(prompt), requests * tokens_of_chars(answer))
+    return EstimatedRequests(requests, *tokens, least_items(plan, card) * repeats)
+
+
+def least_items(plan: Plan, card: Card) -> int:
+    """Return the number of a task's items if it is exact, else 0."""
+    known = plan.item_count(card)
+    is_exact = known == plan.run.limit or (plan.edition == "published" and card.items is not None)
+    return known if known is not None and is_exact else 0
 
 
 # judges ---------------------------------------------------------------------------------------------------------------
@@ -220,8 +232,8 @@ def new_verdicts(plan: RulePlan, files: ResultFiles, judge: str, benchmark: str,
         else:
             on_disk.append(replies)
     model = plan.answering_entry(judge)
-    guessed = estimated_total("judges", judge, model, [part for part in unknown if part])
-    guessed = guessed._replace(answered=has_answers([journal]))
+    parts = [part for part in unknown if part]
+    guessed = with_answers(estimated_total("judges", judge, model, parts), parts, [journal])
     if not on_disk or identity is None or items is None:
         return guessed
     known = count_verdict_requests(
@@ -241,7 +253,9 @@ def estimated_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> Estima
     answers = max(getattr(plan.models.get(tutor), "repeats", 1), plan.judge_entry(judge).repeats)
     requests = items * answers * (size.requests if size else questions_per_reply(rubric))
     prompt = tokens_of_chars(size.prompt_chars if size else 4000.0)
-    return EstimatedRequests(round(requests), requests * prompt, requests * VERDICT_TOKENS)
+    # A rubric with fewer requests than replies judges only some replies.
+    least = least_items(plan, card) * answers if size and size.requests >= 1 else 0
+    return EstimatedRequests(round(requests), requests * prompt, requests * VERDICT_TOKENS, least)
 
 
 def questions_per_reply(name: str) -> float:
@@ -261,7 +275,7 @@ def new_label_checks(plan: RulePlan, files: ResultFiles, judge: str) -> NewReque
     if identity is None or None in folders or None in pairs:
         estimated = estimated_label_checks(plan, judge)
         whole = estimated_total("checks", judge, plan.answering_entry(judge), estimated)
-        return whole._replace(answered=has_answers([journal]))
+        return with_answers(whole, estimated, [journal])
     limit, labelled = plan.label_limit(judge), [folder for folder in folders if folder is not None]
     work = work_on_labels(settings.judge, labelled, limit, plan.run.seed)
     for path in pairs:
@@ -366,6 +380,18 @@ def estimated_total(
         sum(part.prompt_tokens for part in parts),
         sum(part.answer_tokens for part in parts),
     )
+
+
+def with_answers(
+    whole: NewRequests, parts: Iterable[EstimatedRequests], journals: Iterable[Path], shards: int = 1
+) -> NewRequests:
+    """Return an estimate with `answered` set: True if answers are on file, and as many as are needed in any case.
+
+    With fewer answers, some of the requests are certainly new, whatever their prompts are. parts: parts of the
+    estimate; shards: number of jobs that share the parts.
+    """
+    on_file = entries_on_file(journals)
+    return whole._replace(answered=on_file > 0 and on_file >= sum(part.least for part in parts) // shards)
 
 
 def total_requests(stage: str, asker: str, model: str, parts: Sequence[NewRequests]) -> NewRequests:
