@@ -80,11 +80,12 @@ remove them from `run.tutors`.
 class Bill(NamedTuple):
     """Cost of a run file.
 
-    usd, gpu_hours: None if unknown; weights: GB to download; pins: number of commits and checksums that `maieutic pin`
-    has to look up; keys: environment variables.
+    has_more: True if some requests cannot be known in advance; usd, gpu_hours: None if unknown; weights: GB to
+    download; pins: number of commits and checksums that `maieutic pin` has to look up; keys: environment variables.
     """
 
     requests: int | None
+    has_more: bool
     usd: float | None
     gpu_hours: float | None
     weights: float
@@ -102,6 +103,7 @@ def bill_of(run_file: str) -> Bill:
     keys = {entry.key_env for name in models if isinstance(entry := plan.models[name], HostedModel) and entry.key_env}
     return Bill(
         total.requests if total else 0,
+        total.has_more if total else False,
         total.usd if total else 0.0,
         total.gpu_hours if total else 0.0,
         sum(weights_of(plan, name) for name in plan.used_models),
@@ -119,7 +121,7 @@ def weights_of(plan: Plan, name: str) -> float:
 def cells(bill: Bill) -> list[str]:
     """Return a bill as cells of the page."""
     return [
-        "unknown" if bill.requests is None else f"{bill.requests:,}",
+        "unknown" if bill.requests is None else f"{bill.requests:,}{' or more' if bill.has_more else ''}",
         "-" if not bill.usd else f"{bill.usd:,.0f}",
         "-" if not bill.gpu_hours else f"{bill.gpu_hours:,.1f}",
         "-" if not bill.weights else f"{bill.weights:,.0f}",

@@ -570,10 +570,12 @@ def test_seconds_of_small_and_of_sparse_models() -> None:
 
 def test_a_total_adds_up_the_known_values() -> None:
     row = estimate.EstimateRow("tutors", "a", 2, 10.0, 4.0, 1.5, 0.5, "")
-    unknown = row._replace(requests=None, usd=None, gpu_hours=None, about="about ")
-    assert estimate.estimate_total([row, row]) == ("all", "", 4, 20.0, 8.0, 3.0, 1.0, "")
-    assert estimate.estimate_total([row, unknown]) == ("all", "", None, 20.0, 8.0, 1.5, 0.5, "about ")
-    assert estimate.estimate_total([unknown]) == ("all", "", None, 10.0, 4.0, None, None, "about ")
+    unknown = row._replace(requests=None, usd=None, gpu_hours=None, about="about ", has_more=True)
+    assert estimate.estimate_total([row, row]) == ("all", "", 4, 20.0, 8.0, 3.0, 1.0, "", False)
+    total = estimate.estimate_total([row, unknown])
+    assert total == ("all", "", 2, 20.0, 8.0, 1.5, 0.5, "about ", True)
+    assert estimate.estimate_cells(total)[0] == "about 2 or more"
+    assert estimate.estimate_total([unknown]) == ("all", "", None, 10.0, 4.0, None, None, "about ", True)
     assert estimate.estimate_cells(unknown) == ["unknown", "10", "4", "-", "-"]
     assert estimate.estimate_cells(row._replace(requests=1200, usd=1234.567)) == [
         "1,200",

@@ -46,7 +46,8 @@ ASSUMPTIONS = (
 class EstimateRow(NamedTuple):
     """Estimate for one model in one stage. Fields that cannot be known in advance are None.
 
-    about: words in front of the number of requests, "" if all requests were looked up.
+    about: words in front of the number of requests, "" if all requests were looked up; has_more: True if some jobs have
+    further requests that cannot be known in advance.
     """
 
     stage: str
@@ -56,7 +57,8 @@ class EstimateRow(NamedTuple):
     answer_tokens: float
     usd: float | None
     gpu_hours: float | None
-    about: str
+    about: str = ""
+    has_more: bool = False
 
 
 def estimate_rows(plan: Plan, gpu: str, jobs: list[NewRequests]) -> list[EstimateRow]:
@@ -73,12 +75,12 @@ def estimate_rows(plan: Plan, gpu: str, jobs: list[NewRequests]) -> list[Estimat
 def estimate_row(plan: Plan, stage: str, model: str, jobs: list[NewRequests], gpu: str) -> EstimateRow:
     """Return the estimate for one model's jobs in a stage. gpu: type of the GPUs that serve models."""
     known = [job.requests for job in jobs if job.requests is not None]
-    requests = sum(known) if len(known) == len(jobs) else None
     prompts, answers = sum(job.prompt_tokens for job in jobs), sum(job.answer_tokens for job in jobs)
     served = gpu_jobs(plan, jobs, gpu)
     hours = sum(job.gpus * job.seconds for job in served) / 3600 if served else None
     usd = registry_cost(plan, Billed(model, prompts, answers))
-    return EstimateRow(stage, model, requests, prompts, answers, usd, hours, about(jobs))
+    requests, has_more = sum(known) if known else None, len(known) < len(jobs)
+    return EstimateRow(stage, model, requests, prompts, answers, usd, hours, about(jobs), has_more)
 
 
 def served_seconds(
@@ -209,29 +211,27 @@ def estimate(
 
 
 def estimate_total(rows: list[EstimateRow]) -> EstimateRow:
-    """Return the sum of all rows. Unknown costs and GPU hours are left out.
-
-    The number of requests is None if it is unknown for any row.
-    """
+    """Return the sum of all rows. Unknown numbers are left out."""
     known = [row.requests for row in rows if row.requests is not None]
     costs = [row.usd for row in rows if row.usd is not None]
     hours = [row.gpu_hours for row in rows if row.gpu_hours is not None]
     return EstimateRow(
         "all",
         "",
-        sum(known) if len(known) == len(rows) else None,
+        sum(known) if known else None,
         sum(row.prompt_tokens for row in rows),
         sum(row.answer_tokens for row in rows),
         sum(costs) if costs else None,
         sum(hours) if hours else None,
         next((row.about for row in rows if row.about), ""),
+        any(row.has_more for row in rows),
     )
 
 
 def estimate_cells(row: EstimateRow) -> list[str]:
     """Return a row's numbers as cells of the printed table."""
     return [
-        "unknown" if row.requests is None else f"{row.about}{row.requests:,}",
+        "unknown" if row.requests is None else f"{row.about}{row.requests:,}{' or more' if row.has_more else ''}",
         f"{row.prompt_tokens:,.0f}",
         f"{row.answer_tokens:,.0f}",
         "-" if row.usd is None else f"{row.usd:,.2f}",
