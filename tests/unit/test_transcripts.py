@@ -17,6 +17,7 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import read_json_lines
 from maieutic.core.records import Reply, Turn
+from maieutic.core.user_tables import MOST_FAULTS
 from maieutic.judges.assignments import case_of_reply
 from maieutic.judges.questions import question_messages, questions_about
 from maieutic.tools import counting
@@ -25,7 +26,7 @@ from maieutic.tools.forgetting import forget
 from maieutic.tools.transcripts import Evaluation, Limits, Output, Privacy, Source, transcripts
 from maieutic.transcripts.loaders import conversation_items, moment_items
 from maieutic.transcripts.moments import conversation_key, conversation_record, sample_moments
-from maieutic.transcripts.reading import MOST_FAULTS, Conversation, Reading, read_transcripts
+from maieutic.transcripts.reading import Conversation, Reading, read_transcripts
 from maieutic.transcripts.redaction import Redactor
 from maieutic.transcripts.section import subsets_of
 
@@ -114,12 +115,13 @@ def test_a_row_per_conversation_is_read_in_every_form(tmp_path: Path, turns: Any
 
 CHANGES = {  # change of ROWS -> messages
     "no role": ([(1, 2, "")], [r"chats.csv:3: the role is empty\. Fix: write tutor or student"]),
-    "unknown role": ([(1, 2, "Mum")], [r"chats.csv:3: the role 'Mum' is unknown\. Fix: name it with --roles \"Mum\"=student, or =tutor"]),
+    "unknown role": ([(1, 2, "Mum")], [r"chats.csv: unknown word for a role: 'Mum' \(1\)\. Fix: pass --roles Mum=ROLE with student, tutor or system"]),
     "empty turn": ([(2, 3, " ")], [r"chats.csv:4: the text of the tutor's turn is empty\. Fix: .*--skip-empty"]),
-    "out of order": ([(4, 1, 7)], [r"chats.csv:7: conversation b: turn 3 follows 7\. Fix: sort the rows"]),
-    "no number": ([(4, 1, "three")], [r"chats.csv:6: turn 'three' is not a number"]),
-    "no conversation": ([(3, 0, "")], [r"chats.csv:5: the cell conversation is empty"]),
-    "two faults": ([(0, 2, "x"), (6, 3, "")], [r"chats.csv:2: the role 'x'", r"chats.csv:8: the text"]),
+    "out of order": ([(4, 1, 7)], [r"chats.csv: 1 conversations are not in the order of turn, such as b\. Fix: pass --sort turn .*; --yes takes: "]),
+    "no number": ([(4, 1, "three")], [r"chats.csv: column turn has 'three', which is not a number"]),
+    "no conversation": ([(3, 0, "")], [r"chats.csv: 1 rows have no id in column conversation \(first: .*chats.csv:5\)"]),
+    "a doubt hides rows that only seem faulty": ([(0, 2, "x"), (6, 3, "")], [r"unknown word for a role: 'x' \(1\)"]),
+    "two faults": ([(1, 2, ""), (6, 3, "")], [r"chats.csv:3: the role is empty", r"chats.csv:8: the text"]),
 }  # fmt: skip
 
 
@@ -148,7 +150,7 @@ def test_two_tutors_in_a_turn_are_refused(tmp_path: Path) -> None:
 
 
 def test_many_faults_are_counted(tmp_path: Path) -> None:
-    rows = [["a", number, "nobody", "x", "", ""] for number in range(MOST_FAULTS + 7)]
+    rows = [["a", number, "tutor", "", "", ""] for number in range(MOST_FAULTS + 7)]
     with pytest.raises(UserError, match="7 more rows are faulty") as fault:
         read_conversations(table(tmp_path / "chats.csv", rows), Reading())
     assert len(fault.value.all) == MOST_FAULTS + 1
@@ -162,7 +164,7 @@ def test_many_faults_are_counted(tmp_path: Path) -> None:
         ("chats.csv", b"conversation,role,text\n", "the table has no rows"),
         ("chats.csv", b"conversation,role,text,text\na,student,x,y\n", "chats.csv:1: two columns are named text"),
         ("chats.csv", b"x,y\n1,2\n", "expected columns conversation, role, text"),
-        ("chats.xlsx", b"x", r"the file format .xlsx is unknown\. Fix: save it as CSV"),
+        ("chats.xlsx", b"PK\x03\x04x", r"cannot be read as a workbook"),
         ("chats.jsonl", b'{"conversation": "a"\n[1]\n', "cannot be parsed"),
         ("chats.parquet", b"PAR1", "cannot be read as Parquet"),
         ("chats.csv", b"conversation,role,text\na,student,Hi\n", "no message has the role of a tutor"),
@@ -193,7 +195,10 @@ def test_times_in_order_are_accepted_in_any_form(tmp_path: Path, times: list[str
     path = table(tmp_path / "chats.csv", rows, ["conversation", "time", "role", "text", "tutor", "subject"])
     assert len(read_conversations(path, Reading())) == 1
     rows[0][1], rows[1][1] = "2024-01-01T10:00", "2024-01-01T09:00"
-    with pytest.raises(UserError, match="time 2024-01-01T09:00 follows 2024-01-01T10:00"):
+    rows[2][1] = "2024-01-01T11:00"
+    with pytest.raises(
+        UserError, match=r"not in the order of time, such as a \(by at most an hour, as when summer time"
+    ):
         read_conversations(table(path, rows, ["conversation", "time", "role", "text", "tutor", "subject"]), Reading())
 
 
@@ -211,7 +216,7 @@ def test_a_tag_holds_until_another_value_follows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("turns", "message"),
     [
-        ([{"role": "robot", "content": "x"}], r"the role 'robot' is unknown\. Fix: .*--roles \"robot\"=student"),
+        ([{"role": "robot", "content": "x"}], r"unknown word for a role: 'robot' \(1\)\. Fix: pass --roles robot=ROLE"),
         ([{"role": "tutor"}], "turn 1 has no role or no text"),
         ("Mum: Hello\nTutor: Hi", "does not begin with a speaker: 'Mum: Hello'"),
         ("", "the conversation has no turns"),
@@ -221,7 +226,7 @@ def test_a_tag_holds_until_another_value_follows(tmp_path: Path) -> None:
 def test_a_faulty_conversation_is_one_line(tmp_path: Path, turns: Any, message: str) -> None:
     path = tmp_path / "chats.jsonl"
     path.write_text(json.dumps({"id": 7, "messages": turns}) + "\n")
-    with pytest.raises(UserError, match=f"chats.jsonl:1.*{message}"):
+    with pytest.raises(UserError, match=f"chats.jsonl.*{message}"):
         read_conversations(path, Reading())
 
 
@@ -256,12 +261,17 @@ def test_a_column_that_does_not_exist_is_named(tmp_path: Path) -> None:
 
 def test_real_dialogues_are_read_by_naming_columns(data: Path) -> None:
     columns = {"conversation": "qid", "turns": "conversation", "problem": "question", "solution": "ground_truth"}
-    dialogues = read_conversations(data / "mathdial/test.jsonl", Reading(columns, moves=True, skip_empty=True))
+    reading = Reading(columns, moves=True, skip_empty=True)
+    with pytest.raises(UserError, match=r"295 rows share 90 ids in column qid\. Fix: .*; --yes takes: each row is"):
+        read_conversations(data / "mathdial/test.jsonl", reading)
+    dialogues = read_conversations(data / "mathdial/test.jsonl", reading._replace(takes_proposals=True))
     assert len(dialogues) == 599 and len({each.id for each in dialogues}) == 599
     moves = {message.tags.get("move") for each in dialogues for message in each.messages if message.role == "tutor"}
     assert moves == {"generic", "focus", "probing", "telling"} and all(each.problem for each in dialogues)
     columns = {"conversation": "c_id", "turns": "c_h+c_r_"}
-    bridge = read_conversations(data / "bridge/test.json", Reading(columns, ["z_what"], skip_empty=True))
+    bridge = read_conversations(
+        data / "bridge/test.json", Reading(columns, ["z_what"], skip_empty=True, takes_proposals=True)
+    )
     assert len(bridge) == 210 and all(each.messages[-1].role == "tutor" for each in bridge[:20])
 
 
@@ -491,7 +501,8 @@ def test_repeated_ids_get_ids_that_no_other_conversation_has(tmp_path: Path) -> 
     turns = [{"role": "user", "content": "x"}, {"user": "u1", "role": "tutor", "content": "y"}]
     names = ["a", "a", "a-no-2", "a"]
     path.write_text("".join(json.dumps({"chat": name, "messages": turns}) + "\n" for name in names))
-    assert list(texts_of(path)) == ["a", "a-no-3", "a-no-2", "a-no-4"]
+    conversations = read_conversations(path, Reading(takes_proposals=True))
+    assert [conversation.id for conversation in conversations] == ["a", "a-no-3", "a-no-2", "a-no-4"]
 
 
 def test_a_command_that_fails_leaves_the_files_of_an_earlier_one(folder: Path) -> None:

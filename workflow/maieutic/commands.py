@@ -22,6 +22,7 @@ COMMANDS = {
         "people.read_labels_command:read_labels",
         "tools.new_run:init",
         "tools.transcripts:transcripts",
+        "tools.table:table",
         "tools.doctor:doctor",
         "launch.partitions:partitions",
         "tools.estimate:estimate",

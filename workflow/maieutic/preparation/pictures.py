@@ -33,6 +33,8 @@ SUFFIX_BY_FORMAT = {"PNG": "png", "JPEG": "jpg", "MPO": "jpg", "WEBP": "webp", "
 # Formats that are decoded. Every further decoder would widen the attack surface, and one of Pillow's decoders starts
 # another program.
 DECODED_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
+LOSSY_FORMATS = ("JPEG", "MPO")  # formats that are written as JPEG again when a picture is turned
+ORIENTATION, UPRIGHT = 0x0112, 1  # EXIF tag of a picture's orientation, and its value for an upright picture
 TRIES = 4
 TIMEOUT = (20.0, 60.0)  # maximum wait for a connection and for the next bytes, in seconds
 FETCHED_JOURNAL = ".fetched.{}.jsonl"  # journal of a dataset's fetched pictures, one line per address
@@ -240,7 +242,8 @@ def read_local_picture(path: str, folder: Path | None, limits: Limits = DEFAULT_
 def verify_picture(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[bytes, str, int, int]:
     """Return a picture's bytes, file suffix, width and height. A format that servers do not accept becomes PNG.
 
-    Raises PictureMissing if the data are too large or not a picture.
+    A picture whose EXIF data say that it lies on its side is turned, since some servers apply this mark and others do
+    not: every tutor, and the page, get the same picture. All other pictures keep their bytes. Raises PictureMissing if the data are too large or not a picture.
     """
     from PIL import Image, ImageOps
 
@@ -253,10 +256,15 @@ def verify_picture(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[bytes,
                 raise PictureMissing(f"more than {limits.picture_megapixels:g} million pixels")
             picture.load()
             size, kind = picture.size, str(picture.format)
-            if kind not in SUFFIX_BY_FORMAT:
-                converted = io.BytesIO()
-                on_white(ImageOps.exif_transpose(picture)).save(converted, "PNG")
-                data, kind = converted.getvalue(), "PNG"
+            is_turned = picture.getexif().get(ORIENTATION, UPRIGHT) != UPRIGHT
+            if is_turned or kind not in SUFFIX_BY_FORMAT:
+                converted, upright = io.BytesIO(), ImageOps.exif_transpose(picture)
+                kind = kind if kind in LOSSY_FORMATS else "PNG"
+                if kind in LOSSY_FORMATS:
+                    upright.convert("RGB").save(converted, "JPEG", quality=95)
+                else:
+                    on_white(upright).save(converted, "PNG")
+                data, size = converted.getvalue(), upright.size
     except (PictureMissing, MemoryError):
         raise
     except Exception as error:  # decoders raise exceptions of any class on a damaged file

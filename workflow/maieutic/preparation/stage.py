@@ -13,12 +13,13 @@ from maieutic.datasets.registry import LOADERS
 from maieutic.plan import digest
 from maieutic.plan.inputs import rubric_files, source_files
 from maieutic.plan.plan import Plan
-from maieutic.plan.slice_plan import SlicePlan
+from maieutic.plan.slice_plan import Checks, SlicePlan
 from maieutic.plan.syntax import Name
 from maieutic.plan.used_code import Replacements, unused_tables
 from maieutic.preparation.fetch import FetchDataset
 from maieutic.preparation.items import MakeItems
 from maieutic.preparation.labels import MakeLabels
+from maieutic.preparation.own_files import checks_of_own_files
 from maieutic.preparation.pairs import MakePairs
 from maieutic.preparation.pictures import FetchPictures
 from maieutic.preparation.weights import PrepareWeights
@@ -151,6 +152,7 @@ def used_by_make_labels(plan: Plan, release: str) -> Replacements:
 
 STAGE = SlicePlan(
     module=__name__,
+    checks=Checks(start=checks_of_own_files),
     used_code={
         "make_items": used_by_make_items,
         "make_pairs": used_by_make_pairs,

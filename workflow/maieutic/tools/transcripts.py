@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from cyclopts import Parameter
 
@@ -57,15 +57,23 @@ from maieutic.transcripts.moments import (
     whole_id,
     with_moments,
 )
-from maieutic.transcripts.reading import TUTOR, Conversation, Reading, Transcripts, read_transcripts
+from maieutic.transcripts.reading import Conversation, Reading, Transcripts, preview_lines, read_transcripts
 from maieutic.transcripts.redaction import PATTERNS, Redactor
+from maieutic.transcripts.roles import TUTOR
 
 BASES = RESOURCES / "transcripts"  # cards, prompts and rubrics that the command copies into the data folder
 RECORDED = "recorded"  # name of the tutor whose replies are those of the transcripts
 COMPARISON, CONVERSATION = "transcript_comparison", "transcript_conversation"
 DEFAULTS = BASES / "defaults.yaml"  # the rubric of single turns, and the labelled set on which it was validated
 MOST_TAG_VALUES = 12  # maximum number of values of a tag that get numbers of their own, the most frequent first
-OWN_ENTRIES = {FOLDER_MARK, DATA_FILE, REPLIES_FILE, "resources"}  # files and folders that the command writes there
+UNDERSTOOD_FILE = "understood.txt"  # file of the data folder that states how the transcripts were read
+OWN_ENTRIES = {
+    FOLDER_MARK,
+    DATA_FILE,
+    REPLIES_FILE,
+    UNDERSTOOD_FILE,
+    "resources",
+}  # files and folders that the command writes there
 RUN_FILE_MARK = b"# Written by `maieutic transcripts`"
 REDACTED = "Personal details were replaced"  # beginning of the page's note on redaction
 MOST_NAMES = 5  # maximum number of names in a line
@@ -100,6 +108,18 @@ class Source:
     sample: Annotated[int | None, flag("number of tutor turns, drawn at random over the conversations")] = None
     seed: Annotated[int, flag("random seed of the sample")] = 20250226
     max_mb: Annotated[float, flag("maximum size of the file in megabytes")] = 100
+    encoding: Annotated[str | None, flag("encoding of a text file that is not UTF-8, such as cp1250 or shift_jis")] = (
+        None
+    )
+    sheet: Annotated[str | None, flag("sheet of a workbook")] = None
+    sort: Annotated[
+        Literal["time", "turn", "file"] | None,
+        flag("sort the rows of each conversation by time or turn, or keep the file's order unchecked (file)"),
+    ] = None
+    day_first: Annotated[
+        bool | None, flag("times name the day before the month (true), or the month first (false)")
+    ] = None
+    yes: Annotated[bool, flag("take the proposed reading of everything that is in doubt")] = False
 
 
 @Parameter(name="*")
@@ -188,7 +208,9 @@ class TranscriptSet(NamedTuple):
 
 
 def transcripts(
-    file: Annotated[Path, flag("conversations as CSV, JSON lines, JSON or Parquet, a row per message or conversation")],
+    file: Annotated[
+        Path, flag("conversations as a table, workbook, JSON or Parquet: a row per message, exchange or conversation")
+    ],
     *,
     output: Output = DEFAULT_OUTPUT,
     source: Source = DEFAULT_SOURCE,
@@ -200,8 +222,9 @@ def transcripts(
     """Write a run file that evaluates your own tutoring conversations, and the folder with its data. Nothing is sent.
 
     The judge's model is an entry of config/models.yaml, or is described by --address or --provider, --model and
-    --key-env. A budget or a maximum number of requests is required if more than 5,000 requests are planned. Raises
-    UserError that names every faulty row of the file. If the command fails, it leaves no files.
+    --key-env. A budget or a maximum number of requests is required if more than 5,000 requests are planned. What was
+    understood of the file is printed, with its first conversations. Raises UserError that names everything in doubt,
+    with the flag that settles it, and every faulty row. If the command fails, it leaves no files.
     """
     place = place_of_run(file, output.name, output.out)
     check_replaceable(place, output.force)
@@ -225,7 +248,7 @@ def transcripts(
     check_tutors(tutors, raw["models"] | models)
     if evaluation.instructions is not None and not tutors:
         raise UserError("--instructions", "no other tutor is asked", "add --tutors, or remove the flag")
-    changed = changed_texts(place.folder / DATA_FILE, data)
+    changed, understood = changed_texts(place.folder / DATA_FILE, data), understood_lines(content)
     with replaced(place):
         tasks = write_folder(place.folder, place.slug, data, evaluation, rubric)
         models[RECORDED] = {
@@ -247,12 +270,14 @@ def transcripts(
             },
             "report": {
                 "title": f"Transcripts: {output.name or file.stem}",
-                "note": note_of(data, redactor, file, source, evaluation.check > 0),
+                "note": note_of(data, redactor, file, source, evaluation.check > 0, understood),
             },
         }
         plan = plan_of_run_file(raw, overlay)
         write_run_file(place.run_file, overlay, "transcripts")
-        print_columns(content)
+        write_text(place.folder / UNDERSTOOD_FILE, "\n".join(understood) + "\n")
+        for line in (*understood, *preview_lines(content._replace(conversations=conversations))):
+            say(line)
         tell_plan(plan, count_requests(raw, plan), data, redactor, place.run_file)
         if changed:
             say(f"conversations whose texts differ from those prepared before: {changed}; they are asked about again")
@@ -356,13 +381,12 @@ def check_tutors(tutors: Sequence[str], known: Mapping[str, Any]) -> None:
             raise UserError("--tutors", f"{tutor} is named twice", "name each tutor once")
 
 
-def print_columns(content: Transcripts) -> None:
-    """Print the columns that were used and those that were not."""
-    say("columns: " + ", ".join(f"{field}={column}" for field, column in content.columns.items()))
+def understood_lines(content: Transcripts) -> list[str]:
+    """Return what was understood of a file, a line each: form, columns, order, and what was merged or left out."""
+    lines = ["columns: " + ", ".join(f"{field}={column}" for field, column in content.columns.items())]
     if content.unused:
-        say(f"columns not used: {', '.join(content.unused)} (name them with --columns, --tags or --names)")
-    if content.repeated:
-        say(f"rows whose conversation id occurs before: {content.repeated}; each row is a conversation of its own")
+        lines.append(f"columns not used: {', '.join(content.unused)} (name them with --columns, --tags or --names)")
+    return [*content.notes, *lines, *(f"assumed (--yes): {proposal}" for proposal in content.assumed)]
 
 
 def counted(number: int, noun: str) -> str:
@@ -383,7 +407,19 @@ def reading_of(source: Source, privacy: Privacy) -> Reading:
     if source.sample is not None and source.sample < 1:
         raise UserError("--sample", f"expected a positive number, found {source.sample}", "pass 1 or more")
     return Reading(
-        columns, source.tags or [], roles, source.moves, source.max_mb, privacy.names or [], source.skip_empty
+        columns,
+        source.tags or [],
+        roles,
+        source.moves,
+        source.max_mb,
+        privacy.names or [],
+        source.skip_empty,
+        source.encoding,
+        source.sheet,
+        source.sort,
+        source.day_first,
+        anonymous=privacy.redact or bool(privacy.names),
+        takes_proposals=source.yes,
     )
 
 
@@ -598,10 +634,12 @@ LIGHT_NOTE = (
 )
 
 
-def note_of(data: TranscriptSet, redactor: Redactor | None, file: Path, source: Source, checked: bool) -> str:
+def note_of(
+    data: TranscriptSet, redactor: Redactor | None, file: Path, source: Source, checked: bool, understood: Sequence[str]
+) -> str:
     """Return the page's note on the data: their size, what was redacted, and what the judge's light rests on.
 
-    checked: True if the judge is checked on MRBench's labelled replies.
+    checked: True if the judge is checked on MRBench's labelled replies; understood: lines on how the file was read.
     """
     part = "the last ones of each conversation" if source.last else "a random sample" if source.sample else ""
     lines = [
@@ -622,7 +660,8 @@ def note_of(data: TranscriptSet, redactor: Redactor | None, file: Path, source: 
             f"{REDACTED} before anything was sent ({replaced or 'none were found'}). Only the "
             "stated patterns and the given names were searched: names in free text are not found."
         )
-    return "\n\n".join(lines)
+    read = "\n".join(f"- {line}" for line in understood)
+    return "\n\n".join([*lines, f"How the file was read:\n\n{read}"])
 
 
 def tags_with_more_values(data: TranscriptSet) -> list[str]:

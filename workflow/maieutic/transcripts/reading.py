@@ -1,61 +1,74 @@
-"""Read transcripts of tutoring conversations from tables: one row per message, or one row per conversation."""
+"""Read transcripts of tutoring conversations from a user's file: a row per message, per exchange or per conversation.
+
+Nothing is merged, reordered or left out in silence: what was understood is a note, what has two readings is a doubt.
+"""
 
 from __future__ import annotations
 
-import json
-import logging
-import math
+import html
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from itertools import count
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.core.errors import UserError
-from maieutic.core.files import MB
-from maieutic.core.json_text import count_json_values, json_value, storable
-from maieutic.core.parquet import open_parquet, parquet_batches
-from maieutic.core.tables import check_columns, decode_table, parse_table
+from maieutic.core.tables import check_columns
+from maieutic.core.user_tables import Doubt, Faults, FileSettings, Row, UserTable, check_exact, read_user_table
+from maieutic.core.workbooks import cell_text
+from maieutic.transcripts.roles import (
+    ROLE_WORDS,
+    STUDENT,
+    SYSTEM,
+    TUTOR,
+    doubt_of_roles,
+    proposed_role,
+    roles_by_word,
+)
+from maieutic.transcripts.times import OF_DAY, direction, read_numbers, read_times
+from maieutic.transcripts.turns import Turn, is_turn_list, named_export, text_of, turns_in
 
-log = logging.getLogger(__name__)
-TUTOR, STUDENT, SYSTEM = "tutor", "student", "system"
-# Role of each word in a role column, in lower case. Messages of the role SYSTEM are left out.
-ROLE_WORDS = {
-    **dict.fromkeys(("tutor", "teacher", "assistant", "ai", "bot", "model", "coach", "instructor"), TUTOR),
-    **dict.fromkeys(("student", "user", "human", "learner", "pupil", "child"), STUDENT),
-    **dict.fromkeys(("system", "developer", "tool"), SYSTEM),
-}
 # Names under which a column is found if it is not named.
 COLUMN_NAMES = {
     "conversation": ("conversation", "conversation_id", "dialogue", "dialogue_id", "chat", "chat_id", "session",
-                     "session_id", "thread_id"),
+                     "session_id", "thread_id", "id", "uuid"),
     "role": ("role", "speaker", "author", "sender", "from"),
     "text": ("text", "content", "message", "utterance", "body"),
-    "turns": ("turns", "messages"),
+    "turns": ("turns", "messages", "chat_messages", "conversations", "conversation", "contents", "dialogue", "dialog",
+              "history"),
     "turn": ("turn", "turn_id", "turn_number", "position", "index", "seq", "sequence", "message_number"),
     "tutor": ("tutor", "model", "version", "tutor_name", "tutor_version", "bot_version"),
     "problem": ("problem", "question", "task", "exercise"),
     "solution": ("solution", "reference_solution", "answer", "ground_truth"),
     "time": ("time", "timestamp", "created_at", "date"),
 }  # fmt: skip
+ID_OF_RECORD = ("id", "uuid")  # columns with an id only where a row is a whole conversation
+SIDES = {  # words in the names of two columns, of which each row is one exchange
+    STUDENT: re.compile(r"^(?:user|student|human|learner|pupil)(?:_?(?:message|text|input|query|turn|utterance))?$"),
+    TUTOR: re.compile(
+        r"^(?:bot|assistant|tutor|teacher|ai|model)(?:_?(?:message|text|output|response|reply|answer|turn|utterance))?$"
+        r"|^response$"
+    ),
+}
 SEVERAL = "+"  # joins the names of several columns whose turns follow each other
-MOST_JSON_VALUES = 5_000_000  # maximum number of values of a JSON list, which is read at once
-MOST_PARQUET_MB = 400.0  # maximum size of the values of a Parquet file, which is compressed
-MOST_FAULTS = 20  # maximum number of faulty rows that are listed one by one
-TURN_SEPARATOR = "|EOM|"  # separates turns in MathDial's conversations
-LONGEST_SPEAKER = 40
 MOVE = re.compile(r"^\s*\(([a-z][a-z _-]{1,30})\)\s*", re.IGNORECASE)
+ENTITY = re.compile(r"&(?:amp|lt|gt|quot|nbsp|apos|#\d{2,5}|#x[0-9a-fA-F]{2,4});")
 
 
 class Message(NamedTuple):
-    """One message of a conversation. place: file and row; tutor: name of the tutor, None if unknown; tags: by name."""
+    """One message of a conversation.
+
+    place: file and row; tutor: name of the tutor, None if unknown; tags: by name; speaker: the person's name, where a
+    conversation has several people in one role.
+    """
 
     place: str
     role: str
     text: str
     tutor: str | None = None
     tags: Mapping[str, str] = {}
+    speaker: str | None = None
 
 
 class Conversation(NamedTuple):
@@ -74,7 +87,10 @@ class Reading(NamedTuple):
     columns: column of each field in COLUMN_NAMES, found by its name where missing; tags: columns whose values become
     tags of tutors' messages; roles: role of each word in the role column, besides ROLE_WORDS; moves: True if tutors'
     messages begin with a move in brackets, such as "(probing)"; max_mb: maximum size of the file in megabytes; names:
-    columns with names of people; skip_empty: leave turns without a text out, instead of refusing the file.
+    columns with names of people; skip_empty: leave turns without a text out, instead of refusing the file; encoding,
+    sheet: as in FileSettings; sort: field by which the rows of each conversation are sorted, `time` or `turn`, or
+    `file` for their order in the file; day_first: order of day and month in times, None if they tell it; anonymous:
+    name students of one conversation by number; takes_proposals: take the proposed reading of each doubt.
     """
 
     columns: Mapping[str, str] = {}
@@ -84,172 +100,118 @@ class Reading(NamedTuple):
     max_mb: float = 100
     names: Sequence[str] = ()
     skip_empty: bool = False
+    encoding: str | None = None
+    sheet: str | None = None
+    sort: str | None = None
+    day_first: bool | None = None
+    anonymous: bool = False
+    takes_proposals: bool = False
 
 
 class Transcripts(NamedTuple):
     """Conversations of a file, in the order of their first rows.
 
-    columns: used column of each field; unused: columns that were not used; repeated: number of rows whose conversation
-    has an id that an earlier row also has, in a table with one row per conversation.
+    columns: used column of each field; unused: columns that were not used; notes: lines on what was understood; rows:
+    number of rows; assumed: proposals of doubts that were taken.
     """
 
     conversations: list[Conversation]
     columns: dict[str, str]
     unused: list[str]
-    repeated: int = 0
+    notes: list[str]
+    rows: int
+    assumed: list[str]
 
 
-class Faults:
-    """Faulty rows of a file. The first MOST_FAULTS are listed one by one."""
+class Understanding:
+    """What is understood of a file while it is read: notes with counts, doubts, and faulty rows."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.listed, self.more = path, list[UserError](), 0
+    def __init__(self, path: Path, reading: Reading) -> None:
+        self.path, self.reading = path, reading
+        self.faults, self.doubts, self.notes = Faults(path), list[Doubt](), list[str]()
+        self.unknown_words, self.counts = Counter[str](), Counter[str]()
+        self.roles = roles_by_word(reading.roles)
 
-    def add(self, place: str, problem: str, fix: str) -> None:
-        """Add a fault of one row."""
-        if len(self.listed) < MOST_FAULTS:
-            self.listed.append(UserError(place, problem, fix))
-        else:
-            self.more += 1
+    def role_of(self, place: str, word: str) -> str | None:
+        """Return the role of a word; None for an unknown or an empty one."""
+        role = self.roles.get(word.casefold())
+        if role is not None:
+            return role
+        if not word:
+            self.faults.add(place, "the role is empty", "write tutor or student in each row")
+            return None
+        self.unknown_words[word] += 1
+        return proposed_role(word) if self.reading.takes_proposals else None
 
-    def check(self) -> None:
-        """Raise UserError with all faults, if there are any."""
-        if self.more:
-            fix = "correct the listed rows, then run the command again"
-            self.listed.append(UserError(str(self.path), f"{self.more} more rows are faulty", fix))
-        if self.listed:
-            raise UserError.of(self.listed)
+    def doubt(self, problem: str, fix: str, proposal: str = "") -> bool:
+        """Add a doubt about the file. Returns True if its proposal is taken."""
+        self.doubts.append(Doubt(str(self.path), problem, fix, proposal))
+        return bool(proposal) and self.reading.takes_proposals
+
+    def settle(self) -> list[str]:
+        """Raise UserError with all faulty rows and open doubts. Returns the proposals that were taken."""
+        if (doubt := doubt_of_roles(str(self.path), self.unknown_words)) is not None:
+            self.doubts.insert(0, doubt)
+        is_open = [doubt for doubt in self.doubts if not (doubt.proposal and self.reading.takes_proposals)]
+        faults: list[UserError] = [doubt.error for doubt in is_open]
+        if not self.unknown_words or not is_open:  # messages of unknown speakers make other rows look faulty
+            try:
+                self.faults.check()
+            except UserError as error:
+                faults += error.all
+        if faults:
+            raise UserError.of(faults)
+        return [doubt.proposal for doubt in self.doubts]
 
 
 def read_transcripts(path: Path, reading: Reading) -> Transcripts:
-    """Return the content of a file of transcripts (CSV, JSON lines, JSON or Parquet).
+    """Return the content of a file of transcripts (table, workbook, JSON or Parquet).
 
-    Raises UserError that names every faulty row: without a role or text, with two tutors in one turn, or out of order.
+    Raises UserError that names everything in doubt and every faulty row.
     """
-    reading = reading._replace(roles=roles_of(reading))
-    columns, rows = table_of(path, reading.max_mb)
-    named = find_columns(path, columns, reading)
-    faults = Faults(path)
-    repeated = 0
+    settings = FileSettings(reading.encoding, reading.sheet, reading.max_mb)
+    table = read_user_table(path, settings)
+    if table.rows and (export := named_export(table.rows[0][1])):
+        raise UserError(str(path), f"is {export}", "convert it to a table with the columns conversation, role and text")
+    known = Understanding(path, reading)
+    named = find_columns(path, table, reading)
+    check_exact(table, [named["conversation"]] if "conversation" in named else [], str(path))
     if "turns" in named:
-        conversations = [of_row(place, row, named, reading, faults) for place, row in rows]
-        repeated = len(conversations) - len({conversation.id for conversation in conversations})
-        conversations = with_distinct_ids(conversations)
+        conversations = conversations_of_rows(table, named, known)
     else:
-        conversations = of_messages(rows, named, reading, faults)
-    merged = [merge_messages(conversation, faults) for conversation in conversations]
-    faults.check()
+        conversations = conversations_of_messages(table, named, known)
+    merged = [merged_messages(conversation, known) for conversation in conversations]
+    assumed = known.settle()
     if not merged:
         raise UserError(str(path), "the table has no rows", "pass a file with one row per message or conversation")
     if not any(message.role == TUTOR for conversation in merged for message in conversation.messages):
         words = ", ".join(word for word, role in ROLE_WORDS.items() if role == TUTOR)
-        raise UserError(
-            str(path),
-            f"no message has the role of a tutor ({words})",
-            "name the role of your tutor with --roles WORD=tutor",
-        )
+        problem = f"no message has the role of a tutor ({words})"
+        raise UserError(str(path), problem, "name the role of your tutor with --roles WORD=tutor")
     taken = {name for column in named.values() for name in column.split(SEVERAL)} | {*reading.tags, *reading.names}
-    return Transcripts(merged, named, [column for column in columns if column not in taken], repeated)
+    notes = [f"file: {table.form}, {len(table.rows):,} rows", *table.notes, *known.notes]
+    notes += [f"{what}: {number:,}" for what, number in known.counts.items()]
+    unused = [column for column in table.columns if column not in taken]
+    return Transcripts(merged, named, unused, notes, len(table.rows), assumed)
 
 
-# tables ---------------------------------------------------------------------------------------------------------------
-
-Row = Mapping[str, Any]
+# columns --------------------------------------------------------------------------------------------------------------
 
 
-def table_of(path: Path, max_mb: float) -> tuple[list[str], Iterable[tuple[str, Row]]]:
-    """Return the column names of a file and its rows, each with its place. Raises UserError for an unreadable file."""
-    fix = "save it as CSV (UTF-8), JSON lines, JSON or Parquet"
-    try:
-        size = path.stat().st_size
-        if not path.is_file():
-            raise UserError(str(path), "is not a file", "pass a file, not a folder")
-    except OSError as error:
-        raise UserError(str(path), f"cannot be read: {error.strerror or error}", fix) from None
-    if size > max_mb * MB:
-        problem = f"expected at most {max_mb:g} MB, found {size / MB:.3g} MB"
-        raise UserError(str(path), problem, f"split the file, or pass --max-mb {-(-size // int(MB))}")
-    if not size:
-        raise UserError(str(path), "the file is empty", "pass a file with a row per message or per conversation")
-    form = path.suffix.casefold()
-    if form in (".parquet", ".pq"):
-        return parquet_rows(path)
-    data = path.read_bytes()
-    text = decode_table(data, str(path))
-    if form in (".jsonl", ".ndjson", ".json"):
-        return json_rows(path, text)
-    if form not in (".csv", ".tsv", ".txt"):
-        raise UserError(str(path), f"the file format {form or '(no suffix)'} is unknown", fix)
-    table = parse_table(
-        text, str(path), "quote cells with line breaks, and write as many cells as columns", padded=True
-    )
-    if twice := [column for place, column in enumerate(table.columns) if column in table.columns[:place]]:
-        raise UserError(f"{path}:1", f"two columns are named {twice[0]}", "rename one of them")
-    return table.columns, ((f"{path}:{number}", row) for number, row in table.rows)
-
-
-def json_rows(path: Path, text: str) -> tuple[list[str], list[tuple[str, Row]]]:
-    """Return the columns and rows of a JSON list or of JSON lines."""
-    faults, rows = Faults(path), list[tuple[str, Row]]()
-    if text.lstrip().startswith("["):
-        if (values := count_json_values(text.encode("utf-8", "replace"))) > MOST_JSON_VALUES:
-            problem = f"the file has about {values:,} values, more than {MOST_JSON_VALUES:,}"
-            raise UserError(str(path), problem, "split the file, or write one JSON object per line")
-        try:
-            content = json_value(text)
-        except ValueError as error:
-            raise UserError(str(path), f"the JSON cannot be parsed: {error}", "correct the file") from None
-        records = [(f"{path}, record {number}", record) for number, record in enumerate(content, 1)]
-        for place, record in records:
-            try:
-                storable(record)
-            except ValueError as error:
-                faults.add(place, f"the record cannot be used: {error}", "correct this text")
-    else:
-        records = []
-        for number, line in enumerate(text.split("\n"), 1):
-            if not line.strip():
-                continue
-            place = f"{path}:{number}"
-            try:
-                records.append((place, storable(json_value(line))))
-            except ValueError as error:
-                faults.add(place, f"the JSON cannot be parsed: {error}", "write one JSON object per line")
-    columns: dict[str, None] = {}
-    for place, record in records:
-        if isinstance(record, dict):
-            rows.append((place, record))
-            columns |= dict.fromkeys(map(str, record))
-        else:
-            faults.add(place, f"expected an object, found {type(record).__name__}", "write one JSON object per row")
-    faults.check()
-    return list(columns), rows
-
-
-def parquet_rows(path: Path) -> tuple[list[str], Iterator[tuple[str, Row]]]:
-    """Return the columns and rows of a Parquet file. Raises UserError for a damaged file."""
-    name, fix = str(path), "export the file again"
-    file = open_parquet(path, name, fix, MOST_PARQUET_MB)
-
-    def rows() -> Iterator[tuple[str, Row]]:
-        number = 0
-        for batch in parquet_batches(path, name, fix, MOST_PARQUET_MB):
-            for record in batch:
-                number += 1
-                yield f"{path}, row {number}", record
-
-    return list(file.schema_arrow.names), rows()
-
-
-def find_columns(path: Path, columns: Sequence[str], reading: Reading) -> dict[str, str]:
+def find_columns(path: Path, table: UserTable, reading: Reading) -> dict[str, str]:
     """Return the column of each field: as named by the user, or found by its name.
 
     Raises UserError for an unknown field or column, and if there is neither a column of turns nor role and text.
     """
+    columns = table.columns
     by_folded = {column.casefold().replace(" ", "_"): column for column in reversed(columns)}
     named: dict[str, str] = {}
     for field, names in COLUMN_NAMES.items():
         matching = [by_folded[name] for name in names if name in by_folded]
+        if field == "turns":
+            matching = [column for column in matching if holds_turns(table, column)]
+        elif field in ("conversation", "role", "text"):
+            matching = [column for column in matching if not holds_turns(table, column)]
         if matching:
             named[field] = matching[0]
     for field, column in reading.columns.items():
@@ -263,14 +225,36 @@ def find_columns(path: Path, columns: Sequence[str], reading: Reading) -> dict[s
         if absent := [column for column in chosen if column not in columns]:
             raise UserError(flag, f"{path} has no column {absent[0]}, only {', '.join(columns)}", "correct the name")
     fields = set(reading.columns)
+    sides = exchange_columns(columns) if not {"role", "text", "turns"} & fields and "turns" not in named else None
+    if sides is not None and not {"role", "text"} <= set(named):
+        named["turns"] = SEVERAL.join(sides)
     if "turns" in fields or ("turns" in named and not {"role", "text"} & fields):
         taken = {*named["turns"].split(SEVERAL)}
         return {field: column for field, column in named.items() if column not in taken or field == "turns"}
     named.pop("turns", None)
+    if named.get("conversation") in ID_OF_RECORD and "conversation" not in fields:
+        del named["conversation"]  # the id of a message, not of its conversation
     fix = "name the columns, for example --columns conversation=chat role=speaker text=message"
     needed = {field: named.get(field, field) for field in ("conversation", "role", "text")}
     check_columns(str(path), [*columns], list(needed.values()), fix)
     return named
+
+
+def holds_turns(table: UserTable, column: str) -> bool:
+    """Return True if the first filled cell of a column is a list of turns, or a text table names the column so."""
+    first = next((row[column] for _, row in table.rows if row.get(column) not in (None, "")), None)
+    if first is None or isinstance(first, str):
+        return str(first).lstrip().startswith("[{") or column.casefold() in ("turns", "messages")
+    return is_turn_list(first)
+
+
+def exchange_columns(columns: Sequence[str]) -> tuple[str, str] | None:
+    """Return the columns of the student's and the tutor's side of an exchange; None unless there is one of each."""
+    sides = {
+        role: [column for column in columns if pattern.match(column.casefold().replace(" ", "_"))]
+        for role, pattern in SIDES.items()
+    }
+    return (sides[STUDENT][0], sides[TUTOR][0]) if all(len(side) == 1 for side in sides.values()) else None
 
 
 def cell(row: Row, column: str | None) -> str:
@@ -278,208 +262,263 @@ def cell(row: Row, column: str | None) -> str:
     value = row.get(column) if column else None
     if value is None or value != value:  # NaN marks an empty cell of a number column
         return ""
-    value = joined_parts(value)
-    return value.strip() if isinstance(value, str) else str(value)
+    text = text_of(value) if isinstance(value, list | dict) else None
+    return (text if text is not None else cell_text(value)).strip()
 
 
-def joined_parts(content: Any) -> Any:
-    """Return the text of a list of parts, as in OpenAI's API; any other content unchanged."""
-    if not isinstance(content, list) or not all(isinstance(part, dict) and "type" in part for part in content):
-        return content
-    return "\n".join(part["text"] for part in content if isinstance(part.get("text"), str))
+# a row per message ----------------------------------------------------------------------------------------------------
 
 
-# conversations --------------------------------------------------------------------------------------------------------
-
-
-def of_messages(
-    rows: Iterable[tuple[str, Row]], named: Mapping[str, str], reading: Reading, faults: Faults
-) -> list[Conversation]:
+def conversations_of_messages(table: UserTable, named: dict[str, str], known: Understanding) -> list[Conversation]:
     """Return the conversations of a table with one row per message. Rows of different conversations may alternate."""
-    texts: dict[str, dict[str, str]] = {}
-    people: dict[str, set[str]] = {}
-    messages: dict[str, list[Message]] = {}
-    last: dict[str, Any] = {}
-    tags: dict[str, dict[str, str]] = {}
-    order = named.get("turn") or named.get("time")
-    for place, row in rows:
-        name = cell(row, named["conversation"])
-        if not name:
-            faults.add(place, f"the cell {named['conversation']} is empty", "write the conversation's id in each row")
+    rows: dict[str, list[tuple[str, Row]]] = defaultdict(list)
+    blank = [place for place, row in table.rows if not cell(row, named["conversation"])]
+    if blank:
+        problem = f"{len(blank):,} rows have no id in column {named['conversation']} (first: {blank[0]})"
+        known.doubt(problem, "write the conversation's id in each row")
+    previous: tuple[str, Row] | None = None
+    for place, row in table.rows:
+        if previous is not None and is_doubled(row, previous[1], named):
+            known.counts["rows equal to the row before, with turn or time, left out"] += 1
             continue
-        strict = order == named.get("turn")
-        if order and (text := cell(row, order)):
-            number = turn_number(text) if strict else time_as_number(text)
-            if number is None and strict:
-                faults.add(
-                    place,
-                    f"{order} {text!r} is not a number",
-                    "number the turns of each conversation",
-                )
-            elif number is not None:
-                if name in last and number <= last[name][0] and (number < last[name][0] or strict):
-                    problem = f"conversation {name}: {order} {text} follows {last[name][1]}"
-                    faults.add(place, problem, f"sort the rows of each conversation by {order}")
-                last[name] = number, text
-        # A tag holds until another value follows, because many tables state it only once per conversation.
-        known = tags.setdefault(name, {})
-        known.update({column: value for column in reading.tags if (value := cell(row, column))})
-        people.setdefault(name, set()).update(filter(None, (cell(row, column) for column in reading.names)))
-        about = texts.setdefault(name, dict.fromkeys(("problem", "solution"), ""))
-        for field in about:
-            about[field] = about[field] or cell(row, named.get(field))
-        role = role_of_word(place, cell(row, named["role"]), reading, faults)
-        if role == SYSTEM:
-            messages.setdefault(name, [])
-        elif role is not None:
-            message = message_of(place, role, cell(row, named["text"]), row, named, reading, faults, known)
-            messages.setdefault(name, []).extend(message)
+        previous = place, row
+        if name := cell(row, named["conversation"]):
+            rows[name].append((place, row))
+    order = ordered_rows(rows, named, known)
     return [
-        Conversation(name, parts, **texts[name], names=frozenset(people[name]))
-        for name, parts in messages.items()
-        if parts
+        conversation
+        for name, own in order.items()
+        if (conversation := conversation_of(name, own, named, known)).messages
     ]
 
 
-def turn_number(text: str) -> float | None:
-    """Return the number of a turn; None for another text, and for one by which turns have no order (NaN, infinity)."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+def is_doubled(row: Row, previous: Row, named: Mapping[str, str]) -> bool:
+    """Return True if a row repeats the one before, and its turn or time shows that it is no second message."""
+    field = named.get("turn") or named.get("time")
+    return field is not None and bool(cell(row, field)) and dict(row) == dict(previous)
 
 
-def time_as_number(text: str) -> float | None:
-    """Return an ISO time or a Unix time as a number; None if the text is no time, so that rows keep their order."""
-    if (number := turn_number(text)) is not None:
-        return number
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+def conversation_of(
+    name: str, rows: Sequence[tuple[str, Row]], named: Mapping[str, str], known: Understanding
+) -> Conversation:
+    """Return the conversation of its rows, each a message."""
+    reading, tags, messages = known.reading, dict[str, str](), list[Message]()
+    people: set[str] = set()
+    about = dict.fromkeys(("problem", "solution"), "")
+    for place, row in rows:
+        # A tag holds until another value follows, because many tables state it only once per conversation.
+        tags.update({column: value for column in reading.tags if (value := cell(row, column))})
+        people.update(filter(None, (cell(row, column) for column in reading.names)))
+        for field in about:
+            about[field] = about[field] or cell(row, named.get(field))
+        word = cell(row, named["role"])
+        role = known.role_of(place, word)
+        if role is not None and role != SYSTEM:
+            messages += message_of(place, Turn(word, cell(row, named["text"])), role, row, named, known, tags)
+        elif role == SYSTEM:
+            known.counts["messages of the system or of tools, left out"] += 1
+    return Conversation(name, with_speakers(messages, known), **about, names=frozenset(people))
+
+
+def ordered_rows(
+    rows: dict[str, list[tuple[str, Row]]], named: dict[str, str], known: Understanding
+) -> dict[str, list[tuple[str, Row]]]:
+    """Return the rows of each conversation in the order of their messages, by turn numbers or times."""
+    field = known.reading.sort or ("turn" if "turn" in named else "time" if "time" in named else None)
+    if field is None or field == "file":
+        known.notes += ["order: as in the file, unchecked"] if field else []
+        return rows
+    if field not in named:
+        raise UserError("--sort", f"no column is the {field}", f"name it with --columns {field}=COLUMN")
+    texts = [cell(row, named[field]) for own in rows.values() for _, row in own]
+    values = order_values(texts, field, named, known)
+    if values is None:
+        return rows
+    numbers = iter(values)
+    valued = {name: [(next(numbers), place_row) for place_row in own] for name, own in rows.items()}
+    if known.reading.sort is not None:
+        known.notes.append(f"order: each conversation sorted by {field}")
+        return {name: [pair for _, pair in sorted(own, key=sort_value)] for name, own in valued.items()}
+    ways = {name: direction([value for value, _ in own if value is not None]) for name, own in valued.items()}
+    falling = [name for name, way in ways.items() if way < 0]
+    mixed = [name for name, way in ways.items() if way == 0]
+    if mixed:
+        problem = mixed_order(mixed, valued, named, field)
+        # A time of day does not tell the day, so that sorting by it may put a morning before the evening before it.
+        sure = known.notes[-1:] != [f"times: {OF_DAY}"]
+        fix = f"pass --sort {field} to sort the rows, or --sort file to keep their order"
+        taken = known.doubt(problem, fix, f"each conversation sorted by {field}" if sure else "")
+        return {n: [pair for _, pair in sorted(own, key=sort_value)] for n, own in valued.items()} if taken else rows
+    if falling and len(falling) == sum(len({value for value, _ in own}) > 1 for own in valued.values()):
+        known.notes.append(f"order: the newest message comes first (by {named[field]}), so each is read from its end")
+        return {name: own[::-1] for name, own in rows.items()}
+    if falling:
+        problem = f"{len(falling):,} of {len(rows):,} conversations run backwards by {named[field]}"
+        fix = f"pass --sort {field} to sort the rows, or --sort file to keep their order"
+        taken = known.doubt(problem, fix, f"each conversation sorted by {field}")
+        return {n: [pair for _, pair in sorted(own, key=sort_value)] for n, own in valued.items()} if taken else rows
+    return rows
+
+
+def sort_value(pair: tuple[float | None, Any]) -> float:
+    """Return the value by which a row is sorted. Rows without one stay in front."""
+    return float("-inf") if pair[0] is None else pair[0]
+
+
+def mixed_order(
+    mixed: Sequence[str], valued: Mapping[str, Sequence[tuple[float | None, Any]]], named: Mapping[str, str], field: str
+) -> str:
+    """Return what is in doubt about conversations whose turn numbers or times go up and down, with a likely cause."""
+    name = mixed[0]
+    values = [value for value, _ in valued[name] if value is not None]
+    step = next(number for number in range(1, len(values)) if values[number] < values[number - 1])
+    cause = ""
+    if field == "time" and values[step - 1] - values[step] <= 3600.0:
+        cause = " (by at most an hour, as when summer time ends)"
+    return f"{len(mixed):,} conversations are not in the order of {named[field]}, such as {name}{cause}"
+
+
+def order_values(
+    texts: Sequence[str], field: str, named: dict[str, str], known: Understanding
+) -> list[float | None] | None:
+    """Return the numbers by which rows are ordered; None with a note if the column does not tell an order."""
+    column = named[field]
+    if field == "turn":
+        numbers = read_numbers(texts)
+        if numbers is None:
+            strange = next(text for text in texts if text and read_numbers([text]) is None)
+            known.doubt(
+                f"column {column} has {strange!r}, which is not a number", "number the turns of each conversation"
+            )
+            return None
+        return numbers.values
+    readings = read_times(texts)
+    if len(readings) == 2 and known.reading.day_first is not None:
+        readings = readings[:1] if known.reading.day_first else readings[1:]
+    if not readings:
+        del named[field]
+        known.notes.append(f"order: as in the file; column {column} cannot be read as times, so it was not checked")
         return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    if len(readings) == 2:
+        if sorted_like(readings[0].values) != sorted_like(readings[1].values):
+            fix = "pass --day-first true or false, or write the dates as 2025-03-14"
+            known.doubt(f"times in column {column} may name the day or the month first, with different orders", fix)
+            return None
+        readings = readings[:1]
+    known.notes.append(f"times: {readings[0].form}")
+    return readings[0].values
+
+
+def sorted_like(values: Sequence[float | None]) -> list[int]:
+    """Return the ranks of values, to compare the orders of two columns."""
+    order = sorted({value for value in values if value is not None})
+    places = {value: place for place, value in enumerate(order)}
+    return [places[value] if value is not None else -1 for value in values]
 
 
 def message_of(
-    place: str,
-    role: str,
-    text: str,
-    row: Row,
-    named: Mapping[str, str],
-    reading: Reading,
-    faults: Faults,
-    known: Mapping[str, str],
+    place: str, turn: Turn, role: str, row: Row, named: Mapping[str, str], known: Understanding, tags: Mapping[str, str]
 ) -> list[Message]:
-    """Return a list with the message of a row, or an empty list with a fault if its text is empty.
+    """Return a list with a message, or an empty list with a fault if its text is empty.
 
-    known: values of the tags at this message.
+    tags: values of the tags at this message.
     """
-    tags = dict(known) if role == TUTOR else {}
-    if role == TUTOR and reading.moves and (move := MOVE.match(text)):
-        text, tags = text[move.end() :].strip(), {**tags, "move": move[1].casefold()}
+    text, own_tags = turn.text.strip(), dict(tags) if role == TUTOR else {}
+    if role == TUTOR and known.reading.moves and (move := MOVE.match(text)):
+        text, own_tags = text[move.end() :].strip(), {**own_tags, "move": move[1].casefold()}
+    if ENTITY.search(text):
+        known.counts["texts with HTML entities such as &amp;, which were decoded"] += 1
+        text = html.unescape(text)
     if not text:
-        if not reading.skip_empty:
+        if known.reading.skip_empty:
+            known.counts["turns without a text, left out"] += 1
+        else:
             fix = "write its text, or pass --skip-empty to leave empty turns out"
-            faults.add(place, f"the text of the {role}'s turn is empty", fix)
+            known.faults.add(place, f"the text of the {role}'s turn is empty", fix)
         return []
     tutor = cell(row, named.get("tutor")) or None if role == TUTOR else None
-    return [Message(place, role, text, tutor, tags)]
+    return [Message(place, role, text, tutor, own_tags, turn.word)]
 
 
-def roles_of(reading: Reading) -> dict[str, str]:
-    """Return the role of each word in lower case."""
-    return {**ROLE_WORDS, **{word.casefold(): role for word, role in reading.roles.items()}}
+# a row per conversation or exchange -----------------------------------------------------------------------------------
 
 
-def role_of_word(place: str, word: str, reading: Reading, faults: Faults) -> str | None:
-    """Return the role that a word in the role column names; None with a fault if it names no role."""
-    role = reading.roles.get(word.casefold())
-    if role is None and word:
-        faults.add(
-            place, f"the role {word!r} is unknown", f"name it with --roles {json.dumps(word)}=student, or =tutor"
-        )
-    elif role is None:
-        faults.add(place, "the role is empty", "write tutor or student in each row")
-    return role
+def conversations_of_rows(table: UserTable, named: dict[str, str], known: Understanding) -> list[Conversation]:
+    """Return the conversations of a table with one row per conversation, or per exchange of one."""
+    columns = named["turns"].split(SEVERAL)
+    sides = exchange_roles(table, columns)
+    if sides is not None:
+        return conversations_of_exchanges(table, named, sides, known)
+    conversations = [of_row(place, row, named, known) for place, row in table.rows]
+    used = Counter(conversation.id for conversation in conversations)
+    repeated = {name: number for name, number in used.items() if number > 1}
+    if repeated:
+        rows = sum(repeated.values())
+        problem = f"{rows:,} rows share {len(repeated):,} ids in column {named.get('conversation')}"
+        known.doubt(problem, "give each conversation an id of its own", "each row is a conversation of its own")
+        conversations = with_distinct_ids(conversations)
+    return conversations
 
 
-def of_row(place: str, row: Row, named: Mapping[str, str], reading: Reading, faults: Faults) -> Conversation:
+def exchange_roles(table: UserTable, columns: Sequence[str]) -> dict[str, str] | None:
+    """Return the role of each of two columns whose cells are plain texts; None if they hold turns."""
+    found = exchange_columns(columns) if len(columns) == 2 else None
+    if found is None:
+        return None
+    cells = [row.get(column) for _, row in table.rows[:50] for column in columns]
+    if any(isinstance(value, list) or str(value or "").lstrip().startswith("[{") for value in cells):
+        return None
+    return {found[0]: STUDENT, found[1]: TUTOR}
+
+
+def conversations_of_exchanges(
+    table: UserTable, named: dict[str, str], sides: Mapping[str, str], known: Understanding
+) -> list[Conversation]:
+    """Return the conversations of a table whose rows have a message of each side, in the order of the named columns."""
+    if "conversation" not in named:
+        known.notes.append("conversations: each row is one, since no column has an id")
+    rows: dict[str, list[tuple[str, Row]]] = defaultdict(list)
+    for number, (place, row) in enumerate(table.rows, 1):
+        rows[cell(row, named.get("conversation")) or str(number)].append((place, row))
+    known.notes.append(
+        "rows: one exchange each, " + ", then ".join(f"{column} ({role})" for column, role in sides.items())
+    )
+    conversations = []
+    for name, own in ordered_rows(rows, named, known).items():
+        messages: list[Message] = []
+        for place, row in own:
+            tags = {column: value for column in known.reading.tags if (value := cell(row, column))}
+            for column in named["turns"].split(SEVERAL):
+                if text := cell(row, column):
+                    messages += message_of(place, Turn(sides[column], text), sides[column], row, named, known, tags)
+        about = {
+            field: next((value for _, row in own if (value := cell(row, named.get(field)))), "")
+            for field in ("problem", "solution")
+        }
+        people = frozenset(value for _, row in own for column in known.reading.names if (value := cell(row, column)))
+        conversations.append(Conversation(name, messages, **about, names=people))
+    return conversations
+
+
+def of_row(place: str, row: Row, named: Mapping[str, str], known: Understanding) -> Conversation:
     """Return the conversation of a row that contains all turns: as a list of objects, or as a text with speakers."""
     name = cell(row, named.get("conversation")) or place.rpartition(" ")[2].rpartition(":")[2]
     messages: list[Message] = []
-    known = {column: value for column in reading.tags if (value := cell(row, column))}
+    tags = {column: value for column in known.reading.tags if (value := cell(row, column))}
     for column in named["turns"].split(SEVERAL):
-        for number, (word, text) in enumerate(turns_in(place, row.get(column), reading.roles, faults), 1):
+        for number, turn in enumerate(turns_in(place, row.get(column), known.roles, known.faults), 1):
             where = f"{place}, {column} {number}"
-            role = role_of_word(where, word, reading, faults)
+            role = known.role_of(where, turn.word.strip())
             if role is not None and role != SYSTEM:
-                messages += message_of(where, role, text.strip(), row, named, reading, faults, known)
-    if not messages:
-        faults.add(
-            place, "the conversation has no turns", "remove the row, or name the column with --columns turns=..."
-        )
+                messages += message_of(where, turn, role, row, named, known, tags)
+            elif role == SYSTEM:
+                known.counts["messages of the system or of tools, left out"] += 1
+    if not messages and not known.unknown_words:
+        fix = "remove the row, or name the column with --columns turns=..."
+        known.faults.add(place, "the conversation has no turns", fix)
     about = {field: cell(row, named.get(field)) for field in ("problem", "solution")}
-    people = frozenset(filter(None, (cell(row, column) for column in reading.names)))
-    return Conversation(name, messages, **about, names=people)
-
-
-def turns_in(place: str, content: Any, roles: Mapping[str, str], faults: Faults) -> list[tuple[str, str]]:
-    """Return role word and text of each turn in a cell: a list of objects (or its JSON), or lines `Speaker: text`.
-
-    In lines, only a known role begins a turn, so that a colon within a text does not. Turns that are separated by
-    TURN_SEPARATOR may begin with a student's name.
-    """
-    if isinstance(content, str) and content.lstrip().startswith("["):
-        try:
-            content = json_value(content)
-        except ValueError as error:
-            faults.add(place, f"the turns are not a JSON list: {error}", "write a JSON list, or lines `Tutor: text`")
-            return []
-    if isinstance(content, list):
-        return [turn for number, part in enumerate(content, 1) for turn in listed_turn(place, number, part, faults)]
-    if content is None or not str(content).strip():
-        return []
-    text = str(content).replace("\u00a0", " ")
-    turns = []
-    if TURN_SEPARATOR in text:
-        for number, part in enumerate(text.split(TURN_SEPARATOR), 1):
-            speaker, colon, words = part.strip().partition(":")
-            if colon and len(speaker) <= LONGEST_SPEAKER:
-                known = speaker.strip() if speaker.strip().casefold() in roles else "student"
-                turns.append((known, words))
-            elif part.strip():
-                problem = f"turn {number} has no speaker: {part.strip()[:LONGEST_SPEAKER]!r}"
-                faults.add(place, problem, "write each turn as `Tutor: text`")
-        return turns
-    for line in text.split("\n"):
-        speaker, colon, words = line.partition(":")
-        if colon and speaker.strip().casefold() in roles:
-            turns.append((speaker.strip(), words))
-        elif turns:
-            turns[-1] = turns[-1][0], f"{turns[-1][1]}\n{line}"
-        elif line.strip():
-            problem = f"the conversation does not begin with a speaker: {line.strip()[:LONGEST_SPEAKER]!r}"
-            faults.add(place, problem, "write lines `Tutor: text`, or name a speaker with --roles NAME=student")
-            return []
-    return turns
-
-
-def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[tuple[str, str]]:
-    """Return a list with role and text of a turn in a list, or an empty list for a call of a tool.
-
-    The text may be a list of parts, as in OpenAI's API.
-    """
-    keys = {str(key).casefold(): key for key in turn} if isinstance(turn, dict) else {}
-    word = next((turn[keys[name]] for name in (*COLUMN_NAMES["role"], "user") if name in keys), None)
-    text = next((turn[keys[name]] for name in COLUMN_NAMES["text"] if name in keys), None)
-    text = joined_parts(text)
-    if text is None and "tool_calls" in keys:
-        return []
-    if isinstance(word, str) and isinstance(text, str):
-        return [(word, text)]
-    faults.add(place, f"turn {number} has no role or no text", "write each turn as an object with role and text")
-    return []
+    people = frozenset(filter(None, (cell(row, column) for column in known.reading.names)))
+    return Conversation(name, with_speakers(messages, known), **about, names=people)
 
 
 def with_distinct_ids(conversations: Sequence[Conversation]) -> list[Conversation]:
@@ -498,21 +537,62 @@ def with_distinct_ids(conversations: Sequence[Conversation]) -> list[Conversatio
     return distinct
 
 
-def merge_messages(conversation: Conversation, faults: Faults) -> Conversation:
+# turns ----------------------------------------------------------------------------------------------------------------
+
+
+def with_speakers(messages: Sequence[Message], known: Understanding) -> list[Message]:
+    """Return messages in which students keep their names if a conversation has several: "Ana: ..." or "Student 1: ...".
+
+    A name is a word of the role column that names no role.
+    """
+    people = [message.speaker for message in messages if message.role == STUDENT and message.speaker]
+    names = list(dict.fromkeys(name for name in people if name.casefold() not in ROLE_WORDS))
+    if len(names) < 2:
+        return [message._replace(speaker=None) for message in messages]
+    known.counts["conversations with several students, whose names are kept"] += 1
+    shown = {name: f"Student {number}" if known.reading.anonymous else name for number, name in enumerate(names, 1)}
+    return [
+        message._replace(text=f"{shown[message.speaker]}: {message.text}")
+        if message.role == STUDENT and message.speaker in shown
+        else message._replace(speaker=None)
+        for message in messages
+    ]
+
+
+def merged_messages(conversation: Conversation, known: Understanding) -> Conversation:
     """Return a conversation in which consecutive messages of one role are joined, separated by a blank line.
 
     Two tutors in one turn are a fault, since the turn could not be attributed.
     """
     merged: list[Message] = []
-    for message in conversation.messages:
-        if merged and merged[-1].role == message.role:
-            last = merged[-1]
-            if message.role == TUTOR and last.tutor != message.tutor:
-                problem = f"conversation {conversation.id}: one turn has two tutors, {last.tutor} and {message.tutor}"
-                faults.add(
-                    message.place, problem, "give all messages of a turn the same tutor, or add the student's turn"
-                )
-            merged[-1] = last._replace(text=f"{last.text}\n\n{message.text}", tags={**message.tags, **last.tags})
-        else:
-            merged.append(message)
+    for _, group in groupby(conversation.messages, key=lambda message: message.role):
+        first, *others = group
+        for message in others:
+            known.counts["messages joined with the one before, by the same role"] += 1
+            if message.text == first.text:
+                known.counts["of these, equal to the one before"] += 1
+            if message.role == TUTOR and first.tutor != message.tutor:
+                problem = f"conversation {conversation.id}: one turn has two tutors, {first.tutor} and {message.tutor}"
+                fix = "give all messages of a turn the same tutor, or add the student's turn"
+                known.faults.add(message.place, problem, fix)
+            first = first._replace(text=f"{first.text}\n\n{message.text}", tags={**message.tags, **first.tags})
+        merged.append(first)
     return conversation._replace(messages=merged)
+
+
+def preview_lines(content: Transcripts, shown: int = 2, longest: int = 90) -> Iterable[str]:
+    """Yield the first conversations as they will be used, a line a turn."""
+    for conversation in content.conversations[:shown]:
+        yield f"conversation {conversation.id}: {len(conversation.messages)} turns" + (
+            f"; problem: {shortened(conversation.problem, longest)}" if conversation.problem else ""
+        )
+        for message in conversation.messages[:6]:
+            yield f"  {message.role.capitalize()}: {shortened(message.text, longest)}"
+        if len(conversation.messages) > 6:
+            yield f"  ... {len(conversation.messages) - 6} more turns"
+
+
+def shortened(text: str, longest: int) -> str:
+    """Return a text in one line of limited length."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[: longest - 3]}..."

@@ -1,0 +1,93 @@
+"""Decimal sign of a file's numbers: decided once from all numbers of a column, and a doubt where both are possible."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+Sign = Literal[".", ","]
+# A number with its currency and unit. Groups: the digits with their separators
+NUMBER = re.compile(
+    r"\s*[$\u20ac\u00a3\u00a5]?\s*([-+\u2212]?\d[\d.,'\u00a0\u202f]*)"
+    r"\s*(?:%|[$\u20ac\u00a3\u00a5\u00b0]|[^\W\d_][^\d]{0,30})?\s*"
+)
+GROUPED = {".": re.compile(r"\d{1,3}(?:,\d{3})+"), ",": re.compile(r"\d{1,3}(?:\.\d{3})+")}  # by the decimal sign
+OTHER: dict[Sign, Sign] = {".": ",", ",": "."}
+SHARE_OF_NUMBERS = 0.6  # share of a column's cells that are numbers, from which it is a column of numbers
+
+
+class DecimalSign(NamedTuple):
+    """Decimal sign of a column. sign: None in doubt; proof: cells that have only this reading; open: cells with two."""
+
+    column: str
+    sign: Sign | None
+    proof: list[str]
+    open: list[str]
+
+
+def digits_of(text: str) -> str | None:
+    """Return the digits of a number with their separators, or None for a text that is no number."""
+    match = NUMBER.fullmatch(text)
+    return match[1].replace("\u00a0", "").replace("\u202f", "").replace("'", "") if match else None
+
+
+def reads_as(digits: str, sign: Sign) -> bool:
+    """Return True if digits with separators are a number with this decimal sign."""
+    whole, _, part = digits.lstrip("+-\u2212").partition(sign)
+    other = OTHER[sign]
+    if other in part or sign in part:
+        return False
+    return whole.isdigit() or bool(GROUPED[sign].fullmatch(whole))
+
+
+def decimal_sign(column: str, texts: Iterable[str]) -> DecimalSign | None:
+    """Return the decimal sign of a column, or None if it has no numbers with separators, or is no column of numbers."""
+    cells = [text for text in texts if text.strip()]
+    numbers = [digits for text in cells if (digits := digits_of(text)) is not None]
+    if len(numbers) < SHARE_OF_NUMBERS * max(len(cells), 1):
+        return None
+    proofs: dict[Sign, list[str]] = {".": [], ",": []}
+    is_open: list[str] = []
+    for digits in numbers:
+        if "." not in digits and "," not in digits:
+            continue
+        signs: list[Sign] = [sign for sign in OTHER if reads_as(digits, sign)]
+        if len(signs) == 1:
+            proofs[signs[0]].append(digits)
+        elif signs:
+            is_open.append(digits)
+    if not is_open and not any(proofs.values()):
+        return None
+    if proofs["."] and proofs[","]:
+        return DecimalSign(column, None, [proofs["."][0], proofs[","][0]], is_open)
+    for sign, proof in proofs.items():
+        if proof:
+            return DecimalSign(column, sign, proof, is_open)
+    return DecimalSign(column, None, [], is_open)
+
+
+def plain_number(text: str, sign: Sign) -> str:
+    """Return a text whose number has a decimal point and no separators of thousands; another text unchanged."""
+    digits = digits_of(text)
+    if digits is None or not reads_as(digits, sign):
+        return text
+    plain = digits.replace(OTHER[sign], "").replace(sign, ".").replace("\u2212", "-")
+    match = NUMBER.fullmatch(text)
+    assert match is not None
+    return f"{text[: match.start(1)]}{plain}{text[match.end(1) :]}"
+
+
+def doubt_of(columns: Sequence[DecimalSign]) -> str | None:
+    """Return what is in doubt about the decimal signs of a file's columns, or None."""
+    signs = {column.sign for column in columns if column.sign}
+    lines = []
+    for column in columns:
+        if column.sign is None and column.proof:
+            lines.append(f"column {column.column} has numbers in both notations ({', '.join(column.proof)})")
+        elif column.sign is None and len(signs) != 1:
+            shown = ", ".join(dict.fromkeys(column.open[:3]))
+            lines.append(f"column {column.column} has {len(column.open):,} numbers with two readings, such as {shown}")
+    if len(signs) > 1:
+        lines.append("columns differ in their decimal sign")
+    return "; ".join(lines) or None

@@ -1,0 +1,363 @@
+"""Reader of a user's own file of records, in every usual format, with what was understood and what is in doubt.
+
+The content decides the format, not the suffix. Nothing is converted, merged or dropped in silence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maieutic.core.encodings import decode_file
+from maieutic.core.errors import UserError
+from maieutic.core.files import MB
+from maieutic.core.json_text import count_json_values, json_value, storable
+from maieutic.core.parquet import open_parquet, parquet_batches
+from maieutic.core.tables import DELIMITERS, parse_table
+from maieutic.core.workbooks import ERRORS, Sheet, cell_text, is_rounded, is_workbook, read_sheets
+
+MOST_JSON_VALUES = 5_000_000  # maximum number of values of a JSON document, which is read at once
+MOST_PARQUET_MB = 400.0  # maximum size of the values of a Parquet file, which is compressed
+MOST_FAULTS = 20  # maximum number of faulty rows that are listed one by one
+FORMATS = "CSV (UTF-8), .xlsx, .ods, JSON lines, JSON or Parquet"
+Row = Mapping[str, Any]
+
+# Exports that are no tables, by their first lines, with what to do
+TABLE_FIX = "convert it to a table with the columns conversation, role and text"
+EXPORTS = {
+    "an export of WhatsApp": re.compile(
+        r"\A[\u200e\u200f\s]*\[?\d{1,4}[./-]\d{1,2}[./-]\d{1,4},?\s+\d{1,2}[:.]\d{2}(?:[:.]\d{2})?\s?"
+        r"(?:[AaPp]\.?[Mm]\.?)?(?:\] | - )"
+    ),
+    "a transcript of Zoom (WebVTT)": re.compile(r"\A\s*WEBVTT\b"),
+    "a chat of Zoom": re.compile(r"\A\s*\d{2}:\d{2}:\d{2}\s+From\s"),
+    "subtitles (SRT)": re.compile(r"\A\s*1\s*\n\d{2}:\d{2}:\d{2},\d{3} --> "),
+    "a web page": re.compile(r"\A\s*<(?:!doctype|html)\b", re.IGNORECASE),
+    "an XML file": re.compile(r"\A\s*<\?xml\b"),
+    "a PDF": re.compile(r"\A%PDF-"),
+}
+
+
+class Doubt(NamedTuple):
+    """Something in a file that has more than one reading.
+
+    place: file, column or key; problem: what is in doubt, with its count; fix: the flag or key that settles it;
+    proposal: the reading that `--yes` takes, "" if there is none.
+    """
+
+    place: str
+    problem: str
+    fix: str
+    proposal: str = ""
+
+    @property
+    def error(self) -> UserError:
+        """The doubt as an error."""
+        more = f"; --yes takes: {self.proposal}" if self.proposal else ""
+        return UserError(self.place, self.problem, f"{self.fix}{more}")
+
+
+class FileSettings(NamedTuple):
+    """How a user's file is read. encoding: of a text file; sheet: of a workbook; max_mb: maximum size of the file."""
+
+    encoding: str | None = None
+    sheet: str | None = None
+    max_mb: float = 100.0
+    encoding_fix: str = "pass --encoding"
+    sheet_fix: str = "pass --sheet"
+
+
+AS_FOUND = FileSettings()
+
+
+class UserTable(NamedTuple):
+    """Records of a user's file.
+
+    columns: their names; rows: each with its place; form: format and encoding as understood; notes: lines on what was
+    understood; has_text_cells: True if all cells are texts (CSV).
+    """
+
+    columns: list[str]
+    rows: list[tuple[str, Row]]
+    form: str
+    notes: list[str]
+    has_text_cells: bool = False
+
+
+class Faults:
+    """Faulty rows of a file. The first MOST_FAULTS are listed one by one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.listed, self.more = path, list[UserError](), 0
+
+    def add(self, place: str, problem: str, fix: str) -> None:
+        """Add a fault of one row."""
+        if len(self.listed) < MOST_FAULTS:
+            self.listed.append(UserError(place, problem, fix))
+        else:
+            self.more += 1
+
+    def check(self) -> None:
+        """Raise UserError with all faults, if there are any."""
+        if self.more:
+            fix = "correct the listed rows, then run the command again"
+            self.listed.append(UserError(str(self.path), f"{self.more} more rows are faulty", fix))
+        if self.listed:
+            raise UserError.of(self.listed)
+
+
+def read_user_table(path: Path, settings: FileSettings = AS_FOUND) -> UserTable:
+    """Return the records of a user's file. Raises UserError for a file that cannot be read in one way alone."""
+    data = read_bytes(path, settings.max_mb)
+    name = str(path)
+    if data.startswith(b"PAR1"):
+        return parquet_table(path)
+    if is_workbook(data):
+        return workbook_table(read_sheets(data, name), name, settings)
+    decoded = decode_file(data, name, settings.encoding, settings.encoding_fix)
+    text, notes = decoded.text, []
+    if decoded.is_guessed:
+        notes.append(f"encoding: Windows-1252, as the file is not UTF-8 (otherwise {settings.encoding_fix})")
+    if kind := next((kind for kind, begin in EXPORTS.items() if begin.match(text[:500])), None):
+        raise UserError(name, f"is {kind}", TABLE_FIX)
+    start = text.lstrip("\ufeff \t\r\n")[:1]
+    if path.suffix.casefold() in (".jsonl", ".ndjson", ".json") or (start in ("{", "[") and is_json(text)):
+        columns, rows, more = json_table(path, text)
+        return UserTable(columns, rows, f"JSON ({decoded.encoding})", [*notes, *more])
+    return csv_table(path, text, decoded.encoding, notes)
+
+
+def read_bytes(path: Path, max_mb: float) -> bytes:
+    """Return the content of a file. Raises UserError for a folder, and for an empty or too large file."""
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            raise UserError(str(path), "is not a file", "pass a file, not a folder")
+        if size > max_mb * MB:
+            problem = f"expected at most {max_mb:g} MB, found {size / MB:.3g} MB"
+            raise UserError(str(path), problem, f"split the file, or pass --max-mb {-(-size // int(MB))}")
+        if not size:
+            raise UserError(str(path), "the file is empty", "pass a file with records")
+        return path.read_bytes()
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise UserError(str(path), problem, f"correct the path, or save the file as {FORMATS}") from None
+
+
+def check_distinct(columns: Sequence[str], place: str) -> None:
+    """Raise UserError if two columns have the same name."""
+    if twice := [column for number, column in enumerate(columns) if column in columns[:number]]:
+        raise UserError(place, f"two columns are named {twice[0]}", "rename one of them")
+
+
+# text tables ----------------------------------------------------------------------------------------------------------
+
+
+def csv_table(path: Path, text: str, encoding: str, notes: list[str]) -> UserTable:
+    """Return the rows of a CSV text with any of the usual separators."""
+    check_title(path, text)
+    fix = "quote cells with line breaks, and write as many cells as columns"
+    table = parse_table(text, str(path), fix, padded=True)
+    check_distinct(table.columns, f"{path}:1")
+    rows: list[tuple[str, Row]] = [(f"{path}:{number}", row) for number, row in table.rows]
+    return UserTable(table.columns, rows, f"CSV ({encoding})", notes, has_text_cells=True)
+
+
+def check_title(path: Path, text: str) -> None:
+    """Raise UserError for a title above the header, as spreadsheets have it: one cell above rows of several."""
+    first, *others = [line for line in text.lstrip("\ufeff").split("\n", 4)[:4] if line.strip()] or [""]
+    if len(others) < 2 or first.casefold().startswith("sep="):
+        return
+    title = first.strip().rstrip(DELIMITERS).strip('"')
+    is_one_cell = bool(title) and not any(sign in title for sign in DELIMITERS)
+    if is_one_cell and any(others[0].count(sign) == others[1].count(sign) > 0 for sign in DELIMITERS):
+        problem = f"line 1 is a title ({title[:40]!r}), not the names of columns"
+        raise UserError(f"{path}:1", problem, "delete the lines above the header")
+
+
+# workbooks ------------------------------------------------------------------------------------------------------------
+
+
+def workbook_table(sheets: Sequence[Sheet], name: str, settings: FileSettings) -> UserTable:
+    """Return the rows of a workbook's sheet. Raises UserError if several sheets have a header, and none is named."""
+    tables = [sheet for sheet in sheets if len(sheet.rows) > 1]
+    names = ", ".join(sheet.name for sheet in sheets) or "none"
+    if settings.sheet is not None:
+        tables = [sheet for sheet in sheets if sheet.name == settings.sheet]
+        if not tables:
+            raise UserError(
+                name, f"has no sheet {settings.sheet!r}, only {names}", f"{settings.sheet_fix} with one of them"
+            )
+    if not tables:
+        raise UserError(name, "no sheet has a header and rows", "pass a workbook with one record a row")
+    if len(tables) > 1:
+        listed = ", ".join(sheet.name for sheet in tables)
+        raise UserError(name, f"{len(tables)} sheets have rows: {listed}", f"{settings.sheet_fix} with one of them")
+    [sheet] = tables
+    (first, head), *rows = sheet.rows
+    columns = [cell_text(cell).strip() for cell in head]
+    while columns and not columns[-1]:
+        columns.pop()
+    place = f"{name}, sheet {sheet.name}"
+    if len(columns) == 1 and max(len([cell for cell in cells if cell != ""]) for _, cells in rows) > 1:
+        problem = f"row {first} is a title ({columns[0][:40]!r}), not the names of columns"
+        raise UserError(place, problem, "delete the rows above the header")
+    check_distinct([column for column in columns if column], place)
+    if broken := sum(isinstance(cell, str) and cell in ERRORS for _, cells in rows for cell in cells):
+        raise UserError(place, f"{broken:,} cells contain an error such as #REF!", "correct these formulas")
+    records: list[tuple[str, Row]] = []
+    for number, cells in rows:
+        extra = [cell for cell in cells[len(columns) :] if cell_text(cell)]
+        if extra:
+            raise UserError(f"{place}, row {number}", "has a cell without a column name", "name its column")
+        record = {column: cell for column, cell in zip(columns, cells, strict=False) if column}
+        records.append((f"{place}, row {number}", record))
+    notes = [f"sheet: {sheet.name}"] if len(sheets) > 1 else []
+    return UserTable([column for column in columns if column], records, "workbook", notes)
+
+
+def check_exact(table: UserTable, columns: Iterable[str], name: str) -> None:
+    """Raise UserError if ids were rounded by a spreadsheet: in scientific notation, or above 2^53 in a workbook."""
+    faults = []
+    for column in columns:
+        values = [row.get(column) for _, row in table.rows]
+        rounded = [value for value in values if is_rounded(value) or ROUNDED.fullmatch(cell_text(value).strip())]
+        if rounded and table.form != "JSON":
+            problem = (
+                f"{len(rounded):,} ids in column {column} were rounded by a spreadsheet (as {cell_text(rounded[0])})"
+            )
+            fix = "export the table again with this column formatted as text"
+            faults.append(UserError(name, problem, fix))
+    if faults:
+        raise UserError.of(faults)
+
+
+ROUNDED = re.compile(r"[+-]?\d(?:[.,]\d+)?[eE]\+?\d{1,3}")
+
+
+# JSON -----------------------------------------------------------------------------------------------------------------
+
+
+def is_json(text: str) -> bool:
+    """Return True if a text without a JSON suffix is a JSON document, or begins with a JSON line."""
+    first = text.lstrip("\ufeff \t\r\n").partition("\n")[0]
+    for part in (first, text):
+        try:
+            json_value(part)
+        except ValueError:
+            continue
+        return True
+    return False
+
+
+def json_table(path: Path, text: str) -> tuple[list[str], list[tuple[str, Row]], list[str]]:
+    """Return columns and rows of JSON lines, or of a document with a list of records, and notes."""
+    stripped = text.lstrip("\ufeff \t\r\n")
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    faults, notes = Faults(path), list[str]()
+    document: Any = None
+    if stripped.startswith("[") or not all(line.lstrip().startswith("{") for _, line in lines) or not is_line(lines):
+        if (values := count_json_values(text.encode("utf-8", "replace"))) > MOST_JSON_VALUES:
+            problem = f"the file has about {values:,} values, more than {MOST_JSON_VALUES:,}"
+            raise UserError(str(path), problem, "split the file, or write one JSON object per line")
+        try:
+            document = json_value(text.lstrip("\ufeff"))
+        except ValueError as error:
+            if stripped.startswith("[") or not is_line(lines):
+                raise UserError(str(path), f"the JSON cannot be parsed: {error}", "correct the file") from None
+    records: list[tuple[str, Any]] = []
+    if document is not None:
+        listed, notes = records_of(document, str(path))
+        records = [(f"{path}, record {number}", record) for number, record in enumerate(listed, 1)]
+        for place, record in records:
+            try:
+                storable(record)
+            except ValueError as error:
+                faults.add(place, f"the record cannot be used: {error}", "correct this text")
+    else:
+        for number, line in lines:
+            try:
+                records.append((f"{path}:{number}", storable(json_value(line))))
+            except ValueError as error:
+                faults.add(f"{path}:{number}", f"the JSON cannot be parsed: {error}", "write one JSON object per line")
+    columns: dict[str, None] = {}
+    rows: list[tuple[str, Row]] = []
+    for place, record in records:
+        if isinstance(record, dict):
+            rows.append((place, record))
+            columns |= dict.fromkeys(map(str, record))
+        else:
+            problem = f"expected an object, found {type(record).__name__}"
+            faults.add(place, problem, "write one JSON object per row")
+    faults.check()
+    return list(columns), rows, notes
+
+
+def is_line(lines: Sequence[tuple[int, str]]) -> bool:
+    """Return True if the first line of a file is a whole JSON value, as in JSON lines."""
+    try:
+        return bool(lines) and json_value(lines[0][1]) is not None
+    except ValueError:
+        return False
+
+
+def records_of(document: Any, name: str) -> tuple[list[Any], list[str]]:
+    """Return the records of a JSON document, and notes: a list, an object with one list, or one object by id.
+
+    Raises UserError for another document.
+    """
+    if isinstance(document, list):
+        if document and all(isinstance(entry, list) for entry in document):
+            return [{"messages": entry} for entry in document], ["records: each list of the document's list"]
+        return document, []
+    if not isinstance(document, dict):
+        raise UserError(name, f"expected a list of records, found {type(document).__name__}", "pass a list of objects")
+    lists = [key for key, value in document.items() if is_list_of_objects(value)]
+    if len(lists) > 1:
+        listed = ", ".join(lists)
+        raise UserError(name, f"the object has several lists of objects: {listed}", "keep one of them")
+    if lists:
+        [key] = lists
+        if looks_like_messages(document[key]):
+            return [document], ["records: the document is one record"]
+        return document[key], [f"records: the list {key} of the document"]
+    if document and all(is_list_of_objects(value) or isinstance(value, dict) for value in document.values()):
+        records = [
+            {"id": key, **value} if isinstance(value, dict) else {"id": key, "messages": value}
+            for key, value in document.items()
+        ]
+        return records, ["records: the values of the document's object, by id"]
+    return [document], ["records: the document is one record"]
+
+
+def is_list_of_objects(value: Any) -> bool:
+    """Return True for a non-empty list of objects."""
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, dict) for entry in value)
+
+
+MESSAGE_KEYS = {"role", "speaker", "sender", "from", "author"}
+TEXT_KEYS = {"content", "text", "value", "message", "parts", "body"}
+
+
+def looks_like_messages(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Return True if objects are messages of one conversation: all have a speaker and a text, and none its id."""
+    return all(
+        (MESSAGE_KEYS & set(record) or record.get("type") in ("human", "ai", "system"))
+        and TEXT_KEYS & set(record)
+        and not any("conversation" in key or "session" in key for key in record)
+        for record in records
+    )
+
+
+# Parquet --------------------------------------------------------------------------------------------------------------
+
+
+def parquet_table(path: Path) -> UserTable:
+    """Return the rows of a Parquet file. Raises UserError for a damaged file."""
+    name, fix = str(path), "export the file again"
+    file = open_parquet(path, name, fix, MOST_PARQUET_MB)
+    records = (record for batch in parquet_batches(path, name, fix, MOST_PARQUET_MB) for record in batch)
+    rows: list[tuple[str, Row]] = [(f"{path}, row {number}", record) for number, record in enumerate(records, 1)]
+    return UserTable(list(file.schema_arrow.names), rows, "Parquet", [])

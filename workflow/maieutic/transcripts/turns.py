@@ -1,0 +1,124 @@
+"""Turns within one cell or object: lists of messages in the forms of chat products, and lines `Speaker: text`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from maieutic.core.json_text import json_value
+from maieutic.core.user_tables import Faults
+
+ROLE_KEYS = ("role", "speaker", "author", "sender", "from", "user", "type")
+TEXT_KEYS = ("text", "content", "message", "value", "utterance", "body", "parts", "data")
+TURN_SEPARATOR = "|EOM|"  # separates turns in MathDial's conversations
+LONGEST_SPEAKER = 40
+TREE_KEYS = {"mapping", "current_node"}  # keys of a conversation in ChatGPT's export
+EXPORTS = {  # exports whose objects are no list of messages, by keys that only they have
+    "an export of ChatGPT, whose conversations are trees of versions": {"mapping"},
+    "an export of Intercom": {"conversation_parts"},
+    "an export of Langfuse": {"sessionId", "input", "output"},
+    "an export of Discord": {"guild", "channel"},
+    "an export of Slack": {"client_msg_id"},
+}
+
+
+class Turn(NamedTuple):
+    """One turn as written. word: the speaker's word; text: what was said."""
+
+    word: str
+    text: str
+
+
+def named_export(record: Mapping[str, Any]) -> str | None:
+    """Return the name of the product whose export a record is from, if it is no list of messages."""
+    return next((name for name, keys in EXPORTS.items() if keys <= set(record)), None)
+
+
+def text_of(content: Any) -> str | None:
+    """Return the text of a message's content: a text, a list of parts, or an object around it; None for another."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        return next((text for key in TEXT_KEYS if (text := text_of(content.get(key))) is not None), None)
+    if isinstance(content, list) and all(isinstance(part, str | dict) for part in content):
+        parts = [part if isinstance(part, str) else part_text(part) for part in content]
+        return "\n".join(part for part in parts if part is not None)
+    return None
+
+
+def part_text(part: Mapping[str, Any]) -> str | None:
+    """Return the text of one part of a content list; None for thoughts, pictures and calls of tools."""
+    if part.get("type", "text") not in ("text", "input_text", "output_text") or part.get("thought"):
+        return None
+    text = part.get("text")
+    return text if isinstance(text, str) else None
+
+
+def is_turn_list(value: Any) -> bool:
+    """Return True for a list of objects that have a speaker and a text."""
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, dict) for entry in value)
+
+
+def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[Turn]:
+    """Return a list with a turn in a list, or an empty list for a call of a tool."""
+    keys = {str(key).casefold(): key for key in turn} if isinstance(turn, dict) else {}
+    word = next((word for name in ROLE_KEYS if name in keys and (word := word_of(turn[keys[name]]))), None)
+    texts = [text for name in TEXT_KEYS if name in keys and (text := text_of(turn[keys[name]])) is not None]
+    text = next((text for text in texts if text.strip()), texts[0] if texts else None)
+    if not (text or "").strip() and {"tool_calls", "function_call"} & keys.keys():
+        return []
+    if word is not None and text is not None:
+        return [Turn(word, text)]
+    faults.add(place, f"turn {number} has no role or no text", "write each turn as an object with role and text")
+    return []
+
+
+def word_of(value: Any) -> str | None:
+    """Return the word of a speaker: a text, or the role or name of an object."""
+    if isinstance(value, dict):
+        return next((word for key in ("role", "type", "name") if isinstance(word := value.get(key), str)), None)
+    return value if isinstance(value, str) else None
+
+
+def turns_in(place: str, content: Any, roles: Mapping[str, str], faults: Faults) -> list[Turn]:
+    """Return the turns in a cell: a list of objects (or its JSON), or lines `Speaker: text`.
+
+    In lines, only a known role begins a turn, so that a colon within a text does not. Turns that are separated by
+    TURN_SEPARATOR may begin with a student's name.
+    """
+    if isinstance(content, str) and content.lstrip().startswith("["):
+        try:
+            content = json_value(content)
+        except ValueError as error:
+            faults.add(place, f"the turns are not a JSON list: {error}", "write a JSON list, or lines `Tutor: text`")
+            return []
+    if isinstance(content, list):
+        return [turn for number, part in enumerate(content, 1) for turn in listed_turn(place, number, part, faults)]
+    if content is None or not str(content).strip():
+        return []
+    text = str(content).replace("\u00a0", " ")
+    if TURN_SEPARATOR in text:
+        return list(separated_turns(place, text, roles, faults))
+    turns: list[Turn] = []
+    for line in text.split("\n"):
+        speaker, colon, words = line.partition(":")
+        if colon and speaker.strip().casefold() in roles:
+            turns.append(Turn(speaker.strip(), words))
+        elif turns:
+            turns[-1] = Turn(turns[-1].word, f"{turns[-1].text}\n{line}")
+        elif line.strip():
+            problem = f"the conversation does not begin with a speaker: {line.strip()[:LONGEST_SPEAKER]!r}"
+            faults.add(place, problem, "write lines `Tutor: text`, or name a speaker with --roles NAME=student")
+            return []
+    return turns
+
+
+def separated_turns(place: str, text: str, roles: Mapping[str, str], faults: Faults) -> Iterator[Turn]:
+    """Yield the turns of a text in which TURN_SEPARATOR stands between them."""
+    for number, part in enumerate(text.split(TURN_SEPARATOR), 1):
+        speaker, colon, words = part.strip().partition(":")
+        if colon and len(speaker) <= LONGEST_SPEAKER:
+            yield Turn(speaker.strip() if speaker.strip().casefold() in roles else "student", words)
+        elif part.strip():
+            problem = f"turn {number} has no speaker: {part.strip()[:LONGEST_SPEAKER]!r}"
+            faults.add(place, problem, "write each turn as `Tutor: text`")
