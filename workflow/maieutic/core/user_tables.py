@@ -16,7 +16,7 @@ from maieutic.core.files import MB
 from maieutic.core.json_text import count_json_values, json_value, storable
 from maieutic.core.parquet import open_parquet, parquet_batches
 from maieutic.core.tables import DELIMITERS, parse_table
-from maieutic.core.workbooks import ERRORS, Sheet, cell_text, is_rounded, is_workbook, read_sheets
+from maieutic.core.workbooks import Sheet, cell_text, is_rounded, is_workbook, read_sheets
 
 MOST_JSON_VALUES = 5_000_000  # maximum number of values of a JSON document, which is read at once
 MOST_PARQUET_MB = 400.0  # maximum size of the values of a Parquet file, which is compressed
@@ -205,8 +205,6 @@ def workbook_table(sheets: Sequence[Sheet], name: str, settings: FileSettings) -
         problem = f"row {first} is a title ({columns[0][:40]!r}), not the names of columns"
         raise UserError(place, problem, "delete the rows above the header")
     check_distinct([column for column in columns if column], place)
-    if broken := sum(isinstance(cell, str) and cell in ERRORS for _, cells in rows for cell in cells):
-        raise UserError(place, f"{broken:,} cells contain an error such as #REF!", "correct these formulas")
     records: list[tuple[str, Row]] = []
     for number, cells in rows:
         extra = [cell for cell in cells[len(columns) :] if cell_text(cell)]
@@ -258,7 +256,12 @@ def json_table(path: Path, text: str) -> tuple[list[str], list[tuple[str, Row]],
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     faults, notes = Faults(path), list[str]()
     document: Any = None
-    if stripped.startswith("[") or not all(line.lstrip().startswith("{") for _, line in lines) or not is_line(lines):
+    if (
+        len(lines) == 1
+        or stripped.startswith("[")
+        or not all(line.lstrip().startswith("{") for _, line in lines)
+        or not is_line(lines)
+    ):
         if (values := count_json_values(text.encode("utf-8", "replace"))) > MOST_JSON_VALUES:
             problem = f"the file has about {values:,} values, more than {MOST_JSON_VALUES:,}"
             raise UserError(str(path), problem, "split the file, or write one JSON object per line")
@@ -314,6 +317,13 @@ def records_of(document: Any, name: str) -> tuple[list[Any], list[str]]:
         return document, []
     if not isinstance(document, dict):
         raise UserError(name, f"expected a list of records, found {type(document).__name__}", "pass a list of objects")
+    if (
+        document
+        and not TURN_KEYS & document.keys()
+        and all(is_list_of_objects(value) and looks_like_messages(value) for value in document.values())
+    ):
+        records = [{"id": key, "messages": value} for key, value in document.items()]
+        return records, ["records: the lists of the document's object, by id"]
     lists = [key for key, value in document.items() if is_list_of_objects(value)]
     if len(lists) > 1:
         listed = ", ".join(lists)
@@ -323,12 +333,8 @@ def records_of(document: Any, name: str) -> tuple[list[Any], list[str]]:
         if looks_like_messages(document[key]):
             return [document], ["records: the document is one record"]
         return document[key], [f"records: the list {key} of the document"]
-    if document and all(is_list_of_objects(value) or isinstance(value, dict) for value in document.values()):
-        records = [
-            {"id": key, **value} if isinstance(value, dict) else {"id": key, "messages": value}
-            for key, value in document.items()
-        ]
-        return records, ["records: the values of the document's object, by id"]
+    if len(document) > 1 and all(isinstance(value, dict) for value in document.values()):
+        return [{"id": key, **value} for key, value in document.items()], ["records: the document's objects, by id"]
     return [document], ["records: the document is one record"]
 
 
@@ -337,6 +343,7 @@ def is_list_of_objects(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(entry, dict) for entry in value)
 
 
+TURN_KEYS = {"messages", "turns", "conversations", "conversation", "chat_messages", "contents", "history", "data"}
 MESSAGE_KEYS = {"role", "speaker", "sender", "from", "author"}
 TEXT_KEYS = {"content", "text", "value", "message", "parts", "body"}
 

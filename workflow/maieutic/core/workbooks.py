@@ -16,10 +16,11 @@ from maieutic.core.files import MB
 
 MOST_UNPACKED_MB = 400.0
 LARGEST_EXACT = 2**53  # spreadsheets store numbers as floats, so larger whole numbers were rounded
-ERRORS = frozenset({"#REF!", "#N/A", "#VALUE!", "#NAME?", "#DIV/0!", "#NULL!", "#NUM!", "#GETTING_DATA"})
+# Cells with an error such as #REF!, which calamine returns as empty ones
+ERROR_CELL = re.compile(rb'<c [^>]*\bt="e"|calcext:value-type="error"')
 # A cell with a formula whose value was never stored, as programs write it
 NO_VALUE = re.compile(rb"<c [^>]*>\s*<f[^>]*>[^<]*</f>\s*(?:<v\s*/>|<v></v>)?\s*</c>|<c [^>]*>\s*<f[^>]*/>\s*</c>")
-SHEET_FILE = re.compile(r"xl/worksheets/[^/]+\.xml")
+SHEET_FILE = re.compile(r"xl/worksheets/[^/]+\.xml|content\.xml")
 
 
 class Sheet(NamedTuple):
@@ -65,7 +66,7 @@ def sheet_of(book: Any, name: str) -> Sheet:
 
 
 def check_archive(data: bytes, name: str) -> None:
-    """Raise UserError if an archive is no workbook, is too large, or has formulas without stored values."""
+    """Raise UserError if an archive is no workbook, is too large, or has cells with an error or no value."""
     if not data.startswith(b"PK"):
         return
     try:
@@ -78,14 +79,16 @@ def check_archive(data: bytes, name: str) -> None:
             if (size := sum(info.file_size for info in infos)) > MOST_UNPACKED_MB * MB:
                 problem = f"the workbook has {size / MB:,.0f} MB unpacked, more than {MOST_UNPACKED_MB:,.0f} MB"
                 raise UserError(name, problem, "split it, or save it as CSV (UTF-8)")
-            unstored = sum(
-                len(NO_VALUE.findall(archive.read(info))) for info in infos if SHEET_FILE.fullmatch(info.filename)
-            )
+            sheets = [archive.read(info) for info in infos if SHEET_FILE.fullmatch(info.filename)]
+            unstored = sum(len(NO_VALUE.findall(sheet)) for sheet in sheets)
+            broken = sum(len(ERROR_CELL.findall(sheet)) for sheet in sheets)
     except (zipfile.BadZipFile, OSError, RuntimeError) as error:
         raise UserError(name, f"cannot be read as a workbook: {error}", "save it again") from None
     if unstored:
         problem = f"{unstored:,} cells have a formula without a stored value"
         raise UserError(name, problem, "open the workbook in a spreadsheet program, and save it there")
+    if broken:
+        raise UserError(name, f"{broken:,} cells contain an error such as #REF!", "correct these formulas")
 
 
 def cell_text(value: Any) -> str:

@@ -243,7 +243,8 @@ def verify_picture(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[bytes,
     """Return a picture's bytes, file suffix, width and height. A format that servers do not accept becomes PNG.
 
     A picture whose EXIF data say that it lies on its side is turned, since some servers apply this mark and others do
-    not: every tutor, and the page, get the same picture. All other pictures keep their bytes. Raises PictureMissing if the data are too large or not a picture.
+    not: every tutor, and the page, get the same picture. All other pictures keep their bytes. Raises PictureMissing if
+    the data are too large or not a picture.
     """
     from PIL import Image, ImageOps
 

@@ -1,0 +1,375 @@
+"""Tests of files as people's programs write them: read as meant, or refused with the flag that settles the doubt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from maieutic.core.decimals import decimal_sign, plain_number
+from maieutic.core.encodings import decode_file
+from maieutic.core.errors import UserError
+from maieutic.core.user_tables import FileSettings, read_user_table
+from maieutic.preparation.own_files import check_own_file
+from maieutic.tools.table import table
+from maieutic.transcripts.reading import Reading, Transcripts, read_transcripts
+from maieutic.transcripts.times import read_times
+from workbooks import write_ods, write_xlsx
+
+HEAD = ["conversation", "role", "text", "time"]
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+    return path
+
+
+def turns_of(path: Path, reading: Reading = Reading()) -> dict[str, list[str]]:  # noqa: B008 - a constant
+    """Return the turns of each conversation of a file, as "student: ..." or "tutor: ..."."""
+    return {
+        conversation.id: [f"{message.role}: {message.text}" for message in conversation.messages]
+        for conversation in read_transcripts(path, reading).conversations
+    }
+
+
+def refusal_of(path: Path, reading: Reading = Reading()) -> str:  # noqa: B008 - a constant
+    """Return the lines with which a file is refused."""
+    with pytest.raises(UserError) as fault:
+        read_transcripts(path, reading)
+    return fault.value.lines
+
+
+# encodings ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Gr\u00f6\u00dfe der F\u00fc\u00dfe, m\u00fc\u00dfig", "L'\u00e9l\u00e8ve a cr\u00e9\u00e9 un c\u0153ur o\u00f9 \u00e7a reste", "solu\u00e7\u00f5es, cora\u00e7\u00e3o",
+        "\u00bfCu\u00e1ntos a\u00f1os?", "x\u00b2 + y\u00b3 = 5 cm\u00b3 \u2013 3\u00b0", "it\u2019s 5 \u20ac", "Bl\u00e5b\u00e6r p\u00e5 \u00f8y", "\u00dcBUNG GR\u00d6SSE",
+    ],
+)  # fmt: skip
+def test_western_texts_of_windows_are_read(text: str) -> None:
+    decoded = decode_file(text.encode("cp1252"), "f")
+    assert decoded.text == text and decoded.is_guessed
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1250", "Odpowied\u017a to cztery? Wyja\u015bnij."), ("cp1250", "Kolik je p\u0159\u00edklad \u010d\u00edslo"), ("cp1250", "\u0151r\u00fclt f\u0171t\u0151"),
+        ("cp1251", "\u0421\u043a\u043e\u043b\u044c\u043a\u043e \u0431\u0443\u0434\u0435\u0442 \u043f\u044f\u0442\u044c"), ("cp1253", "\u03a0\u03cc\u03c3\u03bf \u03ba\u03ac\u03bd\u03b5\u03b9"), ("cp1254", "Ka\u00e7 tane \u015feker, a\u011fa\u00e7"),
+        ("shift_jis", "\u3053\u308c\u306f\u3044\u304f\u3064\u3067\u3059\u304b"), ("gb18030", "\u8fd9\u662f\u591a\u5c11"), ("big5", "\u9019\u662f\u591a\u5c11"), ("euc_kr", "\uba87 \uac1c\uc785\ub2c8\uae4c"),
+    ],
+)  # fmt: skip
+def test_other_code_pages_are_refused_and_read_by_their_name(encoding: str, text: str) -> None:
+    data = text.encode(encoding)
+    with pytest.raises(UserError, match=rf"not those of a Western text; possible encodings: .*\b{encoding}\b"):
+        decode_file(data, "f")
+    assert decode_file(data, "f", encoding).text == text
+
+
+def test_utf16_without_its_mark_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "conversation,role,text\na,student,vier?\na,tutor,Warum?\n".encode("utf-16-le"))
+    assert "UTF-16 without its mark. Fix: save it as UTF-8, or pass --encoding utf-16-le" in refusal_of(path)
+    assert turns_of(path, Reading(encoding="utf-16-le")) == {"a": ["student: vier?", "tutor: Warum?"]}
+
+
+# workbooks ------------------------------------------------------------------------------------------------------------
+
+CHAT = [["conversation", "role", "text"], [7, "student", "Is it 4/8?"], [7, "tutor", "Why?"]]
+
+
+@pytest.mark.parametrize("write", [write_xlsx, write_ods])
+def test_workbooks_are_read_whatever_their_name_is(tmp_path: Path, write: Any) -> None:
+    for name in ("chats.xlsx", "chats.csv"):
+        assert turns_of(write(tmp_path / name, {"Chats": CHAT, "Empty": []})) == {
+            "7": ["student: Is it 4/8?", "tutor: Why?"]
+        }
+
+
+WORKBOOKS: dict[str, tuple[dict[str, Any], str]] = {
+    "two sheets": ({"May": CHAT, "June": CHAT}, "2 sheets have rows: May, June. Fix: pass --sheet"),
+    "a title": ({"May": [["Chats of May"], *CHAT]}, "row 1 is a title ('Chats of May')"),
+    "an error": ({"May": [*CHAT, [7, "student", "#REF!"]]}, "1 cells contain an error such as #REF!"),
+    "a formula": ({"May": [*CHAT, [7, "student", "=A1+B1"]]}, "1 cells have a formula without a stored value"),
+    "a rounded id": ({"May": [CHAT[0], [2**60, "student", "x"], [2**60, "tutor", "y"]]}, "2 ids in column conversation were rounded"),
+    "no table": ({"May": [["conversation"]]}, "no sheet has a header and rows"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WORKBOOKS)
+def test_a_workbook_in_doubt_is_refused(tmp_path: Path, case: str) -> None:
+    sheets, message = WORKBOOKS[case]
+    assert message in refusal_of(write_xlsx(tmp_path / "chats.xlsx", sheets))
+
+
+def test_a_named_sheet_is_read(tmp_path: Path) -> None:
+    path = write_xlsx(tmp_path / "chats.xlsx", {"May": CHAT, "June": [*CHAT, [8, "tutor", "Hi"]]})
+    assert list(turns_of(path, Reading(sheet="June"))) == ["7", "8"]
+    assert "has no sheet 'July', only May, June" in refusal_of(path, Reading(sheet="July"))
+
+
+# shapes of JSON -------------------------------------------------------------------------------------------------------
+
+ASKED, ANSWERED = "What is 3/4 + 1/4?", "What do you think?"
+OPENAI = [{"role": "user", "content": ASKED}, {"role": "assistant", "content": ANSWERED}]
+PRODUCTS: dict[str, Any] = {
+    "OpenAI": [{"id": "c", "messages": OPENAI}],
+    "ShareGPT": [{"id": "c", "conversations": [{"from": "human", "value": ASKED}, {"from": "gpt", "value": ANSWERED}]}],
+    "LangChain": [{"id": "c", "messages": [{"type": "human", "content": ASKED}, {"type": "ai", "content": ANSWERED}]}],
+    "LangChain, with data": [
+        {"id": "c", "messages": [{"type": "human", "data": {"content": ASKED}}, {"type": "ai", "data": {"content": ANSWERED}}]}
+    ],
+    "Gemini": [{"id": "c", "contents": [{"role": "user", "parts": [{"text": ASKED}]}, {"role": "model", "parts": [{"text": ANSWERED}]}]}],
+    "Claude": [
+        {
+            "uuid": "c",
+            "chat_messages": [
+                {"text": ASKED, "sender": "human"},
+                {"text": "", "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": ANSWERED}], "sender": "assistant"},
+            ],
+        }
+    ],
+    "an object with one list": {"version": 1, "conversations": [{"id": "c", "messages": OPENAI}]},
+    "an object by id": {"c": OPENAI},
+    "a row per exchange": [{"session_id": "c", "user_message": ASKED, "bot_response": ANSWERED}],
+    "a row per message": [{"conversation_id": "c", "id": str(n), **message} for n, message in enumerate(OPENAI)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+@pytest.mark.parametrize("indent", [None, 1])
+def test_conversations_of_products_are_read(tmp_path: Path, product: str, indent: int | None) -> None:
+    path = written(tmp_path / "chats.json", json.dumps(PRODUCTS[product], indent=indent))
+    assert turns_of(path) == {"c": [f"student: {ASKED}", f"tutor: {ANSWERED}"]}
+
+
+def test_one_conversation_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "chats.jsonl", json.dumps({"messages": OPENAI}, indent=2))
+    assert turns_of(path) == {"1": [f"student: {ASKED}", f"tutor: {ANSWERED}"]}
+
+
+EXPORTS = {
+    "an export of WhatsApp": "14/03/2024, 14:00 - Mia: What is 3/4?\n14/03/2024, 14:01 - Ben: Look.\n",
+    "an export of WhatsApp (iOS)": "\u200e[14.03.24, 2:00:01 PM] Mia: What is 3/4?\n",
+    "a transcript of Zoom": "WEBVTT\n\n1\n00:00:03.000 --> 00:00:05.000\nMia: x\n",
+    "a chat of Zoom": "10:00:01\t From Mia : What?\n10:00:09\t From Ben to Everyone: Look\n",
+    "an export of ChatGPT": json.dumps([{"title": "x", "mapping": {"r": {"message": None, "parent": None}}}]),
+    "an export of Discord": json.dumps({"guild": {}, "channel": {}, "messages": [{"author": {"name": "x"}, "content": "y"}]}),
+    "an export of Intercom": json.dumps([{"id": "1", "conversation_parts": {"conversation_parts": []}}]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("product", EXPORTS)
+def test_other_exports_are_refused_by_name(tmp_path: Path, product: str) -> None:
+    name = product.partition(" (")[0]
+    assert f"is {name}" in refusal_of(written(tmp_path / "export.txt", EXPORTS[product]))
+
+
+# order ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["14.03.2024 14:03", "14.03.2024 14:02", "14.03.2024 14:01"], ["3/14/2024 2:03:00 PM", "3/14/2024 2:02:00 PM", "3/14/2024 11:59:00 AM"],
+        ["2024-03-14T14:03", "2024-03-14T14:02", "2024-03-14T14:01"], ["3/14/24, 2:03 PM", "3/14/24, 2:02 PM", "3/14/24, 1:02 PM"],
+        ["00:12:33", "00:12:32", "00:12:31"], ["Thu, 14 Mar 2024 10:00:03 GMT", "Thu, 14 Mar 2024 10:00:02 GMT", "Thu, 14 Mar 2024 10:00:01 GMT"],
+        ["2024/03/14 14:00:03", "2024/03/14 14:00:02", "2024/03/14 14:00:01"], ["2025-01-01 10:00:03 UTC", "2025-01-01 10:00:02 UTC", "2025-01-01 10:00:01 UTC"],
+        ["14-Mar-2024 14:03", "14-Mar-2024 14:02", "13-Mar-2024 14:01"], ["1710424983", "1710424982", "1710424981"], ["3", "2", "1"],
+    ],
+)  # fmt: skip
+def test_the_newest_message_first_is_read_from_the_end(tmp_path: Path, times: list[str]) -> None:
+    rows = zip(("tutor", "student", "student"), ("Why?", "4/8", "Hello"), times, strict=True)
+    lines = "".join(f'a,{role},{text},"{time}"\n' for role, text, time in rows)
+    path = written(tmp_path / "chats.csv", ",".join(HEAD) + "\n" + lines)
+    content = read_transcripts(path, Reading())
+    assert [message.text for message in content.conversations[0].messages] == ["Hello\n\n4/8", "Why?"]
+    assert any("the newest message comes first" in note for note in content.notes)
+
+
+def chats(tmp_path: Path, *rows: tuple[str, str, str, str]) -> Path:
+    lines = "".join(",".join(f'"{value}"' for value in row) + "\n" for row in rows)
+    return written(tmp_path / "chats.csv", ",".join(HEAD) + "\n" + lines)
+
+
+def test_an_order_that_is_in_doubt_is_settled_by_a_flag(tmp_path: Path) -> None:
+    path = chats(
+        tmp_path, ("a", "student", "1", "03/04/2024 10:00"), ("a", "tutor", "2", "04/03/2024 10:00"), ("a", "student", "3", "05/05/2024 10:00"),
+    )  # fmt: skip
+    assert "may name the day or the month first, with different orders. Fix: pass --day-first" in refusal_of(path)
+    assert "not in the order of time" in refusal_of(path, Reading(day_first=True))
+    assert turns_of(path, Reading(day_first=False)) == {"a": ["student: 1", "tutor: 2", "student: 3"]}
+    assert turns_of(path, Reading(sort="file"))["a"][0] == "student: 1"
+    assert turns_of(path, Reading(day_first=True, sort="time"))["a"] == ["tutor: 2", "student: 1\n\n3"]
+    taken = read_transcripts(path, Reading(day_first=True, takes_proposals=True))
+    assert taken.assumed == ["each conversation sorted by time"]
+
+
+def test_times_of_day_over_midnight_have_no_proposal(tmp_path: Path) -> None:
+    path = chats(tmp_path, ("a", "student", "1", "23:59"), ("a", "tutor", "2", "00:01"), ("a", "student", "3", "00:02"))
+    assert "--yes" not in refusal_of(path) and "--sort file" in refusal_of(path, Reading(takes_proposals=True))
+
+
+def test_times_that_cannot_be_read_are_not_listed_as_used(tmp_path: Path) -> None:
+    path = chats(tmp_path, ("a", "student", "1", "yesterday"), ("a", "tutor", "2", "today"))
+    content = read_transcripts(path, Reading())
+    assert "time" not in content.columns and any("cannot be read as times" in note for note in content.notes)
+    assert read_times(["14. M\u00e4rz 2024"]) == read_times(["Mar 14 14:03"]) == []
+
+
+# identity -------------------------------------------------------------------------------------------------------------
+
+
+def test_ids_in_scientific_notation_are_refused(tmp_path: Path) -> None:
+    path = chats(tmp_path, ("1.23457E+17", "student", "x", ""), ("1.23457E+17", "tutor", "y", ""))
+    for reading in (Reading(), Reading(takes_proposals=True)):
+        line = refusal_of(path, reading)
+        assert (
+            "2 ids in column conversation were rounded by a spreadsheet (as 1.23457E+17)" in line and "as text" in line
+        )
+
+
+def test_doubled_rows_are_left_out_and_counted_and_others_are_kept(tmp_path: Path) -> None:
+    rows = [
+        ("a", "student", "7", "10:00"),
+        ("a", "student", "7", "10:00"),
+        ("a", "student", "7", "10:01"),
+        ("a", "tutor", "So?", "10:02"),
+    ]
+    content = read_transcripts(chats(tmp_path, *rows), Reading())
+    assert content.conversations[0].messages[0].text == "7\n\n7"
+    notes = " ".join(content.notes)
+    assert "rows equal to the row before, with turn or time, left out: 1" in notes
+    assert (
+        "messages joined with the one before, by the same role: 1" in notes
+        and "of these, equal to the one before: 1" in notes
+    )
+
+
+def test_students_keep_their_names(tmp_path: Path) -> None:
+    path = chats(
+        tmp_path,
+        ("a", "Mia", "4/8", ""),
+        ("a", "Ben", "No, 1", ""),
+        ("a", "Tutor", "Ben: why?", ""),
+        ("b", "Mia", "x", ""),
+        ("b", "Tutor", "y", ""),
+    )
+    line = refusal_of(path)
+    assert "unknown words for a role: 'Mia' (2), 'Ben' (1). Fix: pass --roles Mia=ROLE Ben=ROLE with student" in line
+    roles = {"Mia": "student", "Ben": "student"}
+    assert turns_of(path, Reading(roles=roles)) == {
+        "a": ["student: Mia: 4/8\n\nBen: No, 1", "tutor: Ben: why?"], "b": ["student: x", "tutor: y"],
+    }  # fmt: skip
+    assert turns_of(path, Reading(roles=roles, anonymous=True))["a"][0] == "student: Student 1: 4/8\n\nStudent 2: No, 1"
+
+
+def test_roles_that_contain_a_known_word_are_proposed(tmp_path: Path) -> None:
+    path = chats(
+        tmp_path,
+        ("a", "student_12", "x", ""),
+        ("a", "AI Tutor", "y", ""),
+        ("a", "function", "391", ""),
+        ("a", "AI Tutor", "z", ""),
+    )
+    line = refusal_of(path)
+    assert "pass --roles 'AI Tutor=tutor' student_12=student function=system; --yes takes: " in line
+    assert turns_of(path, Reading(takes_proposals=True)) == {"a": ["student: x", "tutor: y\n\nz"]}
+    path = chats(tmp_path, ("a", "Sch\u00fcler", "x", ""), ("a", "Lehrkraft f\u00fcr \u00dcbung", "y", ""))
+    assert "--roles 'Sch\u00fcler=ROLE' 'Lehrkraft f\u00fcr \u00dcbung=ROLE'" in refusal_of(
+        path, Reading(takes_proposals=True)
+    )
+
+
+def test_html_entities_are_decoded_and_counted(tmp_path: Path) -> None:
+    path = chats(tmp_path, ("a", "student", "3 &lt; 4 &amp; 5", ""), ("a", "tutor", "x & y", ""))
+    content: Transcripts = read_transcripts(path, Reading())
+    assert [message.text for message in content.conversations[0].messages] == ["3 < 4 & 5", "x & y"]
+    assert any("HTML entities" in note and note.endswith(": 1") for note in content.notes)
+
+
+def test_a_title_above_the_header_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "Chats of May;;\nconversation;role;text\na;student;x\na;tutor;y\n")
+    assert "a.csv:1: line 1 is a title ('Chats of May')" in refusal_of(path)
+    ok = written(tmp_path / "b.csv", "conversation;role;text\na;student;1,5 und 2,5\na;tutor;2,5 und 1,5\n")
+    assert list(turns_of(ok)) == ["a"]
+
+
+# numbers --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("texts", "sign"),
+    [
+        (["2,125", "3,5"], ","), (["2.125", "3.5"], "."), (["1.234,5"], ","), (["1,234.5", "7"], "."), (["1,200", "2,125"], None),
+        (["1.200"], None), (["2,5", "2.5"], None), (["1,23,456"], None), (["3,5 km", "4,25 km"], ","), (["12,5 %"], ","), (["1'234.50"], "."),
+    ],
+)  # fmt: skip
+def test_the_decimal_sign_is_decided_from_the_column(texts: list[str], sign: str | None) -> None:
+    decided = decimal_sign("answer", texts)
+    assert decided is None if texts == ["1,23,456"] else decided is not None and decided.sign == sign
+
+
+def test_columns_of_words_have_no_decimal_sign() -> None:
+    assert decimal_sign("x", ["yes", "no, 2,5", "(A)"]) is None and decimal_sign("x", ["1", "2"]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sign", "plain"),
+    [("2,125", ",", "2.125"), ("1.234,5 km", ",", "1234.5 km"), ("1,200", ".", "1200"), ("3/4", ",", "3/4"), ("\u2212 2,5", ",", "\u2212 2,5")],
+)  # fmt: skip
+def test_numbers_get_a_decimal_point(text: str, sign: Any, plain: str) -> None:
+    assert plain_number(text, sign) == plain
+
+
+def test_a_table_of_problems_is_shown_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    german = written(tmp_path / "g.csv", "id;question;answer\n1;Wie viel?;2,125\n2;Mehr?;1.234,5\n3;Tausend?;1.000\n")
+    table(german, out=tmp_path / "g.jsonl")
+    records = [json.loads(line) for line in (tmp_path / "g.jsonl").read_text().splitlines()]
+    assert [record["answer"] for record in records] == ["2.125", "1234.5", "1000"] and records[0]["id"] == "1"
+    output = capsys.readouterr().out
+    assert "decimal sign: , (columns answer)" in output and 'answer: "2.125"' in output and "records: 3" in output
+    book = write_xlsx(
+        tmp_path / "g.xlsx", {"Aufgaben": [["id", "question", "answer"], [1, "Wie viel?", 2.125], [2, "Mehr?", 12]]}
+    )
+    table(book, out=tmp_path / "b.jsonl", columns=["solution=answer"])
+    assert [json.loads(line)["solution"] for line in (tmp_path / "b.jsonl").read_text().splitlines()] == [2.125, 12]
+    open_file = written(tmp_path / "o.csv", 'id,question,answer\n1,a,"1,200"\n')
+    with pytest.raises(UserError, match=r"1 numbers with two readings, such as 1,200\. Fix: pass --decimal"):
+        table(open_file, out=tmp_path / "o.jsonl")
+    assert not (tmp_path / "o.jsonl").exists()
+    table(open_file, out=tmp_path / "o.jsonl", decimal=".")
+    assert json.loads((tmp_path / "o.jsonl").read_text())["answer"] == "1200"
+
+
+OWN: dict[str, tuple[str, bytes, str | None]] = {
+    "a workbook": ("p.csv", b"PK\x03\x04", r"is a workbook\. Fix: run `maieutic table .*p.csv --out .*p.jsonl`"),
+    "decimal commas": ("p.csv", b"question;answer\na;2,5\n", r"has decimal commas, such as 2,5\. Fix: run `maieutic table"),
+    "two readings": ("p.csv", b'question,answer\na,"2,125"\n', r"two readings, such as 2,125"),
+    "another code page": ("p.csv", "question,answer\n\u0421\u043a\u043e\u043b\u044c\u043a\u043e,4\n".encode("cp1251"), r"possible encodings: cp1251.*maieutic table"),
+    "decimal points": ("p.csv", b'question,answer\na,"1,200"\nb,2.5\n', None),
+    "letters of Windows": ("p.csv", "question,answer\nGr\u00f6\u00dfe,4\n".encode("cp1252"), None),
+    "an absent file": ("none.csv", b"", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OWN)
+def test_a_run_reads_its_own_files_before_it_starts(tmp_path: Path, case: str) -> None:
+    name, content, message = OWN[case]
+    if content:
+        written(tmp_path / "p.csv", content)
+    if message is None:
+        check_own_file("datasets.mine", tmp_path / name, has_answers=True)
+        return
+    with pytest.raises(UserError, match=message):
+        check_own_file("datasets.mine", tmp_path / name, has_answers=True)
+
+
+def test_a_file_is_read_by_its_content(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", '[{"a": 1}]')
+    assert read_user_table(path, FileSettings()).rows[0][1] == {"a": 1}
+    with pytest.raises(UserError, match="the object has several lists of objects: a, b"):
+        read_user_table(written(tmp_path / "b.json", '{"a": [{"x": 1}], "b": [{"x": 1}]}'))
