@@ -217,10 +217,10 @@ def start_of_run(raw: dict[str, Any], plan: RulePlan, offline: bool) -> Iterator
             silent = finding.state == "ok" and check.subject.startswith("endpoint") and not listed
             yield finding._replace(finding=f"{check.passed}, but it lists no models") if silent else finding
         name = check.subject.rpartition(" ")[2]
-        asked = models.get(name)
-        if isinstance(asked, HostedModel) and (fix := preflight.unlisted_model_fix(asked, listed)):
+        entry = models.get(name)
+        if isinstance(entry, HostedModel) and (fix := preflight.unlisted_model_fix(entry, listed)):
             subject = f"{check.subject}: models.{name}.model"
-            yield Finding(subject, "note", f"the endpoint does not list {asked.model}", fix)
+            yield Finding(subject, "note", f"the endpoint does not list {entry.model}", fix)
 
 
 def collect_result(listed: list[str], check: Callable[[], object]) -> None:
