@@ -21,7 +21,6 @@ from maieutic.datasets.labelled_sets import LabelledData, rubric_fits_labels
 from maieutic.datasets.sources import read_source
 from maieutic.judges.answers import parse_verdicts
 from maieutic.judges.questions import Case
-from maieutic.launch.requests import countable_jobs
 from maieutic.report.figures import (
     LETTER_WIDTH,
     LINE_HEIGHT,
@@ -316,7 +315,6 @@ def test_lists_of_words_ask_nobody_in_a_plan() -> None:
     run = {"tutors": ["echo"], "tasks": ["mrbench"], "judges": ["mrbench-word-lists"]}
     plan = plan_of({**registries(), "edition": "demo", "run": run})
     assert plan.word_list_judges == ["mrbench-word-lists"] and plan.judges_with_model == [] and plan.probed_judges == []
-    assert list(countable_jobs(plan)) == []
     place = {"judge": "mrbench-word-lists", "benchmark": "mrbench", "batch": "_baselines"}
     assert inputs_of(plan, "judge_by_words")(place)["replies"]
     assert JudgeByWords.model_validate_json(plan.job_of("judge_by_words")(place)).tasks == ["mistake_remediation"]
