@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from math import hypot
 from typing import Any, NamedTuple
 
 from maieutic.config.cards import Card, Metric
@@ -12,7 +14,7 @@ from maieutic.report.sections import ReportInput, Section
 from maieutic.report.tables import display_label
 from maieutic.report.trust import corrected_rate_rows, criterion_title
 from maieutic.transcripts.loaders import LOADERS
-from maieutic.transcripts.moments import LAST_POSITION, POSITION, POSITIONS
+from maieutic.transcripts.moments import LAST_POSITION, POSITION, POSITIONS, TUTOR_TAG
 
 ALL = "all"
 POSITION_NAMES = [*(name for _, name in POSITIONS), LAST_POSITION]
@@ -83,13 +85,113 @@ def scores_by_metric(run: ReportInput, card: Card, tutor: str) -> dict[str, Repo
     }
 
 
+class Independent(NamedTuple):
+    """Difference of two values from different conversations, with its 95 % interval; `low` is None without one."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+def difference_of(first: ReportedScore, second: ReportedScore) -> Independent | None:
+    """Return the first value minus the second, by the method MOVER; None unless both have a value.
+
+    The interval combines those of the two values, which must come from different conversations (Zou and Donner, 2008,
+    "Construction of confidence limits about effect measures", Statistics in Medicine 27, section 2).
+    """
+    if first.value is None or second.value is None:
+        return None
+    value = first.value - second.value
+    if None in (first.low, first.high, second.low, second.high):
+        return Independent(value, None, None)
+    assert first.low is not None and first.high is not None and second.low is not None and second.high is not None
+    below = hypot(first.value - first.low, second.high - second.value)
+    above = hypot(first.high - first.value, second.value - second.low)
+    return Independent(value, value - below, value + above)
+
+
+def version_table(rows: Sequence[SubsetRow], headings: Sequence[str], headline: str) -> dict[str, Any] | None:
+    """Return the numbers of the versions of a tutor side by side, a row each for the headline and every criterion.
+
+    The last column is the difference of the two versions with most turns, the later name first. It has no interval if
+    some conversations have turns of both. None unless there are two versions.
+    """
+    versions = sorted((row for row in rows if row.tag == TUTOR_TAG), key=lambda row: row.value)
+    if len(versions) < 2:
+        return None
+    largest = sorted(versions, key=lambda row: -row.headline.n)[:2]
+    second, first = sorted(largest, key=lambda row: row.value)
+    whole = next((row.headline.clusters for row in rows if not row.tag), None)
+    are_apart = sum(row.headline.clusters or 0 for row in versions) == whole
+    lines = []
+    for place, name in enumerate([headline, *headings]):
+        scores = [row.headline if not place else row.criteria[place - 1] for row in versions]
+        one, other = (row.headline if not place else row.criteria[place - 1] for row in (first, second))
+        apart = difference_of(one, other) if one is not None and other is not None else None
+        if apart is not None and not are_apart:
+            apart = Independent(apart.value, None, None)
+        lines.append({"name": name, "scores": scores, "apart": apart, "is_headline": not place})
+    return {"versions": [row.value for row in versions], "pair": (first.value, second.value), "rows": lines}
+
+
+def dot_charts(rows: Sequence[SubsetRow]) -> list[dict[str, Any]]:
+    """Return one small chart a tag: headline and interval for each of its values, in percent of the width."""
+    charts = []
+    for tag, group in groupby((row for row in rows if row.tag and row.tag != TUTOR_TAG), key=lambda row: row.tag):
+        dots = [
+            {
+                "value": row.value,
+                "score": row.headline,
+                "at": 100 * (row.headline.value or 0.0),
+                "low": 100 * (row.headline.low if row.headline.low is not None else row.headline.value or 0.0),
+                "high": 100 * (row.headline.high if row.headline.high is not None else row.headline.value or 0.0),
+            }
+            for row in group
+            if row.headline.value is not None
+        ]
+        if dots:
+            charts.append({"tag": tag, "dots": dots})
+    return charts
+
+
+def dimension_rows(
+    row: SubsetRow, headings: Sequence[str], names: Sequence[str], corrected: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return a row per criterion: its rate over all turns by the judge, and the rate that people's labels correct.
+
+    names: titles of the criteria, by which `corrected`, the corrected rates of the tutor, are found.
+    """
+    by_name = {str(line["criterion"]): line for line in corrected}
+    return [
+        {"name": heading, "score": score, "corrected": by_name.get(name)}
+        for heading, name, score in zip(headings, names, row.criteria, strict=True)
+    ]
+
+
 def tutor_tables(run: ReportInput, card: Card) -> list[dict[str, Any]]:
-    """Return one table per tutor with the numbers of all its turns and of each subset."""
+    """Return the numbers of each tutor: of all its turns, by dimension, version, position and tag."""
     criteria = criteria_of(card)
+    headings = [criterion_heading(run.plan, card, criterion) for criterion in criteria.values()]
+    names = [criterion_title(criterion) for criterion in criteria.values()]
+    labelled = corrected_rate_rows(run.plan, run.results)
     tables = []
     for tutor in run.plan.run.tutors:
-        if rows := subset_rows(card, scores_by_metric(run, card, tutor), list(criteria)):
-            tables.append({"tutor": display_label(run.plan, tutor), "rows": rows})
+        rows = subset_rows(card, scores_by_metric(run, card, tutor), list(criteria))
+        if not rows:
+            continue
+        title = display_label(run.plan, tutor)
+        corrected = [line for line in labelled if line["tutor"] == title and line["corrected"].value is not None]
+        tables.append(
+            {
+                "tutor": title,
+                "whole": rows[0],
+                "dimensions": dimension_rows(rows[0], headings, names, corrected),
+                "is_corrected": bool(corrected),
+                "versions": version_table(rows, headings, card.headline),
+                "charts": dot_charts(rows),
+                "rows": rows,
+            }
+        )
     return tables
 
 

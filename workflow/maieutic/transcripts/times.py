@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -106,6 +107,7 @@ def local_reader(day_first: bool) -> Callable[[str], float | None]:
     """Return a reader of local times under one order of day and month. Texts that name no whole day are not read."""
     from dateutil import parser
 
+    @cache
     def read(text: str) -> float | None:
         if not SIGNS.search(text) and not re.search(r"\d\s+[^\W\d_]{3,}|[^\W\d_]{3,}\s+\d", text):
             return None
