@@ -22,6 +22,7 @@ from maieutic.core.yaml_files import read_yaml
 from maieutic.graders.registry import GRADERS
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import (
+    NOT_SHIPPED,
     CodeState,
     Provenance,
     card_paths,
@@ -154,14 +155,14 @@ def provenance_of_plan(plan: Plan, code: CodeState) -> Provenance:
     }
     known = shipped_checksums()
     differs = {
-        path: "edited" if path in known["files"] else "not shipped"
+        path: "edited" if path in known["files"] else NOT_SHIPPED
         for path, digest in files.items()
         if known["files"].get(path) != digest
     }
     for name, pin in data.items():
         kept = known["data"].get(source_file_name(name, plan.edition))
         if kept != pin:
-            differs[source_file_name(name, plan.edition)] = "another file" if kept else "not shipped"
+            differs[source_file_name(name, plan.edition)] = "another file" if kept else NOT_SHIPPED
     return Provenance(
         code=code,
         files=files,

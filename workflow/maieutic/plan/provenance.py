@@ -19,6 +19,8 @@ from maieutic.core.paths import RESOURCES
 from maieutic.plan.availability import AbsentPart
 from maieutic.plan.plan import Plan
 
+NOT_SHIPPED = "not shipped"  # kind of difference of a file that only this run has
+
 
 class CodeState(BaseModel):
     """State of the checkout.

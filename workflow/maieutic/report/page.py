@@ -22,7 +22,7 @@ from maieutic.core.plugins import plugin_folders, plugin_objects
 from maieutic.core.records import SCORINGS, ReportedScore
 from maieutic.core.visible import policy_hash, script_safe_json, visible_text
 from maieutic.plan.plan import Plan
-from maieutic.plan.provenance import card_paths, changed_files, changed_files_of_task
+from maieutic.plan.provenance import NOT_SHIPPED, card_paths, changed_files, changed_files_of_task
 from maieutic.replies.reply_counts import poorly_answered, unhandled_changes
 from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, desired_labels, pass_grades, write_items
 from maieutic.report.comparison import against_paper
@@ -366,6 +366,23 @@ def not_as_shipped(run: ReportInput, benchmark: str | None = None) -> list[str]:
     )
 
 
+def files_to_notice(run: ReportInput) -> dict[str, str]:
+    """Return the files and data of a run that are not as shipped, with the kind of difference.
+
+    Files of a benchmark of one's own are left out, since it claims to be nothing else.
+    """
+    if run.provenance is None:
+        return {}
+    has_own_benchmarks_alone = not any(
+        (paths.RESOURCES / "benchmarks" / benchmark).is_dir() for benchmark in run.plan.benchmarks
+    )
+    return {
+        name: kind
+        for name, kind in run.provenance.differs.items()
+        if not (has_own_benchmarks_alone and kind == NOT_SHIPPED)
+    }
+
+
 def published_departures(run: ReportInput) -> list[str]:
     """List the run's departures from the published configuration, such as sampled items.
 
@@ -635,7 +652,7 @@ def render_page(
     shared = {
         "config": plan.config,
         "scorings": SCORINGS,
-        "all_differs": run.provenance.differs if run.provenance else {},
+        "all_differs": files_to_notice(run),
     }
     parts = PartRenderer(environment, shared)
     # Prepare the item browser first. No other page needs the grades of each reply, which the browser frees after use.
