@@ -65,7 +65,7 @@ function latexOf(table) {
 }
 
 function address() {
-  const [path, query] = (location.hash || "#/").split("?");
+  const [path, query] = (location.hash || document.body.dataset.start || "#/").split("?");
   return [path, Object.fromEntries(new URLSearchParams(query || ""))];
 }
 

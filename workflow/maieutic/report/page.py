@@ -653,6 +653,7 @@ def render_page(
         "config": plan.config,
         "scorings": SCORINGS,
         "all_differs": files_to_notice(run),
+        "start": next((section.address for _, section in extra_sections() if section.opens(run.plan)), "#/"),
     }
     parts = PartRenderer(environment, shared)
     # Prepare the item browser first. No other page needs the grades of each reply, which the browser frees after use.

@@ -47,6 +47,7 @@ class Section(NamedTuple):
     address: address of the page, in the form `#/NAME`. menu: title of the page in the menu. template: name of the
     template in the benchmark's folder, without `.html.jinja`. produce: function that returns the template's variables,
     or None if the run has nothing to show. filters: template filters by name. main: True for a page in the main menu.
+    opens: returns True for a run whose document opens on this page, instead of the overview.
     """
 
     address: str
@@ -55,6 +56,7 @@ class Section(NamedTuple):
     produce: Callable[[ReportInput], Variables | None]
     filters: Mapping[str, Callable[..., str]] = {}
     main: bool = False
+    opens: Callable[[Plan], bool] = lambda plan: False
 
 
 class Problem(NamedTuple):

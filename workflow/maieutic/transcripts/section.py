@@ -237,4 +237,11 @@ def transcripts_page(run: ReportInput) -> dict[str, Any] | None:
     }
 
 
-PAGES = (Section("#/transcripts", "Transcripts", "transcripts", transcripts_page, main=True),)
+def has_only_transcripts(plan: Plan) -> bool:
+    """Return True if all tasks of a run are moments of transcripts."""
+    return bool(plan.cards) and len(transcript_cards(plan)) == len(plan.cards)
+
+
+PAGES = (
+    Section("#/transcripts", "Transcripts", "transcripts", transcripts_page, main=True, opens=has_only_transcripts),
+)
