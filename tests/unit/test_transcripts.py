@@ -16,7 +16,7 @@ from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import read_json_lines
-from maieutic.core.records import Reply, Turn
+from maieutic.core.records import Reply, ReportedScore, Turn
 from maieutic.core.user_tables import MOST_FAULTS
 from maieutic.judges.assignments import case_of_reply
 from maieutic.judges.questions import question_messages, questions_about
@@ -24,6 +24,7 @@ from maieutic.tools import counting
 from maieutic.tools import transcripts as command
 from maieutic.tools.forgetting import forget
 from maieutic.tools.transcripts import Evaluation, Limits, Output, Privacy, Source, transcripts
+from maieutic.transcripts import section
 from maieutic.transcripts.loaders import conversation_items, moment_items
 from maieutic.transcripts.moments import conversation_key, conversation_record, sample_moments
 from maieutic.transcripts.reading import Conversation, Reading, read_transcripts
@@ -657,3 +658,46 @@ def test_forgetting_removes_every_text_and_keeps_the_numbers(folder: Path) -> No
     assert not list(Path("chats").glob("*.jsonl")) and Path("chats/resources").is_dir()
     with pytest.raises(UserError, match="expected the name of a run"):
         forget(transcripts=True)
+
+
+# the page -------------------------------------------------------------------------------------------------------------
+
+
+def score_of(value: float | None, n: int = 40, clusters: int = 20, half: float | None = 0.1) -> ReportedScore:
+    interval = (None, None) if value is None or half is None else (value - half, value + half)
+    return ReportedScore(
+        benchmark="chats", task="turns", tutor="recorded", metric="m", scoring="robust", value=value, low=interval[0],
+        high=interval[1], n=n, missing=0, clusters=clusters, headline=True,
+    )  # fmt: skip
+
+
+def test_the_difference_of_versions_has_the_interval_of_independent_values() -> None:
+    apart = section.difference_of(score_of(0.7), score_of(0.5))
+    assert apart is not None and apart.low is not None and apart.high is not None
+    assert (apart.value, apart.low, apart.high) == pytest.approx((0.2, 0.2 - 0.1 * 2**0.5, 0.2 + 0.1 * 2**0.5))
+    assert section.difference_of(score_of(None), score_of(0.5)) is None
+    without = section.difference_of(score_of(0.7, half=None), score_of(0.5))
+    assert without is not None and without.low is None
+
+
+def rows_of(*versions: tuple[str, int], clusters: int = 40) -> list[section.SubsetRow]:
+    rows = [section.SubsetRow("", section.ALL, score_of(0.6, clusters=clusters), [score_of(0.5)])]
+    return [*rows, *(section.SubsetRow("tutor", name, score_of(0.6, n), [score_of(0.5)]) for name, n in versions)]
+
+
+def test_versions_stand_side_by_side_with_the_difference_of_the_largest() -> None:
+    assert section.version_table(rows_of(("v1", 9)), ["Tone"], "desired_share") is None
+    table = section.version_table(rows_of(("v1", 9), ("v2", 30), ("v3", 20), clusters=60), ["Tone"], "desired_share")
+    assert table is not None and table["versions"] == ["v1", "v2", "v3"] and table["pair"] == ("v3", "v2")
+    assert [row["name"] for row in table["rows"]] == ["desired_share", "Tone"]
+    assert all(row["apart"].low is not None for row in table["rows"])
+    mixed = section.version_table(rows_of(("v1", 9), ("v2", 30), clusters=25), ["Tone"], "desired_share")
+    assert mixed is not None and mixed["rows"][0]["apart"].low is None, "some conversations have turns of both"
+
+
+def test_each_tag_but_the_version_has_a_chart() -> None:
+    rows = [*rows_of(("v1", 9)), section.SubsetRow("position", "turn 1", score_of(0.25), [])]
+    [chart] = section.dot_charts(rows)
+    assert (
+        chart["tag"] == "position" and chart["dots"][0]["at"] == 25.0 and chart["dots"][0]["low"] == pytest.approx(15)
+    )

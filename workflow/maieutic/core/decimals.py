@@ -86,8 +86,10 @@ def doubt_of(columns: Sequence[DecimalSign]) -> str | None:
         if column.sign is None and column.proof:
             lines.append(f"column {column.column} has numbers in both notations ({', '.join(column.proof)})")
         elif column.sign is None and len(signs) != 1:
-            shown = ", ".join(dict.fromkeys(column.open[:3]))
-            lines.append(f"column {column.column} has {len(column.open):,} numbers with two readings, such as {shown}")
+            examples = ", ".join(dict.fromkeys(column.open[:3]))
+            lines.append(
+                f"column {column.column} has {len(column.open):,} numbers with two readings, such as {examples}"
+            )
     if len(signs) > 1:
         lines.append("columns differ in their decimal sign")
     return "; ".join(lines) or None

@@ -1,7 +1,7 @@
 """Encodings of users' text files: UTF-8, UTF-16, and the code pages that spreadsheets write.
 
-A code page cannot be told from the bytes alone. A file that is no Unicode is read as Windows-1252 only if its letters
-are those of a Western text; in doubt, the user names the encoding.
+The bytes alone do not show which code page a file has. A file without Unicode is read as Windows-1252 only if its
+letters are those of a Western text; in doubt, the user names the encoding.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def western_text(data: bytes) -> str | None:
 
 
 def is_foreign(word: str) -> bool:
-    """Return True if a word of a text in Windows-1252 is none of a Western language."""
+    """Return True if a word of a text in Windows-1252 belongs to no Western language."""
     before = ""
     for place, sign in enumerate(word):
         follows = word[place + 1 : place + 2]

@@ -44,7 +44,7 @@ class Doubt(NamedTuple):
     """Something in a file that has more than one reading.
 
     place: file, column or key; problem: what is in doubt, with its count; fix: the flag or key that settles it;
-    proposal: the reading that `--yes` takes, "" if there is none.
+    proposal: the reading that `--yes` takes, "" without one.
     """
 
     place: str
@@ -60,7 +60,11 @@ class Doubt(NamedTuple):
 
 
 class FileSettings(NamedTuple):
-    """How a user's file is read. encoding: of a text file; sheet: of a workbook; max_mb: maximum size of the file."""
+    """Settings for reading a user's file.
+
+    encoding: of a text file; sheet: of a workbook; max_mb: maximum size of the file; encoding_fix, sheet_fix: how to
+    name them, for messages.
+    """
 
     encoding: str | None = None
     sheet: str | None = None
@@ -330,7 +334,7 @@ def records_of(document: Any, name: str) -> tuple[list[Any], list[str]]:
         raise UserError(name, f"the object has several lists of objects: {listed}", "keep one of them")
     if lists:
         [key] = lists
-        if looks_like_messages(document[key]):
+        if key in KEYS_OF_ONE or looks_like_messages(document[key]):
             return [document], ["records: the document is one record"]
         return document[key], [f"records: the list {key} of the document"]
     if len(document) > 1 and all(isinstance(value, dict) for value in document.values()):
@@ -344,6 +348,7 @@ def is_list_of_objects(value: Any) -> bool:
 
 
 TURN_KEYS = {"messages", "turns", "conversations", "conversation", "chat_messages", "contents", "history", "data"}
+KEYS_OF_ONE = {"messages", "turns", "chat_messages", "contents", "history"}  # of the messages of one conversation
 MESSAGE_KEYS = {"role", "speaker", "sender", "from", "author"}
 TEXT_KEYS = {"content", "text", "value", "message", "parts", "body"}
 

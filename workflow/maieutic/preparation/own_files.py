@@ -1,4 +1,4 @@
-"""Check, at a run's start, of the files of one's own that it names: jobs read them without a guess."""
+"""Check, at a run's start, of the user's files that it names, so that jobs read them without a guess."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXT_SUFFIXES = {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson"}
 
 
 def own_files(plan: Plan) -> Iterator[tuple[str, Path, bool]]:
-    """Yield the key and path of each file of one's own that a run reads, and True if it has problems with answers."""
+    """Yield the key and path of each of the user's files that a run reads, and True if it has problems with answers."""
     for name in plan.used_datasets:
         copy = plan.datasets[name].file_of(name, plan.edition)
         folder = Path(plan.config.data_dir) if plan.config.data_dir else None
@@ -41,7 +41,7 @@ def own_files(plan: Plan) -> Iterator[tuple[str, Path, bool]]:
 
 
 def checks_of_own_files(plan: Plan) -> list[Callable[[], None]]:
-    """Return the checks of all files of one's own that a run reads."""
+    """Return the checks of all of the user's files that a run reads."""
     return [partial(check_own_file, *file) for file in own_files(plan)]
 
 
@@ -79,6 +79,6 @@ def check_own_file(key: str, path: Path, has_answers: bool) -> None:
 
 
 def table_command(path: Path) -> str:
-    """Return the command that converts a file of one's own."""
+    """Return the command that converts a user's file."""
     out = path.with_name(f"{path.stem}.jsonl" if path.suffix != ".jsonl" else f"{path.stem}.utf8.jsonl")
     return f"maieutic table {shlex.quote(str(path))} --out {shlex.quote(str(out))}"

@@ -369,7 +369,7 @@ def not_as_shipped(run: ReportInput, benchmark: str | None = None) -> list[str]:
 def files_to_notice(run: ReportInput) -> dict[str, str]:
     """Return the files and data of a run that are not as shipped, with the kind of difference.
 
-    Files of a benchmark of one's own are left out, since it claims to be nothing else.
+    In a run of the user's benchmarks alone, their files are left out, since they claim to be nothing else.
     """
     if run.provenance is None:
         return {}

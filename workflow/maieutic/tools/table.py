@@ -1,4 +1,4 @@
-"""`maieutic table`: show how a file of one's own is read, and write it as JSON lines that every step reads alike."""
+"""`maieutic table`: show how a user's file is read, and write it as JSON lines that every step reads alike."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
@@ -683,6 +684,16 @@ def models_by_address(plan: Plan) -> dict[str, list[str]]:
     return places
 
 
+def checked_downloads(plan: Plan) -> list[str]:
+    """Return the data sets that a run downloads to check its judge on labelled replies."""
+    datasets = dict.fromkeys(name for release in plan.releases for name in plan.label_datasets(release))
+    return [
+        f"{name} ({urlsplit(copy.url).hostname})"
+        for name in datasets
+        if (copy := plan.datasets[name].file_of(name, plan.edition)).url is not None
+    ]
+
+
 def planned_usd(plan: Plan, planned: Sequence[NewRequests]) -> float | None:
     """Return the estimated cost of requests in US dollars; None if a model has no price."""
     costs = [
@@ -720,6 +731,8 @@ def tell_plan(
             )
     for address, names in models_by_address(plan).items():
         say(f"sent to {address}: the problem and the dialogue before each turn ({', '.join(dict.fromkeys(names))})")
+    if downloads := checked_downloads(plan):
+        say(f"to check the judge on labelled replies, the run downloads {', '.join(downloads)}; --check 0 does without")
     say(requests_line(plan, planned))
     if (most := plan.run.budget.requests) is not None and requests > most:
         say(f"the run will stop after {most:,} requests (--max-requests)")

@@ -124,7 +124,7 @@ class Transcripts(NamedTuple):
 
 
 class Understanding:
-    """What is understood of a file while it is read: notes with counts, doubts, and faulty rows."""
+    """Understanding of a file while it is read: notes with counts, doubts, and faulty rows."""
 
     def __init__(self, path: Path, reading: Reading) -> None:
         self.path, self.reading = path, reading
@@ -287,8 +287,8 @@ def conversations_of_messages(table: UserTable, named: dict[str, str], known: Un
     order = ordered_rows(rows, named, known)
     return [
         conversation
-        for name, own in order.items()
-        if (conversation := conversation_of(name, own, named, known)).messages
+        for name, members in order.items()
+        if (conversation := conversation_of(name, members, named, known)).messages
     ]
 
 
@@ -320,44 +320,51 @@ def conversation_of(
     return Conversation(name, with_speakers(messages, known), **about, names=frozenset(people))
 
 
+Placed = tuple[str, Row]  # a row with its place
+Valued = dict[str, list[tuple[float | None, Placed]]]  # rows of each conversation with their turn numbers or times
+
+
 def ordered_rows(
-    rows: dict[str, list[tuple[str, Row]]], named: dict[str, str], known: Understanding
-) -> dict[str, list[tuple[str, Row]]]:
+    rows: dict[str, list[Placed]], named: dict[str, str], known: Understanding
+) -> Mapping[str, Sequence[Placed]]:
     """Return the rows of each conversation in the order of their messages, by turn numbers or times."""
-    field = known.reading.sort or ("turn" if "turn" in named else "time" if "time" in named else None)
+    sort = known.reading.sort
+    field = sort or ("turn" if "turn" in named else "time" if "time" in named else None)
     if field is None or field == "file":
         known.notes += ["order: as in the file, unchecked"] if field else []
         return rows
     if field not in named:
         raise UserError("--sort", f"no column is the {field}", f"name it with --columns {field}=COLUMN")
-    texts = [cell(row, named[field]) for own in rows.values() for _, row in own]
-    values = order_values(texts, field, named, known)
+    column = named[field]
+    values = order_values([cell(row, column) for members in rows.values() for _, row in members], field, named, known)
     if values is None:
         return rows
     numbers = iter(values)
-    valued = {name: [(next(numbers), place_row) for place_row in own] for name, own in rows.items()}
-    if known.reading.sort is not None:
+    valued = {name: [(next(numbers), placed) for placed in members] for name, members in rows.items()}
+    if sort is not None:
         known.notes.append(f"order: each conversation sorted by {field}")
-        return {name: [pair for _, pair in sorted(own, key=sort_value)] for name, own in valued.items()}
-    ways = {name: direction([value for value, _ in own if value is not None]) for name, own in valued.items()}
+        return sorted_rows(valued)
+    ways = {name: direction([value for value, _ in members if value is not None]) for name, members in valued.items()}
     falling = [name for name, way in ways.items() if way < 0]
     mixed = [name for name, way in ways.items() if way == 0]
-    if mixed:
-        problem = mixed_order(mixed, valued, named, field)
-        # A time of day does not tell the day, so that sorting by it may put a morning before the evening before it.
-        sure = known.notes[-1:] != [f"times: {OF_DAY}"]
-        fix = f"pass --sort {field} to sort the rows, or --sort file to keep their order"
-        taken = known.doubt(problem, fix, f"each conversation sorted by {field}" if sure else "")
-        return {n: [pair for _, pair in sorted(own, key=sort_value)] for n, own in valued.items()} if taken else rows
-    if falling and len(falling) == sum(len({value for value, _ in own}) > 1 for own in valued.values()):
-        known.notes.append(f"order: the newest message comes first (by {named[field]}), so each is read from its end")
-        return {name: own[::-1] for name, own in rows.items()}
-    if falling:
-        problem = f"{len(falling):,} of {len(rows):,} conversations run backwards by {named[field]}"
-        fix = f"pass --sort {field} to sort the rows, or --sort file to keep their order"
-        taken = known.doubt(problem, fix, f"each conversation sorted by {field}")
-        return {n: [pair for _, pair in sorted(own, key=sort_value)] for n, own in valued.items()} if taken else rows
-    return rows
+    several = sum(len({value for value, _ in members}) > 1 for members in valued.values())
+    if falling and not mixed and len(falling) == several:
+        known.notes.append(f"order: the newest message comes first (by {column}), so each is read from its end")
+        return {name: members[::-1] for name, members in rows.items()}
+    if not falling and not mixed:
+        return rows
+    problem = f"{len(falling):,} of {len(rows):,} conversations run backwards by {column}"
+    problem = mixed_order(mixed, valued, column, field) if mixed else problem
+    # A time of day does not tell the day, so that sorting by it may put a morning before the evening before it.
+    sure = known.notes[-1:] != [f"times: {OF_DAY}"]
+    fix = f"pass --sort {field} to sort the rows, or --sort file to keep their order"
+    taken = known.doubt(problem, fix, f"each conversation sorted by {field}" if sure else "")
+    return sorted_rows(valued) if taken else rows
+
+
+def sorted_rows(valued: Valued) -> dict[str, list[Placed]]:
+    """Return the rows of each conversation sorted by their turn numbers or times."""
+    return {name: [placed for _, placed in sorted(members, key=sort_value)] for name, members in valued.items()}
 
 
 def sort_value(pair: tuple[float | None, Any]) -> float:
@@ -365,9 +372,7 @@ def sort_value(pair: tuple[float | None, Any]) -> float:
     return float("-inf") if pair[0] is None else pair[0]
 
 
-def mixed_order(
-    mixed: Sequence[str], valued: Mapping[str, Sequence[tuple[float | None, Any]]], named: Mapping[str, str], field: str
-) -> str:
+def mixed_order(mixed: Sequence[str], valued: Valued, column: str, field: str) -> str:
     """Return what is in doubt about conversations whose turn numbers or times go up and down, with a likely cause."""
     name = mixed[0]
     values = [value for value, _ in valued[name] if value is not None]
@@ -375,7 +380,7 @@ def mixed_order(
     cause = ""
     if field == "time" and values[step - 1] - values[step] <= 3600.0:
         cause = " (by at most an hour, as when summer time ends)"
-    return f"{len(mixed):,} conversations are not in the order of {named[field]}, such as {name}{cause}"
+    return f"{len(mixed):,} conversations are not in the order of {column}, such as {name}{cause}"
 
 
 def order_values(
@@ -462,13 +467,13 @@ def conversations_of_rows(table: UserTable, named: dict[str, str], known: Unders
 
 def exchange_roles(table: UserTable, columns: Sequence[str]) -> dict[str, str] | None:
     """Return the role of each of two columns whose cells are plain texts; None if they hold turns."""
-    found = exchange_columns(columns) if len(columns) == 2 else None
-    if found is None:
+    sides = exchange_columns(columns) if len(columns) == 2 else None
+    if sides is None:
         return None
     cells = [row.get(column) for _, row in table.rows[:50] for column in columns]
     if any(isinstance(value, list) or str(value or "").lstrip().startswith("[{") for value in cells):
         return None
-    return {found[0]: STUDENT, found[1]: TUTOR}
+    return {sides[0]: STUDENT, sides[1]: TUTOR}
 
 
 def conversations_of_exchanges(
@@ -484,18 +489,19 @@ def conversations_of_exchanges(
         "rows: one exchange each, " + ", then ".join(f"{column} ({role})" for column, role in sides.items())
     )
     conversations = []
-    for name, own in ordered_rows(rows, named, known).items():
+    for name, members in ordered_rows(rows, named, known).items():
         messages: list[Message] = []
-        for place, row in own:
+        for place, row in members:
             tags = {column: value for column in known.reading.tags if (value := cell(row, column))}
             for column in named["turns"].split(SEVERAL):
                 if text := cell(row, column):
                     messages += message_of(place, Turn(sides[column], text), sides[column], row, named, known, tags)
         about = {
-            field: next((value for _, row in own if (value := cell(row, named.get(field)))), "")
+            field: next((value for _, row in members if (value := cell(row, named.get(field)))), "")
             for field in ("problem", "solution")
         }
-        people = frozenset(value for _, row in own for column in known.reading.names if (value := cell(row, column)))
+        cells = (cell(row, column) for _, row in members for column in known.reading.names)
+        people = frozenset(value for value in cells if value)
         conversations.append(Conversation(name, messages, **about, names=people))
     return conversations
 
@@ -550,10 +556,10 @@ def with_speakers(messages: Sequence[Message], known: Understanding) -> list[Mes
     if len(names) < 2:
         return [message._replace(speaker=None) for message in messages]
     known.counts["conversations with several students, whose names are kept"] += 1
-    shown = {name: f"Student {number}" if known.reading.anonymous else name for number, name in enumerate(names, 1)}
+    labels = {name: f"Student {number}" if known.reading.anonymous else name for number, name in enumerate(names, 1)}
     return [
-        message._replace(text=f"{shown[message.speaker]}: {message.text}")
-        if message.role == STUDENT and message.speaker in shown
+        message._replace(text=f"{labels[message.speaker]}: {message.text}")
+        if message.role == STUDENT and message.speaker in labels
         else message._replace(speaker=None)
         for message in messages
     ]
@@ -580,9 +586,9 @@ def merged_messages(conversation: Conversation, known: Understanding) -> Convers
     return conversation._replace(messages=merged)
 
 
-def preview_lines(content: Transcripts, shown: int = 2, longest: int = 90) -> Iterable[str]:
+def preview_lines(content: Transcripts, number: int = 2, longest: int = 90) -> Iterable[str]:
     """Yield the first conversations as they will be used, a line a turn."""
-    for conversation in content.conversations[:shown]:
+    for conversation in content.conversations[:number]:
         yield f"conversation {conversation.id}: {len(conversation.messages)} turns" + (
             f"; problem: {shortened(conversation.problem, longest)}" if conversation.problem else ""
         )

@@ -41,18 +41,18 @@ def proposed_role(word: str) -> str | None:
 
 
 def doubt_of_roles(place: str, unknown: Counter[str]) -> Doubt | None:
-    """Return the doubt about all unknown words of a role column, or None if there are none."""
+    """Return the doubt about all unknown words of a role column, or None without one."""
     if not unknown:
         return None
     proposals = {word: proposed_role(word) for word in unknown}
-    shown = unknown.most_common(MOST_LISTED_WORDS)
-    counts = ", ".join(f"{word!r} ({number:,})" for word, number in shown)
-    more = f" and {len(unknown) - len(shown)} more" if len(unknown) > len(shown) else ""
-    words = " ".join(shlex.quote(f"{word}={proposals[word] or 'ROLE'}") for word, _ in shown)
+    listed = unknown.most_common(MOST_LISTED_WORDS)
+    counts = ", ".join(f"{word!r} ({number:,})" for word, number in listed)
+    more = f" and {len(unknown) - len(listed)} more" if len(unknown) > len(listed) else ""
+    words = " ".join(shlex.quote(f"{word}={proposals[word] or 'ROLE'}") for word, _ in listed)
     settled = all(proposals.values())
     fix = f"pass --roles {words}" + ("" if settled else " with student, tutor or system as each ROLE")
     noun = "word" if len(unknown) == 1 else "words"
     return Doubt(
         place, f"unknown {noun} for a role: {counts}{more}", fix,
-        ", ".join(f"{word} is {proposals[word]}" for word, _ in shown) if settled else "",
+        ", ".join(f"{word} is {proposals[word]}" for word, _ in listed) if settled else "",
     )  # fmt: skip

@@ -126,8 +126,8 @@ def version_table(rows: Sequence[SubsetRow], headings: Sequence[str], headline: 
     lines = []
     for place, name in enumerate([headline, *headings]):
         scores = [row.headline if not place else row.criteria[place - 1] for row in versions]
-        one, other = (row.headline if not place else row.criteria[place - 1] for row in (first, second))
-        apart = difference_of(one, other) if one is not None and other is not None else None
+        minuend, subtrahend = (row.headline if not place else row.criteria[place - 1] for row in (first, second))
+        apart = difference_of(minuend, subtrahend) if minuend is not None and subtrahend is not None else None
         if apart is not None and not are_apart:
             apart = Independent(apart.value, None, None)
         lines.append({"name": name, "scores": scores, "apart": apart, "is_headline": not place})

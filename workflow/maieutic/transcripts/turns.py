@@ -23,7 +23,7 @@ EXPORTS = {  # exports whose objects are no list of messages, by keys that only 
 
 
 class Turn(NamedTuple):
-    """One turn as written. word: the speaker's word; text: what was said."""
+    """One turn as written. word: the speaker's word; text: words of the turn."""
 
     word: str
     text: str
