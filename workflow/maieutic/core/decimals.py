@@ -7,12 +7,18 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 Sign = Literal[".", ","]
-# A number with its currency and unit. Groups: the digits with their separators
+# A number with its currency and unit. Group: the digits with their separators; blanks stand only between thousands.
 NUMBER = re.compile(
-    r"\s*[$\u20ac\u00a3\u00a5]?\s*([-+\u2212]?\d[\d.,'\u00a0\u202f]*)"
-    r"\s*(?:%|[$\u20ac\u00a3\u00a5\u00b0]|[^\W\d_][^\d]{0,30})?\s*"
+    r"\s*(?:[^\W\d_]{1,4}\.?\s?|[$\u20a0-\u20bf\u00a3\u00a5]\s?)?"
+    r"([-+\u2212]?(?:[0-9]{1,3}(?:[ '\u2019\u00a0\u202f][0-9]{3})+(?:[.,][0-9]+)?|[.,]?[0-9][0-9.,]*))"
+    r"\s*(?:%|[$\u20a0-\u20bf\u00a3\u00a5\u00b0]|[^\W\d_][^0-9]{0,30})?\s*"
 )
-GROUPED = {".": re.compile(r"\d{1,3}(?:,\d{3})+"), ",": re.compile(r"\d{1,3}(?:\.\d{3})+")}  # by the decimal sign
+BLANKS = re.compile(r"[ '\u2019\u00a0\u202f]")  # separators of thousands that are no decimal signs
+# Whole parts with separators of thousands, by the decimal sign; with a decimal point also those of India
+GROUPED = {
+    ".": re.compile(r"[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d?(?:,\d{2})+,\d{3}"),
+    ",": re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+"),
+}
 OTHER: dict[Sign, Sign] = {".": ",", ",": "."}
 SHARE_OF_NUMBERS = 0.6  # share of a column's cells that are numbers, from which it is a column of numbers
 
@@ -27,18 +33,17 @@ class DecimalSign(NamedTuple):
 
 
 def digits_of(text: str) -> str | None:
-    """Return the digits of a number with their separators, or None for a text that is no number."""
+    """Return the digits of a number with their decimal sign and separators, or None for a text that is no number."""
     match = NUMBER.fullmatch(text)
-    return match[1].replace("\u00a0", "").replace("\u202f", "").replace("'", "") if match else None
+    return BLANKS.sub("", match[1]) if match else None
 
 
 def reads_as(digits: str, sign: Sign) -> bool:
     """Return True if digits with separators are a number with this decimal sign."""
-    whole, _, part = digits.lstrip("+-\u2212").partition(sign)
-    other = OTHER[sign]
-    if other in part or sign in part:
+    whole, point, part = digits.lstrip("+-\u2212").partition(sign)
+    if OTHER[sign] in part or sign in part or (point and not part):
         return False
-    return whole.isdigit() or bool(GROUPED[sign].fullmatch(whole))
+    return whole.isdigit() or (not whole and bool(part)) or bool(GROUPED[sign].fullmatch(whole))
 
 
 def decimal_sign(column: str, texts: Iterable[str]) -> DecimalSign | None:
@@ -67,12 +72,13 @@ def decimal_sign(column: str, texts: Iterable[str]) -> DecimalSign | None:
     return DecimalSign(column, None, [], is_open)
 
 
-def plain_number(text: str, sign: Sign) -> str:
-    """Return a text whose number has a decimal point and no separators of thousands; another text unchanged."""
+def plain_number(text: str, sign: Sign) -> str | None:
+    """Return a text whose number has a decimal point and no separators of thousands; None if it is no such number."""
     digits = digits_of(text)
     if digits is None or not reads_as(digits, sign):
-        return text
+        return None
     plain = digits.replace(OTHER[sign], "").replace(sign, ".").replace("\u2212", "-")
+    plain = re.sub(r"^([-+]?)\.", r"\g<1>0.", plain)
     match = NUMBER.fullmatch(text)
     assert match is not None
     return f"{text[: match.start(1)]}{plain}{text[match.end(1) :]}"
@@ -80,16 +86,15 @@ def plain_number(text: str, sign: Sign) -> str:
 
 def doubt_of(columns: Sequence[DecimalSign]) -> str | None:
     """Return what is in doubt about the decimal signs of a file's columns, or None."""
-    signs = {column.sign for column in columns if column.sign}
     lines = []
     for column in columns:
         if column.sign is None and column.proof:
             lines.append(f"column {column.column} has numbers in both notations ({', '.join(column.proof)})")
-        elif column.sign is None and len(signs) != 1:
+        elif column.sign is None:
             examples = ", ".join(dict.fromkeys(column.open[:3]))
             lines.append(
                 f"column {column.column} has {len(column.open):,} numbers with two readings, such as {examples}"
             )
-    if len(signs) > 1:
+    if len({column.sign for column in columns if column.sign}) > 1:
         lines.append("columns differ in their decimal sign")
     return "; ".join(lines) or None

@@ -20,7 +20,7 @@ BOMS = {
 }  # fmt: skip
 WESTERN = "cp1252"  # encoding of files that Excel in Western Europe saves as "CSV" rather than "CSV UTF-8"
 WESTERN_LETTERS = frozenset(
-    "\u00e4\u00f6\u00fc\u00df\u00e0\u00e2\u00e7\u00e9\u00e8\u00ea\u00eb\u00ee\u00ef\u00f4\u00fb\u00f9\u0153\u00e6\u00ff\u00e1\u00ed\u00f3\u00fa\u00f1\u00e3\u00f5"
+    "\u00e4\u00f6\u00fc\u00df\u00e0\u00e2\u00e7\u00e9\u00e8\u00ea\u00eb\u00ee\u00ef\u00f4\u00fb\u00f9\u0153\u00e6\u00e1\u00ed\u00f3\u00fa\u00f1\u00e3\u00f5"
     "\u00ec\u00f2\u00e5\u00f8\u00aa\u00ba\u0192\u00b5"
 )
 # Letters that follow an accented letter in German, Portuguese and French words
@@ -31,17 +31,19 @@ WITHIN_WORDS = frozenset(
 WORD = re.compile(r"[^\W\d_]+(?:[^\x00-\x7f\s][^\W\d_]*)*|[^\x00-\x7f\s]+")
 MANY_ACCENTS = re.compile(r"[^\x00-\x7f]{5}")  # more accented letters in a row than words of Latin scripts have
 MOST_SUSPICIOUS = 0.2  # maximum share of words that are no Western words
+WESTERN_PAGES = {"cp850", "mac_roman"}
 SAMPLE = 1 << 20  # number of bytes at which an encoding is tried
 # Code pages that are proposed, by the scripts of their letters. The first ones decode the fewest foreign texts.
 CODE_PAGES = {
     "shift_jis": "Japanese", "gb18030": "Chinese", "big5": "traditional Chinese", "euc_kr": "Korean",
     "cp1251": "Cyrillic", "cp1253": "Greek", "cp1255": "Hebrew", "cp1256": "Arabic",
-    "cp1250": "Central European", "cp1254": "Turkish",
+    "cp1250": "Central European", "cp1254": "Turkish", "cp850": "Western European, DOS",
+    "mac_roman": "Western European, old Macs",
 }  # fmt: skip
 SCRIPTS = {
     "shift_jis": {"HIRAGANA", "KATAKANA", "CJK"}, "gb18030": {"CJK"}, "big5": {"CJK"}, "euc_kr": {"HANGUL"},
     "cp1251": {"CYRILLIC"}, "cp1253": {"GREEK"}, "cp1255": {"HEBREW"}, "cp1256": {"ARABIC"}, "cp1250": {"LATIN"},
-    "cp1254": {"LATIN"},
+    "cp1254": {"LATIN"}, "cp850": {"LATIN"}, "mac_roman": {"LATIN"},
 }  # fmt: skip
 
 
@@ -172,9 +174,18 @@ def possible_pages(data: bytes) -> list[str]:
         words = [word for word in WORD.findall(text) if not word.isascii()]
         fits = sum(kinds[script] for script in scripts) >= 0.8 * sum(kinds.values())
         fits = fits and not (scripts == {"LATIN"} and any(MANY_ACCENTS.search(word) for word in words[:2000]))
+        if page in WESTERN_PAGES and any(map(is_foreign, words[:2000])):
+            continue
+        if scripts & {"CJK", "HANGUL"} and 2 * sum(map(mixes_letters, words)) > len(words):
+            continue
         if fits and not any(has_strange_case(word) or has_two_scripts(word) for word in words[:2000]):
             pages.append(page)
     return pages
+
+
+def mixes_letters(word: str) -> bool:
+    """Return True if a word has ASCII letters beside signs of an East Asian script."""
+    return any(sign.isascii() and sign.isalpha() for sign in word) and not word.isascii()
 
 
 def has_two_scripts(word: str) -> bool:

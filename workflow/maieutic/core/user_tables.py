@@ -5,6 +5,8 @@ The content decides the format, not the suffix. Nothing is converted, merged or 
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,9 +15,9 @@ from typing import Any, NamedTuple
 from maieutic.core.encodings import decode_file
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB
-from maieutic.core.json_text import count_json_values, json_value, storable
+from maieutic.core.json_text import count_json_values, json_value, object_of_unique_keys, storable
 from maieutic.core.parquet import open_parquet, parquet_batches
-from maieutic.core.tables import DELIMITERS, parse_table
+from maieutic.core.tables import DELIMITERS, LONGEST_CELL, delimiter_of, parse_table
 from maieutic.core.workbooks import Sheet, cell_text, is_rounded, is_workbook, read_sheets
 
 MOST_JSON_VALUES = 5_000_000  # maximum number of values of a JSON document, which is read at once
@@ -162,8 +164,13 @@ def check_distinct(columns: Sequence[str], place: str) -> None:
 def csv_table(path: Path, text: str, encoding: str, notes: list[str]) -> UserTable:
     """Return the rows of a CSV text with any of the usual separators."""
     check_title(path, text)
-    fix = "quote cells with line breaks, and write as many cells as columns"
-    table = parse_table(text, str(path), fix, padded=True)
+    check_unnamed(path, text)
+    fix = "quote cells with line breaks, double each quotation mark in a cell, and write as many cells as columns"
+    try:
+        table = parse_table(text, str(path), fix)
+    except UserError:
+        table = parse_table(text, str(path), fix, padded=True)
+        notes = [*notes, "rows with fewer cells than columns: their last cells are empty"]
     check_distinct(table.columns, f"{path}:1")
     rows: list[tuple[str, Row]] = [(f"{path}:{number}", row) for number, row in table.rows]
     return UserTable(table.columns, rows, f"CSV ({encoding})", notes, has_text_cells=True)
@@ -179,6 +186,25 @@ def check_title(path: Path, text: str) -> None:
     if is_one_cell and any(others[0].count(sign) == others[1].count(sign) > 0 for sign in DELIMITERS):
         problem = f"line 1 is a title ({title[:40]!r}), not the names of columns"
         raise UserError(f"{path}:1", problem, "delete the lines above the header")
+
+
+def check_unnamed(path: Path, text: str) -> None:
+    """Raise UserError for a column that has values, but no name."""
+    first = text.lstrip("\ufeff\r\n").partition("\n")[0]
+    delimiter = delimiter_of(first)
+    if first.casefold().startswith("sep=") or all(cell.strip() for cell in first.strip().split(delimiter)):
+        return
+    limit = csv.field_size_limit(LONGEST_CELL)
+    try:
+        head, *rows = csv.reader(io.StringIO(text.lstrip("\ufeff\r\n"), newline=""), delimiter=delimiter)
+    except csv.Error:
+        return  # named by the reader of the rows
+    finally:
+        csv.field_size_limit(limit)
+    for place, name in enumerate(head):
+        number = sum(place < len(row) and bool(row[place].strip()) for row in rows)
+        if not name.strip() and number:
+            raise UserError(f"{path}:1", f"column {place + 1} has {number:,} values, but no name", "name or delete it")
 
 
 # workbooks ------------------------------------------------------------------------------------------------------------
@@ -214,6 +240,8 @@ def workbook_table(sheets: Sequence[Sheet], name: str, settings: FileSettings) -
         extra = [cell for cell in cells[len(columns) :] if cell_text(cell)]
         if extra:
             raise UserError(f"{place}, row {number}", "has a cell without a column name", "name its column")
+        if any(cell_text(cell) for column, cell in zip(columns, cells, strict=False) if not column):
+            raise UserError(f"{place}, row {number}", "has a cell without a column name", "name its column")
         record = {column: cell for column, cell in zip(columns, cells, strict=False) if column}
         records.append((f"{place}, row {number}", record))
     notes = [f"sheet: {sheet.name}"] if len(sheets) > 1 else []
@@ -225,8 +253,14 @@ def check_exact(table: UserTable, columns: Iterable[str], name: str) -> None:
     faults = []
     for column in columns:
         values = [row.get(column) for _, row in table.rows]
-        rounded = [value for value in values if is_rounded(value) or ROUNDED.fullmatch(cell_text(value).strip())]
-        if rounded and table.form != "JSON":
+        is_exact = table.form.startswith("JSON")  # whole numbers of JSON keep all digits
+        rounded = [
+            value
+            for value in values
+            if (is_rounded(value) and not (is_exact and isinstance(value, int)))
+            or ROUNDED.fullmatch(cell_text(value).strip())
+        ]
+        if rounded:
             problem = (
                 f"{len(rounded):,} ids in column {column} were rounded by a spreadsheet (as {cell_text(rounded[0])})"
             )
@@ -240,6 +274,14 @@ ROUNDED = re.compile(r"[+-]?\d(?:[.,]\d+)?[eE]\+?\d{1,3}")
 
 
 # JSON -----------------------------------------------------------------------------------------------------------------
+
+
+def no_constant(name: str) -> float:
+    """Raise ValueError for NaN and infinity, which are no JSON."""
+    raise ValueError(f"found {name}, which is not JSON")
+
+
+STRICT: dict[str, Any] = {"object_pairs_hook": object_of_unique_keys, "parse_constant": no_constant}
 
 
 def is_json(text: str) -> bool:
@@ -270,7 +312,7 @@ def json_table(path: Path, text: str) -> tuple[list[str], list[tuple[str, Row]],
             problem = f"the file has about {values:,} values, more than {MOST_JSON_VALUES:,}"
             raise UserError(str(path), problem, "split the file, or write one JSON object per line")
         try:
-            document = json_value(text.lstrip("\ufeff"))
+            document = json_value(text.lstrip("\ufeff"), **STRICT)
         except ValueError as error:
             if stripped.startswith("[") or not is_line(lines):
                 raise UserError(str(path), f"the JSON cannot be parsed: {error}", "correct the file") from None
@@ -286,7 +328,7 @@ def json_table(path: Path, text: str) -> tuple[list[str], list[tuple[str, Row]],
     else:
         for number, line in lines:
             try:
-                records.append((f"{path}:{number}", storable(json_value(line))))
+                records.append((f"{path}:{number}", storable(json_value(line, **STRICT))))
             except ValueError as error:
                 faults.add(f"{path}:{number}", f"the JSON cannot be parsed: {error}", "write one JSON object per line")
     columns: dict[str, None] = {}
@@ -318,6 +360,8 @@ def records_of(document: Any, name: str) -> tuple[list[Any], list[str]]:
     if isinstance(document, list):
         if document and all(isinstance(entry, list) for entry in document):
             return [{"messages": entry} for entry in document], ["records: each list of the document's list"]
+        if is_list_of_objects(document) and looks_like_messages(document) and not has_ids(document):
+            return [{"messages": document}], ["records: the list is one conversation, since its messages have no ids"]
         return document, []
     if not isinstance(document, dict):
         raise UserError(name, f"expected a list of records, found {type(document).__name__}", "pass a list of objects")
@@ -337,8 +381,15 @@ def records_of(document: Any, name: str) -> tuple[list[Any], list[str]]:
         if key in KEYS_OF_ONE or looks_like_messages(document[key]):
             return [document], ["records: the document is one record"]
         return document[key], [f"records: the list {key} of the document"]
-    if len(document) > 1 and all(isinstance(value, dict) for value in document.values()):
+    nested = [key for key, value in document.items() if isinstance(value, dict)]
+    if len(nested) == 1 and any(is_list_of_objects(value) for value in document[nested[0]].values()):
+        records, notes = records_of(document[nested[0]], name)
+        return records, [f"records: within {nested[0]}", *notes]
+    if document and len(nested) == len(document):
         return [{"id": key, **value} for key, value in document.items()], ["records: the document's objects, by id"]
+    if any(isinstance(value, list | dict) for value in document.values()) and not TURN_KEYS & document.keys():
+        keys = ", ".join(map(str, document))
+        raise UserError(name, f"found no list of records in the object with the keys {keys}", "pass a list of objects")
     return [document], ["records: the document is one record"]
 
 
@@ -349,8 +400,14 @@ def is_list_of_objects(value: Any) -> bool:
 
 TURN_KEYS = {"messages", "turns", "conversations", "conversation", "chat_messages", "contents", "history", "data"}
 KEYS_OF_ONE = {"messages", "turns", "chat_messages", "contents", "history"}  # of the messages of one conversation
+IDS = ("id", "conversation", "conversation_id", "session", "session_id", "dialogue_id", "chat_id", "thread_id", "uuid")
 MESSAGE_KEYS = {"role", "speaker", "sender", "from", "author"}
 TEXT_KEYS = {"content", "text", "value", "message", "parts", "body"}
+
+
+def has_ids(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Return True if objects have an id, of themselves or of their conversation."""
+    return any(str(key).casefold() in IDS for record in records for key in record)
 
 
 def looks_like_messages(records: Sequence[Mapping[str, Any]]) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from maieutic.core.decimals import DecimalSign, Sign, decimal_sign, doubt_of, plain_number
+from maieutic.core.decimals import Sign, decimal_sign, digits_of, doubt_of, plain_number
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, sha256_of
 from maieutic.core.terminal import say
@@ -17,7 +17,8 @@ from maieutic.core.user_tables import FileSettings, UserTable, check_exact, read
 from maieutic.core.workbooks import cell_text
 
 ID_COLUMNS = ("id", "item_id", "problem_id", "question_id", "conversation", "conversation_id", "annotator")
-SHOWN_RECORDS, LONGEST_VALUE = 2, 100
+ANSWER = "answer"  # column of a problem's gold answer, whose numbers get a decimal point
+SHOWN_RECORDS, LONGEST_VALUE, MOST_EXAMPLES = 2, 100, 3
 
 
 def table(
@@ -26,53 +27,49 @@ def table(
     out: Annotated[Path | None, Parameter(help="file to write, as JSON lines (default: only print)")] = None,
     encoding: Annotated[str | None, Parameter(help="encoding of a text file that is not UTF-8")] = None,
     sheet: Annotated[str | None, Parameter(help="sheet of a workbook")] = None,
-    decimal: Annotated[Literal[".", ","] | None, Parameter(help="decimal sign of the file's numbers")] = None,
+    decimal: Annotated[Literal[".", ","] | None, Parameter(help="decimal sign of the numbers")] = None,
+    numbers: Annotated[
+        list[str] | None, Parameter(help="columns whose numbers get a decimal point (default: answer)")
+    ] = None,
     columns: Annotated[list[str] | None, Parameter(help="columns to rename, as NEW=OLD")] = None,
     force: Annotated[bool, Parameter(help="replace the file that is written")] = False,
 ) -> None:
     """Print how a file of problems, replies, labels or preferences is read, and write it as JSON lines (UTF-8).
 
-    Cells of a text table stay texts, but numbers get a decimal point. Raises UserError for everything in doubt, with
-    the flag that settles it; nothing is written then.
+    Texts stay as they are, but numbers in the column `answer` get a decimal point. Raises UserError for everything in
+    doubt, with the flag that settles it; nothing is written then.
     """
     content = renamed(read_user_table(file, FileSettings(encoding, sheet)), columns or [])
     check_exact(content, [name for name in content.columns if name.casefold() in ID_COLUMNS], str(file))
-    signs = signs_of(content)
-    if decimal is None and (doubt := doubt_of(signs)):
-        raise UserError(str(file), doubt, "pass --decimal with the decimal sign, . or ,")
-    known = next((column.sign for column in signs if column.sign), None)
-    sign = decimal or known
-    numeric = {column.column for column in signs} if sign is not None else set[str]()
-    records = [plain_record(row, sign or ".", numeric) for _, row in content.rows]
-    say(f"file: {content.form}, {len(records):,} rows")
-    for line in content.notes:
+    if absent := [name for name in numbers or [] if name not in content.columns]:
+        raise UserError("--numbers", f"{file} has no column {absent[0]}", f"use {', '.join(content.columns)}")
+    records: list[dict[str, Any]] = [
+        {name: plain_value(value) for name, value in row.items()} for _, row in content.rows
+    ]
+    chosen = numbers if numbers is not None else [name for name in content.columns if name.casefold() == ANSWER]
+    lines = with_decimal_points(records, chosen, decimal, str(file))
+    for line in (f"file: {content.form}, {len(records):,} rows", *content.notes):
         say(line)
-    say(f"columns: {', '.join(content.columns)}")
-    if sign is not None:
-        say(f"decimal sign: {sign} (columns {', '.join(sorted(numeric)) or 'none'})")
-    for number, record in enumerate(records[:SHOWN_RECORDS], 1):
-        say(f"record {number}:")
-        for name, value in record.items():
-            say(f"  {name}: {json.dumps(value, ensure_ascii=False)[:LONGEST_VALUE]}")
+    for line in (f"columns: {', '.join(content.columns)}", *lines, *preview(records)):
+        say(line)
     if out is None:
         return
     if out.exists() and (not force or out.samefile(file)):
         raise UserError("--out", f"{out} already exists", "pass another --out, or --force")
     with atomic_file(out) as handle:
-        handle.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        handle.writelines(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n" for record in records)
     say(f"Wrote {out}. As the file of a data set (`format: jsonl`):")
     say(f"  path: {out}\n  sha256: {sha256_of(out)}\n  records: {len(records)}")
 
 
-def renamed(content: UserTable, columns: list[str]) -> UserTable:
+def renamed(content: UserTable, columns: Sequence[str]) -> UserTable:
     """Return a table with renamed columns. Raises UserError for a column that it lacks."""
     names = dict[str, str]()
     for word in columns:
         new, _, old = word.partition("=")
         if old not in content.columns:
-            raise UserError(
-                "--columns", f"expected NEW=OLD with a column, found {word}", f"use {', '.join(content.columns)}"
-            )
+            known = ", ".join(content.columns)
+            raise UserError("--columns", f"expected NEW=OLD with a column, found {word}", f"use {known}")
         names[old] = new
     if not names:
         return content
@@ -80,26 +77,57 @@ def renamed(content: UserTable, columns: list[str]) -> UserTable:
     return content._replace(columns=[names.get(name, name) for name in content.columns], rows=list(rows))
 
 
-def signs_of(content: UserTable) -> list[DecimalSign]:
-    """Return the decimal signs of a table's columns of numbers that are written as texts."""
-    signs = []
-    for name in (name for name in content.columns if name.casefold() not in ID_COLUMNS):
-        texts = [value for _, row in content.rows if isinstance(value := row.get(name), str)]
-        if (sign := decimal_sign(name, texts)) is not None:
-            signs.append(sign)
-    return signs
+def plain_value(value: Any) -> Any:
+    """Return a cell as a value of JSON."""
+    if isinstance(value, float):
+        if value != value:  # an empty cell of a number column in Parquet
+            return None
+        return int(value) if value.is_integer() else value
+    return value if value is None or isinstance(value, bool | int | str | list | dict) else cell_text(value)
 
 
-def plain_record(row: Mapping[str, Any], sign: Sign, numeric: Collection[str]) -> dict[str, Any]:
-    """Return a record for JSON. numeric: columns whose texts are numbers with the decimal sign `sign`."""
-    record: dict[str, Any] = {}
-    for name, value in row.items():
-        if isinstance(value, str):
-            record[name] = plain_number(value, sign) if name in numeric else value
-        elif isinstance(value, bool | int | list | dict) or value is None:
-            record[name] = value
-        elif isinstance(value, float):
-            record[name] = int(value) if value.is_integer() else value
-        else:
-            record[name] = cell_text(value)
-    return record
+def with_decimal_points(
+    records: Sequence[dict[str, Any]], columns: Sequence[str], decimal: Sign | None, name: str
+) -> list[str]:
+    """Give the numbers in some columns a decimal point, and return lines on what was understood.
+
+    decimal: the user's choice. Raises UserError for numbers in doubt. name: name of the file in messages.
+    """
+    texts = {
+        column: [value for record in records if isinstance(value := record.get(column), str)] for column in columns
+    }
+    decided = [decimal_sign(column, texts[column]) for column in columns]
+    signs = [entry for entry in decided if entry is not None]
+    if decimal is None and (doubt := doubt_of(signs)):
+        raise UserError(name, doubt, "pass --decimal with the decimal sign, . or ,")
+    lines = []
+    for column in columns:
+        known = next((entry.sign for entry in signs if entry.column == column), None)
+        sign: Sign = decimal or known or "."
+        wrong = [text for text in texts[column] if digits_of(text) is not None and plain_number(text, sign) is None]
+        if wrong:
+            examples = ", ".join(dict.fromkeys(wrong[:MOST_EXAMPLES]))
+            problem = (
+                f"{len(wrong):,} numbers in column {column} do not have the decimal sign {sign}, such as {examples}"
+            )
+            raise UserError(name, problem, "write all numbers in one notation")
+        for record in records:
+            if isinstance(value := record.get(column), str):
+                record[column] = plain_number(value, sign) or value
+        others = [text for text in texts[column] if text.strip() and digits_of(text) is None]
+        lines += [f"decimal sign: {sign} (column {column})"] if known or decimal else []
+        if others:
+            examples = ", ".join(repr(text[:LONGEST_VALUE]) for text in dict.fromkeys(others[:MOST_EXAMPLES]))
+            lines.append(f"cells of column {column} that are no number, kept as they are: {len(others):,} ({examples})")
+    return lines
+
+
+def preview(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the first records as they will be used, a line a field."""
+    lines = []
+    for number, record in enumerate(records[:SHOWN_RECORDS], 1):
+        lines.append(f"record {number}:")
+        lines += [
+            f"  {name}: {json.dumps(value, ensure_ascii=False)[:LONGEST_VALUE]}" for name, value in record.items()
+        ]
+    return lines

@@ -117,8 +117,8 @@ class Source:
         Literal["time", "turn", "file"] | None,
         flag("sort the rows of each conversation by time or turn, or keep the file's order unchecked (file)"),
     ] = None
-    day_first: Annotated[
-        bool | None, flag("times name the day before the month (true), or the month first (false)")
+    dates: Annotated[
+        Literal["day-first", "month-first"] | None, flag("order of day and month in times such as 03/04/2025")
     ] = None
     yes: Annotated[bool, flag("take the proposed reading of everything that is in doubt")] = False
 
@@ -243,7 +243,9 @@ def transcripts(
         raise UserError("--force", f"personal details were removed in {place.run_file}, but would not be now", fix)
     data = records_of(conversations, source)
     if not data.moments:
-        raise UserError(str(file), "no tutor's turn follows a student's turn", "check the columns and roles")
+        number = counted(len(conversations), "conversation")
+        problem = f"no tutor's turn follows a student's turn, in {number} of {content.rows:,} rows"
+        raise UserError(str(file), problem, "check the columns, the roles and the ids of the conversations")
     models, judge = judge_entry_of(raw["models"], hosted, evaluation, rubric)
     tutors = evaluation.tutors or []
     check_tutors(tutors, raw["models"] | models)
@@ -418,7 +420,7 @@ def reading_of(source: Source, privacy: Privacy) -> Reading:
         source.encoding,
         source.sheet,
         source.sort,
-        source.day_first,
+        None if source.dates is None else source.dates == "day-first",
         anonymous=privacy.redact or bool(privacy.names),
         takes_proposals=source.yes,
     )

@@ -26,8 +26,8 @@ from maieutic.transcripts.roles import (
     proposed_role,
     roles_by_word,
 )
-from maieutic.transcripts.times import OF_DAY, direction, read_numbers, read_times
-from maieutic.transcripts.turns import Turn, is_turn_list, named_export, text_of, turns_in
+from maieutic.transcripts.times import OF_DAY, direction, has_sections, read_numbers, read_times
+from maieutic.transcripts.turns import TURN_SEPARATOR, Turn, is_turn_list, named_export, text_of, turns_in
 
 # Names under which a column is found if it is not named.
 COLUMN_NAMES = {
@@ -45,10 +45,13 @@ COLUMN_NAMES = {
 }  # fmt: skip
 ID_OF_RECORD = ("id", "uuid")  # columns with an id only where a row is a whole conversation
 SIDES = {  # words in the names of two columns, of which each row is one exchange
-    STUDENT: re.compile(r"^(?:user|student|human|learner|pupil)(?:_?(?:message|text|input|query|turn|utterance))?$"),
+    STUDENT: re.compile(
+        r"^(?:user|student|human|learner|pupil)(?:_?(?:message|text|input|query|turn|utterance|prompt|question))?$"
+        r"|^(?:prompt|question|input|query)$"
+    ),
     TUTOR: re.compile(
         r"^(?:bot|assistant|tutor|teacher|ai|model)(?:_?(?:message|text|output|response|reply|answer|turn|utterance))?$"
-        r"|^response$"
+        r"|^(?:response|answer|output|completion|reply)$"
     ),
 }
 SEVERAL = "+"  # joins the names of several columns whose turns follow each other
@@ -190,7 +193,7 @@ def read_transcripts(path: Path, reading: Reading) -> Transcripts:
         raise UserError(str(path), problem, "name the role of your tutor with --roles WORD=tutor")
     taken = {name for column in named.values() for name in column.split(SEVERAL)} | {*reading.tags, *reading.names}
     notes = [f"file: {table.form}, {len(table.rows):,} rows", *table.notes, *known.notes]
-    notes += [f"{what}: {number:,}" for what, number in known.counts.items()]
+    notes += [f"{what}: {number:,}" for what, number in known.counts.items() if number]
     unused = [column for column in table.columns if column not in taken]
     return Transcripts(merged, named, unused, notes, len(table.rows), assumed)
 
@@ -244,8 +247,16 @@ def holds_turns(table: UserTable, column: str) -> bool:
     """Return True if the first filled cell of a column is a list of turns, or a text table names the column so."""
     first = next((row[column] for _, row in table.rows if row.get(column) not in (None, "")), None)
     if first is None or isinstance(first, str):
-        return str(first).lstrip().startswith("[{") or column.casefold() in ("turns", "messages")
+        return holds_dialogue(first) or column.casefold() in ("turns", "messages")
     return is_turn_list(first)
+
+
+def holds_dialogue(value: Any) -> bool:
+    """Return True for a text that is a JSON list of turns, or lines of which two begin with the word of a role."""
+    text = value if isinstance(value, str) else ""
+    words = [line.partition(":")[0].strip().casefold() for line in text.split("\n", 20) if ":" in line]
+    speakers = sum(word in ROLE_WORDS for word in words)
+    return text.lstrip().startswith(("[{", '["')) or TURN_SEPARATOR in text or speakers > 1
 
 
 def exchange_columns(columns: Sequence[str]) -> tuple[str, str] | None:
@@ -276,15 +287,10 @@ def conversations_of_messages(table: UserTable, named: dict[str, str], known: Un
     if blank:
         problem = f"{len(blank):,} rows have no id in column {named['conversation']} (first: {blank[0]})"
         known.doubt(problem, "write the conversation's id in each row")
-    previous: tuple[str, Row] | None = None
     for place, row in table.rows:
-        if previous is not None and is_doubled(row, previous[1], named):
-            known.counts["rows equal to the row before, with turn or time, left out"] += 1
-            continue
-        previous = place, row
         if name := cell(row, named["conversation"]):
             rows[name].append((place, row))
-    order = ordered_rows(rows, named, known)
+    order = ordered_rows(without_doubles(rows, named, known), named, known)
     return [
         conversation
         for name, members in order.items()
@@ -292,10 +298,37 @@ def conversations_of_messages(table: UserTable, named: dict[str, str], known: Un
     ]
 
 
-def is_doubled(row: Row, previous: Row, named: Mapping[str, str]) -> bool:
-    """Return True if a row repeats the one before, and its turn or time shows that it is no second message."""
+def without_doubles(
+    rows: dict[str, list[Placed]], named: Mapping[str, str], known: Understanding
+) -> dict[str, list[Placed]]:
+    """Return the rows of each conversation without those that a doubled export has twice.
+
+    A row with turn or time that equals the one before, or with a turn number any earlier one, is left out and counted.
+    A conversation that stands twice in other ways is in doubt.
+    """
     field = named.get("turn") or named.get("time")
-    return field is not None and bool(cell(row, field)) and dict(row) == dict(previous)
+    doubled = []
+    for name, members in rows.items():
+        kept: list[Placed] = []
+        seen: set[str] = set()
+        for place, row in members:
+            text = repr(sorted(row.items(), key=lambda pair: str(pair[0])))
+            is_before = bool(kept) and dict(kept[-1][1]) == dict(row)
+            if field and cell(row, field) and (is_before or ("turn" in named and text in seen)):
+                known.counts["rows equal to an earlier one, with turn or time, left out"] += 1
+                continue
+            seen.add(text)
+            kept.append((place, row))
+        rows[name] = kept
+        half = len(kept) // 2
+        contents = [dict(row) for _, row in kept]
+        if half > 1 and len(kept) == 2 * half and contents[:half] == contents[half:]:
+            doubled.append(name)
+    if doubled:
+        problem = f"{len(doubled):,} conversations stand twice in the file, such as {doubled[0]}"
+        if known.doubt(problem, "remove the second copy", "the first copy of each"):
+            rows |= {name: rows[name][: len(rows[name]) // 2] for name in doubled}
+    return rows
 
 
 def conversation_of(
@@ -355,11 +388,26 @@ def ordered_rows(
         return rows
     problem = f"{len(falling):,} of {len(rows):,} conversations run backwards by {column}"
     problem = mixed_order(mixed, valued, column, field) if mixed else problem
-    # A time of day does not tell the day, so that sorting by it may put a morning before the evening before it.
-    sure = known.notes[-1:] != [f"times: {OF_DAY}"]
+    if known.notes[-1:] == [f"times: {OF_DAY}"]:  # sorted, a morning may stand before the evening before it
+        known.doubt(problem, "pass --sort file if the rows are in order: times of day do not show the day")
+        return rows
+    if field == "turn" and (name := restarted(rows, named)):
+        problem = f"turn numbers start again in conversation {name}, as if it stood twice in the file or shared its id"
+        known.doubt(problem, "remove the second copy, or give each conversation an id of its own")
+        return rows
     fix = f"pass --sort {field} to sort the rows, or --sort file to keep their order"
-    taken = known.doubt(problem, fix, f"each conversation sorted by {field}" if sure else "")
-    return sorted_rows(valued) if taken else rows
+    return sorted_rows(valued) if known.doubt(problem, fix, f"each conversation sorted by {field}") else rows
+
+
+def restarted(rows: Mapping[str, Sequence[Placed]], named: Mapping[str, str]) -> str | None:
+    """Return the first conversation in which one role has a turn number twice, or None."""
+    if "role" not in named:
+        return None
+    for name, members in rows.items():
+        numbers = Counter((cell(row, named["turn"]), cell(row, named["role"])) for _, row in members)
+        if max(numbers.values()) > 1:
+            return name
+    return None
 
 
 def sorted_rows(valued: Valued) -> dict[str, list[Placed]]:
@@ -396,6 +444,12 @@ def order_values(
                 f"column {column} has {strange!r}, which is not a number", "number the turns of each conversation"
             )
             return None
+        if has_sections(texts):
+            problem = (
+                f"column {column} has numbers such as 1.9 and 1.10, with different orders as numbers and as sections"
+            )
+            known.doubt(problem, "pass --sort file to keep the order of the rows")
+            return None
         return numbers.values
     readings = read_times(texts)
     if len(readings) == 2 and known.reading.day_first is not None:
@@ -406,7 +460,7 @@ def order_values(
         return None
     if len(readings) == 2:
         if sorted_like(readings[0].values) != sorted_like(readings[1].values):
-            fix = "pass --day-first true or false, or write the dates as 2025-03-14"
+            fix = "pass --dates day-first or --dates month-first"
             known.doubt(f"times in column {column} may name the day or the month first, with different orders", fix)
             return None
         readings = readings[:1]
@@ -467,11 +521,11 @@ def conversations_of_rows(table: UserTable, named: dict[str, str], known: Unders
 
 def exchange_roles(table: UserTable, columns: Sequence[str]) -> dict[str, str] | None:
     """Return the role of each of two columns whose cells are plain texts; None if they hold turns."""
-    sides = exchange_columns(columns) if len(columns) == 2 else None
-    if sides is None:
+    if len(columns) != 2:
         return None
+    sides = exchange_columns(columns) or (columns[0], columns[1])
     cells = [row.get(column) for _, row in table.rows[:50] for column in columns]
-    if any(isinstance(value, list) or str(value or "").lstrip().startswith("[{") for value in cells):
+    if any(isinstance(value, list) or holds_dialogue(value) for value in cells):
         return None
     return {sides[0]: STUDENT, sides[1]: TUTOR}
 
@@ -512,7 +566,7 @@ def of_row(place: str, row: Row, named: Mapping[str, str], known: Understanding)
     messages: list[Message] = []
     tags = {column: value for column in known.reading.tags if (value := cell(row, column))}
     for column in named["turns"].split(SEVERAL):
-        for number, turn in enumerate(turns_in(place, row.get(column), known.roles, known.faults), 1):
+        for number, turn in enumerate(ordered_turns(place, row.get(column), column, known), 1):
             where = f"{place}, {column} {number}"
             role = known.role_of(where, turn.word.strip())
             if role is not None and role != SYSTEM:
@@ -525,6 +579,26 @@ def of_row(place: str, row: Row, named: Mapping[str, str], known: Understanding)
     about = {field: cell(row, named.get(field)) for field in ("problem", "solution")}
     people = frozenset(filter(None, (cell(row, column) for column in known.reading.names)))
     return Conversation(name, with_speakers(messages, known), **about, names=people)
+
+
+def ordered_turns(place: str, content: Any, column: str, known: Understanding) -> list[Turn]:
+    """Return the turns in a cell, in the order of their times if they have any."""
+    turns = turns_in(place, content, known.roles, known.faults)
+    for turn in turns:
+        known.counts["parts of messages that are no text, left out"] += turn.parts_left_out
+        known.counts["lines within a turn that begin with another word and a colon, kept in the turn"] += turn.colons
+    times = [turn.time for turn in turns]
+    if known.reading.sort == "file" or not all(times):
+        return turns
+    readings = read_times(times)
+    ways = {direction([value for value in reading.values if value is not None]) for reading in readings}
+    if ways == {-1}:
+        known.counts["conversations with the newest message first, read from the end"] += 1
+        return turns[::-1]
+    if ways and ways != {1}:
+        problem = f"the messages in column {column} are not in the order of their times ({place})"
+        known.doubt(problem, "sort them, or pass --sort file to keep their order")
+    return turns
 
 
 def with_distinct_ids(conversations: Sequence[Conversation]) -> list[Conversation]:

@@ -1,7 +1,7 @@
 """Times of messages in the forms that programs write, for the order of the rows.
 
 A column of times is read as a whole, under both orders of day and month. It is in doubt if both are possible and
-disagree about the order of the rows.
+disagree about the order of the rows. It is not read if its times have different units, or if only some name a zone.
 """
 
 from __future__ import annotations
@@ -16,21 +16,17 @@ from typing import NamedTuple
 
 SIGNS = re.compile(r"\d[\d\s]*[:./-]\s*\d")  # a date or a time has digits on both sides of a separator
 CLOCK = re.compile(r"\d{1,3}:\d{2}(?::\d{2})?(?:[.,]\d+)?\s*(?:[AaPp]\.?[Mm]\.?)?")
+NAMED_MONTH = re.compile(r"\d\.?[\s-]+[^\W\d_]{3,}|[^\W\d_]{3,}\s+\d")
+NUMERIC_DATE = re.compile(r"\s*\D{0,6}(\d{1,2})[./-](\d{1,2})[./-]\d{2,4}")
+YEAR_FIRST = re.compile(r"\s*\d{4}[./-]")
+ZONE = re.compile(r"(?:\dZ|[+-]\d{2}:?\d{2}|\b(?:UTC|GMT|[A-Z]{3,4}T))\s*$")  # end of a time that names a zone
 # Two days that differ in all parts: a text that names a whole day gives the same time with both as defaults
 DEFAULTS = (datetime(2000, 1, 1), datetime(2003, 11, 28))
-ZONES = {
-    "UTC": 0,
-    "GMT": 0,
-    "Z": 0,
-    "CET": 3600,
-    "CEST": 7200,
-    "EST": -18000,
-    "EDT": -14400,
-    "PST": -28800,
-    "PDT": -25200,
-}
+# Zones whose names have one meaning; a time with another one, such as IST, is not read.
+ZONES = {"UTC": 0, "GMT": 0, "Z": 0, "CET": 3600, "CEST": 7200, "EDT": -14400, "PDT": -25200}
 HOUR = 3600.0
-OF_DAY = "times of day"  # form of a column without dates
+OF_DAY, UNIX = "times of day", "Unix times"  # forms of columns
+MOST_RATIO = 100.0  # largest ratio of two Unix times in one unit
 
 
 class TimeColumn(NamedTuple):
@@ -41,7 +37,7 @@ class TimeColumn(NamedTuple):
 
 
 def read_numbers(texts: Sequence[str]) -> TimeColumn | None:
-    """Return a column of turn numbers, positions or Unix times; None if a text is no finite number."""
+    """Return a column of turn numbers or positions; None if a text is no finite number."""
     return column_of(texts, number_of, "numbers")
 
 
@@ -54,11 +50,20 @@ def number_of(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def has_sections(texts: Iterable[str]) -> bool:
+    """Return True for turn numbers such as 1.9 and 1.10, whose order differs if they are sections, not numbers."""
+    parts = [text.split(".") for text in texts if re.fullmatch(r"\d+\.\d+", text)]
+    sections = sorted(parts, key=lambda part: (int(part[0]), int(part[1])))
+    return sections != sorted(parts, key=lambda part: float(".".join(part)))
+
+
 def read_times(texts: Sequence[str]) -> list[TimeColumn]:
     """Return the possible readings of a column of times: none, one, or two with different orders of day and month."""
-    for read, form in ((number_of, "Unix times"), (iso_time, "ISO times"), (clock_time, OF_DAY)):
+    if len({ZONE.search(text) is not None for text in texts if text}) > 1:
+        return []
+    for read, form in ((number_of, UNIX), (iso_time, "ISO times"), (clock_reader(texts), OF_DAY)):
         if (column := column_of(texts, read, form)) is not None:
-            return [column]
+            return [column] if has_one_unit(column) else []
     readings = [
         column
         for day_first, form in (
@@ -83,6 +88,12 @@ def column_of(texts: Iterable[str], read: Callable[[str], float | None], form: s
     return TimeColumn(values, form) if any(value is not None for value in values) else None
 
 
+def has_one_unit(column: TimeColumn) -> bool:
+    """Return False for Unix times of which some are in seconds and others in milliseconds."""
+    numbers = [abs(value) for value in column.values if value]
+    return column.form != UNIX or not numbers or max(numbers) < MOST_RATIO * min(numbers)
+
+
 def iso_time(text: str) -> float | None:
     """Return a time in ISO form in seconds since 1970, or None."""
     try:
@@ -92,15 +103,24 @@ def iso_time(text: str) -> float | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def clock_time(text: str) -> float | None:
-    """Return a time of day, or the time since the beginning of a recording, in seconds; None for another text."""
-    if not CLOCK.fullmatch(text.strip()):
-        return None
-    clock = re.sub(r"[^\d:.]", "", text.replace(",", "."))
-    parts = [float(part) for part in clock.split(":")]
-    seconds = sum(part * 60.0**place for place, part in enumerate(reversed(parts))) * (60.0 if len(parts) == 2 else 1.0)
-    letters = "".join(sign for sign in text.casefold() if sign in "ap")
-    return seconds % (12 * HOUR) + (12 * HOUR if letters.startswith("p") else 0.0) if letters else seconds
+def clock_reader(texts: Sequence[str]) -> Callable[[str], float | None]:
+    """Return a reader of times of day, or of times since the beginning of a recording, in seconds.
+
+    Two parts are hours and minutes, but minutes and seconds beside times of three parts.
+    """
+    unit = 1.0 if any(text.count(":") == 2 for text in texts) else 60.0
+
+    def read(text: str) -> float | None:
+        if not CLOCK.fullmatch(text.strip()):
+            return None
+        clock = re.sub(r"[^\d:.]", "", text.replace(",", "."))
+        parts = [float(part) for part in clock.split(":")]
+        seconds = sum(part * 60.0**place for place, part in enumerate(reversed(parts)))
+        seconds *= unit if len(parts) == 2 else 1.0
+        letters = "".join(sign for sign in text.casefold() if sign in "ap")
+        return seconds % (12 * HOUR) + (12 * HOUR if letters.startswith("p") else 0.0) if letters else seconds
+
+    return read
 
 
 def local_reader(day_first: bool) -> Callable[[str], float | None]:
@@ -109,23 +129,40 @@ def local_reader(day_first: bool) -> Callable[[str], float | None]:
 
     @cache
     def read(text: str) -> float | None:
-        if not SIGNS.search(text) and not re.search(r"\d\s+[^\W\d_]{3,}|[^\W\d_]{3,}\s+\d", text):
+        if not SIGNS.search(text) and not NAMED_MONTH.search(text):
             return None
+        year_first = YEAR_FIRST.match(text) is not None
+        first_part = day_first and not year_first
         try:
-            moments = [parser.parse(text, dayfirst=day_first, default=default, tzinfos=ZONES) for default in DEFAULTS]
+            moments = [
+                parser.parse(text, dayfirst=first_part, yearfirst=year_first, default=default, tzinfos=zone_offset)
+                for default in DEFAULTS
+            ]
         except (ValueError, OverflowError, TypeError, AttributeError):
             return None
         first, second = (moment if moment.tzinfo else moment.replace(tzinfo=UTC) for moment in moments)
-        if first != second or not keeps_order(text, first, day_first):
+        if first != second or not (year_first or keeps_order(text, first, day_first)):
             return None
         return first.timestamp()
 
     return read
 
 
+def zone_offset(name: str | None, offset: int | None) -> int | None:
+    """Return the offset of a zone in seconds, None for a time without a zone.
+
+    Raises ValueError for a name with several meanings, or without one.
+    """
+    if offset is not None or name is None:
+        return offset
+    if name not in ZONES:
+        raise ValueError(f"unknown zone {name}")
+    return ZONES[name]
+
+
 def keeps_order(text: str, moment: datetime, day_first: bool) -> bool:
     """Return True if a numeric date was read in the given order. The library swaps day and month if it has to."""
-    if not (match := re.match(r"\s*\D{0,6}(\d{1,2})[./-](\d{1,2})[./-]\d{2,4}", text)):
+    if not (match := NUMERIC_DATE.match(text)):
         return True
     day, month = (match[1], match[2]) if day_first else (match[2], match[1])
     return (int(day), int(month)) == (moment.day, moment.month)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ ROLE_KEYS = ("role", "speaker", "author", "sender", "from", "user", "type")
 TEXT_KEYS = ("text", "content", "message", "value", "utterance", "body", "parts", "data")
 TURN_SEPARATOR = "|EOM|"  # separates turns in MathDial's conversations
 LONGEST_SPEAKER = 40
+TIME_KEYS = ("created_at", "timestamp", "time", "create_time", "sent_at", "date")
+OTHER_SPEAKER = re.compile(r"\s*[^\W\d_][\w.' -]{0,20}:\s")  # a line that may be another speaker's
 TREE_KEYS = {"mapping", "current_node"}  # keys of a conversation in ChatGPT's export
 EXPORTS = {  # exports whose objects are no list of messages, by keys that only they have
     "an export of ChatGPT, whose conversations are trees of versions": {"mapping"},
@@ -23,10 +26,17 @@ EXPORTS = {  # exports whose objects are no list of messages, by keys that only 
 
 
 class Turn(NamedTuple):
-    """One turn as written. word: the speaker's word; text: words of the turn."""
+    """One turn as written.
+
+    word: the speaker's word; text: words of the turn; time: of the message, "" without one; parts_left_out: number of
+    parts that are no text, such as pictures; colons: number of lines within it that look like another speaker's.
+    """
 
     word: str
     text: str
+    time: str = ""
+    parts_left_out: int = 0
+    colons: int = 0
 
 
 def named_export(record: Mapping[str, Any]) -> str | None:
@@ -54,9 +64,25 @@ def part_text(part: Mapping[str, Any]) -> str | None:
     return text if isinstance(text, str) else None
 
 
+def parts_left_out(content: Any) -> int:
+    """Return the number of parts of a content list that are pictures, sound or files."""
+    if not isinstance(content, list):
+        return 0
+    return sum(isinstance(part, dict) and part_text(part) is None and is_medium(part) for part in content)
+
+
+def is_medium(part: Mapping[str, Any]) -> bool:
+    """Return True for a part that is a picture, sound or file, not a thought or the call of a tool."""
+    return bool(re.search("image|audio|video|file|document", str(part.get("type", "")))) or "inlineData" in part
+
+
 def is_turn_list(value: Any) -> bool:
-    """Return True for a list of objects that have a speaker and a text."""
-    return isinstance(value, list) and bool(value) and all(isinstance(entry, dict) for entry in value)
+    """Return True for a list of objects, or of texts that begin with a speaker."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(entry, dict) for entry in value) or all(
+        isinstance(entry, str) and ":" in entry[:LONGEST_SPEAKER] for entry in value
+    )
 
 
 def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[Turn]:
@@ -68,7 +94,8 @@ def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[Turn
     if not (text or "").strip() and {"tool_calls", "function_call"} & keys.keys():
         return []
     if word is not None and text is not None:
-        return [Turn(word, text)]
+        time = next((str(turn[keys[name]]) for name in TIME_KEYS if name in keys), "")
+        return [Turn(word, text, time, max(parts_left_out(turn[keys[name]]) for name in TEXT_KEYS if name in keys))]
     faults.add(place, f"turn {number} has no role or no text", "write each turn as an object with role and text")
     return []
 
@@ -92,6 +119,8 @@ def turns_in(place: str, content: Any, roles: Mapping[str, str], faults: Faults)
         except ValueError as error:
             faults.add(place, f"the turns are not a JSON list: {error}", "write a JSON list, or lines `Tutor: text`")
             return []
+    if isinstance(content, list) and content and all(isinstance(part, str) for part in content):
+        content = "\n".join(content)
     if isinstance(content, list):
         return [turn for number, part in enumerate(content, 1) for turn in listed_turn(place, number, part, faults)]
     if content is None or not str(content).strip():
@@ -105,7 +134,8 @@ def turns_in(place: str, content: Any, roles: Mapping[str, str], faults: Faults)
         if colon and speaker.strip().casefold() in roles:
             turns.append(Turn(speaker.strip(), words))
         elif turns:
-            turns[-1] = Turn(turns[-1].word, f"{turns[-1].text}\n{line}")
+            colons = turns[-1].colons + (OTHER_SPEAKER.match(line) is not None)
+            turns[-1] = turns[-1]._replace(text=f"{turns[-1].text}\n{line}", colons=colons)
         elif line.strip():
             problem = f"the conversation does not begin with a speaker: {line.strip()[:LONGEST_SPEAKER]!r}"
             faults.add(place, problem, "write lines `Tutor: text`, or name a speaker with --roles NAME=student")
