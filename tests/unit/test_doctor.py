@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def plan_with(*tutors: str, **keys: Any) -> RulePlan:
 @pytest.fixture(scope="module")
 def served() -> RulePlan:
     """Return a plan with models that the run serves itself and with hosted ones."""
-    return plan_with("small", "large", "odd", "far", "near")
+    return plan_with("small", "large", "odd", "far", "near", interpreters={"serve": sys.executable})
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +235,7 @@ def test_endpoints_are_asked_one_by_one(served: RulePlan, monkeypatch: pytest.Mo
     assert sorted(doctor.start_of_run({}, served, offline=False)) == [
         ("endpoint of far", "ok", "http://far/v1 answers, FAR_KEY is set, but it lists no models", ""),
         ("endpoint of near: models.near.base_url", "fault", "it is silent", "start it"),
-        ("serving environment", "ok", ".venv/serve/bin/python exists", ""),
+        ("serving environment", "ok", f"{sys.executable} exists", ""),
     ]
     assert sorted(checked) == [("far", "http://far/v1"), ("near", "http://near/v1")]
     monkeypatch.setattr(preflight, "list_endpoint_models", lambda name, model: [model.model])

@@ -19,6 +19,7 @@ from maieutic.core.secrets import model_list_headers
 from maieutic.launch.budget_limits import check_one_request_is_paid
 from maieutic.launch.requests import NewRequests, models_to_call
 from maieutic.plan.plan import Plan
+from maieutic.preparation.own_readings import checks_of_readings
 from maieutic.serving.backends import hosted_key
 
 log = logging.getLogger(__name__)
@@ -36,11 +37,13 @@ class StartCheck(NamedTuple):
 def checks_of_start(
     plan: Plan, serve: str, models: Iterable[str], planned: Sequence[NewRequests]
 ) -> Iterator[StartCheck]:
-    """Yield the checks of what a run's jobs need: its budget, the serving environment, endpoints and their keys.
+    """Yield the checks of what a run's jobs need: the user's files, its budget, environment, endpoints and keys.
 
     serve: interpreter of the serving environment, as a path or as a command in the container; models: models of the
     planned jobs; planned: new requests of these jobs. Endpoints without new requests are not needed or checked.
     """
+    for key, read in checks_of_readings(plan):
+        yield StartCheck(key, read, "the file can be read")
     if plan.run.budget.is_limited():
         paid = partial(check_one_request_is_paid, plan, planned)
         yield StartCheck("run.budget", paid, "each limit carries at least one request")

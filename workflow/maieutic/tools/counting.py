@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +15,7 @@ from maieutic.launch.requests import NewRequests, measured_sizes, new_requests
 from maieutic.launch.snakemake_compat import Job, jobs_of_dry_run
 from maieutic.plan import inputs
 from maieutic.plan.rules import RulePlan, planning_finished_run
+from maieutic.preparation.own_readings import logging_disabled
 from maieutic.record.planned_jobs import CHECKOUT, run_words, words_of
 
 MOST_MADE_ITEMS = 20_000  # items of larger tasks are not made for a count, since that takes minutes
@@ -101,14 +100,3 @@ def unmeasured_files(plan: RulePlan, jobs: Sequence[Job], folder: Path) -> dict[
         for tutor in recorded:
             run.make(paths.REPLIES.of(benchmark=benchmark, tutor=tutor))
     return run.made
-
-
-@contextmanager
-def logging_disabled() -> Iterator[None]:
-    """Suppress logging, because each job logs its findings when the run executes it."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
