@@ -14,14 +14,14 @@ OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 
 
-def xlsx_cell(value: Any, place: str) -> str:
+def xlsx_cell(value: Any, place: str, style: str = "") -> str:
     """Return a cell. A text that begins with `=` is a formula without a stored value; `#` begins an error."""
     if value is None or value == "":
         return ""
     if isinstance(value, bool):
         return f'<c r="{place}" t="b"><v>{int(value)}</v></c>'
     if isinstance(value, int | float):
-        return f'<c r="{place}"><v>{value!r}</v></c>'
+        return f'<c r="{place}"{style if isinstance(value, float) else ""}><v>{value!r}</v></c>'
     if str(value).startswith("="):
         return f'<c r="{place}"><f>{escape(str(value)[1:])}</f></c>'
     if str(value).startswith("#"):
@@ -29,8 +29,8 @@ def xlsx_cell(value: Any, place: str) -> str:
     return f'<c r="{place}" t="inlineStr"><is><t xml:space="preserve">{escape(str(value))}</t></is></c>'
 
 
-def write_xlsx(path: Path, sheets: Mapping[str, Rows]) -> Path:
-    """Write a workbook of Excel, and return its path."""
+def write_xlsx(path: Path, sheets: Mapping[str, Rows], percent: bool = False) -> Path:
+    """Write a workbook of Excel, and return its path. percent: show fractions as percentages."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         kinds = "".join(
             f'<Override PartName="/xl/worksheets/sheet{number}.xml" ContentType="application/vnd.openxmlformats-'
@@ -63,10 +63,15 @@ def write_xlsx(path: Path, sheets: Mapping[str, Rows]) -> Path:
         archive.writestr(
             "xl/_rels/workbook.xml.rels", f'<Relationships xmlns="{PACKAGE}/relationships">{links}</Relationships>'
         )
+        formats = '<cellXfs count="2"><xf numFmtId="0"/><xf numFmtId="9"/></cellXfs>'
+        archive.writestr("xl/styles.xml", f'<styleSheet xmlns="{MAIN}">{formats}</styleSheet>')
         for number, rows in enumerate(sheets.values(), 1):
             lines = "".join(
                 f'<row r="{line}">'
-                + "".join(xlsx_cell(value, f"{chr(65 + column)}{line}") for column, value in enumerate(row))
+                + "".join(
+                    xlsx_cell(value, f"{chr(65 + column)}{line}", ' s="1"' if percent else "")
+                    for column, value in enumerate(row)
+                )
                 + "</row>"
                 for line, row in enumerate(rows, 1)
             )

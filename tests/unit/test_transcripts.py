@@ -164,7 +164,7 @@ def test_many_faults_are_counted(tmp_path: Path) -> None:
         ("chats.csv", b"", "the file is empty"),
         ("chats.csv", b"conversation,role,text\n", "the table has no rows"),
         ("chats.csv", b"conversation,role,text,text\na,student,x,y\n", "chats.csv:1: two columns are named text"),
-        ("chats.csv", b"x,y\n1,2\n", "expected columns conversation, role, text"),
+        ("chats.csv", b"x,y\n1,2\n", "found no column for conversation, role, text among x, y"),
         ("chats.xlsx", b"PK\x03\x04x", r"cannot be read as a workbook"),
         ("chats.jsonl", b'{"conversation": "a"\n[1]\n', "cannot be parsed"),
         ("chats.parquet", b"PAR1", "cannot be read as Parquet"),

@@ -317,7 +317,9 @@ def test_the_decimal_sign_is_decided_from_the_column(texts: list[str], sign: str
 
 
 def test_columns_of_words_have_no_decimal_sign() -> None:
-    assert decimal_sign("x", ["yes", "no, 2,5", "(A)"]) is None and decimal_sign("x", ["1", "2"]) is None
+    assert decimal_sign("x", ["yes", "no, 2,5", "(A)", "3.1.4"]) is None and decimal_sign("x", ["1", "2"]) is None
+    few = decimal_sign("x", ["1,500", "1/2", "3:4", "yes"])
+    assert few is not None and few.sign is None, "one number of many cells is in doubt all the same"
 
 
 @pytest.mark.parametrize(
@@ -479,7 +481,7 @@ def test_numbers_that_the_chosen_sign_does_not_read_are_named(
 ) -> None:
     mixed = written(tmp_path / "m.csv", 'id,answer,phone\n1,"3,5",030.123.456\n2,4.5,1\n')
     for sign in (".", ","):
-        with pytest.raises(UserError, match=rf"1 numbers in column answer do not have the decimal sign \{sign}"):
+        with pytest.raises(UserError, match=rf"1 numbers in column answer do not have the decimal sign .\{sign}"):
             table(mixed, decimal=sign)  # type: ignore[arg-type]
     ok = written(tmp_path / "o.csv", 'id,answer,phone\n1,"3,5",030.123.456\n2,"4,5",1\n3,x = 2,1\n')
     table(ok, out=tmp_path / "o.jsonl")
@@ -492,3 +494,44 @@ def test_polish_of_windows_under_an_english_header_is_refused() -> None:
         decode_file("conversation,role,text\na,tutor,Dlaczego si\u0119 my\u015bl\u0119 \u0179le?".encode("cp1250"), "f")
     with pytest.raises(UserError, match=r"possible encodings: .*cp850"):
         decode_file("Gr\u00f6\u00dfe, s\u00fc\u00df, f\u00fcnf".encode("cp850"), "f")
+
+
+ORDERS: dict[str, tuple[str, list[tuple[str, str, str]], str | None]] = {
+    "newest first": ("sent_at", [("tutor", "b", "2025-01-01 10:01"), ("student", "a", "2025-01-01 10:00")], "time=sent_at"),
+    "a numbering that falls": ("message_no", [("tutor", "b", "2"), ("student", "a", "1")], "turn=message_no"),
+    "a numbering out of order": ("turno", [("student", "a", "1"), ("tutor", "b", "2"), ("student", "d", "4"), ("tutor", "c", "3")], "turn=turno"),
+    "oldest first": ("sent_at", [("student", "a", "2025-01-01 10:00"), ("tutor", "b", "2025-01-01 10:01")], None),
+    "a price": ("price", [("student", "a", "7"), ("tutor", "b", "3")], None),
+    "durations": ("typing", [("student", "a", "00:10"), ("tutor", "b", "00:03"), ("student", "c", "00:09")], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ORDERS)
+def test_a_column_that_is_not_used_may_show_another_order(tmp_path: Path, case: str) -> None:
+    column, rows, flag = ORDERS[case]
+    lines = "".join(f"a,{role},{text},{value}\n" for role, text, value in rows)
+    path = written(tmp_path / "chats.csv", f"conversation,role,text,{column}\n{lines}")
+    if flag is None:
+        assert len(turns_of(path)["a"]) == len(rows)
+        return
+    assert f"pass --columns {flag}, or --sort file" in refusal_of(path)
+    field, _, name = flag.partition("=")
+    assert turns_of(path, Reading({field: name}, takes_proposals=True))["a"][0] == "student: a"
+    assert turns_of(path, Reading(sort="file"))["a"][0].endswith(rows[0][1])
+
+
+def test_columns_are_proposed_by_their_content(tmp_path: Path) -> None:
+    rows = "A,02/03/2025 10:02,Tutor,Subtract 3 from both sides of it.\nA,02/03/2025 10:01,Student,2x=8\n"
+    path = written(tmp_path / "chats.csv", f"Thread,Sent,Wer,Was\n{rows}")
+    line = refusal_of(path)
+    flags = ["conversation=Thread", "role=Wer", "text=Was", "time=Sent"]
+    assert all(flag in line for flag in flags) and "Fix: pass --columns " in line
+    columns = dict(flag.split("=") for flag in flags)
+    assert turns_of(path, Reading(columns)) == {"A": ["student: 2x=8", "tutor: Subtract 3 from both sides of it."]}
+    whole = written(tmp_path / "whole.csv", 'id,protocol\n7,"Student: x\nTutor: y"\n')
+    assert "Fix: pass --columns turns=protocol" in refusal_of(whole)
+
+
+def test_dates_and_percentages_among_numbers_are_named(tmp_path: Path) -> None:
+    path = write_xlsx(tmp_path / "p.xlsx", {"A": [["id", "question", "answer"], [1, "x", 0.25]]}, percent=True)
+    assert "cells shown as percentages, read as fractions (25 % as 0.25): 1" in read_user_table(path).notes

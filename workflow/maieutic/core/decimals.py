@@ -20,7 +20,6 @@ GROUPED = {
     ",": re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+"),
 }
 OTHER: dict[Sign, Sign] = {".": ",", ",": "."}
-SHARE_OF_NUMBERS = 0.6  # share of a column's cells that are numbers, from which it is a column of numbers
 
 
 class DecimalSign(NamedTuple):
@@ -47,11 +46,8 @@ def reads_as(digits: str, sign: Sign) -> bool:
 
 
 def decimal_sign(column: str, texts: Iterable[str]) -> DecimalSign | None:
-    """Return the decimal sign of a column, or None if it has no numbers with separators, or is no column of numbers."""
-    cells = [text for text in texts if text.strip()]
-    numbers = [digits for text in cells if (digits := digits_of(text)) is not None]
-    if len(numbers) < SHARE_OF_NUMBERS * max(len(cells), 1):
-        return None
+    """Return the decimal sign of the numbers in a column, or None if none of them has a separator."""
+    numbers = [digits for text in texts if (digits := digits_of(text)) is not None]
     proofs: dict[Sign, list[str]] = {".": [], ",": []}
     is_open: list[str] = []
     for digits in numbers:
@@ -84,17 +80,22 @@ def plain_number(text: str, sign: Sign) -> str | None:
     return f"{text[: match.start(1)]}{plain}{text[match.end(1) :]}"
 
 
-def doubt_of(columns: Sequence[DecimalSign]) -> str | None:
-    """Return what is in doubt about the decimal signs of a file's columns, or None."""
-    lines = []
-    for column in columns:
-        if column.sign is None and column.proof:
-            lines.append(f"column {column.column} has numbers in both notations ({', '.join(column.proof)})")
-        elif column.sign is None:
-            examples = ", ".join(dict.fromkeys(column.open[:3]))
-            lines.append(
-                f"column {column.column} has {len(column.open):,} numbers with two readings, such as {examples}"
-            )
+def doubt_of(columns: Sequence[DecimalSign]) -> tuple[str, str] | None:
+    """Return what is in doubt about the decimal signs of a file's columns, with its fix, or None."""
+    mixed = [
+        f"column {column.column} has numbers in both notations ({' and '.join(column.proof)})"
+        for column in columns
+        if column.sign is None and column.proof
+    ]
+    if mixed:
+        return "; ".join(mixed), "write all of its numbers in one notation"
     if len({column.sign for column in columns if column.sign}) > 1:
-        lines.append("columns differ in their decimal sign")
-    return "; ".join(lines) or None
+        names = ", ".join(column.column for column in columns)
+        return f"columns {names} differ in their decimal sign", "convert them one by one, with --numbers"
+    is_open = [
+        f"column {column.column} has {len(column.open):,} numbers with two readings, such as "
+        + ", ".join(dict.fromkeys(column.open[:3]))
+        for column in columns
+        if column.sign is None
+    ]
+    return ("; ".join(is_open), "pass --decimal with the decimal sign, . or ,") if is_open else None

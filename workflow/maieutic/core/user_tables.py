@@ -18,7 +18,7 @@ from maieutic.core.files import MB
 from maieutic.core.json_text import count_json_values, json_value, object_of_unique_keys, storable
 from maieutic.core.parquet import open_parquet, parquet_batches
 from maieutic.core.tables import DELIMITERS, LONGEST_CELL, delimiter_of, parse_table
-from maieutic.core.workbooks import Sheet, cell_text, is_rounded, is_workbook, read_sheets
+from maieutic.core.workbooks import Sheet, cell_text, is_rounded, is_workbook, percentages, read_sheets
 
 MOST_JSON_VALUES = 5_000_000  # maximum number of values of a JSON document, which is read at once
 MOST_PARQUET_MB = 400.0  # maximum size of the values of a Parquet file, which is compressed
@@ -121,7 +121,10 @@ def read_user_table(path: Path, settings: FileSettings = AS_FOUND) -> UserTable:
     if data.startswith(b"PAR1"):
         return parquet_table(path)
     if is_workbook(data):
-        return workbook_table(read_sheets(data, name), name, settings)
+        table = workbook_table(read_sheets(data, name), name, settings)
+        number = percentages(data)
+        notes = [f"cells shown as percentages, read as fractions (25 % as 0.25): {number:,}"] if number else []
+        return table._replace(notes=[*table.notes, *notes])
     decoded = decode_file(data, name, settings.encoding, settings.encoding_fix)
     text, notes = decoded.text, []
     if decoded.is_guessed:
@@ -270,7 +273,7 @@ def check_exact(table: UserTable, columns: Iterable[str], name: str) -> None:
         raise UserError.of(faults)
 
 
-ROUNDED = re.compile(r"[+-]?\d(?:[.,]\d+)?[eE]\+?\d{1,3}")
+ROUNDED = re.compile(r"[+-]?\d(?:[.,]\d+)?[eE]\+\d{2,3}")  # as spreadsheets write a large number
 
 
 # JSON -----------------------------------------------------------------------------------------------------------------

@@ -23,6 +23,12 @@ NO_VALUE = re.compile(rb"<c [^>]*>\s*<f[^>]*>[^<]*</f>\s*(?:<v\s*/>|<v></v>)?\s*
 SHEET_FILE = re.compile(r"xl/worksheets/[^/]+\.xml|content\.xml")
 
 
+PERCENT_FORMATS = {"9", "10"}  # built-in number formats of percentages
+STYLE = re.compile(rb'<xf [^>]*numFmtId="(\d+)"')
+CUSTOM_FORMAT = re.compile(rb'<numFmt [^>]*numFmtId="(\d+)"[^>]*formatCode="([^"]*)"')
+STYLED_CELL = re.compile(rb'<c [^>]*\bs="(\d+)"[^>]*>\s*<v>')
+
+
 class Sheet(NamedTuple):
     """One sheet of a workbook. rows: number of each row in the sheet, from 1, and its cells as Python values."""
 
@@ -89,6 +95,22 @@ def check_archive(data: bytes, name: str) -> None:
         raise UserError(name, problem, "open the workbook in a spreadsheet program, and save it there")
     if broken:
         raise UserError(name, f"{broken:,} cells contain an error such as #REF!", "correct these formulas")
+
+
+def percentages(data: bytes) -> int:
+    """Return the number of cells of an .xlsx workbook that are shown as percentages; 0 for other workbooks."""
+    if not data.startswith(b"PK"):
+        return 0
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if "xl/styles.xml" not in archive.namelist():
+            return 0
+        styles = archive.read("xl/styles.xml")
+        custom = {number.decode() for number, code in CUSTOM_FORMAT.findall(styles) if b"%" in code}
+        _, _, formats = styles.partition(b"<cellXfs")
+        used = [number.decode() for number in STYLE.findall(formats.partition(b"</cellXfs>")[0])]
+        places = {str(place).encode() for place, number in enumerate(used) if number in PERCENT_FORMATS | custom}
+        sheets = [archive.read(name) for name in archive.namelist() if SHEET_FILE.fullmatch(name)]
+    return sum(style in places for sheet in sheets for style in STYLED_CELL.findall(sheet))
 
 
 def cell_text(value: Any) -> str:

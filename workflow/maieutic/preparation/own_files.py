@@ -73,7 +73,7 @@ def check_own_file(key: str, path: Path, has_answers: bool) -> None:
     sign = decimal_sign(column, [row[column] for _, row in table.rows]) if column else None
     if sign is None or sign.sign == ".":
         return
-    problem = doubt_of([sign]) or f"column {column} has decimal commas, such as {sign.proof[0]}"
+    problem, _ = doubt_of([sign]) or (f"column {column} has decimal commas, such as {sign.proof[0]}", "")
     fix = f"run `{table_command(path)} --decimal SIGN` with the decimal sign, and name the file that it writes"
     raise UserError(key, f"{path}: {problem}", fix)
 

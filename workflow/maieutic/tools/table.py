@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from maieutic.core.decimals import Sign, decimal_sign, digits_of, doubt_of, plain_number
+from maieutic.core.decimals import OTHER, Sign, decimal_sign, doubt_of, plain_number
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, sha256_of
 from maieutic.core.terminal import say
@@ -47,6 +48,7 @@ def table(
         {name: plain_value(value) for name, value in row.items()} for _, row in content.rows
     ]
     chosen = numbers if numbers is not None else [name for name in content.columns if name.casefold() == ANSWER]
+    check_no_dates(content, chosen, str(file))
     lines = with_decimal_points(records, chosen, decimal, str(file))
     for line in (f"file: {content.form}, {len(records):,} rows", *content.notes):
         say(line)
@@ -77,6 +79,15 @@ def renamed(content: UserTable, columns: Sequence[str]) -> UserTable:
     return content._replace(columns=[names.get(name, name) for name in content.columns], rows=list(rows))
 
 
+def check_no_dates(content: UserTable, columns: Sequence[str], name: str) -> None:
+    """Raise UserError for dates among numbers, which a spreadsheet makes of fractions such as 1/2."""
+    for column in columns:
+        dates = [value for _, row in content.rows if isinstance(value := row.get(column), date)]
+        if dates:
+            problem = f"{len(dates):,} cells of column {column} are dates, such as {cell_text(dates[0])}"
+            raise UserError(name, problem, "write these cells as text, for example '1/2 for a fraction")
+
+
 def plain_value(value: Any) -> Any:
     """Return a cell as a value of JSON."""
     if isinstance(value, float):
@@ -99,22 +110,20 @@ def with_decimal_points(
     decided = [decimal_sign(column, texts[column]) for column in columns]
     signs = [entry for entry in decided if entry is not None]
     if decimal is None and (doubt := doubt_of(signs)):
-        raise UserError(name, doubt, "pass --decimal with the decimal sign, . or ,")
+        raise UserError(name, *doubt)
     lines = []
     for column in columns:
         known = next((entry.sign for entry in signs if entry.column == column), None)
         sign: Sign = decimal or known or "."
-        wrong = [text for text in texts[column] if digits_of(text) is not None and plain_number(text, sign) is None]
+        wrong = [text for text in texts[column] if plain_number(text, sign) is None and plain_number(text, OTHER[sign])]
         if wrong:
-            examples = ", ".join(dict.fromkeys(wrong[:MOST_EXAMPLES]))
-            problem = (
-                f"{len(wrong):,} numbers in column {column} do not have the decimal sign {sign}, such as {examples}"
-            )
-            raise UserError(name, problem, "write all numbers in one notation")
+            examples = " and ".join(dict.fromkeys(wrong[:MOST_EXAMPLES]))
+            problem = f"{len(wrong):,} numbers in column {column} do not have the decimal sign {sign!r}: {examples}"
+            raise UserError(name, problem, "write all of its numbers in one notation")
         for record in records:
             if isinstance(value := record.get(column), str):
                 record[column] = plain_number(value, sign) or value
-        others = [text for text in texts[column] if text.strip() and digits_of(text) is None]
+        others = [text for text in texts[column] if text.strip() and plain_number(text, sign) is None]
         lines += [f"decimal sign: {sign} (column {column})"] if known or decimal else []
         if others:
             examples = ", ".join(repr(text[:LONGEST_VALUE]) for text in dict.fromkeys(others[:MOST_EXAMPLES]))

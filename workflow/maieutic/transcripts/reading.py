@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, groupby
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.core.errors import UserError
-from maieutic.core.tables import check_columns
 from maieutic.core.user_tables import Doubt, Faults, FileSettings, Row, UserTable, check_exact, read_user_table
 from maieutic.core.workbooks import cell_text
 from maieutic.transcripts.roles import (
@@ -237,10 +237,36 @@ def find_columns(path: Path, table: UserTable, reading: Reading) -> dict[str, st
     named.pop("turns", None)
     if named.get("conversation") in ID_OF_RECORD and "conversation" not in fields:
         del named["conversation"]  # the id of a message, not of its conversation
-    fix = "name the columns, for example --columns conversation=chat role=speaker text=message"
-    needed = {field: named.get(field, field) for field in ("conversation", "role", "text")}
-    check_columns(str(path), [*columns], list(needed.values()), fix)
+    if missing := [field for field in ("conversation", "role", "text") if field not in named]:
+        problem = f"found no column for {', '.join(missing)} among {', '.join(columns) or 'none'}"
+        raise UserError(str(path), problem, f"pass --columns {shlex.join(proposed_columns(table, named, missing))}")
     return named
+
+
+def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequence[str]) -> list[str]:
+    """Return words for --columns: what the content of the columns suggests, or COLUMN where nothing does."""
+    if dialogues := [name for name in table.columns if any(holds_dialogue(row.get(name)) for _, row in table.rows[:5])]:
+        return [f"turns={dialogues[0]}"]
+    free = [name for name in table.columns if name not in named.values()]
+    cells = {name: [text for _, row in table.rows[:200] if (text := cell(row, name))] for name in free}
+    chosen = dict[str, str]()
+
+    def choose(field: str, fitting: Iterable[str]) -> None:
+        if field not in named and (name := next((name for name in fitting if name not in chosen.values()), None)):
+            chosen[field] = name
+
+    def share_of_roles(name: str) -> float:
+        return sum(word.casefold() in ROLE_WORDS or bool(proposed_role(word)) for word in cells[name]) / len(
+            cells[name]
+        )
+
+    filled = [name for name in free if cells[name]]
+    choose("role", (name for name in filled if share_of_roles(name) >= 0.5))
+    if "turn" not in named:
+        choose("time", (name for name in filled if read_numbers(cells[name]) is None and read_times(cells[name])))
+    choose("text", sorted(filled, key=lambda name: -sum(map(len, cells[name]))))
+    choose("conversation", (name for name in filled if len(set(cells[name])) < len(cells[name])))
+    return [f"{field}={chosen.get(field, 'COLUMN')}" for field in (*missing, *(chosen.keys() - {*missing}))]
 
 
 def holds_turns(table: UserTable, column: str) -> bool:
@@ -252,11 +278,11 @@ def holds_turns(table: UserTable, column: str) -> bool:
 
 
 def holds_dialogue(value: Any) -> bool:
-    """Return True for a text that is a JSON list of turns, or lines of which two begin with the word of a role."""
+    """Return True for a text that is a JSON list of turns, or begins with the word of a role and a colon."""
     text = value if isinstance(value, str) else ""
-    words = [line.partition(":")[0].strip().casefold() for line in text.split("\n", 20) if ":" in line]
-    speakers = sum(word in ROLE_WORDS for word in words)
-    return text.lstrip().startswith(("[{", '["')) or TURN_SEPARATOR in text or speakers > 1
+    word, colon, _ = text.partition(":")
+    starts = bool(colon) and word.strip().casefold() in ROLE_WORDS
+    return text.lstrip().startswith(("[{", '["')) or TURN_SEPARATOR in text or starts
 
 
 def exchange_columns(columns: Sequence[str]) -> tuple[str, str] | None:
@@ -290,7 +316,10 @@ def conversations_of_messages(table: UserTable, named: dict[str, str], known: Un
     for place, row in table.rows:
         if name := cell(row, named["conversation"]):
             rows[name].append((place, row))
-    order = ordered_rows(without_doubles(rows, named, known), named, known)
+    rows = without_doubles(rows, named, known)
+    if not {"turn", "time"} & named.keys() and known.reading.sort != "file":
+        doubt_of_unnamed_order(rows, table, named, known)
+    order = ordered_rows(rows, named, known)
     return [
         conversation
         for name, members in order.items()
@@ -418,6 +447,43 @@ def sorted_rows(valued: Valued) -> dict[str, list[Placed]]:
 def sort_value(pair: tuple[float | None, Any]) -> float:
     """Return the value by which a row is sorted. Rows without one stay in front."""
     return float("-inf") if pair[0] is None else pair[0]
+
+
+def doubt_of_unnamed_order(
+    rows: Mapping[str, Sequence[Placed]], table: UserTable, named: Mapping[str, str], known: Understanding
+) -> None:
+    """Add a doubt if a column that is not used has times, or numbers all turns, in another order than the rows."""
+    used = {*named.values(), *known.reading.tags, *known.reading.names}
+    for column in (name for name in table.columns if name not in used):
+        texts = [[cell(row, column) for _, row in members] for members in rows.values()]
+        flat = [text for members in texts for text in members]
+        numbers = read_numbers(flat)
+        readings = [numbers] if numbers is not None else read_times(flat)
+        if not readings or not all(flat):
+            continue
+        if numbers is not None and not all(map(is_numbering, split_values(numbers.values, texts))):
+            continue
+        ways = [[direction(values) for values in split_values(reading.values, texts)] for reading in readings]
+        # Durations look like times of day, so these count only if all of them fall.
+        falls = all(way == -1 for order in ways for way in order)
+        in_order = any(all(way == 1 for way in order) for order in ways)
+        if falls or not (in_order or readings[0].form == OF_DAY):
+            field = "turn" if numbers is not None else "time"
+            problem = f"column {column} is not used, and by its values the rows are not in the order of the messages"
+            fix = f"pass --columns {shlex.quote(f'{field}={column}')}, or --sort file to keep the order of the rows"
+            known.doubt(problem, fix)
+            return
+
+
+def split_values(values: Sequence[float | None], texts: Sequence[Sequence[str]]) -> list[list[float]]:
+    """Return the numbers of each conversation. texts: the cells of each conversation, whose numbers `values` are."""
+    numbers = iter(values)
+    return [[value for _ in members if (value := next(numbers)) is not None] for members in texts]
+
+
+def is_numbering(values: Sequence[float]) -> bool:
+    """Return True for whole numbers of which each occurs once, without a gap, up or down."""
+    return len(values) > 1 and max(values) - min(values) == len(values) - 1 and len(set(values)) == len(values)
 
 
 def mixed_order(mixed: Sequence[str], valued: Valued, column: str, field: str) -> str:
