@@ -301,7 +301,7 @@ def open_in_browser(report: Path, address: str, tmp_path: Path) -> dict[str, Any
     process = subprocess.run(
         [*command, "--dump-dom", probed.as_uri()], capture_output=True, text=True, check=True, timeout=120
     )
-    body = re.search(r"<body>(.*?)</body>", process.stdout, re.DOTALL)[1]
+    body = re.search(r"<body[^>]*>(.*?)</body>", process.stdout, re.DOTALL)[1]
     return json.loads(body.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace("&nbsp;", "\u00a0"))
 
 
@@ -349,7 +349,7 @@ def test_the_page_works_in_a_browser_on_a_phone(results: Path, tmp_path: Path) -
         [*command, "--virtual-time-budget=5000", "--dump-dom", probed.as_uri()],
         capture_output=True, text=True, check=True, timeout=120,
     )  # fmt: skip
-    body = re.search(r"<body>(.*?)</body>", process.stdout, re.DOTALL)[1]
+    body = re.search(r"<body[^>]*>(.*?)</body>", process.stdout, re.DOTALL)[1]
     observed = json.loads(
         body.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace("&nbsp;", "\u00a0")
     )
