@@ -40,7 +40,7 @@ CODE_PAGES = {
     "cp1250": "Central European", "cp1254": "Turkish", "cp850": "Western European, DOS",
     "mac_roman": "Western European, old Macs",
 }  # fmt: skip
-SCRIPTS = {
+SCRIPTS_OF_PAGES = {
     "shift_jis": {"HIRAGANA", "KATAKANA", "CJK"}, "gb18030": {"CJK"}, "big5": {"CJK"}, "euc_kr": {"HANGUL"},
     "cp1251": {"CYRILLIC"}, "cp1253": {"GREEK"}, "cp1255": {"HEBREW"}, "cp1256": {"ARABIC"}, "cp1250": {"LATIN"},
     "cp1254": {"LATIN"}, "cp850": {"LATIN"}, "mac_roman": {"LATIN"},
@@ -165,7 +165,7 @@ def is_foreign(word: str) -> bool:
 def possible_pages(data: bytes) -> list[str]:
     """Return the code pages in which most of a file's letters beyond ASCII belong to the scripts of the page."""
     pages = []
-    for page, scripts in SCRIPTS.items():
+    for page, scripts in SCRIPTS_OF_PAGES.items():
         try:
             text = data.decode(page)
         except UnicodeDecodeError:

@@ -82,14 +82,13 @@ class UserTable(NamedTuple):
     """Records of a user's file.
 
     columns: their names; rows: each with its place; form: format and encoding as understood; notes: lines on what was
-    understood; has_text_cells: True if all cells are texts (CSV).
+    understood.
     """
 
     columns: list[str]
     rows: list[tuple[str, Row]]
     form: str
     notes: list[str]
-    has_text_cells: bool = False
 
 
 class Faults:
@@ -176,7 +175,7 @@ def csv_table(path: Path, text: str, encoding: str, notes: list[str]) -> UserTab
         notes = [*notes, "rows with fewer cells than columns: their last cells are empty"]
     check_distinct(table.columns, f"{path}:1")
     rows: list[tuple[str, Row]] = [(f"{path}:{number}", row) for number, row in table.rows]
-    return UserTable(table.columns, rows, f"CSV ({encoding})", notes, has_text_cells=True)
+    return UserTable(table.columns, rows, f"CSV ({encoding})", notes)
 
 
 def check_title(path: Path, text: str) -> None:

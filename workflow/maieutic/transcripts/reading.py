@@ -27,7 +27,7 @@ from maieutic.transcripts.roles import (
     roles_by_word,
 )
 from maieutic.transcripts.times import OF_DAY, direction, has_sections, read_numbers, read_times
-from maieutic.transcripts.turns import TURN_SEPARATOR, Turn, is_turn_list, named_export, text_of, turns_in
+from maieutic.transcripts.turns import TURN_SEPARATOR, WrittenTurn, is_turn_list, named_export, text_of, turns_in
 
 # Names under which a column is found if it is not named.
 COLUMN_NAMES = {
@@ -376,7 +376,7 @@ def conversation_of(
         word = cell(row, named["role"])
         role = known.role_of(place, word)
         if role is not None and role != SYSTEM:
-            messages += message_of(place, Turn(word, cell(row, named["text"])), role, row, named, known, tags)
+            messages += message_of(place, WrittenTurn(word, cell(row, named["text"])), role, row, named, known, tags)
         elif role == SYSTEM:
             known.counts["messages of the system or of tools, left out"] += 1
     return Conversation(name, with_speakers(messages, known), **about, names=frozenset(people))
@@ -542,7 +542,13 @@ def sorted_like(values: Sequence[float | None]) -> list[int]:
 
 
 def message_of(
-    place: str, turn: Turn, role: str, row: Row, named: Mapping[str, str], known: Understanding, tags: Mapping[str, str]
+    place: str,
+    turn: WrittenTurn,
+    role: str,
+    row: Row,
+    named: Mapping[str, str],
+    known: Understanding,
+    tags: Mapping[str, str],
 ) -> list[Message]:
     """Return a list with a message, or an empty list with a fault if its text is empty.
 
@@ -615,7 +621,9 @@ def conversations_of_exchanges(
             tags = {column: value for column in known.reading.tags if (value := cell(row, column))}
             for column in named["turns"].split(SEVERAL):
                 if text := cell(row, column):
-                    messages += message_of(place, Turn(sides[column], text), sides[column], row, named, known, tags)
+                    messages += message_of(
+                        place, WrittenTurn(sides[column], text), sides[column], row, named, known, tags
+                    )
         about = {
             field: next((value for _, row in members if (value := cell(row, named.get(field)))), "")
             for field in ("problem", "solution")
@@ -647,7 +655,7 @@ def of_row(place: str, row: Row, named: Mapping[str, str], known: Understanding)
     return Conversation(name, with_speakers(messages, known), **about, names=people)
 
 
-def ordered_turns(place: str, content: Any, column: str, known: Understanding) -> list[Turn]:
+def ordered_turns(place: str, content: Any, column: str, known: Understanding) -> list[WrittenTurn]:
     """Return the turns in a cell, in the order of their times if they have any."""
     turns = turns_in(place, content, known.roles, known.faults)
     for turn in turns:

@@ -15,8 +15,7 @@ TURN_SEPARATOR = "|EOM|"  # separates turns in MathDial's conversations
 LONGEST_SPEAKER = 40
 TIME_KEYS = ("created_at", "timestamp", "time", "create_time", "sent_at", "date")
 OTHER_SPEAKER = re.compile(r"\s*[^\W\d_][\w.' -]{0,20}:\s")  # a line that may be another speaker's
-TREE_KEYS = {"mapping", "current_node"}  # keys of a conversation in ChatGPT's export
-EXPORTS = {  # exports whose objects are no list of messages, by keys that only they have
+PRODUCTS_BY_KEYS = {  # exports whose objects are no list of messages, by keys that only they have
     "an export of ChatGPT, whose conversations are trees of versions": {"mapping"},
     "an export of Intercom": {"conversation_parts"},
     "an export of Langfuse": {"sessionId", "input", "output"},
@@ -25,7 +24,7 @@ EXPORTS = {  # exports whose objects are no list of messages, by keys that only 
 }
 
 
-class Turn(NamedTuple):
+class WrittenTurn(NamedTuple):
     """One turn as written.
 
     word: the speaker's word; text: words of the turn; time: of the message, "" without one; parts_left_out: number of
@@ -41,7 +40,7 @@ class Turn(NamedTuple):
 
 def named_export(record: Mapping[str, Any]) -> str | None:
     """Return the name of the product whose export a record is from, if it is no list of messages."""
-    return next((name for name, keys in EXPORTS.items() if keys <= set(record)), None)
+    return next((name for name, keys in PRODUCTS_BY_KEYS.items() if keys <= set(record)), None)
 
 
 def text_of(content: Any) -> str | None:
@@ -85,7 +84,7 @@ def is_turn_list(value: Any) -> bool:
     )
 
 
-def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[Turn]:
+def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[WrittenTurn]:
     """Return a list with a turn in a list, or an empty list for a call of a tool."""
     keys = {str(key).casefold(): key for key in turn} if isinstance(turn, dict) else {}
     word = next((word for name in ROLE_KEYS if name in keys and (word := word_of(turn[keys[name]]))), None)
@@ -95,7 +94,9 @@ def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[Turn
         return []
     if word is not None and text is not None:
         time = next((str(turn[keys[name]]) for name in TIME_KEYS if name in keys), "")
-        return [Turn(word, text, time, max(parts_left_out(turn[keys[name]]) for name in TEXT_KEYS if name in keys))]
+        return [
+            WrittenTurn(word, text, time, max(parts_left_out(turn[keys[name]]) for name in TEXT_KEYS if name in keys))
+        ]
     faults.add(place, f"turn {number} has no role or no text", "write each turn as an object with role and text")
     return []
 
@@ -107,7 +108,7 @@ def word_of(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def turns_in(place: str, content: Any, roles: Mapping[str, str], faults: Faults) -> list[Turn]:
+def turns_in(place: str, content: Any, roles: Mapping[str, str], faults: Faults) -> list[WrittenTurn]:
     """Return the turns in a cell: a list of objects (or its JSON), or lines `Speaker: text`.
 
     In lines, only a known role begins a turn, so that a colon within a text does not. Turns that are separated by
@@ -128,11 +129,11 @@ def turns_in(place: str, content: Any, roles: Mapping[str, str], faults: Faults)
     text = str(content).replace("\u00a0", " ")
     if TURN_SEPARATOR in text:
         return list(separated_turns(place, text, roles, faults))
-    turns: list[Turn] = []
+    turns: list[WrittenTurn] = []
     for line in text.split("\n"):
         speaker, colon, words = line.partition(":")
         if colon and speaker.strip().casefold() in roles:
-            turns.append(Turn(speaker.strip(), words))
+            turns.append(WrittenTurn(speaker.strip(), words))
         elif turns:
             colons = turns[-1].colons + (OTHER_SPEAKER.match(line) is not None)
             turns[-1] = turns[-1]._replace(text=f"{turns[-1].text}\n{line}", colons=colons)
@@ -143,12 +144,12 @@ def turns_in(place: str, content: Any, roles: Mapping[str, str], faults: Faults)
     return turns
 
 
-def separated_turns(place: str, text: str, roles: Mapping[str, str], faults: Faults) -> Iterator[Turn]:
+def separated_turns(place: str, text: str, roles: Mapping[str, str], faults: Faults) -> Iterator[WrittenTurn]:
     """Yield the turns of a text in which TURN_SEPARATOR stands between them."""
     for number, part in enumerate(text.split(TURN_SEPARATOR), 1):
         speaker, colon, words = part.strip().partition(":")
         if colon and len(speaker) <= LONGEST_SPEAKER:
-            yield Turn(speaker.strip() if speaker.strip().casefold() in roles else "student", words)
+            yield WrittenTurn(speaker.strip() if speaker.strip().casefold() in roles else "student", words)
         elif part.strip():
             problem = f"turn {number} has no speaker: {part.strip()[:LONGEST_SPEAKER]!r}"
             faults.add(place, problem, "write each turn as `Tutor: text`")
