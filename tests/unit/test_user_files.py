@@ -500,6 +500,7 @@ ORDERS: dict[str, tuple[str, list[tuple[str, str, str]], str | None]] = {
     "newest first": ("sent_at", [("tutor", "b", "2025-01-01 10:01"), ("student", "a", "2025-01-01 10:00")], "time=sent_at"),
     "a numbering that falls": ("message_no", [("tutor", "b", "2"), ("student", "a", "1")], "turn=message_no"),
     "a numbering out of order": ("turno", [("student", "a", "1"), ("tutor", "b", "2"), ("student", "d", "4"), ("tutor", "c", "3")], "turn=turno"),
+    "newest first in Unix time": ("ts", [("tutor", "b", "1740823320000"), ("student", "a", "1740823260000")], "time=ts"),
     "oldest first": ("sent_at", [("student", "a", "2025-01-01 10:00"), ("tutor", "b", "2025-01-01 10:01")], None),
     "a price": ("price", [("student", "a", "7"), ("tutor", "b", "3")], None),
     "durations": ("typing", [("student", "a", "00:10"), ("tutor", "b", "00:03"), ("student", "c", "00:09")], None),
@@ -535,3 +536,30 @@ def test_columns_are_proposed_by_their_content(tmp_path: Path) -> None:
 def test_dates_and_percentages_among_numbers_are_named(tmp_path: Path) -> None:
     path = write_xlsx(tmp_path / "p.xlsx", {"A": [["id", "question", "answer"], [1, "x", 0.25]]}, percent=True)
     assert "cells shown as percentages, read as fractions (25 % as 0.25): 1" in read_user_table(path).notes
+
+
+def test_a_pause_of_days_within_a_conversation_is_counted(tmp_path: Path) -> None:
+    path = chats(
+        tmp_path,
+        ("17", "student", "x", "2025-03-01 10:00"),
+        ("17", "tutor", "y", "2025-03-01 10:01"),
+        ("17", "student", "z", "2025-03-09 10:00"),
+    )
+    assert "conversations with a pause of more than a day: 1" in read_transcripts(path, Reading()).notes
+
+
+def test_results_of_tools_are_no_empty_turns(tmp_path: Path) -> None:
+    result = {"role": "user", "content": [{"type": "tool_result", "content": "391"}]}
+    path = written(tmp_path / "chats.json", json.dumps([{"id": "c", "messages": [OPENAI[0], result, OPENAI[1]]}]))
+    assert turns_of(path) == {"c": [f"student: {ASKED}", f"tutor: {ANSWERED}"]}
+
+
+def test_rows_of_merged_cells_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_xlsx(tmp_path / "l.xlsx", {"A": [["id", "rater", "label"], ["m1", "A", "Yes"], ["", "B", "No"]]})
+    with pytest.raises(
+        UserError,
+        match=r"1 rows have no id \(first: .*row 3\), and merged cells have it in their first row only\. Fix: write it in each row",
+    ):
+        table(path)
+    table(written(tmp_path / "g.csv", "Nr;L\u00f6sung\n1;3,5\n"))
+    assert "no column answer: numbers stay as they are" in capsys.readouterr().out

@@ -88,7 +88,9 @@ def doubt_of(columns: Sequence[DecimalSign]) -> tuple[str, str] | None:
         if column.sign is None and column.proof
     ]
     if mixed:
-        return "; ".join(mixed), "write all of its numbers in one notation"
+        return "; ".join(
+            mixed
+        ), "write all of its numbers in one notation, and lists of numbers with a blank after the comma"
     if len({column.sign for column in columns if column.sign}) > 1:
         names = ", ".join(column.column for column in columns)
         return f"columns {names} differ in their decimal sign", "convert them one by one, with --numbers"

@@ -42,6 +42,7 @@ def table(
     """
     content = renamed(read_user_table(file, FileSettings(encoding, sheet)), columns or [])
     check_exact(content, [name for name in content.columns if name.casefold() in ID_COLUMNS], str(file))
+    check_ids(content, str(file))
     if absent := [name for name in numbers or [] if name not in content.columns]:
         raise UserError("--numbers", f"{file} has no column {absent[0]}", f"use {', '.join(content.columns)}")
     records: list[dict[str, Any]] = [
@@ -50,6 +51,8 @@ def table(
     chosen = numbers if numbers is not None else [name for name in content.columns if name.casefold() == ANSWER]
     check_no_dates(content, chosen, str(file))
     lines = with_decimal_points(records, chosen, decimal, str(file))
+    if not chosen:
+        lines.append("no column answer: numbers stay as they are (--columns answer=OLD, or --numbers)")
     for line in (f"file: {content.form}, {len(records):,} rows", *content.notes):
         say(line)
     for line in (f"columns: {', '.join(content.columns)}", *lines, *preview(records)):
@@ -77,6 +80,16 @@ def renamed(content: UserTable, columns: Sequence[str]) -> UserTable:
         return content
     rows = [(place, {names.get(name, name): value for name, value in row.items()}) for place, row in content.rows]
     return content._replace(columns=[names.get(name, name) for name in content.columns], rows=list(rows))
+
+
+def check_ids(content: UserTable, name: str) -> None:
+    """Raise UserError if some cells of a column of ids are empty, as merged cells of a spreadsheet are."""
+    for column in (name for name in content.columns if name.casefold() in ID_COLUMNS):
+        blank = [place for place, row in content.rows if not cell_text(row.get(column)).strip()]
+        if 0 < len(blank) < len(content.rows):
+            rows = f"{len(blank):,} rows have no {column} (first: {blank[0]})"
+            problem = f"{rows}, and merged cells have it in their first row only"
+            raise UserError(name, problem, "write it in each row")
 
 
 def check_no_dates(content: UserTable, columns: Sequence[str], name: str) -> None:

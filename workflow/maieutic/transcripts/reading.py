@@ -26,7 +26,15 @@ from maieutic.transcripts.roles import (
     proposed_role,
     roles_by_word,
 )
-from maieutic.transcripts.times import OF_DAY, direction, has_sections, read_numbers, read_times
+from maieutic.transcripts.times import (
+    OF_DAY,
+    are_unix_times,
+    direction,
+    has_sections,
+    longest_gap,
+    read_numbers,
+    read_times,
+)
 from maieutic.transcripts.turns import TURN_SEPARATOR, WrittenTurn, is_turn_list, named_export, text_of, turns_in
 
 # Names under which a column is found if it is not named.
@@ -55,6 +63,7 @@ SIDES = {  # words in the names of two columns, of which each row is one exchang
     ),
 }
 SEVERAL = "+"  # joins the names of several columns whose turns follow each other
+DAY = 86_400.0  # seconds
 MOVE = re.compile(r"^\s*\(([a-z][a-z _-]{1,30})\)\s*", re.IGNORECASE)
 ENTITY = re.compile(r"&(?:amp|lt|gt|quot|nbsp|apos|#\d{2,5}|#x[0-9a-fA-F]{2,4});")
 
@@ -263,7 +272,7 @@ def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequen
     filled = [name for name in free if cells[name]]
     choose("role", (name for name in filled if share_of_roles(name) >= 0.5))
     if "turn" not in named:
-        choose("time", (name for name in filled if read_numbers(cells[name]) is None and read_times(cells[name])))
+        choose("time", (name for name in filled if is_time_column(cells[name])))
     choose("text", sorted(filled, key=lambda name: -sum(map(len, cells[name]))))
     choose("conversation", (name for name in filled if len(set(cells[name])) < len(cells[name])))
     return [f"{field}={chosen.get(field, 'COLUMN')}" for field in (*missing, *(chosen.keys() - {*missing}))]
@@ -275,6 +284,12 @@ def holds_turns(table: UserTable, column: str) -> bool:
     if first is None or isinstance(first, str):
         return holds_dialogue(first) or column.casefold() in ("turns", "messages")
     return is_turn_list(first)
+
+
+def is_time_column(texts: Sequence[str]) -> bool:
+    """Return True if all texts are times, and no other numbers."""
+    numbers = read_numbers(texts)
+    return bool(read_times(texts)) and (numbers is None or are_unix_times(numbers.values))
 
 
 def holds_dialogue(value: Any) -> bool:
@@ -406,6 +421,9 @@ def ordered_rows(
     if sort is not None:
         known.notes.append(f"order: each conversation sorted by {field}")
         return sorted_rows(valued)
+    if field == "time" and known.notes[-1:] != [f"times: {OF_DAY}"]:
+        gaps = [longest_gap([value for value, _ in members if value is not None]) for members in valued.values()]
+        known.counts["conversations with a pause of more than a day"] += sum(gap > DAY for gap in gaps)
     ways = {name: direction([value for value, _ in members if value is not None]) for name, members in valued.items()}
     falling = [name for name, way in ways.items() if way < 0]
     mixed = [name for name, way in ways.items() if way == 0]
@@ -461,14 +479,15 @@ def doubt_of_unnamed_order(
         readings = [numbers] if numbers is not None else read_times(flat)
         if not readings or not all(flat):
             continue
-        if numbers is not None and not all(map(is_numbering, split_values(numbers.values, texts))):
+        is_time = numbers is None or are_unix_times(numbers.values)
+        if numbers is not None and not is_time and not all(map(is_numbering, split_values(numbers.values, texts))):
             continue
         ways = [[direction(values) for values in split_values(reading.values, texts)] for reading in readings]
         # Durations look like times of day, so these count only if all of them fall.
         falls = all(way == -1 for order in ways for way in order)
         in_order = any(all(way == 1 for way in order) for order in ways)
         if falls or not (in_order or readings[0].form == OF_DAY):
-            field = "turn" if numbers is not None else "time"
+            field = "time" if is_time else "turn"
             problem = f"column {column} is not used, and by its values the rows are not in the order of the messages"
             fix = f"pass --columns {shlex.quote(f'{field}={column}')}, or --sort file to keep the order of the rows"
             known.doubt(problem, fix)

@@ -57,6 +57,18 @@ def has_sections(texts: Iterable[str]) -> bool:
     return sections != sorted(parts, key=lambda part: float(".".join(part)))
 
 
+def are_unix_times(values: Iterable[float | None]) -> bool:
+    """Return True for numbers that are times since 1970, in seconds or milliseconds, between 2001 and 2286."""
+    numbers = [value for value in values if value is not None]
+    return bool(numbers) and (all(1e9 <= n < 1e10 for n in numbers) or all(1e12 <= n < 1e13 for n in numbers))
+
+
+def longest_gap(values: Sequence[float]) -> float:
+    """Return the longest time between two consecutive times, in seconds. Unix times may be in milliseconds."""
+    gap = max((abs(second - first) for first, second in pairwise(values)), default=0.0)
+    return gap / 1000 if values and abs(values[0]) >= 1e12 else gap
+
+
 def read_times(texts: Sequence[str]) -> list[TimeColumn]:
     """Return the possible readings of a column of times: none, one, or two with different orders of day and month."""
     if len({ZONE.search(text) is not None for text in texts if text}) > 1:

@@ -90,7 +90,7 @@ def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[Writ
     word = next((word for name in ROLE_KEYS if name in keys and (word := word_of(turn[keys[name]]))), None)
     texts = [text for name in TEXT_KEYS if name in keys and (text := text_of(turn[keys[name]])) is not None]
     text = next((text for text in texts if text.strip()), texts[0] if texts else None)
-    if not (text or "").strip() and {"tool_calls", "function_call"} & keys.keys():
+    if not (text or "").strip() and ({"tool_calls", "function_call"} & keys.keys() or has_tool_parts(turn)):
         return []
     if word is not None and text is not None:
         time = next((str(turn[keys[name]]) for name in TIME_KEYS if name in keys), "")
@@ -99,6 +99,13 @@ def listed_turn(place: str, number: int, turn: Any, faults: Faults) -> list[Writ
         ]
     faults.add(place, f"turn {number} has no role or no text", "write each turn as an object with role and text")
     return []
+
+
+def has_tool_parts(turn: Any) -> bool:
+    """Return True for a message whose content list has the call or the result of a tool."""
+    content = turn.get("content") if isinstance(turn, dict) else None
+    parts = content if isinstance(content, list) else []
+    return any(isinstance(part, dict) and str(part.get("type", "")).startswith("tool") for part in parts)
 
 
 def word_of(value: Any) -> str | None:
