@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from maieutic.core.errors import UserError
+from maieutic.core.tables import check_one_encoding
 
 BOMS = {
     b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe\x00\x00": "utf-32", b"\x00\x00\xfe\xff": "utf-32", b"\xff\xfe": "utf-16",
@@ -33,7 +34,8 @@ MANY_ACCENTS = re.compile(r"[^\x00-\x7f]{5}")  # more accented letters in a row 
 MOST_SUSPICIOUS = 0.2  # maximum share of words that are no Western words
 WESTERN_PAGES = {"cp850", "mac_roman"}
 SAMPLE = 1 << 20  # number of bytes at which an encoding is tried
-# Code pages that are proposed, by the scripts of their letters. The first ones decode the fewest foreign texts.
+# Code pages proposed to the user, with the writing that each is for. Strict ones, which fit few files in other code
+# pages, come first.
 CODE_PAGES = {
     "shift_jis": "Japanese", "gb18030": "Chinese", "big5": "traditional Chinese", "euc_kr": "Korean",
     "cp1251": "Cyrillic", "cp1253": "Greek", "cp1255": "Hebrew", "cp1256": "Arabic",
@@ -104,26 +106,6 @@ def unmarked_utf16(data: bytes) -> str | None:
         if len(head) >= 4 and zeros.count(0) > 0.5 * len(zeros):
             return encoding
     return None
-
-
-def check_one_encoding(data: bytes, name: str) -> None:
-    """Raise UserError if some lines of a file are UTF-8 and others are in another encoding.
-
-    No encoding fits such a file: read as Windows-1252, its lines in UTF-8 would contain wrong letters.
-    """
-    utf8, others = 0, []
-    for number, line in enumerate(data.splitlines(), 1):
-        if not line.isascii():
-            try:
-                line.decode("utf-8")
-                utf8 += 1
-            except UnicodeDecodeError:
-                others.append(number)
-    if utf8:
-        first = ", ".join(map(str, others[:5])) + (", ..." if len(others) > 5 else "")
-        lines = f"lines {first} are" if len(others) > 1 else f"line {first} is"
-        problem = f"{lines} not UTF-8, but {utf8} other {'lines are' if utf8 > 1 else 'line is'}"
-        raise UserError(f"{name}:{others[0]}", problem, "save the whole file as UTF-8")
 
 
 def western_text(data: bytes) -> str | None:

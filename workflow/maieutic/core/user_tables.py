@@ -9,6 +9,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ MOST_JSON_VALUES = 5_000_000  # maximum number of values of a JSON document, whi
 MOST_PARQUET_MB = 400.0  # maximum size of the values of a Parquet file, which is compressed
 MOST_FAULTS = 20  # maximum number of faulty rows that are listed one by one
 FORMATS = "CSV (UTF-8), .xlsx, .ods, JSON lines, JSON or Parquet"
+ROUNDED = re.compile(r"[+-]?\d(?:[.,]\d+)?[eE]\+\d{2,3}")  # as spreadsheets write a large number
 Row = Mapping[str, Any]
 
 # Exports that are no tables, by their first lines, with what to do
@@ -92,7 +94,7 @@ class UserTable(NamedTuple):
 
 
 class Faults:
-    """Faulty rows of a file. The first MOST_FAULTS are listed one by one."""
+    """Faulty rows of a file. The first MOST_FAULTS are listed, and the others are counted."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.listed, self.more = path, list[UserError](), 0
@@ -239,10 +241,7 @@ def workbook_table(sheets: Sequence[Sheet], name: str, settings: FileSettings) -
     check_distinct([column for column in columns if column], place)
     records: list[tuple[str, Row]] = []
     for number, cells in rows:
-        extra = [cell for cell in cells[len(columns) :] if cell_text(cell)]
-        if extra:
-            raise UserError(f"{place}, row {number}", "has a cell without a column name", "name its column")
-        if any(cell_text(cell) for column, cell in zip(columns, cells, strict=False) if not column):
+        if any(cell_text(cell) for column, cell in zip_longest(columns, cells, fillvalue="") if not column):
             raise UserError(f"{place}, row {number}", "has a cell without a column name", "name its column")
         record = {column: cell for column, cell in zip(columns, cells, strict=False) if column}
         records.append((f"{place}, row {number}", record))
@@ -255,7 +254,7 @@ def check_exact(table: UserTable, columns: Iterable[str], name: str) -> None:
     faults = []
     for column in columns:
         values = [row.get(column) for _, row in table.rows]
-        is_exact = table.form.startswith("JSON")  # whole numbers of JSON keep all digits
+        is_exact = table.form.startswith("JSON")  # JSON writes every digit of a whole number
         rounded = [
             value
             for value in values
@@ -270,9 +269,6 @@ def check_exact(table: UserTable, columns: Iterable[str], name: str) -> None:
             faults.append(UserError(name, problem, fix))
     if faults:
         raise UserError.of(faults)
-
-
-ROUNDED = re.compile(r"[+-]?\d(?:[.,]\d+)?[eE]\+\d{2,3}")  # as spreadsheets write a large number
 
 
 # JSON -----------------------------------------------------------------------------------------------------------------
