@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from maieutic.config.datasets import DatasetFile
 from maieutic.core import paths
 from maieutic.core.decimals import decimal_sign, doubt_of
 from maieutic.core.encodings import decode_file
@@ -22,22 +23,43 @@ TEXT_SUFFIXES = {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson"}
 def own_files(plan: Plan) -> Iterator[tuple[str, Path, bool]]:
     """Yield the key and path of each of the user's files that a run reads, and True if it has problems with answers."""
     for name in plan.used_datasets:
-        copy = plan.datasets[name].file_of(name, plan.edition)
-        folder = Path(plan.config.data_dir) if plan.config.data_dir else None
-        if copy.url is None and copy.hub is None and copy.is_file and plan.edition == "published":
-            path = local_copy(copy, plan.edition, folder, paths.DEMO_DATA)
-            if path is not None:
-                yield f"datasets.{name}", path, True
-    for release in plan.releases:
-        if (file := plan.label_sets[release].file) is not None:
-            yield f"labels.{release}", Path(file), False
-    for source in plan.preferences:
-        entry = plan.config.preferences.get(source)
-        if entry is not None and entry.file is not None:
-            yield f"preferences.{source}", Path(entry.file), False
+        if (path := problems_file(plan, name)) is not None:
+            yield f"datasets.{name}", path, True
+    for release, path in label_files(plan).items():
+        yield f"labels.{release}", path, False
+    for source, path in preference_files(plan).items():
+        yield f"preferences.{source}", path, False
     for name in plan.with_engine("recorded"):
         for file in getattr(plan.models[name], "files", []):
             yield f"models.{name}", Path(file), False
+
+
+def problems_file(plan: Plan, name: str) -> Path | None:
+    """Return the user's file of a dataset, or None for a dataset that is downloaded or missing."""
+    if plan.edition != "published":
+        return None
+    copy = plan.datasets[name].file_of(name, plan.edition)
+    return local_file(plan, copy) if copy.url is None and copy.hub is None and copy.is_file else None
+
+
+def local_file(plan: Plan, copy: DatasetFile) -> Path | None:
+    """Return the file of a dataset on this machine, or None."""
+    folder = Path(plan.config.data_dir) if plan.config.data_dir else None
+    return local_copy(copy, plan.edition, folder, paths.DEMO_DATA)
+
+
+def label_files(plan: Plan) -> dict[str, Path]:
+    """Return the user's files of labels, by release."""
+    files = {release: plan.label_sets[release].file for release in plan.releases}
+    return {release: Path(file) for release, file in files.items() if file is not None}
+
+
+def preference_files(plan: Plan) -> dict[str, Path]:
+    """Return the user's files of preferences, by source."""
+    entries = {source: plan.config.preferences.get(source) for source in plan.preferences}
+    return {
+        source: Path(entry.file) for source, entry in entries.items() if entry is not None and entry.file is not None
+    }
 
 
 def checks_of_own_files(plan: Plan) -> list[Callable[[], None]]:

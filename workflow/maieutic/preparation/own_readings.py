@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from maieutic.core import paths
 from maieutic.core.files import MB
-from maieutic.datasets.sources import local_copy, read_checked_source
+from maieutic.datasets.sources import read_checked_source
 from maieutic.plan.plan import Plan
 from maieutic.preparation.items import make_items
 from maieutic.preparation.labels import make_labels
+from maieutic.preparation.own_files import label_files, preference_files, problems_file
 from maieutic.preparation.pairs import make_pairs
 from maieutic.preparation.stage import make_items_job, make_labels_job, make_pairs_job
 
@@ -24,42 +24,34 @@ Reading = tuple[str, Path, Callable[[Path], None]]  # key of the file, its path,
 
 def readings_of(plan: Plan) -> Iterator[Reading]:
     """Yield the readings of the labels, preferences and problems of the user's files that a run names."""
-    for release in plan.releases:
-        if (file := plan.label_sets[release].file) is not None:
-            yield f"labels.{release}", Path(file), partial(read_labels, plan, release)
-    for source in plan.preferences:
-        entry = plan.config.preferences.get(source)
-        if entry is not None and entry.file is not None:
-            yield f"preferences.{source}", Path(entry.file), partial(read_pairs, plan, source)
-    for loaded in plan.cards.values() if plan.edition == "published" else ():
+    for release, path in label_files(plan).items():
+        yield f"labels.{release}", path, partial(read_labels, plan, release, path)
+    for source, path in preference_files(plan).items():
+        yield f"preferences.{source}", path, partial(read_pairs, plan, source, path)
+    for loaded in plan.cards.values():
         card = loaded.card
-        copy = plan.datasets[card.dataset].file_of(card.dataset, plan.edition)
-        folder = Path(plan.config.data_dir) if plan.config.data_dir else None
-        if copy.url is None and copy.hub is None and copy.is_file and not card.images:
-            path = local_copy(copy, plan.edition, folder, paths.DEMO_DATA)
-            if path is not None:
-                yield f"datasets.{card.dataset}", path, partial(read_items, plan, card.benchmark, card.task, path)
+        path_of_problems = None if card.images else problems_file(plan, card.dataset)
+        if path_of_problems is not None:
+            read = partial(read_items, plan, card.benchmark, card.task, path_of_problems)
+            yield f"datasets.{card.dataset}", path_of_problems, read
 
 
-def read_labels(plan: Plan, release: str, folder: Path) -> None:
+def read_labels(plan: Plan, release: str, path: Path, folder: Path) -> None:
     """Make a labelled set from the user's file. Raises UserError for a faulty file."""
-    file = plan.label_sets[release].file
-    assert file is not None
-    make_labels(job=make_labels_job(plan, release), sources=[Path(file)], out=folder / "items.jsonl")
+    make_labels(job=make_labels_job(plan, release), sources=[path], out=folder / "items.jsonl")
 
 
-def read_pairs(plan: Plan, source: str, folder: Path) -> None:
+def read_pairs(plan: Plan, source: str, path: Path, folder: Path) -> None:
     """Make the pairs of the user's file. Raises UserError for a faulty file."""
-    file = plan.config.preferences[source].file
-    assert file is not None
     counts = folder / "counts.json"
-    make_pairs(job=make_pairs_job(plan, source), sources=[Path(file)], out=folder / "pairs.jsonl", counts=counts)
+    make_pairs(job=make_pairs_job(plan, source), sources=[path], out=folder / "pairs.jsonl", counts=counts)
 
 
 def read_items(plan: Plan, benchmark: str, task: str, path: Path, folder: Path) -> None:
     """Make the items of the user's problems. Raises UserError for a file that differs from its registry entry."""
-    dataset = plan.datasets[plan.card(benchmark, task).dataset]
-    copy, form = dataset.file_of(dataset.title, plan.edition), dataset.format_of(plan.edition)
+    name = plan.card(benchmark, task).dataset
+    dataset = plan.datasets[name]
+    copy, form = dataset.file_of(name, plan.edition), dataset.format_of(plan.edition)
     read_checked_source(path, dataset, copy, str(path), form, plan.config.limits)
     make_items(job=make_items_job(plan, benchmark, task), source=path, pictures=[], out=folder / "items.jsonl")
 

@@ -10,16 +10,15 @@ from typing import Any, NamedTuple
 from maieutic.config.models import RecordedModel
 from maieutic.core import paths
 from maieutic.core.errors import Unpinned, UserError
-from maieutic.datasets.sources import local_copy
 from maieutic.launch.requests import NewRequests, measured_sizes, new_requests
 from maieutic.launch.snakemake_compat import Job, jobs_of_dry_run
 from maieutic.plan import inputs
 from maieutic.plan.rules import RulePlan, planning_finished_run
+from maieutic.preparation.own_files import local_file
 from maieutic.preparation.own_readings import logging_disabled
 from maieutic.record.planned_jobs import CHECKOUT, run_words, words_of
 
 MOST_MADE_ITEMS = 20_000  # items of larger tasks are not made for a count, since that takes minutes
-MADE_FOR_COUNTS = {"fetch_dataset", "make_items", "read_replies"}  # rules whose jobs are cheap and read local files
 
 
 class RunFiles(NamedTuple):
@@ -54,11 +53,10 @@ class RunFiles(NamedTuple):
                 copy = plan.datasets[names["dataset"]].file_of(names["dataset"], plan.edition)
             except Unpinned:
                 return False
-            folder = Path(plan.config.data_dir) if plan.config.data_dir else None
-            return copy.hub is None and local_copy(copy, plan.edition, folder, paths.DEMO_DATA) is not None
+            return copy.hub is None and local_file(plan, copy) is not None
         if rule == "make_items":
             return (plan.item_count(plan.card(**names)) or 0) <= MOST_MADE_ITEMS
-        return rule in MADE_FOR_COUNTS
+        return rule == "read_replies"
 
 
 def count_requests(raw: dict[str, Any], plan: RulePlan) -> list[NewRequests]:

@@ -104,7 +104,7 @@ def check_no_dates(content: UserTable, columns: Sequence[str], name: str) -> Non
 def plain_value(value: Any) -> Any:
     """Return a cell as a value of JSON."""
     if isinstance(value, float):
-        if value != value:  # an empty cell of a number column in Parquet
+        if value != value:  # NaN: how Parquet marks an empty cell in a column of numbers
             return None
         return int(value) if value.is_integer() else value
     return value if value is None or isinstance(value, bool | int | str | list | dict) else cell_text(value)

@@ -51,7 +51,8 @@ COLUMN_NAMES = {
     "solution": ("solution", "reference_solution", "answer", "ground_truth"),
     "time": ("time", "timestamp", "created_at", "date"),
 }  # fmt: skip
-ID_OF_RECORD = ("id", "uuid")  # columns with an id only where a row is a whole conversation
+# Ids of conversations in a table with one row per conversation, and of messages in a table with one row per message
+ID_OF_RECORD = ("id", "uuid")
 SIDES = {  # words in the names of two columns, of which each row is one exchange
     STUDENT: re.compile(
         r"^(?:user|student|human|learner|pupil)(?:_?(?:message|text|input|query|turn|utterance|prompt|question))?$"
@@ -275,7 +276,7 @@ def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequen
         choose("time", (name for name in filled if is_time_column(cells[name])))
     choose("text", sorted(filled, key=lambda name: -sum(map(len, cells[name]))))
     choose("conversation", (name for name in filled if len(set(cells[name])) < len(cells[name])))
-    return [f"{field}={chosen.get(field, 'COLUMN')}" for field in (*missing, *(chosen.keys() - {*missing}))]
+    return [f"{field}={chosen.get(field, 'COLUMN')}" for field in dict.fromkeys([*missing, *chosen])]
 
 
 def holds_turns(table: UserTable, column: str) -> bool:
@@ -483,7 +484,7 @@ def doubt_of_unnamed_order(
         if numbers is not None and not is_time and not all(map(is_numbering, split_values(numbers.values, texts))):
             continue
         ways = [[direction(values) for values in split_values(reading.values, texts)] for reading in readings]
-        # Durations look like times of day, so these count only if all of them fall.
+        # A text such as 0:45 may be a duration. Durations have no order, so only a fall in every conversation counts.
         falls = all(way == -1 for order in ways for way in order)
         in_order = any(all(way == 1 for way in order) for order in ways)
         if falls or not (in_order or readings[0].form == OF_DAY):

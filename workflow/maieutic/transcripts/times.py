@@ -90,7 +90,7 @@ def read_times(texts: Sequence[str]) -> list[TimeColumn]:
 
 
 def column_of(texts: Iterable[str], read: Callable[[str], float | None], form: str) -> TimeColumn | None:
-    """Return a column if all of its texts can be read; None otherwise, and for a column without a text."""
+    """Return the times of a column; None if one of its texts is no time, or if all of its cells are empty."""
     values: list[float | None] = []
     for text in texts:
         value = read(text) if text else None
