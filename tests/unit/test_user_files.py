@@ -563,3 +563,63 @@ def test_rows_of_merged_cells_are_refused(tmp_path: Path, capsys: pytest.Capture
         table(path)
     table(written(tmp_path / "g.csv", "Nr;L\u00f6sung\n1;3,5\n"))
     assert "no column answer: numbers stay as they are" in capsys.readouterr().out
+
+
+# what a file may hold twice -------------------------------------------------------------------------------------------
+
+TWICE: dict[str, tuple[str, list[str]]] = {
+    "two columns of texts": (
+        "conversation,role,text,body\na,student,4,four\na,tutor,Why?,Pourquoi ?\n",
+        ["columns text and body may both be the text, and differ", "--columns text=text, or --columns text=body"],
+    ),
+    "two columns of ids": (
+        "session_id,thread_id,role,text\na,1,student,4\na,1,tutor,Why?\na,2,student,5\na,2,tutor,Why?\n",
+        ["columns session_id and thread_id may both be the conversation", "--yes takes: column session_id"],
+    ),
+    "messages in a cell out of order": (
+        json.dumps(
+            [
+                {"id": name, "messages": [
+                    {"role": role, "content": "x", "created_at": f"2026-05-01T10:0{minute}:00"}
+                    for role, minute in (("user", 1), ("assistant", 3), ("user", 2), ("assistant", 4))
+                ]}
+                for name in ("a", "b")
+            ]
+        ),
+        ["2 conversations are not in the order of their messages' times (first: "],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TWICE)
+def test_what_has_two_readings_is_one_doubt(tmp_path: Path, case: str) -> None:
+    content, parts = TWICE[case]
+    lines = refusal_of(written(tmp_path / "chats.csv", content))
+    assert all(part in lines for part in parts) and len(lines.splitlines()) == 1
+
+
+NOTED: dict[str, tuple[str, str]] = {
+    "equal columns of ids": ("session_id,thread_id,role,text\na,1,student,4\na,1,tutor,Why?\n", ""),
+    "two columns of versions": (
+        "conversation,role,text,model,version\na,student,4,,\na,tutor,Why?,gpt,v2\na,tutor,How?,gpt,v2\n",
+        "tutor: column model, not version (--columns tutor=version)",
+    ),
+    "two problems": (
+        "conversation,role,text,problem\na,student,4,2+2\na,tutor,Why?,2+3\n",
+        "conversations with more than one problem, of which the first is used: 1",
+    ),
+    "an exchange with one side": (
+        "conversation,user_message,bot_response\na,4,Why?\na,,How?\n", "exchanges without the student's message: 1",
+    ),
+    "short rows": (
+        "conversation,role,text,note\na,student,4\na,tutor,Why?,x\n",
+        ":2): their last cells are empty",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NOTED)
+def test_what_is_left_out_is_noted(tmp_path: Path, case: str) -> None:
+    content, note = NOTED[case]
+    notes = read_transcripts(written(tmp_path / "chats.csv", content), Reading()).notes
+    assert any(line.endswith(note) for line in notes) if note else not any("thread_id" in line for line in notes)

@@ -172,9 +172,9 @@ def csv_table(path: Path, text: str, encoding: str, notes: list[str]) -> UserTab
     fix = "quote cells with line breaks, double each quotation mark in a cell, and write as many cells as columns"
     try:
         table = parse_table(text, str(path), fix)
-    except UserError:
+    except UserError as short:
         table = parse_table(text, str(path), fix, padded=True)
-        notes = [*notes, "rows with fewer cells than columns: their last cells are empty"]
+        notes = [*notes, f"rows with fewer cells than columns (first: {short.place}): their last cells are empty"]
     check_distinct(table.columns, f"{path}:1")
     rows: list[tuple[str, Row]] = [(f"{path}:{number}", row) for number, row in table.rows]
     return UserTable(table.columns, rows, f"CSV ({encoding})", notes)

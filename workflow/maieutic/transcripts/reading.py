@@ -143,6 +143,7 @@ class Understanding:
         self.path, self.reading = path, reading
         self.faults, self.doubts, self.notes = Faults(path), list[Doubt](), list[str]()
         self.unknown_words, self.counts = Counter[str](), Counter[str]()
+        self.out_of_order = list[str]()  # places of conversations in one cell, by the times of their messages
         self.roles = roles_by_word(reading.roles)
 
     def role_of(self, place: str, word: str) -> str | None:
@@ -184,11 +185,12 @@ def read_transcripts(path: Path, reading: Reading) -> Transcripts:
     """
     settings = FileSettings(reading.encoding, reading.sheet, reading.max_mb)
     table = read_user_table(path, settings)
-    if table.rows and (export := named_export(table.rows[0][1])):
+    if export := next((export for _, row in table.rows if (export := named_export(row))), None):
         raise UserError(str(path), f"is {export}", "convert it to a table with the columns conversation, role and text")
     known = Understanding(path, reading)
     named = find_columns(path, table, reading)
     check_exact(table, [named["conversation"]] if "conversation" in named else [], str(path))
+    doubt_of_columns(table, named, known)
     if "turns" in named:
         conversations = conversations_of_rows(table, named, known)
     else:
@@ -251,6 +253,36 @@ def find_columns(path: Path, table: UserTable, reading: Reading) -> dict[str, st
         problem = f"found no column for {', '.join(missing)} among {', '.join(columns) or 'none'}"
         raise UserError(str(path), problem, f"pass --columns {shlex.join(proposed_columns(table, named, missing))}")
     return named
+
+
+def doubt_of_columns(table: UserTable, named: Mapping[str, str], known: Understanding) -> None:
+    """Add a doubt for two columns that may hold the texts, or the ids of conversations, and note other rivals.
+
+    Ids are in doubt only if they group the rows otherwise.
+    """
+    for field in named.keys() - known.reading.columns.keys() - {"role", "turns"}:
+        used = named[field]
+        rivals = [column for column in table.columns if column not in named.values() and fits(column, field)]
+        for rival in rivals if fits(used, field) else []:
+            pairs = [(cell(row, used), cell(row, rival)) for _, row in table.rows]
+            if field == "conversation":
+                is_other = len({*pairs}) > min(len({one for one, _ in pairs}), len({other for _, other in pairs}))
+            else:
+                is_other = 2 * sum(bool(other) and one != other for one, other in pairs) > len(pairs)
+            if not is_other:
+                continue
+            chosen = f"--columns {field}={shlex.quote(rival)}"
+            if field in ("conversation", "text"):
+                problem = f"columns {used} and {rival} may both be the {field}, and differ"
+                known.doubt(problem, f"pass --columns {field}={shlex.quote(used)}, or {chosen}", f"column {used}")
+            else:
+                known.notes.append(f"{field}: column {used}, not {rival} ({chosen})")
+
+
+def fits(column: str, field: str) -> bool:
+    """Return True if a field is found under a column's name."""
+    name = column.casefold().replace(" ", "_")
+    return name in COLUMN_NAMES[field] and not (field == "conversation" and name in ID_OF_RECORD)
 
 
 def proposed_columns(table: UserTable, named: Mapping[str, str], missing: Sequence[str]) -> list[str]:
@@ -380,22 +412,38 @@ def conversation_of(
     name: str, rows: Sequence[tuple[str, Row]], named: Mapping[str, str], known: Understanding
 ) -> Conversation:
     """Return the conversation of its rows, each a message."""
-    reading, tags, messages = known.reading, dict[str, str](), list[Message]()
-    people: set[str] = set()
-    about = dict.fromkeys(("problem", "solution"), "")
+    tags, messages = dict[str, str](), list[Message]()
     for place, row in rows:
         # A tag holds until another value follows, because many tables state it only once per conversation.
-        tags.update({column: value for column in reading.tags if (value := cell(row, column))})
-        people.update(filter(None, (cell(row, column) for column in reading.names)))
-        for field in about:
-            about[field] = about[field] or cell(row, named.get(field))
+        tags |= tags_in(row, known)
         word = cell(row, named["role"])
         role = known.role_of(place, word)
         if role is not None and role != SYSTEM:
             messages += message_of(place, WrittenTurn(word, cell(row, named["text"])), role, row, named, known, tags)
         elif role == SYSTEM:
             known.counts["messages of the system or of tools, left out"] += 1
-    return Conversation(name, with_speakers(messages, known), **about, names=frozenset(people))
+    return assembled(name, with_speakers(messages, known), rows, named, known)
+
+
+def tags_in(row: Row, known: Understanding) -> dict[str, str]:
+    """Return the tags that a row states."""
+    return {column: value for column in known.reading.tags if (value := cell(row, column))}
+
+
+def assembled(
+    name: str, messages: list[Message], rows: Sequence[Placed], named: Mapping[str, str], known: Understanding
+) -> Conversation:
+    """Return a conversation of its messages, with the problem, the solution and the names of people in its rows.
+
+    Rows with different problems or solutions are counted; the first one is used.
+    """
+    about = {}
+    for field in ("problem", "solution"):
+        values = dict.fromkeys(value for _, row in rows if (value := cell(row, named.get(field))))
+        known.counts[f"conversations with more than one {field}, of which the first is used"] += len(values) > 1
+        about[field] = next(iter(values), "")
+    people = frozenset(value for _, row in rows for column in known.reading.names if (value := cell(row, column)))
+    return Conversation(name, messages, **about, names=people)
 
 
 Placed = tuple[str, Row]  # a row with its place
@@ -601,6 +649,9 @@ def conversations_of_rows(table: UserTable, named: dict[str, str], known: Unders
     if sides is not None:
         return conversations_of_exchanges(table, named, sides, known)
     conversations = [of_row(place, row, named, known) for place, row in table.rows]
+    if places := known.out_of_order:
+        problem = f"{len(places):,} conversations are not in the order of their messages' times (first: {places[0]})"
+        known.doubt(problem, "sort their messages, or pass --sort file to keep their order")
     used = Counter(conversation.id for conversation in conversations)
     repeated = {name: number for name, number in used.items() if number > 1}
     if repeated:
@@ -638,19 +689,13 @@ def conversations_of_exchanges(
     for name, members in ordered_rows(rows, named, known).items():
         messages: list[Message] = []
         for place, row in members:
-            tags = {column: value for column in known.reading.tags if (value := cell(row, column))}
+            tags = tags_in(row, known)
             for column in named["turns"].split(SEVERAL):
-                if text := cell(row, column):
-                    messages += message_of(
-                        place, WrittenTurn(sides[column], text), sides[column], row, named, known, tags
-                    )
-        about = {
-            field: next((value for _, row in members if (value := cell(row, named.get(field)))), "")
-            for field in ("problem", "solution")
-        }
-        cells = (cell(row, column) for _, row in members for column in known.reading.names)
-        people = frozenset(value for value in cells if value)
-        conversations.append(Conversation(name, messages, **about, names=people))
+                role, text = sides[column], cell(row, column)
+                if text:
+                    messages += message_of(place, WrittenTurn(role, text), role, row, named, known, tags)
+                known.counts[f"exchanges without the {role}'s message"] += not text
+        conversations.append(assembled(name, messages, members, named, known))
     return conversations
 
 
@@ -658,7 +703,7 @@ def of_row(place: str, row: Row, named: Mapping[str, str], known: Understanding)
     """Return the conversation of a row that contains all turns: as a list of objects, or as a text with speakers."""
     name = cell(row, named.get("conversation")) or place.rpartition(" ")[2].rpartition(":")[2]
     messages: list[Message] = []
-    tags = {column: value for column in known.reading.tags if (value := cell(row, column))}
+    tags = tags_in(row, known)
     for column in named["turns"].split(SEVERAL):
         for number, turn in enumerate(ordered_turns(place, row.get(column), column, known), 1):
             where = f"{place}, {column} {number}"
@@ -670,9 +715,7 @@ def of_row(place: str, row: Row, named: Mapping[str, str], known: Understanding)
     if not messages and not known.unknown_words:
         fix = "remove the row, or name the column with --columns turns=..."
         known.faults.add(place, "the conversation has no turns", fix)
-    about = {field: cell(row, named.get(field)) for field in ("problem", "solution")}
-    people = frozenset(filter(None, (cell(row, column) for column in known.reading.names)))
-    return Conversation(name, with_speakers(messages, known), **about, names=people)
+    return assembled(name, with_speakers(messages, known), [(place, row)], named, known)
 
 
 def ordered_turns(place: str, content: Any, column: str, known: Understanding) -> list[WrittenTurn]:
@@ -690,8 +733,7 @@ def ordered_turns(place: str, content: Any, column: str, known: Understanding) -
         known.counts["conversations with the newest message first, read from the end"] += 1
         return turns[::-1]
     if ways and ways != {1}:
-        problem = f"the messages in column {column} are not in the order of their times ({place})"
-        known.doubt(problem, "sort them, or pass --sort file to keep their order")
+        known.out_of_order.append(place)
     return turns
 
 
