@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from maieutic.core.errors import UserError
-from maieutic.preparation.own_readings import checks_of_readings
+from maieutic.preparation.own_readings import checks_of_readings, preview_of_own_files
 from maieutic.run_plan import plan_of
 from run_configs import HOSTED, NOBODY
 from shipped import shipped
@@ -51,6 +51,14 @@ def test_labels_are_read_before_a_judge_is_asked(tmp_path: Path, content: str, m
         for _, read in checks_of_readings(plan_with(labels)):
             read()
     assert "ours.csv" in fault.value.lines
+
+
+def test_a_file_is_shown_as_it_will_be_used(tmp_path: Path) -> None:
+    labels = tmp_path / "ours.csv"
+    labels.write_text(GOOD, encoding="utf-8")
+    lines = list(preview_of_own_files(plan_with(labels)))
+    assert f"labels.ours: {labels}, read as 1 labels" in lines
+    assert '  criterion: "Actionability"' in lines and '  label: "Yes"' in lines
 
 
 def test_a_run_without_files_of_its_user_reads_none() -> None:

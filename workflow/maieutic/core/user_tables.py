@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ MOST_PARQUET_MB = 400.0  # maximum size of the values of a Parquet file, which i
 MOST_FAULTS = 20  # maximum number of faulty rows that are listed one by one
 FORMATS = "CSV (UTF-8), .xlsx, .ods, JSON lines, JSON or Parquet"
 ROUNDED = re.compile(r"[+-]?\d(?:[.,]\d+)?[eE]\+\d{2,3}")  # as spreadsheets write a large number
+SHOWN_RECORDS, LONGEST_VALUE = 2, 100  # in a preview: number of records, and characters of each value
 Row = Mapping[str, Any]
 
 # Exports that are no tables, by their first lines, with what to do
@@ -160,6 +162,17 @@ def check_distinct(columns: Sequence[str], place: str) -> None:
     """Raise UserError if two columns have the same name."""
     if twice := [column for number, column in enumerate(columns) if column in columns[:number]]:
         raise UserError(place, f"two columns are named {twice[0]}", "rename one of them")
+
+
+def preview(records: Iterable[Row]) -> list[str]:
+    """Return the first records as they will be used, a line a field."""
+    lines = []
+    for number, record in enumerate(islice(records, SHOWN_RECORDS), 1):
+        lines.append(f"record {number}:")
+        for name, value in record.items():
+            text = json.dumps(value, ensure_ascii=False)
+            lines.append(f"  {name}: {text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + '...'}")
+    return lines
 
 
 # text tables ----------------------------------------------------------------------------------------------------------

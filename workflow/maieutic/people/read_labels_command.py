@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from maieutic.config.limits import DEFAULT_LIMITS
 from maieutic.core.errors import UserError
 from maieutic.core.records import Scale
 from maieutic.core.terminal import say
+from maieutic.core.user_tables import preview
 from maieutic.people.annotation_files import write_label_page
-from maieutic.people.answer_files import AnnotatorAnswer, AnswerFile, divided_questions, read_files, write_human_labels
+from maieutic.people.answer_files import (
+    PEOPLE_COLUMNS,
+    AnnotatorAnswer,
+    AnswerFile,
+    divided_questions,
+    human_label_rows,
+    label_of_answer,
+    read_files,
+    write_human_labels,
+)
 from maieutic.people.pairs import write_preferences
 from maieutic.people.sample import Key, check_annotator_name
 from maieutic.validation.agreement import fleiss_of_usual_count, krippendorff_alpha, mean_pairwise_cohen
@@ -58,6 +68,8 @@ def read_labels(
     if not answers:
         fix = "ask the annotators to save their pages to files"
         raise UserError(", ".join(map(str, files)), "expected at least one label, found none", fix)
+    for line in preview_of_answers(reads, key, resolver):
+        say(line)
     differing = divided_questions(answers, resolver)
     resolved = {(answer.unit, answer.criterion) for answer in answers if answer.annotator == resolver}
     open_ = [question for question in differing if question not in resolved]
@@ -81,6 +93,21 @@ def read_labels(
     )
     if open_ and not resolver:
         say("pass --resolver NAME to write a page for a person who decides the questions without agreement")
+
+
+def preview_of_answers(reads: Sequence[AnswerFile], key: Key, resolver: str | None) -> Iterator[str]:
+    """Yield what was understood: the labels of each annotator, their values, and the first labels as they are used."""
+    for read in reads:
+        opened = f", units with open questions: {len(read.open)}" if read.open else ""
+        yield f"{read.annotator}: {len(read.answers)} labels{opened}"
+    answers = [answer for read in reads for answer in read.answers]
+    values: dict[str, Counter[str]] = defaultdict(Counter)
+    for answer in answers:
+        values[answer.criterion][label_of_answer(answer, key)] += 1
+    for criterion, numbers in values.items():
+        yield f"{criterion}: {', '.join(f'{value} {number}' for value, number in numbers.most_common())}"
+    rows = (dict(zip(PEOPLE_COLUMNS, row, strict=True)) for row in human_label_rows(answers, key, resolver))
+    yield from preview(rows)
 
 
 def check_complete(reads: Sequence[AnswerFile], key: Key, resolver: str | None, partial: bool) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from maieutic.core.files import MB
+from maieutic.core.files import MB, read_json_lines
+from maieutic.core.user_tables import preview
 from maieutic.datasets.sources import read_checked_source
 from maieutic.plan.plan import Plan
 from maieutic.preparation.items import make_items
@@ -19,6 +21,7 @@ from maieutic.preparation.pairs import make_pairs
 from maieutic.preparation.stage import make_items_job, make_labels_job, make_pairs_job
 
 MOST_MB = 20.0  # larger files are read by their jobs alone
+PREVIEWED = ("items.jsonl", "replies.jsonl", "labels.jsonl", "pairs.jsonl")  # what is made of a file of the user's
 Reading = tuple[str, Path, Callable[[Path], None]]  # key of the file, its path, and the reading, given a folder
 
 
@@ -61,6 +64,30 @@ def checks_of_readings(plan: Plan) -> Iterator[tuple[str, Callable[[], None]]]:
     for key, path, read in readings_of(plan):
         if path.is_file() and path.stat().st_size <= MOST_MB * MB:
             yield key, partial(discard, read)
+
+
+def preview_of_own_files(plan: Plan) -> Iterator[str]:
+    """Yield, for each of the user's files that a run names, the number and the first of the records made from it.
+
+    Raises UserError for a faulty file.
+    """
+    for key, path, read in readings_of(plan):
+        with tempfile.TemporaryDirectory(prefix="maieutic-") as folder, logging_disabled():
+            read(Path(folder))
+            for made in (file for name in PREVIEWED if (file := Path(folder, name)).is_file()):
+                records = read_json_lines(made)
+                yield f"{key}: {path}, read as {len(records):,} {made.stem}"
+                yield from preview(map(filled_fields, records))
+
+
+def filled_fields(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record that have a value. Fields of an object are named `object.field`."""
+    fields = dict[str, Any]()
+    for name, value in record.items():
+        fields |= (
+            {f"{name}.{part}": inner for part, inner in value.items()} if isinstance(value, dict) else {name: value}
+        )
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
 
 def discard(read: Callable[[Path], None]) -> None:

@@ -18,6 +18,8 @@ from maieutic.config.rubrics import read_rubric
 from maieutic.core import paths
 from maieutic.core.errors import UserError, check_all
 from maieutic.core.extensions import CODE, activate_extensions, check_extensions, extension_folders
+from maieutic.core.terminal import say
+from maieutic.preparation.own_readings import preview_of_own_files
 from maieutic.run_plan import plan_of
 from maieutic.tools.pinning import merged_configuration
 from maieutic.tools.self_check import check_graders
@@ -31,9 +33,10 @@ NO_GRADERS: dict[str, list[str]] = {key: [] for key in GRADER_KEYS}
 def check(folder: Path, /, *, configfile: list[Path] | None = None) -> None:
     """Check an extension: its cards and rubrics, its prompts and parsers on its items, and a run to the page.
 
-    Without a run file, only the cards and rubrics are checked. With one, the prompts of all items are rendered, each
-    parser must accept the items' gold answers and refuse wrong ones, and the cards' trivial tutors are run up to the
-    page, results/checks/NAME/index.html. No model is called, and no result of another run changes.
+    Without a run file, only the cards and rubrics are checked. With one, the first records of each of the user's files
+    are printed as they will be used, the prompts of all items are rendered, each parser must accept the items' gold
+    answers and refuse wrong ones, and the cards' trivial tutors are run up to the page, results/checks/NAME/index.html.
+    No model is called, and no result of another run changes.
 
     folder: the extension; configfile: run files that name it, as for snakemake. Raises UserError if there are faults.
     """
@@ -52,6 +55,8 @@ def check(folder: Path, /, *, configfile: list[Path] | None = None) -> None:
     tasks = [path for path in plan.cards if path.is_relative_to(folder.absolute())]
     if (folder / "resources/benchmarks").is_dir() and not tasks:
         raise UserError("run.tasks", f"no task of {folder} is selected", "add its tasks to run.tasks")
+    for line in preview_of_own_files(plan):
+        say(line)
     check_graders(configfile=configfile)
     floors = list(dict.fromkeys(tutor for loaded in plan.cards.values() for tutor in loaded.card.baselines.floor))
     run_to_page({"name": None, "tutors": floors, **NO_GRADERS}, configfile, PAGES / name)

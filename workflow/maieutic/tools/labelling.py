@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from cyclopts import Parameter
 
@@ -18,6 +18,7 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, Record, Reply, read_records
 from maieutic.core.terminal import say
+from maieutic.core.user_tables import preview
 from maieutic.datasets.labelled_sets import read_labelled_data
 from maieutic.judges.assignments import criteria_of_reply
 from maieutic.judges.stage import batch_verdicts
@@ -164,8 +165,22 @@ def label(
     write_sample(folder, key, units, instructions)
     kind, name = ("replies", "people") if options.against is None else ("pairs", "preferences")
     say(f"{len(units)} {kind} from {len(key.strata)} strata, {annotators_text(sheets)}: {folder}/page-NAME.html")
+    for line in preview(shown_to_annotators(unit) for unit in units):
+        say(line)
     say(f"{folder}/key.json names the tutors: do not send it to the annotators")
     say(f"next: maieutic read-labels --sample {folder} --files labels-*.json --out {name}.csv")
+
+
+def shown_to_annotators(unit: Unit) -> dict[str, Any]:
+    """Return what annotators see of a unit, without the author of its reply."""
+    candidate = unit.candidate
+    return {
+        "task": candidate.task,
+        "item": candidate.item.id,
+        **{name: text for name, text in candidate.item.vars.items() if text},
+        "response": "\n\n".join(candidate.texts),
+        "criteria": list(candidate.criteria),
+    }
 
 
 def annotators_per_unit(sheets: Mapping[str, list[str]]) -> Counter[int]:

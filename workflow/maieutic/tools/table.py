@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,12 +14,12 @@ from maieutic.core.decimals import OTHER, Sign, decimal_sign, doubt_of, plain_nu
 from maieutic.core.errors import UserError
 from maieutic.core.files import atomic_file, sha256_of
 from maieutic.core.terminal import say
-from maieutic.core.user_tables import FileSettings, UserTable, check_exact, read_user_table
+from maieutic.core.user_tables import LONGEST_VALUE, FileSettings, UserTable, check_exact, preview, read_user_table
 from maieutic.core.workbooks import cell_text
 
 ID_COLUMNS = ("id", "item_id", "problem_id", "question_id", "conversation", "conversation_id", "annotator")
 ANSWER = "answer"  # column of a problem's gold answer, whose numbers get a decimal point
-SHOWN_RECORDS, LONGEST_VALUE, MOST_EXAMPLES = 2, 100, 3
+MOST_EXAMPLES = 3
 
 
 def table(
@@ -141,15 +141,4 @@ def with_decimal_points(
         if others:
             examples = ", ".join(repr(text[:LONGEST_VALUE]) for text in dict.fromkeys(others[:MOST_EXAMPLES]))
             lines.append(f"cells of column {column} that are no number, kept as they are: {len(others):,} ({examples})")
-    return lines
-
-
-def preview(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the first records as they will be used, a line a field."""
-    lines = []
-    for number, record in enumerate(records[:SHOWN_RECORDS], 1):
-        lines.append(f"record {number}:")
-        lines += [
-            f"  {name}: {json.dumps(value, ensure_ascii=False)[:LONGEST_VALUE]}" for name, value in record.items()
-        ]
     return lines
