@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from maieutic.core.errors import UserError
+from maieutic.launch.preflight import idle_judge_lines
 from maieutic.preparation.own_readings import checks_of_readings, preview_of_own_files
 from maieutic.run_plan import plan_of
 from run_configs import HOSTED, NOBODY
@@ -66,3 +67,18 @@ def test_a_run_without_files_of_its_user_reads_none() -> None:
     config["models"] |= {"far": HOSTED}
     config["run"] |= {**NOBODY, "tutors": ["far"], "tasks": ["mrbench"], "labels": [], "preferences": []}
     assert list(checks_of_readings(plan_of(config))) == []
+
+
+@pytest.mark.parametrize(
+    ("tasks", "lines"),
+    [
+        (["mrbench"], []),
+        (["mathtutorbench/problem_solving"], [
+            "models.j.rubrics: this judge grades no task of the run: it has mrbench_taxonomy, and no task is graded by a judge"
+        ]),
+    ],
+)  # fmt: skip
+def test_a_judge_that_grades_no_task_is_named(tmp_path: Path, tasks: list[str], lines: list[str]) -> None:
+    labels = tmp_path / "ours.csv"
+    labels.write_text(GOOD, encoding="utf-8")
+    assert list(idle_judge_lines(plan_with(labels, tasks=tasks))) == lines

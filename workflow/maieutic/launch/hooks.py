@@ -268,7 +268,7 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     check_all(check.run for check in preflight.checks_of_start(plan, serve, sorted({*models, *prepared}), planned))
     for fault in preflight.unready_endpoints(plan.config, models_perhaps_called(planned)):
         say(f"needed only if an answer is not on file: {fault.line}", error=True)
-    for line in budget_limits.concurrency_lines(plan, planned):
+    for line in (*preflight.idle_judge_lines(plan), *budget_limits.concurrency_lines(plan, planned)):
         say(line, error=True)
     add_time_left(workflow)
     snakemake_compat.keep_job_errors(workflow, EXECUTOR_MESSAGES)

@@ -59,6 +59,17 @@ def checks_of_start(
             yield StartCheck(f"endpoint of {name}", listing, f"{model.base_url} answers{key}")
 
 
+def idle_judge_lines(plan: Plan) -> Iterator[str]:
+    """Yield a line for each judge without a rubric for any selected task."""
+    cards = [loaded.card for loaded in plan.cards.values()]
+    rubrics = list(dict.fromkeys(name for card in cards for name in card.rubrics))
+    for judge in plan.judges_of_replies:
+        if not any(judge in plan.judges_of_card(card) for card in cards):
+            own = ", ".join(plan.judge_entry(judge).rubrics)
+            wanted = f"the tasks use {', '.join(rubrics)}" if rubrics else "no task is graded by a judge"
+            yield f"models.{judge}.rubrics: this judge grades no task of the run: it has {own}, and {wanted}"
+
+
 def unready_endpoints(config: Config, models: Iterable[str]) -> list[UserError]:
     """Return the errors of the hosted models whose endpoint does not answer or refuses the key."""
     faults: list[UserError] = []
