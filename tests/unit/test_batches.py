@@ -810,31 +810,6 @@ def test_a_waiting_job_ends_if_answers_cannot_be_fetched(tmp_path: Path, monkeyp
     assert server.submissions == 2
 
 
-def test_files_behind_a_redirect_are_fetched_without_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server, authorized = BatchServer(), list[str | None]()
-    batched(monkeypatch)
-    handler = server.handler()
-
-    class Storage(Quiet):
-        def do_GET(self) -> None:
-            authorized.append(self.headers.get("Authorization"))
-            self.send(200, server.files[self.path.removeprefix("/")])
-
-    with serving(Storage) as storage:
-        original = server.get
-
-        def redirect(request: Any) -> None:
-            if request.path.endswith("/content"):
-                name = request.path.removesuffix("/content").rpartition("/")[2]
-                return request.send(302, b"", Location=f"{storage}/{name}")
-            return original(request)
-
-        monkeypatch.setattr(server, "get", redirect)
-        with serving(handler) as address:
-            assert len(collect(address, tmp_path, 3)) == 3
-    assert authorized == [None]
-
-
 def test_a_key_that_a_server_echoes_in_a_batch_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor in the files of a download that was cut off."""
     server = BatchServer(answer=lambda body: (200, chat({"content": f"{KEY} \u2028 {'x' * 70_000}"})))

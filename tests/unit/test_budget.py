@@ -22,7 +22,6 @@ from maieutic.core.journal import FinishedRequest, load_journal_answers
 from maieutic.core.shutdown import SHUTDOWN
 from maieutic.core.yaml_files import read_yaml
 from maieutic.replies.generate import RequestLimits, tutor_request
-from maieutic.serving import budget as purses
 from maieutic.serving.answers import Usage, usage_of
 from maieutic.serving.budget import BUDGET_VARIABLE, Allowance, Amount, Purse, PurseState, open_purse, this_process
 from test_client import KEY, drive, hosted, with_budget, work
@@ -499,7 +498,3 @@ def test_the_entries_that_omit_max_tokens_state_their_longest_answer() -> None:
     models = read_yaml(Path("config/models.yaml"))["models"]
     omitting = {name: entry for name, entry in models.items() if "max_tokens" in entry.get("omit", [])}
     assert len(omitting) >= 6 and all(entry["most_tokens"] for entry in omitting.values())
-
-
-def test_waiting_is_polled_slowly_enough_for_a_shared_disk() -> None:
-    assert purses.POLL_SECONDS >= 0.1

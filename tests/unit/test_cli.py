@@ -89,17 +89,6 @@ def test_a_line_is_quoted_and_ends_in_its_log() -> None:
     assert command("check-report", job=False, python=SERVE) == '"$SERVE" -m maieutic check-report --log {log:q}'
 
 
-def test_score_replies_takes_little() -> None:
-    """Settings of graders are passed in the job, so that a new grader needs no flag."""
-    assert set(inspect.signature(function_of("scores.score:score_replies")).parameters) == {
-        "job",
-        "items",
-        "grades",
-        "leader",
-        "out",
-    }
-
-
 FAULTS = {
     "no such command": (["scor-replies"], 'Unknown command "scor-replies". Did you mean "score-replies"?'),
     "no such flag": (["recover", "--result", "x"], "--result"),
@@ -163,20 +152,6 @@ def test_of_many_faults_a_rule_s_log_has_all_and_the_terminal_the_first(caplog: 
     caplog.clear()
     cli.exit_code_of(faults, "doctor")
     assert len(caplog.records) == 9, "an interactive command has no log"
-
-
-def test_several_files_or_none_and_odd_names(tmp_path: Path) -> None:
-    """A list flag takes any number of values, none included; a name with spaces, quotes or dashes stays one value."""
-    calls = []
-
-    def judge(*, votes: list[Path], out: Path) -> None:
-        calls.append((votes, out))
-
-    app = cli.application()
-    app.command(judge, name="judge")
-    app(["judge", "--votes", "--out", "o"])
-    app(["judge", "--votes", "a b", "c'd$(e)", "--out", "o"])
-    assert calls == [([], Path("o")), ([Path("a b"), Path("c'd$(e)")], Path("o"))]
 
 
 def words_of_flag(name: str, kind: str) -> list[str]:
@@ -272,19 +247,6 @@ def test_no_command_leaves_a_core_dump() -> None:
         "print(resource.getrlimit(resource.RLIMIT_CORE)[0])"
     )
     assert printed_by(code).split() == ["0", "0"]
-
-
-def test_cycles_are_looked_for_seldom_and_at_the_end_not_at_all() -> None:
-    """This holds in a command, and in Snakemake before the plan is loaded."""
-    rules = Path("workflow/rules/package.smk").read_text(encoding="utf-8")
-    assert "\ncollect_garbage_rarely(NEW_OBJECTS_OF_A_PLAN)" in rules
-    code = (
-        "import atexit, gc\n"
-        "atexit.register(lambda: print(gc.get_threshold(), gc.isenabled(), gc.get_freeze_count() > 0))\n"
-        "from maieutic.cli import run_command\n"
-        "run_command('label', lambda: None, None)\n"
-    )
-    assert printed_by(code) == "(100000, 50, 1000) True True\n"
 
 
 def test_help_has_a_line_for_each_command_of_people_and_loads_nothing_heavy() -> None:

@@ -382,13 +382,6 @@ def test_a_request_to_a_hanging_server_times_out_and_is_retried() -> None:
     assert (answer.text, answer.attempts) == ("now", 2)
 
 
-def test_too_many_failures_leave_the_request_unanswered() -> None:
-    handler = scripted(lambda n, body: (500, b"", {}))
-    with serving(handler) as address:
-        [answer] = ask(address, request(), attempts=2)
-    assert isinstance(answer, Unanswered) and len(handler.requests) == 2
-
-
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_refusal_of_one_request_is_its_answer(status: int) -> None:
     handler = scripted(lambda n, body: (status, {"error": {"message": "prompt\nis too long"}}, {}))

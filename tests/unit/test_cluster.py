@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 from maieutic.config.settings import read_config
 from maieutic.core.errors import UserError
-from maieutic.launch import cluster, hooks, images
+from maieutic.launch import cluster, hooks
 from maieutic.launch.cluster import (
     LONGEST_POLL_SECONDS,
     JobResources,
@@ -21,9 +20,7 @@ from maieutic.launch.cluster import (
     check_job,
     check_jobs,
     check_status_command,
-    minutes_of,
     parse_partitions,
-    slurm_setting,
 )
 from maieutic.launch.partition_file import (
     JobRequest,
@@ -62,14 +59,6 @@ def test_partitions() -> None:
     largest = parse_partitions(PARTITION_LISTING)["gpu"]
     assert (largest.gpu_count(), largest.cpus, largest.mem_mb, largest.models) == (4, 64, 515000, ["a100"])
     assert parse_partitions("") == {}
-
-
-@pytest.mark.parametrize(
-    ("limit", "minutes"),
-    [("infinite", None), ("n/a", None), ("UNLIMITED", None), ("30:00", 30), ("8:00:00", 480), ("2-12:30:00", 3630)],
-)
-def test_minutes(limit: str, minutes: int | None) -> None:
-    assert minutes_of(limit) == minutes
 
 
 @pytest.mark.parametrize(
@@ -169,26 +158,6 @@ REFUSED = [
 ]
 
 
-def test_only_the_nearest_name_is_proposed() -> None:
-    partitions = {name: Partition(5, (NodeKind({"": 1}),)) for name in ("gpua", "gpub")}
-    with pytest.raises(UserError, match=r"did you mean 'gpub'\?$"):
-        check_job(JobResources("m", 1, 5, "gpubb,other"), partitions)
-
-
-def test_the_default_partition_is_marked_and_named_once() -> None:
-    """The mark * is not part of the name; the letter X is."""
-    listing = "gpu*|8:00:00|gpu:4\ngpu*|8:00:00|gpu:2\nX*|8:00:00|gpu:1\nX*|8:00:00|(null)\nMAX|1:00:00|gpu:3\nMAX|1:00:00|(null)"
-    counts = {name: partition.gpu_count() for name, partition in parse_partitions(listing).items()}
-    assert counts == {"gpu": 4, "X": 1, "MAX": 3}
-
-
-def test_a_partition_without_minutes_takes_jobs_without_any() -> None:
-    partitions = {"p": Partition(0)}
-    check_job(JobResources("m", 0, 0, "p"), partitions)
-    with pytest.raises(UserError, match="expected at most 0 minutes, the limit of partition p, found 1"):
-        check_job(JobResources("m", 0, 1, "p"), partitions)
-
-
 @pytest.mark.parametrize(("job", "expected"), REFUSED)
 def test_jobs_that_fit_no_partition_are_refused(job: JobResources, expected: str) -> None:
     with pytest.raises(UserError, match=expected):
@@ -238,14 +207,6 @@ def test_the_fix_names_the_other_status_command() -> None:
         assert error.value.line == expected
 
 
-@pytest.mark.parametrize(
-    ("config", "value"),
-    [("A = b", "b"), ("A=b = c\n", "b = c"), ("AB = x\n  A   = y  \n", "y"), ("", ""), ("B = A\nA", ""), ("A", "")],
-)
-def test_a_setting_of_slurm(config: str, value: str) -> None:
-    assert slurm_setting(config, "A") == value
-
-
 TOOLS = {
     "scontrol": 'case "$*" in "show config") printf "AccountingStorageType = accounting_storage/slurmdbd\\nMinJobAge = 300 sec\\n";; *) exit 4;; esac',
     "sinfo": 'case "$*" in "--all --exact --noheader --format=%P|%l|%G|%c|%m|%a") echo "gpu|8:00:00|gpu:1";; *) exit 4;; esac',
@@ -280,14 +241,6 @@ def test_a_missing_command_is_named() -> None:
         UserError, match=r"^no-such-command: the command is not on the PATH\. Fix: run this on the cluster's login node"
     ):
         cluster.run_slurm_command("no-such-command", "-x")
-
-
-def test_the_end_of_a_long_error_is_shown() -> None:
-    words = " ".join(f"w{number}" for number in range(200)) + "xy"
-    with pytest.raises(UserError) as error:
-        cluster.run_slurm_command("sh", "-c", f"echo '{words}' >&2; exit 1")
-    assert error.value.line == f"sh: {words[-300:]}. Fix: check that the controller is up (`scontrol ping`)"
-    assert words[-301] != " " != words[-300]
 
 
 def test_the_status_command_is_checked_against_slurms_configuration(
@@ -338,22 +291,6 @@ def test_no_model_needs_more_gpus_than_there_are(needed: int, total: int | None,
         f"models.m.needs.gpus: expected at most {total}, the profile's number of GPUs, found {needed}. Fix: raise server_gpus in the profile's "
         "resources (--resources server_gpus=N), or lower needs.gpus"
     )
-
-
-def test_the_locks_of_this_checkout_are_found() -> None:
-    """The script that builds the environments prints their hashes."""
-    assert all(len(digest) == 16 for stack in ("driver", "serve") for digest in images.lock_hashes(stack))
-    assert images.lock_hashes("driver")
-
-
-def test_a_failing_setup_script_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = tmp_path / "envs/setup"
-    script.parent.mkdir()
-    script.write_text("#!/bin/sh\necho abc\nexit 3\n")
-    script.chmod(0o755)
-    monkeypatch.setattr(images, "ROOT", tmp_path)
-    with pytest.raises(subprocess.CalledProcessError):
-        images.lock_hashes("driver")
 
 
 # The executor's partition file.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,8 @@ from maieutic.scores.papers import PEOPLE, PrintedResult
 from maieutic.scores.printed import (
     PAPERS,
     MeasurementConditions,
-    check_papers,
     difference_note,
-    find_printed,
     paper_name,
-    paper_title,
     printed_names_for,
     printed_tutors,
     printed_values,
@@ -365,35 +361,8 @@ def test_a_printed_value_is_as_exact_as_its_column() -> None:
     assert [round(rounding_of(values), 6) for values in ([0.429, 0.5], [1.0], [])] == [0.0005, 0.5, 0.5]
 
 
-def test_a_paper_has_a_title_and_its_rows() -> None:
-    assert paper_title("mrbench") == PAPERS["mrbench"].title != "mrbench"
-    assert paper_title("no such benchmark") == "no such benchmark"
-    results = printed_values("mrbench")
-    assert find_printed(results, results[-1].model, results[-1].task, results[-1].metric) == results[-1]
-    assert find_printed(results, "nobody", results[0].task, results[0].metric) is None
-
-
 def hosted(**keys: Any) -> HostedModel:
     return HostedModel.model_validate({"engine": "hosted", "model": "m", "base_url": "http://x/v1", **keys})
-
-
-def test_a_name_in_two_papers_needs_its_benchmark() -> None:
-    table_counts = Counter(name for names in printed_tutors().values() for name in names)
-    name = next(name for name, tables in table_counts.items() if tables == 2)
-    first, second = [benchmark for benchmark, names in printed_tutors().items() if name in names]
-    check_papers({"m": hosted(paper={first: name}), "n": hosted(paper={second: name})})
-    with pytest.raises(UserError) as fault:
-        check_papers({"m": hosted(paper=name)})
-    assert fault.value.line == (
-        f"models.m.paper: {name!r} is in the tables of {first} and {second}. Fix: set paper: {{{first}: {name}}}"
-    )
-
-
-def test_names_that_no_paper_has_are_reported_in_one_line() -> None:
-    with pytest.raises(
-        UserError, match=r"^models\.a\.paper: 'x' is not in .* \(same fault at models\.b\.paper, models\.c\.paper\)"
-    ):
-        check_papers({name: hosted(paper="x") for name in ("a", "b", "c")})
 
 
 def test_a_trivial_tutor_is_in_no_paper() -> None:

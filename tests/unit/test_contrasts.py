@@ -437,8 +437,3 @@ def test_a_tutor_is_beaten_only_where_a_cheaper_one_is_ahead_beyond_chance() -> 
     )
     [cheap, dear] = overview.prices(plan, runtime, values, {("x", "t"): 50}, [contrast("a", "b", "INCONCLUSIVE")])
     assert cheap.beaten_by == dear.beaten_by == []
-
-
-def test_a_sentence_names_a_few_of_many() -> None:
-    assert overview.join_first(["a", "b"]) == "a, b" and overview.join_first([]) == ""
-    assert overview.join_first([f"t{number}" for number in range(100)]) == "t0, t1, t2, t3 and 96 more"

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from maieutic.core import parent_process
 from maieutic.core.errors import Unpinned, UserError, check_in_turn
-from maieutic.core.files import read_json_lines, safe_cell, unquote_cell, write_csv, write_json, write_json_lines
+from maieutic.core.files import read_json_lines, safe_cell, unquote_cell, write_csv, write_json_lines
 from maieutic.core.ledger import (
     SUFFIX,
     JobSpending,
     append_line,
     append_spending,
     spent_since,
-    utc_now,
     valid_json_lines,
 )
 from maieutic.core.parent_process import PARENT_VARIABLE
@@ -74,10 +69,6 @@ def test_a_truncated_line_does_not_spoil_the_next_one(tmp_path: Path) -> None:
     append_line(tmp_path / "lines", {"a": 3})
     append_line(tmp_path / "lines", {"a": 4})
     assert list(valid_json_lines(tmp_path / "lines")) == [{"a": 1}, {"a": 3}, {"a": 4}]
-
-
-def test_the_time_of_a_line_is_in_utc() -> None:
-    assert datetime.fromisoformat(utc_now()).utcoffset() == timedelta(0)
 
 
 def test_a_pattern_is_filled_in_by_parts() -> None:
@@ -153,34 +144,6 @@ def test_a_tied_process_and_its_forks_die_with_the_parent(rest: str) -> None:
     assert not any(alive(pid) for pid in pids)
 
 
-PR_GET_PDEATHSIG = 2
-
-
-def parent_death_signal() -> int:
-    number = ctypes.c_int()
-    ctypes.CDLL(None).prctl(PR_GET_PDEATHSIG, ctypes.byref(number))
-    return number.value
-
-
-def test_a_tied_process_requests_the_signal_and_publishes_its_pid(monkeypatch: pytest.MonkeyPatch) -> None:
-    earlier, registered, exit_codes = parent_death_signal(), [], []
-    monkeypatch.setattr(os, "register_at_fork", lambda **hooks: registered.append(hooks))
-    monkeypatch.setattr(os, "_exit", exit_codes.append)
-    monkeypatch.delenv(PARENT_VARIABLE, raising=False)
-    try:
-        parent_process.tie_to_parent()
-        assert parent_death_signal() == signal.SIGKILL
-    finally:
-        ctypes.CDLL(None).prctl(parent_process.PR_SET_PDEATHSIG, earlier)
-    assert registered == [{"after_in_child": parent_process.die_with_parent}]
-    assert os.environ[PARENT_VARIABLE] == str(os.getpid()) and not exit_codes
-    for parent, expected in ((os.getppid(), []), (os.getpid(), []), (1, [1]), (os.getpid() + 1, [1])):
-        monkeypatch.setenv(PARENT_VARIABLE, str(parent))
-        exit_codes.clear()
-        parent_process.exit_without_parent()
-        assert exit_codes == expected and os.environ[PARENT_VARIABLE] == str(os.getpid())
-
-
 def test_a_process_whose_parent_is_gone_exits_at_once() -> None:
     child = CHILD.format(parent=PARENT_VARIABLE, rest="pass")
     orphan = subprocess.run(
@@ -216,11 +179,6 @@ def test_checks_go_on_as_long_as_pins_alone_are_missing() -> None:
     with pytest.raises(UserError) as error:
         check_in_turn([check_raising(pin)], [check_raising()])
     assert [fault.line for fault in error.value.all] == [pin.line]
-
-
-def test_json_is_indented(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", {"a": [1]})
-    assert (tmp_path / "a.json").read_text() == '{\n "a": [\n  1\n ]\n}'
 
 
 def test_errors_have_one_line_each() -> None:

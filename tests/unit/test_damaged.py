@@ -131,20 +131,6 @@ def test_each_parser_of_a_card_reads_every_reply_that_is_there(tmp_path: Path, m
     assert len(grades) == len(expected) and set(grades) == expected
 
 
-def test_a_tutor_has_scores_of_all_its_tasks(tmp_path: Path) -> None:
-    items = items_in(tmp_path)
-    other = "mistake_correction"
-    text = (items / f"{TASK}.jsonl").read_text(encoding="utf-8")
-    (items / f"{other}.jsonl").write_text(text.replace(TASK, other), encoding="utf-8")
-    kinds = {TASK: "answer", other: "corrected_answer"}
-    lines = [{**grade(number), "task": task, "kind": kind} for task, kind in kinds.items() for number in range(3)]
-    (tmp_path / "grades.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    job = ScoreReplies(benchmark="mathtutorbench", tutor="t", tasks=list(kinds), resamples=100, seed=1)
-    score_replies(job=job, items=items, grades=[tmp_path / "grades.jsonl"], out=tmp_path / "out.json")
-    scores = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
-    assert {score["task"] for score in scores} == set(kinds) and {score["tutor"] for score in scores} == {"t"}
-
-
 def test_each_task_is_read_by_its_card_and_scored_with_its_judges(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from maieutic.config.cards import CARDS, read_card
 from maieutic.config.datasets import Dataset
 from maieutic.core.errors import UserError
-from maieutic.core.records import Item, read_records
+from maieutic.core.records import Item
 from maieutic.datasets import word_problems
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sampling import sample_items
@@ -35,10 +35,6 @@ SOLVING_JOB = MakeItems(benchmark="mathtutorbench", task="problem_solving", form
 
 def items_of(task: str, folder: Path, edition: str) -> list[Item]:
     return items_of_card(read_card(CARDS / "mathtutorbench" / f"{task}.yaml").card, folder, edition)
-
-
-def test_there_are_nine_tasks() -> None:
-    assert sorted(PUBLISHED) == TASKS
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -158,17 +154,6 @@ def test_a_source_that_the_loader_cannot_read_is_one_clear_error(tmp_path: Path)
     with pytest.raises(UserError, match="loader gsm8k_solving cannot read the file"):
         make_items(job=SOLVING_JOB, source=source, pictures=[], out=tmp_path / "o")
     assert not (tmp_path / "o").exists()
-
-
-def test_items_are_written_and_read_back(tmp_path: Path) -> None:
-    out = tmp_path / "items.jsonl"
-    source = Path("resources/demo/gsm8k/test.jsonl")
-    make_items(job=SOLVING_JOB.model_copy(update={"limit": 5}), source=source, pictures=[], out=out)
-    assert len(read_records(out, Item)) == 5
-    with open(out, "a", encoding="utf-8") as handle:
-        handle.write('{"id": "torn')
-    with pytest.raises(UserError, match=r"items.jsonl:6: the line is not a valid Item record"):
-        read_records(out, Item)
 
 
 def test_word_problems_of_users() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
 from functools import cache
 from pathlib import Path
@@ -135,24 +134,6 @@ def test_a_digest_changes_by_what_can_change_a_result_and_by_nothing_else(
     text = PACKAGE[module]
     assert text.count(old) == 1
     assert (digest_of(**{module: text.replace(old, new)}) != digest_of()) == changes
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("from maieutic.tools import *\n", "instead of \\*"),
-        ("from . import tools\n", "expected an absolute import, found a relative one"),
-        ("import maieutic.tools\n", "write `from maieutic"),
-    ],
-)
-def test_an_import_that_cannot_be_followed_is_refused(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match=f"line 1: .*{why}|line 1: {why}"):
-        digest_of(work=f"{text}def run() -> None: ...\n")
-
-
-def test_an_unknown_definition_is_refused() -> None:
-    with pytest.raises(LookupError, match=r"maieutic\.work has no gone"):
-        PackageCode(PACKAGE.get).closure([Name("work", "gone")], {})
 
 
 MODULES = {
@@ -311,56 +292,6 @@ def package_at(folder: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(digest, "HERE", folder)
 
 
-def test_a_module_is_found_by_its_dotted_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package_at(tmp_path, monkeypatch)
-    (tmp_path / "words.py").write_text("# \u00e9\n", encoding="utf-8")
-    read_source = digest.source_lookup(digest.package_sources())
-    assert read_source("tools") == PACKAGE["tools"] and read_source("deep.below") == PACKAGE["deep.below"]
-    assert read_source("deep") == "" and read_source("") == "" and read_source("words") == "# \u00e9\n"
-    assert read_source("gone") is None and read_source("deep.gone") is None and read_source("tools.helped") is None
-    assert module_names() == sorted(
-        ["", "base", "core", "core.files", "deep", "deep.below", "late", "tools", "types", "words", "work"]
-    )
-    assert set(digest.package_sources()) == {
-        "__init__.py", "base.py", "core/__init__.py", "core/files.py", "deep/__init__.py", "deep/below.py", "late.py",
-        "tools.py", "types.py", "words.py", "work.py",
-    }  # fmt: skip
-    assert digest.package_sources()["base.py"] == PACKAGE["base"].encode()
-
-
-def test_definitions_of_a_small_package_are_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache is written once for a checksum of the package, and rewritten if the file is damaged."""
-    package_at(tmp_path / "package", monkeypatch)
-    monkeypatch.setattr(caching, "user_cache_path", lambda name: tmp_path / "cache" / name)
-    read = digest.package_code.__wrapped__
-    fresh = read()
-    [cache_file] = (tmp_path / "cache" / "maieutic" / "definitions").iterdir()
-    assert cache_file == digest.definitions_cache_file(cache_file.parent, checksums()) and re.fullmatch(
-        "[0-9a-f]{64}.json", cache_file.name
-    )
-    names = {name: fresh.module(name) for name in module_names()}
-    assert (
-        read_cached(cache_file) == names and names["work"]["run"].uses and names["work"]["run"].arguments == frozenset()
-    )
-    again = read()
-    assert again.modules == names, "no module is parsed again"
-    closure = fresh.closure(ROOT, {})
-    assert again.closure(ROOT, {}) == closure and again.digest(closure) == fresh.digest(closure)
-    cache_file.write_text("{", encoding="utf-8")
-    assert read().digest(closure) == fresh.digest(closure) and read_cached(cache_file) == names
-    (tmp_path / "package/tools.py").write_text(
-        "def helped(given: object) -> str:\n    return ''\nLIMIT = 1\n", encoding="utf-8"
-    )
-    changed = read()
-    assert len(list(cache_file.parent.iterdir())) == 2 and changed.digest(changed.closure(ROOT, {})) != fresh.digest(
-        closure
-    )
-    (tmp_path / "package/tools.py").write_text("from maieutic.base import *\n", encoding="utf-8")
-    assert read().modules and len(list(cache_file.parent.iterdir())) == 2, (
-        "an import that cannot be followed: not cached"
-    )
-
-
 def test_a_definition_is_replaced_by_those_that_a_job_uses(tmp_path: Path) -> None:
     code = PackageCode(PACKAGE.get)
     inner, table = Name("tools", "inner"), Name("tools", "TABLE")
@@ -463,11 +394,6 @@ def test_a_new_folder_accepts_no_digest(tmp_path: Path, monkeypatch: pytest.Monk
     accepted = former_digests.AcceptedDigests()
     accepted.save()
     assert accepted.recorded == accepted.used.keys() == set() and list(tmp_path.iterdir()) == []
-
-
-def test_the_definition_of_a_function() -> None:
-    assert digest.as_definition(code_of) == ("plan.digest", "code_of")
-    assert digest.as_definition(PackageCode.closure) == ("plan.digest", "PackageCode.closure")
 
 
 # the real package -----------------------------------------------------------------------------------------------------
@@ -590,17 +516,6 @@ def test_the_table_of_what_reruns_is_true() -> None:
     for path, commands in rows:
         module = path.replace("/", ".")
         assert set(commands.split(", ")) == commands_by_module()[module] & RULE_COMMANDS, path
-
-
-@pytest.mark.own_text
-def test_a_silenced_parser_rereads_replies_without_requests(current: dict[str, str]) -> None:
-    text = str(read_source("replies.parsing"))
-    silent = text.replace('        return [Reading(None, None, "", refused)]\n', "        return []\n", 1)
-    silent = re.sub(r"(def read_reply\(.*?\n    \"\"\".*?\"\"\"\n)", r"\1    return []\n", text, flags=re.DOTALL)
-    assert silent != text
-    after = digests(**{"replies.parsing": silent})
-    for_people = {"check", "check-graders"}  # run by hand; they repeat the parsing
-    assert {name for name in current if after[name] != current[name]} == {"parse-replies", *for_people}
 
 
 # Modules that decide the expensive steps, so that review sees a new import. From `maieutic.plan.digest.closure_of`.
@@ -784,57 +699,6 @@ def test_a_concurrent_edit_does_not_corrupt_the_cache(tmp_path: Path, monkeypatc
     assert "MEANWHILE" not in digest.package_code.__wrapped__().module("tools")
 
 
-def test_each_source_text_and_python_has_its_own_cache_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    sources = {"a.py": b"x = 1", "b.py": b""}
-
-    def cache_name(texts: dict[str, bytes]) -> Path:
-        return digest.definitions_cache_file(Path(), digest.module_checksums(texts))
-
-    checksums = {cache_name(sources), cache_name({"a.py": b"x = 2", "b.py": b""})}
-    checksums |= {cache_name({"a.py": b"", "b.py": b"x = 1"}), cache_name({"c.py": b"x = 1", "b.py": b""})}
-    monkeypatch.setattr("sys.version", "3.99")
-    assert len(checksums | {cache_name(sources)}) == 5
-
-
-def test_the_cache_file_does_not_depend_on_the_order_of_modules(tmp_path: Path) -> None:
-    here = {"a": "1", "b": "2"}
-    assert digest.definitions_cache_file(tmp_path, here) == digest.definitions_cache_file(
-        tmp_path, dict(reversed(here.items()))
-    )
-    assert {len(checksum) for checksum in digest.module_checksums({"a.py": b"x = 1"}).values()} == {16}
-
-
-SMALL = {"jobs": "class Job: ...\n", "run": "from maieutic.jobs import Job\n\ndef run(job: Job) -> None: ...\n"}
-
-
-def test_cached_definitions_equal_those_that_were_parsed(tmp_path: Path) -> None:
-    """The names in arguments' annotations are cached too; other files in the folder are ignored."""
-    code, checksums = PackageCode(SMALL.get), {"jobs": "1", "run": "2"}
-    digest.write_definitions(code, tmp_path / "kept.json", checksums)
-    assert code.arguments(Name("run", "run")) == [Name("jobs", "Job")]
-    (tmp_path / "newer.txt").write_text("{", encoding="utf-8")
-    os.utime(tmp_path / "kept.json", (1, 1))
-    assert digest.read_definitions(tmp_path / "kept.json", checksums) == code.modules
-    assert digest.unchanged_definitions(tmp_path, checksums) == code.modules
-    (tmp_path / "no folder").write_text("", encoding="utf-8")
-    digest.write_definitions(code, tmp_path / "no folder/kept.json", checksums)
-
-
-def test_old_cache_files_are_deleted(tmp_path: Path) -> None:
-    for number in range(6):
-        (tmp_path / f"{number}.json").write_text("{}")
-        os.utime(tmp_path / f"{number}.json", (number, number))
-    (tmp_path / "of somebody else").write_text("")
-    os.utime(tmp_path / "of somebody else", (0, 0))
-    digest.write_definitions(digest.package_code(), tmp_path / "new.json", checksums())
-    remaining = ["3.json", "4.json", "5.json", "new.json", "of somebody else"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == remaining
-
-
 def test_neutral_modules_exist_and_have_a_reason() -> None:
     assert all(read_source(name) is not None and len(why) > 10 for name, why in NEUTRAL_MODULES.items())
     assert Name("x", WHOLE_MODULE) != Name("x", "")
-
-
-def test_a_digest_of_code_has_16_digits() -> None:
-    assert re.fullmatch("[0-9a-f]{16}", digest.code_of("score-replies"))

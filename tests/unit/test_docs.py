@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import yaml
-from maieutic.config import cards, models, settings
+from maieutic.config import settings
 from maieutic.config.datasets import Dataset, DatasetFile
 from maieutic.config.models import BaselineModel, Model, RewardModel, ServedModel, Training
 from maieutic.plan.plan import Plan
@@ -63,23 +63,6 @@ def test_the_readmes_run_file_is_complete() -> None:
     assert config.edition == "published" and config.run.judges == [] and config.run.limit == 50
 
 
-def test_the_table_of_benchmarks_names_what_the_cards_compute() -> None:
-    text = Path("docs/benchmarks.md").read_text(encoding="utf-8").lower()
-    metrics = {
-        folder.name: {metric for path in folder.glob("*.yaml") for metric in cards.read_card(path).card.metrics}
-        for folder in cards.CARDS.iterdir()
-        if folder.is_dir()
-    }
-    assert {"accuracy", "bleu", "f1", "micro_f1", "win_rate", "win_rate_clean", "match"} <= metrics["mathtutorbench"]
-    assert {"overall", "final_round", "f1", "task1_mcc", "task2_step", "task3_reason", "mr_score", "correction", "error_factual_error"} <= metrics["kmpbench"]  # fmt: skip
-    assert {"arr_w", "arr_w_by_phrasing", "arr_w_violated", "arr_w_satisfied"} <= metrics["tutorbench"]
-    assert {"damr", "damr_bridge", "damr_mathdial", "coherence", "tutor_tone"} <= metrics["mrbench"]
-    for benchmark in metrics:
-        assert benchmark.replace("bench", "") in text
-    datasets = " ".join(cards.read_card(path).card.task for path in (cards.CARDS / "kmpbench").glob("*.yaml"))
-    assert all(name in datasets for name in ("mathchat", "stepverify", "processbench", "mrgsm8k"))
-
-
 def test_the_registry_has_the_reward_models_that_the_readme_names() -> None:
     config = configuration()
     text = "".join(Path(f"docs/{name}.md").read_text(encoding="utf-8") for name in ("models", "reward-models"))
@@ -110,27 +93,3 @@ def test_the_tables_of_keys_are_those_of_the_schema() -> None:
         and name not in {"engine", "run", "report", "interpreters", "containers", "needs", "group"}
     ]
     assert undescribed == [], "a key without a description"
-
-
-def test_every_key_is_explained_in_a_line() -> None:
-    """config/README.md has each key of the configuration and of the models, and no unknown key."""
-    text = Path("config/README.md").read_text(encoding="utf-8")
-    rows = [row for row in text.split("\n") if row.startswith("| `")]
-    explained = {name for row in rows for name in re.findall(r"`([a-z_.]+)`", row.split("|")[1])}
-    keys = {f"run.{name}" for name in settings.Run.model_fields} | {
-        f"report.{name}" for name in settings.Report.model_fields
-    }
-    missing = {key for key in keys if key not in explained and not any(key in row for row in rows)}
-    assert not missing, f"config/README.md does not explain {sorted(missing)}"
-    explained_keys = {".".join(name.split(".")[:2]) for name in explained if name.startswith(("run.", "report."))}
-    stale = explained_keys - keys
-    assert not stale, f"config/README.md explains unknown keys: {sorted(stale)}"
-    fields = {name for kind in KINDS for name in kind.model_fields} - {"engine", "notice", "label", "group"}
-    unexplained = {name for name in fields if f"`{name}`" not in text and f"`{name}:" not in text}
-    assert not unexplained, f"config/README.md does not explain {sorted(unexplained)}"
-
-
-KINDS = [
-    models.VllmModel, models.HostedModel, models.BaselineModel, models.RewardModel, models.CriteriaModel,
-    models.JudgeModel,
-]  # fmt: skip

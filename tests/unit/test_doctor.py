@@ -19,7 +19,6 @@ from maieutic.plan.rules import RulePlan
 from maieutic.run_plan import plan_of
 from maieutic.tools import doctor
 from maieutic.tools.doctor import RESULTS_MB, Finding
-from maieutic.tools.serving_time import ParameterCount
 from run_configs import HOSTED, NOBODY
 from shipped import shipped
 
@@ -50,11 +49,6 @@ def served() -> RulePlan:
 def hosted() -> Plan:
     """Return a plan with hosted models only."""
     return plan_with("far")
-
-
-def test_the_models_that_a_run_serves_itself(served: Plan, hosted: Plan) -> None:
-    assert sorted(doctor.served_models(served)) == ["large", "odd", "small"]
-    assert doctor.served_models(hosted) == doctor.served_models(None) == {}
 
 
 SERVE_FIX = "run `make env` (with a GPU: `make env VARIANT=cuda`)"
@@ -109,17 +103,6 @@ def test_the_disk_holds_weights_and_results(
     monkeypatch.setattr(shutil, "disk_usage", lambda place: places.append(place) or usage)
     fix = "free disk space, or replace the folder `results` with a link to a larger disk" if state == "fault" else ""
     assert doctor.disk(served if plan_name else None) == ("disk", state, finding, fix) and places == ["."]
-
-
-def test_weights_take_two_bytes_a_parameter(served: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """500 and 1,000 billion parameters need 3 TB, in addition to the space of the results."""
-    sizes = {"small": ParameterCount(500, 5), "large": ParameterCount(1000, 1000)}
-    monkeypatch.setattr(
-        doctor, "parameter_count", lambda name, model: sizes.get(name) if model is served.models[name] else None
-    )
-    assert doctor.disk(served).finding.endswith(
-        f" GB free, about {3000 + RESULTS_MB // 1000} GB needed plus 1 model(s) of unknown size"
-    )
 
 
 @pytest.mark.parametrize(
@@ -347,13 +330,3 @@ def test_findings_are_printed_a_line_each(monkeypatch: pytest.MonkeyPatch, capsy
     ok, note = capsys.readouterr().out.splitlines()
     assert re.sub("\x1b[^m]*m", "", ok) == "ok    disk: [5] GB free."
     assert ok.endswith(" disk: [5] GB free.") and note.endswith(" x: y. Fix: z [1]"), "only the state is coloured"
-
-
-def test_a_run_without_pins_is_looked_at_all_the_same(tmp_path: Path) -> None:
-    path = tmp_path / "run.yaml"
-    model = "{engine: vllm, weights: {repo: nobody/nothing, revision: null}}"
-    path.write_text(f"models: {{open: {model}}}\nrun: {{tutors: [open], tasks: [mrbench]}}\n", encoding="utf-8")
-    findings = list(doctor.findings_of([path], offline=True))
-    faults = {finding.subject: finding.fix for finding in findings if finding.state == "fault"}
-    assert "maieutic pin" in faults["run file: models.open.weights.revision"]
-    assert {"disk", "memory", "SLURM", "containers"} <= {finding.subject for finding in findings}

@@ -16,7 +16,7 @@ from maieutic.benchmarks import BENCHMARKS
 from maieutic.config import cards, rubrics
 from maieutic.core import extensions
 from maieutic.core.errors import UserError
-from maieutic.run_plan import plan_of, unchecked_plan
+from maieutic.run_plan import plan_of
 from maieutic.tools.check_extension import check
 from maieutic.tools.doctor import findings_of
 from shipped import shipped
@@ -228,11 +228,6 @@ def test_code_of_an_extension_plugs_in_and_is_part_of_digests(tmp_path: Path) ->
     (code / "loaders.py").write_text(loaders + "\nLOADERS = {**LOADERS}\n", encoding="utf-8")
     changed = state(True)
     assert changed[1] != with_code[1] and changed[2] == with_code[2]
-
-
-def test_a_plan_without_extensions_needs_no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(extensions.VARIABLE)
-    assert unchecked_plan(run_of(None, ["mrbench"])).config.extensions == []
 
 
 def test_check_lists_all_faulty_cards(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

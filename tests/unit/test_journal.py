@@ -41,14 +41,6 @@ def filled_journal(path: Path, count: int = 5) -> Path:
     return path
 
 
-def test_answers_are_read_back(tmp_path: Path) -> None:
-    path = filled_journal(tmp_path / "j.jsonl")
-    with Journal(path, FinishedRequest) as journal:
-        assert list(journal.answers) == ["k0", "k1", "k2", "k3", "k4"]
-        assert journal.answers["k3"].text == "text 3\nline \u2028 \x00"
-        assert journal.broken == 0
-
-
 def test_answers_are_read_from_the_file_on_access(tmp_path: Path) -> None:
     """Memory use does not grow with the texts, and an answer can be read as soon as it is appended."""
     path = filled_journal(tmp_path / "j.jsonl")
@@ -235,13 +227,6 @@ def test_recover_ends_a_driver_that_still_runs(tmp_path: Path) -> None:
     recover(tmp_path / "results")  # no error if there is nothing to end
 
 
-def test_appending_is_flushed_at_once(tmp_path: Path) -> None:
-    with Journal(tmp_path / "j.jsonl", FinishedRequest) as journal:
-        for number in range(3):
-            journal.append(entry(f"k{number}"))
-            assert (tmp_path / "j.jsonl").read_text().count("\n") == number + 1
-
-
 def test_recover_cancels_a_job_that_still_runs_on_another_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock names host and SLURM job. A scripted scancel ends the process, as the scheduler would."""
     monkeypatch.setenv("SLURM_JOB_ID", "77")
@@ -301,18 +286,6 @@ def test_a_lock_names_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         path.write_text("", encoding="utf-8")
         with pytest.raises(UserError, match="is being written by another process"):
             take_lock(path)
-
-
-def test_the_lock_file_is_beside_the_journal_and_lines_end_in_newlines(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    with Journal(path, FinishedRequest) as journal:
-        assert (tmp_path / "answers.lock").exists()
-        journal.append(entry("k", "caf\u00e9"), entry("l"))
-    lines = path.read_bytes().decode("utf-8").split("\n")
-    assert len(lines) == 3 and lines[2] == "" and "\r" not in lines[0] and "caf\u00e9" in lines[0]
-    assert FinishedRequest.model_validate_json(lines[1]).key == "l"
-    with pytest.raises(RuntimeError, match=r"^the journal is not open$"):
-        Journal(path, FinishedRequest).append(entry("m"))
 
 
 def test_answers_are_synced_to_disk_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +36,13 @@ from maieutic.core.stats import BootstrapSettings
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.answers import final_number
-from maieutic.graders.grader import Grader
 from maieutic.graders.reading import Reading
-from maieutic.graders.registry import GRADERS
 from maieutic.judges.answers import parse_verdicts
-from maieutic.judges.assignments import case_of_reply, reply_cases, work_on_replies
+from maieutic.judges.assignments import case_of_reply, reply_cases
 from maieutic.judges.grading import DESIRED_SHARE, SAME_IN_BOTH, grades_by_judge
 from maieutic.judges.judging import JudgeSettings, run_judge
 from maieutic.judges.questions import question_messages, questions_about
-from maieutic.people.labels import read_human_labels, resolved_labels
-from maieutic.replies.baselines import TUTORS, baseline_reply
+from maieutic.replies.baselines import baseline_reply
 from maieutic.replies.generate import RequestLimits, ask_tutor
 from maieutic.replies.parsing import grades_of, read_reply
 from maieutic.scores.metrics.common import GradedItem, combine_mr
@@ -274,24 +270,6 @@ def test_a_problem_that_was_never_written_is_refused_and_not_wrong(scoring: Scor
     assert read_reply("new_problem", GEN, answer, scoring) == [
         Reading(None, None, "", "refused: 400: too long", refused=True)
     ]
-
-
-def test_turns_before_a_refusal_are_read_by_each_scoring(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read_all(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
-        return [Reading(f"{scoring} {text}", True, text, None, f"turn_{place}") for place, text in enumerate(texts)]
-
-    monkeypatch.setitem(GRADERS, "toy", Grader(read_all=read_all))
-    answer = reply(ec_item(), "a").model_copy(update={"error": "400: too long"})
-    for scoring in SCORINGS:
-        readings = read_reply("toy", ec_item(), answer, scoring)
-        assert [reading.value for reading in readings] == [f"{scoring} a", f"{scoring} "]
-
-
-def test_ungraded_replies_have_no_score() -> None:
-    """There is no score without grades, neither by parsers alone nor with a judge."""
-    card = read_card(FOLDER / "ec.yaml").card
-    assert score_task(card, "m", [ec_item()], {}, BootstrapSettings(100, 1)) == []
-    assert score_task(card, "m", [ec_item()], {}, BootstrapSettings(100, 1), ["j"]) == []
 
 
 def test_only_a_right_step_has_a_reason_to_judge() -> None:
@@ -682,26 +660,6 @@ def test_a_checklist_fails_by_default_and_its_rounds_are_separate(tmp_path: Path
     assert (values["first"], values["second"], values["first_similarity"]) == (0, 0.5, False)
 
 
-def test_baselines_are_judged_where_their_card_names_them(tmp_path: Path) -> None:
-    card = read_card(FOLDER / "dialogue.yaml").card
-    item = dialogue_item()
-    write_records(tmp_path / "dialogue.jsonl", [item])
-    judge = JudgeModel(engine="judge", model="m", rubrics=["kmp_dialogue_short"])
-    replies = []
-    for name in ("reveal", "copy-seed"):
-        write_records(tmp_path / f"{name}.jsonl", [baseline_reply(name, name, item, 1)])
-        replies.append(tmp_path / f"{name}.jsonl")
-    assert [case.tutor for _, case in work_on_replies(judge, [card], tmp_path, replies)] == ["reveal"]
-
-
-def test_every_trivial_tutor_replies_to_every_item() -> None:
-    items = [ec_item(), GEN, dialogue_item()]
-    for name in TUTORS:
-        for item in items:
-            answer = baseline_reply(name, name, item, 3)
-            assert len(answer.turns) == 3 and answer.trivial
-
-
 def test_scores_join_parsers_and_judge() -> None:
     card = read_card(FOLDER / "ec.yaml").card
     items = [
@@ -816,15 +774,6 @@ def judgement(item: str, tutor: str, **verdicts: str) -> Judgement:
     return Judgement(
         id=item, task="dialogue", tutor=tutor, rubric="kmp_dialogue", order="ab", key="k", verdicts=records, raw=""
     )
-
-
-def test_the_resolver_decides_where_annotators_differ(tmp_path: Path) -> None:
-    row = "dialogue,i,m,Universal_1"
-    labels = read_human_labels(people(tmp_path, f"{row},Win,a,", f"{row},Tie,b,", f"{row},LOSE,e,yes"), COMPARED)
-    assert [chosen for _, chosen in resolved_labels(labels)] == ["lose"]
-    assert [chosen for _, chosen in resolved_labels(labels[:2])] == [None]
-    with pytest.raises(UserError, match=r"people\.csv:2: Universal_1 has no label 'won'.*win, tie, lose"):
-        read_human_labels(people(tmp_path, f"{row},won,a,"), COMPARED)
 
 
 def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -256,40 +255,6 @@ def test_unsuitable_options_are_one_line(
     assert not list(tmp_path.iterdir()), "nothing is written"
 
 
-def test_each_sample_is_named_anew_and_its_version_follows_the_guideline() -> None:
-    loaded = read_rubric(RUBRIC)
-    instructions = [
-        labelling.annotator_instructions(loaded, [], guideline, seed)
-        for guideline, seed in (("", 1), ("", 2), ("read", 1))
-    ]
-    assert len({instruction.sample for instruction in instructions}) == 3
-    assert instructions[0].version == instructions[1].version != instructions[2].version
-
-
-def test_a_candidates_verdict_is_on_its_first_criterion(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The verdict is on the first of the item's own criteria, or else of the rubric's."""
-    loaded = read_rubric(RUBRIC)
-    item = next(iter(labelling.task_items_by_id("mrbench", TASK).values()))
-    reply = Reply(id=item.id, task=TASK, tutor="far", key="k", turns=[])
-    calls: list[Any] = []
-    judged: Any = SimpleNamespace(
-        leading_verdict=lambda *args: calls.append(args) or "desired", is_disputed=lambda *args: args
-    )
-    name = f"{TASK}/{item.id}"
-    first, *others = LABELS
-    desired = loaded.rubric.rules.desired_label(loaded.rubric.criteria[first].desired)
-    candidate = labelling.candidate_of(loaded, item, reply, judged)
-    assert candidate.criteria == loaded.rubric.criteria and candidate.judges_differ == (name, "far", [first, *others])
-    own_criteria = {others[0]: loaded.rubric.criteria[others[0]]}
-    monkeypatch.setattr(
-        labelling, "criteria_of_reply", lambda *args: own_criteria if args == (loaded, item, reply) else {}
-    )
-    assert labelling.candidate_of(loaded, item, reply, judged).criteria == own_criteria
-    bare: Any = SimpleNamespace(rubric=SimpleNamespace(criteria={}, rules=loaded.rubric.rules))
-    assert labelling.candidate_of(bare, item, reply, judged).criteria == {}
-    assert calls == [(name, "far", first, desired), (name, "far", others[0], desired), (name, "far", "", None)]
-
-
 def test_verdicts_by_another_rubric_are_ignored(
     run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,24 +273,6 @@ def test_verdicts_by_another_rubric_are_ignored(
     assert labelling.verdicts_by_judge(plan, loaded, "mrbench") == before
 
 
-def test_each_tutors_replies_to_each_task_may_be_drawn(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A baseline's replies to a task are left out if the task's card does not name the baseline."""
-    plan, loaded = plan_of(run_folder), read_rubric(RUBRIC)
-    card = plan.card("mrbench", TASK)
-    items = labelling.task_items_by_id("mrbench", TASK)
-    unnamed, named = (card.baselines.model_copy(update={"floor": [name]}) for name in ("reveal", "always-ask"))
-    cards = [
-        card.model_copy(update={"task": "another", "baselines": unnamed}),
-        card.model_copy(update={"baselines": named}),
-    ]
-    monkeypatch.setattr(RulePlan, "judge_cards", lambda plan, name, judge=None: cards if name == "mrbench" else [])
-    monkeypatch.setattr(RulePlan, "people_rubrics", {TASK: [RUBRIC], "another": [RUBRIC]})
-    monkeypatch.setattr(RulePlan, "can_answer", lambda plan, card, tutor: True)
-    monkeypatch.setattr(labelling, "task_items_by_id", lambda benchmark, task: items)
-    candidates, _ = candidates_of(plan, loaded, None, ["far", "always-ask"])
-    assert Counter(candidate.tutor for candidate in candidates) == {"far": len(items), "always-ask": len(items)}
-
-
 def test_a_tutor_that_answers_none_of_the_tasks_has_nothing_to_be_labelled(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,30 +286,6 @@ def test_a_tutor_that_answers_none_of_the_tasks_has_nothing_to_be_labelled(
         error.value.line
         == "--tutors: no reply of these tutors can be labelled with the rubric. Fix: choose other --tutors, or another --rubric"
     )
-
-
-def test_options_define_the_sample(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The options define the tasks, tutors and seed. Without a guideline, the default text is used."""
-    calls: dict[str, Any] = {}
-    candidates, instructions = labelling.candidates_of, labelling.annotator_instructions
-
-    def recorded_candidates(plan: Any, loaded: Any, *args: Any) -> Any:
-        calls["args"] = args
-        return candidates(plan, loaded, *args)
-
-    def recorded_instructions(loaded: Any, units: Any, guideline: str, seed: int) -> Any:
-        calls["guideline"], calls["seed"] = guideline, seed
-        return instructions(loaded, units, guideline, seed)
-
-    monkeypatch.setattr(labelling, "candidates_of", recorded_candidates)
-    monkeypatch.setattr(labelling, "annotator_instructions", recorded_instructions)
-    draw(run_folder, tmp_path / "a", tutors=["far"], seed=7)
-    own_guideline = labelling.guideline_of_rubric(labelling.read_rubric(RUBRIC))
-    assert own_guideline is not None
-    text = own_guideline.read_text(encoding="utf-8")
-    assert calls == {"args": ([TASK], ["far"]), "guideline": text, "seed": 7}
-    draw(run_folder, tmp_path / "b", against="reference", tutors=["far"])
-    assert calls["guideline"] == labelling.GUIDELINE_OF_PAIRS != labelling.GUIDELINE
 
 
 def test_a_rubric_may_have_its_own_guideline(
@@ -578,14 +501,6 @@ def test_equal_or_unmatched_replies_form_no_pair(run_folder: Path, monkeypatch: 
     monkeypatch.setattr(labelling, "reply_turns", read)
     compared = [(pair.task, pair.item.id) for pair in comparison_candidates(plan, "reference", [TASK], ["far"])]
     assert compared == others and alone not in compared
-
-
-def test_a_benchmark_that_the_other_tutor_does_not_answer_has_no_pairs(
-    run_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(RulePlan, "tutors_on", lambda plan, benchmark: ["far"])
-    with pytest.raises(UserError, match="found no reply of another tutor to compare with the replies of "):
-        comparison_candidates(plan_of(run_folder), "reference", [TASK], ["far"])
 
 
 def test_blank_or_failed_replies_form_no_pair(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

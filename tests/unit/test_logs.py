@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from maieutic.core import files, paths, plugins, progress
+from maieutic.core import plugins, progress
 from maieutic.core.errors import UserError, check_all
 from maieutic.core.jobs import Job
 from maieutic.core.logs import LOG_ONLY, log_to
@@ -204,24 +204,6 @@ def test_requests_that_were_not_sent_have_not_failed(
     assert meter.failed == 9
 
 
-@pytest.mark.parametrize("batch", [0.049, 0.05])
-@pytest.mark.parametrize("seconds", [0.999, 1.0, 2.0])
-def test_a_second_is_long_enough_for_a_rate(batch: float, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From one second on, the rate leaves out the requests that ended together with the first one."""
-    clock = Clock()
-    monkeypatch.setattr(progress, "time", clock)
-    clock.now = 0.0
-    meter = progress.Progress("tutor", 20)
-    meter.step()
-    clock.now = batch
-    for _ in range(3):
-        meter.step()
-    clock.now = seconds
-    meter.step()
-    requests = 2 if batch < 0.05 and seconds >= 1.0 else 5
-    assert meter.rate(seconds) == requests / seconds
-
-
 @pytest.mark.parametrize("batches", [1, 2, 3, 10])
 @pytest.mark.parametrize("size", [2, 40, 150, 300])
 def test_the_rate_of_batches_is_that_of_the_whole(
@@ -244,19 +226,6 @@ def test_the_rate_of_batches_is_that_of_the_whole(
     rate = float(caplog.messages[0].split(", ")[2].removesuffix(" requests/s"))
     assert rate == pytest.approx(size / 8, abs=0.18), "a batch's time counts one request more or less"
     assert f", {2 * size} tokens/s, " in caplog.messages[0]
-
-
-def test_requests_at_one_moment_have_no_rate(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
-    monkeypatch.setattr(progress, "time", clock)
-    caplog.set_level(logging.INFO)
-    at_once = progress.Progress("baseline", 2)
-    at_once.step()
-    at_once.step()
-    at_once.log_line()
-    clock.now += 4.0
-    at_once.log_line()
-    assert caplog.messages == ["baseline: 2/2", "baseline: 2/2, 0.2 requests/s, 0 tokens/s"]
 
 
 def test_the_rate_is_of_the_last_two_hundred_requests(
@@ -315,18 +284,6 @@ class Example(Job):
 def test_defaults_are_left_out_of_a_job() -> None:
     assert Example(name="x").to_json() == '{"name":"x"}'
     assert Example(name="x", more=4).to_json() == '{"name":"x","more":4}'
-
-
-@pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1])
-def test_a_checksum_is_of_every_byte(tmp_path: Path, size: int) -> None:
-    import hashlib
-
-    (tmp_path / "file").write_bytes(b"\x01" * size)
-    assert files.sha256_of(tmp_path / "file") == hashlib.sha256(b"\x01" * size).hexdigest()
-
-
-def test_a_path_in_the_folder_of_a_run() -> None:
-    assert paths.PAGE.within(Path("/a"), run="report") == Path("/a/report/index.html")
 
 
 def test_checks_go_on_after_a_fault_and_list_each_once() -> None:

@@ -93,7 +93,7 @@ def test_sums_give_scikit_learns_value(name: str, kind: str) -> None:
 
 def test_every_metric_of_labels_is_compared_with_scikit_learn() -> None:
     """The released code's macro F1, which averages over every label that occurs, is compared as well."""
-    assert {*COMMON} - OF_PARTS - {*ORACLES} == {"detection_f1"}, "computed from two accuracies: test_scoring.py"
+    assert {*COMMON} - OF_PARTS - {*ORACLES} == {"detection_f1"}, "computed from two accuracies: test_kmpbench.py"
     items = random_items(5)
     assert RELEASED["macro_f1"].value(items) == pytest.approx(averaged("macro")(items), abs=1e-12)
     assert RELEASED["macro_f1"].value(items) != pytest.approx(METRICS["macro_f1"].value(items))

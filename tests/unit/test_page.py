@@ -13,21 +13,19 @@ import numpy as np
 import pytest
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from maieutic import cli
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.config import rubrics
 from maieutic.config.cards import Card
 from maieutic.config.datasets import Dataset
 from maieutic.config.rubrics import read_rubric, rubric_path
 from maieutic.config.settings import Config
-from maieutic.core.errors import UserError
 from maieutic.core.records import SCORINGS, ReportedScore
 from maieutic.launch import provenance
 from maieutic.launch.provenance import provenance_of_plan
 from maieutic.plan import provenance as run_provenance
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import CodeState, Provenance, changed_files_of_task
-from maieutic.report import check_report, figures, page
+from maieutic.report import figures, page
 from maieutic.report.contrasts import Ranks
 from maieutic.report.page import HERE, format_share, leaderboard
 from maieutic.report.sections import PartRenderer, ReportInput
@@ -133,18 +131,6 @@ def test_a_part_that_raises_becomes_a_box_and_the_others_come_out() -> None:
     assert renderer.data("the browser", broken, {"tasks": {}}) == {"tasks": {}}
     assert [page.address for page in renderer.page("#/x", "X", "x", "items", dict)] == ["#/x"]
     assert renderer.page("#/x", "X", "x", "items", lambda: None) == []
-
-
-def test_a_run_whose_page_has_a_hole_fails_and_names_it(tmp_path: Path) -> None:
-    problems = tmp_path / "problems.json"
-    problems.write_text("[]")
-    check_report(problems, tmp_path / "whole.json")
-    assert (tmp_path / "whole.json").exists()
-    problems.write_text(json.dumps([{"part": "the page on trust", "error": "KeyError: 'x'"}]))
-    (tmp_path / "whole.json").unlink()
-    with pytest.raises(UserError, match=r"1 part could not be made: the page on trust \(KeyError: 'x'\)"):
-        check_report(problems, tmp_path / "whole.json")
-    assert not (tmp_path / "whole.json").exists()
 
 
 # bold, readable share, floor ------------------------------------------------------------------------------------------
@@ -312,13 +298,6 @@ def test_a_grader_depends_on_its_rubric_or_instruction() -> None:
     assert versions[str(rubric_path("kmp_error_reason"))] == read_rubric("kmp_error_reason").rubric.version
 
 
-def test_a_dataset_has_a_copy_per_edition_and_provenance_may_be_missing(tmp_path: Path) -> None:
-    dataset = Plan(configuration()).datasets["gsm8k"]
-    assert run_provenance.copy_of_edition(dataset, "demo") is dataset.demo
-    assert run_provenance.copy_of_edition(dataset, "published") is dataset.published is not dataset.demo
-    assert run_provenance.read_provenance(tmp_path / "gone.json") is None
-
-
 def test_a_changed_rubric_marks_the_judges_numbers_and_not_the_parsers(editable_copy: Path) -> None:
     rubric = editable_copy / "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja"
     rubric.write_text(rubric.read_text(encoding="utf-8") + "\nBe kind.", encoding="utf-8")
@@ -408,13 +387,6 @@ def test_pages_of_graders_and_benchmarks_list_their_changed_files(editable_copy:
     assert page.not_as_shipped(run) == [rubric], "graders depend on rubrics, not on tutors' prompts"
     assert rubric in page.not_as_shipped(run, "mrbench") and len(page.not_as_shipped(run, "mrbench")) == 2
     assert page.not_as_shipped(run, "mathtutorbench") == []
-
-
-def test_the_shipped_record_is_written_by_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    written: dict[Path, Any] = {}
-    monkeypatch.setattr(provenance, "write_json", written.__setitem__)
-    assert cli.main(["export-shipped", "--datasets", "config/datasets.yaml"]) == 0
-    assert {path: json.loads(path.read_text(encoding="utf-8")) for path in written} == written and len(written) > 4
 
 
 def test_an_authors_title_and_note_are_shown_as_text() -> None:

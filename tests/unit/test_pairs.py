@@ -94,18 +94,6 @@ def test_every_source_reads_the_demo(source: str, tmp_path: Path) -> None:
     assert not any(map(refusal_reason, pairs)) and all(pair.source == source for pair in pairs)
 
 
-def test_the_demos_overlap_is_two_items() -> None:
-    pairs = mrbench.mrbench_pairs(*demo_records("mrbench"))
-    items = mathdial_bridge.next_turn(
-        read_source(DEMO / "mathtutorbench/datasets/mathdial_bridge.json", "json"), "task"
-    )
-    assert len(leaked_items(items, pairs)) == 2
-
-
-def test_the_leakage_rule_drops_shared_topics() -> None:
-    assert len(bridge.bridge_pairs(*demo_records("bridge"))) == 20
-
-
 BAD_RECORDS = {
     "no rejected reply": {"c_r": [{"text": " "}]},
     "no chosen reply": {"c_r_": []},
@@ -225,14 +213,6 @@ def test_a_table_of_preferences_is_read_by_majority(votes: list[str], pair: tupl
     unanimous = len(set(votes)) == 1
     expected = pair[0] if unanimous else "4."
     assert preferences_of_table("ours", {}, resolved)[0].chosen == expected, "a resolving vote decides divided votes"
-
-
-def test_a_file_of_another_s_columns_is_read_by_their_names() -> None:
-    """Read the columns of the published preferences between MRBench's replies."""
-    columns = {"history": "conversation_history", "first": "response_1", "second": "response_2", "preference": "winner"}
-    record = {"conversation_history": "Tutor: a?\nStudent: b", "response_1": "x", "response_2": "y", "winner": 2}
-    [pair] = preferences_of_table("pub", columns, [{**record, "tutor_1": "GPT4", "tutor_2": "Novice"}])
-    assert (pair.chosen, pair.rejected) == ("y", "x")
 
 
 def test_a_files_own_codes_are_mapped_to_preferences() -> None:

@@ -118,13 +118,6 @@ def test_an_impossible_sample_is_refused() -> None:
         draw_sample(candidates(12), 3, 1)
 
 
-def test_annotators_take_turns_and_each_unit_has_as_many_as_planned() -> None:
-    units = draw_sample(candidates(12), 12, 1)
-    sheets = assign_units(units, ["a", "b", "c"], 2)
-    counts = Counter(name for sheet in sheets.values() for name in sheet)
-    assert set(counts.values()) == {2} and len(counts) == 12 and {len(sheet) for sheet in sheets.values()} == {8}
-
-
 def test_the_context_of_a_reply_is_shown_once_and_turn_by_turn() -> None:
     dialogue = "Tutor: What is 2 + 2?\nStudent: 5"
     item = Item(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,6 @@ from httpserver import Quiet, serving
 from maieutic.config.models import VllmModel, Weights
 from maieutic.config.pins import DatasetPin, ModelPin, Pins, fill_pins, read_pins
 from maieutic.core.errors import UserError
-from maieutic.datasets.downloads import READ_SECONDS, download_file
-from maieutic.datasets.hub import fetch_parquet
-from maieutic.run_plan import plan_of
 from maieutic.tools import pinning
 from maieutic.tools.pinning import LOCK_HEADER, pin, pin_of_dataset, used_entries, write_lock
 from shipped import shipped
@@ -123,46 +120,6 @@ def test_a_pin_stays_until_its_name_is_given(place: Path, caplog: pytest.LogCapt
         match=r"--update: not among the models and datasets of the run: nwest, tables\. Fix: pass names of models or datasets",
     ):
         pin(update=["nwest", "tagged", "tables"])
-
-
-def test_each_look_up_is_logged(place: Path, hub: str, caplog: pytest.LogCaptureFixture) -> None:
-    before = datetime.now(UTC).date().isoformat()
-    with caplog.at_level("INFO", "maieutic.tools.pinning"):
-        pin()
-    assert caplog.messages == [
-        f"newest: {FIRST}", f"tagged: {'a' * 40}", f"lines: {hashlib.sha256(LINES).hexdigest()}", f"table: {FIRST}",
-        "config/pins.lock.yaml: 4 pins, 4 new",
-    ]  # fmt: skip
-    pins = read_pins()
-    days = {pinned.date for pinned in [*pins.models.values(), *pins.datasets.values()]}
-    assert before <= min(days) <= max(days) <= datetime.now(UTC).date().isoformat()
-    assert pins.datasets["lines"].source == f"{hub}/lines.jsonl" and pins.datasets["table"].wanted == "main"
-    assert any(path.startswith("/api/datasets/org/table/revision/main") for path in Hub.requested)
-    assert any(f"/datasets/org/table/resolve/{FIRST}/data/train-0.parquet" in path for path in Hub.requested)
-    caplog.clear()
-    with caplog.at_level("INFO", "maieutic.tools.pinning"):
-        pin(update=["tagged"])
-    assert caplog.messages[0] == f"tagged: {'a' * 40}"
-    assert caplog.messages[-1] == "config/pins.lock.yaml: 4 pins, 0 new"
-
-
-def test_the_folder_of_a_lock_is_created(place: Path) -> None:
-    lock = place / "a/b/pins.yaml"
-    pin(lock=lock)
-    text = lock.read_text(encoding="utf-8")
-    assert text.startswith(LOCK_HEADER) and text.index("datasets:") < text.index("models:") and "null" not in text
-    assert set(read_pins(lock).models) == {"newest", "tagged"}
-    dataset_pin = DatasetPin(
-        address="https://x.org/" + "a" * 110 + "/\u00e9",
-        records=1,
-        sha256="0" * 64,
-        source="https://x.org",
-        date="2026-01-01",
-    )
-    write_lock(lock, Pins(models={}, datasets={"b": dataset_pin, "a": dataset_pin}))
-    text = lock.read_text(encoding="utf-8")
-    assert "\u00e9" in text and text.index("  a:") < text.index("  b:") < text.index("models: {}")
-    assert text.index("address") < text.index("records"), "in the declared order of the fields"
 
 
 @pytest.mark.parametrize(("edition", "datasets"), [("published", True), ("demo", False)])
@@ -287,32 +244,6 @@ def test_a_file_that_differs_from_its_registry_entry_is_reported(place: Path, hu
         assert fault.value.line.startswith(line)
 
 
-def test_look_ups_have_a_read_timeout(place: Path, hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    timeouts = []
-
-    def recording(function: Callable[..., None]) -> Callable[..., None]:
-        def read(*arguments: Any) -> None:
-            timeouts.append(arguments[2] if function is download_file else arguments[6])
-            function(*arguments)
-
-        return read
-
-    monkeypatch.setattr(pinning, "download_file", recording(download_file))
-    monkeypatch.setattr(pinning, "fetch_parquet", recording(fetch_parquet))
-    pin()
-    assert timeouts == [READ_SECONDS, READ_SECONDS]
-
-
-def test_dates_are_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Late(datetime):
-        @classmethod
-        def now(cls, tz: tzinfo | None = None) -> Late:
-            return cls(2026, 1, 1 if tz is UTC else 2, tzinfo=tz)
-
-    monkeypatch.setattr(pinning, "datetime", Late)
-    assert pinning.utc_date() == "2026-01-01"
-
-
 def test_a_pattern_of_no_file_is_named_by_its_key(place: Path, hub: str) -> None:
     hub_copy = {"repo": "org/table", "files": "*.csv"}
     entry = {"title": "T", "licence": "MIT", "fields": ["question"], "format": "parquet"}
@@ -379,30 +310,6 @@ def test_an_invalid_lock_is_refused(tmp_path: Path) -> None:
     lock.write_text("models: [")
     with pytest.raises(UserError, match=r"pins\.lock\.yaml: cannot be read"):
         read_pins(lock)
-
-
-def test_a_run_of_a_paper_is_pinned_by_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: str) -> None:
-    """A run with unpinned models is refused; the command in the message pins them, and the run is then planned."""
-    for name in ("models", "datasets"):
-        (tmp_path / "config").mkdir(exist_ok=True)
-        (tmp_path / f"config/{name}.yaml").write_text(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
-    for name in ("resources", "workflow"):
-        (tmp_path / name).symlink_to(Path(name).resolve())
-    run = {
-        "edition": "demo",
-        "run": {"tutors": ["llama-3.1-8b", "qwen2.5-7b"], "tasks": ["mathtutorbench/problem_solving"], "judges": []},
-    }
-    (tmp_path / "run.yaml").write_text(yaml.safe_dump(run))
-    monkeypatch.chdir(tmp_path)
-    raw: dict[str, Any] = {}
-    for path in ("config/models.yaml", "config/datasets.yaml", "run.yaml"):
-        raw |= yaml.safe_load(Path(path).read_text())
-    with pytest.raises(UserError) as fault:
-        plan_of(raw)
-    assert fault.value.lines.count("Fix: run `maieutic pin --configfile RUN_FILE`") == 2
-    pin(configfile=[Path("run.yaml")])
-    plan = plan_of(raw)
-    assert {plan.models[name].weights.revision for name in run["run"]["tutors"]} == {FIRST}  # type: ignore[index, union-attr]
 
 
 def test_models_of_extensions_are_looked_up_too() -> None:

@@ -6,8 +6,6 @@ import inspect
 import json
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,25 +13,22 @@ from typing import Any
 
 import pytest
 from maieutic.benchmarks.kmpbench import stage as kmpbench_stage
-from maieutic.benchmarks.tutorbench import stage as tutorbench_stage
 from maieutic.config import cards
-from maieutic.config.datasets import Dataset
-from maieutic.config.job_entries import entry_for_asking, entry_for_scoring, entry_for_training
-from maieutic.config.models import HostedModel, RewardModel, VllmModel, WeightsOnly
+from maieutic.config.job_entries import entry_for_scoring, entry_for_training
+from maieutic.config.models import RewardModel, VllmModel, WeightsOnly
 from maieutic.config.rubrics import Rubric, read_rubric
 from maieutic.config.settings import read_config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.datasets.registry import LOADERS
 from maieutic.judges import stage as judges_stage
-from maieutic.launch import provenance, shell_lines
+from maieutic.launch import shell_lines
 from maieutic.launch import stage as launch_stage
 from maieutic.launch.saving import SaveConfig, save_config
 from maieutic.launch.wildcard_patterns import constraints_of, judges_with_engine, one_of
 from maieutic.plan import checks, digest, inputs
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import RulePlan, template_files
-from maieutic.plan.selection import Selection
 from maieutic.plan.syntax import Name
 from maieutic.plan.used_code import plugin_tables
 from maieutic.preparation import stage as preparation_stage
@@ -42,14 +37,10 @@ from maieutic.report import stage as report_stage
 from maieutic.rewards import stage as rewards_stage
 from maieutic.run_plan import plan_of
 from maieutic.scores import stage as scores_stage
-from maieutic.tools import schemas
-from maieutic.tools.items import items
-from maieutic.tools.new_run import tutor_entries
 from maieutic.validation import stage as validation_stage
 from rule_inputs import input_sections, input_sources, inputs_of
 from run_configs import (
     HOSTED,
-    NOBODY,
     RUNS,
     check_config,
     demo,
@@ -59,7 +50,7 @@ from run_configs import (
     places,
     rule_bodies,
 )
-from shipped import registries, shipped
+from shipped import shipped
 
 
 def raw(**run: object) -> dict[str, Any]:
@@ -137,24 +128,6 @@ def test_every_input_of_a_run_is_the_output_of_a_rule_or_a_file(run: str) -> Non
     assert unknown_files == set()
 
 
-def test_the_files_of_a_small_run() -> None:
-    """A hosted tutor, its baselines and a judge on a benchmark: each file between items and scores."""
-    config = registries() | {"models": {**registries()["models"], "near": HOSTED}}
-    config["models"]["strict"] = {"engine": "judge", "model": "near", "rubrics": ["mrbench_taxonomy"]}
-    config["run"] = {"tutors": ["near"], "tasks": ["mrbench"], "judges": ["strict"]}
-    config["edition"] = "demo"
-    plan = plan_of(config)
-    assert list(plan.benchmarks) == ["mrbench"] and plan.reward_models == []
-    assert plan.tutors_on("mrbench") == ["near", "always-ask", "reference", "reveal"], "with the card's baselines"
-    items = ["results/items/mrbench/mistake_remediation.jsonl"]
-    assert inputs.tutor_items(plan, "mrbench", "near") == items
-    verdicts = judges_stage.tutor_verdicts(plan, "strict", "mrbench", "near")
-    assert verdicts == "results/verdicts/strict/mrbench/near.jsonl"
-    scored = inputs_of(plan, "score_replies")({"benchmark": "mrbench", "tutor": "near"})
-    grades = [f"results/grades/mrbench/{grader}/near.jsonl" for grader in ("_parsers", "strict")]
-    assert (scored["item_files"], scored["grades"]) == (items, grades)
-
-
 def test_jobs_and_selected_inputs_use_only_wildcards_of_their_rule() -> None:
     checked = 0
     for path in sorted(Path("workflow/rules").glob("*.smk")):
@@ -168,24 +141,6 @@ def test_jobs_and_selected_inputs_use_only_wildcards_of_their_rule() -> None:
                 assert set(inspect.signature(function).parameters) <= wildcards, (rule, function)
                 checked += 1
     assert checked > 150
-
-
-def test_every_card_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading the same cards repeatedly once took 70 % of a large dry run."""
-    reads: list[tuple[str, str]] = []
-    original = cards.read_card
-
-    def recording(path: Path, protocol: str = cards.RELEASED) -> cards.LoadedCard:
-        reads.append((str(path), protocol))
-        return original(path, protocol)
-
-    monkeypatch.setattr(cards, "read_card", recording)
-    plan = plan_of(raw())
-    for benchmark in plan.benchmarks:
-        for tutor in plan.tutors_on(benchmark):
-            inputs.tutor_cards(plan, benchmark, tutor)
-            scores_stage.score_replies_job(plan, benchmark, tutor)
-    assert len(reads) == len(set(reads)) == len(plan.cards)
 
 
 def test_a_hundred_tutors_read_no_more_cards_than_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,19 +172,6 @@ def test_a_hundred_tutors_read_no_more_cards_than_a_few(monkeypatch: pytest.Monk
     assert files - files_before <= 4 * len(plan.cards), "cards, the cards that they extend, and rubrics: once a run"
 
 
-def test_display_keys_of_an_entry_are_in_no_job() -> None:
-    entry = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
-    display_keys = {
-        "label": "M",
-        "group": "g",
-        "notice": "n",
-        "price": {"input": 1, "output": 2},
-        "protocol": "study_mode",
-    }
-    plain, annotated = HostedModel(**entry), HostedModel(**entry, **display_keys)
-    assert entry_for_asking(annotated) == entry_for_asking(plain) and entry_for_asking(annotated).model == "m"
-
-
 def test_scoring_keys_retrain_nothing_and_training_keys_rescore_nothing() -> None:
     train = {"base": "b", "mix": {"mrbench": 1.0}}
     entry = RewardModel(engine="reward", train=train)
@@ -248,21 +190,6 @@ def test_patterns_match_the_names_of_the_run_and_nothing_else(plan: RulePlan) ->
     assert re.fullmatch(patterns["tutor"], "echo") and not re.fullmatch(patterns["tutor"], "echo2")
     assert not re.fullmatch(one_of([]), "") and not re.fullmatch(one_of([]), "a")
     assert re.fullmatch(one_of(["a.b"]), "a.b") and not re.fullmatch(one_of(["a.b"]), "axb")
-
-
-def test_a_run_without_graders_has_none_of_their_files() -> None:
-    keys = {"reward_models": [], "reward_comparisons": [], "classifiers": [], "judges": [], "taggers": []}
-    plan = Plan(check_config(raw(tutors=["echo"], tasks=["mathtutorbench"], labels=[], **keys)))
-    assert plan.used_sources == plan.releases == plan.pooled_benchmarks == []
-    assert report_stage.grader_files(plan) == report_stage.validation_files(plan) == []
-    assert launch_stage.last_checks(plan) == ["results/report/whole.json", "results/report/kept"]
-
-
-def test_a_path_is_found_in_any_folder() -> None:
-    assert paths.REPLIES.of(benchmark="b", tutor="t") == "results/replies/b/t.jsonl"
-    assert paths.REPLIES.within(Path("/x/old"), benchmark="b", tutor="t") == Path("/x/old/replies/b/t.jsonl")
-    with pytest.raises(KeyError):
-        paths.REPLIES.of(benchmark="b")
 
 
 def judged_plan(rubrics: list[str], **run: object) -> Plan:
@@ -419,69 +346,6 @@ def test_a_job_asks_the_machine_for_what_its_model_needs(plan: RulePlan) -> None
     assert plan.models_of({"benchmark": "mrbench"}) == []
 
 
-@pytest.mark.parametrize(
-    ("pictures", "seeing", "blind"),
-    [(False, {}, False), (True, {}, True), (True, {"near"}, True), (True, {"near", "far"}, False)],
-)
-def test_a_judge_is_blind_where_one_of_its_models_sees_no_picture(
-    pictures: bool, seeing: set[str], blind: bool
-) -> None:
-    config = shipped()
-    for name in ("near", "far"):
-        config["models"][name] = {**HOSTED, "images": name in seeing}
-        config["models"][f"by-{name}"] = {"engine": "judge", "model": name, "rubrics": ["tutorbench"]}
-    both = {"engine": "judge", "judges": ["by-near", "by-far"], "rubrics": ["tutorbench"]}
-    config["models"]["both"] = both
-    config["run"] |= {
-        **NOBODY,
-        "tutors": ["near"],
-        "tasks": ["tutorbench/text", "tutorbench/multimodal"],
-        "judges": ["by-near", "by-far", "both"],
-    }
-    plan = plan_of(config)
-    card = plan.card("tutorbench", "multimodal" if pictures else "text")
-    assert plan.is_blind("both", card) is blind
-    assert plan.is_blind("by-far", card) is (pictures and "far" not in seeing)
-
-
-def test_items_to_answer_are_made_by_snakemake(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """They are copied to `out` if it is set. A failed run is reported in one line."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "out").mkdir()
-    commands: list[list[str]] = []
-    exit_statuses = [0, 0, 7]
-
-    def snakemake(line: list[str]) -> Any:
-        commands.append(line)
-        made = Path(paths.QUESTIONS.of(benchmark="mrbench", task="t"))
-        made.parent.mkdir(parents=True, exist_ok=True)
-        made.write_text("{}\n{}\n", encoding="utf-8")
-        return subprocess.CompletedProcess(line, exit_statuses.pop(0))
-
-    made = Path(paths.QUESTIONS.of(benchmark="mrbench", task="t"))
-    made.parent.mkdir(parents=True)
-    (made.parent / "of-another-run.jsonl").write_text("{}\n", encoding="utf-8")
-    monkeypatch.setattr("maieutic.tools.items.questions_of_run", lambda configfile: [made])
-    monkeypatch.setattr(subprocess, "run", snakemake)
-    with caplog.at_level("INFO"):
-        items(configfile=[Path("a.yaml"), Path("b.yaml")], out=tmp_path / "out")
-    common = [sys.executable, "-m", "snakemake", "questions", "--cores", "1", "--configfile"]
-    assert commands == [[*common, "a.yaml", "b.yaml"]]
-    copied = tmp_path / "out/mrbench/t.jsonl"
-    assert copied.read_text(encoding="utf-8") == "{}\n{}\n" and caplog.messages == [f"{copied}: 2 items"]
-    caplog.clear()
-    with caplog.at_level("INFO"):
-        items(configfile=[Path("a.yaml")])
-    assert caplog.messages == [f"{paths.QUESTIONS.of(benchmark='mrbench', task='t')}: 2 items"]
-    with pytest.raises(
-        UserError,
-        match=r"^a\.yaml, b\.yaml: snakemake ended with exit status 7. Fix: fix the cause printed above, then run the command again",
-    ):
-        items(configfile=[Path("a.yaml"), Path("b.yaml")])
-
-
 def test_variables_of_a_line_are_literal() -> None:
     assert shell_lines.environment_assignments(A="x y", B="{z}", C="") == "A='x y' B='{{z}}' C=''"
     assert shell_lines.environment_assignments() == ""
@@ -511,52 +375,6 @@ def test_weights_are_fetched_with_code_only_if_it_runs(entry: dict[str, Any], wi
     model = kinds[entry["engine"]].model_validate({**entry, "weights": weights})
     job = preparation_stage.prepare_weights_job(SimpleNamespace(models={"m": model}), "m")  # type: ignore[arg-type]
     assert (job.model, job.weights, job.with_code) == ("m", model.weights, with_code)
-
-
-def test_a_judge_has_the_tasks_that_it_judges(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = plan.judges_with_model[0]
-    benchmark = plan.judged_benchmarks(judge)[0]
-    judge_cards = plan.judge_cards(benchmark, judge)[:1]
-    monkeypatch.setattr(RulePlan, "judge_cards", lambda plan, name, judge=None: judge_cards if judge else [])
-    assert validation_stage.judge_by_words_job(plan, judge, benchmark, "x").tasks == inputs.tasks_of(judge_cards) != {}
-    assert judges_stage.judge_replies_job(plan, judge, benchmark, "x").tasks == inputs.tasks_of(judge_cards)
-    assert judges_stage.judged_items(plan, judge, benchmark) == inputs.item_files(
-        benchmark, inputs.tasks_of(judge_cards)
-    )
-
-
-def test_pairs_and_labels_are_read_in_the_form_of_their_edition(
-    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Dataset, "format_of", lambda dataset, edition: f"of {edition}")
-    assert set(preparation_stage.make_pairs_job(plan, "bridge").forms) == {"of demo"}
-    assert set(preparation_stage.make_labels_job(plan, "mrbench").forms) == {"of demo"}
-
-
-def test_a_slice_gets_the_plan_and_wildcards_of_its_jobs(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Any] = []
-    needs = plan.models["smollm2-135m"].needs
-    part = SimpleNamespace(
-        models_of=lambda plan, names: calls.append((plan, names)) or ["one"],
-        needs_of=lambda plan, names: calls.append((plan, names)) or needs,
-    )
-    monkeypatch.setattr(plan, "slices", (part,))
-    assert plan.models_of({"recipe": "r"}) == ["one"] and plan.needs({"recipe": "r"}) is needs  # type: ignore[arg-type]
-    assert [(plan_of_call is plan, names) for plan_of_call, names in calls] == [(True, {"recipe": "r"})] * 2
-
-
-def test_a_judges_comparisons_are_its_own(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    benchmarks = {"one": ["kmpbench"], None: ["kmpbench", "mrbench"]}
-    monkeypatch.setattr(kmpbench_stage, "compared_benchmarks", lambda plan, judge=None: benchmarks[judge])
-    monkeypatch.setattr(kmpbench_stage, "batch_verdicts", lambda plan, judge, benchmark: [f"{judge}/{benchmark}"])
-    assert kmpbench_stage.compared_verdicts(plan, "one") == ["one/kmpbench"]
-
-
-@pytest.mark.parametrize(("folder", "expected"), [(None, None), ("/some/where", Path("/some/where"))])
-def test_data_come_from_the_runs_data_dir(folder: str | None, expected: Path | None) -> None:
-    plan = plan_of({**shipped(), "data_dir": folder})
-    job = preparation_stage.fetch_dataset_job(plan, plan.used_datasets[0])
-    assert job.data_dir == expected and job.edition == plan.edition
 
 
 def test_max_tokens_of_the_run_reach_the_tutors_jobs() -> None:
@@ -603,14 +421,6 @@ def test_an_unknown_name_in_a_card_is_reported_by_its_key(key: str, line: str, p
     with pytest.raises(UserError) as fault:
         checks.check_card(plan, path, loaded.model_copy(update={"card": loaded.card.model_copy(update={key: value})}))
     assert fault.value.line.startswith(f"{path}: {line}")
-
-
-def test_a_cards_prompt_is_checked_by_its_file(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, loaded = next(iter(plan.cards.items()))
-    checked: list[Any] = []
-    monkeypatch.setattr(checks.cards, "check_variables", lambda *args: checked.append(args))
-    checks.check_card(plan, path, loaded)
-    assert checked == [(path, loaded, LOADERS[loaded.card.loader].variables)]
 
 
 def test_each_judge_needs_a_rubric_for_a_task_of_the_run() -> None:
@@ -862,23 +672,6 @@ def test_labelled_sets_have_their_files_and_a_judge(
     assert fault.value.line == line
 
 
-def test_a_selection_of_another_configuration_reuses_the_cards_that_were_read(plan: RulePlan) -> None:
-    fresh = Selection(plan.config)
-    assert fresh.for_config(plan.config).__dict__["_answers"] == {}, "no card was read"
-    path = next(iter(fresh.cards))
-    card = fresh.shipped_card(path, plan.run.protocol)
-    assert fresh.for_config(plan.config).shipped_card(path, plan.run.protocol) is card
-
-
-@pytest.mark.parametrize(
-    ("prompt", "files"), [("none", []), ("simple", ["simple.txt"]), ("extended", ["extended.txt"])]
-)
-def test_a_reward_models_instruction_file_is_in_the_provenance(prompt: str, files: list[str]) -> None:
-    model = RewardModel.model_validate({"engine": "reward", "weights": {"path": "x"}, "prompt": prompt})
-    instructions = provenance.instruction_of(model)
-    assert [path.name for path in instructions] == files and all(path.is_file() for path in instructions)
-
-
 def labels_rubric(*labels: str) -> Any:
     """Return a rubric of one criterion with these labels."""
     criteria = {"c": {"title": "C", "definition": "Is it?", "labels": list(labels), "desired": labels[0]}}
@@ -952,17 +745,6 @@ def judged_run(people: Path, *rows: str, **run: Any) -> RulePlan:
     keys = {"tutors": ["echo", "reference"], "judges": ["demo-judge"], "tasks": ["mrbench"], "reward_models": []}
     limits = run.pop("limits", {})
     return plan_of({**raw(**{**keys, **run}, human_labels=str(people)), "limits": limits})
-
-
-def test_labels_by_people_are_of_this_runs_tutors(tmp_path: Path) -> None:
-    people, row = tmp_path / "people.csv", "mistake_remediation,i1,{},Mistake_Identification,ann,Yes"
-    judged_run(people, row.format("echo"), row.format("reference"))
-    with pytest.raises(UserError) as fault:
-        judged_run(people, *map(row.format, ("echo", "ech", "nobody", "reference")))
-    assert [line.removeprefix(str(tmp_path)) for line in fault.value.lines.splitlines()] == [
-        "/people.csv:3: 'ech' is not in the tutors of this run. Fix: did you mean 'echo'?",
-        "/people.csv:4: 'nobody' is not in the tutors of this run. Fix: choose one of always-ask, echo, reference, reveal",
-    ]
 
 
 def test_labels_by_people_are_of_criteria_and_no_larger_than_the_limits(tmp_path: Path) -> None:
@@ -1057,96 +839,6 @@ def test_a_panel_is_blind_if_a_model_of_its_judges_reads_no_pictures() -> None:
     blind = {name: plan.is_blind(name, pictured) for name in ("eyes", "none", "some", "all")}
     assert blind == {"eyes": False, "none": True, "some": True, "all": False}
     assert not any(plan.is_blind(name, written) for name in ("eyes", "none", "some", "all")), "no pictures"
-
-
-def test_entries_that_can_be_tutors_are_offered() -> None:
-    entries = {
-        "a": {"engine": "vllm"}, "b": {"engine": "judge"}, "c": {"engine": "hosted"}, "d": {"engine": "recorded"},
-        "e": {"engine": "baseline"}, "f": {}, "g": {"engine": "reward"}, "h": {"engine": "weights"},
-    }  # fmt: skip
-    assert tutor_entries({"models": entries, "datasets": {}}) == ["a", "c", "d"]
-
-
-def test_schemas_and_the_page_of_keys_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"# Ours\n\n{schemas.KEYS_BEGIN}\nold\n{schemas.KEYS_END}\n\nAfter it.\n", encoding="utf-8")
-    monkeypatch.setattr(schemas, "CONFIG_PAGE", page)
-    schemas.export_schemas(tmp_path / "schemas")
-    written = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "schemas").iterdir()}
-    assert written == schemas.all_schemas() and json.loads(written["config.schema.json"])["required"]
-    text = page.read_text(encoding="utf-8")
-    assert text == f"# Ours\n\n{schemas.KEYS_BEGIN}\n\n{schemas.config_keys()}\n\n{schemas.KEYS_END}\n\nAfter it.\n"
-    assert "| `run.tutors` | " in text and "\nold\n" not in text
-
-
-def test_files_of_pooled_tasks_are_listed_by_benchmark() -> None:
-    """Two benchmarks with pooled tasks, with every optional file and then without; no shipped configuration has two."""
-    run = SimpleNamespace(taggers=["j"], difficulty=SimpleNamespace(tutors=["t"]), human_labels=["labels.csv"])
-    plan: Any = SimpleNamespace(
-        pooled_benchmarks=["one", "two"],
-        tutors_on={"one": ["a", "b"], "two": ["b"]}.__getitem__,
-        pooled_judges={"one": ["j", "k"], "two": ["k"]}.__getitem__,
-        run=run,
-    )
-    breakdowns = [f"results/scores/breakdowns/{place}.json" for place in ("one/a", "one/b", "two/b")]
-    assert list(tutorbench_stage.report_files(plan)) == [
-        "results/scores/tags/one.json",
-        *breakdowns[:2],
-        "results/scores/difficulty/one.csv",
-        "results/scores/tags/two.json",
-        *breakdowns[2:],
-        "results/scores/difficulty/two.csv",
-        "results/validation/j/raters/one.json",
-        "results/validation/k/raters/one.json",
-        "results/validation/k/raters/two.json",
-    ]
-    assert tutorbench_stage.tags_by_tagger(plan) == {
-        "j": ["results/verdicts/j/tags/one.jsonl", "results/verdicts/j/tags/two.jsonl"]
-    }
-    assert list(tutorbench_stage.journals(plan)) == [
-        "results/journal/tags/j/one.jsonl",
-        "results/journal/tags/j/two.jsonl",
-    ]
-    run.taggers, run.difficulty.tutors, run.human_labels = [], [], []
-    assert list(tutorbench_stage.report_files(plan)) == breakdowns
-
-
-def test_slices_add_files_to_the_report_the_last_files_and_the_checked_verdicts(
-    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judge = plan.run.judges[0]
-    monkeypatch.setattr(plan, "slices", ())
-    report, last, verdicts = (
-        report_stage.report_files(plan),
-        launch_stage.last_checks(plan),
-        validation_stage.verdict_files(plan),
-    )
-
-    def part(name: str) -> Any:
-        return SimpleNamespace(
-            report_files=lambda plan: [f"{name}.report"],
-            last_files=lambda plan: [f"{name}.last"],
-            verdict_files=lambda plan: {judge: [f"{name}.tags"]},
-        )
-
-    monkeypatch.setattr(plan, "slices", (part("one"), part("two")))
-    assert report_stage.report_files(plan) == [*report, "one.report", "two.report"]
-    assert launch_stage.last_checks(plan) == [*last, "one.last", "two.last"]
-    # A judge that also tags keeps its verdicts among the checked ones.
-    assert validation_stage.verdict_files(plan) == {**verdicts, judge: [*verdicts[judge], "one.tags", "two.tags"]}
-
-
-def test_inputs_of_a_rule_are_those_in_its_file(plan: RulePlan) -> None:
-    names = {"benchmark": "mrbench", "tutor": "echo"}
-    assert inputs_of(plan, "parse_replies")(names) == {  # type: ignore[arg-type]
-        "item_files": ["results/items/mrbench/mistake_remediation.jsonl"],
-        "replies": "results/replies/mrbench/echo.jsonl",
-        "cards": ["resources/benchmarks/mrbench/mistake_remediation.yaml"],
-    }
-    embedded = inputs_of(plan, "score_labels")({"release": "mrbench"})  # type: ignore[arg-type]
-    assert embedded["labels"][0] == "results/labels/mrbench/items.jsonl" and len(embedded["labels"]) == 4
-    with pytest.raises(KeyError):
-        inputs_of(plan, "no_rule")
 
 
 def test_tutors_share_a_judges_jobs_in_their_order() -> None:

@@ -328,24 +328,6 @@ def test_a_machine_is_described_by_proc(
     assert machine.cores == len(os.sched_getaffinity(0)) and machine.summary.count(",") == 2
 
 
-def test_a_machine_has_the_cores_that_this_process_may_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 3, 5})
-    (tmp_path / "meminfo").write_text("MemTotal:       17000000 kB\n")
-    machine = this_machine(tmp_path)
-    assert (machine.cores, machine.memory_gib) == (3, 16.2)
-
-
-@pytest.mark.parametrize(("cpu_count", "cores"), [(7, 7), (None, 1)])
-def test_a_machine_without_information_has_a_core(
-    cpu_count: int | None, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(os, "sched_getaffinity")
-    monkeypatch.setattr(os, "cpu_count", lambda: cpu_count)
-    monkeypatch.setattr(platform, "machine", lambda: "")
-    machine = this_machine(tmp_path)
-    assert (machine.cores, machine.processor, machine.memory_gib) == (cores, "an unknown processor", None)
-
-
 @pytest.mark.parametrize(
     ("why", "cpuinfo", "computes"),
     [

@@ -17,7 +17,7 @@ from maieutic.datasets.sources import read_source
 from maieutic.preparation.items import MakeItems, make_items
 from maieutic.replies.generate import first_prompt
 from maieutic.replies.parsing import ParseReplies, parse_replies
-from maieutic.replies.recorded import ReadReplies, WriteQuestions, read_replies, recorded_turn, write_questions
+from maieutic.replies.recorded import ReadReplies, read_replies, recorded_turn
 from run_configs import check_config
 from running import NO_GRADERS
 from shipped import shipped
@@ -415,20 +415,6 @@ def test_an_archive_without_samples_is_refused(tmp_path: Path, items: list[Path]
 
 def test_a_repeated_reply_counts_once(tmp_path: Path, items: list[Path]) -> None:
     assert not read(tmp_path, items, [{"id": "problem_solving-0", "reply": "x"}] * 2)["problem_solving-0"].error
-
-
-def test_exported_questions_can_be_filled_in_and_read_again(tmp_path: Path, items: list[Path]) -> None:
-    questions = tmp_path / "questions.jsonl"
-    job = WriteQuestions(benchmark="kmpbench", task="fqa", protocol="released")
-    write_questions(job=job, items=items[1], out=questions)
-    records = [json.loads(line) for line in questions.read_text().splitlines()]
-    assert [record["id"] for record in records] == ["fqa-0", "fqa-1", "fqa-2"]
-    assert "What is 1 and 1?" in records[1]["messages"][-1]["content"] and len(records[1]["later"]) == 2
-    empty = read(tmp_path, items, records, CONVERSATION)
-    assert all(reply.absent for reply in empty.values()), "an exported file without replies answers no item"
-    for record in records:
-        record["reply"] = ["a", "b", "c"]
-    assert not any(reply.error for reply in read(tmp_path, items, records, CONVERSATION).values())
 
 
 def test_inline_reasoning_of_a_recorded_reply_is_kept_apart() -> None:

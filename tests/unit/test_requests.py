@@ -266,19 +266,6 @@ def test_files_that_the_run_writes_anew_are_not_read(plan: RulePlan) -> None:
     assert count_requests(plan, new_verdicts, replies, items, **BATCH) == judged._replace(answered=False)
 
 
-def test_requests_about_a_known_and_an_unknown_tutor_are_added_up(
-    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Requests about the tutor with replies are counted, those about the other one are estimated."""
-    ask_the_tutor(plan)
-    known = count_requests(plan, new_verdicts, **BATCH)
-    monkeypatch.setattr(RulePlan, "is_answered_by", lambda plan, card, tutor: True)
-    monkeypatch.setattr(RulePlan, "judge_batches", lambda plan, benchmark: {TUTOR: [TUTOR, "other"]})
-    both = count_requests(plan, new_verdicts, **BATCH)
-    unknown = requests.estimated_verdicts(plan, JUDGE, plan.card(BENCHMARK, TASK), TUTOR)
-    assert unknown is not None and both.requests == (known.requests or 0) + (unknown.requests or 0) and not both.exact
-
-
 @pytest.fixture
 def check_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RulePlan]:
     """Yield the plan of judges that are checked on labelled replies, pairs and probes. None of the files exists."""
@@ -351,13 +338,6 @@ def test_the_estimated_number_of_probed_replies_is_at_most_the_judges_limit(chec
     assert [part.requests for part in parts] == [2 + 2 * len(PROBES), 4]
 
 
-def test_a_judge_is_only_asked_about_tasks_with_its_rubrics(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge_cards = plan.judge_cards(BENCHMARK, JUDGE)
-    assert TUTOR in plan.judge_batches(BENCHMARK)
-    monkeypatch.setattr(RulePlan, "judge_cards", lambda plan, name, judge=None: judge_cards if judge == JUDGE else [])
-    assert (count_requests(plan, new_verdicts, **BATCH).requests or 0) > 0
-
-
 def test_verdicts_on_an_unmeasured_task_are_estimated_as_one_request_per_item(
     plan: RulePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,29 +346,6 @@ def test_verdicts_on_an_unmeasured_task_are_estimated_as_one_request_per_item(
     items = plan.item_count(card)
     estimate = requests.estimated_verdicts(plan, JUDGE, card, TUTOR)
     assert estimate[:3] == (items, items * tokens_of_chars(4000.0), items * VERDICT_TOKENS) and items > 1
-
-
-def test_a_release_that_does_not_validate_a_judge_is_not_probed(
-    check_plan: RulePlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(RulePlan, "judged_releases", lambda plan, judge: ["mrbench"])
-    monkeypatch.setattr(RulePlan, "validating_releases", lambda plan, judge: [])
-    assert [part.requests for part in estimated_label_checks(check_plan, JUDGE)] == [4, 8]
-
-
-def test_probes_are_made_with_the_label_limit_of_the_judge(
-    check_plan: RulePlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    probe_args: list[Any] = []
-    labels_of(check_plan, "mrbench")
-    pairs_of(check_plan, "bridge")
-    monkeypatch.setattr(requests, "work_on_labels", lambda *args: [])
-    monkeypatch.setattr(requests, "work_on_pairs", lambda *args: [])
-    monkeypatch.setattr(requests, "work_on_probes", lambda *args: probe_args.append(args[1:]) or [])
-    count_requests(check_plan, new_label_checks, judge="few")
-    folder = Path(paths.LABELS.of(release="mrbench")).parent
-    assert probe_args == [([folder], check_plan.run.probes, check_plan.label_limit("few"), check_plan.run.seed)]
-    assert check_plan.label_limit("few") is not None
 
 
 def test_requests_about_unmeasured_pairs_or_releases_are_unknown(
@@ -450,30 +407,6 @@ def test_follow_up_questions_are_looked_up_for_the_verdicts_on_file(monkeypatch:
     assert rounds == [["a1", "b1", "b2"], ["c1", "c2"]]
 
 
-def test_later_turns_have_the_mean_length_of_the_requests_that_can_be_rendered() -> None:
-    """Without any request that can be rendered, their length is unknown and counts as 0."""
-    on_file: Any = SimpleNamespace(unanswered_lengths={"a": 40, "b": 80}, asked_in_batches={})
-    counted = requests.unanswered_requests("tutors", "t", "m", on_file, 2, 5.0)
-    assert counted == ("tutors", "t", "m", 4, 4 * tokens_of_chars(60), 20.0, False, False, 0)
-    on_file.unanswered_lengths = {}
-    assert requests.unanswered_requests("tutors", "t", "m", on_file, 3, 5.0) == (
-        "tutors",
-        "t",
-        "m",
-        3,
-        0.0,
-        15.0,
-        False,
-        False,
-        0,
-    )
-    on_file.asked_in_batches = {"a": 40, "b": 80}
-    counted = requests.unanswered_requests("tutors", "t", "m", on_file, 3, 5.0)
-    assert counted == ("tutors", "t", "m", 3, 3 * tokens_of_chars(60), 15.0, False, False, 2), (
-        "as long as those in batches"
-    )
-
-
 def test_a_served_models_request_identity_is_known_once_its_weights_exist(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -506,14 +439,6 @@ def test_requests_of_an_unmeasured_task_are_estimated_with_default_lengths(
     estimate = requests.estimated_replies(plan, loaded, 1)
     assert estimate.requests and estimate.requests > 1
     assert estimate[1:3] == (estimate.requests * tokens_of_chars(2000.0), estimate.requests * tokens_of_chars(600.0))
-
-
-def test_answers_in_other_journals_are_on_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Any] = []
-    monkeypatch.setattr(answers_on_file, "load_journal_answers", lambda *args: calls.append(args) or Answers({}))
-    model: Any = None
-    AnswersOnFile("t", model, {}, tmp_path / "one", [tmp_path / "two"])
-    assert calls == [(tmp_path / "one", FinishedRequest, [tmp_path / "two"])]
 
 
 class Answers(dict[str, SimpleNamespace]):

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from columns import spelt
-from maieutic.benchmarks.mathtutorbench import mathdial_bridge
 from maieutic.benchmarks.mathtutorbench.section import paired_gain
 from maieutic.config.cards import card_path, read_card
 from maieutic.core.journal import Journal, ScoredConversation
@@ -28,7 +27,6 @@ from maieutic.core.records import (
 )
 from maieutic.core.stats import BootstrapSettings
 from maieutic.datasets.sampling import ranked_by_seed
-from maieutic.datasets.sources import read_source
 from maieutic.plan.plan import Plan
 from maieutic.report.graders import ablation_rows
 from maieutic.report.tables import with_leading_reward_model
@@ -232,45 +230,6 @@ def test_replies_to_one_dialogue_are_read_together() -> None:
     assert groups_of(conversations, names, 45, pad=-1)[0].positions == [1, 5], (
         "a dialogue beyond the budget is not grouped"
     )
-
-
-@pytest.mark.slow
-def test_forward_passes_for_n_tutors_are_2954_n_plus_1477(data: Path, tmp_path: Path) -> None:
-    """A tutor has two tasks on 1,150 and two on 327 dialogues; the human replies are scored only once."""
-    items = [
-        item
-        for name in ("mathdial_bridge", "mathdial_bridge_hard")
-        for item in mathdial_bridge.next_turn(
-            read_source(data / f"mathtutorbench/datasets/{name}.json", "json"), "scaffolding"
-        )
-    ]
-    rows = 0
-
-    def forward(conversations: list[Sequence[int]]) -> list[float]:
-        nonlocal rows
-        rows += len(conversations)
-        return [0.0] * len(conversations)
-
-    def ids(item: Item, reply: str) -> list[int]:
-        return list(f"{item.vars}{item.reference['history']}{reply}".encode())
-
-    with Journal(tmp_path / "j.jsonl", ScoredConversation) as journal:
-        for tutor in ("reference", "reference", "one", "two"):
-            conversations = [
-                ids(item, item.reference["text"] if tutor == "reference" else f"{tutor} {task} {item.id}")
-                for item in items
-                for task in ("scaffolding", "following")
-            ]
-            score_all(
-                tutor,
-                conversations,
-                ["d"] * len(conversations),
-                "weights",
-                journal,
-                10**6,
-                lambda: Passes(forward, None, -1),
-            )
-    assert rows == 2954 * 2 + 1477
 
 
 def test_nothing_is_scored_twice_and_equal_conversations_share_a_score(tmp_path: Path) -> None:

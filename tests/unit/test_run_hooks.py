@@ -19,7 +19,7 @@ from conftest import ROOT, enter_checkout
 from maieutic.config.models import HostedModel
 from maieutic.core import paths, run_files
 from maieutic.core.errors import UserError
-from maieutic.launch import cluster, hooks, images, messages, preflight, provenance, results_lock, snakemake_compat
+from maieutic.launch import cluster, hooks, images, preflight, results_lock, snakemake_compat
 from maieutic.launch.requests import NewRequests
 from maieutic.plan.rules import RulePlan
 from maieutic.run_plan import plan_of
@@ -203,15 +203,6 @@ def test_the_slurm_request_of_a_job(resources: dict[str, Any], partition: str | 
     assert hooks.slurm_request(plan, planned)[6:] == (900, "a100")
     del planned.resources["runtime"]
     assert hooks.slurm_request(plan, planned).minutes == 0
-
-
-def test_the_slurm_request_of_a_job_of_several_models_names_them_all(
-    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(RulePlan, "models_of", lambda plan, wildcards: ["one", "other"])
-    monkeypatch.setattr(RulePlan, "needs", lambda plan, wildcards: plan.models["served"].needs)
-    request = hooks.slurm_request(plan, job("write_flows"))
-    assert (request.model, request.gpus, request.step) == ("one, other", 2, "write_flows")
 
 
 @pytest.mark.parametrize(
@@ -399,125 +390,6 @@ def test_a_dry_run_prints_its_requests_at_exit_of_the_process(kind: str, line: s
         text=True,
     )
     assert done.returncode == 0 and done.stdout.splitlines() == ["before", *([line] if line else [])], done.stderr
-
-
-def test_a_runs_last_lines_name_failed_jobs_in_order(
-    plan: RulePlan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    calls: list[Any] = []
-    monkeypatch.setattr(messages, "last_lines", lambda *arguments: calls.append(arguments) or ["one", "two"])
-    failed = [job("b", {"x": "1"}), job("a", {"x": "2"}), job("a", {"x": "1"})]
-    monkeypatch.setattr(hooks, "RULES", {"all", "a", "b"})
-    hooks.end_run(plan, SimpleNamespace(scheduler=SimpleNamespace(failed=failed)), "page")
-    [(called_plan, jobs, since, seconds, page, reasons)] = calls
-    assert reasons is hooks.EXECUTOR_MESSAGES
-    assert [(failed_job.rule.name, failed_job.wildcards["x"]) for failed_job in jobs] == [
-        ("a", "1"),
-        ("a", "2"),
-        ("b", "1"),
-    ]
-    assert (called_plan, since, seconds, page) == (plan, hooks.STARTED_AT, hooks.STARTED_AT_SECONDS, "page")
-    assert capsys.readouterr().err == "one\ntwo\n"
-    monkeypatch.setattr(hooks, "RULES", {"write_questions"})
-    hooks.end_run(plan, SimpleNamespace(scheduler=SimpleNamespace(failed=())), "page")
-    assert calls.pop()[4] is None, "this run was not to write the page"
-    hooks.end_run(plan, SimpleNamespace(scheduler=None), None)
-    assert list(calls[1][1]) == [], "a run that never started"
-
-
-def test_a_failed_run_writes_a_partial_page_beside_the_final_one(plan: RulePlan) -> None:
-    flow = SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: [job("all"), job("build_report")]))
-    line = hooks.partial_report_command(plan, flow)
-    assert line is not None
-    words = line.split()
-    options = dict(zip(words[3:13:2], words[4:14:2], strict=True))
-    assert words[:3] == ["-m", "maieutic", "build-report"]
-    assert options == {
-        "--config": paths.RUN_CONFIG, "--provenance": paths.RUN_PROVENANCE, "--results": paths.ROOT,
-        "--out": plan.run_path(paths.PARTIAL_REPORT), "--missing-ok": "--log",
-    }  # fmt: skip
-    assert words[13].endswith("build_report.partial.log") and line.endswith("/index.html' >&2 || true")
-    flow.dag.needrun_jobs = lambda: [job("all")]
-    assert hooks.partial_report_command(plan, flow) is None, "the report is up to date"
-
-
-def test_a_dry_run_ends_with_a_line_of_its_requests(
-    plan: RulePlan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The line is printed when the process of a dry run exits. A failure to count is also one line."""
-    registered: list[Callable[[], None]] = []
-    monkeypatch.setattr(hooks.atexit, "register", registered.append)
-    planned = [job("generate_replies", {"benchmark": "mrbench", "tutor": "far"}), job("all")]
-
-    class Dag:
-        def needrun_jobs(self, exclude_finished: bool = True) -> Any:
-            return iter([] if exclude_finished else planned)
-
-    def output_at_exit(flow: Any) -> str:
-        hooks.print_requests_after_dry_run(plan, flow)
-        assert capsys.readouterr().out == "", "not before the exit"
-        registered.pop()()
-        assert registered == []
-        return capsys.readouterr().out
-
-    monkeypatch.setattr(hooks, "new_requests", lambda plan, jobs: [plan, jobs])
-    monkeypatch.setattr(messages, "requests_line", lambda plan, counted: f"new requests: {counted == [plan, planned]}")
-    assert output_at_exit(SimpleNamespace(_dag=Dag(), dryrun=True)) == "new requests: True\n"
-    assert (
-        output_at_exit(SimpleNamespace(_dag=Dag(), dryrun=False)) == output_at_exit(SimpleNamespace(dryrun=True)) == ""
-    )
-    assert output_at_exit(SimpleNamespace(_dag=None, dryrun=True)) == ""
-
-    def fails(plan: RulePlan, jobs: Any) -> Any:
-        raise KeyError("far")
-
-    monkeypatch.setattr(hooks, "new_requests", fails)
-    assert output_at_exit(SimpleNamespace(_dag=Dag(), dryrun=True)) == "new requests: not counted (KeyError: 'far')\n"
-
-
-@pytest.mark.parametrize(
-    ("result", "output"),
-    [
-        (subprocess.CompletedProcess([], 0, "abc\n"), "abc\n"), (subprocess.CompletedProcess([], 1, "abc\n"), None),
-        (FileNotFoundError("git"), None), (subprocess.TimeoutExpired("git", 60), None),
-    ],
-)  # fmt: skip
-def test_git_has_a_timeout_and_may_be_absent(result: Any, output: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Any] = []
-
-    def run(line: list[str], **options: Any) -> Any:
-        calls.append((line, options))
-        if isinstance(result, Exception):
-            raise result
-        return result
-
-    monkeypatch.setattr(subprocess, "run", run)
-    assert provenance.git_output("rev-parse", "HEAD") == output
-    options = {"capture_output": True, "text": True, "check": False, "timeout": 60}
-    assert calls == [(["git", "rev-parse", "HEAD"], options)]
-
-
-@pytest.mark.parametrize("missing", ["top", "commit", "both", "elsewhere", "none"])
-def test_the_state_of_the_code_is_that_of_its_own_checkout(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[tuple[str, ...]] = []
-
-    def git(*words: str, folder: Path = Path()) -> str | None:
-        calls.append(words)
-        if words[0] == "status":
-            return " M workflow/a.py\n?? workflow/b c.py\n"
-        if words[1] == "--show-toplevel":
-            return None if missing in {"top", "both"} else f"{'/elsewhere' if missing == 'elsewhere' else Path.cwd()}\n"
-        return None if missing in {"commit", "both"} else "c" * 40 + "\n"
-
-    monkeypatch.setattr(provenance, "git_output", git)
-    state = provenance.code_state()
-    if missing != "none":
-        assert state == provenance.CodeState(commit=None)
-        return
-    assert state == provenance.CodeState(commit="c" * 40, edited=["workflow/a.py", "workflow/b c.py"], n_edited=2)
-    assert calls[-1] == ("status", "--porcelain", "--", *provenance.PATHS_BEHIND_NUMBERS)
-    monkeypatch.setattr(provenance, "git_output", lambda *words, **_: None if words[0] == "status" else git(*words))
-    assert provenance.code_state().edited == [], "`git status` failed"
 
 
 @pytest.mark.parametrize("name_on_path", ["apptainer", "singularity"])

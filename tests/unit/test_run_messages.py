@@ -297,25 +297,6 @@ def test_a_model_is_called_unless_answers_on_file_may_settle_all_its_requests(
     assert models_perhaps_called([part, requests_of("far", 1)]) == set()
 
 
-def test_a_log_from_before_the_run_is_ignored(tmp_path: Path, plan: Plan) -> None:
-    log = tmp_path / "x.log"
-    log.write_bytes(b"1 ERROR a: ERROR b \xc3\xa9 \xff\n\n")
-    os.utime(log, (100, 100))
-    assert last_error_of(log, 100.0) == "a: ERROR b \u00e9 \ufffd" and last_error_of(log, 100.5) is None
-    assert last_lines(plan, [job("x", log)], "", 100.5, None, {})[0] == f"failed: x: no log was written (log: {log})"
-    assert (
-        last_lines(plan, [job("x", log)], "", 100.0, None, {})[0] == f"failed: x: a: ERROR b \u00e9 \ufffd (log: {log})"
-    )
-
-
-def test_the_last_message_of_the_budget_is_printed(tmp_path: Path) -> None:
-    logs = [tmp_path / f"{n}.log" for n in range(3)]
-    for number, log in enumerate(logs):
-        log.write_text(f"1 ERROR run.budget: {number} spent", encoding="utf-8")
-    jobs = [job("x", log, n=str(number)) for number, log in enumerate(logs)]
-    assert failure_lines(jobs, 0.0, {}) == ["stopped: x 0, x 1, x 2: run.budget: 2 spent"]
-
-
 def check_start(config: Config, serve: str, models: list[str], pending: set[str]) -> None:
     """Run the checks at the start of a run. pending: the models with new requests."""
     planned = [requests_of(name, 1) for name in pending]
@@ -419,23 +400,6 @@ def hosted_at(address: str) -> Any:
     model = {"engine": "hosted", "model": "m", "base_url": address, "key_env": "FAR_KEY"}
     config = shipped()
     return read_config({**config, "models": {**config["models"], "far": model}})
-
-
-def test_missing_keys_servers_and_interpreters_are_reported_before_any_work(monkeypatch: Any) -> None:
-    config = hosted_at("http://127.0.0.1:9/v1")
-    with pytest.raises(UserError, match=r"FAR_KEY is not set"):
-        check_start(config, "python", ["far"], {"far"})
-    monkeypatch.setenv("FAR_KEY", "sk-1")
-    message = (
-        r"models\.far\.base_url: http://127\.0\.0\.1:9/v1 does not answer \(ConnectionError\)\. Fix: start the server"
-    )
-    with pytest.raises(UserError, match=message):
-        check_start(config, "python", ["far"], {"far"})
-    check_start(config, "nowhere/python", ["echo"], {"echo"})
-    check_start(config, "python", ["smollm2-135m"], set())
-    message = r"interpreters\.serve: nowhere/python does not exist, and smollm2-135m needs it\. Fix: run `make env`"
-    with pytest.raises(UserError, match=message):
-        check_start(config, "nowhere/python", ["echo", "smollm2-135m"], set())
 
 
 def test_silent_changes_are_reported_until_the_entry_handles_them(monkeypatch: Any) -> None:

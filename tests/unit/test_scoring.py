@@ -5,21 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from maieutic.config.cards import JUDGE, Metric, read_card
 from maieutic.core.records import Grade, Item, Scoring
-from maieutic.core.stats import MEAN, BootstrapSettings, estimate_statistic
+from maieutic.core.stats import BootstrapSettings
 from maieutic.graders.registry import OBJECTIVE_GRADERS
-from maieutic.graders.weighted_rubric import NEGATIVE_WEIGHT_READINGS, WeightedCriterion, clip_score, favours_reply
+from maieutic.graders.weighted_rubric import NEGATIVE_WEIGHT_READINGS, WeightedCriterion, favours_reply
 from maieutic.scores.metrics.common import (
     RELEASED,
     GradedItem,
-    class_counts,
-    detection_counts,
-    detection_f1,
-    metric_from_counts,
-    weighted_f1,
 )
 from maieutic.scores.metrics.common import Metric as Function
 from maieutic.scores.metrics.registry import METRICS
@@ -33,10 +27,8 @@ from maieutic.scores.score import (
     all_metrics,
     graded_items,
     items_with_parts,
-    score_from_estimate,
     score_metric,
 )
-from sklearn.metrics import f1_score
 
 PARSER = sorted(OBJECTIVE_GRADERS)[0]
 METRIC = Metric(function="mean", parts=[{"grader": PARSER}, {"grader": JUDGE, "criterion": "c"}])
@@ -99,30 +91,6 @@ def test_a_part_by_a_grader_without_grades() -> None:
     assert evidence is not None and [graded.parts[1] for _, graded in evidence.known] == [None] * 6
     assert (evidence.missing, evidence.unreadable) == (3, 3)
     assert items_with_parts(METRIC, "robust", items, {}) is None, "no grader has grades of this task"
-
-
-def test_metrics_are_made_of_their_counts() -> None:
-    items = [
-        GradedItem(None, True, "a"),
-        GradedItem(None, False, "a"),
-        GradedItem(None, True, None),
-        GradedItem(None, True, None),
-    ]
-    f1_of_detection = metric_from_counts(detection_counts, detection_f1)
-    assert f1_of_detection.counts is detection_counts and f1_of_detection.from_sums is detection_f1
-    assert f1_of_detection.value(items) == pytest.approx(2 * 0.5 * 1.0 / 1.5)
-    labelled = [
-        GradedItem(answer, answer == gold, gold) for answer, gold in (("x", "x"), ("y", "x"), ("y", "y"), ("z", "x"))
-    ]
-    f1 = metric_from_counts(class_counts, weighted_f1)
-    expected = f1_score(["x", "x", "y", "x"], ["x", "y", "y", "z"], average="weighted", zero_division=0)
-    assert f1.value(labelled) == pytest.approx(expected)
-    assert float(f1.from_sums(f1.counts(labelled).sum(axis=0))) == pytest.approx(expected)
-    np.testing.assert_array_equal(f1.counts(labelled).shape, (4, 9))
-
-
-def test_a_rating_is_clipped_to_shares() -> None:
-    assert [clip_score(value) for value in (-0.5, 0.0, 0.4, 1.0, 1.5)] == [0.0, 0.0, 0.4, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("passed", [True, False])
@@ -204,13 +172,3 @@ def test_items_of_a_metric_are_those_that_its_grader_was_asked_about() -> None:
     subset = graded_items(metric.model_copy(update={"subset": True}), PARSER, "robust", items, grades)
     assert subset is not None and (subset.counted, subset.missing) == (2, 0)
     assert graded_items(metric, PARSER, "robust", items, {}) is None
-
-
-def test_a_score_is_a_headline_only_if_its_columns_are_set() -> None:
-    estimate = estimate_statistic(MEAN, [1.0, 0.0], ["a", "b"], BootstrapSettings(100, 1))
-    default, headline = (
-        score_from_estimate(estimate, "t", "m"),
-        score_from_estimate(estimate, "t", "m", headline=True, scoring="paper_compat"),
-    )
-    assert (default.scoring, default.headline, default.value) == ("robust", False, 0.5)
-    assert (headline.scoring, headline.headline) == ("paper_compat", True)

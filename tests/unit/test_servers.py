@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import subprocess
@@ -13,11 +12,10 @@ from typing import Any
 import pytest
 from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
-from maieutic.serving import backends, leased_server, server
+from maieutic.serving import backends, server
 from maieutic.serving.backends import vllm_backend
 from maieutic.serving.devices import Gpu
 from maieutic.serving.failure_causes import READ_LOG, START_MARK, USE_LESS_MEMORY, server_failure_cause
-from maieutic.serving.run_environment import RUN_VARIABLE, SnakemakeRun
 from maieutic.serving.server import remove_stale_sockets
 
 
@@ -53,23 +51,6 @@ def test_two_processes_may_remove_stale_folders_at_once(
     monkeypatch.setattr(server.shutil, "rmtree", remove_all)
     remove_stale_sockets(tmp_path)
     assert len(removed) == 1 and not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_a_job_without_requests_leaves_no_folder(shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only lease managers remove a run's folder, and a job whose answers are all in the journal starts none."""
-    sockets = tmp_path / "sockets"
-    sockets.mkdir()
-    for module in (leased_server, server):
-        monkeypatch.setattr(module, "SOCKETS", sockets)
-    monkeypatch.setenv(RUN_VARIABLE, SnakemakeRun.here(5.0 if shared else 0.0).variable())
-    (tmp_path / "manifest.json").write_text('{"files": {"model.safetensors": "aa"}}', encoding="utf-8")
-    model = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": 0}})
-    backend, _ = vllm_backend("m", model, tmp_path, tmp_path / "log", None)
-    backend.check()
-    assert not list(sockets.iterdir())
-    asyncio.run(backend.close())
-    assert not list(sockets.iterdir())
 
 
 CORE = "(EngineCore_DP0 pid=12) ERROR 11-27 08:00:00 [core.py:842] "

@@ -326,25 +326,6 @@ def test_all_missing_pins_are_reported_at_once_with_the_command() -> None:
     ] and all("Fix: run `maieutic pin" in line or "your own file" in line for line in lines)
 
 
-def test_every_unpinned_model_is_named_at_once() -> None:
-    config = shipped()
-    config["run"] |= {"tutors": ["llama-3.1-8b", "llama-3.2-3b"], "judges": ["prometheus-critic"]}
-    assert [line.split(": ")[0] for line in lines_of(config)] == [
-        "models.llama-3.1-8b.weights.revision",
-        "models.llama-3.2-3b.weights.revision",
-        "models.prometheus-7b-v2.0.weights.revision",
-    ]
-
-
-def test_a_tutor_that_sees_nothing_is_in_no_batch_of_tasks_with_pictures() -> None:
-    config = shipped()
-    config["run"]["tasks"] = ["mrbench", "tutorbench/multimodal"]
-    plan = Plan(check_config(config))
-    assert "smollm2-135m" not in plan.tutors_on("tutorbench")
-    assert not any("smollm2-135m" in batch for batch in plan.judge_batches("tutorbench").values())
-    assert any("smollm2-135m" in batch for batch in plan.judge_batches("mrbench").values())
-
-
 @pytest.mark.parametrize(
     ("address", "names"),
     [
@@ -413,14 +394,3 @@ def test_shipped_run_files_stand_alone(overlay: str) -> None:
     raw = shipped(overlay)
     check_config(raw)
     plan_of(raw)
-
-
-def test_the_papers_run_file_names_existing_models_and_needs_pins() -> None:
-    config = shipped()
-    extra = shipped("rewards")
-    for key in ("tutors", "reward_models", "reward_comparisons", "classifiers"):
-        assert set(extra["run"][key]) <= set(config["models"]), key
-    with pytest.raises(UserError, match=r"^models\.llama-3\.2-3b\.weights\.revision: .* has no pinned commit"):
-        check_config(shipped("mathtutorbench"))
-    mixes = {config["models"][name]["paper"] for name in extra["run"]["reward_comparisons"] if name.startswith("rm-")}
-    assert len(mixes - {None}) == 5, "the sixth mix of Table 3 is a reward model of the run"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from httpserver import chat, scripted, serving
-from maieutic.config.models import BaselineModel, HostedModel
+from maieutic.config.models import HostedModel
 from maieutic.config.simulation import FEWEST_CLAIMS, Simulation, persona_paths, read_persona
 from maieutic.core.errors import UserError
 from maieutic.core.journal import FinishedRequest
@@ -255,26 +255,6 @@ def test_an_empty_or_refused_turn_of_either_side_ends_one_conversation(
 ) -> None:
     [conversation], _ = simulated(tmp_path, tutor, student, turns=4)
     assert len(conversation.turns) == turns and str(conversation.ended).startswith(why)
-
-
-def test_a_tutor_that_gives_the_solution_is_a_floor_without_requests(tmp_path: Path) -> None:
-    write_records(tmp_path / f"{TASK}.jsonl", [problem()])
-    handler = scripted(lambda n, body: (200, chat({"content": RIGHT}), {}))
-    with serving(handler) as address:
-        for tutor, leak in (("reveal", 1), ("always-ask", None)):
-            job = SimulateConversations(
-                simulation="s", tutor=tutor, entry=BaselineModel(engine="baseline", tutor=tutor),
-                student_entry=hosted(address, "student"), settings=Simulation(student="p", task="b/t"), benchmark="b",
-                task=TASK, seed=1,
-            )  # fmt: skip
-            simulate_conversations(
-                job=job, items=tmp_path / f"{TASK}.jsonl", weights=[], student_weights=[],
-                journal=tmp_path / "t.jsonl", student_journal=tmp_path / f"{tutor}.jsonl",
-                server_logs=tmp_path / "logs", out=tmp_path / "out.jsonl",
-            )  # fmt: skip
-            [conversation] = read_records(tmp_path / "out.jsonl", SimulatedConversation)
-            assert (conversation.leak, conversation.resolved) == (leak, 1)
-    assert {body["model"] for _, _, body in handler.requests} == {"student"}
 
 
 def test_the_student_is_asked_about_right_and_wrong_claims(tmp_path: Path) -> None:

@@ -129,14 +129,6 @@ def test_a_normal_interval_needs_two_values() -> None:
     assert normal_half_width([0.0, 1.0]) == pytest.approx(1.959963984540054 * 0.5)
 
 
-def test_a_normal_half_width_is_1_96_standard_errors() -> None:
-    from scipy.stats import norm
-
-    values = [0.0, 1.0, 0.5, 0.25]
-    expected = norm.ppf(0.975) * np.std(values, ddof=1) / 2
-    assert stats.normal_half_width(values) == pytest.approx(expected, rel=1e-15)
-
-
 @pytest.mark.parametrize("right", [0, 1, 7, 19, 20])
 def test_a_share_of_single_items_has_clopper_and_pearsons_interval(right: int) -> None:
     """Each problem has one item; Student's t reduces the effective size, so the interval is up to 15 % wider."""

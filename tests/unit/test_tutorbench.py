@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
 import json
 import re
@@ -19,7 +18,7 @@ from columns import spelt
 from httpserver import chat, scripted, serving
 from maieutic.benchmarks.tutorbench import items as tutorbench
 from maieutic.benchmarks.tutorbench.breakdown import ANSWERED, OVERALL, BreakDown, both_modalities, break_down
-from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty, filter_by_difficulty, item_difficulty
+from maieutic.benchmarks.tutorbench.difficulty import item_difficulty
 from maieutic.benchmarks.tutorbench.figures import data_counts
 from maieutic.benchmarks.tutorbench.raters import RateJudge, rate_judge
 from maieutic.benchmarks.tutorbench.section import paper_rows
@@ -41,7 +40,6 @@ from maieutic.graders.weighted_rubric import (
     WeightedCriterion,
     arr_w,
     clip_score,
-    favours_reply,
     is_prohibition,
     is_unclear_negation,
 )
@@ -84,22 +82,6 @@ def test_the_formula_by_hand(name: str, reading: Any) -> None:
 def test_a_criterion_without_a_verdict_is_not_a_failed_one() -> None:
     with pytest.raises(KeyError):
         arr_w({"c1": WeightedCriterion(5, False), "c2": WeightedCriterion(1, False)}, {"c1": True}, "violated")
-
-
-@pytest.mark.parametrize(
-    ("weight", "forbids", "passed", "expected"),
-    [
-        (5, False, True, True),
-        (5, True, True, True),  # "must not be vague" with a positive weight: passing is good
-        (1, False, False, False),
-        (-5, True, True, True),
-        (-5, True, False, False),
-        (-5, False, True, False),
-        (-5, False, False, True),
-    ],
-)
-def test_what_speaks_for_a_reply(weight: float, forbids: bool, passed: bool, expected: bool) -> None:
-    assert favours_reply(WeightedCriterion(weight, forbids), passed, "by_phrasing") is expected
 
 
 @pytest.mark.parametrize(
@@ -749,22 +731,6 @@ def test_tags_by_models_against_each_other_and_the_release(tmp_path: Path) -> No
 def test_the_difficulty_filter(scores: list[float | None], below: int, hard: bool | None) -> None:
     difficulty = item_difficulty(ITEMS[0], {f"m{place}": score for place, score in enumerate(scores)}, 0.5, 3)
     assert (difficulty.below, difficulty.hard) == (below, hard)
-
-
-def test_the_difficulty_filter_writes_every_item(tmp_path: Path) -> None:
-    verdicts = tmp_path / "verdicts.jsonl"
-    write_records(
-        verdicts, [*JUDGEMENTS, *(judgement.model_copy(update={"tutor": "n"}) for judgement in JUDGEMENTS[:1])]
-    )
-    for task in ("text", "multimodal"):
-        write_records(tmp_path / f"{task}.jsonl", [item for item in ITEMS if item.task == task])
-    job = FilterByDifficulty(tasks=["text", "multimodal"], tutors=["m", "n"], below=0.5, at_least=1)
-    grades = [graded(tmp_path, tutor) for tutor in job.tutors]
-    filter_by_difficulty(job=job, items=tmp_path, grades=grades, out=tmp_path / "hard.csv")
-    with open(tmp_path / "hard.csv", encoding="utf-8", newline="") as handle:
-        rows = {row["item"]: row for row in csv.DictReader(handle)}
-    assert {name: row["hard"] for name, row in rows.items()} == {"a": "no", "b": "yes", "c": "unknown", "d": "yes"}
-    assert (rows["a"]["m"], rows["a"]["n"], rows["b"]["n"], rows["d"]["scored"]) == ("1.0000", "1.0000", "", "1")
 
 
 RATINGS = """task,item,tutor,criterion,label,annotator

@@ -30,10 +30,9 @@ from maieutic.launch import runs
 from maieutic.launch.requests import NewRequests
 from maieutic.run_plan import plan_before_pins, plan_of
 from maieutic.tools import doctor, estimate, new_run
-from maieutic.tools.counting import count_requests
-from maieutic.tools.new_run import RunFileChoices, ask_for_names, ask_missing_choices
+from maieutic.tools.new_run import RunFileChoices, ask_missing_choices
 from maieutic.tools.pinning import merged_configuration
-from maieutic.tools.serving_time import GPUS, ParameterCount, fits_in_memory, parameter_count, server_seconds
+from maieutic.tools.serving_time import parameter_count
 from rich.console import Console
 from rich.text import Text
 
@@ -319,22 +318,6 @@ def test_init_asks_only_for_choices_without_a_flag_and_once_each(
     assert list(dict.fromkeys(prompts)) == list(answers) and not any(answers.values())
 
 
-def test_init_lists_unknown_names(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    words = iter(["b, z y", "a"])
-    monkeypatch.setattr(Console, "input", lambda console, prompt, **more: next(words))
-    assert ask_for_names("Models", ["a", "b"], []) == ["a"]
-    assert "unknown: y, z\n" in capsys.readouterr().out
-    monkeypatch.setattr(Console, "input", lambda console, prompt, **more: "")
-    assert ask_for_names("Models", ["a", "b", "c"], ["a", "c"]) == ["a", "c"], "the default"
-
-
-def test_init_asks_for_no_judge_without_judged_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(new_run, "judged_cards", lambda benchmarks: [])
-    words = iter(["mrbench", "", ""])
-    monkeypatch.setattr(Console, "input", lambda console, prompt, **more: next(words))
-    assert ask_missing_choices(RunFileChoices(["a"], [], None, None, None, None), []).judge is None and not list(words)
-
-
 @pytest.mark.parametrize(
     ("words", "name"),
     [
@@ -361,33 +344,6 @@ def test_a_run_file_can_have_single_tasks(tmp_path: Path) -> None:
     misspelt = ["mathtutorbench/problem_solvin"]
     with pytest.raises(UserError, match=r"--benchmarks: .*did you mean 'mathtutorbench/problem_solving'"):
         write_run_file(tmp_path / "other.yaml", tutors=["echo"], benchmarks=misspelt)
-
-
-@pytest.mark.parametrize("flags", [{"address": "http://x/v1"}, {"model": "m"}, {"address": "x", "key_env": "K_KEY"}])
-def test_a_model_by_flags_needs_address_and_name(flags: dict[str, str]) -> None:
-    with pytest.raises(UserError, match=r"^--address, --model: expected both flags, found one.*pass both"):
-        _ = new_run.Hosted(**flags).entry
-    assert new_run.Hosted(key_env="X_KEY").entry is None
-
-
-def test_an_estimate_has_a_row_for_each_stage_and_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "my.yaml"
-    tutors = ["qwen2.5-7b", "gpt-4o"]
-    content = write_run_file(out, tutors=tutors, benchmarks=["mathtutorbench", "mrbench"], judge="gpt-4o", limit=50)
-    content["models"]["gpt-4o"] = {"price": {"input": 2.5, "output": 10.0}}
-    out.write_text(yaml.safe_dump(content), encoding="utf-8")
-    raw = merged_configuration([out])
-    plan, unpinned = plan_before_pins(raw)
-    assert [fault.place for fault in unpinned] == ["models.qwen2.5-7b.weights.revision"]
-    rows = {(row.stage, row.model): row for row in estimate.estimate_rows(plan, "h100", count_requests(raw, plan))}
-    assert list(rows) == [("tutors", "qwen2.5-7b"), ("tutors", "gpt-4o"), ("judges", "gpt-4o"), ("checks", "gpt-4o")]
-    served, hosted = rows["tutors", "qwen2.5-7b"], rows["tutors", "gpt-4o"]
-    assert served.requests == hosted.requests and served.usd is None and hosted.gpu_hours is None
-    assert hosted.usd == pytest.approx((hosted.prompt_tokens * 2.5 + hosted.answer_tokens * 10) / 1e6)
-    assert served.gpu_hours is not None and 0.02 < served.gpu_hours < 1
-    estimate.estimate(configfile=[out])
-    output = capsys.readouterr().out
-    assert "qwen2.5-7b" in output and "retries are free" in output and "docs/scale.md" in output
 
 
 def test_an_estimate_is_a_table_with_its_assumptions(
@@ -502,70 +458,10 @@ def test_an_estimate_without_requests_is_refused(tmp_path: Path) -> None:
         estimate.estimate(configfile=[tmp_path / "a.yaml"])
 
 
-@pytest.mark.parametrize(
-    ("name", "size"),
-    [
-        ("qwen2.5-7b", ParameterCount(7, 7)),
-        ("deepseek-v3", ParameterCount(671, 37)),
-        ("smollm2-135m", ParameterCount(0.135, 0.135)),
-        ("phi-4", ParameterCount(14, 14)),
-        ("qwen2.5-1.5b-instruct", ParameterCount(1.5, 1.5)),
-        ("llama-3.1-405b", ParameterCount(405, 405)),
-        ("gpt-4o", None),
-    ],
-)
-def test_a_models_size_is_that_of_its_entry_or_its_name(name: str, size: ParameterCount | None) -> None:
-    plan, _ = plan_before_pins(merged_configuration([Path("config/demo.yaml")]))
-    assert parameter_count(name, plan.models[name]) == size
-
-
 def test_every_served_model_has_a_size() -> None:
     plan, _ = plan_before_pins(merged_configuration([Path("config/demo.yaml")]))
     served = {name: model for name, model in plan.models.items() if getattr(model, "engine", "") == "vllm"}
     assert [name for name, model in served.items() if parameter_count(name, model) is None] == []
-
-
-def test_hours_grow_with_the_work_and_shrink_with_the_machine() -> None:
-    h100, a100, large = GPUS["h100"], GPUS["a100"], ParameterCount(70, 70)
-
-    def seconds(
-        size: ParameterCount = large, gpus: int = 4, requests: float = 1000, at_once: int = 64, gpu: Any = h100
-    ) -> float:
-        return server_seconds(size, gpu, gpus, requests, 1000 * requests, 200 * requests, at_once)
-
-    assert seconds() < seconds(gpu=a100) and seconds(gpus=8) < seconds() < seconds(requests=10_000)
-    assert seconds(at_once=8) > seconds() and seconds(size=ParameterCount(7, 7)) < seconds()
-    assert seconds(size=ParameterCount(671, 37), gpus=8) < seconds(size=ParameterCount(671, 671), gpus=8)
-    # By hand: 70B weights are read in each of 200 steps, for 16 batches of 64 sequences; prompts at 40 % of the peak.
-    reading = 2 * 70e9 * 1e6 / (4 * 989e12 * 0.4)
-    writing = 200_000 / 64 * max(140e9 / (4 * 3.35e12 * 0.6), 2 * 70e9 * 64 / (4 * 989e12 * 0.4))
-    assert seconds() == pytest.approx(90 + 140e9 / 2e9 + reading + writing)
-    assert (
-        fits_in_memory(ParameterCount(7, 7), GPUS["a10"], 1)
-        and not fits_in_memory(large, h100, 1)
-        and fits_in_memory(large, h100, 4)
-    )
-
-
-def test_seconds_of_small_and_of_sparse_models() -> None:
-    """A single sequence reads the active weights at each step; a batch on a mixture of experts reads more, at most all."""
-    a10 = GPUS["a10"]
-    start, disk = 90.0, 2e9
-
-    def expected(size: ParameterCount, batch: float, touched: float) -> float:
-        reading = 2 * size.active * 1e9 * 500 / (125e12 * 0.4)
-        step = max(2 * touched / (0.6e12 * 0.6), 2 * size.active * 1e9 * batch / (125e12 * 0.4))
-        return start + 2 * size.total * 1e9 / disk + reading + 300 / batch * step
-
-    dense, sparse = ParameterCount(1, 1), ParameterCount(8, 1)
-    # 91 s to start and load weights, 0.02 s to read the prompt, 300 steps of 2 GB at 360 GB/s.
-    assert server_seconds(dense, a10, 1, 1, 500, 300, 64) == pytest.approx(91 + 0.02 + 1.6667, abs=1e-4)
-    assert server_seconds(dense, a10, 1, 0.5, 500, 300, 64) == pytest.approx(expected(dense, 1, 1e9), rel=1e-12)
-    assert server_seconds(dense, a10, 1, 1000, 500, 300, 1) == pytest.approx(expected(dense, 1, 1e9), rel=1e-12)
-    assert server_seconds(sparse, a10, 1, 1000, 500, 300, 2) == pytest.approx(expected(sparse, 2, 2e9), rel=1e-12)
-    assert server_seconds(sparse, a10, 1, 1000, 500, 300, 100) == pytest.approx(expected(sparse, 100, 8e9), rel=1e-12)
-    assert fits_in_memory(ParameterCount(9, 9), GPUS["a10"], 1), "18 of 24 GB, a quarter stays free"
-    assert not fits_in_memory(ParameterCount(9.0000001, 9), GPUS["a10"], 1)
 
 
 def test_a_total_adds_up_the_known_values() -> None:
@@ -627,18 +523,6 @@ def test_a_run_file_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("run: {tutors: [echo], tasks: [nowhere]}\n", encoding="utf-8")
     [fault] = doctor.findings_of([tmp_path / "a.yaml"])
     assert fault.subject == "run file: run.tasks[0]" and "nowhere" in fault.finding
-
-
-def test_the_doctor_finds_an_environment_of_another_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("envs", "resources", "config", "workflow"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    (tmp_path / "old-0123").mkdir()
-    (tmp_path / ".venv").mkdir()
-    (tmp_path / ".venv/driver").symlink_to(tmp_path / "old-0123")
-    monkeypatch.chdir(tmp_path)
-    findings = {finding.subject: finding for finding in doctor.environments(None)}
-    assert findings["environment driver"].state == "fault" and findings["environment driver"].fix == "run `make driver`"
-    assert findings["environment serve"].state == "note" and "make env" in findings["environment serve"].fix
 
 
 # runs -----------------------------------------------------------------------------------------------------------------

@@ -93,10 +93,3 @@ def test_colours_of_lights_are_simulated() -> None:
     lines = run_bench("lights", "1").splitlines()
     cells = [cell for line in lines for cell in re.findall(r"\d+: (\d+)/(\d+)/(\d+)/(\d+)", line)]
     assert len(cells) == 3 * 6 * 7 and all(sum(map(int, cell)) == 100 for cell in cells)
-
-
-def test_every_bench_is_run_by_a_test() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in Path("tests").rglob("test_*.py")]
-    covered_names = {"slow_server", "request_sizes", "paper_run", "reproduce", *SMALL_ARGUMENTS}
-    benches = {path.stem for path in Path("bench").glob("*.py")} - covered_names
-    assert {name for name in benches if not any(f"bench/{name}.py" in text for text in texts)} == set()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +11,6 @@ from typing import Any, NamedTuple
 import pandas as pd
 import pytest
 import yaml
-from conftest import SERVE
 from curator import SEED, Curator, counting, curation, entries, roles, seeded
 from httpserver import serving
 from maieutic.config import curation as config_of_curations
@@ -118,18 +115,6 @@ def test_seeds_become_sets_a_tuned_tutor_and_its_column_in_one_call(finished: Fi
     assert any("curation" in name for name in tables)
 
 
-def test_the_training_set_loads_with_datasets(finished: FinishedRun) -> None:
-    script = (
-        "import datasets, sys; d = datasets.load_dataset(sys.argv[1], data_files=sys.argv[2], split='train');"
-        "print(len(d), d[0]['messages'][0]['role'])"
-    )
-    for kind, name in (("parquet", "training.parquet"), ("json", "training.jsonl")):
-        command = [str(SERVE), "-c", script, kind, str(curation_path(finished.folder, f"sets/{name}"))]
-        env = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(finished.folder / "hf")}
-        done = subprocess.run(command, capture_output=True, text=True, env=env)
-        assert done.stdout.strip() == "6 system", done.stderr
-
-
 def test_only_changed_stages_run_again(finished: FinishedRun, copied: Callable[[Path], Path]) -> None:
     folder = copied(finished.folder)
     assert planned(folder, finished.config) == set()
@@ -226,22 +211,3 @@ def test_bad_input_is_one_line_before_any_work(config: dict[str, Any], expected:
     with pytest.raises(UserError, match=expected) as error:
         plan_of(raw)
     assert "\n" not in error.value.line
-
-
-def test_a_stage_card_with_an_unknown_parser_is_one_line(checkout: Path) -> None:
-    card = checkout / "resources/curation/stages/flow.yaml"
-    card.write_text(card.read_text().replace("parser: flow", "parser: flaw"))
-    config = overlay(
-        checkout,
-        {
-            "models": entries("http://127.0.0.1:9"),
-            "curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": roles()}},
-            "run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]},
-        },
-    )
-    done = run(checkout, config, "-n")
-    assert done.returncode != 0
-    assert (
-        "resources/curation/stages/flow.yaml: parser: 'flaw' is not in the parsers of stages. Fix: did you mean 'flow'?"
-        in done.stdout
-    )

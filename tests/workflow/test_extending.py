@@ -1,4 +1,4 @@
-"""Tests of CONTRIBUTING.md's recipes for a new task, grader and benchmark. test_structure covers new models."""
+"""Tests of new benchmarks and extensions. test_structure covers new models and tasks."""
 
 from __future__ import annotations
 
@@ -18,70 +18,6 @@ from maieutic.core.extensions import VARIABLE
 from maieutic.core.files import sha256_of
 from obedient_judge import answering
 from running import environment, overlay, planned, run
-
-CARD = """\
-task: first_question
-benchmark: mathtutorbench
-version: 1
-title: First question
-skill: Expertise
-source: written for this test
-dataset: gsm8k_socratic
-loader: gsm8k_socratic
-items: 1319
-turns: [first_question.jinja]
-stop: ["?"]
-graders: [length]
-metrics:
-  characters: {headline: true, function: mean, higher_is_better: null}
-baselines: {floor: [echo], ceiling: reference}
-help: How long the first question is.
-"""
-GRADER = '''"""The length of a reply."""
-
-from __future__ import annotations
-
-from maieutic.graders.reading import Reading
-from maieutic.core.records import Item, Scoring
-
-
-def length(item: Item, text: str, scoring: Scoring) -> list[Reading]:
-    """Characters of a reply."""
-    return [Reading(len(text), None, text[:20])]
-'''
-
-
-def add_grader(folder: Path) -> None:
-    """Add a grader: a module, and a line in the benchmark's table."""
-    package = folder / "workflow/maieutic/benchmarks/mathtutorbench"
-    (package / "length.py").write_text(GRADER, encoding="utf-8")
-    text = (package / "graders.py").read_text(encoding="utf-8")
-    text = text.replace(
-        "from maieutic.graders.answers",
-        "from maieutic.benchmarks.mathtutorbench.length import length\nfrom maieutic.graders.answers",
-        1,
-    )
-    text = text.replace("GRADERS = {\n", 'GRADERS = {\n    "length": Grader(length),\n')
-    (package / "graders.py").write_text(text, encoding="utf-8")
-
-
-def test_a_task_is_a_card_and_a_grader_is_a_module(checkout: Path) -> None:
-    before = overlay(checkout, {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]}})
-    assert run(checkout, before).returncode == 0
-    add_grader(checkout)
-    benchmark = checkout / "resources/benchmarks/mathtutorbench"
-    (benchmark / "first_question.yaml").write_text(CARD, encoding="utf-8")
-    (benchmark / "first_question.jinja").write_text("Problem: {{ question }}\nFirst question:", encoding="utf-8")
-    tasks = ["mathtutorbench/problem_solving", "mathtutorbench/first_question"]
-    after = overlay(checkout, {"run": {"tutors": ["echo"], "tasks": tasks}})
-    assert "make_items benchmark=mathtutorbench, task=problem_solving" not in planned(checkout, after)
-    done = run(checkout, after)
-    assert done.returncode == 0, done.stdout
-    table = pd.read_csv(checkout / "results/report/scores.csv")
-    row = table[(table.task == "first_question") & (table.tutor == "echo") & (table.scoring == "robust")].iloc[0]
-    assert row.metric == "characters" and row.n == 12 and row.value > 20
-    assert "First question" in (checkout / "results/report/index.html").read_text(encoding="utf-8")
-
 
 MINE = {"engine": "baseline", "tutor": "echo", "label": "Mine"}
 TOY = Path(__file__).parents[1] / "toy"

@@ -26,7 +26,6 @@ from obedient_judge import answering
 from running import NO_PAGE, environment, overlay, planned, run
 
 UNREADABLE = "I would rather not say."
-CSV = "people.csv"
 
 
 def answer_as_judge(prompt: str) -> str:
@@ -229,33 +228,6 @@ def test_unreadable_verdicts_fail_the_run_after_its_report(finished: Path, judge
     )
     again = run(finished, configure(finished, judge_server[0]))
     assert again.returncode == 0, again.stdout
-
-
-def test_labels_by_people_correct_the_judge(finished: Path, judge_server: tuple[str, Any]) -> None:
-    items = [json.loads(line) for line in (finished / "results/items/mrbench/mistake_remediation.jsonl").open()]
-    rows = [
-        f"mistake_remediation,{item['id']},{tutor},{name},{'Yes' if number % 3 else 'No'},{annotator}"
-        for number, item in enumerate(items)
-        for tutor in ("reference", "always-ask")
-        for name in ("Actionability", "Coherence")
-        for annotator in ("ann", "bob")
-    ]
-    (finished / CSV).write_text(
-        "task,item,tutor,criterion,label,annotator\n" + "\n".join(rows) + "\n", encoding="utf-8"
-    )
-    config = configure(finished, judge_server[0], "people.yaml", human_labels=CSV)
-    done = run(finished, config)
-    assert done.returncode == 0, done.stdout
-    people_scores = json.loads((finished / "results/validation/strict/people.json").read_text(encoding="utf-8"))
-    by_metric = {spelt(row): row for row in people_scores}
-    assert by_metric["cohen_kappa/Actionability"]["value"] == 1.0, "ann and bob agree"
-    assert by_metric["accuracy/Actionability"]["n"] > 16
-    page = (finished / "results/report/index.html").read_text(encoding="utf-8")
-    assert "How far the annotators agree" in page
-    (finished / CSV).write_text("task,item,tutor,criterion,label\nx,y,z,Kindness,Yes\n", encoding="utf-8")
-    refused = run(finished, config)
-    assert refused.returncode != 0 and "people.csv:2: the task has no criterion 'Kindness'" in refused.stdout
-    assert "localrule" not in refused.stdout, "before any work"
 
 
 REMOVED_FILES = {

@@ -37,7 +37,6 @@ SLICES = [name for name in INCLUDED if name in BENCHMARKS]
 # Products of a run that it reads like downloaded files: evaluation sets and tuned weights
 PRODUCTS = {"curation": {"datasets"}, "tuning": {"weights"}}
 SIDE_FOLDERS = {"logs", "benchmarks", "journal"}
-BASELINES = {"models": {}, "run": {"tutors": ["echo"]}}
 # Rules without a command
 TARGETS = {"fetch", "curate", "questions"}
 INPUT_MODULES = [
@@ -167,34 +166,6 @@ def test_the_folders_that_the_documents_name_are_those_that_rules_write() -> Non
         )
     )
     assert named == known | {"journal", "runs"} and len(named) > 10
-
-
-def test_each_pattern_of_a_path_is_used() -> None:
-    text = "\n".join(
-        path.read_text(encoding="utf-8")
-        for path in [Path("workflow/Snakefile"), *RULES.glob("*.smk"), *Path("workflow/maieutic").rglob("*.py")]
-        if path.name != "paths.py"
-    )
-    patterns = {
-        name for name, value in {**vars(paths), **vars(curation_paths)}.items() if isinstance(value, paths.Pattern)
-    }
-    assert {name for name in patterns if not re.search(rf"\b{name}\b", text)} == set()
-
-
-def test_rule_files_are_included_in_the_order_of_the_data() -> None:
-    assert ["package", "common", *ORDER[:-1], *SLICES, "report"] == INCLUDED
-    assert {path.stem for path in RULES.glob("*.smk")} == set(INCLUDED)
-
-
-def test_rule_command_and_log_folder_share_a_name() -> None:
-    for path in RULES.glob("*.smk"):
-        for rule, body in re.findall(
-            r"^rule (\w+):\n((?:    .*\n|\n)+)", path.read_text(encoding="utf-8"), re.MULTILINE
-        ):
-            if rule in TARGETS:
-                continue
-            assert re.search(rf'"results/logs/{rule}[/.]', sections(body, "log")), rule
-            assert f'command("{rule.replace("_", "-")}"' in re.sub(r"\s", "", body), rule
 
 
 def test_commands_do_not_know_snakemake_and_heavy_libraries_load_late() -> None:
@@ -331,19 +302,6 @@ REPORT = {"build_report", "check_report", "keep_run"}
 SUMMARIES = {"save_config", *REPORT}
 
 
-def test_a_second_run_does_nothing(finished: Path) -> None:
-    assert planned(finished, finished / "overlay.yaml") == set()
-
-
-def test_adding_a_model_schedules_that_models_jobs_and_the_summaries(finished: Path) -> None:
-    model = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
-    more = overlay(finished, {"models": {"added": model}, "run": {"tutors": ["echo", "added"]}}, "more.yaml")
-    wildcards = "benchmark=mathtutorbench, tutor=added"
-    assert planned(finished, more) == SUMMARIES | {"compare_tutors benchmark=mathtutorbench"} | {
-        f"{rule} {wildcards}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")
-    }
-
-
 def test_no_two_models_share_a_file(finished: Path) -> None:
     """Each model has its own jobs, also if its name resembles a file of another (`echo.prompts`: echo's prompts)."""
     names = ["echo", "echo.prompts", "echo.jsonl", "prompts"]
@@ -423,27 +381,6 @@ def test_deleted_replies_are_made_again(solved: Path, copied: Callable[[Path], P
     style = folder / "workflow/maieutic/report/page.css"
     style.write_text(style.read_text(encoding="utf-8") + "\n/* changed */\n", encoding="utf-8")
     assert planned(folder, config) == chain | REPORT, "the report reads the replies, so it needs them"
-
-
-def commands_of(folder: Path, config: Path) -> set[str]:
-    """Return all commands of a run that starts anew."""
-    done = run(folder, config, "-n", "-p", "--forceall")
-    assert done.returncode == 0, done.stdout
-    return {line.strip() for line in done.stdout.splitlines() if " -m maieutic " in line}
-
-
-def test_the_reading_of_negative_weights_concerns_tutorbench_alone(checkout: Path) -> None:
-    """`negative_weights` changes jobs of TutorBench only, although the run has all four benchmarks."""
-    keys = yaml.safe_load((checkout / "config/demo.yaml").read_text(encoding="utf-8"))["run"]
-    before, after = (
-        commands_of(checkout, overlay(checkout, {"run": {**keys, "negative_weights": reading}}))
-        for reading in ("by_phrasing", "violated")
-    )
-    assert {"mathtutorbench", "kmpbench", "mrbench", "tutorbench"} <= {
-        benchmark for line in before for benchmark in re.findall(r"results/scores/([a-z]+)/", line)
-    }
-    changed = {line for line in after - before if "save-config" not in line}
-    assert changed and all(" grade-verdicts " in line and "results/items/tutorbench " in line for line in changed)
 
 
 FAULTS = {

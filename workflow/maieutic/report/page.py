@@ -502,7 +502,12 @@ def pages_of(
     first = parts.part(
         "the overview", "overview", lambda: overview_section(run, light, runtime, selected, by_tag, claim, contrasts)
     )
-    boards = [board_of(run, parts, benchmark, cards, contrasts) for benchmark, cards in selected.items()]
+    is_one_column = len(plan.run.tutors) == 1 and any(section.opens(plan) for _, section in extra_sections())
+    boards = [
+        board_of(run, parts, benchmark, cards, contrasts)
+        for benchmark, cards in selected.items()
+        if not is_one_column  # the opening page has its numbers, and one row is no leaderboard
+    ]
     comparisons = {benchmark: comparison_of(run, parts, benchmark, cards) for benchmark, cards in selected.items()}
     papers = [
         parts.part(f"the table of {benchmark}'s paper", "paper", partial(dict[str, Any], table))
